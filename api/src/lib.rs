@@ -1,0 +1,1 @@
+//! The words of Trellis: its resource types, names, quantities, conditions, reasons and validation.

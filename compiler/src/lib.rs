@@ -1,0 +1,1 @@
+//! A validated TrainingJob in; the Kubernetes objects and what they demand out.

@@ -1,0 +1,1 @@
+//! Gangs in, placements out: no I/O, no Kubernetes types, no clock.

@@ -1,0 +1,1 @@
+//! The Trellis operator and command line.

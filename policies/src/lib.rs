@@ -1,0 +1,1 @@
+//! May they? Decided over the compiled job.
