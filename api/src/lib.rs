@@ -1,1 +1,32 @@
-//! The words of Trellis: its resource types, names, quantities, conditions, reasons and validation.
+//! The words of Trellis: its resource types, names, quantities, conditions,
+//! reasons and validation. Everything here is plain data and pure functions;
+//! nothing reads a clock, a file or the network.
+//!
+//! The way through it: a [`TrainingJob`] comes from the API server or, by
+//! [`document`], from a YAML file; [`ValidatedJob::try_from`] checks it against
+//! [`rules`]; what later steps find out is said in [`condition`] and [`reason`].
+
+pub mod condition;
+pub mod crds;
+pub mod document;
+pub mod job;
+pub mod names;
+pub mod pod_group;
+pub mod quantity;
+pub mod queue;
+pub mod reason;
+pub mod reference;
+pub mod rules;
+pub mod validate;
+
+pub use job::{TrainingJob, TrainingJobSpec};
+pub use pod_group::{PodGroup, PodGroupSpec};
+pub use quantity::Quantity;
+pub use queue::{Queue, QueueSpec};
+pub use reason::Reason;
+pub use validate::{ValidatedJob, Violation, Violations};
+
+/// The one API group of Trellis.
+pub const GROUP: &str = "trellis.dev";
+/// Its one version.
+pub const VERSION: &str = "v1alpha1";

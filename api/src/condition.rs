@@ -1,0 +1,306 @@
+//! The table of conditions: which state of a job says what.
+//!
+//! Shaped for kstatus (`Ready`, `Reconciling`, `Stalled`), so that Argo CD,
+//! Flux and `kubectl wait` understand a job without being taught.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+use crate::Reason;
+use crate::job::JobPhase;
+
+/// The types of a TrainingJob's conditions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ConditionType {
+    /// The spec is valid, policy allows it, and what it names is there.
+    Accepted,
+    /// The queue's quota for the whole gang is set aside.
+    QuotaReserved,
+    /// Every pod of the gang has its node.
+    Scheduled,
+    /// Every pod of the gang runs.
+    Running,
+    /// Ended well.
+    Complete,
+    /// Ended badly.
+    Failed,
+    /// Stopped by the user.
+    Suspended,
+    /// kstatus: the object is as its spec asks.
+    Ready,
+    /// kstatus: it is on its way there.
+    Reconciling,
+    /// kstatus: it will not get there by itself.
+    Stalled,
+}
+
+impl ConditionType {
+    /// All of them, in the order in which they stand in status.
+    pub const ALL: [Self; 10] = [
+        Self::Accepted,
+        Self::QuotaReserved,
+        Self::Scheduled,
+        Self::Running,
+        Self::Complete,
+        Self::Failed,
+        Self::Suspended,
+        Self::Ready,
+        Self::Reconciling,
+        Self::Stalled,
+    ];
+
+    /// The word itself.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Accepted => "Accepted",
+            Self::QuotaReserved => "QuotaReserved",
+            Self::Scheduled => "Scheduled",
+            Self::Running => "Running",
+            Self::Complete => "Complete",
+            Self::Failed => "Failed",
+            Self::Suspended => "Suspended",
+            Self::Ready => "Ready",
+            Self::Reconciling => "Reconciling",
+            Self::Stalled => "Stalled",
+        }
+    }
+}
+
+/// A condition's status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It holds.
+    True,
+    /// It does not.
+    False,
+    /// Nobody can say.
+    Unknown,
+}
+
+impl Status {
+    /// The word itself.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+impl From<bool> for Status {
+    fn from(holds: bool) -> Self {
+        if holds { Self::True } else { Self::False }
+    }
+}
+
+/// What is to be said of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Its state.
+    pub phase: JobPhase,
+    /// Why it is in that state.
+    pub reason: Reason,
+    /// The same in words, with numbers.
+    pub message: String,
+    /// Whether the gang's quota is set aside.
+    pub quota_reserved: bool,
+    /// Whether the gang has its place.
+    pub scheduled: bool,
+}
+
+impl Verdict {
+    /// The row of the table: the status of each condition.
+    fn status(&self, condition: ConditionType) -> Status {
+        use ConditionType as C;
+        use JobPhase as P;
+        use Status::{False, True, Unknown};
+        match (condition, self.phase) {
+            (C::Accepted, P::Refused) => False,
+            (C::Accepted, P::Waiting) => Unknown,
+            (C::Accepted, _) => True,
+
+            (C::Ready, P::Running | P::Suspended | P::Complete) => True,
+            (C::Ready, _) => False,
+            (C::Stalled, P::Refused | P::Blocked | P::Failed) => True,
+            (C::Stalled, _) => False,
+            (C::Reconciling, P::Waiting | P::Queued | P::Starting | P::Restarting) => True,
+            (C::Reconciling, _) => False,
+
+            (_, P::Refused) => Unknown,
+            (C::QuotaReserved, P::Waiting) => Unknown,
+            (C::QuotaReserved, P::Blocked | P::Queued) => self.quota_reserved.into(),
+            (C::QuotaReserved, P::Starting | P::Restarting | P::Running) => True,
+            (C::QuotaReserved, _) => False,
+
+            (C::Scheduled, P::Blocked) => self.scheduled.into(),
+            (C::Scheduled, P::Starting | P::Restarting | P::Running) => True,
+            (C::Scheduled, _) => False,
+
+            (C::Running, phase) => (phase == P::Running).into(),
+            (C::Complete, phase) => (phase == P::Complete).into(),
+            (C::Failed, phase) => (phase == P::Failed).into(),
+            (C::Suspended, phase) => (phase == P::Suspended).into(),
+        }
+    }
+
+    /// The condition of the row that the reason is about, beside the kstatus ones.
+    fn headline(&self) -> ConditionType {
+        use ConditionType as C;
+        match self.phase {
+            JobPhase::Refused | JobPhase::Waiting => C::Accepted,
+            JobPhase::Blocked | JobPhase::Queued => C::Scheduled,
+            JobPhase::Starting | JobPhase::Restarting | JobPhase::Running => C::Running,
+            JobPhase::Suspended => C::Suspended,
+            JobPhase::Complete => C::Complete,
+            JobPhase::Failed => C::Failed,
+        }
+    }
+
+    fn reason(&self, condition: ConditionType, status: Status) -> (Reason, &str) {
+        use ConditionType as C;
+        let kstatus = matches!(condition, C::Ready | C::Reconciling | C::Stalled);
+        if condition == self.headline()
+            || condition == C::Ready
+            || (kstatus && status == Status::True)
+        {
+            return (self.reason, &self.message);
+        }
+        let reason = match (condition, status) {
+            (C::Accepted, Status::True) => Reason::Accepted,
+            (C::QuotaReserved | C::Scheduled, Status::True) => Reason::Placed,
+            (C::Reconciling | C::Stalled | C::Suspended, _) => Reason::NotApplicable,
+            (_, _) if self.phase.is_terminal() => Reason::NotApplicable,
+            (_, _) => Reason::NotYet,
+        };
+        (reason, "")
+    }
+
+    /// All conditions. A transition time is `now` where the status differs
+    /// from `previous`, and what it was where it does not.
+    #[must_use]
+    pub fn conditions(
+        &self,
+        generation: Option<i64>,
+        now: &Time,
+        previous: &[Condition],
+    ) -> Vec<Condition> {
+        ConditionType::ALL
+            .into_iter()
+            .map(|condition| {
+                let status = self.status(condition);
+                let (reason, message) = self.reason(condition, status);
+                let before = previous
+                    .iter()
+                    .find(|c| c.type_ == condition.as_str() && c.status == status.as_str());
+                Condition {
+                    type_: condition.as_str().to_owned(),
+                    status: status.as_str().to_owned(),
+                    reason: reason.as_str().to_owned(),
+                    message: message.to_owned(),
+                    observed_generation: generation,
+                    last_transition_time: before
+                        .map_or_else(|| now.clone(), |c| c.last_transition_time.clone()),
+                }
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(phase: JobPhase) -> String {
+        let verdict = Verdict {
+            phase,
+            reason: Reason::Queued,
+            message: String::new(),
+            quota_reserved: false,
+            scheduled: false,
+        };
+        ConditionType::ALL
+            .iter()
+            .map(|c| match verdict.status(*c) {
+                Status::True => 'T',
+                Status::False => 'F',
+                Status::Unknown => '-',
+            })
+            .collect()
+    }
+
+    #[test]
+    fn rows_are_those_of_the_table() {
+        // Accepted QuotaReserved Scheduled Running Complete Failed Suspended | Ready Reconciling Stalled
+        for (phase, expected) in [
+            (JobPhase::Refused, "F------FFT"),
+            (JobPhase::Waiting, "--FFFFFFTF"),
+            (JobPhase::Blocked, "TFFFFFFFFT"),
+            (JobPhase::Queued, "TFFFFFFFTF"),
+            (JobPhase::Starting, "TTTFFFFFTF"),
+            (JobPhase::Restarting, "TTTFFFFFTF"),
+            (JobPhase::Running, "TTTTFFFTFF"),
+            (JobPhase::Suspended, "TFFFFFTTFF"),
+            (JobPhase::Complete, "TFFFTFFTFF"),
+            (JobPhase::Failed, "TFFFFTFFFT"),
+        ] {
+            assert_eq!(row(phase), expected, "{phase:?}");
+        }
+    }
+
+    #[test]
+    fn times_change_only_on_transitions() {
+        let at = |s: &str| Time(s.parse().unwrap());
+        let queued = Verdict {
+            phase: JobPhase::Queued,
+            reason: Reason::Queued,
+            message: "waits".to_owned(),
+            quota_reserved: false,
+            scheduled: false,
+        };
+        let first = queued.conditions(Some(1), &at("2026-01-01T00:00:00Z"), &[]);
+        let running = Verdict {
+            phase: JobPhase::Running,
+            reason: Reason::Running,
+            ..queued
+        };
+        let second = running.conditions(Some(1), &at("2026-01-01T00:01:00Z"), &first);
+        let changed: Vec<_> = first
+            .iter()
+            .zip(&second)
+            .filter(|(a, b)| a.last_transition_time != b.last_transition_time)
+            .map(|(_, b)| b.type_.as_str())
+            .collect();
+        assert_eq!(
+            changed,
+            [
+                "QuotaReserved",
+                "Scheduled",
+                "Running",
+                "Ready",
+                "Reconciling"
+            ]
+        );
+    }
+
+    #[test]
+    fn every_condition_has_a_reason() {
+        for phase in [JobPhase::Refused, JobPhase::Queued, JobPhase::Failed] {
+            let verdict = Verdict {
+                phase,
+                reason: Reason::PolicyDenied,
+                message: "no".to_owned(),
+                quota_reserved: false,
+                scheduled: false,
+            };
+            let conditions = verdict.conditions(
+                Some(1),
+                &Time(k8s_openapi::jiff::Timestamp::UNIX_EPOCH),
+                &[],
+            );
+            assert!(conditions.iter().all(|c| !c.reason.is_empty()));
+            assert!(conditions.iter().any(|c| c.reason == "PolicyDenied"));
+        }
+    }
+}

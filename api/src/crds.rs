@@ -1,0 +1,73 @@
+//! The CustomResourceDefinitions, from the types.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+
+use crate::{PodGroup, Queue, TrainingJob};
+
+/// Largest CRD, in bytes of JSON: client-side apply keeps a copy of the object
+/// in an annotation, and annotations end at 256 KiB.
+pub const MAX_SIZE: usize = 100 * 1024;
+
+/// Every kind of Trellis.
+#[must_use]
+pub fn all() -> Vec<CustomResourceDefinition> {
+    vec![TrainingJob::crd(), Queue::crd(), PodGroup::crd()]
+}
+
+/// A CRD as YAML, as it stands in the chart.
+///
+/// # Errors
+/// None that a CRD of [`all`] could cause.
+pub fn yaml(crd: &CustomResourceDefinition) -> Result<String, serde_saphyr::ser_error::Error> {
+    serde_saphyr::to_string(crd)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    fn walk(value: &Value, path: &str, visit: &mut impl FnMut(&str, &Value)) {
+        visit(path, value);
+        match value {
+            Value::Object(map) => {
+                for (key, child) in map {
+                    walk(child, &format!("{path}/{key}"), visit);
+                }
+            }
+            Value::Array(list) => {
+                for child in list {
+                    walk(child, path, visit);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn no_default_no_unsigned_and_small_enough() {
+        for crd in all() {
+            let json = serde_json::to_value(&crd).unwrap();
+            let size = serde_json::to_string(&crd).unwrap().len();
+            assert!(size <= MAX_SIZE, "{}: {size} bytes", crd.spec.names.kind);
+            walk(&json, "", &mut |path, value| {
+                if path.ends_with("/default") {
+                    panic!("a default at {path}: {value}");
+                }
+                if path.ends_with("/format") && value.is_string() {
+                    assert!(!value.as_str().unwrap().starts_with("uint"), "{path}");
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn short_names_are_the_documented_ones() {
+        let names: Vec<_> = all()
+            .into_iter()
+            .map(|c| c.spec.names.short_names.unwrap_or_default().join(","))
+            .collect();
+        assert_eq!(names, ["tj", "q", "pg"]);
+    }
+}

@@ -1,0 +1,204 @@
+//! [`TrainingJob`]: the one object that people apply.
+
+mod container;
+mod network;
+mod policy;
+mod status;
+mod task_group;
+
+pub use container::{
+    ContainerPort, EmptyDir, EnvFrom, EnvVar, KeyReference, LocalReference, Mount, PullPolicy,
+    Resources,
+};
+pub use network::{Network, TrafficRule};
+pub use policy::{Cleanup, Deadlines, PodCleanup, Restart, RestartScope, Success, SuccessPolicy};
+pub use status::{CompiledObject, JobPhase, LastFailure, PodCounts, TrainingJobStatus};
+pub use task_group::{Affinity, Role, TaskGroup, Toleration, TolerationEffect, TolerationOperator};
+
+use std::collections::BTreeMap;
+
+use garde::Validate;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::rules;
+
+/// A gang of pods that run all together or not at all.
+///
+/// Nothing is defaulted in the object: what is absent here is decided by the
+/// compiler, so that what stands in git stays what stands in the cluster.
+#[derive(CustomResource, KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[kube(
+    group = "trellis.dev",
+    version = "v1alpha1",
+    kind = "TrainingJob",
+    plural = "trainingjobs",
+    shortname = "tj",
+    category = "all",
+    namespaced,
+    status = "TrainingJobStatus",
+    derive = "PartialEq",
+    doc = "A gang of pods that run all together or not at all.",
+    validation = rules::JOB_NAME.cel(),
+    validation = rules::POD_NAME.cel(),
+    validation = rules::FIXED_AFTER_ADMISSION.cel(),
+    validation = rules::FIXED_GROUPS.cel(),
+    validation = rules::CHANGED_WHILE_SUSPENDED.cel(),
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "Queue", type_ = "string", json_path = ".status.queue"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.ready"),
+    printcolumn(name = "Restarts", type_ = "integer", json_path = ".status.restarts"),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.reason"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "GPUs", type_ = "integer", json_path = ".status.gpus", priority = "1"),
+    printcolumn(name = "Nodes", type_ = "integer", json_path = ".status.nodes", priority = "1"),
+    printcolumn(name = "Attempt", type_ = "integer", json_path = ".status.attempt", priority = "1"),
+)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+#[x_kube(
+    validation = rules::ONE_COORDINATOR.cel(),
+    validation = rules::POD_TOTAL.cel(),
+    validation = rules::RESERVED_ENV.cel(),
+)]
+pub struct TrainingJobSpec {
+    /// What is injected into the pods so that they find each other. Absent: None.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub framework: Option<Framework>,
+    /// Name of a Queue. Absent: the queue that is the default for the namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::queue_name)))]
+    #[schemars(length(max = 253))]
+    #[x_kube(validation = rules::QUEUE_NAME.cel())]
+    pub queue: Option<String>,
+    /// Name of a PriorityClass. Absent: the cluster's global default, else 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::priority_class)))]
+    #[schemars(length(max = 253))]
+    #[x_kube(validation = rules::PRIORITY_CLASS.cel(), validation = rules::SYSTEM_PRIORITY.cel())]
+    pub priority_class_name: Option<String>,
+    /// True: the gang is stopped and holds nothing until this is false again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspend: Option<bool>,
+    /// The groups of identical pods. All of them are one gang.
+    #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[garde(
+        dive,
+        custom(rules::group_count),
+        custom(rules::unique_groups),
+        custom(rules::one_coordinator),
+        custom(rules::pod_total),
+        custom(rules::reserved_env(self.framework))
+    )]
+    pub task_groups: Vec<TaskGroup>,
+    /// What happens when a pod fails. Absent: restart the gang, at most 3 times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(dive)]
+    pub restart: Option<Restart>,
+    /// Limits on time, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(dive)]
+    pub deadlines: Option<Deadlines>,
+    /// When the job counts as complete. Absent: when all pods have succeeded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub success: Option<Success>,
+    /// What becomes of the pods and of the job once it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(dive)]
+    pub cleanup: Option<Cleanup>,
+    /// ServiceAccount of the pods. Absent: the namespace's default, no token mounted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    #[garde(inner(custom(rules::object_name)))]
+    #[x_kube(validation = rules::OBJECT_NAME.cel())]
+    pub service_account_name: Option<String>,
+    /// User and group ids of the pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(dive)]
+    pub security_context: Option<SecurityContext>,
+    /// What the pods may connect to, and be reached from, beyond their job and DNS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(dive)]
+    pub network: Option<Network>,
+    /// Labels and annotations for the pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(dive)]
+    pub pod_metadata: Option<PodMetadata>,
+}
+
+/// What is injected into the pods.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Framework {
+    /// torchrun's `PET_*` variables and a rendezvous address.
+    PyTorch,
+    /// Only Trellis' own variables.
+    #[default]
+    None,
+}
+
+/// User and group ids of the pods.
+#[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct SecurityContext {
+    /// User id of every process. Not 0: the pods are held to run as non-root.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::user_id)))]
+    #[x_kube(validation = rules::USER_ID.cel())]
+    pub run_as_user: Option<i64>,
+    /// Group id that owns the mounted volumes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::user_id)))]
+    #[x_kube(validation = rules::USER_ID.cel())]
+    pub fs_group: Option<i64>,
+}
+
+/// Labels and annotations for the pods.
+#[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct PodMetadata {
+    /// Labels. Keys below `trellis.dev/` and Kubernetes' own domains are reserved.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 64))]
+    #[garde(custom(rules::metadata_keys), custom(rules::label_values))]
+    #[x_kube(validation = rules::METADATA_KEYS.cel(), validation = rules::RESERVED_KEYS.cel(), validation = rules::LABEL_VALUES.cel())]
+    pub labels: BTreeMap<String, String>,
+    /// Annotations. The same keys are reserved.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 64))]
+    #[garde(custom(rules::metadata_keys))]
+    #[x_kube(validation = rules::METADATA_KEYS.cel(), validation = rules::RESERVED_KEYS.cel())]
+    pub annotations: BTreeMap<String, String>,
+}
+
+impl TrainingJobSpec {
+    /// The framework, None where none is given.
+    #[must_use]
+    pub fn framework(&self) -> Framework {
+        self.framework.unwrap_or_default()
+    }
+
+    /// True if the user asks that nothing runs.
+    #[must_use]
+    pub fn is_suspended(&self) -> bool {
+        self.suspend.unwrap_or(false)
+    }
+
+    /// Pods of the whole job.
+    #[must_use]
+    pub fn pod_count(&self) -> u32 {
+        self.task_groups
+            .iter()
+            .fold(0_u32, |sum, g| sum.saturating_add(g.replicas()))
+    }
+
+    /// GPUs of the whole job, of whatever resource name.
+    #[must_use]
+    pub fn gpu_count(&self) -> u32 {
+        self.task_groups.iter().fold(0_u32, |sum, g| {
+            sum.saturating_add(g.gpus().saturating_mul(g.replicas()))
+        })
+    }
+}

@@ -1,0 +1,211 @@
+//! A task group: identical pods, told apart by an index.
+
+use std::collections::BTreeMap;
+
+use garde::Validate;
+use k8s_openapi::api::core::v1::NodeAffinity;
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{ContainerPort, EnvFrom, EnvVar, LocalReference, Mount, PullPolicy, Resources};
+use crate::{Quantity, rules};
+
+/// The resource that `gpus` counts where none is named.
+pub const DEFAULT_GPU_RESOURCE: &str = "nvidia.com/gpu";
+
+/// Identical pods of one job.
+#[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+#[x_kube(validation = rules::UNIQUE_MOUNTS.cel(), validation = rules::UNIQUE_PORTS.cel())]
+pub struct TaskGroup {
+    /// Name, unique in the job: part of every pod's name.
+    #[schemars(length(max = 24))]
+    #[garde(custom(rules::group_name))]
+    #[x_kube(validation = rules::GROUP_NAME.cel())]
+    pub name: String,
+    /// Number of pods, 1 to 4096. Absent: 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::replicas)))]
+    #[x_kube(validation = rules::REPLICAS.cel())]
+    pub replicas: Option<i64>,
+    /// Whole devices for each pod, 0 to 64. Absent: 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::gpus)))]
+    #[x_kube(validation = rules::GPUS.cel())]
+    pub gpus: Option<i64>,
+    /// Resource that `gpus` counts: MIG profiles and other vendors' devices by name. Absent: nvidia.com/gpu.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    #[garde(inner(custom(rules::extended_resource)))]
+    #[x_kube(validation = rules::EXTENDED_RESOURCE.cel())]
+    pub gpu_resource: Option<String>,
+    /// Container image.
+    #[schemars(length(max = 1024))]
+    #[garde(custom(rules::image))]
+    #[x_kube(validation = rules::IMAGE.cel())]
+    pub image: String,
+    /// When the image is pulled. Absent: IfNotPresent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_pull_policy: Option<PullPolicy>,
+    /// Secrets of the namespace with credentials for the registry.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[garde(length(max = 16), dive)]
+    pub image_pull_secrets: Vec<LocalReference>,
+    /// Entrypoint. Absent: the image's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256))]
+    #[garde(length(max = 256))]
+    pub command: Vec<String>,
+    /// Arguments of the entrypoint.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1024))]
+    #[garde(length(max = 1024))]
+    pub args: Vec<String>,
+    /// Environment variables. Names that Trellis or the framework sets are refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 128), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[garde(length(max = 128), custom(rules::unique_env), dive)]
+    pub env: Vec<EnvVar>,
+    /// Environment variables from every key of a ConfigMap or Secret.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[garde(length(max = 16), dive)]
+    pub env_from: Vec<EnvFrom>,
+    /// Working directory. Absent: the image's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 4096))]
+    #[garde(inner(length(max = 4096)))]
+    pub working_dir: Option<String>,
+    /// What each pod needs. Requests and limits are the same.
+    #[garde(dive)]
+    pub resources: Resources,
+    /// Size of /dev/shm, "0" for none. Absent: the smaller of half the memory and 64Gi if the group has GPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::quantity_or_zero)))]
+    #[x_kube(validation = rules::QUANTITY_OR_ZERO.cel())]
+    pub shared_memory: Option<Quantity>,
+    /// Volumes, all from the job's own namespace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    #[garde(length(max = 64), custom(rules::unique_mounts), dive)]
+    pub mounts: Vec<Mount>,
+    /// Ports that the container listens on. PyTorch adds 29500 for its rendezvous.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    #[garde(length(max = 32), custom(rules::unique_ports), dive)]
+    pub ports: Vec<ContainerPort>,
+    /// The Coordinator group has rank 0. Absent: Worker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
+    /// Labels that a node must have.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 32))]
+    pub node_selector: BTreeMap<String, String>,
+    /// Node affinity, as in Kubernetes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(dive)]
+    pub affinity: Option<Affinity>,
+    /// Taints that the pods tolerate, as in Kubernetes. A pod with GPUs tolerates the taint of that resource's name without asking.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    #[garde(length(max = 32), dive)]
+    pub tolerations: Vec<Toleration>,
+}
+
+/// What a group is for.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Role {
+    /// Trains.
+    #[default]
+    Worker,
+    /// Trains, and has rank 0.
+    Coordinator,
+}
+
+/// Affinity to nodes.
+#[derive(Validate, Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct Affinity {
+    /// Node affinity, as in Kubernetes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::node_affinity)))]
+    pub node_affinity: Option<NodeAffinity>,
+}
+
+/// A taint that the pods tolerate, as in Kubernetes.
+#[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+#[x_kube(validation = rules::TOLERATION.cel())]
+pub struct Toleration {
+    /// Taint key. Absent, with operator Exists: every key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 317))]
+    #[garde(custom(rules::toleration(self)))]
+    pub key: Option<String>,
+    /// Exists or Equal. Absent: Equal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operator: Option<TolerationOperator>,
+    /// Taint value, for operator Equal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub value: Option<String>,
+    /// Taint effect. Absent: every effect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub effect: Option<TolerationEffect>,
+    /// Seconds that a NoExecute taint is tolerated. Absent: for ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub toleration_seconds: Option<i64>,
+}
+
+/// How a toleration compares.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TolerationOperator {
+    /// The key is there, whatever its value.
+    Exists,
+    /// Key and value are equal.
+    Equal,
+}
+
+/// Which taints a toleration speaks of.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TolerationEffect {
+    /// Keeps new pods away.
+    NoSchedule,
+    /// Keeps new pods away where there is another place.
+    PreferNoSchedule,
+    /// Evicts pods that run.
+    NoExecute,
+}
+
+impl TaskGroup {
+    /// Number of pods, 1 where none is given. 0 for what validation refuses.
+    #[must_use]
+    pub fn replicas(&self) -> u32 {
+        self.replicas
+            .map_or(1, |n| u32::try_from(n).unwrap_or_default())
+    }
+
+    /// GPUs of one pod.
+    #[must_use]
+    pub fn gpus(&self) -> u32 {
+        self.gpus
+            .map_or(0, |n| u32::try_from(n).unwrap_or_default())
+    }
+
+    /// The resource that [`Self::gpus`] counts.
+    #[must_use]
+    pub fn gpu_resource(&self) -> &str {
+        self.gpu_resource.as_deref().unwrap_or(DEFAULT_GPU_RESOURCE)
+    }
+
+    /// The group's role, Worker where none is given.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.role.unwrap_or_default()
+    }
+}

@@ -1,0 +1,75 @@
+//! Labels, annotations and names that Trellis gives to what it makes.
+
+/// Label of everything that we make; its value is [`MANAGER`].
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// Value of [`MANAGED_BY`].
+pub const MANAGER: &str = "trellis";
+/// Label: name of the TrainingJob.
+pub const JOB: &str = "trellis.dev/job";
+/// Label: uid of the TrainingJob. NetworkPolicies select by it.
+pub const JOB_UID: &str = "trellis.dev/job-uid";
+/// Label of a pod: its task group.
+pub const GROUP: &str = "trellis.dev/group";
+/// Label of a pod: its index within its task group, from 0.
+pub const INDEX: &str = "trellis.dev/index";
+/// Label of a pod: the attempt that it belongs to, from 1.
+pub const ATTEMPT: &str = "trellis.dev/attempt";
+/// Annotation of a pod: hash of the plan that placed it.
+pub const PLAN: &str = "trellis.dev/plan";
+
+/// Prefix of labels and annotations that are ours alone.
+pub const RESERVED_PREFIX: &str = "trellis.dev/";
+
+/// Field manager of the children that the compiler describes.
+pub const COMPILER_MANAGER: &str = "trellis-compiler";
+/// Field manager of `PodGroup.status` and of pods.
+pub const SCHEDULER_MANAGER: &str = "trellis-scheduler";
+/// Field manager of `TrainingJob.status`.
+pub const STATUS_MANAGER: &str = "trellis-status";
+
+/// The label that marks what every namespace is called
+/// (`NamespaceDefaultLabelName`, stable since Kubernetes 1.22).
+pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+/// The namespace label that makes Pod Security enforce a level.
+pub const POD_SECURITY_ENFORCE: &str = "pod-security.kubernetes.io/enforce";
+
+/// Longest DNS label, and so the longest hostname and Service name (RFC 1035).
+pub const LABEL_MAX: usize = 63;
+
+/// Name of the Queue that a fresh install has.
+pub const DEFAULT_QUEUE: &str = "default";
+
+/// Name and hostname of a pod: a function of job, group and index alone, so
+/// that it is the same after every restart.
+///
+/// ```
+/// assert_eq!(trellis_api::names::pod("llm", "worker", 3), "llm-worker-3");
+/// ```
+#[must_use]
+pub fn pod(job: &str, group: &str, index: u32) -> String {
+    format!("{job}-{group}-{index}")
+}
+
+/// True if a label or annotation key is reserved: ours, or Kubernetes' own.
+///
+/// ```
+/// use trellis_api::names::is_reserved_key;
+/// assert!(is_reserved_key("trellis.dev/job"));
+/// assert!(is_reserved_key("app.kubernetes.io/managed-by"));
+/// assert!(!is_reserved_key("team"));
+/// assert!(!is_reserved_key("app.kubernetes.io/name"));
+/// ```
+#[must_use]
+pub fn is_reserved_key(key: &str) -> bool {
+    let Some((domain, _)) = key.split_once('/') else {
+        return false;
+    };
+    let kubernetes = domain == "kubernetes.io"
+        || domain == "k8s.io"
+        || domain.ends_with(".kubernetes.io")
+        || domain.ends_with(".k8s.io");
+    domain == "trellis.dev"
+        || domain.ends_with(".trellis.dev")
+        || key == MANAGED_BY
+        || (kubernetes && domain != "app.kubernetes.io")
+}

@@ -1,0 +1,132 @@
+//! [`PodGroup`]: the gang, and in its status the journal of its placement.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::rules;
+use crate::{Quantity, Reason};
+
+/// Pods that are placed all together or not at all.
+#[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[kube(
+    group = "trellis.dev",
+    version = "v1alpha1",
+    kind = "PodGroup",
+    plural = "podgroups",
+    shortname = "pg",
+    namespaced,
+    status = "PodGroupStatus",
+    derive = "PartialEq",
+    doc = "Pods that are placed all together or not at all.",
+    validation = rules::EPOCH_NEVER_FALLS.cel(),
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "Members", type_ = "integer", json_path = ".spec.minMember"),
+    printcolumn(name = "Queue", type_ = "string", json_path = ".spec.queue"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PodGroupSpec {
+    /// Pods that must be placed together.
+    pub min_member: i64,
+    /// Name of the Queue.
+    #[schemars(length(max = 253))]
+    pub queue: String,
+    /// Priority: higher goes first.
+    pub priority: i32,
+    /// The task groups.
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub groups: Vec<PodGroupMember>,
+}
+
+/// One task group of the gang.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PodGroupMember {
+    /// Name of the task group.
+    #[schemars(length(max = 24))]
+    pub name: String,
+    /// Pods of the group.
+    pub count: i64,
+    /// What one pod requests.
+    #[schemars(extend("maxProperties" = 32))]
+    pub resources: BTreeMap<String, Quantity>,
+}
+
+/// The journal: where the gang is on its way, and the plan that binds whoever leads.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct PodGroupStatus {
+    /// Where the gang is on its way. Absent: Pending.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<PodGroupPhase>,
+    /// Term of the leader that wrote this. It never falls: a write of an earlier leader is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<i64>,
+    /// The plan that is being carried out, or has been.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Plan>,
+    /// Commits in a row that failed; the next try waits longer each time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failures: Option<i64>,
+    /// No new try before this time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_time: Option<Time>,
+    /// Why the last plan was undone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+    /// The same in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// Where a gang is on its way.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum PodGroupPhase {
+    /// No plan, and no pods.
+    #[default]
+    Pending,
+    /// The plan stands; its pods are being created.
+    Committing,
+    /// All pods of the plan were created.
+    Placed,
+    /// The plan is being undone; its pods are being deleted.
+    Unwinding,
+    /// The job has ended; the plan tells where it ran.
+    Finished,
+}
+
+/// One placement of the whole gang.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Plan {
+    /// Hash of attempt, compiled job and assignments. Every pod of the plan bears it.
+    pub hash: String,
+    /// Attempt of the job that the plan is for.
+    pub attempt: i64,
+    /// Generation of the TrainingJob that was compiled.
+    pub generation: i64,
+    /// Hash of what it was compiled into.
+    pub compiled: String,
+    /// When an unfinished plan is undone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Time>,
+    /// Where the pods go, run-length by node, in order of the index.
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub assignments: Vec<Assignment>,
+}
+
+/// A run of pods of one group on one node.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct Assignment {
+    /// Name of the task group.
+    pub group: String,
+    /// Name of the node.
+    pub node: String,
+    /// The next so many indexes of the group.
+    pub count: i64,
+}

@@ -1,0 +1,388 @@
+//! Kubernetes quantities, exact.
+//!
+//! The grammar is that of `k8s.io/apimachinery/pkg/api/resource`: a signed
+//! decimal number with a decimal suffix (`n u m k M G T P E`), a binary suffix
+//! (`Ki Mi Gi Ti Pi Ei`) or a decimal exponent (`e3`, `E3`). Nothing here goes
+//! through floating point.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// Longest text that is read as a quantity, in bytes.
+pub const MAX_LEN: usize = 32;
+
+/// Units in one: amounts are counted in billionths, the smallest that Kubernetes knows (`n`).
+const NANO: i128 = 1_000_000_000;
+
+/// A quantity as it was written. What it is worth, [`Self::amount`] says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Quantity(String);
+
+/// What a quantity is worth, exactly, in billionths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Amount(i128);
+
+/// Why a text is no quantity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QuantityError {
+    /// There is no number in it.
+    #[error("is empty: write a number, such as 8 or 500m")]
+    Empty,
+    /// Longer than [`MAX_LEN`] bytes.
+    #[error("is longer than 32 characters")]
+    TooLong,
+    /// The number is not a decimal number.
+    #[error("is not a number: write digits with an optional point, such as 1.5")]
+    Number,
+    /// The suffix is not one that Kubernetes knows.
+    #[error("has an unknown unit: use one of m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei")]
+    Suffix,
+    /// More than can be counted.
+    #[error("is too large")]
+    Overflow,
+}
+
+impl Quantity {
+    /// A quantity from its text, unread.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text as it was written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What it is worth.
+    ///
+    /// # Errors
+    /// If the text is no quantity, or more than can be counted.
+    ///
+    /// ```
+    /// use trellis_api::Quantity;
+    /// assert_eq!(Quantity::new("1500m").amount()?.millis_up(), Some(1500));
+    /// assert_eq!(Quantity::new("1Gi").amount()?.units_up(), Some(1 << 30));
+    /// assert!(Quantity::new("9e99").amount().is_err());
+    /// # Ok::<(), trellis_api::quantity::QuantityError>(())
+    /// ```
+    pub fn amount(&self) -> Result<Amount, QuantityError> {
+        parse(&self.0)
+    }
+
+    /// A count, written plainly.
+    #[must_use]
+    pub fn from_units(units: i64) -> Self {
+        Self(units.to_string())
+    }
+}
+
+impl Amount {
+    /// Nothing.
+    pub const ZERO: Self = Self(0);
+
+    /// So many whole units.
+    #[must_use]
+    pub const fn from_units(units: i64) -> Self {
+        // An i64 times a billion is below 2^93.
+        Self((units as i128).wrapping_mul(NANO))
+    }
+
+    /// Whole units, rounded up. None if that is no i64.
+    #[must_use]
+    pub fn units_up(self) -> Option<i64> {
+        div_up(self.0, NANO)
+    }
+
+    /// Thousandths, rounded up. None if that is no i64.
+    #[must_use]
+    pub fn millis_up(self) -> Option<i64> {
+        div_up(self.0, 1_000_000)
+    }
+
+    /// True if there is no fraction.
+    #[must_use]
+    pub fn is_whole(self) -> bool {
+        self.0.checked_rem(NANO) == Some(0)
+    }
+}
+
+fn div_up(value: i128, by: i128) -> Option<i64> {
+    let quotient = value.checked_div_euclid(by)?;
+    let rest = value.checked_rem_euclid(by)?;
+    let up = if rest > 0 {
+        quotient.checked_add(1)?
+    } else {
+        quotient
+    };
+    i64::try_from(up).ok()
+}
+
+fn parse(text: &str) -> Result<Amount, QuantityError> {
+    if text.is_empty() {
+        return Err(QuantityError::Empty);
+    }
+    if text.len() > MAX_LEN {
+        return Err(QuantityError::TooLong);
+    }
+    let (negative, rest) = match text.as_bytes().first() {
+        Some(b'-') => (true, text.get(1..).unwrap_or_default()),
+        Some(b'+') => (false, text.get(1..).unwrap_or_default()),
+        _ => (false, text),
+    };
+    let end = rest
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(rest.len());
+    let (number, suffix) = rest.split_at(end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+        return Err(QuantityError::Number);
+    }
+    let scale = Scale::of(suffix)?;
+
+    // All digits as one integer, with the place of the point beside it: the
+    // scale is applied before the division, so that nothing is lost early.
+    let mut digits: i128 = 0;
+    for byte in whole.bytes().chain(fraction.bytes()) {
+        digits = digits
+            .checked_mul(10)
+            .and_then(|d| d.checked_add(i128::from(byte.wrapping_sub(b'0'))))
+            .ok_or(QuantityError::Overflow)?;
+    }
+    let places = u32::try_from(fraction.len()).map_err(|_| QuantityError::Overflow)?;
+    let magnitude = scale.apply(digits, places)?;
+    Ok(Amount(if negative {
+        magnitude.checked_neg().ok_or(QuantityError::Overflow)?
+    } else {
+        magnitude
+    }))
+}
+
+/// What a suffix multiplies by.
+#[derive(Clone, Copy)]
+enum Scale {
+    /// A power of ten.
+    Ten(i32),
+    /// A power of 1024.
+    Binary(u32),
+}
+
+impl Scale {
+    fn of(suffix: &str) -> Result<Self, QuantityError> {
+        Ok(match suffix {
+            "n" => Self::Ten(-9),
+            "u" => Self::Ten(-6),
+            "m" => Self::Ten(-3),
+            "" => Self::Ten(0),
+            "k" => Self::Ten(3),
+            "M" => Self::Ten(6),
+            "G" => Self::Ten(9),
+            "T" => Self::Ten(12),
+            "P" => Self::Ten(15),
+            "E" => Self::Ten(18),
+            "Ki" => Self::Binary(1),
+            "Mi" => Self::Binary(2),
+            "Gi" => Self::Binary(3),
+            "Ti" => Self::Binary(4),
+            "Pi" => Self::Binary(5),
+            "Ei" => Self::Binary(6),
+            _ => {
+                let exponent = suffix
+                    .strip_prefix(['e', 'E'])
+                    .ok_or(QuantityError::Suffix)?;
+                let exponent: i32 = exponent.parse().map_err(|_| QuantityError::Suffix)?;
+                if !(-64..=64).contains(&exponent) {
+                    return Err(QuantityError::Overflow);
+                }
+                Self::Ten(exponent)
+            }
+        })
+    }
+
+    /// `digits / 10^places`, scaled, in billionths; a rest below that is rounded up, as Kubernetes does.
+    fn apply(self, digits: i128, places: u32) -> Result<i128, QuantityError> {
+        let ten = |n: u32| 10_i128.checked_pow(n).ok_or(QuantityError::Overflow);
+        let (multiply, divide) = match self {
+            Self::Binary(power) => (
+                1024_i128
+                    .checked_pow(power)
+                    .and_then(|s| s.checked_mul(NANO))
+                    .ok_or(QuantityError::Overflow)?,
+                ten(places)?,
+            ),
+            Self::Ten(exponent) => {
+                let places = i32::try_from(places).map_err(|_| QuantityError::Overflow)?;
+                let power = exponent.saturating_add(9).saturating_sub(places);
+                if digits == 0 {
+                    (1, 1)
+                } else if power >= 0 {
+                    (ten(power.unsigned_abs())?, 1)
+                } else {
+                    // Below the last digit that there can be, any rest is rounded up to one.
+                    (1, ten(power.unsigned_abs().min(38))?)
+                }
+            }
+        };
+        let product = digits
+            .checked_mul(multiply)
+            .ok_or(QuantityError::Overflow)?;
+        let quotient = product.checked_div(divide).ok_or(QuantityError::Overflow)?;
+        let rest = product.checked_rem(divide).ok_or(QuantityError::Overflow)?;
+        if rest > 0 {
+            quotient.checked_add(1).ok_or(QuantityError::Overflow)
+        } else {
+            Ok(quotient)
+        }
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<&str> for Quantity {
+    fn from(text: &str) -> Self {
+        Self::new(text)
+    }
+}
+
+impl Serialize for Quantity {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Quantity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+
+        impl de::Visitor<'_> for Visitor {
+            type Value = Quantity;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a quantity: a whole number, or a text such as 500m or 16Gi")
+            }
+
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Quantity, E> {
+                Ok(Quantity(value.to_string()))
+            }
+
+            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Quantity, E> {
+                Ok(Quantity(value.to_string()))
+            }
+
+            fn visit_str<E: de::Error>(self, value: &str) -> Result<Quantity, E> {
+                Ok(Quantity(value.to_owned()))
+            }
+        }
+
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+impl JsonSchema for Quantity {
+    fn schema_name() -> Cow<'static, str> {
+        "Quantity".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "x-kubernetes-int-or-string": true, "maxLength": MAX_LEN })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn nanos(text: &str) -> Result<i128, QuantityError> {
+        parse(text).map(|a| a.0)
+    }
+
+    #[test]
+    fn reads_what_kubernetes_reads() {
+        for (text, units, of) in [
+            ("0", 0, 1),
+            ("8", 8, 1),
+            ("+8", 8, 1),
+            ("1.5", 15, 10),
+            (".5", 5, 10),
+            ("5.", 5, 1),
+            ("100m", 1, 10),
+            ("1k", 1000, 1),
+            ("1Ki", 1024, 1),
+            ("1.5Gi", 1_610_612_736, 1),
+            ("1E", 1_000_000_000_000_000_000, 1),
+            ("1Ei", 1_152_921_504_606_846_976, 1),
+            ("1e3", 1000, 1),
+            ("1E3", 1000, 1),
+            ("1e-3", 1, 1000),
+            ("-1", -1, 1),
+            ("12e-1", 12, 10),
+        ] {
+            assert_eq!(nanos(text), Ok(units * NANO / of), "{text}");
+        }
+    }
+
+    #[test]
+    fn rounds_up_below_a_billionth() {
+        assert_eq!(nanos("0.1n"), Ok(1));
+        assert_eq!(nanos("1e-40"), Ok(1));
+        assert_eq!(
+            Quantity::new("1.0001m").amount().unwrap().millis_up(),
+            Some(2)
+        );
+    }
+
+    #[test]
+    fn refuses_what_is_no_quantity() {
+        for (text, error) in [
+            ("", QuantityError::Empty),
+            (".", QuantityError::Number),
+            ("-", QuantityError::Number),
+            ("1..2", QuantityError::Number),
+            ("1.2.3", QuantityError::Number),
+            ("abc", QuantityError::Number),
+            ("1 Gi", QuantityError::Suffix),
+            ("1gi", QuantityError::Suffix),
+            ("1K", QuantityError::Suffix),
+            ("1KB", QuantityError::Suffix),
+            ("1e", QuantityError::Suffix),
+            ("1e1.5", QuantityError::Suffix),
+            ("9e99", QuantityError::Overflow),
+            ("99999999999999999999999999999999", QuantityError::Overflow),
+            ("000000000000000000000000000000001", QuantityError::TooLong),
+        ] {
+            assert_eq!(nanos(text), Err(error), "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in "\\PC{0,40}") {
+            let _ = nanos(&text);
+        }
+
+        #[test]
+        fn never_panics_on_near_misses(text in "[-+]?[0-9]{0,30}[.]?[0-9]{0,10}([numkMGTPE]i?|[eE][-+]?[0-9]{0,4})?") {
+            let _ = nanos(&text);
+        }
+
+        #[test]
+        fn whole_numbers_are_exact(n in any::<i64>()) {
+            let amount = Quantity::from_units(n).amount().unwrap();
+            prop_assert_eq!(amount, Amount::from_units(n));
+            prop_assert_eq!(amount.units_up(), Some(n));
+        }
+    }
+}

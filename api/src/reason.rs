@@ -1,0 +1,151 @@
+//! The closed list of reasons. Conditions, events, metrics, log lines and the
+//! command line all use these words and no others.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+macro_rules! reasons {
+    ($($(#[doc = $doc:literal])+ $name:ident: $todo:literal;)+) => {
+        /// Why a job is where it is.
+        #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Reason {
+            $($(#[doc = $doc])+ $name,)+
+        }
+
+        impl Reason {
+            /// Every reason, in the order of the documentation.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+
+            /// The word itself, as conditions and events bear it.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => stringify!($name),)+ }
+            }
+
+            /// What it means, in one sentence.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$name => concat!($($doc),+),)+ }
+            }
+
+            /// What to do about it.
+            #[must_use]
+            pub const fn remedy(self) -> &'static str {
+                match self { $(Self::$name => $todo,)+ }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// The spec is valid and policy allows it.
+    Accepted: "Nothing.";
+    /// The spec breaks a rule that the API server could not check.
+    InvalidSpec: "Correct the field that the message names; the job is tried again at once.";
+    /// Policy denies something that the compiled job demands.
+    PolicyDenied: "Ask whoever owns the policy that the message names, or remove the demand.";
+    /// The queue that the job names does not exist, or none is the default for its namespace.
+    QueueNotFound: "Name an existing queue in spec.queue, or have a platform team create it; the job goes on by itself.";
+    /// The PriorityClass that the job names does not exist.
+    PriorityClassNotFound: "Create the PriorityClass or name another; the job goes on by itself.";
+    /// A Service that spec.network names does not exist.
+    ServiceNotFound: "Create the Service or correct its name; the job goes on by itself.";
+    /// Trellis has not yet read all that it decides with.
+    CacheNotReady: "Wait some seconds. If it stays, look at the operator's readiness and log.";
+    /// An object that is not the job's has the name of one of its children.
+    NameConflict: "Delete or rename the object that the message names, or rename the job; the job goes on by itself.";
+    /// The image of a pod cannot be pulled.
+    ImagePullFailed: "Correct the image's name or its pull secret.";
+
+    /// The job is in its queue and has not been looked at yet.
+    Queued: "Nothing: the next cycle decides.";
+    /// The queue is stopped.
+    QueueStopped: "Ask whoever stopped the queue; the job keeps its place.";
+    /// The queue's quota is held by others.
+    QuotaExceeded: "Wait until jobs of the queue end, or ask for more quota.";
+    /// The job asks for more than the queue's whole quota, or for a resource that the queue does not offer.
+    ExceedsQuota: "Ask for less, use another queue, or have the quota raised.";
+    /// No node satisfies the job's constraints.
+    NoMatchingNodes: "Compare nodeSelector, affinity, tolerations and gpuResource with the nodes; the message counts what each excludes.";
+    /// The matching nodes have too little free in total.
+    InsufficientCapacity: "Wait until others end; the message says how much is missing.";
+    /// Enough is free in total, but not together where a pod needs it.
+    Fragmented: "Wait until a whole node is free, or use smaller pods.";
+    /// The job would not fit even if all matching nodes were empty.
+    ExceedsCluster: "Ask for less, or add nodes.";
+    /// A try to place the job failed, and the next one waits for a while.
+    BackingOff: "Look at the reason of the failure in the events; the job is tried again by itself.";
+    /// A core ResourceQuota of the namespace is too small for the whole gang.
+    ResourceQuotaExceeded: "Have the namespace's ResourceQuota raised, or wait until its other pods end.";
+    /// The API server refuses a pod of the gang, by an admission policy or webhook.
+    PodRefused: "Read the refusal in the message; change the job or the admission policy.";
+    /// What is left of an earlier attempt or plan is still being removed.
+    PodsTerminating: "Wait until the pods are gone; a pod that stays terminating has a finalizer or a lost node.";
+
+    /// The pods of the gang are being created.
+    Committing: "Nothing.";
+    /// The whole gang has its place.
+    Placed: "Nothing.";
+    /// Not all pods run yet.
+    Starting: "Nothing; kubectl describe pod tells what a pod waits for.";
+    /// All pods run.
+    Running: "Nothing.";
+    /// A pod ended with a failure of its own.
+    PodFailed: "Look at the pod's log; status.lastFailure names pod, node and exit code.";
+    /// A container used more memory than it asked for.
+    OutOfMemory: "Raise resources.memory or use less.";
+    /// A kubelet refused a pod.
+    KubeletRefused: "Nothing: the gang is placed again without that node for a while.";
+    /// A node that held pods of the gang is lost.
+    NodeLost: "Nothing: the gang is placed elsewhere.";
+    /// A pod was evicted or deleted by someone else.
+    PodDisrupted: "Nothing: the gang is placed again.";
+    /// Not all pods ran within deadlines.startupSeconds.
+    StartupTimeout: "Look at what the pods wait for; raise deadlines.startupSeconds if they only need longer.";
+    /// The gang is being restarted.
+    Restarting: "Nothing; status.lastFailure says what happened.";
+
+    /// The job has ended well.
+    Complete: "Nothing.";
+    /// A pod failed and restart.scope is Never.
+    NoRestart: "Look at status.lastFailure; to run again, create a new job.";
+    /// The job's own failures used up restart.limit.
+    RestartLimitReached: "Look at status.lastFailure; to run again, create a new job.";
+    /// The cluster's failures used up restart.disruptionLimit.
+    DisruptionLimitReached: "Look at the nodes; to run again, create a new job.";
+    /// The job waited longer than deadlines.queueSeconds.
+    QueueDeadlineExceeded: "Raise deadlines.queueSeconds or remove it.";
+    /// The job ran longer than deadlines.activeSeconds.
+    ActiveDeadlineExceeded: "Raise deadlines.activeSeconds or remove it.";
+
+    /// The user has suspended the job.
+    Suspended: "Set spec.suspend to false to go on.";
+    /// The state does not apply yet.
+    NotYet: "Nothing.";
+    /// The state does not apply.
+    NotApplicable: "Nothing.";
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// docs/reasons.md: every reason, what it means, what to do.
+#[must_use]
+pub fn markdown() -> String {
+    let mut out = String::from(
+        "# Reasons\n\nGenerated by `trellis crds --reasons`: do not edit.\n\n\
+         A job that does not run has exactly one current reason: in `status.reason`, in its conditions, \
+         in its events and in what `trellis` prints.\n\n| reason | means | what to do |\n|---|---|---|\n",
+    );
+    for reason in Reason::ALL {
+        out.push_str(&format!(
+            "| `{reason}` | {} | {} |\n",
+            reason.meaning().trim(),
+            reason.remedy()
+        ));
+    }
+    out
+}

@@ -1,0 +1,171 @@
+//! Rules on what runs in a pod: environment, volumes, ports, tolerations, peers.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{NodeAffinity, NodeSelectorTerm};
+
+use super::Rule;
+use crate::job::{
+    ContainerPort, EnvFrom, EnvVar, Mount, Toleration, TolerationOperator, TrafficRule,
+};
+
+/// The image must be named.
+pub const IMAGE: Rule = Rule::new(
+    "size(self) > 0 && !self.matches('[[:space:]]')",
+    "must be the name of an image, without spaces, such as registry.example/train:1.0",
+);
+/// A variable comes from one place.
+pub const ENV_SOURCE: Rule = Rule::new(
+    "(has(self.value) ? 1 : 0) + (has(self.secret) ? 1 : 0) + (has(self.configMap) ? 1 : 0) + (has(self.field) ? 1 : 0) <= 1",
+    "must have at most one of value, secret, configMap and field",
+);
+/// Variables in bulk come from one place.
+pub const ENV_FROM_SOURCE: Rule = Rule::new(
+    "has(self.configMap) != has(self.secret)",
+    "must have exactly one of configMap and secret",
+);
+/// A volume is of one kind.
+pub const MOUNT_SOURCE: Rule = Rule::new(
+    "(has(self.claim) ? 1 : 0) + (has(self.configMap) ? 1 : 0) + (has(self.secret) ? 1 : 0) + (has(self.emptyDir) ? 1 : 0) == 1",
+    "must have exactly one of claim, configMap, secret and emptyDir",
+);
+/// No two volumes at one path.
+pub const UNIQUE_MOUNTS: Rule = Rule::new(
+    "!has(self.mounts) || self.mounts.all(m, m.path != '/dev/shm' && self.mounts.exists_one(o, o.path == m.path))",
+    "mounts must have different paths, and not /dev/shm: set sharedMemory for that",
+);
+/// No two ports of one name or number.
+pub const UNIQUE_PORTS: Rule = Rule::new(
+    "!has(self.ports) || self.ports.all(p, self.ports.exists_one(o, o.name == p.name) && self.ports.exists_one(o, o.port == p.port))",
+    "ports must have different names and different numbers",
+);
+/// No two variables of one name: the list is a map in the CRD, so the API server says it there.
+pub const UNIQUE_ENV: Rule = Rule::new("true", "variables must have different names");
+/// A toleration is one that Kubernetes takes.
+pub const TOLERATION: Rule = Rule::new(
+    "(has(self.key) || (has(self.operator) && self.operator == 'Exists')) && !(has(self.operator) && self.operator == 'Exists' && has(self.value)) && (!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute'))",
+    "without key, operator must be Exists; with operator Exists there is no value; tolerationSeconds needs effect NoExecute",
+);
+/// A peer is of one kind.
+pub const PEER: Rule = Rule::new(
+    "(has(self.cidr) ? 1 : 0) + (has(self.namespace) ? 1 : 0) + (has(self.service) ? 1 : 0) == 1",
+    "must have exactly one of cidr, namespace and service",
+);
+/// Node affinity as Kubernetes takes it; the API server checks it where it checks pods.
+pub const NODE_AFFINITY: Rule = Rule::new(
+    "true",
+    "must be a node affinity as Kubernetes takes it: every expression with a known operator; values for In and NotIn, none for Exists and DoesNotExist, one whole number for Gt and Lt; weights of 1 to 100; matchFields on metadata.name alone",
+);
+
+fn count(given: &[bool]) -> usize {
+    given.iter().filter(|g| **g).count()
+}
+
+/// [`IMAGE`].
+pub fn image(name: &str, _: &()) -> garde::Result {
+    IMAGE.holds(!name.is_empty() && !name.bytes().any(|b| b.is_ascii_whitespace() || b == 0x0b))
+}
+
+/// [`ENV_SOURCE`].
+pub fn env_source(var: &EnvVar) -> impl FnOnce(&str, &()) -> garde::Result {
+    let sources = count(&[
+        var.value.is_some(),
+        var.secret.is_some(),
+        var.config_map.is_some(),
+        var.field.is_some(),
+    ]);
+    move |_, ()| ENV_SOURCE.holds(sources <= 1)
+}
+
+/// [`ENV_FROM_SOURCE`].
+pub fn env_from_source(from: &EnvFrom) -> impl FnOnce(&Option<String>, &()) -> garde::Result {
+    let ok = from.config_map.is_some() != from.secret.is_some();
+    move |_, ()| ENV_FROM_SOURCE.holds(ok)
+}
+
+/// [`UNIQUE_ENV`].
+pub fn unique_env(vars: &[EnvVar], _: &()) -> garde::Result {
+    let names: BTreeSet<_> = vars.iter().map(|v| v.name.as_str()).collect();
+    UNIQUE_ENV.holds(names.len() == vars.len())
+}
+
+/// [`MOUNT_SOURCE`].
+pub fn mount_source(mount: &Mount) -> impl FnOnce(&str, &()) -> garde::Result {
+    let sources = count(&[
+        mount.claim.is_some(),
+        mount.config_map.is_some(),
+        mount.secret.is_some(),
+        mount.empty_dir.is_some(),
+    ]);
+    move |_, ()| MOUNT_SOURCE.holds(sources == 1)
+}
+
+/// [`UNIQUE_MOUNTS`].
+pub fn unique_mounts(mounts: &[Mount], _: &()) -> garde::Result {
+    let paths: BTreeSet<_> = mounts.iter().map(|m| m.path.as_str()).collect();
+    UNIQUE_MOUNTS.holds(paths.len() == mounts.len() && !paths.contains("/dev/shm"))
+}
+
+/// [`UNIQUE_PORTS`].
+pub fn unique_ports(ports: &[ContainerPort], _: &()) -> garde::Result {
+    let names: BTreeSet<_> = ports.iter().map(|p| p.name.as_str()).collect();
+    let numbers: BTreeSet<_> = ports.iter().map(|p| p.port).collect();
+    UNIQUE_PORTS.holds(names.len() == ports.len() && numbers.len() == ports.len())
+}
+
+/// [`TOLERATION`].
+pub fn toleration(t: &Toleration) -> impl FnOnce(&Option<String>, &()) -> garde::Result {
+    let exists = t.operator == Some(TolerationOperator::Exists);
+    let ok = (t.key.is_some() || exists)
+        && !(exists && t.value.is_some())
+        && (t.toleration_seconds.is_none()
+            || t.effect == Some(crate::job::TolerationEffect::NoExecute));
+    move |_, ()| TOLERATION.holds(ok)
+}
+
+/// [`PEER`].
+pub fn peer(rule: &TrafficRule) -> impl FnOnce(&Option<String>, &()) -> garde::Result {
+    let kinds = count(&[
+        rule.cidr.is_some(),
+        rule.namespace.is_some(),
+        rule.service.is_some(),
+    ]);
+    move |_, ()| PEER.holds(kinds == 1)
+}
+
+/// [`NODE_AFFINITY`].
+pub fn node_affinity(affinity: &NodeAffinity, _: &()) -> garde::Result {
+    let required = affinity
+        .required_during_scheduling_ignored_during_execution
+        .as_ref();
+    let preferred = affinity
+        .preferred_during_scheduling_ignored_during_execution
+        .iter()
+        .flatten();
+    NODE_AFFINITY.holds(
+        required.is_none_or(|r| {
+            !r.node_selector_terms.is_empty() && r.node_selector_terms.iter().all(is_term)
+        }) && preferred
+            .into_iter()
+            .all(|p| (1..=100).contains(&p.weight) && is_term(&p.preference)),
+    )
+}
+
+/// True for a term that Kubernetes takes (`ValidateNodeSelectorTerm`).
+fn is_term(term: &NodeSelectorTerm) -> bool {
+    let expressions = term.match_expressions.iter().flatten().all(|e| {
+        let values = e.values.as_deref().unwrap_or_default();
+        match e.operator.as_str() {
+            "In" | "NotIn" => !values.is_empty(),
+            "Exists" | "DoesNotExist" => values.is_empty(),
+            "Gt" | "Lt" => matches!(values, [one] if one.parse::<i64>().is_ok()),
+            _ => false,
+        }
+    });
+    let fields = term.match_fields.iter().flatten().all(|f| {
+        f.key == "metadata.name"
+            && matches!(f.operator.as_str(), "In" | "NotIn")
+            && matches!(f.values.as_deref(), Some([_]))
+    });
+    expressions && fields
+}

@@ -1,0 +1,196 @@
+//! Rules that look at a whole job, a whole queue, or at a change.
+
+use std::collections::BTreeSet;
+
+use super::Rule;
+use crate::job::{Framework, Restart, Role, TaskGroup};
+use crate::names::LABEL_MAX;
+use crate::queue::{DEFAULT_FLAVOR, ResourceGroup};
+
+/// Pods of one job at most.
+pub const MAX_PODS: u32 = 10_000;
+/// Task groups of one job at most.
+pub const MAX_GROUPS: usize = 16;
+
+/// Variables that torchrun's environment is made of, beside everything that starts with `PET_`.
+pub const PYTORCH_ENV: [&str; 6] = [
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+];
+
+/// The derived pod names are hostnames.
+pub const POD_NAME: Rule = Rule::new(
+    "self.spec.taskGroups.all(g, size(self.metadata.name) + size(g.name) + size(string((has(g.replicas) ? g.replicas : 1) - 1)) + 2 <= 63)",
+    "pods are named <job>-<group>-<index>, which is their hostname and must have at most 63 characters: shorten metadata.name or the group's name",
+);
+/// The number of groups.
+pub const GROUP_COUNT: Rule = Rule::new("true", "must have 1 to 16 task groups");
+/// Group names: the list is a map in the CRD, so the API server says it there.
+pub const UNIQUE_GROUPS: Rule = Rule::new("true", "task groups must have different names");
+/// Rank 0 is one pod.
+pub const ONE_COORDINATOR: Rule = Rule::new(
+    "self.taskGroups.filter(g, has(g.role) && g.role == 'Coordinator').size() <= 1",
+    "at most one task group may have the role Coordinator: the first of its pods has rank 0",
+);
+/// The size of a gang.
+pub const POD_TOTAL: Rule = Rule::new(
+    "self.taskGroups.map(g, has(g.replicas) ? g.replicas : 1).sum() <= 10000",
+    "the replicas of all task groups together must be at most 10000: split the work into several jobs",
+);
+/// Names that are injected are not for users.
+pub const RESERVED_ENV: Rule = Rule::new(
+    "self.taskGroups.all(g, !has(g.env) || g.env.all(e, !e.name.startsWith('TRELLIS_') && !(has(self.framework) && self.framework == 'PyTorch' && (e.name.startsWith('PET_') || e.name in ['MASTER_ADDR', 'MASTER_PORT', 'RANK', 'WORLD_SIZE', 'LOCAL_RANK', 'LOCAL_WORLD_SIZE']))))",
+    "env must not set what Trellis or the framework sets (TRELLIS_*; with PyTorch also PET_*, MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE): remove the variable, or use framework None",
+);
+/// The back-off grows.
+pub const BACKOFF: Rule = Rule::new(
+    "(has(self.backoffSeconds) ? self.backoffSeconds : 10) <= (has(self.maxBackoffSeconds) ? self.maxBackoffSeconds : 300)",
+    "backoffSeconds (10 if absent) must be at most maxBackoffSeconds (300 if absent)",
+);
+/// There is one flavor so far.
+pub const FLAVOR_NAME: Rule = Rule::new(
+    "self == 'default'",
+    "must be default, which is every node: there are no other flavors yet",
+);
+/// Quotas speak of the group's resources.
+pub const QUOTA_COVERS: Rule = Rule::new(
+    "self.flavors.all(f, size(f.quotas) == size(self.resources) && f.quotas.all(q, q.resource in self.resources))",
+    "every flavor must have one quota for each of resources, and none beside",
+);
+/// A resource is counted once.
+pub const UNIQUE_QUOTA_RESOURCES: Rule = Rule::new(
+    "self.all(g, g.resources.all(r, self.exists_one(o, r in o.resources)))",
+    "a resource must be in one resource group alone",
+);
+
+/// What is part of the identity of a job that has had a place.
+pub const FIXED_AFTER_ADMISSION: Rule = Rule::new(
+    "!has(oldSelf.status) || !has(oldSelf.status.admittedTime) || (\
+     self.spec.?framework == oldSelf.spec.?framework \
+     && self.spec.?success == oldSelf.spec.?success \
+     && self.spec.?serviceAccountName == oldSelf.spec.?serviceAccountName \
+     && self.spec.?securityContext == oldSelf.spec.?securityContext \
+     && self.spec.?network == oldSelf.spec.?network \
+     && self.spec.?podMetadata == oldSelf.spec.?podMetadata)",
+    "framework, success, serviceAccountName, securityContext, network and podMetadata are fixed once the job has had its first place: create a new job",
+);
+/// The same, of the task groups.
+pub const FIXED_GROUPS: Rule = Rule::new(
+    "!has(oldSelf.status) || !has(oldSelf.status.admittedTime) || (\
+     size(self.spec.taskGroups) == size(oldSelf.spec.taskGroups) \
+     && self.spec.taskGroups.all(g, oldSelf.spec.taskGroups.exists(o, o.name == g.name \
+     && o.?replicas == g.?replicas && o.?role == g.?role \
+     && o.?command == g.?command && o.?args == g.?args && o.?env == g.?env && o.?envFrom == g.?envFrom \
+     && o.?workingDir == g.?workingDir && o.?sharedMemory == g.?sharedMemory \
+     && o.?mounts == g.?mounts && o.?ports == g.?ports)))",
+    "the task groups, their replicas, role, command, args, env, envFrom, workingDir, sharedMemory, mounts and ports are fixed once the job has had its first place: create a new job",
+);
+/// What may change while nothing runs.
+pub const CHANGED_WHILE_SUSPENDED: Rule = Rule::new(
+    "!has(oldSelf.status) || !has(oldSelf.status.admittedTime) || (has(oldSelf.status.phase) && oldSelf.status.phase == 'Suspended') || (\
+     self.spec.?queue == oldSelf.spec.?queue \
+     && self.spec.?priorityClassName == oldSelf.spec.?priorityClassName \
+     && self.spec.taskGroups.all(g, oldSelf.spec.taskGroups.all(o, o.name != g.name || (\
+     o.image == g.image && o.?imagePullPolicy == g.?imagePullPolicy && o.?imagePullSecrets == g.?imagePullSecrets \
+     && o.?gpus == g.?gpus && o.?gpuResource == g.?gpuResource && o.resources == g.resources \
+     && o.?nodeSelector == g.?nodeSelector && o.?affinity == g.?affinity && o.?tolerations == g.?tolerations))))",
+    "queue, priorityClassName and the groups' image, imagePullPolicy, imagePullSecrets, gpus, gpuResource, resources, nodeSelector, affinity and tolerations change only while the job is suspended, once it has had its first place: set suspend to true first",
+);
+/// A leader's term.
+pub const EPOCH_NEVER_FALLS: Rule = Rule::new(
+    "!has(oldSelf.status) || !has(oldSelf.status.epoch) || (has(self.status) && has(self.status.epoch) && self.status.epoch >= oldSelf.status.epoch)",
+    "status.epoch never falls: the writer no longer leads",
+);
+
+/// [`POD_NAME`].
+pub fn pod_name(job: &str, groups: &[TaskGroup]) -> garde::Result {
+    let fits = |group: &TaskGroup| {
+        let index = group.replicas().saturating_sub(1).to_string();
+        job.len()
+            .saturating_add(group.name.len())
+            .saturating_add(index.len())
+            .saturating_add(2)
+            <= LABEL_MAX
+    };
+    POD_NAME.holds(groups.iter().all(fits))
+}
+
+/// [`GROUP_COUNT`].
+pub fn group_count(groups: &[TaskGroup], _: &()) -> garde::Result {
+    GROUP_COUNT.holds((1..=MAX_GROUPS).contains(&groups.len()))
+}
+
+/// [`UNIQUE_GROUPS`].
+pub fn unique_groups(groups: &[TaskGroup], _: &()) -> garde::Result {
+    let names: BTreeSet<_> = groups.iter().map(|g| g.name.as_str()).collect();
+    UNIQUE_GROUPS.holds(names.len() == groups.len())
+}
+
+/// [`ONE_COORDINATOR`].
+pub fn one_coordinator(groups: &[TaskGroup], _: &()) -> garde::Result {
+    let coordinators = groups.iter().filter(|g| g.role() == Role::Coordinator);
+    ONE_COORDINATOR.holds(coordinators.count() <= 1)
+}
+
+/// [`POD_TOTAL`].
+pub fn pod_total(groups: &[TaskGroup], _: &()) -> garde::Result {
+    let total = groups
+        .iter()
+        .fold(0_i64, |sum, g| sum.saturating_add(g.replicas.unwrap_or(1)));
+    POD_TOTAL.holds(total <= i64::from(MAX_PODS))
+}
+
+/// True for a variable that Trellis or the framework sets.
+#[must_use]
+pub fn is_reserved_env(name: &str, framework: Framework) -> bool {
+    name.starts_with("TRELLIS_")
+        || (framework == Framework::PyTorch
+            && (name.starts_with("PET_") || PYTORCH_ENV.contains(&name)))
+}
+
+/// [`RESERVED_ENV`].
+pub fn reserved_env(
+    framework: Option<Framework>,
+) -> impl FnOnce(&Vec<TaskGroup>, &()) -> garde::Result {
+    let framework = framework.unwrap_or_default();
+    move |groups, ()| {
+        let names = groups.iter().flat_map(|g| &g.env).map(|e| e.name.as_str());
+        RESERVED_ENV.holds(!names.into_iter().any(|n| is_reserved_env(n, framework)))
+    }
+}
+
+/// [`BACKOFF`].
+pub fn backoff(restart: &Restart) -> impl FnOnce(&Option<i64>, &()) -> garde::Result {
+    let ok = restart.backoff_seconds.unwrap_or(10) <= restart.max_backoff_seconds.unwrap_or(300);
+    move |_, ()| BACKOFF.holds(ok)
+}
+
+/// [`FLAVOR_NAME`].
+pub fn flavor_name(name: &str, _: &()) -> garde::Result {
+    FLAVOR_NAME.holds(name == DEFAULT_FLAVOR)
+}
+
+/// [`QUOTA_COVERS`].
+pub fn quota_covers(group: &ResourceGroup) -> impl FnOnce(&Vec<String>, &()) -> garde::Result {
+    let resources: BTreeSet<_> = group.resources.iter().collect();
+    let ok = group.flavors.iter().all(|f| {
+        let quotas: BTreeSet<_> = f.quotas.iter().map(|q| &q.resource).collect();
+        f.quotas.len() == group.resources.len() && quotas == resources
+    });
+    move |_, ()| QUOTA_COVERS.holds(ok)
+}
+
+/// [`UNIQUE_QUOTA_RESOURCES`].
+pub fn unique_quota_resources(groups: &[ResourceGroup], _: &()) -> garde::Result {
+    let mut seen = BTreeSet::new();
+    UNIQUE_QUOTA_RESOURCES.holds(
+        groups
+            .iter()
+            .flat_map(|g| &g.resources)
+            .all(|r| seen.insert(r)),
+    )
+}

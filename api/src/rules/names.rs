@@ -1,0 +1,249 @@
+//! Rules on names, keys, paths and addresses.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use super::Rule;
+use crate::names::is_reserved_key;
+
+/// A job's name becomes a Service's name.
+pub const JOB_NAME: Rule = Rule::new(
+    "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 63",
+    "metadata.name must be a DNS-1035 label, since a Service bears it: at most 63 of a-z, 0-9 and -, starting with a letter and not ending with -",
+);
+/// A group's name becomes part of pod names.
+pub const GROUP_NAME: Rule = Rule::new(
+    "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') && size(self) <= 24",
+    "must be a DNS label of at most 24 characters: a-z, 0-9 and -, not starting or ending with -",
+);
+/// Names of objects of other kinds.
+pub const OBJECT_NAME: Rule = Rule::new(
+    "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
+    "must be the name of an object: at most 253 of a-z, 0-9, - and ., starting and ending with a letter or digit",
+);
+/// The name of a queue.
+pub const QUEUE_NAME: Rule = Rule::new(
+    "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
+    "must be the name of a Queue: at most 253 of a-z, 0-9, - and ., starting and ending with a letter or digit",
+);
+/// A Queue's own name becomes a label value.
+pub const QUEUE_OBJECT_NAME: Rule = Rule::new(
+    "size(self.metadata.name) <= 63",
+    "metadata.name must have at most 63 characters: shorten it",
+);
+/// The name of a PriorityClass.
+pub const PRIORITY_CLASS: Rule = Rule::new(
+    "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
+    "must be the name of a PriorityClass: at most 253 of a-z, 0-9, - and ., starting and ending with a letter or digit",
+);
+/// System priorities are for the cluster's own parts.
+pub const SYSTEM_PRIORITY: Rule = Rule::new(
+    "!self.startsWith('system-')",
+    "priority classes named system-* are for the cluster's own parts: name another, or none",
+);
+/// Names of devices.
+pub const EXTENDED_RESOURCE: Rule = Rule::new(
+    "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[a-zA-Z0-9]([-a-zA-Z0-9_.]*[a-zA-Z0-9])?$') && !self.split('/')[0].endsWith('kubernetes.io')",
+    "must be the full name of a device resource, with its vendor's domain, such as nvidia.com/gpu or amd.com/gpu",
+);
+/// Names of resources of any kind, in quotas.
+pub const RESOURCE_NAME: Rule = Rule::new(
+    "self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[a-zA-Z0-9]([-a-zA-Z0-9_.]*[a-zA-Z0-9])?$')",
+    "must be the name of a resource, such as cpu, memory or nvidia.com/gpu",
+);
+/// Names of ports (IANA service names, RFC 6335).
+pub const PORT_NAME: Rule = Rule::new(
+    "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') && self.matches('[a-z]') && size(self) <= 15",
+    "must be a port name: at most 15 of a-z, 0-9 and -, with at least one letter, not starting or ending with -",
+);
+/// Names of environment variables.
+pub const ENV_NAME: Rule = Rule::new(
+    "self.matches('^[A-Za-z_][A-Za-z0-9_.-]*$')",
+    "must be the name of an environment variable: letters, digits, _, - and ., not starting with a digit",
+);
+/// A prefix of environment variables.
+pub const ENV_PREFIX: Rule = Rule::new(
+    "self.matches('^[A-Za-z_][A-Za-z0-9_.-]*$') && !self.startsWith('TRELLIS_') && !self.startsWith('PET_')",
+    "must be letters, digits, _, - and ., not starting with a digit, and not TRELLIS_ or PET_, which Trellis sets",
+);
+/// Mount paths.
+pub const MOUNT_PATH: Rule = Rule::new(
+    "self.startsWith('/') && self != '/' && !self.contains(':') && !self.matches('(^|/)[.][.](/|$)')",
+    "must be an absolute path below /, without : and without .. in it",
+);
+/// Paths within a volume.
+pub const SUB_PATH: Rule = Rule::new(
+    "!self.startsWith('/') && !self.matches('(^|/)[.][.](/|$)')",
+    "must be a path within the volume: not starting with / and without .. in it",
+);
+/// Networks.
+pub const CIDR: Rule = Rule::new(
+    "isCIDR(self)",
+    "must be a network in CIDR notation, such as 10.20.0.0/16",
+);
+/// Keys of labels and annotations.
+pub const METADATA_KEYS: Rule = Rule::new(
+    "self.all(k, size(k) <= 317 && k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",
+    "every key must be a qualified name: an optional domain and /, then at most 63 letters, digits, -, _ and .",
+);
+/// Keys that are not for users.
+pub const RESERVED_KEYS: Rule = Rule::new(
+    "self.all(k, !k.contains('/') || (!(('.' + k.split('/')[0]).endsWith('.trellis.dev')) && k != 'app.kubernetes.io/managed-by' && (k.split('/')[0] == 'app.kubernetes.io' || (!(('.' + k.split('/')[0]).endsWith('.kubernetes.io')) && !(('.' + k.split('/')[0]).endsWith('.k8s.io'))))))",
+    "keys of trellis.dev, kubernetes.io and k8s.io are reserved (but for app.kubernetes.io/*, managed-by excepted): use a domain of your own",
+);
+/// Values of labels.
+pub const LABEL_VALUES: Rule = Rule::new(
+    "self.all(k, size(self[k]) <= 63 && self[k].matches('^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$'))",
+    "every label value must be at most 63 letters, digits, -, _ and ., starting and ending with a letter or digit",
+);
+
+/// True for DNS labels (RFC 1123) of at most `max` characters.
+fn is_label(text: &str, max: usize) -> bool {
+    text.len() <= max && is_name(text) && !text.contains('.')
+}
+
+/// True for what Kubernetes takes as the name of most objects (a DNS subdomain, loosely).
+fn is_name(text: &str) -> bool {
+    let alphanumeric = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    text.len() <= 253
+        && text
+            .bytes()
+            .all(|b| alphanumeric(&b) || b == b'-' || b == b'.')
+        && text.as_bytes().first().is_some_and(alphanumeric)
+        && text.as_bytes().last().is_some_and(alphanumeric)
+}
+
+/// True for the part after the domain of a qualified name.
+fn is_qualified_part(text: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    text.bytes().all(inner)
+        && text
+            .as_bytes()
+            .first()
+            .is_some_and(u8::is_ascii_alphanumeric)
+        && text
+            .as_bytes()
+            .last()
+            .is_some_and(u8::is_ascii_alphanumeric)
+}
+
+fn is_qualified_name(text: &str) -> bool {
+    match text.split_once('/') {
+        Some((domain, name)) => is_name(domain) && is_qualified_part(name) && name.len() <= 63,
+        None => is_qualified_part(text) && text.len() <= 63,
+    }
+}
+
+fn has_parent_step(path: &str) -> bool {
+    path.split('/').any(|step| step == "..")
+}
+
+/// [`JOB_NAME`].
+pub fn job_name(name: &str) -> garde::Result {
+    JOB_NAME
+        .holds(is_label(name, 63) && name.as_bytes().first().is_some_and(u8::is_ascii_lowercase))
+}
+
+/// [`GROUP_NAME`].
+pub fn group_name(name: &str, _: &()) -> garde::Result {
+    GROUP_NAME.holds(is_label(name, 24))
+}
+
+/// [`OBJECT_NAME`].
+pub fn object_name(name: &str, _: &()) -> garde::Result {
+    OBJECT_NAME.holds(is_name(name))
+}
+
+/// [`QUEUE_NAME`].
+pub fn queue_name(name: &str, _: &()) -> garde::Result {
+    QUEUE_NAME.holds(is_name(name))
+}
+
+/// [`PRIORITY_CLASS`] and [`SYSTEM_PRIORITY`].
+pub fn priority_class(name: &str, _: &()) -> garde::Result {
+    PRIORITY_CLASS.holds(is_name(name))?;
+    SYSTEM_PRIORITY.holds(!name.starts_with("system-"))
+}
+
+/// [`EXTENDED_RESOURCE`].
+pub fn extended_resource(name: &str, _: &()) -> garde::Result {
+    EXTENDED_RESOURCE.holds(is_extended_resource(name))
+}
+
+/// True for the names of device resources.
+pub(super) fn is_extended_resource(name: &str) -> bool {
+    name.split_once('/').is_some_and(|(domain, part)| {
+        is_name(domain) && is_qualified_part(part) && !domain.ends_with("kubernetes.io")
+    })
+}
+
+/// [`RESOURCE_NAME`].
+pub fn resource_name(name: &str, _: &()) -> garde::Result {
+    RESOURCE_NAME.holds(is_qualified_name(name))
+}
+
+/// [`PORT_NAME`].
+pub fn port_name(name: &str, _: &()) -> garde::Result {
+    PORT_NAME.holds(is_label(name, 15) && name.bytes().any(|b| b.is_ascii_lowercase()))
+}
+
+fn is_env_name(name: &str) -> bool {
+    name.bytes()
+        .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
+        && name
+            .as_bytes()
+            .first()
+            .is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_')
+}
+
+/// [`ENV_NAME`].
+pub fn env_name(name: &str, _: &()) -> garde::Result {
+    ENV_NAME.holds(is_env_name(name))
+}
+
+/// [`ENV_PREFIX`].
+pub fn env_prefix(name: &str, _: &()) -> garde::Result {
+    ENV_PREFIX
+        .holds(is_env_name(name) && !name.starts_with("TRELLIS_") && !name.starts_with("PET_"))
+}
+
+/// [`MOUNT_PATH`].
+pub fn mount_path(path: &str, _: &()) -> garde::Result {
+    MOUNT_PATH.holds(
+        path.starts_with('/') && path != "/" && !path.contains(':') && !has_parent_step(path),
+    )
+}
+
+/// [`SUB_PATH`].
+pub fn sub_path(path: &str, _: &()) -> garde::Result {
+    SUB_PATH.holds(!path.starts_with('/') && !has_parent_step(path))
+}
+
+/// [`CIDR`].
+pub fn cidr(text: &str, _: &()) -> garde::Result {
+    let bits = |ip: IpAddr| if ip.is_ipv4() { 32 } else { 128 };
+    let ok = text.split_once('/').is_some_and(|(ip, prefix)| {
+        !prefix.is_empty()
+            && prefix.bytes().all(|b| b.is_ascii_digit())
+            && (prefix == "0" || !prefix.starts_with('0'))
+            && match (ip.parse::<IpAddr>(), prefix.parse::<u8>()) {
+                (Ok(ip), Ok(prefix)) => prefix <= bits(ip),
+                _ => false,
+            }
+    });
+    CIDR.holds(ok)
+}
+
+/// [`METADATA_KEYS`] and [`RESERVED_KEYS`].
+pub fn metadata_keys(map: &BTreeMap<String, String>, _: &()) -> garde::Result {
+    METADATA_KEYS.holds(map.keys().all(|k| is_qualified_name(k)))?;
+    RESERVED_KEYS.holds(!map.keys().any(|k| is_reserved_key(k)))
+}
+
+/// [`LABEL_VALUES`].
+pub fn label_values(map: &BTreeMap<String, String>, _: &()) -> garde::Result {
+    LABEL_VALUES.holds(
+        map.values()
+            .all(|v| v.len() <= 63 && (v.is_empty() || is_qualified_part(v))),
+    )
+}

@@ -1,0 +1,157 @@
+//! Rules on amounts: replicas, devices, memory, seconds, ports.
+
+use std::collections::BTreeMap;
+
+use super::Rule;
+use super::names::is_extended_resource;
+use crate::Quantity;
+use crate::quantity::Amount;
+
+/// Pods of a group.
+pub const REPLICAS: Rule = Rule::new(
+    "self >= 1 && self <= 4096",
+    "must be 1 to 4096: use several task groups, or several jobs, for more",
+);
+/// Devices of a pod.
+pub const GPUS: Rule = Rule::new(
+    "self >= 0 && self <= 64",
+    "must be 0 to 64 whole devices for each pod: raise replicas for more",
+);
+/// CPU of a pod: more than nothing, at most 100,000 cores.
+pub const CPU: Rule = Rule::new(
+    "type(self) == int ? (self > 0 && self <= 100000) : (isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0')) && !quantity(string(self)).isGreaterThan(quantity('100k')))",
+    "must be an amount of CPU above 0 and at most 100k cores, such as 96 or 500m",
+);
+/// Memory or disk of a pod: more than nothing, at most 1Pi.
+pub const MEMORY: Rule = Rule::new(
+    "type(self) == int ? (self > 0 && self <= 1125899906842624) : (isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0')) && !quantity(string(self)).isGreaterThan(quantity('1Pi')))",
+    "must be an amount of bytes above 0 and at most 1Pi, such as 16Gi",
+);
+/// Memory, or none.
+pub const QUANTITY_OR_ZERO: Rule = Rule::new(
+    "type(self) == int ? (self >= 0 && self <= 1125899906842624) : (isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('0')) && !quantity(string(self)).isGreaterThan(quantity('1Pi')))",
+    "must be an amount of bytes of at most 1Pi, such as 16Gi, or 0 for none",
+);
+/// Devices beside the GPUs.
+pub const EXTENDED: Rule = Rule::new(
+    "self.all(k, k.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[a-zA-Z0-9]([-a-zA-Z0-9_.]*[a-zA-Z0-9])?$') && !k.split('/')[0].endsWith('kubernetes.io') && (type(self[k]) == int ? (self[k] >= 0 && self[k] <= 1024) : (isQuantity(string(self[k])) && quantity(string(self[k])).isInteger() && quantity(string(self[k])).asInteger() >= 0 && quantity(string(self[k])).asInteger() <= 1024)))",
+    "every entry must name a device resource with its vendor's domain, such as rdma/hca, and a whole number of 0 to 1024",
+);
+/// Quota of a queue.
+pub const NOMINAL: Rule = Rule::new(
+    "type(self) == int ? self >= 0 : (isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('0')))",
+    "must be an amount of 0 or more, such as 64 or 2Ti",
+);
+/// Ports.
+pub const PORT: Rule = Rule::new("self >= 1 && self <= 65535", "must be a port, 1 to 65535");
+/// Lists of ports.
+pub const PORTS: Rule = Rule::new(
+    "self.all(p, p >= 1 && p <= 65535)",
+    "must be a port, 1 to 65535",
+);
+/// User and group ids.
+pub const USER_ID: Rule = Rule::new(
+    "self >= 0 && self <= 2147483647",
+    "must be a numeric id, 0 to 2147483647",
+);
+/// Budgets of restarts.
+pub const LIMIT: Rule = Rule::new("self >= 0 && self <= 10000", "must be 0 to 10000 restarts");
+/// Back-off.
+pub const BACKOFF_SECONDS: Rule = Rule::new(
+    "self >= 0 && self <= 86400",
+    "must be 0 to 86400 seconds (a day)",
+);
+/// Deadlines.
+pub const DEADLINE: Rule = Rule::new(
+    "self >= 1 && self <= 31536000",
+    "must be 1 to 31536000 seconds (a year): leave it out for no limit",
+);
+/// Time to live.
+pub const TTL: Rule = Rule::new(
+    "self >= 0 && self <= 31536000",
+    "must be 0 to 31536000 seconds (a year)",
+);
+
+const MOST_CPU: Amount = Amount::from_units(100_000);
+const MOST_BYTES: Amount = Amount::from_units(1_125_899_906_842_624);
+
+fn between(quantity: &Quantity, above: Option<Amount>, most: Amount) -> bool {
+    quantity
+        .amount()
+        .is_ok_and(|a| a <= most && above.map_or(a >= Amount::ZERO, |low| a > low))
+}
+
+macro_rules! range {
+    ($(#[$doc:meta])* $name:ident, $rule:ident, $type:ty, $range:expr) => {
+        $(#[$doc])*
+        pub fn $name(value: &$type, _: &()) -> garde::Result {
+            $rule.holds($range.contains(value))
+        }
+    };
+}
+
+range!(
+    /// [`REPLICAS`].
+    replicas, REPLICAS, i64, 1..=4096
+);
+range!(
+    /// [`GPUS`].
+    gpus, GPUS, i64, 0..=64
+);
+range!(
+    /// [`PORT`].
+    port, PORT, i32, 1..=65_535
+);
+range!(
+    /// [`USER_ID`].
+    user_id, USER_ID, i64, 0..=2_147_483_647
+);
+range!(
+    /// [`LIMIT`].
+    limit, LIMIT, i64, 0..=10_000
+);
+range!(
+    /// [`BACKOFF_SECONDS`].
+    backoff_seconds, BACKOFF_SECONDS, i64, 0..=86_400
+);
+range!(
+    /// [`DEADLINE`].
+    deadline, DEADLINE, i64, 1..=31_536_000
+);
+range!(
+    /// [`TTL`].
+    ttl, TTL, i64, 0..=31_536_000
+);
+
+/// [`CPU`].
+pub fn cpu(value: &Quantity, _: &()) -> garde::Result {
+    CPU.holds(between(value, Some(Amount::ZERO), MOST_CPU))
+}
+
+/// [`MEMORY`].
+pub fn memory(value: &Quantity, _: &()) -> garde::Result {
+    MEMORY.holds(between(value, Some(Amount::ZERO), MOST_BYTES))
+}
+
+/// [`QUANTITY_OR_ZERO`].
+pub fn quantity_or_zero(value: &Quantity, _: &()) -> garde::Result {
+    QUANTITY_OR_ZERO.holds(between(value, None, MOST_BYTES))
+}
+
+/// [`NOMINAL`]. What no i64 can count is refused as well, since quotas are added up.
+pub fn nominal(value: &Quantity, _: &()) -> garde::Result {
+    NOMINAL.holds(
+        value
+            .amount()
+            .is_ok_and(|a| a >= Amount::ZERO && a.units_up().is_some()),
+    )
+}
+
+/// [`EXTENDED`].
+pub fn extended(map: &BTreeMap<String, Quantity>, _: &()) -> garde::Result {
+    EXTENDED.holds(map.iter().all(|(name, value)| {
+        is_extended_resource(name)
+            && between(value, None, Amount::from_units(1024))
+            && value.amount().is_ok_and(Amount::is_whole)
+    }))
+}

@@ -1,0 +1,171 @@
+//! From a TrainingJob to a [`ValidatedJob`], or to everything that is wrong with it.
+
+use std::fmt;
+
+use garde::Validate;
+
+use crate::job::{TrainingJob, TrainingJobSpec};
+use crate::queue::Queue;
+use crate::rules;
+
+/// A TrainingJob that every rule holds for, with the identity that what it is
+/// compiled into needs. Only [`TryFrom`] makes one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValidatedJob {
+    namespace: String,
+    name: String,
+    uid: String,
+    generation: i64,
+    spec: TrainingJobSpec,
+}
+
+impl ValidatedJob {
+    /// Namespace of the job and of all that it becomes.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// Name of the job.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Uid of the object; empty for a job that is only planned.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    /// Generation that was validated; 0 for a job that is only planned.
+    #[must_use]
+    pub fn generation(&self) -> i64 {
+        self.generation
+    }
+
+    /// The spec.
+    #[must_use]
+    pub fn spec(&self) -> &TrainingJobSpec {
+        &self.spec
+    }
+}
+
+impl TryFrom<TrainingJob> for ValidatedJob {
+    type Error = Violations;
+
+    fn try_from(job: TrainingJob) -> Result<Self, Violations> {
+        job.validate().map_err(|report| Violations::from(&report))?;
+        Ok(Self {
+            namespace: job
+                .metadata
+                .namespace
+                .unwrap_or_else(|| "default".to_owned()),
+            name: job.metadata.name.unwrap_or_default(),
+            uid: job.metadata.uid.unwrap_or_default(),
+            generation: job.metadata.generation.unwrap_or_default(),
+            spec: job.spec,
+        })
+    }
+}
+
+impl Validate for TrainingJob {
+    type Context = ();
+
+    fn validate_into(
+        &self,
+        ctx: &(),
+        parent: &mut dyn FnMut() -> garde::Path,
+        report: &mut garde::Report,
+    ) {
+        let name = self.metadata.name.as_deref().unwrap_or_default();
+        if let Err(error) = rules::job_name(name) {
+            report.append(parent().join("metadata").join("name"), error);
+        }
+        if let Err(error) = rules::pod_name(name, &self.spec.task_groups) {
+            report.append(parent().join("metadata").join("name"), error);
+        }
+        self.spec
+            .validate_into(ctx, &mut || parent().join("spec"), report);
+    }
+}
+
+impl Validate for Queue {
+    type Context = ();
+
+    fn validate_into(
+        &self,
+        ctx: &(),
+        parent: &mut dyn FnMut() -> garde::Path,
+        report: &mut garde::Report,
+    ) {
+        self.spec
+            .validate_into(ctx, &mut || parent().join("spec"), report);
+    }
+}
+
+/// One rule that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The field, as it is written in YAML: `spec.taskGroups[0].replicas`.
+    pub path: String,
+    /// The rule and the fix.
+    pub message: String,
+}
+
+/// Everything that is wrong with an object. Never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violations(Vec<Violation>);
+
+impl Violations {
+    /// The violations, in order of the fields.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Violation] {
+        &self.0
+    }
+}
+
+impl From<&garde::Report> for Violations {
+    fn from(report: &garde::Report) -> Self {
+        Self(
+            report
+                .iter()
+                .map(|(path, error)| Violation {
+                    path: camel_case(&path.to_string()),
+                    message: error.message().to_owned(),
+                })
+                .collect(),
+        )
+    }
+}
+
+/// garde names fields as Rust does; people know them as YAML does.
+fn camel_case(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    let mut upper = false;
+    for c in path.chars() {
+        match c {
+            '_' => upper = true,
+            c if upper => {
+                out.extend(c.to_uppercase());
+                upper = false;
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+impl fmt::Display for Violations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, violation) in self.0.iter().enumerate() {
+            if i > 0 {
+                f.write_str("; ")?;
+            }
+            write!(f, "{}: {}", violation.path, violation.message)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Violations {}
