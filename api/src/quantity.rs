@@ -92,6 +92,18 @@ impl Amount {
         Self((units as i128).wrapping_mul(NANO))
     }
 
+    /// So many thousandths.
+    #[must_use]
+    pub const fn from_millis(millis: i64) -> Self {
+        Self((millis as i128).wrapping_mul(NANO / 1000))
+    }
+
+    /// The sum. None if it cannot be counted.
+    #[must_use]
+    pub fn checked_add(self, other: Self) -> Option<Self> {
+        self.0.checked_add(other.0).map(Self)
+    }
+
     /// Whole units, rounded up. None if that is no i64.
     #[must_use]
     pub fn units_up(self) -> Option<i64> {
@@ -240,6 +252,20 @@ impl Scale {
     }
 }
 
+/// Plainly: `1.5`, `1073741824`.
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = self.0.checked_div(NANO).unwrap_or_default();
+        let rest = self.0.checked_rem(NANO).unwrap_or_default().unsigned_abs();
+        if rest == 0 {
+            return write!(f, "{whole}");
+        }
+        let sign = if self.0 < 0 && whole == 0 { "-" } else { "" };
+        let fraction = format!("{rest:09}");
+        write!(f, "{sign}{whole}.{}", fraction.trim_end_matches('0'))
+    }
+}
+
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -342,6 +368,13 @@ mod tests {
             Quantity::new("1.0001m").amount().unwrap().millis_up(),
             Some(2)
         );
+    }
+
+    #[test]
+    fn amounts_print_plainly() {
+        for (text, printed) in [("1500m", "1.5"), ("1Ki", "1024"), ("-1m", "-0.001"), ("0", "0")] {
+            assert_eq!(Quantity::new(text).amount().unwrap().to_string(), printed);
+        }
     }
 
     #[test]

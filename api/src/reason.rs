@@ -54,8 +54,6 @@ reasons! {
     CacheNotReady: "Wait some seconds. If it stays, look at the operator's readiness and log.";
     /// An object that is not the job's has the name of one of its children.
     NameConflict: "Delete or rename the object that the message names, or rename the job; the job goes on by itself.";
-    /// The image of a pod cannot be pulled.
-    ImagePullFailed: "Correct the image's name or its pull secret.";
 
     /// The job is in its queue and has not been looked at yet.
     Queued: "Nothing: the next cycle decides.";

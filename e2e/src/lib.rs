@@ -1,1 +1,22 @@
 //! A real control plane, and the tests, demo and benchmarks that run on it.
+//!
+//! ```no_run
+//! # async fn example() -> anyhow::Result<()> {
+//! use trellis_e2e::{cluster::Nodes, control_plane::ControlPlane, namespace::TestNamespace};
+//!
+//! let control_plane = ControlPlane::shared().await?;
+//! let nodes = Nodes::new(4).gpus(8).racks(2).scope("example").create(control_plane).await?;
+//! let namespace = TestNamespace::create(control_plane, "example").await?;
+//! nodes.not_ready(&nodes.names()[0]).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod binaries;
+pub mod cluster;
+pub mod control_plane;
+pub mod kubelet;
+pub mod namespace;
+pub mod process;
+pub mod proxy;
+pub mod wait;

@@ -1,1 +1,86 @@
-//! Gangs in, placements out: no I/O, no Kubernetes types, no clock.
+//! The scheduling engine: gangs in, placements out.
+//!
+//! A state machine over plain data: no I/O, no Kubernetes types, no clock, no
+//! randomness. What it answers is a function of what it was given, so that the
+//! operator, `trellis plan`, simulation and tests run the very same code.
+//!
+//! ```
+//! use trellis_scheduler::{
+//!     Constraints, Decision, Engine, Gang, GangId, GroupName, Node, NodeName, Queue, QueueName,
+//!     Resources, Stop, TaskGroup, Time,
+//! };
+//!
+//! let mut engine = Engine::new();
+//! for name in ["gpu-0", "gpu-1"] {
+//!     engine.apply_node(Node {
+//!         name: NodeName::new(name),
+//!         labels: Default::default(),
+//!         taints: vec![],
+//!         allocatable: Resources::new()
+//!             .with("cpu", 96_000)
+//!             .with("pods", 110)
+//!             .with("nvidia.com/gpu", 8),
+//!         ready: true,
+//!         unschedulable: false,
+//!     });
+//! }
+//! engine.apply_queue(Queue { name: QueueName::new("default"), quota: None, stop: Stop::None });
+//! engine.apply_gang(Gang {
+//!     id: GangId::new("team-a/llm"),
+//!     queue: QueueName::new("default"),
+//!     priority: 0,
+//!     submitted: Time::from_millis(0),
+//!     not_before: None,
+//!     excluded_nodes: vec![],
+//!     groups: vec![TaskGroup {
+//!         name: GroupName::new("worker"),
+//!         count: 2,
+//!         request: Resources::new().with("cpu", 8_000).with("nvidia.com/gpu", 8),
+//!         device: None,
+//!         constraints: Constraints::default(),
+//!         pod_prefix: "llm-worker".to_owned(),
+//!     }],
+//! });
+//!
+//! let decisions = engine.cycle(Time::from_millis(0));
+//! let [Decision::Place { placement, .. }] = decisions.as_slice() else {
+//!     panic!("the gang fits");
+//! };
+//! let nodes: Vec<&str> = placement.iter().map(|(_, _, node)| node.as_str()).collect();
+//! assert_eq!(nodes, ["gpu-0", "gpu-1"]);
+//!
+//! // Nothing has changed, so there is nothing to decide.
+//! assert!(engine.cycle(Time::from_millis(1)).is_empty());
+//! ```
+//!
+//! Where to look: `state` keeps the live arrays, `queueing` says who waits and
+//! for what, `placement` finds places, `explain` says why there is none, and
+//! `engine` puts them together.
+
+mod constraints;
+mod decision;
+mod engine;
+mod explain;
+mod gang;
+mod ids;
+mod node;
+mod placement;
+mod queue;
+mod queueing;
+mod resources;
+mod state;
+mod time;
+
+pub use constraints::{
+    Constraints, Expression, NodeSelectorTerm, Operator, Preference, Toleration, TolerationOperator,
+};
+pub use decision::{Decision, Score};
+pub use engine::Engine;
+pub use explain::{Certificate, Detail, Exclusions, Silent, WaitReason};
+pub use gang::{Gang, TaskGroup};
+pub use ids::{GangId, GroupName, NodeName, PodKey, QueueName, ResourceName};
+pub use node::{Node, Taint, TaintEffect};
+pub use placement::{GroupPlacement, Placement};
+pub use queue::{Queue, Stop};
+pub use resources::{AmountOverflow, Resources};
+pub use time::Time;

@@ -1,0 +1,119 @@
+//! What the compiled objects make use of: what policies decide on.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{Container, PodSpec};
+use trellis_api::job::TrafficRule;
+
+use crate::network::{Opening, Openings};
+
+/// One thing that a job makes use of. Privileges are not listed here: policies
+/// look for them in the pods themselves, whatever was meant.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Demand {
+    /// A queue.
+    UseQueue(String),
+    /// A PriorityClass.
+    UsePriorityClass(String),
+    /// A container image.
+    UseImage(String),
+    /// A ServiceAccount of the job's namespace.
+    UseServiceAccount(String),
+    /// A Secret of the job's namespace: mounted, in the environment, or for pulling images.
+    UseSecret(String),
+    /// A ConfigMap of the job's namespace.
+    UseConfigMap(String),
+    /// A PersistentVolumeClaim of the job's namespace.
+    UseVolume(String),
+    /// To connect there.
+    ConnectTo(Endpoint),
+    /// To be reached from there.
+    AcceptFrom(Endpoint),
+}
+
+/// The other end of a connection.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Endpoint {
+    /// Who.
+    pub peer: Peer,
+    /// TCP ports as they were asked for. Empty: every port (of a Service to
+    /// connect to: the Service's own).
+    pub ports: Vec<i32>,
+}
+
+/// Who is at the other end.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Peer {
+    /// A network, in CIDR notation.
+    Cidr(String),
+    /// Every pod of a namespace, by name.
+    Namespace(String),
+    /// The pods behind a Service of the job's namespace.
+    Service(String),
+}
+
+/// What a pod makes use of.
+pub(crate) fn of_pod(spec: &PodSpec) -> BTreeSet<Demand> {
+    let mut demands = BTreeSet::new();
+    demands.extend(
+        spec.priority_class_name
+            .clone()
+            .map(Demand::UsePriorityClass),
+    );
+    demands.extend(
+        spec.service_account_name
+            .clone()
+            .map(Demand::UseServiceAccount),
+    );
+    let pull_secrets = spec.image_pull_secrets.iter().flatten();
+    demands.extend(pull_secrets.map(|s| Demand::UseSecret(s.name.clone())));
+    for volume in spec.volumes.iter().flatten() {
+        let claim = volume.persistent_volume_claim.as_ref();
+        demands.extend(claim.map(|c| Demand::UseVolume(c.claim_name.clone())));
+        let secret = volume.secret.as_ref().and_then(|s| s.secret_name.clone());
+        demands.extend(secret.map(Demand::UseSecret));
+        let config_map = volume.config_map.as_ref();
+        demands.extend(config_map.map(|c| Demand::UseConfigMap(c.name.clone())));
+    }
+    for container in &spec.containers {
+        of_container(container, &mut demands);
+    }
+    demands
+}
+
+fn of_container(container: &Container, demands: &mut BTreeSet<Demand>) {
+    demands.extend(container.image.clone().map(Demand::UseImage));
+    for from in container.env_from.iter().flatten() {
+        let secret = from.secret_ref.as_ref();
+        demands.extend(secret.map(|s| Demand::UseSecret(s.name.clone())));
+        let config_map = from.config_map_ref.as_ref();
+        demands.extend(config_map.map(|c| Demand::UseConfigMap(c.name.clone())));
+    }
+    let sources = container.env.iter().flatten().flat_map(|e| &e.value_from);
+    for source in sources {
+        let secret = source.secret_key_ref.as_ref();
+        demands.extend(secret.map(|s| Demand::UseSecret(s.name.clone())));
+        let config_map = source.config_map_key_ref.as_ref();
+        demands.extend(config_map.map(|c| Demand::UseConfigMap(c.name.clone())));
+    }
+}
+
+/// What the NetworkPolicy opens beyond the job and DNS.
+pub(crate) fn of_network(openings: &Openings<'_>) -> BTreeSet<Demand> {
+    let endpoint = |opening: &Opening<'_>| endpoint(opening.rule);
+    let to = openings.egress.iter().filter_map(endpoint);
+    let from = openings.ingress.iter().filter_map(endpoint);
+    to.map(Demand::ConnectTo)
+        .chain(from.map(Demand::AcceptFrom))
+        .collect()
+}
+
+fn endpoint(rule: &TrafficRule) -> Option<Endpoint> {
+    let cidr = rule.cidr.clone().map(Peer::Cidr);
+    let namespace = || rule.namespace.clone().map(Peer::Namespace);
+    let service = || rule.service.clone().map(Peer::Service);
+    Some(Endpoint {
+        peer: cidr.or_else(namespace).or_else(service)?,
+        ports: rule.ports.clone(),
+    })
+}

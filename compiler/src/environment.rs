@@ -1,0 +1,132 @@
+//! The environment of a pod: Trellis' variables, the framework's, then the user's.
+
+use k8s_openapi::api::core::v1::{
+    ConfigMapEnvSource, ConfigMapKeySelector, EnvFromSource, EnvVar, EnvVarSource,
+    ObjectFieldSelector, SecretEnvSource, SecretKeySelector,
+};
+use trellis_api::job::{self, TaskGroup};
+
+use crate::gang::Gang;
+
+/// A variable that we set.
+#[derive(Clone, Debug)]
+pub(crate) struct Variable {
+    name: &'static str,
+    value: Value,
+}
+
+/// What a variable of ours is worth.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    /// The same in every pod of the group.
+    Fixed(String),
+    /// The pod's index within its group.
+    Index,
+    /// The pod's rank within the job.
+    Rank,
+    /// The attempt that the pod belongs to.
+    Attempt,
+}
+
+/// What tells one pod of a group from another, and from its next attempt.
+#[derive(Clone, Copy)]
+pub(crate) struct Identity {
+    pub index: u32,
+    pub rank: u32,
+    pub attempt: i64,
+}
+
+/// The environment of a group, rendered for one pod at a time.
+#[derive(Clone, Debug)]
+pub(crate) struct Environment {
+    ours: Vec<Variable>,
+    users: Vec<EnvVar>,
+}
+
+impl Variable {
+    pub fn new(name: &'static str, value: Value) -> Self {
+        Self { name, value }
+    }
+
+    fn render(&self, pod: Identity) -> EnvVar {
+        let value = match &self.value {
+            Value::Fixed(text) => text.clone(),
+            Value::Index => pod.index.to_string(),
+            Value::Rank => pod.rank.to_string(),
+            Value::Attempt => pod.attempt.to_string(),
+        };
+        EnvVar {
+            name: self.name.to_owned(),
+            value: Some(value),
+            value_from: None,
+        }
+    }
+}
+
+impl Environment {
+    pub fn new(gang: &Gang<'_>, group: &TaskGroup, framework: Vec<Variable>) -> Self {
+        let mut ours = vec![
+            Variable::new("TRELLIS_JOB", Value::Fixed(gang.job.name().to_owned())),
+            Variable::new("TRELLIS_GROUP", Value::Fixed(group.name.clone())),
+            Variable::new("TRELLIS_INDEX", Value::Index),
+            Variable::new("TRELLIS_RANK", Value::Rank),
+            Variable::new(
+                "TRELLIS_WORLD_SIZE",
+                Value::Fixed(gang.world_size.to_string()),
+            ),
+            Variable::new("TRELLIS_ATTEMPT", Value::Attempt),
+        ];
+        ours.extend(framework);
+        Self {
+            ours,
+            users: group.env.iter().map(user_variable).collect(),
+        }
+    }
+
+    /// The user's come last: Kubernetes expands `$(NAME)` of variables that stand before.
+    pub fn render(&self, pod: Identity) -> Vec<EnvVar> {
+        let ours = self.ours.iter().map(|variable| variable.render(pod));
+        ours.chain(self.users.iter().cloned()).collect()
+    }
+}
+
+fn user_variable(var: &job::EnvVar) -> EnvVar {
+    let value_from = EnvVarSource {
+        secret_key_ref: var.secret.as_ref().map(|key| SecretKeySelector {
+            name: key.name.clone(),
+            key: key.key.clone(),
+            optional: None,
+        }),
+        config_map_key_ref: var.config_map.as_ref().map(|key| ConfigMapKeySelector {
+            name: key.name.clone(),
+            key: key.key.clone(),
+            optional: None,
+        }),
+        field_ref: var.field.as_ref().map(|path| ObjectFieldSelector {
+            field_path: path.clone(),
+            api_version: None,
+        }),
+        ..EnvVarSource::default()
+    };
+    EnvVar {
+        name: var.name.clone(),
+        value: var.value.clone(),
+        value_from: (value_from != EnvVarSource::default()).then_some(value_from),
+    }
+}
+
+/// Variables in bulk. Kubernetes lets single variables win, so ours cannot be hidden by them.
+pub(crate) fn sources(group: &TaskGroup) -> Vec<EnvFromSource> {
+    let source = |from: &job::EnvFrom| EnvFromSource {
+        prefix: from.prefix.clone(),
+        config_map_ref: from.config_map.as_ref().map(|name| ConfigMapEnvSource {
+            name: name.clone(),
+            optional: None,
+        }),
+        secret_ref: from.secret.as_ref().map(|name| SecretEnvSource {
+            name: name.clone(),
+            optional: None,
+        }),
+    };
+    group.env_from.iter().map(source).collect()
+}

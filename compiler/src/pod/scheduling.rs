@@ -1,0 +1,67 @@
+//! Which nodes a pod may go to.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Affinity, Toleration};
+use trellis_api::Quantity;
+use trellis_api::job::{self, TaskGroup, TolerationEffect, TolerationOperator};
+
+use crate::resources;
+
+/// Node affinity, where there is one.
+pub(super) fn affinity(group: &TaskGroup) -> Option<Affinity> {
+    let node_affinity = group.affinity.as_ref()?.node_affinity.clone()?;
+    Some(Affinity {
+        node_affinity: Some(node_affinity),
+        ..Affinity::default()
+    })
+}
+
+/// A toleration of the taint of each requested device's name, as GPU nodes
+/// bear it (Kubernetes' `ExtendedResourceToleration`), then the user's.
+pub(super) fn tolerations(
+    group: &TaskGroup,
+    requested: &BTreeMap<String, Quantity>,
+) -> Vec<Toleration> {
+    let mut tolerations: Vec<_> = resources::devices(requested).map(device).collect();
+    for toleration in group.tolerations.iter().map(user) {
+        if !tolerations.contains(&toleration) {
+            tolerations.push(toleration);
+        }
+    }
+    tolerations
+}
+
+fn device(name: &str) -> Toleration {
+    Toleration {
+        key: Some(name.to_owned()),
+        operator: Some(operator(TolerationOperator::Exists).to_owned()),
+        effect: Some(effect(TolerationEffect::NoSchedule).to_owned()),
+        ..Toleration::default()
+    }
+}
+
+fn user(toleration: &job::Toleration) -> Toleration {
+    Toleration {
+        key: toleration.key.clone(),
+        operator: toleration.operator.map(|o| operator(o).to_owned()),
+        value: toleration.value.clone(),
+        effect: toleration.effect.map(|e| effect(e).to_owned()),
+        toleration_seconds: toleration.toleration_seconds,
+    }
+}
+
+fn operator(operator: TolerationOperator) -> &'static str {
+    match operator {
+        TolerationOperator::Exists => "Exists",
+        TolerationOperator::Equal => "Equal",
+    }
+}
+
+fn effect(effect: TolerationEffect) -> &'static str {
+    match effect {
+        TolerationEffect::NoSchedule => "NoSchedule",
+        TolerationEffect::PreferNoSchedule => "PreferNoSchedule",
+        TolerationEffect::NoExecute => "NoExecute",
+    }
+}

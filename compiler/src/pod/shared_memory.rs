@@ -1,0 +1,80 @@
+//! The size of /dev/shm: NCCL and data loaders fail on the runtime's 64 MiB.
+
+use trellis_api::Quantity;
+use trellis_api::job::TaskGroup;
+use trellis_api::quantity::Amount;
+
+use crate::resources::amount;
+
+const GIB: i64 = 1 << 30;
+/// What no training has been seen to need more than.
+const MOST: i64 = 64 * GIB;
+/// Binary suffixes, largest first, with their exponents.
+const UNITS: [(&str, u32); 3] = [("Gi", 30), ("Mi", 20), ("Ki", 10)];
+
+/// Size of /dev/shm: as asked; else, with GPUs, the smaller of half the memory
+/// and 64Gi, since what is in it counts as the pod's memory. None: no volume.
+pub(super) fn size(group: &TaskGroup) -> Option<Quantity> {
+    if let Some(asked) = &group.shared_memory {
+        return (amount(asked) != Amount::ZERO).then(|| asked.clone());
+    }
+    if group.gpus() == 0 {
+        return None;
+    }
+    let memory = amount(&group.resources.memory).units_up()?;
+    Some(bytes(memory.checked_div(2)?.min(MOST)))
+}
+
+/// Bytes in the largest binary unit that counts them exactly.
+fn bytes(bytes: i64) -> Quantity {
+    let exact = UNITS.iter().find_map(|(unit, exponent)| {
+        let size = 1_i64.checked_shl(*exponent)?;
+        let whole = bytes.checked_rem(size)? == 0;
+        let count = bytes.checked_div(size)?;
+        whole.then(|| Quantity::new(format!("{count}{unit}")))
+    });
+    exact.unwrap_or_else(|| Quantity::from_units(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trellis_api::job::Resources;
+
+    fn group(gpus: i64, memory: &str, shared_memory: Option<&str>) -> TaskGroup {
+        TaskGroup {
+            gpus: Some(gpus),
+            resources: Resources {
+                memory: memory.into(),
+                ..Resources::default()
+            },
+            shared_memory: shared_memory.map(Quantity::from),
+            ..TaskGroup::default()
+        }
+    }
+
+    #[test]
+    fn half_the_memory_and_at_most_64_gi() {
+        for (gpus, memory, asked, expected) in [
+            (8, "1000Gi", None, Some("64Gi")),
+            (8, "128Gi", None, Some("64Gi")),
+            (8, "127Gi", None, Some("65024Mi")),
+            (1, "16Gi", None, Some("8Gi")),
+            (1, "3Mi", None, Some("1536Ki")),
+            (1, "10G", None, Some("5000000000")),
+            (1, "1001", None, Some("500")),
+            (0, "16Gi", None, None),
+            (0, "16Gi", Some("2Gi"), Some("2Gi")),
+            (8, "16Gi", Some("12Gi"), Some("12Gi")),
+            (8, "16Gi", Some("0"), None),
+            (8, "16Gi", Some("0Gi"), None),
+        ] {
+            let size = size(&group(gpus, memory, asked));
+            assert_eq!(
+                size.as_ref().map(Quantity::as_str),
+                expected,
+                "{gpus} {memory} {asked:?}"
+            );
+        }
+    }
+}

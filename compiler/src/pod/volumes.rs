@@ -1,0 +1,124 @@
+//! Mounts, and the volumes behind them.
+
+use k8s_openapi::api::core::v1::{
+    ConfigMapVolumeSource, EmptyDirVolumeSource, PersistentVolumeClaimVolumeSource,
+    SecretVolumeSource, Volume, VolumeMount,
+};
+use k8s_openapi::apimachinery::pkg::api::resource;
+use trellis_api::Quantity;
+use trellis_api::job::{Mount, TaskGroup};
+
+use super::shared_memory;
+
+const SHARED_MEMORY: &str = "shared-memory";
+
+/// The group's volumes and where they appear, /dev/shm last. What is mounted
+/// twice, at different paths, is one volume.
+pub(super) fn of(group: &TaskGroup) -> (Vec<Volume>, Vec<VolumeMount>) {
+    let mut volumes: Vec<Volume> = Vec::new();
+    let mut mounts = Vec::new();
+    for mount in &group.mounts {
+        let wanted = volume(mount, claim_is_read_only(mount, group));
+        let name = match volumes.iter().find(|v| is_same(v, &wanted)) {
+            Some(known) => known.name.clone(),
+            None => {
+                let name = format!("{}-{}", wanted.name, volumes.len());
+                volumes.push(Volume {
+                    name: name.clone(),
+                    ..wanted
+                });
+                name
+            }
+        };
+        mounts.push(VolumeMount {
+            name,
+            mount_path: mount.path.clone(),
+            read_only: mount.read_only.filter(|only| *only),
+            sub_path: mount.sub_path.clone().filter(|path| !path.is_empty()),
+            ..VolumeMount::default()
+        });
+    }
+    if let Some(size) = shared_memory::size(group) {
+        volumes.push(Volume {
+            name: SHARED_MEMORY.to_owned(),
+            empty_dir: Some(EmptyDirVolumeSource {
+                medium: Some("Memory".to_owned()),
+                size_limit: Some(on_the_wire(&size)),
+                ..EmptyDirVolumeSource::default()
+            }),
+            ..Volume::default()
+        });
+        mounts.push(VolumeMount {
+            name: SHARED_MEMORY.to_owned(),
+            mount_path: "/dev/shm".to_owned(),
+            ..VolumeMount::default()
+        });
+    }
+    (volumes, mounts)
+}
+
+/// The volume of a mount, named by its kind alone.
+fn volume(mount: &Mount, read_only: bool) -> Volume {
+    let named = |name: &str| Volume {
+        name: name.to_owned(),
+        ..Volume::default()
+    };
+    if let Some(claim) = &mount.claim {
+        Volume {
+            persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
+                claim_name: claim.clone(),
+                read_only: read_only.then_some(true),
+            }),
+            ..named("claim")
+        }
+    } else if let Some(config_map) = &mount.config_map {
+        Volume {
+            config_map: Some(ConfigMapVolumeSource {
+                name: config_map.clone(),
+                ..ConfigMapVolumeSource::default()
+            }),
+            ..named("config-map")
+        }
+    } else if let Some(secret) = &mount.secret {
+        Volume {
+            secret: Some(SecretVolumeSource {
+                secret_name: Some(secret.clone()),
+                ..SecretVolumeSource::default()
+            }),
+            ..named("secret")
+        }
+    } else {
+        let limit = mount.empty_dir.as_ref().and_then(|e| e.size_limit.as_ref());
+        Volume {
+            empty_dir: Some(EmptyDirVolumeSource {
+                size_limit: limit.map(on_the_wire),
+                ..EmptyDirVolumeSource::default()
+            }),
+            ..named("empty-dir")
+        }
+    }
+}
+
+/// True if no mount of the group writes to the claim: the volume itself can
+/// then be attached read-only, as ReadOnlyMany disks on many nodes must be.
+fn claim_is_read_only(mount: &Mount, group: &TaskGroup) -> bool {
+    let same = |other: &&Mount| other.claim == mount.claim;
+    mount.claim.is_some()
+        && group
+            .mounts
+            .iter()
+            .filter(same)
+            .all(|m| m.read_only == Some(true))
+}
+
+/// True for two mounts of one claim, ConfigMap or Secret. Two empty directories are two.
+fn is_same(known: &Volume, wanted: &Volume) -> bool {
+    known.empty_dir.is_none()
+        && known.persistent_volume_claim == wanted.persistent_volume_claim
+        && known.config_map == wanted.config_map
+        && known.secret == wanted.secret
+}
+
+fn on_the_wire(quantity: &Quantity) -> resource::Quantity {
+    resource::Quantity(quantity.as_str().to_owned())
+}

@@ -1,0 +1,109 @@
+//! What a Service stands for in a NetworkPolicy: the pods behind it, and their ports.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::networking::v1::NetworkPolicyPort;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+/// The protocol where a Service names none (Kubernetes' own default).
+const TCP: &str = "TCP";
+
+/// The pods behind a Service, and where they listen.
+///
+/// Its selector is never empty: to a NetworkPolicy an empty one is every pod
+/// of the namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResolvedService {
+    selector: BTreeMap<String, String>,
+    ports: Vec<ResolvedPort>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ResolvedPort {
+    /// The Service's own port, by which people know it.
+    number: i32,
+    protocol: String,
+    /// The pods' port, which is what a NetworkPolicy sees.
+    target: IntOrString,
+}
+
+/// Why a Service cannot be a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ServiceProblem {
+    /// There is none of that name in the job's namespace.
+    #[error("does not exist in the job's namespace: create it, or correct its name")]
+    NotFound,
+    /// It stands for no pods: it has no selector, or is an ExternalName.
+    #[error("has no selector, so that nobody knows its pods: name their network as cidr")]
+    NoSelector,
+    /// It has no ports, and the rule gives none.
+    #[error("has no ports: give the ports in the rule")]
+    NoPorts,
+}
+
+impl TryFrom<&Service> for ResolvedService {
+    type Error = ServiceProblem;
+
+    fn try_from(service: &Service) -> Result<Self, ServiceProblem> {
+        let spec = service.spec.as_ref().ok_or(ServiceProblem::NoSelector)?;
+        // The selector of an ExternalName is ignored by Kubernetes.
+        let selector = spec
+            .selector
+            .as_ref()
+            .filter(|s| !s.is_empty() && spec.type_.as_deref() != Some("ExternalName"))
+            .ok_or(ServiceProblem::NoSelector)?;
+        let ports = spec.ports.iter().flatten().map(|port| ResolvedPort {
+            number: port.port,
+            protocol: port.protocol.clone().unwrap_or_else(|| TCP.to_owned()),
+            target: port
+                .target_port
+                .clone()
+                .unwrap_or(IntOrString::Int(port.port)),
+        });
+        Ok(Self {
+            selector: selector.clone(),
+            ports: ports.collect(),
+        })
+    }
+}
+
+impl ResolvedService {
+    /// Labels that all of its pods bear. Never empty.
+    #[must_use]
+    pub fn selector(&self) -> &BTreeMap<String, String> {
+        &self.selector
+    }
+
+    /// The pods' ports behind the Service's `wanted` TCP ports; behind all of
+    /// its ports where `wanted` is empty. A wanted port that the Service does
+    /// not have is meant as the pods' own, as with a headless Service.
+    pub(crate) fn targets(&self, wanted: &[i32]) -> Vec<NetworkPolicyPort> {
+        let target = |port: &ResolvedPort| NetworkPolicyPort {
+            protocol: Some(port.protocol.clone()),
+            port: Some(port.target.clone()),
+            end_port: None,
+        };
+        if wanted.is_empty() {
+            return self.ports.iter().map(target).collect();
+        }
+        wanted
+            .iter()
+            .map(|number| {
+                self.ports
+                    .iter()
+                    .find(|p| p.number == *number && p.protocol == TCP)
+                    .map_or_else(|| tcp(*number), target)
+            })
+            .collect()
+    }
+}
+
+/// A TCP port by its number.
+pub(crate) fn tcp(number: i32) -> NetworkPolicyPort {
+    NetworkPolicyPort {
+        protocol: Some(TCP.to_owned()),
+        port: Some(IntOrString::Int(number)),
+        end_port: None,
+    }
+}

@@ -1,0 +1,25 @@
+//! The headless Service: every pod of the job by name.
+
+use k8s_openapi::api::core::v1::{ContainerPort, Service, ServiceSpec};
+use trellis_api::ValidatedJob;
+
+use crate::{metadata, ports};
+
+pub(crate) fn build<'a>(
+    job: &ValidatedJob,
+    containers: impl IntoIterator<Item = &'a ContainerPort>,
+) -> Service {
+    let ports = ports::service(containers);
+    Service {
+        metadata: metadata::child(job),
+        spec: Some(ServiceSpec {
+            cluster_ip: Some("None".to_owned()),
+            // Ranks look for each other before any of them is ready.
+            publish_not_ready_addresses: Some(true),
+            selector: Some(metadata::own_pods(job)),
+            ports: (!ports.is_empty()).then_some(ports),
+            ..ServiceSpec::default()
+        }),
+        status: None,
+    }
+}

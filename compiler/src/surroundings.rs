@@ -1,0 +1,115 @@
+//! What the caller found in the cluster for one job.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use k8s_openapi::api::core::v1::Service;
+use trellis_api::ValidatedJob;
+use trellis_api::job::TrafficRule;
+
+use crate::{ResolvedService, ServiceProblem};
+
+/// What the caller has read.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'a> {
+    /// Name of the queue that the job is in: its own, or its namespace's default.
+    pub queue: &'a str,
+    /// The value of the job's PriorityClass, else of the cluster's default.
+    pub priority: i32,
+    /// True if the namespace enforces Pod Security "restricted".
+    pub namespace_enforces_restricted: bool,
+    /// The Services of the job's namespace, by name: at least those of
+    /// [`required_services`] that exist.
+    pub services: &'a BTreeMap<String, Service>,
+}
+
+/// What was found for a job, complete: every Service that it names is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Surroundings {
+    pub(crate) queue: String,
+    pub(crate) priority: i32,
+    pub(crate) namespace_enforces_restricted: bool,
+    pub(crate) services: BTreeMap<String, ResolvedService>,
+}
+
+/// The Services that keep a job waiting, and why. Never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unresolved(BTreeMap<String, ServiceProblem>);
+
+impl Unresolved {
+    /// The Services, by name.
+    #[must_use]
+    pub fn services(&self) -> &BTreeMap<String, ServiceProblem> {
+        &self.0
+    }
+}
+
+impl fmt::Display for Unresolved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (name, problem)) in self.0.iter().enumerate() {
+            if i > 0 {
+                f.write_str("; ")?;
+            }
+            write!(f, "service {name:?} of spec.network {problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Unresolved {}
+
+/// Names of the Services that must be read before the job can be compiled.
+#[must_use]
+pub fn required_services(job: &ValidatedJob) -> BTreeSet<String> {
+    let network = job.spec().network.iter();
+    network
+        .flat_map(|n| n.egress.iter().chain(&n.ingress))
+        .filter_map(|rule| rule.service.clone())
+        .collect()
+}
+
+impl Surroundings {
+    /// What was found, if it is all that the job names.
+    ///
+    /// # Errors
+    /// With every Service that is not there or cannot be a peer.
+    pub fn resolve(job: &ValidatedJob, found: Found<'_>) -> Result<Self, Unresolved> {
+        let mut services = BTreeMap::new();
+        let mut problems = BTreeMap::new();
+        for name in required_services(job) {
+            let service = found
+                .services
+                .get(&name)
+                .ok_or(ServiceProblem::NotFound)
+                .and_then(ResolvedService::try_from)
+                .and_then(|service| {
+                    if needs_ports(job, &name) && service.targets(&[]).is_empty() {
+                        Err(ServiceProblem::NoPorts)
+                    } else {
+                        Ok(service)
+                    }
+                });
+            match service {
+                Ok(service) => services.insert(name, service).map(drop),
+                Err(problem) => problems.insert(name, problem).map(drop),
+            };
+        }
+        if !problems.is_empty() {
+            return Err(Unresolved(problems));
+        }
+        Ok(Self {
+            queue: found.queue.to_owned(),
+            priority: found.priority,
+            namespace_enforces_restricted: found.namespace_enforces_restricted,
+            services,
+        })
+    }
+}
+
+/// True if an egress rule takes its ports from the Service.
+fn needs_ports(job: &ValidatedJob, service: &str) -> bool {
+    let takes =
+        |rule: &TrafficRule| rule.service.as_deref() == Some(service) && rule.ports.is_empty();
+    let network = job.spec().network.as_ref();
+    network.is_some_and(|n| n.egress.iter().any(takes))
+}

@@ -1,0 +1,80 @@
+//! What a job makes use of.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::serde_json::{from_value, json};
+use trellis_compiler::{Demand, Endpoint, Peer, Settings, Surroundings, compile};
+
+use super::support::{compiled, found, job, validated};
+
+#[test]
+fn the_least_job() {
+    let job = compiled(job(
+        "taskGroups: [{name: w, image: 'a:1', resources: {cpu: 1, memory: 1Gi}}]",
+    ));
+    let demands: Vec<_> = job.demands().iter().cloned().collect();
+    assert_eq!(
+        demands,
+        [
+            Demand::UseQueue("default".to_owned()),
+            Demand::UseImage("a:1".to_owned())
+        ]
+    );
+}
+
+#[test]
+fn everything_that_a_pod_and_its_network_use() {
+    let job = validated(job("\
+priorityClassName: high
+serviceAccountName: trainer
+taskGroups:
+- name: a
+  image: a:1
+  resources: {cpu: 1, memory: 1Gi}
+  imagePullSecrets: [{name: pull}]
+  env:
+  - {name: A, secret: {name: env-secret, key: k}}
+  - {name: B, configMap: {name: env-map, key: k}}
+  envFrom: [{secret: bulk-secret}, {configMap: bulk-map}]
+  mounts:
+  - {claim: data, path: /a}
+  - {secret: mounted-secret, path: /b}
+  - {configMap: mounted-map, path: /c}
+- {name: b, image: 'b:1', resources: {cpu: 1, memory: 1Gi}}
+network:
+  egress: [{cidr: 10.0.0.0/8, ports: [443]}, {service: db}]
+  ingress: [{namespace: monitoring}]
+"));
+    let db: Service =
+        from_value(json!({"spec": {"selector": {"app": "db"}, "ports": [{"port": 1}]}})).unwrap();
+    let services = BTreeMap::from([("db".to_owned(), db)]);
+    let surroundings = Surroundings::resolve(&job, found(&services)).unwrap();
+    let compiled = compile(job, surroundings, &Settings::default());
+
+    let text = |s: &str| s.to_owned();
+    let endpoint = |peer, ports: &[i32]| Endpoint {
+        peer,
+        ports: ports.to_vec(),
+    };
+    let expected = [
+        Demand::UseQueue(text("default")),
+        Demand::UsePriorityClass(text("high")),
+        Demand::UseImage(text("a:1")),
+        Demand::UseImage(text("b:1")),
+        Demand::UseServiceAccount(text("trainer")),
+        Demand::UseSecret(text("bulk-secret")),
+        Demand::UseSecret(text("env-secret")),
+        Demand::UseSecret(text("mounted-secret")),
+        Demand::UseSecret(text("pull")),
+        Demand::UseConfigMap(text("bulk-map")),
+        Demand::UseConfigMap(text("env-map")),
+        Demand::UseConfigMap(text("mounted-map")),
+        Demand::UseVolume(text("data")),
+        Demand::ConnectTo(endpoint(Peer::Cidr(text("10.0.0.0/8")), &[443])),
+        Demand::ConnectTo(endpoint(Peer::Service(text("db")), &[])),
+        Demand::AcceptFrom(endpoint(Peer::Namespace(text("monitoring")), &[])),
+    ];
+    let demands: Vec<_> = compiled.demands().iter().cloned().collect();
+    assert_eq!(demands, expected);
+}

@@ -1,0 +1,205 @@
+//! The hash: of everything that would be created, and of nothing else.
+
+use std::collections::BTreeMap;
+
+use trellis_api::TrainingJob;
+use trellis_compiler::{DnsPeer, PodPlacement, Settings, Surroundings, compile};
+
+use super::support::{PLACEMENT, compiled, found, job, validated};
+
+const SPEC: &str = "\
+framework: PyTorch
+taskGroups:
+- {name: worker, replicas: 2, gpus: 8, image: 'a:1', resources: {cpu: 8, memory: 64Gi}}
+- {name: chief, image: 'a:1', resources: {cpu: 8, memory: 64Gi}}
+";
+
+fn base() -> TrainingJob {
+    job(SPEC)
+}
+
+fn hash(job: TrainingJob) -> String {
+    compiled(job).hash().to_owned()
+}
+
+/// The base with fields added to its spec, and to its first group.
+fn with(spec: &str, group: &str) -> TrainingJob {
+    let text = SPEC.replacen("gpus: 8", &format!("gpus: 8{group}"), 1);
+    job(&format!("{text}{spec}\n"))
+}
+
+#[test]
+fn is_16_hexadecimal_characters_and_stable() {
+    let first = hash(base());
+    assert_eq!(first, hash(base()));
+    assert_eq!(first.len(), 16);
+    assert!(
+        first
+            .bytes()
+            .all(|b| b.is_ascii_hexdigit() && !b.is_ascii_uppercase())
+    );
+    // Were this to change, every gang that is being placed during an upgrade
+    // would be undone: it must be meant.
+    insta::assert_snapshot!(first, @"36b5d8e5d4bfaf6c");
+}
+
+#[test]
+fn every_field_that_shapes_an_object_changes_it() {
+    let spec = [
+        "priorityClassName: high",
+        "serviceAccountName: trainer",
+        "securityContext: {runAsUser: 1000}",
+        "securityContext: {fsGroup: 1000}",
+        "network: {egress: [{cidr: 10.0.0.0/8}]}",
+        "network: {egress: [{cidr: 10.0.0.0/8, ports: [443]}]}",
+        "network: {ingress: [{namespace: monitoring}]}",
+        "podMetadata: {labels: {team: a}}",
+        "podMetadata: {annotations: {note: a}}",
+    ];
+    let group = [
+        ", imagePullPolicy: Always",
+        ", imagePullSecrets: [{name: registry}]",
+        ", command: [train]",
+        ", args: [train]",
+        ", env: [{name: A, value: b}]",
+        ", env: [{name: A, secret: {name: s, key: k}}]",
+        ", env: [{name: A, configMap: {name: s, key: k}}]",
+        ", env: [{name: A, field: status.podIP}]",
+        ", envFrom: [{secret: s}]",
+        ", envFrom: [{configMap: s}]",
+        ", envFrom: [{secret: s, prefix: P_}]",
+        ", workingDir: /work",
+        ", gpuResource: amd.com/gpu",
+        ", sharedMemory: 1Gi",
+        ", sharedMemory: 0",
+        ", mounts: [{claim: c, path: /c}]",
+        ", mounts: [{claim: c, path: /c, readOnly: true}]",
+        ", mounts: [{claim: c, path: /c, subPath: d}]",
+        ", mounts: [{secret: c, path: /c}]",
+        ", mounts: [{configMap: c, path: /c}]",
+        ", mounts: [{emptyDir: {}, path: /c}]",
+        ", mounts: [{emptyDir: {sizeLimit: 1Gi}, path: /c}]",
+        ", ports: [{name: http, port: 80}]",
+        ", nodeSelector: {zone: a}",
+        ", affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: \
+         {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: Exists}]}]}}}",
+        ", tolerations: [{key: dedicated, operator: Exists}]",
+    ];
+    let replaced = [
+        ("framework: PyTorch", "framework: None"),
+        ("replicas: 2", "replicas: 3"),
+        ("gpus: 8", "gpus: 4"),
+        ("image: 'a:1'", "image: 'a:2'"),
+        ("cpu: 8", "cpu: 9"),
+        ("memory: 64Gi", "memory: 65Gi"),
+        ("memory: 64Gi", "memory: 64Gi, ephemeralStorage: 1Gi"),
+        ("memory: 64Gi", "memory: 64Gi, extended: {rdma/hca: 1}"),
+        ("name: chief", "name: chief, role: Coordinator"),
+        ("name: chief", "name: boss"),
+    ];
+    let jobs = spec.iter().map(|s| ((*s).to_owned(), with(s, "")));
+    let jobs = jobs.chain(group.iter().map(|g| ((*g).to_owned(), with("", g))));
+    let jobs = jobs.chain(
+        replaced
+            .iter()
+            .map(|(old, new)| ((*new).to_owned(), job(&SPEC.replacen(old, new, 1)))),
+    );
+    let mut seen = BTreeMap::from([(hash(base()), "the base".to_owned())]);
+    for (change, job) in jobs {
+        if let Some(other) = seen.insert(hash(job), change.clone()) {
+            panic!("{change:?} has the hash of {other:?}");
+        }
+    }
+}
+
+#[test]
+fn what_only_steers_the_job_does_not_change_it() {
+    for spec in [
+        "suspend: true",
+        "restart: {limit: 9}",
+        "deadlines: {activeSeconds: 60}",
+        "success: {policy: Leader}",
+        "cleanup: {ttlSeconds: 60}",
+    ] {
+        assert_eq!(hash(with(spec, "")), hash(base()), "{spec}");
+    }
+    let mut later = base();
+    later.metadata.generation = Some(9);
+    later.metadata.resource_version = Some("99".to_owned());
+    later.metadata.labels = Some(BTreeMap::from([("a".to_owned(), "b".to_owned())]));
+    later.metadata.annotations = Some(BTreeMap::from([("a".to_owned(), "b".to_owned())]));
+    later.status = Some(Default::default());
+    assert_eq!(hash(later), hash(base()));
+}
+
+#[test]
+fn another_object_of_the_same_name_has_another() {
+    let mut other = base();
+    other.metadata.uid = Some("another".to_owned());
+    assert_ne!(hash(other), hash(base()));
+}
+
+#[test]
+fn queue_priority_and_settings_change_it() {
+    let hash = |queue: &str, priority, restricted, settings: &Settings| {
+        let job = validated(base());
+        let services = BTreeMap::new();
+        let found = trellis_compiler::Found {
+            queue,
+            priority,
+            namespace_enforces_restricted: restricted,
+            ..found(&services)
+        };
+        let surroundings = Surroundings::resolve(&job, found).unwrap();
+        compile(job, surroundings, settings).hash().to_owned()
+    };
+    let settings = Settings::default();
+    let domain = Settings {
+        cluster_domain: "other".to_owned(),
+        ..Settings::default()
+    };
+    let dns = Settings {
+        dns: vec![DnsPeer::cidr("169.254.20.10/32")],
+        ..Settings::default()
+    };
+    let all = [
+        hash("default", 0, false, &settings),
+        hash("other", 0, false, &settings),
+        hash("default", 1, false, &settings),
+        hash("default", 0, true, &settings),
+        hash("default", 0, false, &domain),
+        hash("default", 0, false, &dns),
+    ];
+    for (i, a) in all.iter().enumerate() {
+        assert!(!all[..i].contains(a), "{i}");
+    }
+}
+
+#[test]
+fn making_pods_of_any_attempt_and_node_leaves_it_alone() {
+    let job = compiled(base());
+    let before = (job.hash().to_owned(), job.groups()[0].hash().to_owned());
+    let one = job.groups()[0].pod(0, &PLACEMENT);
+    let other = job.groups()[0].pod(
+        0,
+        &PodPlacement {
+            attempt: 2,
+            plan: "fedcba9876543210",
+            node: "node-b",
+        },
+    );
+    assert_ne!(one, other);
+    assert_eq!(
+        (job.hash(), job.groups()[0].hash()),
+        (before.0.as_str(), before.1.as_str())
+    );
+    assert_ne!(job.groups()[0].hash(), job.groups()[1].hash());
+}
+
+#[test]
+fn a_group_has_its_own() {
+    let before = compiled(base());
+    let after = compiled(with("", ", workingDir: /work"));
+    assert_ne!(before.groups()[0].hash(), after.groups()[0].hash());
+    assert_eq!(before.groups()[1].hash(), after.groups()[1].hash());
+}

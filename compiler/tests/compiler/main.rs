@@ -1,0 +1,18 @@
+//! What jobs compile into, seen from outside.
+
+#[cfg(test)]
+mod demands;
+#[cfg(test)]
+mod environment;
+#[cfg(test)]
+mod golden;
+#[cfg(test)]
+mod hash;
+#[cfg(test)]
+mod network;
+#[cfg(test)]
+mod pods;
+#[cfg(test)]
+mod service;
+#[cfg(test)]
+mod support;

@@ -1,0 +1,243 @@
+//! The NetworkPolicy: closed, but for what is asked.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::serde_json::{self, Value, json};
+use trellis_compiler::{
+    CompiledJob, DnsPeer, DnsServers, ServiceProblem, Settings, Surroundings, compile,
+    required_services,
+};
+
+use super::support::{UID, compiled, found, job, validated};
+
+const GROUP: &str = "taskGroups: [{name: w, image: i, resources: {cpu: 1, memory: 1Gi}}]";
+
+fn services() -> BTreeMap<String, Service> {
+    let service = |value: Value| -> Service { serde_json::from_value(value).unwrap() };
+    BTreeMap::from([
+        (
+            "db".to_owned(),
+            service(json!({"spec": {"selector": {"app": "db"}, "ports": [
+                {"port": 80, "targetPort": 8080, "protocol": "TCP"},
+                {"port": 53, "targetPort": "dns", "protocol": "UDP"},
+                {"port": 9000},
+            ]}})),
+        ),
+        (
+            "bare".to_owned(),
+            service(json!({"spec": {"clusterIP": "None", "selector": {"app": "bare"}}})),
+        ),
+        (
+            "manual".to_owned(),
+            service(json!({"spec": {"ports": [{"port": 80}]}})),
+        ),
+        (
+            "empty".to_owned(),
+            service(json!({"spec": {"selector": {}, "ports": [{"port": 80}]}})),
+        ),
+        (
+            "external".to_owned(),
+            service(
+                json!({"spec": {"type": "ExternalName", "externalName": "a.example",
+                "selector": {"app": "db"}, "ports": [{"port": 80}]}}),
+            ),
+        ),
+        ("hollow".to_owned(), Service::default()),
+    ])
+}
+
+fn with(network: &str) -> CompiledJob {
+    let job = validated(job(&format!("{GROUP}\nnetwork: {network}")));
+    let surroundings = Surroundings::resolve(&job, found(&services())).unwrap();
+    compile(job, surroundings, &Settings::default())
+}
+
+fn spec(job: &CompiledJob) -> Value {
+    serde_json::to_value(job.network_policy()).unwrap()["spec"].clone()
+}
+
+/// The rules beyond own pods (and DNS).
+fn added(job: &CompiledJob, direction: &str) -> Vec<Value> {
+    let rules = spec(job)[direction].as_array().unwrap().clone();
+    let given = if direction == "egress" { 2 } else { 1 };
+    rules[given..].to_vec()
+}
+
+fn own() -> Value {
+    json!({"podSelector": {"matchLabels": {"trellis.dev/job-uid": UID}}})
+}
+
+#[test]
+fn own_pods_and_dns_and_nothing_else() {
+    assert_eq!(
+        spec(&compiled(job(GROUP))),
+        json!({
+            "podSelector": {"matchLabels": {"trellis.dev/job-uid": UID}},
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [{"from": [own()]}],
+            "egress": [{"to": [own()]}, {
+                "to": [{
+                    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}},
+                    "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}},
+                }],
+                "ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}],
+            }],
+        })
+    );
+}
+
+#[test]
+fn dns_is_configuration() {
+    let compiled = |dns| {
+        let job = validated(job(GROUP));
+        let surroundings = Surroundings::resolve(&job, found(&BTreeMap::new())).unwrap();
+        let settings = Settings {
+            dns,
+            ..Settings::default()
+        };
+        spec(&compile(job, surroundings, &settings))["egress"].clone()
+    };
+    assert_eq!(compiled(vec![]), json!([{"to": [own()]}]));
+    let openshift = DnsPeer {
+        servers: DnsServers::Pods {
+            namespace: "openshift-dns".to_owned(),
+            labels: BTreeMap::from([("dns".to_owned(), "default".to_owned())]),
+        },
+        port: 5353,
+    };
+    assert_eq!(
+        compiled(vec![DnsPeer::cidr("169.254.20.10/32"), openshift]),
+        json!([
+            {"to": [own()]},
+            {
+                "to": [{"ipBlock": {"cidr": "169.254.20.10/32"}}],
+                "ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}],
+            },
+            {
+                "to": [{
+                    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "openshift-dns"}},
+                    "podSelector": {"matchLabels": {"dns": "default"}},
+                }],
+                "ports": [{"protocol": "UDP", "port": 5353}, {"protocol": "TCP", "port": 5353}],
+            },
+        ])
+    );
+}
+
+#[test]
+fn egress_opens_what_is_asked() {
+    let db = json!([{"podSelector": {"matchLabels": {"app": "db"}}}]);
+    for (rule, expected) in [
+        (
+            "{cidr: 10.20.0.0/16, ports: [443, 80]}",
+            json!({"to": [{"ipBlock": {"cidr": "10.20.0.0/16"}}],
+                "ports": [{"protocol": "TCP", "port": 443}, {"protocol": "TCP", "port": 80}]}),
+        ),
+        (
+            "{cidr: '::/0'}",
+            json!({"to": [{"ipBlock": {"cidr": "::/0"}}]}),
+        ),
+        (
+            "{namespace: storage}",
+            json!({"to": [{"namespaceSelector":
+                {"matchLabels": {"kubernetes.io/metadata.name": "storage"}}}]}),
+        ),
+        // A Service without ports: the pods' ports behind all of its own.
+        (
+            "{service: db}",
+            json!({"to": db, "ports": [
+                {"protocol": "TCP", "port": 8080},
+                {"protocol": "UDP", "port": "dns"},
+                {"protocol": "TCP", "port": 9000},
+            ]}),
+        ),
+        // With ports: the pods' port behind the Service's.
+        (
+            "{service: db, ports: [80]}",
+            json!({"to": db, "ports": [{"protocol": "TCP", "port": 8080}]}),
+        ),
+        // Not one of the Service's, or not over TCP: the pods' own.
+        (
+            "{service: db, ports: [53, 7000]}",
+            json!({"to": db, "ports": [
+                {"protocol": "TCP", "port": 53}, {"protocol": "TCP", "port": 7000}]}),
+        ),
+        (
+            "{service: bare, ports: [5432]}",
+            json!({"to": [{"podSelector": {"matchLabels": {"app": "bare"}}}],
+                "ports": [{"protocol": "TCP", "port": 5432}]}),
+        ),
+    ] {
+        let job = with(&format!("{{egress: [{rule}]}}"));
+        assert_eq!(added(&job, "egress"), [expected], "{rule}");
+        assert!(added(&job, "ingress").is_empty());
+    }
+}
+
+#[test]
+fn ingress_is_to_the_jobs_own_ports() {
+    for (rule, expected) in [
+        (
+            "{namespace: monitoring, ports: [9400]}",
+            json!({"from": [{"namespaceSelector":
+                {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
+                "ports": [{"protocol": "TCP", "port": 9400}]}),
+        ),
+        (
+            "{service: db}",
+            json!({"from": [{"podSelector": {"matchLabels": {"app": "db"}}}]}),
+        ),
+        (
+            "{service: db, ports: [80]}",
+            json!({"from": [{"podSelector": {"matchLabels": {"app": "db"}}}],
+                "ports": [{"protocol": "TCP", "port": 80}]}),
+        ),
+        // The Service's ports have no meaning here, so that it needs none.
+        (
+            "{service: bare}",
+            json!({"from": [{"podSelector": {"matchLabels": {"app": "bare"}}}]}),
+        ),
+    ] {
+        let job = with(&format!("{{ingress: [{rule}]}}"));
+        assert_eq!(added(&job, "ingress"), [expected], "{rule}");
+        assert!(added(&job, "egress").is_empty());
+    }
+}
+
+#[test]
+fn a_service_that_stands_for_nobody_keeps_the_job_waiting() {
+    for (name, problem) in [
+        ("missing", ServiceProblem::NotFound),
+        ("manual", ServiceProblem::NoSelector),
+        ("empty", ServiceProblem::NoSelector),
+        ("external", ServiceProblem::NoSelector),
+        ("hollow", ServiceProblem::NoSelector),
+        ("bare", ServiceProblem::NoPorts),
+    ] {
+        let spec = format!("{GROUP}\nnetwork: {{egress: [{{service: {name}}}, {{service: db}}]}}");
+        let job = validated(job(&spec));
+        let names: Vec<_> = required_services(&job).into_iter().collect();
+        let mut expected = vec!["db".to_owned(), name.to_owned()];
+        expected.sort();
+        assert_eq!(names, expected);
+        let error = Surroundings::resolve(&job, found(&services())).unwrap_err();
+        let problems: Vec<_> = error.services().iter().collect();
+        assert_eq!(problems, [(&name.to_owned(), &problem)]);
+        assert!(error.to_string().contains(&format!("{name:?}")), "{error}");
+    }
+}
+
+/// What was found for another job opens nothing, and never everything.
+#[test]
+fn an_unresolved_service_is_left_out() {
+    let other = validated(job(GROUP));
+    let surroundings = Surroundings::resolve(&other, found(&services())).unwrap();
+    let network = "network: {egress: [{service: db}], ingress: [{service: db}]}";
+    let mine = validated(job(&format!("{GROUP}\n{network}")));
+    let compiled = compile(mine, surroundings, &Settings::default());
+    assert!(added(&compiled, "egress").is_empty());
+    assert!(added(&compiled, "ingress").is_empty());
+    let demands = format!("{:?}", compiled.demands());
+    assert!(!demands.contains("db"), "{demands}");
+}

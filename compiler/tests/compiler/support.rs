@@ -1,0 +1,92 @@
+//! Jobs from YAML, compiled.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Service};
+use trellis_api::document::split;
+use trellis_api::{TrainingJob, ValidatedJob};
+use trellis_compiler::{CompiledJob, Found, PodPlacement, Settings, Surroundings, compile};
+
+pub const UID: &str = "5f2c9a1e-0000-4000-8000-000000000001";
+
+pub const PLACEMENT: PodPlacement<'_> = PodPlacement {
+    attempt: 1,
+    plan: "0123456789abcdef",
+    node: "node-a",
+};
+
+/// The one TrainingJob of a file, as the API server would return it.
+pub fn load(yaml: &str) -> TrainingJob {
+    let documents = split(yaml).unwrap();
+    assert_eq!(documents.len(), 1);
+    let mut job: TrainingJob = documents[0].valid().unwrap_or_else(|e| panic!("{e}"));
+    job.metadata.uid = Some(UID.to_owned());
+    job.metadata.generation = Some(1);
+    job
+}
+
+/// A job `llm` of namespace `team-a` with this spec, in YAML.
+pub fn job(spec: &str) -> TrainingJob {
+    let spec: String = spec.lines().map(|line| format!("  {line}\n")).collect();
+    load(&format!(
+        "apiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\n\
+         metadata: {{name: llm, namespace: team-a}}\nspec:\n{spec}"
+    ))
+}
+
+pub fn validated(job: TrainingJob) -> ValidatedJob {
+    ValidatedJob::try_from(job).unwrap()
+}
+
+pub fn found(services: &BTreeMap<String, Service>) -> Found<'_> {
+    Found {
+        queue: "default",
+        priority: 0,
+        namespace_enforces_restricted: false,
+        services,
+    }
+}
+
+/// Compiled where nothing but the `default` queue was found.
+pub fn compiled(job: TrainingJob) -> CompiledJob {
+    let job = validated(job);
+    let surroundings = Surroundings::resolve(&job, found(&BTreeMap::new())).unwrap();
+    compile(job, surroundings, &Settings::default())
+}
+
+/// Compiled, with one group of this YAML (a flow mapping without its braces).
+pub fn one_group(framework: &str, group: &str) -> CompiledJob {
+    compiled(job(&format!(
+        "framework: {framework}\n\
+         taskGroups:\n\
+         - {{name: worker, image: busybox, resources: {{cpu: 1, memory: 1Gi}}, {group}}}"
+    )))
+}
+
+pub fn first_pod(job: &CompiledJob) -> Pod {
+    job.groups()[0].pod(0, &PLACEMENT)
+}
+
+pub fn spec(pod: &Pod) -> &PodSpec {
+    pod.spec.as_ref().unwrap()
+}
+
+pub fn container(pod: &Pod) -> &Container {
+    let containers = &spec(pod).containers;
+    assert_eq!(containers.len(), 1);
+    &containers[0]
+}
+
+/// The pod's variables that have a value, in order.
+pub fn env(pod: &Pod) -> Vec<(String, String)> {
+    let vars = container(pod).env.iter().flatten();
+    vars.filter_map(|v| Some((v.name.clone(), v.value.clone()?)))
+        .collect()
+}
+
+pub fn value_of(pod: &Pod, name: &str) -> Option<String> {
+    env(pod)
+        .into_iter()
+        .find(|(n, _)| n == name)
+        .map(|(_, v)| v)
+}

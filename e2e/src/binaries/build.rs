@@ -1,0 +1,180 @@
+//! Building what is missing from Go modules, once a machine, with progress on stderr.
+
+use std::{
+    fs::{self, File},
+    io::{IsTerminal as _, Write as _},
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use super::{Program, cache, version::KUBERNETES_VERSION};
+
+/// How often a build that cannot rewrite its line says that it is still alive.
+const STILL_BUILDING: Duration = Duration::from_secs(30);
+
+/// What a build of one program is.
+struct Recipe {
+    /// The folder with the go.mod.
+    module: &'static str,
+    package: &'static str,
+    /// On two cores, with an empty build cache, after the ones before it.
+    usually: &'static str,
+}
+
+fn recipe(program: Program) -> Recipe {
+    let (module, package, usually) = match program {
+        Program::KubeApiserver => (
+            "kubernetes",
+            "k8s.io/kubernetes/cmd/kube-apiserver",
+            "6 minutes",
+        ),
+        Program::KubeControllerManager => (
+            "kubernetes",
+            "k8s.io/kubernetes/cmd/kube-controller-manager",
+            "3 minutes",
+        ),
+        Program::Kubectl => ("kubernetes", "k8s.io/kubernetes/cmd/kubectl", "30 seconds"),
+        Program::Etcd => ("kubernetes", "go.etcd.io/etcd/server/v3", "30 seconds"),
+        Program::Kwok => ("tools", "sigs.k8s.io/kwok/cmd/kwok", "90 seconds"),
+    };
+    Recipe {
+        module,
+        package,
+        usually,
+    }
+}
+
+/// Without these the server says that it is v0.0.0-master, which version checks reject.
+pub(super) fn kubernetes_ldflags() -> String {
+    let mut flags = String::from("-s -w");
+    for package in [
+        "k8s.io/component-base/version",
+        "k8s.io/client-go/pkg/version",
+    ] {
+        for (name, value) in [
+            ("gitVersion", KUBERNETES_VERSION),
+            ("gitMajor", "1"),
+            ("gitMinor", "37"),
+            ("gitTreeState", "clean"),
+        ] {
+            flags.push_str(&format!(" -X {package}.{name}={value}"));
+        }
+    }
+    flags
+}
+
+/// Builds `programs` into `folder`. Of two processes one builds, the other waits and finds.
+///
+/// # Errors
+///
+/// When Go is missing, with what to install; when a build fails, with what Go said.
+pub(super) fn build(folder: &Path, programs: &[Program]) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
+    let lock = File::create(folder.join("lock"))?;
+    if lock.try_lock().is_err() {
+        say("another process builds the control plane, waiting for it");
+        lock.lock()?;
+    }
+    let missing: Vec<Program> = programs
+        .iter()
+        .copied()
+        .filter(|program| !folder.join(program.name()).is_file())
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    check_go(&missing)?;
+    say(&format!(
+        "building the control plane, Kubernetes {KUBERNETES_VERSION}, once, into {}",
+        folder.display()
+    ));
+    for program in missing {
+        build_one(folder, program)?;
+    }
+    Ok(())
+}
+
+fn check_go(missing: &[Program]) -> Result<()> {
+    let go = Command::new("go").arg("version").output();
+    if go.is_ok_and(|output| output.status.success()) {
+        return Ok(());
+    }
+    let names: Vec<&str> = missing.iter().map(|program| program.name()).collect();
+    bail!(
+        "{} not found: install Go 1.26 or newer (https://go.dev/dl) to build once, or set \
+         KUBEBUILDER_ASSETS to a folder that has them for Kubernetes 1.37",
+        names.join(", ")
+    )
+}
+
+/// Builds under a temporary name and renames, so that a killed build leaves nothing that looks
+/// finished.
+fn build_one(folder: &Path, program: Program) -> Result<()> {
+    let recipe = recipe(program);
+    let name = program.name();
+    let target = folder.join(format!("{name}.{}.partial", std::process::id()));
+    let log = folder.join(format!("{name}.log"));
+    let ldflags = match recipe.module {
+        "kubernetes" => kubernetes_ldflags(),
+        _ => String::from("-s -w"),
+    };
+    let started = Instant::now();
+    let output = File::create(&log)?;
+    let mut go = Command::new("go")
+        .args(["build", "-trimpath", "-ldflags", &ldflags, "-o"])
+        .arg(&target)
+        .arg(recipe.package)
+        .current_dir(cache::modules().join(recipe.module))
+        .env("CGO_ENABLED", "0")
+        .stdin(Stdio::null())
+        .stdout(output.try_clone()?)
+        .stderr(output)
+        .spawn()
+        .context("start go")?;
+    let success = wait_aloud(&mut go, name, recipe.usually, started)?;
+    if !success {
+        let said = fs::read_to_string(&log).unwrap_or_default();
+        bail!("go build {} failed:\n{}", recipe.package, said.trim_end());
+    }
+    fs::rename(&target, folder.join(name))?;
+    fs::remove_file(&log)?;
+    Ok(())
+}
+
+/// Waits for a build: on a terminal one line that counts, else a line now and then.
+fn wait_aloud(go: &mut Child, name: &str, usually: &str, started: Instant) -> Result<bool> {
+    let terminal = std::io::stderr().is_terminal();
+    let mut told = started;
+    if !terminal {
+        say(&format!("  {name}: building, usually {usually}"));
+    }
+    let status = loop {
+        if let Some(status) = go.try_wait()? {
+            break status;
+        }
+        let elapsed = started.elapsed().as_secs();
+        if terminal {
+            eprint!("\r  {name}: building, {elapsed} s of usually {usually} ");
+            std::io::stderr().flush()?;
+        } else if told.elapsed() >= STILL_BUILDING {
+            told = Instant::now();
+            say(&format!(
+                "  {name}: still building, {elapsed} s of usually {usually}"
+            ));
+        }
+        sleep(Duration::from_millis(200));
+    };
+    let elapsed = started.elapsed().as_secs();
+    let outcome = if status.success() { "done" } else { "failed" };
+    let start = if terminal { "\r\x1b[K" } else { "" };
+    say(&format!("{start}  {name}: {outcome} after {elapsed} s"));
+    Ok(status.success())
+}
+
+fn say(line: &str) {
+    eprintln!("{line}");
+}

@@ -1,0 +1,145 @@
+//! Where the programs of the control plane come from.
+//!
+//! In this order: the folder in `KUBEBUILDER_ASSETS`, the `PATH` (both only where the version
+//! fits), and a cache folder into which what is missing is built once from Go modules.
+
+mod build;
+mod cache;
+mod version;
+
+use std::{
+    collections::BTreeMap,
+    env,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Result;
+
+pub use version::KUBERNETES_VERSION;
+
+/// A program that the control plane consists of, or that tests call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Program {
+    /// The store.
+    Etcd,
+    /// The API server.
+    KubeApiserver,
+    /// Garbage collection, namespaces, service accounts, node lifecycle.
+    KubeControllerManager,
+    /// The command line.
+    Kubectl,
+    /// What plays the kubelet of every simulated node.
+    Kwok,
+}
+
+impl Program {
+    /// All of them, those that take longest to build first.
+    pub const ALL: [Self; 5] = [
+        Self::KubeApiserver,
+        Self::KubeControllerManager,
+        Self::Kubectl,
+        Self::Etcd,
+        Self::Kwok,
+    ];
+
+    /// The file name, the same everywhere.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::KubeApiserver => "kube-apiserver",
+            Self::KubeControllerManager => "kube-controller-manager",
+            Self::Kubectl => "kubectl",
+            Self::Kwok => "kwok",
+        }
+    }
+}
+
+/// Where each program is.
+#[derive(Debug, Clone)]
+pub struct Binaries {
+    paths: BTreeMap<Program, PathBuf>,
+}
+
+impl Binaries {
+    /// Finds every program, and builds those that are nowhere. A build takes minutes, shows its
+    /// progress on stderr and happens once a machine; other processes wait for it.
+    ///
+    /// # Errors
+    ///
+    /// When something has to be built and Go is missing, or the build fails.
+    pub fn find_or_build() -> Result<Self> {
+        let mut paths = BTreeMap::new();
+        let folders = installed_folders();
+        let mut missing = Vec::new();
+        let cache = cache::folder()?;
+        for program in Program::ALL {
+            // What we built ourselves needs no look at its version, which costs a start of it.
+            let cached = cache.join(program.name());
+            match find_installed(&folders, program) {
+                Some(path) => drop(paths.insert(program, path)),
+                None if cached.is_file() => drop(paths.insert(program, cached)),
+                None => missing.push(program),
+            }
+        }
+        if !missing.is_empty() {
+            build::build(&cache, &missing)?;
+            paths.extend(
+                missing
+                    .into_iter()
+                    .map(|program| (program, cache.join(program.name()))),
+            );
+        }
+        Ok(Self { paths })
+    }
+
+    /// The path of one program.
+    pub fn path(&self, program: Program) -> &Path {
+        &self.paths[&program]
+    }
+}
+
+/// Folders that may hold installed programs, the preferred one first.
+fn installed_folders() -> Vec<PathBuf> {
+    let assets = env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
+    let path = env::var_os("PATH").unwrap_or_default();
+    assets.into_iter().chain(env::split_paths(&path)).collect()
+}
+
+fn find_installed(folders: &[PathBuf], program: Program) -> Option<PathBuf> {
+    folders
+        .iter()
+        .map(|folder| folder.join(program.name()))
+        .find(|path| path.is_file() && version::fits(path, program))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt as _};
+
+    use super::*;
+
+    fn script(folder: &Path, program: Program, prints: &str) {
+        let path = folder.join(program.name());
+        fs::write(&path, format!("#!/bin/sh\necho '{prints}'\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    #[test]
+    fn an_installed_program_is_taken_only_if_its_version_fits() {
+        let old = tempfile::tempdir().unwrap();
+        let new = tempfile::tempdir().unwrap();
+        script(
+            old.path(),
+            Program::Kubectl,
+            "Client Version: v1.32.4-dispatcher",
+        );
+        script(new.path(), Program::Kubectl, "Client Version: v1.37.0");
+        let folders = [old.path().to_owned(), new.path().to_owned()];
+        assert_eq!(
+            find_installed(&folders, Program::Kubectl),
+            Some(new.path().join("kubectl"))
+        );
+        assert_eq!(find_installed(&folders[..1], Program::Kubectl), None);
+        assert_eq!(find_installed(&folders, Program::Etcd), None);
+    }
+}

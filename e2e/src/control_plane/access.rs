@@ -1,0 +1,189 @@
+//! Ways in: clients, kubeconfigs, kubectl.
+
+use std::{path::PathBuf, process::Output, process::Stdio};
+
+use anyhow::{Context as _, Result, bail};
+use k8s_openapi::api::{
+    authentication::v1::{TokenRequest, TokenRequestSpec},
+    core::v1::ServiceAccount,
+};
+use kube::{Api, Client, Config, api::PostParams};
+use serde_json::{Value, json};
+use tokio::{io::AsyncWriteExt as _, process::Command};
+
+use super::{ControlPlane, KubeconfigWriter, credentials::Identity};
+use crate::binaries::Program;
+
+impl ControlPlane {
+    /// A new client with all rights, and without kube's own retries. It belongs to the runtime
+    /// that this is called in: a shared one would die with the runtime of the first test.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub fn client(&self) -> Client {
+        Client::try_from(self.client_config())
+            .expect("a control plane has one kind of configuration, and it started with it")
+    }
+
+    /// What [`ControlPlane::client`] is made from, to be changed (timeouts, user agent).
+    pub fn client_config(&self) -> Config {
+        self.config(&self.url(), Identity::Admin)
+            .expect("an address and a token of our own making")
+    }
+
+    /// A client with other credentials: the `user` of a kubeconfig, such as `{"token": ...}`.
+    ///
+    /// # Errors
+    ///
+    /// When `user` is no such thing.
+    pub fn client_as(&self, user: Value) -> Result<Client> {
+        let mut config = self.client_config();
+        config.auth_info = serde_json::from_value(user)?;
+        Ok(Client::try_from(config)?)
+    }
+
+    /// A client that acts as `user` in `groups`, whatever RBAC gives them.
+    ///
+    /// # Errors
+    ///
+    /// None that a caller could cause.
+    pub fn client_for_user(&self, user: &str, groups: &[&str]) -> Result<Client> {
+        self.client_as(self.impersonation(user, groups))
+    }
+
+    /// A client under the rights of a ServiceAccount.
+    ///
+    /// # Errors
+    ///
+    /// When the ServiceAccount does not exist.
+    pub async fn service_account_client(&self, namespace: &str, name: &str) -> Result<Client> {
+        let token = self.service_account_token(namespace, name).await?;
+        self.client_as(json!({"token": token}))
+    }
+
+    /// The token of a user with all rights.
+    pub fn admin_token(&self) -> &str {
+        self.credentials.token(Identity::Admin)
+    }
+
+    /// A token of a ServiceAccount, from the TokenRequest API, for a day.
+    ///
+    /// # Errors
+    ///
+    /// When the ServiceAccount does not exist.
+    pub async fn service_account_token(&self, namespace: &str, name: &str) -> Result<String> {
+        let api: Api<ServiceAccount> = Api::namespaced(self.client(), namespace);
+        let request = TokenRequest {
+            spec: Some(TokenRequestSpec {
+                expiration_seconds: Some(24 * 3600),
+                ..TokenRequestSpec::default()
+            }),
+            ..TokenRequest::default()
+        };
+        let answer = api
+            .create_token_request(name, &PostParams::default(), &request)
+            .await
+            .with_context(|| format!("token of ServiceAccount {namespace}/{name}"))?;
+        answer
+            .status
+            .and_then(|status| status.token)
+            .context("the API server answered a TokenRequest without a token")
+    }
+
+    /// The kubeconfig of a user with all rights.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder().join("kubeconfigs/admin.yaml")
+    }
+
+    /// Writes a kubeconfig for a token. `name` names the file.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn kubeconfig_for_token(&self, name: &str, token: &str) -> Result<PathBuf> {
+        self.kubeconfig_writer()
+            .write(name, &self.url(), &json!({"token": token}))
+    }
+
+    /// Writes a kubeconfig that acts as `user` in `groups`.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn kubeconfig_for_user(&self, user: &str, groups: &[&str]) -> Result<PathBuf> {
+        let name = format!("user-{user}");
+        self.kubeconfig_writer()
+            .write(&name, &self.url(), &self.impersonation(user, groups))
+    }
+
+    /// Writes a kubeconfig under the rights of a ServiceAccount: what the operator runs with.
+    ///
+    /// # Errors
+    ///
+    /// When the ServiceAccount does not exist.
+    pub async fn service_account_kubeconfig(&self, namespace: &str, name: &str) -> Result<PathBuf> {
+        let token = self.service_account_token(namespace, name).await?;
+        self.kubeconfig_for_token(&format!("{namespace}-{name}"), &token)
+    }
+
+    pub(crate) fn kubeconfig_writer(&self) -> KubeconfigWriter {
+        self.credentials.kubeconfig_writer()
+    }
+
+    /// Runs kubectl as a user with all rights.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started. What it thinks of its arguments is in the output.
+    pub async fn kubectl(&self, arguments: &[&str]) -> Result<Output> {
+        self.kubectl_with(arguments, "").await
+    }
+
+    /// Runs kubectl with something on its standard input (`-f -`).
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started.
+    pub async fn kubectl_with(&self, arguments: &[&str], input: &str) -> Result<Output> {
+        let mut child = Command::new(self.binaries().path(Program::Kubectl))
+            .args(arguments)
+            .env("KUBECONFIG", self.kubeconfig())
+            .env("KUBECACHEDIR", self.folder().join("kubectl"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .context("start kubectl")?;
+        let mut stdin = child.stdin.take().context("kubectl has no stdin")?;
+        let feed = async move {
+            // One that does not read its input closes it, and its output says why.
+            let _ = stdin.write_all(input.as_bytes()).await;
+            drop(stdin);
+        };
+        let (output, ()) = tokio::join!(child.wait_with_output(), feed);
+        Ok(output?)
+    }
+
+    /// Runs kubectl and gives back what it printed.
+    ///
+    /// # Errors
+    ///
+    /// When it fails: what it said.
+    pub async fn kubectl_ok(&self, arguments: &[&str]) -> Result<String> {
+        let output = self.kubectl(arguments).await?;
+        if !output.status.success() {
+            bail!(
+                "kubectl {}: {}",
+                arguments.join(" "),
+                String::from_utf8_lossy(&output.stderr).trim_end()
+            );
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn impersonation(&self, user: &str, groups: &[&str]) -> Value {
+        json!({"token": self.admin_token(), "as": user, "as-groups": groups})
+    }
+}

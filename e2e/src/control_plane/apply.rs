@@ -1,0 +1,124 @@
+//! Applying YAML, as `kubectl apply --server-side` does, without starting a process.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{ApiResource, DynamicObject, Patch, PatchParams},
+    core::GroupVersionKind,
+    discovery::{self, Scope},
+};
+use serde_json::Value;
+
+use super::ControlPlane;
+use crate::wait::eventually;
+
+/// The field manager of what tests apply.
+pub const FIELD_MANAGER: &str = "trellis-e2e";
+
+/// How long a new CRD may take until it can be used.
+const ESTABLISHED: Duration = Duration::from_secs(10);
+
+impl ControlPlane {
+    /// Applies every document of `yaml` in its order, by server-side apply with force, strictly
+    /// (an unknown field is an error), and waits until a CRD can be used. Namespaced objects
+    /// without a namespace go to `default`. Gives the stored objects back.
+    ///
+    /// # Errors
+    ///
+    /// The first refusal, with the kind and name of the object.
+    pub async fn apply_yaml(&self, yaml: &str) -> Result<Vec<DynamicObject>> {
+        apply(&self.client(), yaml, "default").await
+    }
+
+    /// [`ControlPlane::apply_yaml`] with another namespace than `default`.
+    ///
+    /// # Errors
+    ///
+    /// The first refusal, with the kind and name of the object.
+    pub async fn apply_yaml_in(&self, namespace: &str, yaml: &str) -> Result<Vec<DynamicObject>> {
+        apply(&self.client(), yaml, namespace).await
+    }
+}
+
+/// Applies every document of `yaml` with `client`, so under the rights of whoever that is.
+///
+/// # Errors
+///
+/// The first refusal, with the kind and name of the object; the `kube::Error` is in the chain.
+pub async fn apply(client: &Client, yaml: &str, namespace: &str) -> Result<Vec<DynamicObject>> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(yaml).context("read YAML")?;
+    let mut stored = Vec::new();
+    for document in documents.into_iter().filter(|document| !document.is_null()) {
+        let object: DynamicObject = serde_json::from_value(document)?;
+        stored.push(apply_one(client, &object, namespace).await?);
+    }
+    Ok(stored)
+}
+
+async fn apply_one(
+    client: &Client,
+    object: &DynamicObject,
+    namespace: &str,
+) -> Result<DynamicObject> {
+    let types = object
+        .types
+        .as_ref()
+        .context("a document without apiVersion and kind")?;
+    let name = object.name_any();
+    let what = format!("{} \"{name}\"", types.kind);
+    let gvk = GroupVersionKind::try_from(types)?;
+    let (resource, scope) = resolve(client, &gvk)
+        .await
+        .with_context(|| format!("apply {what}"))?;
+    let api: Api<DynamicObject> = match scope {
+        Scope::Cluster => Api::all_with(client.clone(), &resource),
+        Scope::Namespaced => {
+            let namespace = object.namespace().unwrap_or_else(|| namespace.to_owned());
+            Api::namespaced_with(client.clone(), &namespace, &resource)
+        }
+    };
+    let params = PatchParams::apply(FIELD_MANAGER)
+        .force()
+        .validation_strict();
+    let stored = api
+        .patch(&name, &params, &Patch::Apply(object))
+        .await
+        .with_context(|| format!("apply {what}"))?;
+    if types.kind == "CustomResourceDefinition" {
+        wait_established(&api, &name).await?;
+    }
+    Ok(stored)
+}
+
+/// The resource of a kind. A kind whose CRD has just been established takes a moment to show.
+async fn resolve(client: &Client, gvk: &GroupVersionKind) -> Result<(ApiResource, Scope)> {
+    eventually(Duration::from_secs(2), || async {
+        let (resource, capabilities) = discovery::pinned_kind(client, gvk).await?;
+        Ok((resource, capabilities.scope))
+    })
+    .await
+}
+
+async fn wait_established(api: &Api<DynamicObject>, name: &str) -> Result<()> {
+    eventually(ESTABLISHED, || async {
+        let crd = api.get(name).await?;
+        let conditions = crd
+            .data
+            .pointer("/status/conditions")
+            .and_then(Value::as_array);
+        let established = conditions
+            .into_iter()
+            .flatten()
+            .any(|condition| condition["type"] == "Established" && condition["status"] == "True");
+        if !established {
+            bail!(
+                "CustomResourceDefinition \"{name}\" is not established: {}",
+                crd.data["status"]
+            );
+        }
+        Ok(())
+    })
+    .await
+}

@@ -1,0 +1,204 @@
+//! The processes that a control plane consists of, and their flags.
+
+use std::{path::Path, time::Duration};
+
+use anyhow::{Context as _, Result};
+
+use super::{
+    credentials::{Credentials, Identity},
+    options::{Kubelets, Options},
+    ports::Ports,
+};
+use crate::binaries::Program;
+
+/// One process of the control plane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Component {
+    /// The store.
+    Etcd,
+    /// kube-apiserver.
+    ApiServer,
+    /// kube-controller-manager.
+    ControllerManager,
+    /// kwok, which plays the kubelets.
+    Kwok,
+}
+
+/// Nodes with this label are kwok's. Taking it off a node is how its kubelet dies.
+pub(crate) const KWOK_LABEL: (&str, &str) = ("type", "kwok");
+
+impl Component {
+    /// The name of its program and of its log.
+    pub fn name(self) -> &'static str {
+        self.program().name()
+    }
+
+    pub(super) fn program(self) -> Program {
+        match self {
+            Self::Etcd => Program::Etcd,
+            Self::ApiServer => Program::KubeApiserver,
+            Self::ControllerManager => Program::KubeControllerManager,
+            Self::Kwok => Program::Kwok,
+        }
+    }
+
+    /// Where it says whether it is ready: the server, and the path on it.
+    pub(super) fn health(self, ports: Ports) -> (String, &'static str) {
+        let (scheme, port, path) = match self {
+            Self::Etcd => ("http", ports.etcd, "/health"),
+            Self::ApiServer => ("https", ports.api_server, "/readyz"),
+            Self::ControllerManager => ("https", ports.controller_manager, "/healthz"),
+            Self::Kwok => ("http", ports.kwok, "/healthz"),
+        };
+        (format!("{scheme}://127.0.0.1:{port}"), path)
+    }
+
+    pub(super) fn flags(
+        self,
+        folder: &Path,
+        ports: Ports,
+        credentials: &Credentials,
+        options: &Options,
+    ) -> Result<Vec<String>> {
+        Ok(match self {
+            Self::Etcd => etcd(folder, ports),
+            Self::ApiServer => api_server(ports, credentials, options),
+            Self::ControllerManager => controller_manager(ports, credentials, options)?,
+            Self::Kwok => kwok(folder, ports, credentials, options)?,
+        })
+    }
+}
+
+fn flags<const N: usize>(flags: [(&str, String); N]) -> Vec<String> {
+    flags
+        .into_iter()
+        .map(|(name, value)| format!("--{name}={value}"))
+        .collect()
+}
+
+fn etcd(folder: &Path, ports: Ports) -> Vec<String> {
+    let url = format!("http://127.0.0.1:{}", ports.etcd);
+    let peer = format!("http://127.0.0.1:{}", ports.etcd_peer);
+    flags([
+        ("name", "trellis".into()),
+        ("data-dir", folder.join("etcd").display().to_string()),
+        ("listen-client-urls", url.clone()),
+        ("advertise-client-urls", url),
+        ("listen-peer-urls", peer.clone()),
+        ("initial-advertise-peer-urls", peer.clone()),
+        ("initial-cluster", format!("trellis={peer}")),
+        // A test's data need not survive the machine.
+        ("unsafe-no-fsync", "true".into()),
+        ("quota-backend-bytes", (4_u64 << 30).to_string()),
+        ("log-level", "warn".into()),
+    ])
+}
+
+fn api_server(ports: Ports, credentials: &Credentials, options: &Options) -> Vec<String> {
+    let mut all = flags([
+        ("etcd-servers", format!("http://127.0.0.1:{}", ports.etcd)),
+        ("bind-address", "127.0.0.1".into()),
+        ("secure-port", ports.api_server.to_string()),
+        ("advertise-address", "127.0.0.1".into()),
+        // A loopback address is refused as an endpoint of the service `kubernetes`.
+        ("endpoint-reconciler-type", "none".into()),
+        ("tls-cert-file", credentials.file("server.crt")),
+        ("tls-private-key-file", credentials.file("server.key")),
+        ("token-auth-file", credentials.file("tokens.csv")),
+        ("authorization-mode", "Node,RBAC".into()),
+        (
+            "service-account-issuer",
+            "https://kubernetes.default.svc.cluster.local".into(),
+        ),
+        (
+            "service-account-key-file",
+            credentials.file("service-accounts.pub"),
+        ),
+        (
+            "service-account-signing-key-file",
+            credentials.file("service-accounts.key"),
+        ),
+        ("service-cluster-ip-range", "10.96.0.0/16".into()),
+        // As on most clusters: what may be privileged is for policies to say.
+        ("allow-privileged", "true".into()),
+    ]);
+    all.extend(options.api_server_flags.iter().cloned());
+    all
+}
+
+fn controller_manager(
+    ports: Ports,
+    credentials: &Credentials,
+    options: &Options,
+) -> Result<Vec<String>> {
+    let kubeconfig = kubeconfig(ports, credentials, Identity::ControllerManager)?;
+    let silence = match options.kubelets {
+        Kubelets::Kwok => options.node_monitor_grace_period,
+        // Nobody sends a heartbeat, and nobody may miss it.
+        Kubelets::None => Duration::from_secs(1_000 * 3600),
+    };
+    let mut all = flags([
+        ("kubeconfig", kubeconfig),
+        ("bind-address", "127.0.0.1".into()),
+        ("secure-port", ports.controller_manager.to_string()),
+        ("tls-cert-file", credentials.file("server.crt")),
+        ("tls-private-key-file", credentials.file("server.key")),
+        ("leader-elect", "false".into()),
+        ("use-service-account-credentials", "true".into()),
+        (
+            "service-account-private-key-file",
+            credentials.file("service-accounts.key"),
+        ),
+        ("root-ca-file", credentials.file("ca.crt")),
+        ("controllers", "*,-node-ipam-controller".into()),
+        (
+            "node-monitor-grace-period",
+            format!("{}s", silence.as_secs()),
+        ),
+        // Its own limit of 20 requests a second is for clusters that it must not disturb.
+        ("kube-api-qps", "1000".into()),
+        ("kube-api-burst", "2000".into()),
+    ]);
+    all.extend(options.controller_manager_flags.iter().cloned());
+    Ok(all)
+}
+
+fn kwok(
+    folder: &Path,
+    ports: Ports,
+    credentials: &Credentials,
+    options: &Options,
+) -> Result<Vec<String>> {
+    let config = super::stages::write(folder)?;
+    let (label, value) = KWOK_LABEL;
+    Ok(flags([
+        (
+            "kubeconfig",
+            kubeconfig(ports, credentials, Identity::Kwok)?,
+        ),
+        ("config", config.display().to_string()),
+        ("manage-all-nodes", "false".into()),
+        (
+            "manage-nodes-with-label-selector",
+            format!("{label}={value}"),
+        ),
+        (
+            "node-lease-duration-seconds",
+            options.node_lease.as_secs().to_string(),
+        ),
+        ("cidr", "10.244.0.0/16".into()),
+        ("server-address", format!("127.0.0.1:{}", ports.kwok)),
+        // One line a write of 1,600 pods is no log.
+        ("v", "WARN".into()),
+    ]))
+}
+
+fn kubeconfig(ports: Ports, credentials: &Credentials, identity: Identity) -> Result<String> {
+    let server = format!("https://127.0.0.1:{}", ports.api_server);
+    let user = serde_json::json!({"token": credentials.token(identity)});
+    let path = credentials
+        .kubeconfig_writer()
+        .write(identity.name(), &server, &user)
+        .with_context(|| format!("write the kubeconfig of {}", identity.name()))?;
+    Ok(path.display().to_string())
+}

@@ -1,0 +1,151 @@
+//! Keys, certificates, tokens and kubeconfigs of one control plane.
+
+use std::{
+    fs::{self, File},
+    io::Write as _,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Result;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose,
+};
+
+use super::kubeconfig::KubeconfigWriter;
+
+/// Somebody the API server knows by a token from its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Identity {
+    /// The tests themselves: everything.
+    Admin,
+    /// kube-controller-manager, under the rights that RBAC gives its name.
+    ControllerManager,
+    /// kwok. It is every kubelet at once, so it gets everything.
+    Kwok,
+}
+
+impl Identity {
+    const ALL: [Self; 3] = [Self::Admin, Self::ControllerManager, Self::Kwok];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Admin => "admin",
+            Self::ControllerManager => "kube-controller-manager",
+            Self::Kwok => "kwok",
+        }
+    }
+
+    /// `token,user,uid,"groups"`: a line of the token file.
+    fn line(self, token: &str) -> String {
+        match self {
+            Self::Admin => format!("{token},admin,admin,\"system:masters\"\n"),
+            Self::ControllerManager => format!("{token},system:kube-controller-manager,kcm,\n"),
+            Self::Kwok => format!("{token},kwok,kwok,\"system:masters\"\n"),
+        }
+    }
+}
+
+/// Everything secret, as files in `<folder>/pki` and as text.
+#[derive(Debug)]
+pub(super) struct Credentials {
+    folder: PathBuf,
+    /// The certificate authority, DER.
+    pub(super) ca: Vec<u8>,
+    tokens: Vec<(Identity, String)>,
+}
+
+impl Credentials {
+    /// Makes new ones in `<folder>/pki`.
+    pub(super) fn create(folder: &Path) -> Result<Self> {
+        let pki = folder.join("pki");
+        fs::create_dir_all(&pki)?;
+        fs::create_dir_all(folder.join("kubeconfigs"))?;
+
+        let mut params = CertificateParams::default();
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "trellis-e2e");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![
+            KeyUsagePurpose::KeyCertSign,
+            KeyUsagePurpose::DigitalSignature,
+        ];
+        let ca = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+        secret(&pki.join("ca.crt"), &ca.pem())?;
+
+        let names = [
+            "127.0.0.1",
+            "localhost",
+            "kubernetes",
+            "kubernetes.default.svc",
+        ];
+        let mut params = CertificateParams::new(names.map(String::from).to_vec())?;
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "kube-apiserver");
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &ca)?;
+        secret(&pki.join("server.crt"), &certificate.pem())?;
+        secret(&pki.join("server.key"), &key.serialize_pem())?;
+        let key = KeyPair::generate()?;
+        secret(&pki.join("service-accounts.key"), &key.serialize_pem())?;
+        secret(&pki.join("service-accounts.pub"), &key.public_key_pem())?;
+
+        let mut tokens = Vec::new();
+        let mut file = String::new();
+        for identity in Identity::ALL {
+            let token = random_token()?;
+            file.push_str(&identity.line(&token));
+            tokens.push((identity, token));
+        }
+        secret(&pki.join("tokens.csv"), &file)?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            ca: ca.der().to_vec(),
+            tokens,
+        })
+    }
+
+    /// The path of a file in `pki`.
+    pub(super) fn file(&self, name: &str) -> String {
+        self.folder.join("pki").join(name).display().to_string()
+    }
+
+    pub(super) fn token(&self, identity: Identity) -> &str {
+        self.tokens
+            .iter()
+            .find(|(known, _)| *known == identity)
+            .map_or("", |(_, token)| token)
+    }
+
+    pub(super) fn kubeconfig_writer(&self) -> KubeconfigWriter {
+        KubeconfigWriter::new(&self.folder)
+    }
+}
+
+/// Writes a file that only its owner can read. Whole or not at all, since the operator may be
+/// reading the one before.
+pub(super) fn secret(path: &Path, content: &str) -> Result<()> {
+    let partial = path.with_extension("partial");
+    let mut file = File::options()
+        .create(true)
+        .write(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&partial)?;
+    file.write_all(content.as_bytes())?;
+    fs::rename(&partial, path)?;
+    Ok(())
+}
+
+fn random_token() -> Result<String> {
+    use sha2::{Digest as _, Sha256};
+    // A fresh private key is as good a source of randomness as any that is here already.
+    let key = KeyPair::generate()?.serialize_der();
+    Ok(Sha256::digest(key)
+        .iter()
+        .take(16)
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
+}

@@ -1,0 +1,30 @@
+//! The folder that a control plane lives in.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+/// What etcd's write-ahead log and a benchmark's worth of data need.
+const ROOM: u64 = 2 << 30;
+
+/// A new folder, on memory where there is enough of it: etcd's writes are then no measure of
+/// somebody's disk.
+pub(super) fn create() -> Result<PathBuf> {
+    let memory = Path::new("/dev/shm");
+    if room(memory) >= ROOM
+        && let Ok(folder) = tempfile::Builder::new()
+            .prefix("trellis-")
+            .tempdir_in(memory)
+    {
+        return Ok(folder.keep());
+    }
+    Ok(tempfile::Builder::new()
+        .prefix("trellis-")
+        .tempdir()?
+        .keep())
+}
+
+/// Free bytes; 0 where there is no such folder.
+fn room(folder: &Path) -> u64 {
+    rustix::fs::statvfs(folder).map_or(0, |stat| stat.f_bavail.saturating_mul(stat.f_frsize))
+}

@@ -1,0 +1,43 @@
+//! Writing kubeconfigs.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::credentials::secret;
+
+/// Writes kubeconfigs into `<folder>/kubeconfigs`.
+#[derive(Debug, Clone)]
+pub(crate) struct KubeconfigWriter {
+    folder: PathBuf,
+}
+
+impl KubeconfigWriter {
+    pub(super) fn new(folder: &Path) -> Self {
+        Self {
+            folder: folder.to_owned(),
+        }
+    }
+
+    /// Writes `<name>.yaml`. `user` is the `user` of a kubeconfig, such as `{"token": ...}`.
+    pub(crate) fn write(&self, name: &str, server: &str, user: &Value) -> Result<PathBuf> {
+        let mut cluster = json!({"server": server});
+        if server.starts_with("https:") {
+            cluster["certificate-authority"] = json!(self.folder.join("pki/ca.crt"));
+        }
+        let config = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "trellis", "cluster": cluster}],
+            "users": [{"name": name, "user": user}],
+            "contexts": [{"name": "trellis", "context": {"cluster": "trellis", "user": name}}],
+            "current-context": "trellis",
+        });
+        // JSON is YAML. A colon of a user's name is no good in a file's.
+        let name = name.replace([':', '/'], "-");
+        let path = self.folder.join("kubeconfigs").join(format!("{name}.yaml"));
+        secret(&path, &serde_json::to_string_pretty(&config)?)?;
+        Ok(path)
+    }
+}

@@ -1,0 +1,261 @@
+//! A real control plane as plain processes: etcd, kube-apiserver, kube-controller-manager, and
+//! kwok in the place of kubelets.
+
+mod access;
+mod apply;
+mod component;
+mod credentials;
+mod folder;
+mod kubeconfig;
+mod options;
+mod ports;
+mod stages;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use kube::{Client, Config};
+use tokio::{
+    sync::OnceCell,
+    time::{Instant, sleep, timeout},
+};
+
+pub use apply::{FIELD_MANAGER, apply};
+pub use component::Component;
+pub(crate) use component::KWOK_LABEL;
+use credentials::{Credentials, Identity};
+pub(crate) use kubeconfig::KubeconfigWriter;
+pub use options::{Kubelets, Options};
+use ports::Ports;
+
+use crate::{
+    binaries::Binaries,
+    process::{Process, ProcessGroup},
+};
+
+pub use crate::process::Signal;
+
+/// How long a component may take to become ready. Far more than it takes on an idle machine.
+const READY: Duration = Duration::from_secs(90);
+
+static SHARED: OnceCell<ControlPlane> = OnceCell::const_new();
+
+/// A running control plane. It ends when it is dropped, and also when the process that started
+/// it dies in whatever way; its folder goes with it.
+#[derive(Debug)]
+pub struct ControlPlane {
+    options: Options,
+    binaries: Binaries,
+    ports: Ports,
+    credentials: Credentials,
+    processes: Mutex<BTreeMap<Component, Process>>,
+    group: ProcessGroup,
+}
+
+impl ControlPlane {
+    /// Starts one and waits until it is ready: about 5 s, and minutes the first time on a
+    /// machine, when its programs have to be built.
+    ///
+    /// # Errors
+    ///
+    /// When a program is missing and cannot be built, or a component does not become ready
+    /// (with the last lines of its log).
+    pub async fn start(options: Options) -> Result<Self> {
+        const ATTEMPTS: u32 = 3;
+        let binaries = tokio::task::spawn_blocking(Binaries::find_or_build).await??;
+        let mut attempt = 1;
+        loop {
+            match Self::start_once(&options, &binaries).await {
+                // Somebody took a port after we had looked.
+                Err(error)
+                    if attempt < ATTEMPTS
+                        && format!("{error:#}").contains("address already in use") =>
+                {
+                    attempt += 1;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// The one that all tests of this process share; the first call starts it. It dies with the
+    /// process.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ControlPlane::start`].
+    pub async fn shared() -> Result<&'static Self> {
+        Self::shared_with(Options::default).await
+    }
+
+    /// [`ControlPlane::shared`], started with `options` if it is this call that starts it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ControlPlane::start`].
+    pub async fn shared_with(options: impl FnOnce() -> Options) -> Result<&'static Self> {
+        SHARED.get_or_try_init(|| Self::start(options())).await
+    }
+
+    async fn start_once(options: &Options, binaries: &Binaries) -> Result<Self> {
+        let folder = folder::create()?;
+        let group = ProcessGroup::new(folder.clone(), !options.keep_folder)?;
+        let this = Self {
+            options: options.clone(),
+            binaries: binaries.clone(),
+            ports: Ports::find()?,
+            credentials: Credentials::create(&folder)?,
+            processes: Mutex::default(),
+            group,
+        };
+        let url = this.url();
+        let admin = serde_json::json!({"token": this.credentials.token(Identity::Admin)});
+        this.kubeconfig_writer().write("admin", &url, &admin)?;
+        this.launch(Component::Etcd).await?;
+        this.launch(Component::ApiServer).await?;
+        for manifest in &this.options.manifests {
+            this.apply_yaml(manifest).await?;
+        }
+        let kwok = async {
+            match this.options.kubelets {
+                Kubelets::Kwok => this.launch(Component::Kwok).await,
+                Kubelets::None => Ok(()),
+            }
+        };
+        tokio::try_join!(this.launch(Component::ControllerManager), kwok)?;
+        crate::namespace::wait_usable(&this.client(), "default").await?;
+        Ok(this)
+    }
+
+    /// Where the API server is: `https://127.0.0.1:<port>`.
+    pub fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.ports.api_server)
+    }
+
+    /// The folder that everything lives in. It is removed at the end.
+    pub fn folder(&self) -> &Path {
+        self.group.folder()
+    }
+
+    /// The folder with a log file a component.
+    pub fn logs(&self) -> PathBuf {
+        self.folder().join("logs")
+    }
+
+    /// The programs that it runs.
+    pub fn binaries(&self) -> &Binaries {
+        &self.binaries
+    }
+
+    /// What it was started with.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Ends it. The same as dropping it.
+    pub fn stop(self) {
+        drop(self);
+    }
+
+    /// Freezes, thaws or kills one component. What is killed stays dead until
+    /// [`ControlPlane::restart`].
+    ///
+    /// # Errors
+    ///
+    /// When the component does not run.
+    pub fn signal(&self, component: Component, signal: Signal) -> Result<()> {
+        self.processes()
+            .get_mut(&component)
+            .ok_or_else(|| anyhow!("{} was never started", component.name()))?
+            .signal(signal)
+    }
+
+    /// The process id of one component, to measure it.
+    ///
+    /// # Errors
+    ///
+    /// When the component was never started.
+    pub fn process_id(&self, component: Component) -> Result<u32> {
+        self.processes()
+            .get(&component)
+            .map(Process::id)
+            .ok_or_else(|| anyhow!("{} was never started", component.name()))
+    }
+
+    /// Kills a component if it still runs, starts it again with the same data, port and flags,
+    /// and waits until it is ready. A new kwok takes its nodes over only when the Leases of the
+    /// old one have run out.
+    ///
+    /// # Errors
+    ///
+    /// When it does not become ready.
+    pub async fn restart(&self, component: Component) -> Result<()> {
+        // Dropping the process kills it.
+        drop(self.processes().remove(&component));
+        self.launch(component).await
+    }
+
+    async fn launch(&self, component: Component) -> Result<()> {
+        let flags = component.flags(self.folder(), self.ports, &self.credentials, &self.options)?;
+        let program = self.binaries.path(component.program());
+        let process = self.group.spawn(component.name(), program, &flags)?;
+        self.processes().insert(component, process);
+        self.wait_ready(component).await.with_context(|| {
+            let last_words = self.processes().get(&component).map(Process::last_words);
+            format!(
+                "{} did not start; {}",
+                component.name(),
+                last_words.unwrap_or_default()
+            )
+        })
+    }
+
+    async fn wait_ready(&self, component: Component) -> Result<()> {
+        const LOOK: Duration = Duration::from_secs(2);
+        let (server, path) = component.health(self.ports);
+        let client = Client::try_from(self.config(&server, Identity::Admin)?)?;
+        let deadline = Instant::now() + READY;
+        loop {
+            let request = http::Request::get(path).body(Vec::new())?;
+            let answer = timeout(LOOK, client.request_text(request)).await;
+            if matches!(answer, Ok(Ok(_))) {
+                return Ok(());
+            }
+            self.check_alive(component)?;
+            if Instant::now() > deadline {
+                bail!("not ready after {READY:?} ({answer:?})");
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    fn check_alive(&self, component: Component) -> Result<()> {
+        match self.processes().get_mut(&component).map(Process::ended) {
+            Some(Ok(None)) => Ok(()),
+            Some(Ok(Some(status))) => bail!("it ended with {status}"),
+            Some(Err(error)) => Err(error),
+            None => bail!("it was taken away while it started"),
+        }
+    }
+
+    fn processes(&self) -> MutexGuard<'_, BTreeMap<Component, Process>> {
+        self.processes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How to talk to `server` as `identity`. Nothing is retried behind the caller's back.
+    fn config(&self, server: &str, identity: Identity) -> Result<Config> {
+        let token = serde_json::json!({"token": self.credentials.token(identity)});
+        let mut config = Config::new(server.parse()?);
+        config.root_cert = Some(vec![self.credentials.ca.clone()]);
+        config.auth_info = serde_json::from_value(token)?;
+        config.default_retry = false;
+        Ok(config)
+    }
+}

@@ -1,0 +1,48 @@
+//! What a control plane can be started with.
+
+use std::time::Duration;
+
+/// Who keeps simulated nodes alive and runs their pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Kubelets {
+    /// kwok: nodes with Lease heartbeats, pods that start, run, end and are removed.
+    #[default]
+    Kwok,
+    /// Nobody: nodes are Ready for ever without a heartbeat and pods stay Pending. For figures
+    /// of the scheduler alone.
+    None,
+}
+
+/// How to start a [`ControlPlane`](super::ControlPlane). The defaults suit a test.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Who plays the kubelets.
+    pub kubelets: Kubelets,
+    /// YAML that is applied before the controller manager starts. CRDs belong here: the garbage
+    /// collector looks for new kinds only every 30 s, but knows those that are there first.
+    pub manifests: Vec<String>,
+    /// More flags for kube-apiserver, behind ours, so that they win.
+    pub api_server_flags: Vec<String>,
+    /// More flags for kube-controller-manager, behind ours.
+    pub controller_manager_flags: Vec<String>,
+    /// How long a node's Lease lasts; it is renewed four times in that time.
+    pub node_lease: Duration,
+    /// How long a node may be silent before the controller manager says `Ready=Unknown`.
+    pub node_monitor_grace_period: Duration,
+    /// Keep the folder with logs and data after the end. `TRELLIS_KEEP=1` does the same.
+    pub keep_folder: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            kubelets: Kubelets::Kwok,
+            manifests: Vec::new(),
+            api_server_flags: Vec::new(),
+            controller_manager_flags: Vec::new(),
+            node_lease: Duration::from_secs(40),
+            node_monitor_grace_period: Duration::from_secs(50),
+            keep_folder: std::env::var_os("TRELLIS_KEEP").is_some(),
+        }
+    }
+}

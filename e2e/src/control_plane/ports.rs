@@ -1,0 +1,50 @@
+//! Free ports on 127.0.0.1.
+
+use std::{
+    net::TcpListener,
+    process,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Result, bail};
+
+/// Below the range that the kernel hands out to outgoing connections, so that none of them takes
+/// a port between our look and the process that wants it.
+const FIRST: u16 = 20_000;
+const COUNT: u16 = 12_000;
+
+/// The ports of one control plane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ports {
+    pub(super) etcd: u16,
+    pub(super) etcd_peer: u16,
+    pub(super) api_server: u16,
+    pub(super) controller_manager: u16,
+    pub(super) kwok: u16,
+}
+
+impl Ports {
+    /// Ports that are free now. Two processes that look at the same time start at different
+    /// places; one that is unlucky all the same finds out when its component does not start.
+    pub(super) fn find() -> Result<Self> {
+        let nanos = SystemTime::now().duration_since(UNIX_EPOCH)?.subsec_nanos();
+        let mut next = (process::id().wrapping_mul(7919) ^ nanos) % u32::from(COUNT);
+        let mut find = || -> Result<u16> {
+            for _ in 0..COUNT {
+                let port = FIRST + u16::try_from(next)?;
+                next = (next + 1) % u32::from(COUNT);
+                if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+                    return Ok(port);
+                }
+            }
+            bail!("no free port from {FIRST} on")
+        };
+        Ok(Self {
+            etcd: find()?,
+            etcd_peer: find()?,
+            api_server: find()?,
+            controller_manager: find()?,
+            kwok: find()?,
+        })
+    }
+}

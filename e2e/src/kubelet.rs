@@ -1,0 +1,27 @@
+//! How a test tells a simulated kubelet what to do with a pod: annotations, which may also be set
+//! on a pod that runs already. The Stage files in `control-plane/stages` obey them.
+
+/// A running pod ends with this exit code: `"0"` is Succeeded, all others Failed.
+pub const EXIT: &str = "test.trellis.dev/exit";
+
+/// The reason of the ended containers in place of `Completed` or `Error`, such as `OOMKilled`.
+pub const EXIT_REASON: &str = "test.trellis.dev/exit-reason";
+
+/// How long a pod runs before it ends (`"3s"`, a Go duration), with code 0 unless [`EXIT`] says
+/// another. The time starts anew when the pod object changes.
+pub const RUN_FOR: &str = "test.trellis.dev/run-for";
+
+/// The kubelet refuses the pod with this reason, such as `OutOfnvidia.com/gpu`.
+pub const REFUSE: &str = "test.trellis.dev/refuse";
+
+/// Confines [`REFUSE`] to the node of this name.
+pub const REFUSE_ON: &str = "test.trellis.dev/refuse-on";
+
+/// `"true"`: the pod is admitted but its containers are never created.
+pub const HANG: &str = "test.trellis.dev/hang";
+
+/// How long a deleted pod takes to stop (`"3s"`, seconds), at most its grace period.
+pub const STOP_AFTER: &str = "test.trellis.dev/stop-after";
+
+/// `"true"`: a deleted pod stays Terminating.
+pub const STUCK_TERMINATING: &str = "test.trellis.dev/stuck-terminating";

@@ -1,0 +1,141 @@
+//! A namespace of a test's own.
+
+use std::{
+    process,
+    sync::atomic::{AtomicU32, Ordering},
+    thread,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Result, bail};
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use kube::{
+    Api, Client, Config,
+    api::{DeleteParams, PostParams},
+    core::{NamespaceResourceScope, Resource},
+};
+use serde_json::json;
+
+use crate::{control_plane::ControlPlane, wait::eventually};
+
+/// A namespace with a name that nobody else has. It is deleted in the background when this is
+/// dropped.
+pub struct TestNamespace {
+    name: String,
+    config: Config,
+    client: Client,
+}
+
+impl std::fmt::Debug for TestNamespace {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_tuple("TestNamespace")
+            .field(&self.name)
+            .finish()
+    }
+}
+
+impl TestNamespace {
+    /// Creates `<prefix>-<something>` and waits until pods can be created in it.
+    ///
+    /// # Errors
+    ///
+    /// When the API server refuses it (`prefix` is no DNS label, say).
+    pub async fn create(control_plane: &ControlPlane, prefix: &str) -> Result<Self> {
+        Self::create_with_labels(control_plane, prefix, &[]).await
+    }
+
+    /// [`TestNamespace::create`] with labels, such as those of Pod Security.
+    ///
+    /// # Errors
+    ///
+    /// When the API server refuses it.
+    pub async fn create_with_labels(
+        control_plane: &ControlPlane,
+        prefix: &str,
+        labels: &[(&str, &str)],
+    ) -> Result<Self> {
+        let client = control_plane.client();
+        let name = unique(prefix);
+        let labels: std::collections::BTreeMap<_, _> = labels.iter().copied().collect();
+        let namespace = json!({"metadata": {"name": name, "labels": labels}});
+        let api: Api<Namespace> = Api::all(client.clone());
+        api.create(&PostParams::default(), &serde_json::from_value(namespace)?)
+            .await?;
+        wait_usable(&client, &name).await?;
+        Ok(Self {
+            name,
+            config: control_plane.client_config(),
+            client,
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The objects of one kind in it, with all rights.
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::namespaced(self.client.clone(), &self.name)
+    }
+}
+
+impl Drop for TestNamespace {
+    fn drop(&mut self) {
+        let (name, config) = (self.name.clone(), self.config.clone());
+        // The runtime of the test may be about to end, so it is no place for this.
+        thread::spawn(move || {
+            let Ok(runtime) = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+            else {
+                return;
+            };
+            runtime.block_on(async {
+                if let Ok(client) = Client::try_from(config) {
+                    let api: Api<Namespace> = Api::all(client);
+                    // Best effort: it goes with the control plane at the latest.
+                    let _ = api.delete(&name, &DeleteParams::background()).await;
+                }
+            });
+        });
+    }
+}
+
+/// Waits until pods can be created in `namespace`: they need its ServiceAccount `default`.
+pub(crate) async fn wait_usable(client: &Client, namespace: &str) -> Result<()> {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
+    eventually(Duration::from_secs(30), || async {
+        if accounts.get_opt("default").await?.is_none() {
+            bail!("namespace \"{namespace}\" has no ServiceAccount \"default\"");
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// `<prefix>-<hexadecimal>`: unique on this machine, over all processes.
+pub fn unique(prefix: &str) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let millis = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_millis() % 0x1000_0000);
+    format!("{prefix}-{millis:x}-{:x}-{count:x}", process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_twice() {
+        let names: std::collections::BTreeSet<String> = (0..1000).map(|_| unique("t")).collect();
+        assert_eq!(names.len(), 1000);
+    }
+}

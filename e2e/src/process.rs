@@ -1,0 +1,266 @@
+//! Child processes that never outlive their parent, not even one that is killed with SIGKILL.
+
+use std::{
+    env,
+    fs::{self, File},
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+};
+
+use anyhow::{Context as _, Result};
+use rustix::process::{Pid, WaitId, WaitIdOptions, kill_process, waitid};
+
+/// What the reaper runs: it waits for the other end of its stdin to close, which the kernel does
+/// whatever becomes of the parent, then kills the group and removes the folder. It is in a
+/// process group of its own, so that Ctrl-C does not reach it before its work is done.
+const REAPER: &str = r#"
+trap '' HUP INT TERM
+read -r _
+kill -s KILL -- "-$1" 2>/dev/null
+[ -n "$2" ] || exit 0
+tries=0
+while [ -e "$2" ] && [ "$tries" -lt 100 ]; do
+  rm -rf "$2" 2>/dev/null || sleep 0.05
+  tries=$((tries + 1))
+done
+"#;
+
+/// Go collects its garbage less often than by default, which takes a sixth off the CPU time of an
+/// API server that shares a small machine with the tests, for some hundred megabytes.
+const GOGC: &str = "300";
+
+/// Child processes with a folder of their own. All of them are killed and the folder is removed
+/// when this is dropped, and also when this process dies in whatever way.
+#[derive(Debug)]
+pub struct ProcessGroup {
+    folder: PathBuf,
+    /// Leads the group and does nothing, so that the group outlives any of its members.
+    leader: Child,
+    reaper: Child,
+}
+
+impl ProcessGroup {
+    /// Starts a group that owns `folder`.
+    ///
+    /// # Errors
+    ///
+    /// When `sh` cannot be started.
+    pub fn new(folder: PathBuf, remove_folder: bool) -> Result<Self> {
+        let leader = shell("read -r _").spawn().context("start sh")?;
+        let removed = if remove_folder {
+            folder.as_path()
+        } else {
+            Path::new("")
+        };
+        let reaper = shell(REAPER)
+            .arg("reaper")
+            .arg(leader.id().to_string())
+            .arg(removed)
+            .spawn()
+            .context("start sh")?;
+        Ok(Self {
+            folder,
+            leader,
+            reaper,
+        })
+    }
+
+    /// The folder that the group owns.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Starts `program` in the group. What it prints is appended to `<folder>/logs/<name>.log`.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be started.
+    pub fn spawn(&self, name: &str, program: &Path, arguments: &[String]) -> Result<Process> {
+        let logs = self.folder.join("logs");
+        fs::create_dir_all(&logs)?;
+        let log = logs.join(format!("{name}.log"));
+        let output = File::options().create(true).append(true).open(&log)?;
+        let child = Command::new(program)
+            .args(arguments)
+            .env("GOGC", env::var_os("GOGC").unwrap_or_else(|| GOGC.into()))
+            .process_group(i32::try_from(self.leader.id())?)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()
+            .with_context(|| format!("start {}", program.display()))?;
+        Ok(Process {
+            name: name.to_owned(),
+            child,
+            log,
+        })
+    }
+}
+
+impl Drop for ProcessGroup {
+    fn drop(&mut self) {
+        // The one path of cleaning up: the same that a killed parent takes.
+        drop(self.reaper.stdin.take());
+        let _ = self.reaper.wait();
+        let _ = self.leader.kill();
+        let _ = self.leader.wait();
+    }
+}
+
+fn shell(script: &str) -> Command {
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", script])
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command
+}
+
+/// One child process.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Child,
+    log: PathBuf,
+}
+
+/// What can be sent to a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// SIGSTOP: frozen, its connections stay open.
+    Stop,
+    /// SIGCONT: goes on.
+    Continue,
+    /// SIGKILL.
+    Kill,
+}
+
+impl Process {
+    /// Process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it ended, or `None` while it lives.
+    ///
+    /// # Errors
+    ///
+    /// Those of `waitpid`.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
+    }
+
+    /// Sends a signal. When this returns, the process is frozen ([`Signal::Stop`]) or gone
+    /// ([`Signal::Kill`]).
+    ///
+    /// # Errors
+    ///
+    /// When the process has ended already.
+    pub fn signal(&mut self, signal: Signal) -> Result<()> {
+        if let Some(status) = self.ended()? {
+            anyhow::bail!("{} has ended: {status}", self.name);
+        }
+        let number = match signal {
+            Signal::Stop => rustix::process::Signal::STOP,
+            Signal::Continue => rustix::process::Signal::CONT,
+            Signal::Kill => rustix::process::Signal::KILL,
+        };
+        let id = Pid::from_child(&self.child);
+        kill_process(id, number)?;
+        match signal {
+            // Its threads stop one by one: until the last has, it may still answer.
+            Signal::Stop => {
+                let until = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+                waitid(WaitId::Pid(id), until)?;
+            }
+            Signal::Continue => {}
+            Signal::Kill => drop(self.child.wait()?),
+        }
+        Ok(())
+    }
+
+    /// The last lines of what it printed, for an error message.
+    pub fn last_words(&self) -> String {
+        const LINES: usize = 20;
+        let said = fs::read(&self.log).unwrap_or_default();
+        let said = String::from_utf8_lossy(&said);
+        let lines: Vec<&str> = said.lines().collect();
+        let last = lines[lines.len().saturating_sub(LINES)..].join("\n");
+        format!("the end of {}:\n{last}", self.log.display())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Nobody else reaps it: without this a restarted component leaves a zombie.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{thread::sleep, time::Duration};
+
+    use super::*;
+
+    fn lives(id: u32) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        !stat.is_empty() && !stat.contains(") Z ")
+    }
+
+    fn group() -> ProcessGroup {
+        let folder = tempfile::tempdir().unwrap().keep();
+        ProcessGroup::new(folder, true).unwrap()
+    }
+
+    fn run(group: &ProcessGroup, script: &str) -> Process {
+        group
+            .spawn("test", Path::new("sh"), &["-c".into(), script.into()])
+            .unwrap()
+    }
+
+    #[test]
+    fn dropping_the_group_kills_children_and_grandchildren_and_removes_the_folder() {
+        let group = group();
+        let folder = group.folder().to_owned();
+        let process = run(&group, "sleep 1000 & echo $! ; trap '' TERM HUP; wait");
+        let log = folder.join("logs/test.log");
+        let grandchild = loop {
+            let said = fs::read_to_string(&log).unwrap();
+            if let Ok(id) = said.trim().parse::<u32>() {
+                break id;
+            }
+            sleep(Duration::from_millis(5));
+        };
+        assert!(lives(process.id()) && lives(grandchild));
+        drop(group);
+        assert!(!lives(process.id()));
+        sleep(Duration::from_millis(100));
+        assert!(!lives(grandchild));
+        assert!(!folder.exists());
+    }
+
+    #[test]
+    fn a_frozen_process_can_be_killed() {
+        let group = group();
+        let mut process = run(&group, "sleep 1000");
+        process.signal(Signal::Stop).unwrap();
+        process.signal(Signal::Kill).unwrap();
+        assert!(process.ended().unwrap().is_some());
+        assert!(process.signal(Signal::Continue).is_err());
+    }
+
+    #[test]
+    fn last_words() {
+        let group = group();
+        let mut process = run(&group, "for i in 1 2 3; do echo line $i; done; exit 3");
+        while process.ended().unwrap().is_none() {
+            sleep(Duration::from_millis(5));
+        }
+        assert!(process.last_words().ends_with("line 1\nline 2\nline 3"));
+    }
+}

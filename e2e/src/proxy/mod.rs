@@ -1,0 +1,242 @@
+//! A reverse proxy in front of the API server that counts what comes by and breaks it on demand.
+//!
+//! Plain HTTP on 127.0.0.1 in, TLS to the real API server out. The `Authorization` header goes
+//! through as it is, so that the API server sees who really asks. It is for clients made with
+//! kube-rs: those made with client-go (kubectl, helm) send no token over plain HTTP.
+
+mod counts;
+mod fault;
+mod request;
+mod serve;
+mod trap;
+mod watch;
+
+use std::{
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{Arc, PoisonError, RwLock, mpsc},
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result};
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, sync::oneshot};
+
+pub use counts::{Counts, Key, Tally};
+pub use fault::Fault;
+pub use request::{Request, Verb};
+pub use trap::{Fired, Moment};
+
+use crate::control_plane::{ControlPlane, KubeconfigWriter};
+use serve::Upstream;
+use trap::Trap;
+
+type Hook = Arc<dyn Fn(&Request) -> Fault + Send + Sync>;
+type Filter = Arc<dyn Fn(&Request) -> bool + Send + Sync>;
+type EventFilter = Arc<dyn Fn(&Request, &Value) -> bool + Send + Sync>;
+
+/// A running proxy. It ends, with every connection through it, when it is dropped. It runs on
+/// threads of its own, so that a test that blocks does not block it.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    state: Arc<State>,
+    kubeconfigs: KubeconfigWriter,
+    /// Closing it ends the thread.
+    _stop: oneshot::Sender<()>,
+}
+
+/// What the connections of a proxy share.
+#[derive(Default)]
+struct State {
+    counts: RwLock<Counts>,
+    hook: RwLock<Option<Hook>>,
+    trap: RwLock<Option<Arc<Trap>>>,
+    stalled: tokio::sync::watch::Sender<Option<Filter>>,
+    cut: tokio::sync::watch::Sender<Option<Filter>>,
+    lost_events: RwLock<Option<EventFilter>>,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("State")
+    }
+}
+
+impl Proxy {
+    /// Starts a proxy in front of the API server of `control_plane`.
+    ///
+    /// # Errors
+    ///
+    /// When no port is free.
+    pub async fn start(control_plane: &ControlPlane) -> Result<Self> {
+        let upstream = Upstream::new(control_plane)?;
+        let state = Arc::new(State::default());
+        let (stop, stopped) = oneshot::channel();
+        let (tell, told) = mpsc::channel();
+        let shared = Arc::clone(&state);
+        thread::Builder::new().name("proxy".into()).spawn(move || {
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(2)
+                .thread_name("proxy")
+                .enable_all()
+                .build();
+            let runtime = match runtime {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(tell.send(Err(error))),
+            };
+            runtime.block_on(async {
+                let listener = match TcpListener::bind(("127.0.0.1", 0)).await {
+                    Ok(listener) => listener,
+                    Err(error) => return drop(tell.send(Err(error))),
+                };
+                drop(tell.send(listener.local_addr()));
+                tokio::select! {
+                    () = serve::serve(listener, upstream, shared) => {}
+                    _ = stopped => {}
+                }
+            });
+            runtime.shutdown_background();
+        })?;
+        let address = tokio::task::spawn_blocking(move || told.recv()).await??;
+        let address = address.context("start the proxy")?;
+        let kubeconfigs = control_plane.kubeconfig_writer();
+        Ok(Self {
+            address,
+            state,
+            kubeconfigs,
+            _stop: stop,
+        })
+    }
+
+    /// `http://127.0.0.1:<port>`.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// A client that goes through this proxy with `token`, and retries nothing on its own. It
+    /// belongs to the runtime that this is called in.
+    ///
+    /// # Errors
+    ///
+    /// None that a caller could cause.
+    pub fn client(&self, token: &str) -> Result<Client> {
+        let mut config = Config::new(self.url().parse()?);
+        config.auth_info = serde_json::from_value(json!({"token": token}))?;
+        config.default_retry = false;
+        Ok(Client::try_from(config)?)
+    }
+
+    /// Writes a kubeconfig that goes through this proxy with `token`.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn kubeconfig(&self, name: &str, token: &str) -> Result<PathBuf> {
+        let name = format!("{name}-by-{}", self.address.port());
+        self.kubeconfigs
+            .write(&name, &self.url(), &json!({"token": token}))
+    }
+
+    /// Asks `hook` before each request what shall become of it. It replaces the hook before it.
+    /// It is called on the proxy's threads and must not block.
+    pub fn on_request(&self, hook: impl Fn(&Request) -> Fault + Send + Sync + 'static) {
+        set(&self.state.hook, Some(Arc::new(hook)));
+    }
+
+    /// Lets everything pass again: no hook, no trap, no stalled watch, no lost event.
+    pub fn heal(&self) {
+        set(&self.state.hook, None);
+        self.set_trap(None);
+        set(&self.state.lost_events, None);
+        self.resume_watches();
+    }
+
+    /// Calls `callback` when the `k`-th write (from now on, counted from 1) that `matches` has
+    /// been answered by the API server; `moment` says whether the client has got that answer by
+    /// then. Exactly `k` such writes reach the API server before the callback has returned:
+    /// those that come meanwhile wait, and their connections are cut when it returns, since they
+    /// are the writes of a client that is expected to be dead by then. Dry runs are no writes.
+    pub fn after_write(
+        &self,
+        k: u64,
+        moment: Moment,
+        matches: impl Fn(&Request) -> bool + Send + Sync + 'static,
+        callback: impl FnOnce() + Send + 'static,
+    ) -> Fired {
+        let (trap, fired) = Trap::new(k, moment, Arc::new(matches), Box::new(callback));
+        self.set_trap(Some(Arc::new(trap)));
+        fired
+    }
+
+    fn set_trap(&self, trap: Option<Arc<Trap>>) {
+        let mut current = self
+            .state
+            .trap
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(old) = std::mem::replace(&mut *current, trap) {
+            old.disarm();
+        }
+    }
+
+    /// Holds back the events of the watches that `matches`, those that run and those to come,
+    /// without closing them.
+    pub fn stall_watches(&self, matches: impl Fn(&Request) -> bool + Send + Sync + 'static) {
+        self.state.stalled.send_replace(Some(Arc::new(matches)));
+    }
+
+    /// Delivers what stalled watches have missed, and goes on.
+    pub fn resume_watches(&self) {
+        self.state.stalled.send_replace(None);
+    }
+
+    /// Ends the watches that run and that `matches`, as the API server does when their time is up.
+    pub fn cut_watches(&self, matches: impl Fn(&Request) -> bool + Send + Sync + 'static) {
+        self.state.cut.send_replace(Some(Arc::new(matches)));
+    }
+
+    /// Loses every watch event for which `loses` is true. It gets the watch and the event
+    /// (`{"type": "MODIFIED", "object": ...}`).
+    pub fn lose_events(&self, loses: impl Fn(&Request, &Value) -> bool + Send + Sync + 'static) {
+        set(&self.state.lost_events, Some(Arc::new(loses)));
+    }
+
+    /// What has come by since the start or the last [`Proxy::reset_counts`].
+    pub fn counts(&self) -> Counts {
+        self.state
+            .counts
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Counts from zero.
+    pub fn reset_counts(&self) {
+        set(&self.state.counts, Counts::default());
+    }
+
+    /// Waits until no request has come by for `quiet` and gives the counts. Watches that run do
+    /// not disturb it.
+    pub async fn counts_when_quiet(&self, quiet: Duration) -> Counts {
+        let mut seen = self.counts();
+        loop {
+            tokio::time::sleep(quiet).await;
+            let now = self.counts();
+            if now.requests() == seen.requests() {
+                return now;
+            }
+            seen = now;
+        }
+    }
+}
+
+fn set<T>(lock: &RwLock<T>, value: T) {
+    *lock.write().unwrap_or_else(PoisonError::into_inner) = value;
+}
+
+fn get<T: Clone>(lock: &RwLock<T>) -> T {
+    lock.read().unwrap_or_else(PoisonError::into_inner).clone()
+}

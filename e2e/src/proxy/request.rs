@@ -1,0 +1,359 @@
+//! A request to the API server, understood.
+
+use std::fmt;
+
+use http::{Method, Uri, header, request::Parts};
+use hyper::body::Bytes;
+use serde_json::Value;
+
+/// What a request does, in the API server's own words, except that server-side apply is told
+/// from other patches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)]
+pub enum Verb {
+    Get,
+    List,
+    Watch,
+    Create,
+    Update,
+    Patch,
+    Apply,
+    Delete,
+    DeleteCollection,
+}
+
+impl Verb {
+    /// Whether it changes anything (unless it is a dry run).
+    pub fn writes(self) -> bool {
+        !matches!(self, Self::Get | Self::List | Self::Watch)
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Apply => "apply",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+        })
+    }
+}
+
+/// A request to the API server.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The `User-Agent` header.
+    pub user_agent: String,
+    /// What it does.
+    pub verb: Verb,
+    /// Plural, with the group unless that is the core one, and the subresource: `pods`,
+    /// `pods/binding`, `podgroups.trellis.dev/status`. The path where it is no resource
+    /// (`/version`).
+    pub resource: String,
+    /// The namespace in the path.
+    pub namespace: Option<String>,
+    /// The name in the path; [`Request::object_name`] also finds that of a created object.
+    pub name: Option<String>,
+    /// `dryRun=All`.
+    pub dry_run: bool,
+    /// Path and query.
+    pub path: String,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl Request {
+    pub(super) fn new(parts: &Parts, body: Bytes) -> Self {
+        let user_agent = parts.headers.get(header::USER_AGENT);
+        let user_agent = user_agent
+            .and_then(|agent| agent.to_str().ok())
+            .unwrap_or_default();
+        let apply = parts
+            .headers
+            .get(header::CONTENT_TYPE)
+            .is_some_and(|kind| kind.as_bytes().starts_with(b"application/apply-patch"));
+        let path = Path::parse(parts.uri.path());
+        let verb = match parts.method {
+            Method::POST => Verb::Create,
+            Method::PUT => Verb::Update,
+            Method::PATCH if apply => Verb::Apply,
+            Method::PATCH => Verb::Patch,
+            Method::DELETE if path.name.is_some() => Verb::Delete,
+            Method::DELETE => Verb::DeleteCollection,
+            _ if asks(&parts.uri, "watch", &["true", "1"]) => Verb::Watch,
+            _ if path.name.is_some() || path.no_resource => Verb::Get,
+            _ => Verb::List,
+        };
+        Self {
+            user_agent: user_agent.to_owned(),
+            verb,
+            resource: path.resource,
+            namespace: path.namespace,
+            name: path.name,
+            dry_run: asks(&parts.uri, "dryRun", &["All"]),
+            path: parts
+                .uri
+                .path_and_query()
+                .map(ToString::to_string)
+                .unwrap_or_default(),
+            body,
+        }
+    }
+
+    /// Whether it changes something: a writing verb, not a dry run, and not a question that is
+    /// asked by creating something (`subjectaccessreviews`, `tokenreviews`).
+    pub fn is_write(&self) -> bool {
+        is_write(self.verb, &self.resource, self.dry_run)
+    }
+
+    /// Whether it is about leader election, which goes on whatever is being tested.
+    pub fn is_lease(&self) -> bool {
+        self.resource == "leases.coordination.k8s.io"
+    }
+
+    /// Whether it is about events, of either group.
+    pub fn is_event(&self) -> bool {
+        self.resource == "events" || self.resource == "events.events.k8s.io"
+    }
+
+    /// The name of its object, for a create from the body.
+    pub fn object_name(&self) -> Option<String> {
+        if self.name.is_some() {
+            return self.name.clone();
+        }
+        let body: Value = serde_json::from_slice(&self.body).ok()?;
+        Some(body.pointer("/metadata/name")?.as_str()?.to_owned())
+    }
+}
+
+/// See [`Request::is_write`].
+pub(super) fn is_write(verb: Verb, resource: &str, dry_run: bool) -> bool {
+    let asks = [".authorization.k8s.io", ".authentication.k8s.io"];
+    verb.writes() && !dry_run && !asks.iter().any(|group| resource.ends_with(group))
+}
+
+/// Whether the query has `name` with one of `values`.
+fn asks(uri: &Uri, name: &str, values: &[&str]) -> bool {
+    uri.query().unwrap_or_default().split('&').any(|pair| {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        key == name && values.contains(&value)
+    })
+}
+
+/// `/api/v1/...` and `/apis/<group>/<version>/...`, taken apart as the API server's RequestInfo
+/// does.
+#[derive(Debug, PartialEq, Eq)]
+struct Path {
+    resource: String,
+    no_resource: bool,
+    namespace: Option<String>,
+    name: Option<String>,
+}
+
+impl Path {
+    fn parse(path: &str) -> Self {
+        let segments: Vec<&str> = path
+            .split('/')
+            .filter(|segment| !segment.is_empty())
+            .collect();
+        let (group, rest) = match segments.as_slice() {
+            ["api", _version, rest @ ..] if !rest.is_empty() => ("", rest),
+            ["apis", group, _version, rest @ ..] if !rest.is_empty() => (*group, rest),
+            _ => {
+                let resource = path.to_owned();
+                return Self {
+                    resource,
+                    no_resource: true,
+                    namespace: None,
+                    name: None,
+                };
+            }
+        };
+        let (namespace, rest) = match rest {
+            // Two subresources of a namespace itself; everything else there is an object in it.
+            ["namespaces", namespace, inner @ ..]
+                if !inner.is_empty() && !matches!(inner, ["status" | "finalize"]) =>
+            {
+                (Some((*namespace).to_owned()), inner)
+            }
+            other => (None, other),
+        };
+        let mut resource = rest.first().copied().unwrap_or_default().to_owned();
+        if !group.is_empty() {
+            resource = format!("{resource}.{group}");
+        }
+        if let Some(subresource) = rest.get(2) {
+            resource = format!("{resource}/{subresource}");
+        }
+        let name = rest.get(1).map(|name| (*name).to_owned());
+        Self {
+            resource,
+            no_resource: false,
+            namespace,
+            name,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(method: Method, uri: &str, content_type: &str, body: &str) -> Request {
+        let (parts, ()) = http::Request::builder()
+            .method(method)
+            .uri(uri)
+            .header("user-agent", "trellis/0.1")
+            .header("content-type", content_type)
+            .body(())
+            .unwrap()
+            .into_parts();
+        Request::new(&parts, Bytes::copy_from_slice(body.as_bytes()))
+    }
+
+    #[test]
+    fn requests_are_understood() {
+        let cases = [
+            (
+                Method::GET,
+                "/api/v1/namespaces/a/pods/p",
+                Verb::Get,
+                "pods",
+                Some("a"),
+                Some("p"),
+            ),
+            (
+                Method::GET,
+                "/api/v1/pods?limit=500",
+                Verb::List,
+                "pods",
+                None,
+                None,
+            ),
+            (
+                Method::GET,
+                "/api/v1/pods?watch=true&a=b",
+                Verb::Watch,
+                "pods",
+                None,
+                None,
+            ),
+            (
+                Method::GET,
+                "/api/v1/namespaces",
+                Verb::List,
+                "namespaces",
+                None,
+                None,
+            ),
+            (
+                Method::GET,
+                "/api/v1/namespaces/a",
+                Verb::Get,
+                "namespaces",
+                None,
+                Some("a"),
+            ),
+            (
+                Method::PUT,
+                "/api/v1/namespaces/a/finalize",
+                Verb::Update,
+                "namespaces/finalize",
+                None,
+                Some("a"),
+            ),
+            (
+                Method::POST,
+                "/api/v1/namespaces/a/pods",
+                Verb::Create,
+                "pods",
+                Some("a"),
+                None,
+            ),
+            (
+                Method::POST,
+                "/api/v1/namespaces/a/pods/p/binding",
+                Verb::Create,
+                "pods/binding",
+                Some("a"),
+                Some("p"),
+            ),
+            (
+                Method::PATCH,
+                "/apis/trellis.dev/v1alpha1/namespaces/a/podgroups/g/status",
+                Verb::Patch,
+                "podgroups.trellis.dev/status",
+                Some("a"),
+                Some("g"),
+            ),
+            (
+                Method::DELETE,
+                "/apis/apps/v1/namespaces/a/deployments/d",
+                Verb::Delete,
+                "deployments.apps",
+                Some("a"),
+                Some("d"),
+            ),
+            (
+                Method::DELETE,
+                "/api/v1/namespaces/a/pods",
+                Verb::DeleteCollection,
+                "pods",
+                Some("a"),
+                None,
+            ),
+            (Method::GET, "/version", Verb::Get, "/version", None, None),
+            (
+                Method::GET,
+                "/apis/apps/v1",
+                Verb::Get,
+                "/apis/apps/v1",
+                None,
+                None,
+            ),
+        ];
+        for (method, uri, verb, resource, namespace, name) in cases {
+            let request = request(method, uri, "application/json", "");
+            assert_eq!(request.verb, verb, "{uri}");
+            assert_eq!(request.resource, resource, "{uri}");
+            assert_eq!(request.namespace.as_deref(), namespace, "{uri}");
+            assert_eq!(request.name.as_deref(), name, "{uri}");
+        }
+    }
+
+    #[test]
+    fn writes() {
+        let pods = "/api/v1/namespaces/a/pods";
+        let body = r#"{"metadata": {"name": "p"}}"#;
+        let create = request(Method::POST, pods, "application/json", body);
+        assert!(create.is_write());
+        assert_eq!(create.object_name().as_deref(), Some("p"));
+        let dry = request(
+            Method::POST,
+            &format!("{pods}?dryRun=All"),
+            "application/json",
+            body,
+        );
+        assert!(dry.dry_run && !dry.is_write());
+        let apply = request(
+            Method::PATCH,
+            &format!("{pods}/p"),
+            "application/apply-patch+yaml",
+            "",
+        );
+        assert_eq!(apply.verb, Verb::Apply);
+        let review = request(
+            Method::POST,
+            "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+            "application/json",
+            "{}",
+        );
+        assert!(!review.is_write());
+    }
+}

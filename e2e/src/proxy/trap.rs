@@ -1,0 +1,161 @@
+//! Something to do after the k-th write: killing a process, usually.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Result, bail};
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
+
+use super::{Filter, Request};
+
+/// When the callback of a trap is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// The API server has answered, and the client does not know yet.
+    BeforeAnswer,
+    /// The client has had 20 ms to take note of the answer.
+    AfterAnswer,
+}
+
+/// Time for an answer to reach the client and for the client to look at it.
+const TO_THE_CLIENT: Duration = Duration::from_millis(20);
+
+pub(super) struct Trap {
+    k: u64,
+    moment: Moment,
+    matches: Filter,
+    sent: AtomicU64,
+    answered: AtomicU64,
+    callback: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    stage: watch::Sender<Stage>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Armed,
+    /// The callback has returned.
+    Fired,
+    /// Taken away before it fired.
+    Disarmed,
+}
+
+/// What a request is to a trap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Admitted {
+    /// One of the k writes, or none that is counted.
+    Pass { counted: bool },
+    /// It came after the k-th: it never reaches the API server.
+    Cut,
+}
+
+impl Trap {
+    pub(super) fn new(
+        k: u64,
+        moment: Moment,
+        matches: Filter,
+        callback: Box<dyn FnOnce() + Send>,
+    ) -> (Self, Fired) {
+        let (stage, receiver) = watch::channel(Stage::Armed);
+        let trap = Self {
+            k: k.max(1),
+            moment,
+            matches,
+            sent: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+            callback: Mutex::new(Some(callback)),
+            stage,
+        };
+        (trap, Fired(receiver))
+    }
+
+    /// Whether a request may go on; one that comes after the k-th waits here until the callback
+    /// has returned.
+    pub(super) async fn admit(&self, request: &Request) -> Admitted {
+        if *self.stage.borrow() != Stage::Armed || !request.is_write() || !(self.matches)(request) {
+            return Admitted::Pass { counted: false };
+        }
+        if self.sent.fetch_add(1, Ordering::SeqCst) < self.k {
+            return Admitted::Pass { counted: true };
+        }
+        let mut stage = self.stage.subscribe();
+        let _ = stage.wait_for(|stage| *stage != Stage::Armed).await;
+        Admitted::Cut
+    }
+
+    /// A counted write has been answered. For the k-th this returns when the answer may go on.
+    pub(super) async fn answered(self: Arc<Self>) {
+        if self.answered.fetch_add(1, Ordering::SeqCst) + 1 != self.k {
+            return;
+        }
+        let moment = self.moment;
+        // A task of its own: the connection, and all that is done for it, ends with the client
+        // that the callback kills.
+        let firing = tokio::spawn(async move {
+            if moment == Moment::AfterAnswer {
+                sleep(TO_THE_CLIENT).await;
+            }
+            self.fire().await;
+        });
+        if moment == Moment::BeforeAnswer {
+            let _ = firing.await;
+        }
+    }
+
+    async fn fire(&self) {
+        let callback = self
+            .callback
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let Some(callback) = callback else { return };
+        // It may wait for a process to be gone. One that panics has been called all the same.
+        let _ = tokio::task::spawn_blocking(callback).await;
+        self.stage.send_replace(Stage::Fired);
+    }
+
+    /// Cuts the writes that wait, and lets the others pass.
+    pub(super) fn disarm(&self) {
+        if self
+            .callback
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+            .is_some()
+        {
+            self.stage.send_replace(Stage::Disarmed);
+        }
+    }
+}
+
+/// Tells when a trap has fired.
+#[derive(Debug, Clone)]
+pub struct Fired(watch::Receiver<Stage>);
+
+impl Fired {
+    /// Whether the callback has returned.
+    pub fn now(&self) -> bool {
+        *self.0.borrow() == Stage::Fired
+    }
+
+    /// Waits until the callback has returned.
+    ///
+    /// # Errors
+    ///
+    /// When it has not after `at_most`, or the trap was taken away before.
+    pub async fn wait(&mut self, at_most: Duration) -> Result<()> {
+        let stage = timeout(at_most, self.0.wait_for(|stage| *stage != Stage::Armed)).await;
+        match stage.map(|stage| stage.map(|stage| *stage)) {
+            Ok(Ok(Stage::Fired)) => Ok(()),
+            Ok(_) => bail!("the trap was taken away before it fired"),
+            Err(_) => bail!("so many writes were not answered in {at_most:?}"),
+        }
+    }
+}

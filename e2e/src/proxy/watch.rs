@@ -1,0 +1,105 @@
+//! The body of a watch: passed on piece by piece, held back or thinned out on demand.
+
+use std::sync::Arc;
+
+use futures::stream;
+use http_body_util::{BodyExt as _, StreamBody, combinators::UnsyncBoxBody};
+use hyper::body::{Bytes, Frame, Incoming};
+use tokio::sync::mpsc;
+
+use super::{EventFilter, Key, Request, State, Tally, get, serve::BoxError};
+
+/// Pieces that may be under way.
+const AHEAD: usize = 16;
+
+/// Passes `body` on for as long as the client listens.
+pub(super) fn body(
+    state: Arc<State>,
+    request: Request,
+    key: Key,
+    body: Incoming,
+) -> UnsyncBoxBody<Bytes, BoxError> {
+    let (sender, mut receiver) = mpsc::channel(AHEAD);
+    tokio::spawn(async move {
+        // The client hangs up: stop listening to the API server too, even when nothing comes.
+        tokio::select! {
+            () = sender.closed() => {}
+            () = cut(&state, &request) => {}
+            () = pass_on(&state, &request, &key, body, &sender) => {}
+        }
+    });
+    let frames = stream::poll_fn(move |context| receiver.poll_recv(context));
+    UnsyncBoxBody::new(StreamBody::new(frames))
+}
+
+type Sender = mpsc::Sender<Result<Frame<Bytes>, BoxError>>;
+
+/// Returns when this watch is cut.
+async fn cut(state: &State, request: &Request) {
+    let mut cut = state.cut.subscribe();
+    while cut.changed().await.is_ok() {
+        if cut
+            .borrow_and_update()
+            .as_ref()
+            .is_some_and(|matches| matches(request))
+        {
+            return;
+        }
+    }
+}
+
+async fn pass_on(state: &State, request: &Request, key: &Key, mut body: Incoming, sender: &Sender) {
+    let mut stalled = state.stalled.subscribe();
+    let mut unfinished = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = match frame {
+            Ok(frame) => frame,
+            Err(error) => return drop(sender.send(Err(error.into())).await),
+        };
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        super::serve::count(
+            state,
+            key,
+            Tally {
+                response_bytes: data.len() as u64,
+                ..Tally::default()
+            },
+        );
+        let data = thin_out(
+            get(&state.lost_events).as_ref(),
+            request,
+            data,
+            &mut unfinished,
+        );
+        let released =
+            stalled.wait_for(|stalled| !stalled.as_ref().is_some_and(|stalls| stalls(request)));
+        if released.await.is_err() || sender.send(Ok(Frame::data(data))).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Takes lost events out of `data`. A line that is not complete yet waits in `unfinished`.
+fn thin_out(
+    loses: Option<&EventFilter>,
+    request: &Request,
+    data: Bytes,
+    unfinished: &mut Vec<u8>,
+) -> Bytes {
+    if loses.is_none() && unfinished.is_empty() {
+        return data;
+    }
+    unfinished.extend_from_slice(&data);
+    let Some(end) = unfinished.iter().rposition(|byte| *byte == b'\n') else {
+        return Bytes::new();
+    };
+    let rest = unfinished.split_off(end + 1);
+    let lines = std::mem::replace(unfinished, rest);
+    let kept = lines.split_inclusive(|byte| *byte == b'\n').filter(|line| {
+        let event = serde_json::from_slice(line);
+        !matches!((loses, event), (Some(loses), Ok(event)) if loses(request, &event))
+    });
+    kept.flatten().copied().collect::<Vec<u8>>().into()
+}

@@ -1,0 +1,114 @@
+//! Waiting for a state of the cluster, with the last thing seen in the error.
+
+use std::{fmt::Debug, future::Future, time::Duration};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use kube::Api;
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep, timeout_at};
+
+/// The longest pause between two looks. The first ones come faster.
+const SLOWEST: Duration = Duration::from_millis(200);
+
+/// Calls `check` until it answers `Ok`, and gives that answer back.
+///
+/// The pause between two calls grows from 10 ms to 200 ms. A call that hangs is cut off at the
+/// end of `timeout`.
+///
+/// # Errors
+///
+/// When `timeout` has passed: the last error of `check`.
+pub async fn eventually<T, F, Fut>(timeout: Duration, mut check: F) -> Result<T>
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = Result<T>>,
+{
+    let deadline = Instant::now() + timeout;
+    let mut pause = Duration::from_millis(10);
+    let mut last = anyhow!("the first look did not return");
+    loop {
+        match timeout_at(deadline, check()).await {
+            Ok(Ok(value)) => return Ok(value),
+            Ok(Err(error)) => last = error,
+            Err(_) => {}
+        }
+        if Instant::now() + pause >= deadline {
+            return Err(last.context(format!("not so after {timeout:?}")));
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(SLOWEST);
+    }
+}
+
+/// Reads `name` until `predicate` holds for it, and gives the object back.
+///
+/// # Errors
+///
+/// When `timeout` has passed: that the object is not there, or the object as it was last seen.
+pub async fn wait_for<K>(
+    api: &Api<K>,
+    name: &str,
+    timeout: Duration,
+    predicate: impl Fn(&K) -> bool,
+) -> Result<K>
+where
+    K: Clone + DeserializeOwned + Debug + serde::Serialize,
+{
+    eventually(timeout, || async {
+        let Some(object) = api.get_opt(name).await? else {
+            bail!("\"{name}\" does not exist");
+        };
+        if predicate(&object) {
+            return Ok(object);
+        }
+        let seen = serde_json::to_string(&object).unwrap_or_else(|_| format!("{object:?}"));
+        bail!("\"{name}\" is {seen}")
+    })
+    .await
+}
+
+/// Waits until `name` does not exist any more.
+///
+/// # Errors
+///
+/// When `timeout` has passed and it is still there.
+pub async fn wait_gone<K>(api: &Api<K>, name: &str, timeout: Duration) -> Result<()>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    eventually(timeout, || async {
+        match api.get_opt(name).await.context("get")? {
+            None => Ok(()),
+            Some(object) => bail!("\"{name}\" is still there: {object:?}"),
+        }
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_last_failure_is_told() {
+        let mut calls = 0;
+        let error = eventually(Duration::from_millis(80), || {
+            calls += 1;
+            async move { bail!("call {calls}") as Result<()> }
+        })
+        .await
+        .unwrap_err();
+        assert!(calls > 1);
+        assert!(format!("{error:#}").contains(&format!("call {calls}")));
+    }
+
+    #[tokio::test]
+    async fn a_call_that_hangs_is_cut_off() {
+        let started = Instant::now();
+        let never = eventually(Duration::from_millis(50), || async {
+            std::future::pending::<Result<()>>().await
+        });
+        assert!(never.await.is_err());
+        assert!(started.elapsed() < Duration::from_secs(2));
+    }
+}

@@ -1,0 +1,199 @@
+//! Who may come in, and as whom.
+
+use k8s_openapi::api::{
+    authentication::v1::SelfSubjectReview,
+    core::v1::{ConfigMap, Pod},
+};
+use kube::{
+    Api, Client,
+    api::{ListParams, PostParams},
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use trellis_e2e::{control_plane::apply, namespace::TestNamespace};
+
+use super::shared;
+
+/// The user name that the API server knows the client by.
+async fn whoami(client: Client) -> String {
+    let api: Api<SelfSubjectReview> = Api::all(client);
+    let answer = api
+        .create(&PostParams::default(), &SelfSubjectReview::default())
+        .await
+        .unwrap();
+    answer.status.unwrap().user_info.unwrap().username.unwrap()
+}
+
+async fn client_from(kubeconfig: std::path::PathBuf) -> Client {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
+    let options = KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
+        .await
+        .unwrap();
+    Client::try_from(config).unwrap()
+}
+
+fn is_forbidden(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 403)
+}
+
+#[tokio::test]
+async fn the_version_is_the_one_that_was_built() {
+    let control_plane = shared().await;
+    let version = control_plane.client().apiserver_version().await.unwrap();
+    assert_eq!(version.git_version, "v1.37.1");
+    assert_eq!(
+        (version.major.as_str(), version.minor.as_str()),
+        ("1", "37")
+    );
+    let said = control_plane.kubectl_ok(&["version"]).await.unwrap();
+    assert!(said.contains("Client Version: v1.37.1"), "{said}");
+    assert!(said.contains("Server Version: v1.37.1"), "{said}");
+}
+
+#[tokio::test]
+async fn a_service_account_has_the_rights_that_rbac_gives_it_and_no_more() {
+    let control_plane = shared().await;
+    let namespace = TestNamespace::create(control_plane, "rbac").await.unwrap();
+    let name = namespace.name();
+    let rights = "
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: reader}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: reader}
+rules:
+- {apiGroups: [''], resources: [configmaps], verbs: [list]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: reader}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
+subjects:
+- {kind: ServiceAccount, name: reader, namespace: NAMESPACE}
+";
+    control_plane
+        .apply_yaml_in(name, &rights.replace("NAMESPACE", name))
+        .await
+        .unwrap();
+    let kubeconfig = control_plane
+        .service_account_kubeconfig(name, "reader")
+        .await
+        .unwrap();
+    let client = client_from(kubeconfig).await;
+    assert_eq!(
+        whoami(client.clone()).await,
+        format!("system:serviceaccount:{name}:reader")
+    );
+
+    let config_maps: Api<ConfigMap> = Api::namespaced(client.clone(), name);
+    config_maps.list(&ListParams::default()).await.unwrap();
+    assert!(is_forbidden(&config_maps.get("any").await.unwrap_err()));
+    let pods: Api<Pod> = Api::namespaced(client.clone(), name);
+    assert!(is_forbidden(
+        &pods.list(&ListParams::default()).await.unwrap_err()
+    ));
+    let all: Api<ConfigMap> = Api::all(client);
+    assert!(is_forbidden(
+        &all.list(&ListParams::default()).await.unwrap_err()
+    ));
+
+    // Nobody has given the ServiceAccount `default` anything.
+    let nobody = control_plane
+        .service_account_client(name, "default")
+        .await
+        .unwrap();
+    let config_maps: Api<ConfigMap> = Api::namespaced(nobody, name);
+    assert!(is_forbidden(
+        &config_maps.list(&ListParams::default()).await.unwrap_err()
+    ));
+}
+
+#[tokio::test]
+async fn users_are_who_they_are_said_to_be() {
+    let control_plane = shared().await;
+    assert_eq!(whoami(control_plane.client()).await, "admin");
+    let ann = control_plane.client_for_user("ann", &["team-a"]).unwrap();
+    assert_eq!(whoami(ann).await, "ann");
+    let kubeconfig = control_plane
+        .kubeconfig_for_user("ann", &["team-a"])
+        .unwrap();
+    assert_eq!(whoami(client_from(kubeconfig).await).await, "ann");
+    let kubeconfig = control_plane
+        .kubeconfig_for_token("again", control_plane.admin_token())
+        .unwrap();
+    assert_eq!(whoami(client_from(kubeconfig).await).await, "admin");
+}
+
+#[tokio::test]
+async fn yaml_is_applied_strictly_and_in_order() {
+    let control_plane = shared().await;
+    let namespace = TestNamespace::create(control_plane, "yaml").await.unwrap();
+    let yaml = "
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: one}
+data: {a: 'b'}
+---
+# nothing here
+---
+apiVersion: test.trellis.dev/v1
+kind: Widget
+metadata: {name: two}
+spec: {size: 3}
+";
+    let stored = control_plane
+        .apply_yaml_in(namespace.name(), yaml)
+        .await
+        .unwrap();
+    let names: Vec<_> = stored
+        .iter()
+        .filter_map(|object| object.metadata.name.as_deref())
+        .collect();
+    assert_eq!(names, ["one", "two"]);
+    assert_eq!(stored[1].data["spec"]["size"], 3);
+
+    let misspelt =
+        "{apiVersion: test.trellis.dev/v1, kind: Widget, metadata: {name: x}, spec: {syze: 3}}";
+    let refused = control_plane
+        .apply_yaml_in(namespace.name(), misspelt)
+        .await
+        .unwrap_err();
+    assert!(format!("{refused:#}").contains("syze"), "{refused:#}");
+    let unknown = "{apiVersion: test.trellis.dev/v1, kind: Gadget, metadata: {name: x}}";
+    assert!(control_plane.apply_yaml(unknown).await.is_err());
+
+    let ann = control_plane.client_for_user("ann", &[]).unwrap();
+    let config_map = "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}";
+    let refused = apply(&ann, config_map, namespace.name()).await.unwrap_err();
+    assert!(
+        is_forbidden(refused.downcast_ref::<kube::Error>().unwrap()),
+        "{refused:#}"
+    );
+}
+
+#[tokio::test]
+async fn kubectl_reads_its_input_and_says_what_is_wrong() {
+    let control_plane = shared().await;
+    let namespace = TestNamespace::create(control_plane, "kubectl")
+        .await
+        .unwrap();
+    let config_map = "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}";
+    let arguments = ["apply", "-n", namespace.name(), "-f", "-"];
+    let output = control_plane
+        .kubectl_with(&arguments, config_map)
+        .await
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let error = control_plane
+        .kubectl_ok(&["get", "gadgets"])
+        .await
+        .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("the server doesn't have a resource type"),
+        "{error}"
+    );
+}

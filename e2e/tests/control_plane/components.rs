@@ -1,0 +1,94 @@
+//! Breaking the control plane itself: on one that nobody else uses.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use kube::{Api, api::PostParams};
+use serde_json::json;
+use tokio::time::timeout;
+use trellis_e2e::{
+    cluster::Nodes,
+    control_plane::{Component, ControlPlane, Kubelets, Options},
+    process::Signal,
+    wait::eventually,
+};
+
+#[tokio::test]
+async fn components_can_be_frozen_killed_and_restarted() {
+    let options = Options {
+        kubelets: Kubelets::None,
+        ..Options::default()
+    };
+    let control_plane = ControlPlane::start(options).await.unwrap();
+    let nodes = Nodes::new(2).create(&control_plane).await.unwrap();
+    let api: Api<ConfigMap> = Api::default_namespaced(control_plane.client());
+    let config_map = serde_json::from_value(json!({"metadata": {"name": "kept"}})).unwrap();
+    api.create(&PostParams::default(), &config_map)
+        .await
+        .unwrap();
+
+    control_plane
+        .signal(Component::ApiServer, Signal::Stop)
+        .unwrap();
+    let second = Duration::from_secs(1);
+    assert!(
+        timeout(second, api.get("kept")).await.is_err(),
+        "a frozen API server has answered"
+    );
+    control_plane
+        .signal(Component::ApiServer, Signal::Continue)
+        .unwrap();
+    eventually(Duration::from_secs(10), || async {
+        Ok(api.get("kept").await?)
+    })
+    .await
+    .unwrap();
+
+    for component in [Component::ApiServer, Component::Etcd] {
+        let before = control_plane.process_id(component).unwrap();
+        control_plane.signal(component, Signal::Kill).unwrap();
+        assert!(
+            timeout(second, api.get("kept"))
+                .await
+                .map_or(true, |answer| answer.is_err())
+        );
+        control_plane.restart(component).await.unwrap();
+        assert_ne!(control_plane.process_id(component).unwrap(), before);
+        eventually(Duration::from_secs(30), || async {
+            Ok(api.get("kept").await?)
+        })
+        .await
+        .unwrap();
+    }
+    assert!(
+        control_plane.signal(Component::Kwok, Signal::Kill).is_err(),
+        "there is none here"
+    );
+
+    // A node that nobody gives a heartbeat to is Ready all the same.
+    let nodes_api: Api<Node> = Api::all(control_plane.client());
+    let node = nodes_api.get(&nodes.names()[0]).await.unwrap();
+    let ready = node.status.unwrap().conditions.unwrap();
+    assert!(
+        ready
+            .iter()
+            .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    );
+
+    let folder = control_plane.folder().to_owned();
+    assert!(folder.exists());
+    control_plane.stop();
+    assert!(!folder.exists());
+}
+
+#[tokio::test]
+async fn a_component_that_does_not_start_says_why() {
+    let options = Options {
+        api_server_flags: vec!["--no-such-flag=1".into()],
+        ..Options::default()
+    };
+    let error = ControlPlane::start(options).await.unwrap_err();
+    let said = format!("{error:#}");
+    assert!(said.contains("kube-apiserver did not start"), "{said}");
+    assert!(said.contains("unknown flag: --no-such-flag"), "{said}");
+}

@@ -1,0 +1,109 @@
+//! Nothing is left behind, however the parent ends.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+/// The process ids of all descendants of `parent`, from the kernel.
+fn descendants(parent: u32) -> Vec<u32> {
+    let mut found = Vec::new();
+    for task in fs::read_dir(format!("/proc/{parent}/task"))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        for child in children.split_whitespace().filter_map(|id| id.parse().ok()) {
+            found.push(child);
+            found.extend(descendants(child));
+        }
+    }
+    found
+}
+
+fn lives(id: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
+fn command_line(id: u32) -> String {
+    fs::read_to_string(format!("/proc/{id}/cmdline"))
+        .unwrap_or_default()
+        .replace('\0', " ")
+}
+
+/// A control plane in a process of its own, and its folder.
+fn start() -> (Child, PathBuf) {
+    let mut parent = Command::new(env!("CARGO_BIN_EXE_control-plane"))
+        .args(["--nodes", "1"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(parent.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let kubeconfig = line
+        .trim()
+        .strip_prefix("export KUBECONFIG=")
+        .expect(&line)
+        .to_owned();
+    let folder = PathBuf::from(kubeconfig)
+        .parent()
+        .unwrap()
+        .parent()
+        .unwrap()
+        .to_owned();
+    (parent, folder)
+}
+
+fn ends_without_leftovers(signal: &str) {
+    let (mut parent, folder) = start();
+    let children = descendants(parent.id());
+    for name in ["etcd", "kube-apiserver", "kube-controller-manager", "kwok"] {
+        let runs = children
+            .iter()
+            .any(|id| command_line(*id).contains(&format!("/{name} ")));
+        assert!(runs, "{name} does not run");
+    }
+    assert!(folder.join("etcd").exists());
+
+    let sent = Command::new("kill")
+        .args([signal, &parent.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(sent.success());
+    parent.wait().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let left: Vec<String> = children
+            .iter()
+            .filter(|id| lives(**id))
+            .map(|id| command_line(*id))
+            .collect();
+        if left.is_empty() && !folder.exists() {
+            return;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "left: {left:?}, folder: {}",
+            folder.exists()
+        );
+        sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn nothing_is_left_after_sigkill() {
+    ends_without_leftovers("-KILL");
+}
+
+#[test]
+fn nothing_is_left_after_ctrl_c() {
+    ends_without_leftovers("-INT");
+}

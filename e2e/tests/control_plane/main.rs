@@ -1,0 +1,63 @@
+//! The control plane that everything else is tested on, tested itself.
+
+mod access;
+mod collection;
+mod components;
+mod leftovers;
+mod nodes;
+mod pods;
+mod proxy;
+mod proxy_watches;
+
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+use trellis_e2e::control_plane::{ControlPlane, Options};
+
+/// A kind of its own, for the garbage collector.
+const WIDGETS: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.test.trellis.dev}
+spec:
+  group: test.trellis.dev
+  scope: Namespaced
+  names: {kind: Widget, plural: widgets, singular: widget}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, properties: {size: {type: integer}}}
+";
+
+async fn shared() -> &'static ControlPlane {
+    let options = || Options {
+        manifests: vec![WIDGETS.to_owned()],
+        ..Options::default()
+    };
+    ControlPlane::shared_with(options).await.unwrap()
+}
+
+/// A pod on `node` with `annotations`.
+fn pod(name: &str, node: &str, annotations: Value) -> Pod {
+    let pod = json!({
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {
+            "nodeName": node,
+            "restartPolicy": "Never",
+            "automountServiceAccountToken": false,
+            "containers": [{"name": "main", "image": "busybox"}],
+        },
+    });
+    serde_json::from_value(pod).unwrap()
+}
+
+fn phase(pod: &Pod) -> &str {
+    pod.status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref())
+        .unwrap_or_default()
+}

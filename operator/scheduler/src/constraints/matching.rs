@@ -1,0 +1,268 @@
+//! Whether a node meets constraints: the rules of
+//! `k8s.io/component-helpers/scheduling/corev1` (nodeaffinity and helpers).
+
+use std::collections::BTreeMap;
+
+use super::{Constraints, Expression, NodeSelectorTerm, Operator, Toleration, TolerationOperator};
+use crate::ids::NodeName;
+use crate::node::{Taint, TaintEffect};
+
+impl Constraints {
+    /// True where the taint does not keep the pods away.
+    pub(crate) fn tolerates(&self, taint: &Taint) -> bool {
+        self.tolerations.iter().any(|t| t.tolerates(taint))
+    }
+
+    /// The first taint that keeps the pods off the node.
+    pub(crate) fn repelled_by<'t>(&self, taints: &'t [Taint]) -> Option<&'t Taint> {
+        taints
+            .iter()
+            .filter(|t| t.effect != TaintEffect::PreferNoSchedule)
+            .find(|t| !self.tolerates(t))
+    }
+
+    /// How many taints would rather keep the pods off the node.
+    pub(crate) fn discouraged_by(&self, taints: &[Taint]) -> usize {
+        taints
+            .iter()
+            .filter(|t| t.effect == TaintEffect::PreferNoSchedule)
+            .filter(|t| !self.tolerates(t))
+            .count()
+    }
+
+    /// True where the node has all labels of the node selector.
+    pub(crate) fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.node_selector
+            .iter()
+            .all(|(key, value)| labels.get(key) == Some(value))
+    }
+
+    /// True where required node affinity allows the node.
+    pub(crate) fn requires(&self, name: &NodeName, labels: &BTreeMap<String, String>) -> bool {
+        self.required.is_empty() || self.required.iter().any(|t| t.matches(name, labels))
+    }
+
+    /// The sum of the weights of the preferences that the node meets.
+    pub(crate) fn preference(&self, name: &NodeName, labels: &BTreeMap<String, String>) -> i64 {
+        self.preferred
+            .iter()
+            .filter(|p| p.term.matches(name, labels))
+            .fold(0, |sum, p| sum.saturating_add(i64::from(p.weight)))
+    }
+}
+
+impl Toleration {
+    fn tolerates(&self, taint: &Taint) -> bool {
+        if self.effect.is_some_and(|effect| effect != taint.effect) {
+            return false;
+        }
+        match (&self.key, self.operator) {
+            (None, TolerationOperator::Exists) => true,
+            (Some(key), TolerationOperator::Exists) => *key == taint.key,
+            (Some(key), TolerationOperator::Equal) => {
+                *key == taint.key && self.value == taint.value
+            }
+            // Invalid in Kubernetes: what names neither key nor Exists tolerates nothing.
+            (None, TolerationOperator::Equal) => false,
+        }
+    }
+}
+
+impl NodeSelectorTerm {
+    fn matches(&self, name: &NodeName, labels: &BTreeMap<String, String>) -> bool {
+        if self.match_expressions.is_empty() && self.match_fields.is_empty() {
+            return false;
+        }
+        self.match_expressions
+            .iter()
+            .all(|e| e.matches(labels.get(&e.key).map(String::as_str)))
+            && self
+                .match_fields
+                .iter()
+                .all(|e| e.key == "metadata.name" && e.matches(Some(name.as_str())))
+    }
+}
+
+impl Expression {
+    fn matches(&self, actual: Option<&str>) -> bool {
+        match self.operator {
+            Operator::In => actual.is_some_and(|a| self.lists(a)),
+            Operator::NotIn => actual.is_none_or(|a| !self.lists(a)),
+            Operator::Exists => actual.is_some(),
+            Operator::DoesNotExist => actual.is_none(),
+            Operator::Gt => self.compares(actual, |actual, bound| actual > bound),
+            Operator::Lt => self.compares(actual, |actual, bound| actual < bound),
+        }
+    }
+
+    fn lists(&self, actual: &str) -> bool {
+        self.values.iter().any(|v| v == actual)
+    }
+
+    fn compares(&self, actual: Option<&str>, holds: impl Fn(i64, i64) -> bool) -> bool {
+        let [bound] = self.values.as_slice() else {
+            return false;
+        };
+        match (actual.and_then(|a| a.parse().ok()), bound.parse().ok()) {
+            (Some(actual), Some(bound)) => holds(actual, bound),
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taint(key: &str, value: &str, effect: TaintEffect) -> Taint {
+        Taint {
+            key: key.into(),
+            value: value.into(),
+            effect,
+        }
+    }
+
+    fn toleration(
+        key: Option<&str>,
+        operator: TolerationOperator,
+        value: &str,
+        effect: Option<TaintEffect>,
+    ) -> Toleration {
+        Toleration {
+            key: key.map(Into::into),
+            operator,
+            value: value.into(),
+            effect,
+        }
+    }
+
+    #[test]
+    fn tolerations_are_those_of_kubernetes() {
+        use TaintEffect::{NoExecute, NoSchedule};
+        use TolerationOperator::{Equal, Exists};
+        let gpu = taint("nvidia.com/gpu", "present", NoSchedule);
+        for (toleration, tolerated) in [
+            (toleration(None, Exists, "", None), true),
+            (toleration(None, Exists, "", Some(NoExecute)), false),
+            (toleration(None, Equal, "present", None), false),
+            (toleration(Some("nvidia.com/gpu"), Exists, "", None), true),
+            (
+                toleration(Some("nvidia.com/gpu"), Exists, "other", Some(NoSchedule)),
+                true,
+            ),
+            (
+                toleration(Some("nvidia.com/gpu"), Equal, "present", None),
+                true,
+            ),
+            (toleration(Some("nvidia.com/gpu"), Equal, "", None), false),
+            (toleration(Some("amd.com/gpu"), Exists, "", None), false),
+        ] {
+            assert_eq!(toleration.tolerates(&gpu), tolerated, "{toleration:?}");
+        }
+    }
+
+    #[test]
+    fn only_hard_taints_repel() {
+        let none = Constraints::default();
+        let soft = taint("spot", "", TaintEffect::PreferNoSchedule);
+        let hard = taint("broken", "", TaintEffect::NoExecute);
+        assert_eq!(none.repelled_by(std::slice::from_ref(&soft)), None);
+        assert_eq!(none.discouraged_by(&[soft.clone(), hard.clone()]), 1);
+        assert_eq!(none.repelled_by(&[soft, hard.clone()]), Some(&hard));
+    }
+
+    #[test]
+    fn expressions_are_those_of_kubernetes() {
+        use Operator::{DoesNotExist, Exists, Gt, In, Lt, NotIn};
+        for (operator, values, actual, matches) in [
+            (In, vec!["a", "b"], Some("b"), true),
+            (In, vec!["a"], None, false),
+            (NotIn, vec!["a"], Some("a"), false),
+            (NotIn, vec!["a"], Some("b"), true),
+            (NotIn, vec!["a"], None, true),
+            (Exists, vec![], Some(""), true),
+            (Exists, vec![], None, false),
+            (DoesNotExist, vec![], None, true),
+            (DoesNotExist, vec![], Some("a"), false),
+            (Gt, vec!["7"], Some("8"), true),
+            (Gt, vec!["7"], Some("7"), false),
+            (Gt, vec!["7"], Some("eight"), false),
+            (Gt, vec!["7"], None, false),
+            (Gt, vec!["6", "7"], Some("8"), false),
+            (Lt, vec!["-1"], Some("-2"), true),
+            (Lt, vec!["x"], Some("1"), false),
+        ] {
+            let expression = Expression {
+                key: "k".into(),
+                operator,
+                values: values.into_iter().map(Into::into).collect(),
+            };
+            assert_eq!(
+                expression.matches(actual),
+                matches,
+                "{expression:?} {actual:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn terms_are_ored_expressions_anded_and_an_empty_term_matches_nothing() {
+        let name = NodeName::new("n1");
+        let labels = BTreeMap::from([("zone".to_owned(), "a".to_owned())]);
+        let is = |key: &str, value: &str| Expression {
+            key: key.into(),
+            operator: Operator::In,
+            values: vec![value.into()],
+        };
+        let term = |expressions: Vec<Expression>, fields: Vec<Expression>| NodeSelectorTerm {
+            match_expressions: expressions,
+            match_fields: fields,
+        };
+        let allows = |required: Vec<NodeSelectorTerm>| {
+            Constraints {
+                required,
+                ..Constraints::default()
+            }
+            .requires(&name, &labels)
+        };
+        assert!(allows(vec![]));
+        assert!(!allows(vec![term(vec![], vec![])]));
+        assert!(allows(vec![term(
+            vec![is("zone", "a")],
+            vec![is("metadata.name", "n1")]
+        )]));
+        assert!(!allows(vec![term(
+            vec![is("zone", "a")],
+            vec![is("metadata.name", "n2")]
+        )]));
+        assert!(!allows(vec![term(
+            vec![],
+            vec![is("metadata.namespace", "n1")]
+        )]));
+        assert!(allows(vec![
+            term(vec![is("zone", "b")], vec![]),
+            term(vec![is("zone", "a")], vec![])
+        ]));
+    }
+
+    #[test]
+    fn weights_of_met_preferences_add_up() {
+        let zone = |value: &str, weight| super::super::Preference {
+            weight,
+            term: NodeSelectorTerm {
+                match_expressions: vec![Expression {
+                    key: "zone".into(),
+                    operator: Operator::In,
+                    values: vec![value.into()],
+                }],
+                match_fields: vec![],
+            },
+        };
+        let labels = BTreeMap::from([("zone".to_owned(), "a".to_owned())]);
+        let constraints = Constraints {
+            preferred: vec![zone("a", 10), zone("b", 100), zone("a", 5)],
+            ..Constraints::default()
+        };
+        assert_eq!(constraints.preference(&NodeName::new("n"), &labels), 15);
+    }
+}

@@ -1,0 +1,271 @@
+//! Gangs come, are given up and go.
+
+use std::sync::Arc;
+
+use super::placed::{Placed, PlacedGroup};
+use super::{Engine, GangState, Stage};
+use crate::gang::Gang;
+use crate::ids::{GangId, PodKey};
+use crate::placement::{Placement, Runs};
+use crate::queueing::Signal;
+use crate::state::{GangIdx, Shape};
+use crate::time::Time;
+
+impl Engine {
+    /// Takes a gang as it is now. A new one waits. Of one that has its place
+    /// nothing moves: what changed counts when it next waits.
+    pub fn apply_gang(&mut self, gang: Gang) {
+        let Some(&at) = self.ids.get(&gang.id) else {
+            let at = self.insert(gang, Stage::Waiting(None));
+            self.wait(at);
+            return;
+        };
+        self.update(at, gang);
+    }
+
+    fn insert(&mut self, gang: Gang, stage: Stage) -> GangIdx {
+        let shape = Arc::new(self.catalog.acquire_shape(&gang));
+        let id = gang.id.clone();
+        let state = GangState {
+            gang: Arc::new(gang),
+            shape,
+            not_before: None,
+            told: None,
+            stage,
+        };
+        let at = GangIdx::of(self.gangs.insert(state));
+        self.ids.insert(id, at);
+        at
+    }
+
+    fn update(&mut self, at: GangIdx, gang: Gang) {
+        let Some(state) = self.state(at) else {
+            return;
+        };
+        if *state.gang == gang {
+            return;
+        }
+        let waits = matches!(state.stage, Stage::Waiting(_));
+        if waits {
+            self.stop_waiting(at);
+        }
+        let shape = Arc::new(self.catalog.acquire_shape(&gang));
+        if let Some(state) = self.state_mut(at) {
+            state.gang = Arc::new(gang);
+            let before = std::mem::replace(&mut state.shape, shape);
+            self.drop_shape(&before);
+        }
+        if waits {
+            self.wait(at);
+        }
+    }
+
+    /// Takes a gang that was placed before this engine knew of it, and leaves
+    /// it where it is, whatever capacity and quota say. A pod of it that has been
+    /// seen on its node is confirmed, all others are assumed. Task groups and
+    /// pods that the placement does not name hold nothing; what it names beyond
+    /// the gang's is ignored.
+    pub fn restore_gang(&mut self, gang: Gang, placement: Placement) {
+        let at = match self.ids.get(&gang.id) {
+            Some(&at) => {
+                self.unplace(at);
+                self.stop_waiting(at);
+                self.update(at, gang);
+                // What is updated while it waits is put back into the queue.
+                self.stop_waiting(at);
+                at
+            }
+            None => self.insert(gang, Stage::Waiting(None)),
+        };
+        let Some((gang, shape)) = self
+            .state(at)
+            .map(|s| (Arc::clone(&s.gang), Arc::clone(&s.shape)))
+        else {
+            return;
+        };
+        let groups: Vec<Runs> = gang
+            .groups
+            .iter()
+            .map(|group| {
+                let runs = placement.runs(&group.name).unwrap_or(&[]);
+                let mut left = group.count;
+                runs.iter()
+                    .map(|(node, pods)| {
+                        let pods = (*pods).min(left);
+                        left = left.saturating_sub(pods);
+                        (self.nodes.hold(node), pods)
+                    })
+                    .collect()
+            })
+            .collect();
+        for (group, runs) in shape.groups.iter().zip(&groups) {
+            for (node, pods) in runs {
+                self.take(*node, &group.demand, *pods, true);
+            }
+        }
+        self.settle_place(at, groups.clone());
+        // The place has holds of its own now.
+        for (node, _) in groups.iter().flatten() {
+            self.nodes.unhold(*node);
+        }
+        self.confirm_seen(at, &gang);
+    }
+
+    /// Confirms the pods of a gang that have been seen on their nodes.
+    fn confirm_seen(&mut self, at: GangIdx, gang: &Gang) {
+        for (number, group) in gang.groups.iter().enumerate() {
+            let count = self.placed_group(at, number).map_or(0, PlacedGroup::count);
+            for index in 0..count {
+                let key = gang.pod_key(group, index);
+                let planned = self.placed_group(at, number).and_then(|g| g.node(index));
+                let Some(seen) = self.pods.get_mut(&key) else {
+                    continue;
+                };
+                if planned != Some(seen.node) || seen.held {
+                    continue;
+                }
+                seen.held = true;
+                let seen = *seen;
+                let demand = self.catalog.demand(seen.demand);
+                self.nodes.set_held(seen.node, &demand, 1);
+                self.forgo((at, number, index));
+            }
+        }
+    }
+
+    /// The gang is gone. Pods of it that have been seen count until they are
+    /// deleted.
+    pub fn delete_gang(&mut self, gang: &GangId) {
+        let Some(at) = self.ids.remove(gang) else {
+            return;
+        };
+        self.unplace(at);
+        self.stop_waiting(at);
+        if let Some(state) = self.gangs.remove(at.at()) {
+            self.drop_shape(&state.shape);
+        }
+    }
+
+    /// The gang gives up its place (its pods could not be created, it restarts,
+    /// it is stopped) and waits again, not to be placed before `not_before`:
+    /// until then others go first. The later of this and the gang's own
+    /// `not_before` counts. Pods of it that have been seen count until they are
+    /// deleted.
+    pub fn release_gang(&mut self, gang: &GangId, not_before: Option<Time>) {
+        let Some(&at) = self.ids.get(gang) else {
+            return;
+        };
+        self.unplace(at);
+        self.stop_waiting(at);
+        if let Some(state) = self.state_mut(at) {
+            state.not_before = state.not_before.max(not_before);
+        }
+        self.wait(at);
+    }
+
+    /// The gang has its place: the nodes are charged already, the quota is now.
+    pub(super) fn settle_place(&mut self, at: GangIdx, groups: Vec<Runs>) {
+        let Some(state) = self.gangs.get_mut(at.at()) else {
+            return;
+        };
+        let (gang, shape) = (Arc::clone(&state.gang), Arc::clone(&state.shape));
+        for (node, _) in groups.iter().flatten() {
+            self.nodes.hold_again(*node);
+        }
+        self.catalog.retain_shape(&shape);
+        self.queues.charge(&gang.queue, at, &gang.id, &shape.total);
+        for (resource, amount) in &shape.total {
+            let signal = Signal::QuotaTaken(gang.queue.clone(), *resource);
+            self.parking.raise(&signal, *amount);
+        }
+        for (number, group) in gang.groups.iter().enumerate() {
+            let family = format!("{}/{}", gang.id.namespace(), group.pod_prefix);
+            self.families.entry(family).or_default().push((at, number));
+        }
+        state.not_before = None;
+        state.told = None;
+        state.stage = Stage::Placed(Box::new(Placed {
+            gang,
+            shape,
+            groups: groups.into_iter().map(PlacedGroup::new).collect(),
+        }));
+        self.placed = self.placed.saturating_add(1);
+    }
+
+    /// Takes its place from a gang that has one.
+    fn unplace(&mut self, at: GangIdx) {
+        let Some(state) = self.state_mut(at) else {
+            return;
+        };
+        if matches!(state.stage, Stage::Waiting(_)) {
+            return;
+        }
+        let stage = std::mem::replace(&mut state.stage, Stage::Waiting(None));
+        let Stage::Placed(placed) = stage else {
+            return;
+        };
+        self.placed = self.placed.saturating_sub(1);
+        let gang = &placed.gang;
+        for (number, group) in gang.groups.iter().enumerate() {
+            let family = format!("{}/{}", gang.id.namespace(), group.pod_prefix);
+            if let Some(claims) = self.families.get_mut(&family) {
+                claims.retain(|claim| *claim != (at, number));
+                if claims.is_empty() {
+                    self.families.remove(&family);
+                }
+            }
+        }
+        let groups = gang
+            .groups
+            .iter()
+            .zip(&placed.shape.groups)
+            .zip(&placed.groups);
+        for ((group, shape), planned) in groups {
+            for (node, pods) in planned.assumed() {
+                self.give(node, &shape.demand, pods, true);
+            }
+            for index in planned.settled() {
+                self.disown(&gang.pod_key(group, index));
+            }
+            for (node, _) in planned.runs() {
+                self.nodes.unhold(*node);
+            }
+        }
+        for (resource, amount) in self.queues.discharge(&gang.queue, at) {
+            let signal = Signal::QuotaFreed(gang.queue.clone(), resource);
+            self.parking.raise(&signal, amount);
+        }
+        self.drop_shape(&placed.shape);
+    }
+
+    /// A pod is no longer a placed gang's, if it is there.
+    fn disown(&mut self, pod: &PodKey) {
+        if let Some(seen) = self.pods.get_mut(pod)
+            && std::mem::take(&mut seen.held)
+        {
+            let seen = *seen;
+            let demand = self.catalog.demand(seen.demand);
+            self.nodes.set_held(seen.node, &demand, -1);
+        }
+    }
+
+    fn wait(&mut self, at: GangIdx) {
+        if let Some(state) = self.gangs.get(at.at()) {
+            self.waiting.insert(&state.gang, at);
+        }
+    }
+
+    fn stop_waiting(&mut self, at: GangIdx) {
+        self.parking.unpark(at);
+        if let Some(state) = self.gangs.get(at.at()) {
+            self.waiting.remove(&state.gang);
+        }
+    }
+
+    /// One owner less. What is freed may be numbered anew, so nothing that is
+    /// remembered by number may outlive it.
+    pub(super) fn drop_shape(&mut self, shape: &Shape) {
+        self.catalog.release_shape(shape);
+        self.refusals.clear();
+    }
+}

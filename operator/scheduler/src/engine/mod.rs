@@ -1,0 +1,232 @@
+//! The engine: the live state, and what changes it.
+
+mod cluster;
+mod cycle;
+mod gangs;
+mod placed;
+mod refusals;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::explain::{Certificate, WaitReason};
+use crate::gang::Gang;
+use crate::ids::{GangId, NodeName, PodKey, QueueName, ResourceName};
+use crate::placement::Placement;
+use crate::queueing::{Parking, Queues, Signal, Waiting};
+use crate::state::{Catalog, GangIdx, NodeIdx, Nodes, Pods, ResourceIdx, Shape, Slots};
+use crate::time::Time;
+use placed::Placed;
+use refusals::Refusals;
+
+/// The scheduling engine: a state machine over plain data.
+///
+/// Feed it what is there by `apply_*` and `delete_*`, in any order and as often
+/// as you like: what is applied twice changes nothing. Ask [`Engine::cycle`]
+/// what is to be done.
+///
+/// # What counts as used
+///
+/// Every pod counts once. A gang that gets its place is charged at once: its
+/// pods are *assumed*. [`Engine::apply_pod`] of the same key confirms one: from
+/// then on what has been seen counts, node and request. [`Engine::delete_pod`]
+/// frees what was seen. Giving up a gang ([`Engine::release_gang`],
+/// [`Engine::delete_gang`]) frees what is still assumed; pods that have been
+/// seen count until they are gone, since a terminating pod holds its devices.
+///
+/// A pod that was there before the gang was placed, under the key of one of its
+/// pods, does not confirm: both count until it is deleted. So a pod that is
+/// replaced by another of its name must be deleted before the other is applied.
+#[derive(Debug, Default)]
+pub struct Engine {
+    catalog: Catalog,
+    nodes: Nodes,
+    pods: Pods,
+    queues: Queues,
+    gangs: Slots<GangState>,
+    ids: BTreeMap<GangId, GangIdx>,
+    /// Placed groups by `namespace/pod_prefix`: whose pod a pod is.
+    families: HashMap<String, SmallVec<[(GangIdx, usize); 1]>>,
+    waiting: Waiting,
+    parking: Parking,
+    refusals: Refusals,
+    placed: usize,
+}
+
+/// A gang and where it is.
+#[derive(Debug)]
+struct GangState {
+    gang: Arc<Gang>,
+    shape: Arc<Shape>,
+    /// The back-off of the last release.
+    not_before: Option<Time>,
+    /// The reason that a cycle last told.
+    told: Option<WaitReason>,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Why, when it was last looked at.
+    Waiting(Option<Certificate>),
+    Placed(Box<Placed>),
+}
+
+impl Engine {
+    /// An engine that knows of nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Why a gang waits, as of when it was last looked at. It is looked at again
+    /// when something changes that could let it start or changes the reason, so
+    /// the reason is that of now while the numbers may be older; for those of
+    /// now see [`Engine::explain`]. None where it does not wait, or no cycle has
+    /// looked at it yet.
+    #[must_use]
+    pub fn certificate(&self, gang: &GangId) -> Option<&Certificate> {
+        match &self.state(*self.ids.get(gang)?)?.stage {
+            Stage::Waiting(certificate) => certificate.as_ref(),
+            Stage::Placed(_) => None,
+        }
+    }
+
+    /// The place of a waiting gang in the order of its queue: 1 is the first.
+    /// Costs as much as there are gangs before it.
+    #[must_use]
+    pub fn position(&self, gang: &GangId) -> Option<usize> {
+        self.waiting
+            .position(&self.state(*self.ids.get(gang)?)?.gang)
+    }
+
+    /// Where the pods of a placed gang go.
+    #[must_use]
+    pub fn placement(&self, gang: &GangId) -> Option<Placement> {
+        match &self.state(*self.ids.get(gang)?)?.stage {
+            Stage::Waiting(_) => None,
+            Stage::Placed(placed) => Some(placed.placement(&self.nodes)),
+        }
+    }
+
+    /// What is free on a node of each resource that it lists, in base units;
+    /// negative where it shrank below what is used. None where there is no such node.
+    #[must_use]
+    pub fn free(&self, node: &NodeName) -> Option<BTreeMap<ResourceName, i64>> {
+        let at = self.nodes.find(node)?;
+        self.nodes.facts(at)?;
+        let offers = self.nodes.offers(at).iter();
+        Some(
+            offers
+                .map(|r| (self.catalog.name(*r), self.nodes.free(*r, at)))
+                .collect(),
+        )
+    }
+
+    /// What placed gangs hold of a queue's quota, in base units; a gang is
+    /// charged whole. Empty where none holds any.
+    #[must_use]
+    pub fn queue_usage(&self, queue: &QueueName) -> BTreeMap<ResourceName, i128> {
+        self.queues
+            .usage(queue)
+            .map(|(resource, used)| (self.catalog.name(resource), used))
+            .collect()
+    }
+
+    /// How many gangs wait.
+    #[must_use]
+    pub fn waiting_gangs(&self) -> usize {
+        self.waiting.count()
+    }
+
+    /// How many gangs have their place.
+    #[must_use]
+    pub fn placed_gangs(&self) -> usize {
+        self.placed
+    }
+
+    /// How many pods have been seen.
+    #[must_use]
+    pub fn pods(&self) -> usize {
+        self.pods.len()
+    }
+
+    /// The next time at which a cycle is worth running though nothing has been
+    /// applied or deleted: the end of the first back-off.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Option<Time> {
+        self.parking.next_alarm()
+    }
+
+    fn state(&self, at: GangIdx) -> Option<&GangState> {
+        self.gangs.get(at.at())
+    }
+
+    fn state_mut(&mut self, at: GangIdx) -> Option<&mut GangState> {
+        self.gangs.get_mut(at.at())
+    }
+
+    fn placed_mut(&mut self, at: GangIdx) -> Option<&mut Placed> {
+        match &mut self.state_mut(at)?.stage {
+            Stage::Placed(placed) => Some(placed),
+            Stage::Waiting(_) => None,
+        }
+    }
+
+    /// Charges pods to a node, and tells whoever waits for that.
+    fn take(&mut self, node: NodeIdx, demand: &[(ResourceIdx, i64)], pods: u32, held: bool) {
+        self.nodes.charge(node, demand, i64::from(pods), held);
+        self.tell(demand, pods, Signal::Taken);
+    }
+
+    /// Takes the charge of pods back, and tells whoever waits for that.
+    fn give(&mut self, node: NodeIdx, demand: &[(ResourceIdx, i64)], pods: u32, held: bool) {
+        let times = i64::from(pods).saturating_neg();
+        self.nodes.charge(node, demand, times, held);
+        self.tell(demand, pods, Signal::Freed);
+    }
+
+    fn tell(
+        &mut self,
+        demand: &[(ResourceIdx, i64)],
+        pods: u32,
+        signal: impl Fn(ResourceIdx) -> Signal,
+    ) {
+        self.refusals.clear();
+        for (resource, need) in demand {
+            let amount = i128::from(*need).saturating_mul(i128::from(pods));
+            self.parking.raise(&signal(*resource), amount);
+        }
+    }
+
+    /// The group and index that a pod has in a placed gang: one that is still
+    /// assumed where several gangs claim the name.
+    fn owner(&self, pod: &PodKey) -> Option<(GangIdx, usize, u32)> {
+        let (family, digits) = pod.as_str().rsplit_once('-')?;
+        let canonical = digits == "0" || !digits.starts_with(['0', '+']);
+        let index: u32 = digits.parse().ok().filter(|_| canonical)?;
+        let claims = self.families.get(family)?;
+        let owns = |(gang, group): &&(GangIdx, usize)| {
+            self.placed_group(*gang, *group)
+                .is_some_and(|g| index < g.count())
+        };
+        let assumes = |(gang, group): &&(GangIdx, usize)| {
+            self.placed_group(*gang, *group)
+                .is_some_and(|g| g.is_assumed(index))
+        };
+        let claim = claims
+            .iter()
+            .find(assumes)
+            .or_else(|| claims.iter().find(owns))?;
+        Some((claim.0, claim.1, index))
+    }
+
+    fn placed_group(&self, gang: GangIdx, group: usize) -> Option<&placed::PlacedGroup> {
+        match &self.state(gang)?.stage {
+            Stage::Placed(placed) => placed.groups.get(group),
+            Stage::Waiting(_) => None,
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! Why the nodes have no place for a gang, and what would have to change.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::exclusions;
+use super::survey::{Line, Survey};
+use super::{Detail, Silent};
+use crate::gang::Gang;
+use crate::ids::GroupName;
+use crate::placement::{Answer, Room, search};
+use crate::queueing::{Blocked, Signal, Wake};
+use crate::state::{Catalog, NodeIdx, Nodes, ResourceIdx, Shape};
+
+/// What is looked at.
+pub(crate) struct Question<'a> {
+    pub(crate) nodes: &'a Nodes,
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) gang: &'a Gang,
+    pub(crate) shape: &'a Shape,
+    pub(crate) excluded: &'a [NodeIdx],
+    /// The search that found no place reached no bound.
+    pub(crate) certain: bool,
+}
+
+/// A resource over all nodes that match any of the groups.
+#[derive(Default)]
+struct Union {
+    capacity: i128,
+    free: i128,
+    held_by_gangs: i128,
+    held_by_others: i128,
+}
+
+/// The first reason that holds for any task group, or for all of them together.
+pub(crate) fn explain(question: &Question<'_>) -> Box<Blocked> {
+    let surveys: Vec<Survey> = question
+        .shape
+        .groups
+        .iter()
+        .map(|group| Survey::new(question.nodes, question.catalog, group, question.excluded))
+        .collect();
+    let mut wake = Wake::default();
+    wake.on(Signal::Nodes, 1);
+    if let Some(detail) = question.never(&surveys) {
+        return Blocked::new(detail, wake);
+    }
+    let union = question.union(&surveys);
+    if let Some((detail, resource, missing)) = question.insufficient(&surveys, &union) {
+        wake.on(Signal::Freed(resource), missing);
+        return Blocked::new(detail, wake);
+    }
+    let detail = question.fragmented(&surveys, &union, &mut wake);
+    question.watch_totals(&surveys, &union, &mut wake);
+    Blocked::new(detail, wake)
+}
+
+impl Question<'_> {
+    /// The group's name, where there are several.
+    fn name(&self, group: usize) -> Option<GroupName> {
+        let several = self.gang.groups.len() > 1;
+        self.gang
+            .groups
+            .get(group)
+            .filter(|_| several)
+            .map(|g| g.name.clone())
+    }
+
+    fn silent(&self, group: usize) -> Option<Silent> {
+        let group = self.shape.groups.get(group)?;
+        exclusions::silent(self.nodes, self.catalog, group, self.excluded)
+    }
+
+    /// What no other gang's end would change.
+    fn never(&self, surveys: &[Survey]) -> Option<Detail> {
+        for (at, survey) in surveys.iter().enumerate() {
+            if survey.pods > 0 && survey.nodes.is_empty() {
+                let group = self.shape.groups.get(at)?;
+                return Some(Detail::NoMatchingNodes {
+                    group: self.name(at),
+                    exclusions: exclusions::count(self.nodes, self.catalog, group, self.excluded),
+                });
+            }
+        }
+        surveys
+            .iter()
+            .enumerate()
+            .find_map(|(at, survey)| self.exceeds(at, survey))
+            .or_else(|| self.exceeds_together(surveys))
+    }
+
+    /// One group alone is too large for empty nodes.
+    fn exceeds(&self, at: usize, survey: &Survey) -> Option<Detail> {
+        if survey.room_empty >= survey.pods {
+            return None;
+        }
+        let (group, nodes, silent) = (self.name(at), node_count(survey), self.silent(at));
+        if let Some(line) = survey.lines.iter().find(|l| l.largest < l.need) {
+            return Some(Detail::PodTooLarge {
+                group,
+                resource: Some(line.name.clone()),
+                needs: i128::from(line.need),
+                largest: i128::from(line.largest),
+                nodes,
+                silent,
+            });
+        }
+        if survey.room_empty == 0 {
+            return Some(Detail::PodTooLarge {
+                group,
+                resource: None,
+                needs: 0,
+                largest: 0,
+                nodes,
+                silent,
+            });
+        }
+        let lines = survey.lines.iter();
+        let short = worst(lines.map(|line| (line, line.needs(survey.pods), line.capacity)));
+        Some(match short {
+            Some((line, needs, capacity)) => Detail::ClusterTooSmall {
+                group,
+                resource: line.name.clone(),
+                needs,
+                capacity,
+                nodes,
+                silent,
+            },
+            None => Detail::TooFewPlaces {
+                group,
+                pods: survey.pods,
+                room: Some(survey.room_empty),
+                nodes,
+                silent,
+            },
+        })
+    }
+
+    /// All groups together are too large for empty nodes.
+    fn exceeds_together(&self, surveys: &[Survey]) -> Option<Detail> {
+        if surveys.len() < 2 {
+            return None;
+        }
+        let union = self.union(surveys);
+        let lines = self.union_lines(surveys, &union);
+        let nodes = union_nodes(surveys);
+        let silent = (0..surveys.len()).find_map(|at| self.silent(at));
+        let short = worst(
+            lines
+                .iter()
+                .map(|(line, needs, all)| (*line, *needs, all.capacity)),
+        );
+        if let Some((line, needs, capacity)) = short {
+            return Some(Detail::ClusterTooSmall {
+                group: None,
+                resource: line.name.clone(),
+                needs,
+                capacity,
+                nodes,
+                silent,
+            });
+        }
+        let none = Answer::Nothing { certain: true };
+        let answer = search(
+            self.nodes,
+            self.catalog,
+            self.shape,
+            self.excluded,
+            Room::Empty,
+        );
+        (answer == none).then(|| Detail::TooFewPlaces {
+            group: None,
+            pods: self.gang.pod_count(),
+            room: None,
+            nodes,
+            silent,
+        })
+    }
+
+    /// Too little is free in total: for one group, or for all of them.
+    fn insufficient(
+        &self,
+        surveys: &[Survey],
+        union: &BTreeMap<ResourceIdx, Union>,
+    ) -> Option<(Detail, ResourceIdx, i128)> {
+        for (at, survey) in surveys.iter().enumerate() {
+            let lines = survey.lines.iter();
+            let short = worst(lines.map(|line| (line, line.needs(survey.pods), line.free)));
+            if let Some((line, needs, free)) = short {
+                let missing = needs.saturating_sub(free);
+                let detail = Detail::InsufficientCapacity {
+                    group: self.name(at),
+                    resource: line.name.clone(),
+                    needs,
+                    free,
+                    missing,
+                    nodes: node_count(survey),
+                    held_by_gangs: line.held_by_gangs,
+                    held_by_others: line.held_by_others,
+                };
+                return Some((detail, line.resource, missing));
+            }
+        }
+        let lines = self.union_lines(surveys, union);
+        let (line, needs, free) = worst(
+            lines
+                .iter()
+                .map(|(line, needs, all)| (*line, *needs, all.free)),
+        )?;
+        let all = union.get(&line.resource)?;
+        let missing = needs.saturating_sub(free);
+        let detail = Detail::InsufficientCapacity {
+            group: None,
+            resource: line.name.clone(),
+            needs,
+            free,
+            missing,
+            nodes: union_nodes(surveys),
+            held_by_gangs: all.held_by_gangs,
+            held_by_others: all.held_by_others,
+        };
+        Some((detail, line.resource, missing))
+    }
+
+    /// Enough is free in total.
+    fn fragmented(
+        &self,
+        surveys: &[Survey],
+        union: &BTreeMap<ResourceIdx, Union>,
+        wake: &mut Wake,
+    ) -> Detail {
+        let short = surveys.iter().enumerate().find(|(_, s)| s.room < s.pods);
+        let Some((at, survey)) = short else {
+            for resource in union.keys() {
+                wake.on(Signal::Freed(*resource), 1);
+            }
+            return Detail::GroupsCollide {
+                pods: self.gang.pod_count(),
+                nodes: union_nodes(surveys),
+                certain: self.certain,
+            };
+        };
+        // One resource is scattered: only more of that can help. Else any may.
+        if let Some(line) = survey.lines.iter().find(|l| l.places < survey.pods) {
+            wake.on(Signal::Freed(line.resource), 1);
+            return self.scattered(at, survey, line);
+        }
+        for line in &survey.lines {
+            wake.on(Signal::Freed(line.resource), 1);
+        }
+        self.apart(at, survey)
+    }
+
+    fn apart(&self, at: usize, survey: &Survey) -> Detail {
+        let u32_of = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let Some(apart) = survey.apart(self.nodes) else {
+            return Detail::GroupsCollide {
+                pods: survey.pods,
+                nodes: node_count(survey),
+                certain: self.certain,
+            };
+        };
+        Detail::Apart {
+            group: self.name(at),
+            resource: apart.first.name.clone(),
+            needs: i128::from(apart.first.need),
+            pods: survey.pods,
+            room: survey.room,
+            nodes: u32_of(apart.nodes),
+            lacking: apart.lacking.name.clone(),
+            lacking_nodes: u32_of(apart.lacking_nodes),
+        }
+    }
+
+    fn scattered(&self, at: usize, survey: &Survey, line: &Line) -> Detail {
+        Detail::Scattered {
+            group: self.name(at),
+            resource: line.name.clone(),
+            needs: i128::from(line.need),
+            pods: survey.pods,
+            room: survey.room,
+            free: line.free,
+            nodes: line.nodes_free,
+            most: i128::from(line.most),
+        }
+    }
+
+    /// Wakes the gang when so much is taken that capacity becomes the reason.
+    fn watch_totals(
+        &self,
+        surveys: &[Survey],
+        union: &BTreeMap<ResourceIdx, Union>,
+        wake: &mut Wake,
+    ) {
+        let mut left: BTreeMap<ResourceIdx, i128> = BTreeMap::new();
+        let mut see = |resource: ResourceIdx, free: i128, needs: i128| {
+            let slack = free.saturating_sub(needs);
+            let least = left.entry(resource).or_insert(slack);
+            *least = (*least).min(slack);
+        };
+        for survey in surveys {
+            for line in &survey.lines {
+                see(line.resource, line.free, line.needs(survey.pods));
+            }
+        }
+        for (line, needs, all) in self.union_lines(surveys, union) {
+            see(line.resource, all.free, needs);
+        }
+        for (resource, slack) in left {
+            wake.on(Signal::Taken(resource), slack.saturating_add(1));
+        }
+    }
+
+    /// Every resource that a group needs over the nodes that match any group.
+    fn union(&self, surveys: &[Survey]) -> BTreeMap<ResourceIdx, Union> {
+        let mut union: BTreeMap<ResourceIdx, Union> = BTreeMap::new();
+        if surveys.len() < 2 {
+            return union;
+        }
+        let all: BTreeSet<NodeIdx> = surveys.iter().flat_map(|s| &s.nodes).copied().collect();
+        for (resource, _) in &self.shape.total {
+            let sums = union.entry(*resource).or_default();
+            for node in &all {
+                let has = i128::from(self.nodes.allocatable(*resource, *node));
+                let free = i128::from(self.nodes.free(*resource, *node).max(0));
+                let (gangs, others) = self.nodes.held(*resource, *node);
+                sums.capacity = sums.capacity.saturating_add(has);
+                sums.free = sums.free.saturating_add(free);
+                sums.held_by_gangs = sums.held_by_gangs.saturating_add(gangs);
+                sums.held_by_others = sums.held_by_others.saturating_add(others);
+            }
+        }
+        union
+    }
+
+    /// The union's sums with what all groups need: devices first, then by name.
+    fn union_lines<'s>(
+        &self,
+        surveys: &'s [Survey],
+        union: &'s BTreeMap<ResourceIdx, Union>,
+    ) -> Vec<(&'s Line, i128, &'s Union)> {
+        let mut lines: Vec<(&Line, i128, &Union)> = self
+            .shape
+            .total
+            .iter()
+            .filter_map(|(resource, needs)| {
+                let mut all = surveys.iter().flat_map(|s| &s.lines);
+                let line = all.find(|l| l.resource == *resource)?;
+                Some((line, *needs, union.get(resource)?))
+            })
+            .collect();
+        lines.sort_by_key(|(line, ..)| (!line.name.is_device(), &line.name));
+        lines
+    }
+}
+
+/// Of the resources of which there is less than is needed: a device where there
+/// is one, else the one that lacks most, measured by what is needed.
+fn worst<'l>(
+    lines: impl Iterator<Item = (&'l Line, i128, i128)>,
+) -> Option<(&'l Line, i128, i128)> {
+    let mut worst: Option<(&Line, i128, i128)> = None;
+    for (line, needs, has) in lines.filter(|(_, needs, has)| has < needs) {
+        if line.name.is_device() {
+            return Some((line, needs, has));
+        }
+        let worse = worst.is_none_or(|(_, needs_before, has_before)| {
+            has.saturating_mul(needs_before) < has_before.saturating_mul(needs)
+        });
+        if worse {
+            worst = Some((line, needs, has));
+        }
+    }
+    worst
+}
+
+fn node_count(survey: &Survey) -> u32 {
+    u32::try_from(survey.nodes.len()).unwrap_or(u32::MAX)
+}
+
+fn union_nodes(surveys: &[Survey]) -> u32 {
+    let all: BTreeSet<NodeIdx> = surveys.iter().flat_map(|s| &s.nodes).copied().collect();
+    u32::try_from(all.len()).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,112 @@
+//! What keeps a task group off each node.
+
+use std::collections::BTreeMap;
+
+use super::{Exclusions, Silent};
+use crate::ids::ResourceName;
+use crate::state::{Catalog, Facts, GroupShape, NodeIdx, Nodes, ResourceIdx, cordoned};
+
+/// Counts every node once, for the first that keeps the group off it.
+pub(super) fn count(
+    nodes: &Nodes,
+    catalog: &Catalog,
+    group: &GroupShape,
+    excluded: &[NodeIdx],
+) -> Exclusions {
+    let mut counts = Exclusions {
+        nodes: nodes.present(),
+        ..Exclusions::default()
+    };
+    let Some(signature) = catalog.signature(group.signature) else {
+        return counts;
+    };
+    let constraints = signature.constraints();
+    let mut taints: BTreeMap<String, u32> = BTreeMap::new();
+    let mut lacking: BTreeMap<ResourceName, u32> = BTreeMap::new();
+    for (node, facts) in nodes.iter() {
+        let counter = if !facts.ready {
+            &mut counts.not_ready
+        } else if cordoned(constraints, facts) {
+            &mut counts.unschedulable
+        } else if excluded.contains(&node) {
+            &mut counts.excluded
+        } else if !constraints.selects(&facts.labels) {
+            &mut counts.selector
+        } else if !constraints.requires(nodes.name(node), &facts.labels) {
+            &mut counts.affinity
+        } else if let Some(taint) = constraints.repelled_by(&facts.taints) {
+            taints.entry(taint.to_string()).or_default()
+        } else if let Some(resource) = lacks(nodes, catalog, group, node) {
+            lacking.entry(catalog.name(resource)).or_default()
+        } else {
+            continue;
+        };
+        *counter = counter.saturating_add(1);
+    }
+    counts.taints = taints.into_iter().collect();
+    counts.lacking = lacking.into_iter().collect();
+    counts.silent = silent(nodes, catalog, group, excluded);
+    counts
+}
+
+/// The resource that the node has none of: a device sooner than another.
+fn lacks(
+    nodes: &Nodes,
+    catalog: &Catalog,
+    group: &GroupShape,
+    node: NodeIdx,
+) -> Option<ResourceIdx> {
+    group
+        .demand
+        .iter()
+        .map(|(resource, _)| *resource)
+        .filter(|resource| nodes.allocatable(*resource, node) == 0)
+        .min_by_key(|resource| {
+            let name = catalog.name(*resource);
+            (!name.is_device(), name)
+        })
+}
+
+/// Nodes that meet the constraints and look as if they had the group's device,
+/// but advertise none.
+pub(super) fn silent(
+    nodes: &Nodes,
+    catalog: &Catalog,
+    group: &GroupShape,
+    excluded: &[NodeIdx],
+) -> Option<Silent> {
+    let device = group.device?;
+    let resource = catalog.name(device);
+    let signature = catalog.signature(group.signature)?;
+    let count = signature
+        .nodes()
+        .filter(|node| !excluded.contains(node) && nodes.allocatable(device, *node) == 0)
+        .filter(|node| {
+            nodes.offers(*node).contains(&device)
+                || nodes
+                    .facts(*node)
+                    .is_some_and(|facts| looks_like(facts, &resource))
+        })
+        .count();
+    let nodes = u32::try_from(count).unwrap_or(u32::MAX);
+    (nodes > 0).then_some(Silent { resource, nodes })
+}
+
+/// True where labels or taints say that the node has such a device: those of
+/// device plugins and feature discovery begin with the resource's name
+/// (`nvidia.com/gpu.product`), those of clouds name a gpu or an accelerator.
+fn looks_like(facts: &Facts, device: &ResourceName) -> bool {
+    let says = |key: &str| {
+        let name = key.rsplit_once('/').map_or(key, |(_, name)| name);
+        key.starts_with(device.as_str()) || name.contains("gpu") || name.contains("accelerator")
+    };
+    let denies = |value: &str| matches!(value, "false" | "none" | "0");
+    facts
+        .labels
+        .iter()
+        .any(|(key, value)| says(key) && !denies(value))
+        || facts
+            .taints
+            .iter()
+            .any(|taint| taint.key == device.as_str())
+}

@@ -1,0 +1,138 @@
+//! The sentences that users read.
+
+mod nodes;
+mod queue;
+
+use std::fmt;
+
+use super::amount::Amount;
+use super::{Certificate, Detail, Exclusions, Silent};
+use crate::ids::{GroupName, ResourceName};
+
+impl fmt::Display for Certificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.detail.fmt(f)
+    }
+}
+
+impl fmt::Display for Detail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::QueueNotFound { .. }
+            | Self::QueueStopped { .. }
+            | Self::BackingOff { .. }
+            | Self::NotOffered { .. }
+            | Self::ExceedsQuota { .. }
+            | Self::QuotaExceeded { .. } => self.queue(f),
+            Self::NoMatchingNodes { .. }
+            | Self::PodTooLarge { .. }
+            | Self::ClusterTooSmall { .. }
+            | Self::TooFewPlaces { .. } => self.never(f),
+            Self::InsufficientCapacity { .. }
+            | Self::Scattered { .. }
+            | Self::Apart { .. }
+            | Self::GroupsCollide { .. } => self.not_now(f),
+        }
+    }
+}
+
+fn amount(resource: &ResourceName, base_units: i128) -> Amount<'_> {
+    Amount {
+        resource,
+        base_units,
+    }
+}
+
+/// `1 node`, `2 nodes`.
+struct Count<N>(N, &'static str);
+
+impl<N: fmt::Display + PartialEq + From<u8>> fmt::Display for Count<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = if self.0 == N::from(1) { "" } else { "s" };
+        write!(f, "{} {}{plural}", self.0, self.1)
+    }
+}
+
+/// The verb that goes with so many.
+fn verb<N: PartialEq + From<u8>>(number: N, one: &'static str, many: &'static str) -> &'static str {
+    if number == N::from(1) { one } else { many }
+}
+
+/// An amount and its verb: `1 is`, `2 are`.
+struct Is<'a>(Amount<'a>);
+
+impl fmt::Display for Is<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = self.0.to_string();
+        let verb = if shown == "1" { "is" } else { "are" };
+        write!(f, "{shown} {verb}")
+    }
+}
+
+/// `group "worker": `, where there are several.
+struct Of<'a>(&'a Option<GroupName>);
+
+impl fmt::Display for Of<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(group) => write!(f, "group {:?}: ", group.as_str()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Nodes whose device plugin is silent, after what has been said.
+struct And<'a>(&'a Option<Silent>);
+
+impl fmt::Display for And<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(Silent { resource, nodes }) = self.0 else {
+            return Ok(());
+        };
+        write!(
+            f,
+            "; {} {} as if with {resource} but {} none: look at the device plugin there",
+            Count(*nodes, "more node"),
+            verb(*nodes, "looks", "look"),
+            verb(*nodes, "advertises", "advertise"),
+        )
+    }
+}
+
+impl fmt::Display for Exclusions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.nodes == 0 {
+            return f.write_str("there are no nodes");
+        }
+        write!(f, "none of {} matches: ", Count(self.nodes, "node"))?;
+        let mut parts: Vec<String> = [
+            (self.not_ready, "not ready"),
+            (self.unschedulable, "cordoned"),
+            (self.excluded, "left out after a failure there"),
+            (self.selector, "without the labels of the node selector"),
+            (self.affinity, "not allowed by node affinity"),
+        ]
+        .into_iter()
+        .filter(|(nodes, _)| *nodes > 0)
+        .map(|(nodes, why)| format!("{nodes} {why}"))
+        .collect();
+        for (taint, nodes) in &self.taints {
+            parts.push(format!(
+                "{nodes} with taint {taint:?}, which is not tolerated"
+            ));
+        }
+        for (resource, nodes) in &self.lacking {
+            parts.push(format!("{nodes} without {resource}"));
+        }
+        f.write_str(&parts.join(", "))?;
+        if let Some(Silent { resource, nodes }) = &self.silent {
+            write!(
+                f,
+                "; {nodes} of those {} as if with {resource} but {} none: look at the device plugin there",
+                verb(*nodes, "looks", "look"),
+                verb(*nodes, "advertises", "advertise"),
+            )?;
+        }
+        Ok(())
+    }
+}

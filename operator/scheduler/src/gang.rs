@@ -1,0 +1,64 @@
+//! Gangs: what is placed whole or not at all.
+
+use crate::constraints::Constraints;
+use crate::ids::{GangId, GroupName, NodeName, PodKey, QueueName, ResourceName};
+use crate::resources::Resources;
+use crate::time::Time;
+
+/// A gang. All of its pods are placed, or none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gang {
+    /// Its name.
+    pub id: GangId,
+    /// The queue that it waits in and whose quota it is charged to.
+    pub queue: QueueName,
+    /// Higher goes first.
+    pub priority: i32,
+    /// Of equal priorities the earlier goes first; then the name decides.
+    pub submitted: Time,
+    /// Not placed before this time: a back-off.
+    pub not_before: Option<Time>,
+    /// Nodes that none of its pods is placed on.
+    pub excluded_nodes: Vec<NodeName>,
+    /// Its task groups; their names are unique.
+    pub groups: Vec<TaskGroup>,
+}
+
+/// Identical pods of a gang.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskGroup {
+    /// Its name.
+    pub name: GroupName,
+    /// How many pods.
+    pub count: u32,
+    /// What one pod needs. The engine adds the pod itself: 1 of `pods`.
+    pub request: Resources,
+    /// The device that packing looks at first; ignored where the pod requests
+    /// none of it. None: the first device that the pod requests, if any.
+    pub device: Option<ResourceName>,
+    /// What one pod asks of its node besides room.
+    pub constraints: Constraints,
+    /// Pods are called `<pod_prefix>-<index>`, index from 0, in the gang's namespace.
+    pub pod_prefix: String,
+}
+
+impl Gang {
+    /// The name of one pod of a group: a function of gang, group and index, the
+    /// same after every restart.
+    #[must_use]
+    pub fn pod_key(&self, group: &TaskGroup, index: u32) -> PodKey {
+        PodKey::new(format!(
+            "{}/{}-{index}",
+            self.id.namespace(),
+            group.pod_prefix
+        ))
+    }
+
+    /// Pods of all groups.
+    #[must_use]
+    pub fn pod_count(&self) -> u64 {
+        self.groups
+            .iter()
+            .fold(0, |sum, group| sum.saturating_add(u64::from(group.count)))
+    }
+}

@@ -1,0 +1,97 @@
+//! Names. Each is a type of its own, so that a mix-up does not compile, and
+//! costs one reference count to clone.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::sync::Arc;
+
+macro_rules! names {
+    ($($(#[doc = $doc:literal])+ $name:ident;)+) => {$(
+        $(#[doc = $doc])+
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// The name as it is: nothing is checked or changed.
+            #[must_use]
+            pub fn new(name: impl Into<Arc<str>>) -> Self {
+                Self(name.into())
+            }
+
+            /// The text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+    )+};
+}
+
+names! {
+    /// A gang: `namespace/name`.
+    GangId;
+    /// A pod: `namespace/name`.
+    PodKey;
+    /// A node.
+    NodeName;
+    /// A queue.
+    QueueName;
+    /// A task group of a gang.
+    GroupName;
+    /// A resource, by its Kubernetes name: `cpu`, `memory`, `nvidia.com/gpu`.
+    ResourceName;
+}
+
+impl GangId {
+    /// The part before the slash; empty where there is none.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.0
+            .split_once('/')
+            .map_or("", |(namespace, _)| namespace)
+    }
+}
+
+impl ResourceName {
+    /// True for what is handed out by count, such as `nvidia.com/gpu`: all but
+    /// the resources that Kubernetes itself knows.
+    #[must_use]
+    pub fn is_device(&self) -> bool {
+        !matches!(
+            self.as_str(),
+            "cpu" | "memory" | "ephemeral-storage" | "storage" | "pods"
+        ) && !self.0.starts_with("hugepages-")
+            && !self.0.starts_with("attachable-volumes-")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespace_is_what_stands_before_the_slash() {
+        assert_eq!(GangId::new("team-a/llm").namespace(), "team-a");
+        assert_eq!(GangId::new("llm").namespace(), "");
+    }
+
+    #[test]
+    fn what_kubernetes_knows_is_no_device() {
+        assert!(ResourceName::new("nvidia.com/mig-1g.5gb").is_device());
+        assert!(ResourceName::new("gpu").is_device());
+        assert!(!ResourceName::new("ephemeral-storage").is_device());
+        assert!(!ResourceName::new("hugepages-2Mi").is_device());
+    }
+}

@@ -1,0 +1,72 @@
+//! Nodes, as far as placement looks at them.
+
+use std::collections::BTreeMap;
+
+use crate::ids::NodeName;
+use crate::resources::Resources;
+
+/// A node of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its name.
+    pub name: NodeName,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its taints.
+    pub taints: Vec<Taint>,
+    /// What pods may use of it, `pods` (how many) among it: a node that does
+    /// not say how many pods it takes gets none.
+    pub allocatable: Resources,
+    /// Its Ready condition is True. Nothing is placed on a node that is not
+    /// ready, whatever is tolerated.
+    pub ready: bool,
+    /// It is cordoned: only pods that tolerate
+    /// `node.kubernetes.io/unschedulable:NoSchedule` are placed on it.
+    pub unschedulable: bool,
+}
+
+/// What keeps pods away that do not tolerate it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Taint {
+    /// Its key.
+    pub key: String,
+    /// Its value; empty where there is none.
+    pub value: String,
+    /// What it does.
+    pub effect: TaintEffect,
+}
+
+/// What a taint does to pods that do not tolerate it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TaintEffect {
+    /// They are not placed.
+    NoSchedule,
+    /// They are placed elsewhere where that is possible.
+    PreferNoSchedule,
+    /// They are not placed, and evicted where they run.
+    NoExecute,
+}
+
+impl TaintEffect {
+    /// The word that Kubernetes uses.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoSchedule => "NoSchedule",
+            Self::PreferNoSchedule => "PreferNoSchedule",
+            Self::NoExecute => "NoExecute",
+        }
+    }
+}
+
+/// As `kubectl` writes it: `key=value:Effect`.
+impl std::fmt::Display for Taint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let effect = self.effect.as_str();
+        if self.value.is_empty() {
+            write!(f, "{}:{effect}", self.key)
+        } else {
+            write!(f, "{}={}:{effect}", self.key, self.value)
+        }
+    }
+}

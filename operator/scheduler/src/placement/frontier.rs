@@ -1,0 +1,306 @@
+//! Unlike groups that get into each other's way: every way to share the nodes,
+//! within bounds.
+//!
+//! Nodes are taken one after the other. What matters of all that has been done
+//! so far is only how many pods of each group are left, so the search keeps the
+//! frontier of such remainders, without those that another one beats. Without
+//! reaching a bound it is exact.
+
+use smallvec::SmallVec;
+
+use super::fit::Room;
+use super::pack::Runs;
+use super::share;
+use crate::state::{Catalog, Column, GroupShape, NodeIdx, Nodes, Shape, Signature};
+
+/// Remainders that are kept at a node.
+const WIDTH: usize = 128;
+/// Ways to fill one node that are looked at.
+const WAYS: usize = 128;
+/// Comparisons in one search: a few milliseconds.
+const STEPS: usize = 400_000;
+
+/// Pods of each group.
+type Counts = SmallVec<[u32; 4]>;
+
+/// What a search found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// A place: for each group, nodes with how many pods go onto each.
+    Found(Vec<Runs>),
+    /// None; `certain` where no bound was reached.
+    Nothing {
+        /// No bound was reached: there is none.
+        certain: bool,
+    },
+}
+
+/// One way to go on: on this node these pods.
+struct Step {
+    before: Option<usize>,
+    node: NodeIdx,
+    pods: Counts,
+}
+
+struct Remainder {
+    left: Counts,
+    last: Option<usize>,
+}
+
+struct Search<'a> {
+    groups: Vec<(&'a GroupShape, &'a Signature)>,
+    /// The columns that any group needs, and what each group needs of them.
+    columns: Vec<(Option<&'a Column>, Vec<i64>)>,
+    weights: Vec<u128>,
+    excluded: &'a [NodeIdx],
+    room: Room,
+    steps: Vec<Step>,
+    made: usize,
+    certain: bool,
+}
+
+/// Looks for a place for all groups together.
+pub(crate) fn search(
+    nodes: &Nodes,
+    catalog: &Catalog,
+    shape: &Shape,
+    excluded: &[NodeIdx],
+    room: Room,
+) -> Answer {
+    let Some(mut search) = Search::new(nodes, catalog, shape, excluded, room) else {
+        return Answer::Nothing { certain: true };
+    };
+    search.run(nodes, shape)
+}
+
+impl<'a> Search<'a> {
+    fn new(
+        nodes: &'a Nodes,
+        catalog: &'a Catalog,
+        shape: &'a Shape,
+        excluded: &'a [NodeIdx],
+        room: Room,
+    ) -> Option<Self> {
+        let groups = shape
+            .groups
+            .iter()
+            .map(|g| Some((g, catalog.signature(g.signature)?)))
+            .collect::<Option<Vec<_>>>()?;
+        let columns = shape
+            .total
+            .iter()
+            .map(|(resource, _)| {
+                let needs = shape.groups.iter().map(|g| g.need(*resource)).collect();
+                (nodes.column(*resource), needs)
+            })
+            .collect();
+        Some(Self {
+            groups,
+            columns,
+            weights: shape.groups.iter().map(|g| share(nodes, g)).collect(),
+            excluded,
+            room,
+            steps: Vec::new(),
+            made: 0,
+            certain: true,
+        })
+    }
+
+    fn run(&mut self, nodes: &Nodes, shape: &Shape) -> Answer {
+        let left = shape.groups.iter().map(|g| g.count).collect();
+        let mut frontier = vec![Remainder { left, last: None }];
+        // Tightest first, as in packing; nodes without devices before all others.
+        for node in nodes.walk(None, 0, 0) {
+            let ways = self.ways(node, &frontier);
+            if ways.is_empty() {
+                continue;
+            }
+            self.made = self
+                .made
+                .saturating_add(frontier.len().saturating_mul(ways.len()));
+            if self.made > STEPS {
+                return Answer::Nothing { certain: false };
+            }
+            frontier = self.advance(node, frontier, &ways);
+            let done = |r: &&Remainder| r.left.iter().all(|left| *left == 0);
+            if let Some(end) = frontier.iter().find(done) {
+                return Answer::Found(self.runs(shape, end.last));
+            }
+        }
+        Answer::Nothing {
+            certain: self.certain,
+        }
+    }
+
+    /// The greatest sets of pods that the node holds, none within another.
+    fn ways(&mut self, node: NodeIdx, frontier: &[Remainder]) -> Vec<Counts> {
+        if self.excluded.contains(&node) {
+            return Vec::new();
+        }
+        let most: Counts = (0..self.groups.len())
+            .map(|g| {
+                let allows = self.groups.get(g).is_some_and(|(_, s)| s.allows(node));
+                let left = frontier.iter().filter_map(|r| r.left.get(g)).max();
+                if allows {
+                    left.copied().unwrap_or(0)
+                } else {
+                    0
+                }
+            })
+            .collect();
+        let mut free: SmallVec<[i64; 8]> = self
+            .columns
+            .iter()
+            .map(|(column, _)| column.map_or(0, |c| self.room.of(c, node)))
+            .collect();
+        let alone: Counts = (0..)
+            .zip(&most)
+            .map(|(g, most)| self.fits(g, &free, *most))
+            .collect();
+        let mut ways = Vec::new();
+        self.enumerate(&alone, &mut free, &mut Counts::new(), &mut ways);
+        ways.retain(|way| way.iter().any(|pods| *pods > 0));
+        let all = ways.len();
+        let ways = prune(ways);
+        self.made = self.made.saturating_add(all.saturating_mul(ways.len()));
+        ways
+    }
+
+    /// Adds the ways to go on after `pods` of the first groups. The first way
+    /// takes as much as it can of each group in turn; where that is as much as
+    /// the node holds of each alone, no other way is better.
+    fn enumerate(
+        &mut self,
+        most: &Counts,
+        free: &mut SmallVec<[i64; 8]>,
+        pods: &mut Counts,
+        ways: &mut Vec<Counts>,
+    ) {
+        let group = pods.len();
+        let Some(most_here) = most.get(group) else {
+            ways.push(pods.clone());
+            return;
+        };
+        let fits = self.fits(group, free, *most_here);
+        // Of the last group fewer than fit is never better.
+        let last = group.saturating_add(1) == most.len();
+        let least = if last { fits } else { 0 };
+        for count in (least..=fits).rev() {
+            if ways.first() == Some(most) {
+                return;
+            }
+            if ways.len() >= WAYS {
+                self.certain = false;
+                return;
+            }
+            self.shift(group, free, i64::from(count).saturating_neg());
+            pods.push(count);
+            self.enumerate(most, free, pods, ways);
+            pods.pop();
+            self.shift(group, free, i64::from(count));
+        }
+    }
+
+    /// How many pods of a group fit into what is free.
+    fn fits(&self, group: usize, free: &[i64], most: u32) -> u32 {
+        let fits = self
+            .columns
+            .iter()
+            .zip(free)
+            .filter_map(|((_, needs), free)| {
+                let need = needs.get(group).copied().unwrap_or(0);
+                free.checked_div(need)
+            })
+            .fold(i64::from(most), i64::min);
+        u32::try_from(fits.max(0)).unwrap_or(0)
+    }
+
+    fn shift(&self, group: usize, free: &mut [i64], pods: i64) {
+        for ((_, needs), free) in self.columns.iter().zip(free) {
+            let need = needs.get(group).copied().unwrap_or(0);
+            *free = free.saturating_add(need.saturating_mul(pods));
+        }
+    }
+
+    /// Every remainder, less every way to fill the node.
+    fn advance(
+        &mut self,
+        node: NodeIdx,
+        frontier: Vec<Remainder>,
+        ways: &[Counts],
+    ) -> Vec<Remainder> {
+        let mut made: Vec<(u128, Counts, Option<usize>, Counts)> = Vec::new();
+        for remainder in &frontier {
+            for way in ways {
+                let pairs = remainder.left.iter().zip(way);
+                let pods: Counts = pairs.map(|(left, pods)| *left.min(pods)).collect();
+                let pairs = remainder.left.iter().zip(&pods);
+                let left: Counts = pairs
+                    .map(|(left, pods)| left.saturating_sub(*pods))
+                    .collect();
+                made.push((self.weight(&left), left, remainder.last, pods));
+            }
+        }
+        // What beats another weighs no more, and where it weighs the same comes first.
+        made.sort_unstable();
+        let mut kept: Vec<Remainder> = Vec::new();
+        for (_, left, before, pods) in made {
+            if kept.iter().any(|k| beats(&k.left, &left)) {
+                continue;
+            }
+            if kept.len() == WIDTH {
+                self.certain = false;
+                break;
+            }
+            let last = if pods.iter().all(|p| *p == 0) {
+                before
+            } else {
+                self.steps.push(Step { before, node, pods });
+                Some(self.steps.len().saturating_sub(1))
+            };
+            kept.push(Remainder { left, last });
+        }
+        kept
+    }
+
+    /// How much is left to place.
+    fn weight(&self, left: &Counts) -> u128 {
+        left.iter()
+            .zip(&self.weights)
+            .fold(0, |sum, (left, weight)| {
+                sum.saturating_add(u128::from(*left).saturating_mul(*weight))
+            })
+    }
+
+    fn runs(&self, shape: &Shape, last: Option<usize>) -> Vec<Runs> {
+        let mut runs: Vec<Runs> = shape.groups.iter().map(|_| Runs::new()).collect();
+        let mut next = last;
+        while let Some(step) = next.and_then(|at| self.steps.get(at)) {
+            for (runs, pods) in runs.iter_mut().zip(&step.pods) {
+                if *pods > 0 {
+                    runs.push((step.node, *pods));
+                }
+            }
+            next = step.before;
+        }
+        runs
+    }
+}
+
+/// True where no group has more left.
+fn beats(a: &Counts, b: &Counts) -> bool {
+    a.iter().zip(b).all(|(a, b)| a <= b)
+}
+
+/// Without those that hold no more of any group than another.
+fn prune(ways: Vec<Counts>) -> Vec<Counts> {
+    let mut kept: Vec<Counts> = Vec::new();
+    for way in ways {
+        if kept.iter().any(|k| beats(&way, k)) {
+            continue;
+        }
+        kept.retain(|k| !beats(k, &way));
+        kept.push(way);
+    }
+    kept
+}

@@ -1,0 +1,127 @@
+//! Where the pods of a gang go, and how a place is found.
+
+mod fit;
+mod frontier;
+mod pack;
+mod place;
+mod undo;
+
+pub(crate) use fit::{Fit, Room};
+pub(crate) use frontier::{Answer, search};
+pub(crate) use pack::Runs;
+pub(crate) use place::{NoPlace, place, share};
+pub(crate) use undo::UndoLog;
+
+use crate::ids::{GroupName, NodeName};
+
+/// A node for every pod of a gang, run-length by node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    groups: Vec<GroupPlacement>,
+}
+
+/// A node for every pod of one task group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupPlacement {
+    /// The task group.
+    pub group: GroupName,
+    /// Nodes in the order of the pods' indexes, each with how many pods follow
+    /// one another on it: `[(a, 2), (b, 1)]` puts 0 and 1 on `a`, 2 on `b`.
+    pub runs: Vec<(NodeName, u32)>,
+}
+
+impl Placement {
+    /// No pods.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a task group by its runs.
+    pub fn push(&mut self, group: GroupName, runs: Vec<(NodeName, u32)>) {
+        self.groups.push(GroupPlacement { group, runs });
+    }
+
+    /// The task groups, in the order of the gang's.
+    #[must_use]
+    pub fn groups(&self) -> &[GroupPlacement] {
+        &self.groups
+    }
+
+    /// The runs of one task group.
+    #[must_use]
+    pub fn runs(&self, group: &GroupName) -> Option<&[(NodeName, u32)]> {
+        self.groups
+            .iter()
+            .find(|g| g.group == *group)
+            .map(|g| g.runs.as_slice())
+    }
+
+    /// Every pod: its task group, its index in it, its node.
+    pub fn iter(&self) -> impl Iterator<Item = (&GroupName, u32, &NodeName)> {
+        self.groups.iter().flat_map(|group| {
+            group
+                .runs
+                .iter()
+                .flat_map(|(node, count)| (0..*count).map(move |_| node))
+                .zip(0_u32..)
+                .map(|(node, index)| (&group.group, index, node))
+        })
+    }
+
+    /// How many pods.
+    #[must_use]
+    pub fn pod_count(&self) -> u64 {
+        self.groups
+            .iter()
+            .flat_map(|group| &group.runs)
+            .fold(0, |sum, (_, count)| sum.saturating_add(u64::from(*count)))
+    }
+}
+
+impl FromIterator<(GroupName, Vec<(NodeName, u32)>)> for Placement {
+    fn from_iter<I: IntoIterator<Item = (GroupName, Vec<(NodeName, u32)>)>>(groups: I) -> Self {
+        let mut placement = Self::new();
+        for (group, runs) in groups {
+            placement.push(group, runs);
+        }
+        placement
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_become_indexes() {
+        let placement: Placement = [
+            (
+                GroupName::new("worker"),
+                vec![(NodeName::new("a"), 2), (NodeName::new("b"), 1)],
+            ),
+            (GroupName::new("master"), vec![(NodeName::new("b"), 1)]),
+        ]
+        .into_iter()
+        .collect();
+        let pods: Vec<_> = placement
+            .iter()
+            .map(|(group, index, node)| (group.as_str(), index, node.as_str()))
+            .collect();
+        assert_eq!(
+            pods,
+            [
+                ("worker", 0, "a"),
+                ("worker", 1, "a"),
+                ("worker", 2, "b"),
+                ("master", 0, "b")
+            ]
+        );
+        assert_eq!(placement.pod_count(), 4);
+        assert_eq!(
+            placement.runs(&GroupName::new("master")).map(<[_]>::len),
+            Some(1)
+        );
+        assert_eq!(placement.runs(&GroupName::new("none")), None);
+    }
+}

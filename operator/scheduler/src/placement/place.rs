@@ -1,0 +1,92 @@
+//! A place for a whole gang.
+
+use super::fit::Room;
+use super::frontier::{self, Answer};
+use super::pack::{self, Runs};
+use super::undo::UndoLog;
+use crate::state::{Catalog, GroupShape, NodeIdx, Nodes, Shape};
+
+/// The dominant share of one pod: the largest part that it takes of any
+/// resource's total, in parts of 2^64.
+pub(crate) fn share(nodes: &Nodes, group: &GroupShape) -> u128 {
+    group
+        .demand
+        .iter()
+        .map(|(resource, need)| {
+            let total = nodes.column(*resource).map_or(0, |c| c.total());
+            let need = u128::try_from(*need).unwrap_or(0).saturating_mul(1 << 64);
+            need.checked_div(u128::try_from(total).unwrap_or(0))
+                .unwrap_or(u128::MAX)
+        })
+        .max()
+        .unwrap_or(0)
+}
+
+/// No place was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NoPlace {
+    /// The search reached no bound: there is none.
+    pub(crate) certain: bool,
+}
+
+/// Finds a place for all groups of a gang and charges it to the live state, with
+/// the log that takes it back; the runs are in the order of the gang's groups.
+///
+/// Groups go largest first, each packed. Where that fails, and every group alone
+/// would fit, the order is at fault or the groups collide: then every way is
+/// tried, within bounds.
+///
+/// # Errors
+///
+/// [`NoPlace`]: there is none, and the state is as before.
+pub(crate) fn place(
+    nodes: &mut Nodes,
+    catalog: &Catalog,
+    shape: &Shape,
+    excluded: &[NodeIdx],
+    log: &mut UndoLog,
+) -> Result<Vec<Runs>, NoPlace> {
+    if let Some(runs) = largest_first(nodes, catalog, shape, excluded, log) {
+        return Ok(runs);
+    }
+    log.roll_back(nodes);
+    let alone = |g: &GroupShape| pack::fill(nodes, catalog, g, excluded).is_some();
+    if shape.groups.len() < 2 || !shape.groups.iter().all(alone) {
+        return Err(NoPlace { certain: true });
+    }
+    match frontier::search(nodes, catalog, shape, excluded, Room::Free) {
+        Answer::Found(runs) => {
+            for (group, runs) in shape.groups.iter().zip(&runs) {
+                charge(nodes, group, runs, log);
+            }
+            Ok(runs)
+        }
+        Answer::Nothing { certain } => Err(NoPlace { certain }),
+    }
+}
+
+fn largest_first(
+    nodes: &mut Nodes,
+    catalog: &Catalog,
+    shape: &Shape,
+    excluded: &[NodeIdx],
+    log: &mut UndoLog,
+) -> Option<Vec<Runs>> {
+    let mut order: Vec<(usize, &GroupShape)> = shape.groups.iter().enumerate().collect();
+    // Stable: of equal groups the first goes first.
+    order.sort_by_cached_key(|(_, group)| std::cmp::Reverse(share(nodes, group)));
+    let mut placed: Vec<(usize, Runs)> = Vec::with_capacity(order.len());
+    for (at, group) in order {
+        let runs = pack::fill(nodes, catalog, group, excluded)?;
+        charge(nodes, group, &runs, log);
+        placed.push((at, runs));
+    }
+    placed.sort_unstable_by_key(|(at, _)| *at);
+    Some(placed.into_iter().map(|(_, runs)| runs).collect())
+}
+
+fn charge(nodes: &mut Nodes, group: &GroupShape, runs: &Runs, log: &mut UndoLog) {
+    for (node, pods) in runs {
+        log.charge(nodes, *node, &group.demand, *pods);
+    }
+}

@@ -1,0 +1,235 @@
+//! What gangs that cannot start wait for. A parked gang costs nothing until a
+//! counter that it waits for has risen far enough.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use smallvec::SmallVec;
+
+use crate::explain::{Certificate, Detail};
+use crate::ids::QueueName;
+use crate::state::{GangIdx, ResourceIdx, Slots};
+use crate::time::Time;
+
+/// What is counted.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Signal {
+    /// Changes of nodes.
+    Nodes,
+    /// What has become free of a resource, anywhere.
+    Freed(ResourceIdx),
+    /// What has been taken of a resource, anywhere.
+    Taken(ResourceIdx),
+    /// Changes of a queue.
+    Queue(QueueName),
+    /// What has been given back of a queue's quota.
+    QuotaFreed(QueueName, ResourceIdx),
+    /// What has been charged to a queue's quota.
+    QuotaTaken(QueueName, ResourceIdx),
+}
+
+/// When a gang is to be looked at again: as soon as one of the counters has
+/// risen by so much, or it is time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wake {
+    signals: SmallVec<[(Signal, i128); 4]>,
+    at: Option<Time>,
+}
+
+impl Wake {
+    /// When a counter has risen by so much.
+    pub(crate) fn on(&mut self, signal: Signal, rise: i128) -> &mut Self {
+        self.signals.push((signal, rise.max(1)));
+        self
+    }
+
+    /// At that time.
+    pub(crate) fn at(&mut self, time: Time) -> &mut Self {
+        self.at = Some(time);
+        self
+    }
+}
+
+/// Why a gang cannot start, and when that may have changed.
+#[derive(Clone, Debug)]
+pub(crate) struct Blocked {
+    pub(crate) certificate: Certificate,
+    pub(crate) wake: Wake,
+}
+
+impl Blocked {
+    pub(crate) fn new(detail: Detail, wake: Wake) -> Box<Self> {
+        Box::new(Self {
+            certificate: detail.into(),
+            wake,
+        })
+    }
+}
+
+#[derive(Debug, Default)]
+struct Counter {
+    count: i128,
+    /// Who waits, by the count that is waited for.
+    parked: BTreeSet<(i128, GangIdx)>,
+}
+
+#[derive(Debug, Default)]
+struct Ticket {
+    signals: SmallVec<[(Signal, i128); 4]>,
+    at: Option<Time>,
+}
+
+/// The parked gangs. A counter exists while a gang waits for it.
+#[derive(Debug, Default)]
+pub(crate) struct Parking {
+    counters: BTreeMap<Signal, Counter>,
+    alarms: BTreeSet<(Time, GangIdx)>,
+    tickets: Slots<Ticket>,
+    by_gang: BTreeMap<GangIdx, usize>,
+    woken: Vec<GangIdx>,
+}
+
+impl Parking {
+    /// Parks a gang.
+    pub(crate) fn park(&mut self, gang: GangIdx, wake: Wake) {
+        self.unpark(gang);
+        let mut ticket = Ticket {
+            signals: SmallVec::new(),
+            at: wake.at,
+        };
+        for (signal, rise) in wake.signals {
+            let counter = self.counters.entry(signal.clone()).or_default();
+            let threshold = counter.count.saturating_add(rise);
+            counter.parked.insert((threshold, gang));
+            ticket.signals.push((signal, threshold));
+        }
+        if let Some(at) = wake.at {
+            self.alarms.insert((at, gang));
+        }
+        let at = self.tickets.insert(ticket);
+        self.by_gang.insert(gang, at);
+    }
+
+    /// A gang is no longer parked, whatever it waited for.
+    pub(crate) fn unpark(&mut self, gang: GangIdx) {
+        let Some(ticket) = self
+            .by_gang
+            .remove(&gang)
+            .and_then(|at| self.tickets.remove(at))
+        else {
+            return;
+        };
+        for (signal, threshold) in ticket.signals {
+            if let Some(counter) = self.counters.get_mut(&signal) {
+                counter.parked.remove(&(threshold, gang));
+                if counter.parked.is_empty() {
+                    self.counters.remove(&signal);
+                }
+            }
+        }
+        if let Some(at) = ticket.at {
+            self.alarms.remove(&(at, gang));
+        }
+    }
+
+    /// A counter rises: whoever waited for that is woken.
+    pub(crate) fn raise(&mut self, signal: &Signal, rise: i128) {
+        let Some(counter) = self.counters.get_mut(signal) else {
+            return;
+        };
+        counter.count = counter.count.saturating_add(rise.max(0));
+        let reached = (counter.count.saturating_add(1), GangIdx::of(0));
+        let waiting = counter.parked.split_off(&reached);
+        let woken = std::mem::replace(&mut counter.parked, waiting);
+        self.wake(woken.into_iter().map(|(_, gang)| gang));
+    }
+
+    /// It is so late now: whoever waited for that is woken.
+    pub(crate) fn ring(&mut self, now: Time) {
+        let waiting = match now.as_millis().checked_add(1) {
+            Some(next) => self
+                .alarms
+                .split_off(&(Time::from_millis(next), GangIdx::of(0))),
+            None => BTreeSet::new(),
+        };
+        let woken = std::mem::replace(&mut self.alarms, waiting);
+        self.wake(woken.into_iter().map(|(_, gang)| gang));
+    }
+
+    fn wake(&mut self, gangs: impl Iterator<Item = GangIdx>) {
+        for gang in gangs {
+            self.unpark(gang);
+            self.woken.push(gang);
+        }
+    }
+
+    /// Who has been woken since this was last asked.
+    pub(crate) fn take_woken(&mut self) -> Vec<GangIdx> {
+        std::mem::take(&mut self.woken)
+    }
+
+    /// The next time that someone waits for.
+    pub(crate) fn next_alarm(&self) -> Option<Time> {
+        self.alarms.first().map(|(at, _)| *at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn freed(resource: usize) -> Signal {
+        Signal::Freed(ResourceIdx::of(resource))
+    }
+
+    fn gang(at: usize) -> GangIdx {
+        GangIdx::of(at)
+    }
+
+    fn on(signal: Signal, rise: i128) -> Wake {
+        let mut wake = Wake::default();
+        wake.on(signal, rise);
+        wake
+    }
+
+    #[test]
+    fn woken_when_enough_has_come_together_and_not_before() {
+        let mut parking = Parking::default();
+        parking.park(gang(0), on(freed(0), 3));
+        parking.raise(&freed(0), 2);
+        parking.park(gang(1), on(freed(0), 3));
+        assert!(parking.take_woken().is_empty());
+        parking.raise(&freed(1), 9);
+        assert!(parking.take_woken().is_empty());
+        parking.raise(&freed(0), 1);
+        assert_eq!(parking.take_woken(), [gang(0)]);
+        parking.raise(&freed(0), 2);
+        assert_eq!(parking.take_woken(), [gang(1)]);
+        assert!(parking.counters.is_empty());
+    }
+
+    #[test]
+    fn woken_once_by_whatever_comes_first() {
+        let mut parking = Parking::default();
+        let mut wake = on(Signal::Nodes, 1);
+        wake.on(freed(0), 1).at(Time::from_millis(5));
+        parking.park(gang(0), wake);
+        assert_eq!(parking.next_alarm(), Some(Time::from_millis(5)));
+        parking.ring(Time::from_millis(4));
+        assert!(parking.take_woken().is_empty());
+        parking.ring(Time::from_millis(5));
+        parking.raise(&Signal::Nodes, 1);
+        parking.raise(&freed(0), 1);
+        assert_eq!(parking.take_woken(), [gang(0)]);
+        assert_eq!(parking.next_alarm(), None);
+    }
+
+    #[test]
+    fn the_end_of_time_wakes_all() {
+        let mut parking = Parking::default();
+        let mut wake = Wake::default();
+        wake.at(Time::from_millis(i64::MAX));
+        parking.park(gang(0), wake);
+        parking.ring(Time::from_millis(i64::MAX));
+        assert_eq!(parking.take_woken(), [gang(0)]);
+    }
+}

@@ -1,0 +1,142 @@
+//! Amounts of resources, by name.
+
+use std::collections::BTreeMap;
+
+use crate::ids::ResourceName;
+
+/// So much of each resource, in base units: thousandths of a core for `cpu`,
+/// bytes for `memory` and `ephemeral-storage`, a count for everything else.
+///
+/// Amounts are never negative: a negative one is kept as 0. What is not named is
+/// 0 as well; what is named with 0 is kept, since a node that lists a device with
+/// 0 has a device plugin that is silent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Resources(BTreeMap<ResourceName, i64>);
+
+/// A sum or product that does not fit into 64 bits.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the amount of {resource:?} is too large to count", resource = resource.as_str())]
+pub struct AmountOverflow {
+    /// The resource.
+    pub resource: ResourceName,
+}
+
+impl Resources {
+    /// Nothing of anything.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same with so much of one resource.
+    #[must_use]
+    pub fn with(mut self, resource: &str, amount: i64) -> Self {
+        self.set(ResourceName::new(resource), amount);
+        self
+    }
+
+    /// Sets the amount of one resource.
+    pub fn set(&mut self, resource: ResourceName, amount: i64) {
+        self.0.insert(resource, amount.max(0));
+    }
+
+    /// The amount of one resource; 0 where it is not named.
+    #[must_use]
+    pub fn get(&self, resource: &ResourceName) -> i64 {
+        self.0.get(resource).copied().unwrap_or(0)
+    }
+
+    /// True where there is nothing of anything.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.values().all(|amount| *amount == 0)
+    }
+
+    /// What is named, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&ResourceName, i64)> {
+        self.0.iter().map(|(resource, amount)| (resource, *amount))
+    }
+
+    /// Both together.
+    ///
+    /// # Errors
+    ///
+    /// [`AmountOverflow`] names the first resource whose sum cannot be counted.
+    pub fn checked_add(&self, other: &Self) -> Result<Self, AmountOverflow> {
+        let mut sum = self.clone();
+        for (resource, amount) in other.iter() {
+            let total = sum
+                .get(resource)
+                .checked_add(amount)
+                .ok_or_else(|| AmountOverflow {
+                    resource: resource.clone(),
+                })?;
+            sum.set(resource.clone(), total);
+        }
+        Ok(sum)
+    }
+
+    /// So many times as much.
+    ///
+    /// # Errors
+    ///
+    /// [`AmountOverflow`] names the first resource whose product cannot be counted.
+    pub fn checked_mul(&self, times: u32) -> Result<Self, AmountOverflow> {
+        self.iter()
+            .map(|(resource, amount)| {
+                amount
+                    .checked_mul(i64::from(times))
+                    .map(|product| (resource.clone(), product))
+                    .ok_or_else(|| AmountOverflow {
+                        resource: resource.clone(),
+                    })
+            })
+            .collect()
+    }
+}
+
+/// The last of several amounts of one resource counts.
+impl FromIterator<(ResourceName, i64)> for Resources {
+    fn from_iter<I: IntoIterator<Item = (ResourceName, i64)>>(amounts: I) -> Self {
+        let mut resources = Self::new();
+        for (resource, amount) in amounts {
+            resources.set(resource, amount);
+        }
+        resources
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gpu(amount: i64) -> Resources {
+        Resources::new().with("nvidia.com/gpu", amount)
+    }
+
+    #[test]
+    fn negative_and_zero_amounts_are_nothing() {
+        assert_eq!(gpu(-1), gpu(0));
+        assert!(gpu(0).is_empty());
+        assert_eq!(gpu(0).iter().count(), 1, "what is named is kept");
+    }
+
+    #[test]
+    fn sums_and_products_never_wrap() {
+        assert_eq!(gpu(3).checked_add(&gpu(4)), Ok(gpu(7)));
+        assert_eq!(gpu(8).checked_mul(64), Ok(gpu(512)));
+        assert_eq!(gpu(8).checked_mul(0), Ok(gpu(0)));
+        let resource = ResourceName::new("nvidia.com/gpu");
+        assert_eq!(
+            gpu(i64::MAX).checked_add(&gpu(1)),
+            Err(AmountOverflow {
+                resource: resource.clone()
+            })
+        );
+        let error = gpu(i64::MAX).checked_mul(2).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the amount of \"nvidia.com/gpu\" is too large to count"
+        );
+    }
+}

@@ -1,0 +1,216 @@
+//! Names and demands kept once.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use super::interner::Interner;
+use super::shape::Demand;
+use super::{DemandIdx, GroupShape, Nodes, ResourceIdx, Shape, Signature, SignatureIdx};
+use crate::constraints::Constraints;
+use crate::gang::{Gang, TaskGroup};
+use crate::ids::ResourceName;
+use crate::resources::Resources;
+
+/// Signatures that nobody uses are kept for a while: gangs come one after
+/// another with the same constraints.
+const UNUSED_SIGNATURES: usize = 64;
+
+/// Every name, demand and signature that is in use.
+#[derive(Debug)]
+pub(crate) struct Catalog {
+    resources: Interner<ResourceName>,
+    /// Each has one use that is never given back.
+    pinned: BTreeSet<ResourceIdx>,
+    demands: Interner<Vec<(ResourceIdx, i64)>>,
+    constraints: Interner<Constraints>,
+    signatures: Vec<Option<Signature>>,
+    /// Each holds one use of its constraints.
+    unused: VecDeque<SignatureIdx>,
+    cpu: ResourceIdx,
+    pods: ResourceIdx,
+}
+
+impl Default for Catalog {
+    fn default() -> Self {
+        let mut resources = Interner::default();
+        let (cpu, _) = resources.acquire(ResourceName::new("cpu"));
+        let (pods, _) = resources.acquire(ResourceName::new("pods"));
+        Self {
+            resources,
+            pinned: [cpu, pods].map(ResourceIdx::of).into(),
+            demands: Interner::default(),
+            constraints: Interner::default(),
+            signatures: Vec::new(),
+            unused: VecDeque::new(),
+            cpu: ResourceIdx::of(cpu),
+            pods: ResourceIdx::of(pods),
+        }
+    }
+}
+
+impl Catalog {
+    /// `cpu`.
+    pub(crate) fn cpu(&self) -> ResourceIdx {
+        self.cpu
+    }
+
+    /// `pods`.
+    pub(crate) fn pods(&self) -> ResourceIdx {
+        self.pods
+    }
+
+    /// The index of a resource, which stays its own from now on: for those
+    /// that administrators name, on nodes and in queues.
+    pub(crate) fn pin(&mut self, resource: &ResourceName) -> ResourceIdx {
+        let (at, _) = self.resources.acquire(resource.clone());
+        let index = ResourceIdx::of(at);
+        if !self.pinned.insert(index) {
+            self.resources.release(at);
+        }
+        index
+    }
+
+    /// The index of a resource that is in use.
+    pub(crate) fn resource(&self, name: &ResourceName) -> Option<ResourceIdx> {
+        self.resources.find(name).map(ResourceIdx::of)
+    }
+
+    /// The name of a resource.
+    pub(crate) fn name(&self, resource: ResourceIdx) -> ResourceName {
+        self.resources
+            .get(resource.at())
+            .map_or_else(|| ResourceName::new(""), |name| (**name).clone())
+    }
+
+    /// True where a resource is a device.
+    pub(crate) fn is_device(&self, resource: ResourceIdx) -> bool {
+        self.resources
+            .get(resource.at())
+            .is_some_and(|name| name.is_device())
+    }
+
+    /// Interns what one pod needs: its request, and 1 of `pods`.
+    pub(crate) fn acquire_demand(&mut self, request: &Resources) -> DemandIdx {
+        let mut demand = vec![(self.pods, 1)];
+        for (name, amount) in request.iter() {
+            if amount == 0 || name.as_str() == "pods" {
+                continue;
+            }
+            let (at, _) = self.resources.acquire(name.clone());
+            demand.push((ResourceIdx::of(at), amount));
+        }
+        demand.sort_unstable();
+        let (at, new) = self.demands.acquire(demand.clone());
+        if !new {
+            self.release_resources(&demand);
+        }
+        DemandIdx::of(at)
+    }
+
+    pub(crate) fn release_demand(&mut self, demand: DemandIdx) {
+        if let Some(demand) = self.demands.release(demand.at()) {
+            self.release_resources(&demand);
+        }
+    }
+
+    fn release_resources(&mut self, demand: &Demand) {
+        for (resource, _) in demand {
+            if *resource != self.pods {
+                self.resources.release(resource.at());
+            }
+        }
+    }
+
+    /// What a demand is.
+    pub(crate) fn demand(&self, demand: DemandIdx) -> Arc<Vec<(ResourceIdx, i64)>> {
+        self.demands
+            .get(demand.at())
+            .map_or_else(Arc::default, Arc::clone)
+    }
+
+    pub(crate) fn signature(&self, signature: SignatureIdx) -> Option<&Signature> {
+        self.signatures.get(signature.at())?.as_ref()
+    }
+
+    /// Brings the signatures of a shape up to date.
+    pub(crate) fn refresh(&mut self, shape: &Shape, nodes: &Nodes) {
+        for group in &shape.groups {
+            if let Some(Some(signature)) = self.signatures.get_mut(group.signature.at()) {
+                signature.refresh(nodes);
+            }
+        }
+    }
+
+    /// The shape of a gang. To be released.
+    pub(crate) fn acquire_shape(&mut self, gang: &Gang) -> Shape {
+        let groups = gang.groups.iter().map(|g| self.acquire_group(g)).collect();
+        let mut excluded = gang.excluded_nodes.clone();
+        excluded.sort_unstable();
+        excluded.dedup();
+        Shape::new(groups, excluded)
+    }
+
+    /// One owner more of a shape that has one.
+    pub(crate) fn retain_shape(&mut self, shape: &Shape) {
+        for group in &shape.groups {
+            self.demands.retain(group.demand_idx.at());
+            self.constraints.retain(group.signature.at());
+        }
+    }
+
+    pub(crate) fn release_shape(&mut self, shape: &Shape) {
+        for group in &shape.groups {
+            self.release_demand(group.demand_idx);
+            self.release_signature(group.signature);
+        }
+    }
+
+    fn acquire_group(&mut self, group: &TaskGroup) -> GroupShape {
+        let demand_idx = self.acquire_demand(&group.request);
+        let demand = self.demand(demand_idx);
+        let needs = |r: &ResourceIdx| demand.iter().any(|(d, _)| d == r);
+        let device = match &group.device {
+            Some(device) if device.is_device() => self.resource(device).filter(needs),
+            Some(_) => None,
+            None => group
+                .request
+                .iter()
+                .filter(|(name, amount)| name.is_device() && *amount > 0)
+                .find_map(|(name, _)| self.resource(name)),
+        };
+        GroupShape {
+            count: group.count,
+            demand,
+            demand_idx,
+            signature: self.acquire_signature(&group.constraints),
+            device,
+        }
+    }
+
+    fn acquire_signature(&mut self, constraints: &Constraints) -> SignatureIdx {
+        let (at, new) = self.constraints.acquire(constraints.clone());
+        let index = SignatureIdx::of(at);
+        if new && let Some(constraints) = self.constraints.get(at) {
+            if self.signatures.len() <= at {
+                self.signatures.resize_with(at.saturating_add(1), || None);
+            }
+            if let Some(slot) = self.signatures.get_mut(at) {
+                *slot = Some(Signature::new(Arc::clone(constraints)));
+            }
+        }
+        index
+    }
+
+    fn release_signature(&mut self, signature: SignatureIdx) {
+        // The use is not given back but handed to the list of the unused; what
+        // is used again meanwhile merely has one use more until it leaves the list.
+        self.unused.push_back(signature);
+        if self.unused.len() > UNUSED_SIGNATURES
+            && let Some(oldest) = self.unused.pop_front()
+            && self.constraints.release(oldest.at()).is_some()
+            && let Some(slot) = self.signatures.get_mut(oldest.at())
+        {
+            *slot = None;
+        }
+    }
+}

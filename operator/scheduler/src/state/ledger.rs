@@ -1,0 +1,240 @@
+//! What nodes have and what is used of it: a column a resource, a row a node.
+
+use std::collections::BTreeMap;
+
+use super::{NodeIdx, ResourceIdx};
+
+/// The columns. A column exists for resources that a node has advertised; what
+/// pods use of others (they may name what they like) is kept in `spill`, and so
+/// is what a sum has beyond 64 bits. So nothing wraps, everything can be taken
+/// back exactly, and a pod cannot make a column for a hundred thousand nodes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ledger {
+    columns: Vec<Option<Column>>,
+    spill: BTreeMap<(ResourceIdx, NodeIdx), Sums>,
+    nodes: usize,
+}
+
+/// One resource over all nodes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Column {
+    allocatable: Vec<i64>,
+    used: Vec<i64>,
+    held: Vec<i64>,
+    total: i128,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sums {
+    /// By all pods.
+    used: i128,
+    /// By pods of gangs that have their place.
+    held: i128,
+}
+
+fn clamp(sum: i128) -> i64 {
+    i64::try_from(sum).unwrap_or(if sum < 0 { i64::MIN } else { i64::MAX })
+}
+
+fn cell(cells: &[i64], node: NodeIdx) -> i64 {
+    cells.get(node.at()).copied().unwrap_or(0)
+}
+
+/// Moves into the cell what it can take of the sum; returns the rest.
+fn store(cells: &mut [i64], node: NodeIdx, sum: i128) -> i128 {
+    let Some(cell) = cells.get_mut(node.at()) else {
+        return sum;
+    };
+    *cell = clamp(sum);
+    sum.saturating_sub(i128::from(*cell))
+}
+
+impl Column {
+    pub(crate) fn allocatable(&self, node: NodeIdx) -> i64 {
+        cell(&self.allocatable, node)
+    }
+
+    /// What is free; negative where the node shrank below what is used.
+    pub(crate) fn free(&self, node: NodeIdx) -> i64 {
+        cell(&self.allocatable, node).saturating_sub(cell(&self.used, node))
+    }
+
+    /// What the nodes have together.
+    pub(crate) fn total(&self) -> i128 {
+        self.total
+    }
+
+    fn grow(&mut self, nodes: usize) {
+        self.allocatable.resize(nodes, 0);
+        self.used.resize(nodes, 0);
+        self.held.resize(nodes, 0);
+    }
+}
+
+impl Ledger {
+    /// Makes room for so many nodes.
+    pub(crate) fn grow(&mut self, nodes: usize) {
+        self.nodes = nodes;
+        for column in self.columns.iter_mut().flatten() {
+            column.grow(nodes);
+        }
+    }
+
+    pub(crate) fn column(&self, resource: ResourceIdx) -> Option<&Column> {
+        self.columns.get(resource.at())?.as_ref()
+    }
+
+    pub(crate) fn allocatable(&self, resource: ResourceIdx, node: NodeIdx) -> i64 {
+        self.column(resource).map_or(0, |c| c.allocatable(node))
+    }
+
+    pub(crate) fn free(&self, resource: ResourceIdx, node: NodeIdx) -> i64 {
+        self.column(resource).map_or_else(
+            || clamp(self.spilled(resource, node).used.saturating_neg()),
+            |c| c.free(node),
+        )
+    }
+
+    /// What pods of placed gangs hold, and what other pods use.
+    pub(crate) fn held(&self, resource: ResourceIdx, node: NodeIdx) -> (i128, i128) {
+        let sums = self.sums(resource, node);
+        (sums.held, sums.used.saturating_sub(sums.held))
+    }
+
+    /// Sets what a node has; makes the column where it is the first to have any.
+    pub(crate) fn set_allocatable(&mut self, resource: ResourceIdx, node: NodeIdx, amount: i64) {
+        if amount != 0 {
+            self.open(resource);
+        }
+        let Some(column) = self.columns.get_mut(resource.at()).and_then(Option::as_mut) else {
+            return;
+        };
+        if let Some(cell) = column.allocatable.get_mut(node.at()) {
+            let before = std::mem::replace(cell, amount);
+            column.total = column
+                .total
+                .saturating_sub(i128::from(before))
+                .saturating_add(i128::from(amount));
+        }
+    }
+
+    /// Adds to what is used, and to what of it placed gangs hold.
+    pub(crate) fn add(&mut self, resource: ResourceIdx, node: NodeIdx, used: i128, held: i128) {
+        let before = self.sums(resource, node);
+        self.put(
+            resource,
+            node,
+            Sums {
+                used: before.used.saturating_add(used),
+                held: before.held.saturating_add(held),
+            },
+        );
+    }
+
+    fn spilled(&self, resource: ResourceIdx, node: NodeIdx) -> Sums {
+        if self.spill.is_empty() {
+            return Sums::default();
+        }
+        self.spill
+            .get(&(resource, node))
+            .copied()
+            .unwrap_or_default()
+    }
+
+    fn sums(&self, resource: ResourceIdx, node: NodeIdx) -> Sums {
+        let spilled = self.spilled(resource, node);
+        self.column(resource).map_or(spilled, |c| Sums {
+            used: spilled.used.saturating_add(i128::from(cell(&c.used, node))),
+            held: spilled.held.saturating_add(i128::from(cell(&c.held, node))),
+        })
+    }
+
+    fn put(&mut self, resource: ResourceIdx, node: NodeIdx, sums: Sums) {
+        let rest = match self.columns.get_mut(resource.at()) {
+            Some(Some(column)) => Sums {
+                used: store(&mut column.used, node, sums.used),
+                held: store(&mut column.held, node, sums.held),
+            },
+            _ => sums,
+        };
+        if rest != Sums::default() {
+            self.spill.insert((resource, node), rest);
+        } else if !self.spill.is_empty() {
+            self.spill.remove(&(resource, node));
+        }
+    }
+
+    fn open(&mut self, resource: ResourceIdx) {
+        let at = resource.at();
+        if self.columns.len() <= at {
+            self.columns.resize_with(at.saturating_add(1), || None);
+        }
+        let nodes = self.nodes;
+        let Some(slot @ None) = self.columns.get_mut(at) else {
+            return;
+        };
+        let mut column = Column::default();
+        column.grow(nodes);
+        *slot = Some(column);
+        let until = (ResourceIdx::of(at.saturating_add(1)), NodeIdx::of(0));
+        let waiting: Vec<_> = self
+            .spill
+            .range((resource, NodeIdx::of(0))..until)
+            .map(|((_, node), sums)| (*node, *sums))
+            .collect();
+        for (node, sums) in waiting {
+            self.spill.remove(&(resource, node));
+            self.put(resource, node, sums);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const R: ResourceIdx = ResourceIdx(0);
+    const N: NodeIdx = NodeIdx(0);
+
+    fn ledger() -> Ledger {
+        let mut ledger = Ledger::default();
+        ledger.grow(1);
+        ledger
+    }
+
+    #[test]
+    fn what_is_used_before_a_node_has_any_counts_when_it_has() {
+        let mut ledger = ledger();
+        ledger.add(R, N, 3, 1);
+        assert!(ledger.column(R).is_none(), "a pod makes no column");
+        assert_eq!(ledger.free(R, N), -3);
+        ledger.set_allocatable(R, N, 8);
+        assert_eq!(ledger.free(R, N), 5);
+        assert_eq!(ledger.held(R, N), (1, 2));
+        assert!(ledger.spill.is_empty());
+    }
+
+    #[test]
+    fn sums_past_64_bits_can_be_taken_back() {
+        let mut ledger = ledger();
+        ledger.set_allocatable(R, N, 8);
+        let huge = i128::from(i64::MAX);
+        for _ in 0..3 {
+            ledger.add(R, N, huge, 0);
+        }
+        assert!(ledger.free(R, N) < 0);
+        ledger.add(R, N, huge.saturating_mul(-3), 0);
+        assert_eq!(ledger.free(R, N), 8);
+        assert!(ledger.spill.is_empty());
+    }
+
+    #[test]
+    fn a_node_may_shrink_below_what_is_used() {
+        let mut ledger = ledger();
+        ledger.set_allocatable(R, N, 8);
+        ledger.add(R, N, 8, 8);
+        ledger.set_allocatable(R, N, 0);
+        assert_eq!(ledger.free(R, N), -8);
+        assert_eq!(ledger.column(R).map(Column::total), Some(0));
+    }
+}

@@ -1,0 +1,53 @@
+//! The live state: arrays over interned names. Nothing in here decides anything.
+
+mod catalog;
+mod interner;
+mod ledger;
+mod nodes;
+mod packing_index;
+mod pods;
+mod shape;
+mod signature;
+mod slots;
+
+pub(crate) use catalog::Catalog;
+pub(crate) use ledger::Column;
+pub(crate) use nodes::{Facts, Nodes};
+pub(crate) use pods::{Pod, Pods};
+pub(crate) use shape::{GroupShape, Shape};
+pub(crate) use signature::{Signature, cordoned};
+pub(crate) use slots::Slots;
+
+macro_rules! indexes {
+    ($($(#[doc = $doc:literal])+ $name:ident;)+) => {$(
+        $(#[doc = $doc])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub(crate) struct $name(u32);
+
+        #[allow(dead_code, reason = "not every index is used in every way")]
+        impl $name {
+            /// The place in an array.
+            pub(crate) const fn at(self) -> usize {
+                self.0 as usize
+            }
+
+            /// The index of a place in an array.
+            pub(crate) fn of(at: usize) -> Self {
+                Self(u32::try_from(at).unwrap_or(u32::MAX))
+            }
+        }
+    )+};
+}
+
+indexes! {
+    /// A node.
+    NodeIdx;
+    /// A resource.
+    ResourceIdx;
+    /// What one pod needs.
+    DemandIdx;
+    /// Constraints.
+    SignatureIdx;
+    /// A gang.
+    GangIdx;
+}

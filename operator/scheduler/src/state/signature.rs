@@ -1,0 +1,120 @@
+//! Which nodes meet constraints, worked out once and then as nodes change.
+
+use std::sync::Arc;
+
+use fixedbitset::FixedBitSet;
+
+use super::{Facts, NodeIdx, Nodes};
+use crate::constraints::Constraints;
+use crate::node::{Taint, TaintEffect};
+
+/// The taint that Kubernetes puts on cordoned nodes (KEP-382).
+const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+
+/// How much a node is wanted, the least first: taints that would rather keep
+/// the pods away count more than any preference that it meets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Tier {
+    discouraging: usize,
+    preference: std::cmp::Reverse<i64>,
+}
+
+/// Constraints, and the nodes that meet them.
+#[derive(Debug)]
+pub(crate) struct Signature {
+    constraints: Arc<Constraints>,
+    /// The version of the nodes that has been looked at.
+    seen: u64,
+    feasible: FixedBitSet,
+    tiers: Vec<Tier>,
+    /// Nodes whose tier is not the usual one.
+    special: usize,
+}
+
+impl Signature {
+    pub(crate) fn new(constraints: Arc<Constraints>) -> Self {
+        Self {
+            constraints,
+            seen: 0,
+            feasible: FixedBitSet::new(),
+            tiers: Vec::new(),
+            special: 0,
+        }
+    }
+
+    pub(crate) fn constraints(&self) -> &Constraints {
+        &self.constraints
+    }
+
+    /// True where the node is ready and meets the constraints.
+    pub(crate) fn allows(&self, node: NodeIdx) -> bool {
+        self.feasible.contains(node.at())
+    }
+
+    /// All nodes that do.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = NodeIdx> {
+        self.feasible.ones().map(NodeIdx::of)
+    }
+
+    /// How much a node is wanted.
+    pub(crate) fn tier(&self, node: NodeIdx) -> Tier {
+        self.tiers.get(node.at()).copied().unwrap_or_default()
+    }
+
+    /// True where some nodes are wanted more than others.
+    pub(crate) fn has_tiers(&self) -> bool {
+        self.special > 0
+    }
+
+    /// Looks at the nodes that have changed.
+    pub(crate) fn refresh(&mut self, nodes: &Nodes) {
+        if self.seen == nodes.version() {
+            return;
+        }
+        self.feasible.grow(nodes.len());
+        for node in nodes.changed_since(self.seen) {
+            let facts = nodes.facts(node);
+            let allows = facts.is_some_and(|f| allows(&self.constraints, nodes, node, f));
+            self.feasible.set(node.at(), allows);
+            let tier = facts
+                .filter(|_| allows)
+                .map(|f| tier(&self.constraints, nodes, node, f))
+                .unwrap_or_default();
+            if tier != Tier::default() && self.tiers.len() <= node.at() {
+                self.tiers.resize(nodes.len(), Tier::default());
+            }
+            if let Some(slot) = self.tiers.get_mut(node.at()) {
+                let was = usize::from(*slot != Tier::default());
+                let is = usize::from(tier != Tier::default());
+                self.special = self.special.saturating_add(is).saturating_sub(was);
+                *slot = tier;
+            }
+        }
+        self.seen = nodes.version();
+    }
+}
+
+/// True where a cordon keeps the pods away.
+pub(crate) fn cordoned(constraints: &Constraints, facts: &Facts) -> bool {
+    facts.unschedulable
+        && !constraints.tolerates(&Taint {
+            key: UNSCHEDULABLE.to_owned(),
+            value: String::new(),
+            effect: TaintEffect::NoSchedule,
+        })
+}
+
+fn allows(constraints: &Constraints, nodes: &Nodes, node: NodeIdx, facts: &Facts) -> bool {
+    facts.ready
+        && !cordoned(constraints, facts)
+        && constraints.selects(&facts.labels)
+        && constraints.requires(nodes.name(node), &facts.labels)
+        && constraints.repelled_by(&facts.taints).is_none()
+}
+
+fn tier(constraints: &Constraints, nodes: &Nodes, node: NodeIdx, facts: &Facts) -> Tier {
+    Tier {
+        discouraging: constraints.discouraged_by(&facts.taints),
+        preference: std::cmp::Reverse(constraints.preference(nodes.name(node), &facts.labels)),
+    }
+}

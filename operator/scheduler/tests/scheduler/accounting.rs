@@ -1,0 +1,345 @@
+//! What counts as used, whatever the order of events.
+
+use std::collections::BTreeMap;
+
+use crate::common::*;
+use trellis_scheduler::{
+    Engine, GroupName, NodeName, Placement, PodKey, QueueName, ResourceName, Resources, WaitReason,
+};
+
+/// Two nodes; gang `w` of two whole-node workers on them.
+fn placed() -> Engine {
+    let mut engine = engine(gpu_nodes(2));
+    engine.apply_gang(workers("w", 2, gpu(8, 8)));
+    assert_eq!(cycle(&mut engine), ["+w"]);
+    engine
+}
+
+fn gpus(engine: &Engine) -> Vec<i64> {
+    ["n00", "n01"].map(|n| free(engine, n, GPU)).to_vec()
+}
+
+fn place_at(runs: &[(&str, u32)]) -> Placement {
+    let runs = runs
+        .iter()
+        .map(|(node, pods)| (NodeName::new(*node), *pods))
+        .collect();
+    [(GroupName::new("worker"), runs)].into_iter().collect()
+}
+
+#[test]
+fn a_pod_counts_once_assumed_and_then_seen() {
+    let mut engine = placed();
+    assert_eq!(gpus(&engine), [0, 0]);
+    engine.apply_pod(worker("w", 0), NodeName::new("n00"), gpu(8, 8));
+    engine.apply_pod(worker("w", 0), NodeName::new("n00"), gpu(8, 8));
+    assert_eq!(gpus(&engine), [0, 0]);
+    assert_eq!(free(&engine, "n00", "pods"), 109);
+    engine.delete_pod(&worker("w", 0));
+    assert_eq!(gpus(&engine), [8, 0]);
+    engine.delete_pod(&worker("w", 0));
+    assert_eq!(gpus(&engine), [8, 0]);
+}
+
+#[test]
+fn what_is_seen_replaces_what_was_assumed() {
+    let mut engine = placed();
+    // A webhook made the pod larger, and it went elsewhere.
+    engine.apply_pod(worker("w", 0), NodeName::new("n01"), gpu(10, 8));
+    assert_eq!(gpus(&engine), [8, -8]);
+    assert_eq!(free(&engine, "n01", "cpu"), 78_000);
+    // Resized in place.
+    engine.apply_pod(worker("w", 0), NodeName::new("n01"), gpu(4, 4));
+    assert_eq!(gpus(&engine), [8, -4]);
+    assert_eq!(free(&engine, "n01", "cpu"), 84_000);
+}
+
+#[test]
+fn a_gang_that_is_given_up_frees_what_was_assumed_and_not_what_was_seen() {
+    type GiveUp = fn(&mut Engine);
+    let ways: [GiveUp; 2] = [
+        |e| e.release_gang(&id("w"), Some(ms(1_000_000))),
+        |e| e.delete_gang(&id("w")),
+    ];
+    for give_up in ways {
+        let mut engine = placed();
+        engine.apply_pod(worker("w", 1), NodeName::new("n01"), gpu(8, 8));
+        give_up(&mut engine);
+        assert_eq!(gpus(&engine), [8, 0]);
+        assert!(engine.queue_usage(&QueueName::new("default")).is_empty());
+        // It terminates: an update is no news.
+        engine.apply_pod(worker("w", 1), NodeName::new("n01"), gpu(8, 8));
+        assert_eq!(gpus(&engine), [8, 0]);
+        engine.delete_pod(&worker("w", 1));
+        assert_eq!(gpus(&engine), [8, 8]);
+        // Late news of a pod that was planned once counts like anybody's.
+        engine.apply_pod(worker("w", 0), NodeName::new("n00"), gpu(8, 8));
+        assert_eq!(gpus(&engine), [0, 8]);
+    }
+}
+
+#[test]
+fn a_terminating_pod_of_the_same_name_does_not_confirm_its_successor() {
+    let mut engine = engine(gpu_nodes(2));
+    engine.apply_gang(workers("w", 1, gpu(8, 8)));
+    cycle(&mut engine);
+    engine.apply_pod(worker("w", 0), NodeName::new("n00"), gpu(8, 8));
+    engine.release_gang(&id("w"), None);
+    assert_eq!(cycle(&mut engine), ["+w"]);
+    assert_eq!(
+        gpus(&engine),
+        [0, 0],
+        "the old one and the place of the new one"
+    );
+    engine.apply_pod(worker("w", 0), NodeName::new("n00"), gpu(8, 8));
+    assert_eq!(gpus(&engine), [0, 0]);
+    engine.delete_pod(&worker("w", 0));
+    assert_eq!(gpus(&engine), [8, 0]);
+    engine.apply_pod(worker("w", 0), NodeName::new("n01"), gpu(8, 8));
+    assert_eq!(gpus(&engine), [8, 0]);
+    engine.delete_pod(&worker("w", 0));
+    assert_eq!(gpus(&engine), [8, 8]);
+}
+
+#[test]
+fn only_the_very_name_confirms() {
+    for other in [
+        "team/w-worker-00",
+        "team/w-worker-+0",
+        "team/w-worker-2",
+        "team/w-worker-",
+        "else/w-worker-0",
+    ] {
+        let mut engine = placed();
+        pod(&mut engine, other, "n00", cpu(1));
+        assert_eq!(free(&engine, "n00", "cpu"), 87_000, "{other}");
+    }
+}
+
+#[test]
+fn certificates_tell_gangs_from_others() {
+    let mut engine = placed();
+    engine.apply_pod(worker("w", 0), NodeName::new("n00"), gpu(8, 8));
+    let held = |engine: &mut Engine| {
+        let text = refusal(engine, &workers("x", 1, gpu(1, 1))).to_string();
+        text.split_once("gangs hold ").unwrap().1.to_owned()
+    };
+    assert_eq!(held(&mut engine), "16, other pods 0");
+    engine.delete_gang(&id("w"));
+    pod(&mut engine, "x/a", "n01", gpu(1, 8));
+    assert_eq!(
+        held(&mut engine),
+        "0, other pods 16",
+        "what terminates is nobody's"
+    );
+}
+
+#[test]
+fn pods_on_unknown_nodes_count_when_the_node_appears() {
+    let mut engine = engine([]);
+    pod(&mut engine, "x/a", "n00", gpu(1, 3));
+    assert_eq!(engine.free(&NodeName::new("n00")), None);
+    engine.apply_node(gpu_node("n00", 8));
+    assert_eq!(free(&engine, "n00", GPU), 5);
+    engine.delete_node(&NodeName::new("n00"));
+    engine.delete_node(&NodeName::new("n00"));
+    assert_eq!(engine.free(&NodeName::new("n00")), None);
+    pod(&mut engine, "x/b", "n00", gpu(1, 1));
+    engine.apply_node(gpu_node("n00", 8));
+    assert_eq!(free(&engine, "n00", GPU), 4);
+    engine.delete_pod(&PodKey::new("x/a"));
+    engine.delete_pod(&PodKey::new("x/b"));
+    assert_eq!(free(&engine, "n00", GPU), 8);
+}
+
+#[test]
+fn a_node_that_lost_its_devices_still_knows_who_holds_them() {
+    let mut engine = placed();
+    engine.apply_node(gpu_node("n00", 0));
+    assert_eq!(gpus(&engine), [-8, 0]);
+    engine.delete_gang(&id("w"));
+    assert_eq!(gpus(&engine), [0, 8]);
+    assert_eq!(
+        refusal(&mut engine, &workers("x", 2, gpu(1, 8))).reason,
+        WaitReason::ExceedsCluster
+    );
+    engine.apply_node(gpu_node("n00", 8));
+    assert_eq!(
+        place(&mut engine, &workers("x", 2, gpu(1, 8))),
+        "worker: n00*1 n01*1"
+    );
+}
+
+#[test]
+fn nothing_is_placed_on_a_node_that_is_overbooked() {
+    let mut engine = engine(gpu_nodes(1));
+    pod(&mut engine, "x/a", "n00", cpu(100));
+    assert_eq!(free(&engine, "n00", "cpu"), -4_000);
+    let certificate = refusal(&mut engine, &workers("w", 1, cpu(1)));
+    assert_eq!(
+        certificate.to_string(),
+        "needs 1 cpu, 0 are free on 1 matching node: 1 is missing; gangs hold 0, other pods 100"
+    );
+    // What needs no core of it may still go there.
+    assert_eq!(
+        place(&mut engine, &workers("w", 1, Resources::new().with(GPU, 1))),
+        "worker: n00*1"
+    );
+}
+
+#[test]
+fn absurd_requests_are_counted_and_taken_back() {
+    let mut engine = engine(gpu_nodes(1));
+    for i in 0..3 {
+        let absurd = Resources::new()
+            .with("cpu", i64::MAX)
+            .with("made.up/thing", i64::MAX);
+        pod(&mut engine, &format!("x/{i}"), "n00", absurd);
+    }
+    assert!(free(&engine, "n00", "cpu") < 0);
+    for i in 0..3 {
+        engine.delete_pod(&PodKey::new(format!("x/{i}")));
+    }
+    assert_eq!(free(&engine, "n00", "cpu"), 96_000);
+}
+
+#[test]
+fn the_quota_is_charged_whole_from_place_to_release() {
+    let quota = Some(&[("cpu", 96_000), (GPU, 16)][..]);
+    let mut engine = engine(gpu_nodes(2));
+    engine.apply_queue(queue("default", quota));
+    engine.apply_gang(workers("w", 2, gpu(8, 8)));
+    cycle(&mut engine);
+    let used = |e: &Engine| e.queue_usage(&QueueName::new("default"));
+    let whole = BTreeMap::from([
+        (ResourceName::new("cpu"), 16_000),
+        (ResourceName::new("pods"), 2),
+        (ResourceName::new(GPU), 16),
+    ]);
+    assert_eq!(used(&engine), whole);
+    engine.apply_pod(worker("w", 0), NodeName::new("n00"), gpu(8, 8));
+    engine.delete_pod(&worker("w", 0));
+    assert_eq!(
+        used(&engine),
+        whole,
+        "a pod that has ended gives nothing back"
+    );
+    engine.delete_queue(&QueueName::new("default"));
+    assert_eq!(used(&engine), whole, "nor does a queue that is gone");
+    engine.release_gang(&id("w"), None);
+    assert_eq!(used(&engine), BTreeMap::new());
+}
+
+#[test]
+fn a_gang_is_charged_to_the_queue_it_was_placed_from() {
+    let mut engine = placed();
+    engine.apply_queue(queue("other", None));
+    let mut moved = workers("w", 1, gpu(1, 1));
+    moved.queue = QueueName::new("other");
+    engine.apply_gang(moved);
+    assert!(engine.queue_usage(&QueueName::new("other")).is_empty());
+    assert_eq!(gpus(&engine), [0, 0], "nothing moves while it is placed");
+    engine.release_gang(&id("w"), None);
+    assert_eq!(cycle(&mut engine), ["+w"]);
+    assert!(engine.queue_usage(&QueueName::new("default")).is_empty());
+    assert_eq!(
+        engine.queue_usage(&QueueName::new("other"))[&ResourceName::new(GPU)],
+        1
+    );
+    assert_eq!(gpus(&engine), [7, 8]);
+}
+
+#[test]
+fn a_gang_is_restored_whatever_capacity_says() {
+    let mut engine = engine([gpu_node("n00", 4)]);
+    engine.apply_queue(queue("default", Some(&[])));
+    let placement = place_at(&[("n00", 1), ("gone", 1)]);
+    engine.restore_gang(workers("w", 2, gpu(8, 8)), placement.clone());
+    assert_eq!(free(&engine, "n00", GPU), -4);
+    assert_eq!(engine.placement(&id("w")), Some(placement));
+    assert_eq!(
+        engine.queue_usage(&QueueName::new("default"))[&ResourceName::new(GPU)],
+        16
+    );
+    assert_eq!((engine.placed_gangs(), engine.waiting_gangs()), (1, 0));
+    engine.apply_node(gpu_node("gone", 8));
+    assert_eq!(free(&engine, "gone", GPU), 0);
+    engine.delete_gang(&id("w"));
+    assert_eq!(
+        (free(&engine, "n00", GPU), free(&engine, "gone", GPU)),
+        (4, 8)
+    );
+}
+
+#[test]
+fn restored_pods_count_once_whether_seen_before_or_after() {
+    let restore = |e: &mut Engine| {
+        e.restore_gang(
+            workers("w", 2, gpu(8, 8)),
+            place_at(&[("n00", 1), ("n01", 1)]),
+        );
+    };
+    let see = |e: &mut Engine| e.apply_pod(worker("w", 0), NodeName::new("n00"), gpu(8, 8));
+    for seen_first in [true, false] {
+        let mut engine = engine(gpu_nodes(2));
+        if seen_first {
+            see(&mut engine);
+            restore(&mut engine);
+        } else {
+            restore(&mut engine);
+            see(&mut engine);
+        }
+        assert_eq!(gpus(&engine), [0, 0]);
+        // The other ended before we started.
+        engine.drop_assumed(&worker("w", 1));
+        engine.drop_assumed(&worker("w", 1));
+        engine.drop_assumed(&worker("w", 0));
+        assert_eq!(gpus(&engine), [0, 8]);
+        engine.delete_pod(&worker("w", 0));
+        assert_eq!(gpus(&engine), [8, 8]);
+        engine.release_gang(&id("w"), None);
+        assert_eq!(gpus(&engine), [8, 8]);
+    }
+}
+
+#[test]
+fn restoring_again_replaces_and_restoring_what_waits_places_it() {
+    let mut engine = engine(gpu_nodes(2));
+    engine.apply_gang(workers("w", 1, gpu(8, 8)));
+    engine.restore_gang(workers("w", 1, gpu(8, 8)), place_at(&[("n01", 1)]));
+    assert_eq!(gpus(&engine), [8, 0]);
+    assert!(engine.cycle(ms(0)).is_empty());
+    engine.restore_gang(workers("w", 1, gpu(4, 4)), place_at(&[("n00", 1)]));
+    assert_eq!(gpus(&engine), [4, 8]);
+    assert_eq!((engine.placed_gangs(), engine.waiting_gangs()), (1, 0));
+}
+
+#[test]
+fn a_placement_that_does_not_match_the_gang_is_taken_as_far_as_it_does() {
+    let mut engine = engine(gpu_nodes(2));
+    let mut placement = place_at(&[("n00", 1), ("n01", 5)]);
+    placement.push(GroupName::new("stranger"), vec![(NodeName::new("n01"), 1)]);
+    engine.restore_gang(workers("w", 3, gpu(1, 1)), placement);
+    assert_eq!(gpus(&engine), [7, 6]);
+    engine.restore_gang(workers("w", 3, gpu(1, 1)), place_at(&[("n00", 1)]));
+    assert_eq!(gpus(&engine), [7, 8]);
+    pod(&mut engine, "team/w-worker-2", "n01", gpu(1, 1));
+    assert_eq!(gpus(&engine), [7, 7]);
+    engine.delete_gang(&id("w"));
+    assert_eq!(gpus(&engine), [8, 7]);
+}
+
+#[test]
+fn a_trial_leaves_no_trace() {
+    let mut engine = placed();
+    engine.delete_pod(&worker("w", 0));
+    let before = gpus(&engine);
+    let mixed = gang("g", vec![group("a", 1, cpu(80)), group("b", 2, cpu(4))]);
+    let first = engine.trial(&mixed, ms(0));
+    assert!(first.is_ok());
+    assert_eq!(engine.trial(&mixed, ms(0)), first);
+    assert_eq!(gpus(&engine), before);
+    assert_eq!(free(&engine, "n00", "cpu"), 88_000);
+    assert_eq!(engine.waiting_gangs(), 0);
+    assert!(engine.cycle(ms(0)).is_empty());
+}

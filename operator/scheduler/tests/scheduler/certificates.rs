@@ -1,0 +1,333 @@
+//! What users read when a gang waits, word by word.
+
+use crate::common::*;
+use trellis_scheduler::{
+    Detail, Expression, NodeName, NodeSelectorTerm, Operator, QueueName, Resources, Stop,
+    TaintEffect, WaitReason,
+};
+
+fn says(engine: &mut trellis_scheduler::Engine, gang: &trellis_scheduler::Gang) -> String {
+    let certificate = refusal(engine, gang);
+    format!("{}: {certificate}", certificate.reason)
+}
+
+#[test]
+fn the_queue_is_not_there_or_stopped() {
+    let mut engine = engine(gpu_nodes(1));
+    let mut gang = workers("w", 1, gpu(1, 1));
+    gang.queue = QueueName::new("nope");
+    assert_eq!(
+        says(&mut engine, &gang),
+        "QueueNotFound: queue \"nope\" does not exist"
+    );
+    let mut held = queue("nope", None);
+    held.stop = Stop::Hold;
+    engine.apply_queue(held);
+    assert_eq!(
+        says(&mut engine, &gang),
+        "QueueStopped: queue \"nope\" is stopped: nothing of it is started"
+    );
+}
+
+#[test]
+fn it_backs_off() {
+    let mut engine = engine(gpu_nodes(1));
+    let mut gang = workers("w", 1, gpu(1, 1));
+    gang.not_before = Some(ms(90_000));
+    assert_eq!(
+        says(&mut engine, &gang),
+        "BackingOff: the last try to start it failed; the next is not before 1970-01-01T00:01:30Z"
+    );
+}
+
+#[test]
+fn the_quota_never_suffices() {
+    let mut engine = engine(gpu_nodes(9));
+    engine.apply_queue(queue("default", Some(&[("cpu", 96_000), (GPU, 32)])));
+    assert_eq!(
+        says(&mut engine, &workers("w", 8, gpu(1, 8))),
+        "ExceedsQuota: needs 64 nvidia.com/gpu, the whole quota of queue \"default\" is 32"
+    );
+    assert_eq!(
+        says(&mut engine, &workers("w", 1, gpu(1, 1).with("memory", GI))),
+        "ExceedsQuota: needs 1Gi memory, which queue \"default\" does not offer \
+         (it offers cpu, nvidia.com/gpu)"
+    );
+    engine.apply_queue(queue("default", Some(&[])));
+    assert_eq!(
+        says(&mut engine, &workers("w", 1, cpu(1))),
+        "ExceedsQuota: needs 1 cpu, which queue \"default\" does not offer (it offers nothing)"
+    );
+}
+
+#[test]
+fn pods_need_no_quota_unless_it_is_named() {
+    let mut engine = engine(gpu_nodes(1));
+    engine.apply_queue(queue("default", Some(&[("cpu", 96_000)])));
+    assert_eq!(
+        place(&mut engine, &workers("w", 3, cpu(1))),
+        "worker: n00*3"
+    );
+    engine.apply_queue(queue("default", Some(&[("cpu", 96_000), ("pods", 2)])));
+    assert_eq!(
+        says(&mut engine, &workers("w", 3, cpu(1))),
+        "ExceedsQuota: needs 3 pods, the whole quota of queue \"default\" is 2"
+    );
+}
+
+#[test]
+fn others_hold_the_quota() {
+    let mut engine = engine(gpu_nodes(9));
+    engine.apply_queue(queue("default", Some(&[("cpu", 960_000), (GPU, 32)])));
+    for (name, pods) in [("a", 1), ("b", 2)] {
+        engine.apply_gang(workers(name, pods, gpu(1, 8)));
+    }
+    assert_eq!(cycle(&mut engine), ["+a", "+b"]);
+    assert_eq!(
+        says(&mut engine, &workers("w", 2, gpu(1, 8))),
+        "QuotaExceeded: needs 16 nvidia.com/gpu, 24 of 32 are held in queue \"default\": \
+         8 are missing; held by 2 gangs (\"team/b\" 16, \"team/a\" 8)"
+    );
+    for name in ["c", "d"] {
+        engine.apply_gang(workers(name, 1, gpu(1, 4)));
+    }
+    assert_eq!(cycle(&mut engine), ["+c", "+d"]);
+    let certificate = refusal(&mut engine, &workers("w", 1, gpu(1, 1))).to_string();
+    assert!(
+        certificate.ends_with("held by 4 gangs (\"team/b\" 16, \"team/a\" 8, \"team/c\" 4, ...)"),
+        "{certificate}"
+    );
+}
+
+#[test]
+fn no_node_matches() {
+    let mut engine = engine([]);
+    assert_eq!(
+        says(&mut engine, &workers("w", 1, gpu(1, 1))),
+        "NoMatchingNodes: there are no nodes"
+    );
+    let mut not_ready = gpu_node("n0", 8);
+    not_ready.ready = false;
+    engine.apply_node(not_ready);
+    let mut cordoned = gpu_node("n1", 8);
+    cordoned.unschedulable = true;
+    engine.apply_node(cordoned);
+    engine.apply_node(gpu_node("n2", 8));
+    engine.apply_node(gpu_node("n3", 8));
+    let pool = |n| label(n, "pool", "train");
+    let zone = |n| label(pool(n), "zone", "a");
+    engine.apply_node(pool(gpu_node("n4", 8)));
+    engine.apply_node(taint(
+        zone(gpu_node("n5", 8)),
+        "dedicated",
+        TaintEffect::NoSchedule,
+    ));
+    engine.apply_node(zone(cpu_node("n6")));
+    let mut gang = workers("w", 1, gpu(1, 1));
+    gang.excluded_nodes = vec![NodeName::new("n2")];
+    let constraints = &mut gang.groups[0].constraints;
+    constraints
+        .node_selector
+        .insert("pool".into(), "train".into());
+    constraints.required = vec![NodeSelectorTerm {
+        match_expressions: vec![Expression {
+            key: "zone".into(),
+            operator: Operator::Exists,
+            values: vec![],
+        }],
+        match_fields: vec![],
+    }];
+    assert_eq!(
+        says(&mut engine, &gang),
+        "NoMatchingNodes: none of 7 nodes matches: 1 not ready, 1 cordoned, \
+         1 left out after a failure there, 1 without the labels of the node selector, \
+         1 not allowed by node affinity, 1 with taint \"dedicated:NoSchedule\", which is not \
+         tolerated, 1 without nvidia.com/gpu"
+    );
+}
+
+#[test]
+fn a_device_plugin_is_silent() {
+    let lists_zero = gpu_node("n0", 0);
+    let labelled = label(cpu_node("n1"), "nvidia.com/gpu.product", "H100");
+    let tainted = taint(cpu_node("n2"), GPU, TaintEffect::PreferNoSchedule);
+    let cloud = label(
+        cpu_node("n3"),
+        "cloud.google.com/gke-accelerator",
+        "nvidia-h100",
+    );
+    let denies = label(cpu_node("n4"), "nvidia.com/gpu.present", "false");
+    let mut engine = engine([lists_zero, labelled, tainted, cloud, denies]);
+    assert_eq!(
+        says(&mut engine, &workers("w", 1, gpu(1, 8))),
+        "NoMatchingNodes: none of 5 nodes matches: 5 without nvidia.com/gpu; 4 of those look as if \
+         with nvidia.com/gpu but advertise none: look at the device plugin there"
+    );
+    engine.apply_node(gpu_node("n5", 8));
+    assert_eq!(
+        says(&mut engine, &workers("w", 2, gpu(1, 8))),
+        "ExceedsCluster: needs 16 nvidia.com/gpu; 1 matching node has 8 even when empty; \
+         4 more nodes look as if with nvidia.com/gpu but advertise none: look at the device plugin there"
+    );
+}
+
+#[test]
+fn it_never_fits() {
+    let mut engine = engine(gpu_nodes(13));
+    assert_eq!(
+        says(&mut engine, &workers("w", 1, gpu(1, 16))),
+        "ExceedsCluster: needs 16 nvidia.com/gpu on one node; the largest of 13 matching nodes has 8"
+    );
+    assert_eq!(
+        says(&mut engine, &workers("w", 14, gpu(1, 8))),
+        "ExceedsCluster: needs 112 nvidia.com/gpu; 13 matching nodes have 104 even when empty"
+    );
+    assert_eq!(
+        says(&mut engine, &workers("w", 14, gpu(1, 5))),
+        "ExceedsCluster: 13 matching nodes have room for 13 of 14 pods even when empty"
+    );
+    assert_eq!(
+        says(&mut engine, &workers("w", 1, cpu(97).with("memory", GI))),
+        "ExceedsCluster: needs 97 cpu on one node; the largest of 13 matching nodes has 96"
+    );
+    engine.apply_node(node("fat", cpu(1_000).with("memory", GI).with("pods", 9)));
+    assert_eq!(
+        says(
+            &mut engine,
+            &workers("w", 1, cpu(97).with("memory", 2 * GI))
+        ),
+        "ExceedsCluster: none of 14 matching nodes has all that one pod needs, even when empty"
+    );
+}
+
+#[test]
+fn groups_never_fit_together() {
+    let mut engine = engine(gpu_nodes(2));
+    let both = gang(
+        "g",
+        vec![group("a", 2, gpu(1, 5)), group("b", 2, gpu(1, 4))],
+    );
+    assert_eq!(
+        says(&mut engine, &both),
+        "ExceedsCluster: needs 18 nvidia.com/gpu; 2 matching nodes have 16 even when empty"
+    );
+    let both = gang(
+        "g",
+        vec![group("a", 2, gpu(1, 5)), group("b", 1, gpu(1, 4))],
+    );
+    assert_eq!(
+        says(&mut engine, &both),
+        "ExceedsCluster: each task group would fit alone, but 2 matching nodes do not hold all \
+         3 pods together even when empty"
+    );
+    let one = gang(
+        "g",
+        vec![group("a", 2, gpu(1, 5)), group("b", 1, gpu(1, 9))],
+    );
+    assert_eq!(
+        says(&mut engine, &one),
+        "ExceedsCluster: group \"b\": needs 9 nvidia.com/gpu on one node; the largest of \
+         2 matching nodes has 8"
+    );
+}
+
+#[test]
+fn too_little_is_free() {
+    let mut engine = engine(gpu_nodes(13));
+    engine.apply_gang(workers("a", 15, gpu(1, 4)));
+    cycle(&mut engine);
+    pod(&mut engine, "x/a", "n12", gpu(1, 8));
+    assert_eq!(
+        says(&mut engine, &workers("w", 8, gpu(1, 8))),
+        "InsufficientCapacity: needs 64 nvidia.com/gpu, 36 are free on 13 matching nodes: \
+         28 are missing; gangs hold 60, other pods 8"
+    );
+    pod(
+        &mut engine,
+        "x/b",
+        "n11",
+        Resources::new().with("memory", 900 * GI),
+    );
+    assert_eq!(
+        says(
+            &mut engine,
+            &workers("w", 13, Resources::new().with("memory", 950 * GI))
+        ),
+        "InsufficientCapacity: needs 12350Gi memory, 12100Gi are free on 13 matching nodes: \
+         250Gi are missing; gangs hold 0, other pods 900Gi"
+    );
+}
+
+#[test]
+fn enough_is_free_but_scattered() {
+    let mut engine = engine(gpu_nodes(8));
+    for i in 0..8 {
+        pod(&mut engine, &format!("x/{i}"), &format!("n0{i}"), gpu(1, 7));
+    }
+    assert_eq!(
+        says(&mut engine, &workers("w", 1, gpu(1, 8))),
+        "Fragmented: needs 8 nvidia.com/gpu on one node; 8 are free on 8 nodes, at most 1 on one"
+    );
+    assert_eq!(
+        says(&mut engine, &workers("w", 4, gpu(1, 2))),
+        "Fragmented: 4 pods need 2 nvidia.com/gpu each; 8 are free on 8 nodes, at most 1 on one: \
+         room for 0"
+    );
+}
+
+#[test]
+fn resources_are_free_apart_from_each_other() {
+    let mut engine = engine(gpu_nodes(2));
+    pod(&mut engine, "x/a", "n00", cpu(95));
+    pod(&mut engine, "x/b", "n01", gpu(1, 8));
+    assert_eq!(
+        says(&mut engine, &workers("w", 2, gpu(2, 4))),
+        "Fragmented: 2 pods need 4 nvidia.com/gpu each, free on 1 node, of which 1 has too little \
+         cpu: room for 0"
+    );
+}
+
+#[test]
+fn groups_collide_for_now() {
+    let mut engine = engine(gpu_nodes(3));
+    let both = gang(
+        "g",
+        vec![group("a", 2, gpu(1, 5)), group("b", 1, gpu(1, 4))],
+    );
+    assert_eq!(place(&mut engine, &both), "a: n00*1 n01*1, b: n02*1");
+    pod(&mut engine, "x/a", "n02", gpu(1, 5));
+    assert_eq!(
+        says(&mut engine, &both),
+        "Fragmented: each task group fits alone, but 3 matching nodes have no room for all \
+         3 pods together"
+    );
+}
+
+#[test]
+fn numbers_come_with_types() {
+    let mut engine = engine(gpu_nodes(1));
+    let certificate = refusal(&mut engine, &workers("w", 1, gpu(1, 9)));
+    assert_eq!(certificate.reason, WaitReason::ExceedsCluster);
+    let Detail::PodTooLarge {
+        needs,
+        largest,
+        nodes,
+        ..
+    } = *certificate.detail
+    else {
+        panic!("{certificate:?}");
+    };
+    assert_eq!((needs, largest, nodes), (9, 8, 1));
+}
+
+#[test]
+fn a_request_that_cannot_be_counted_is_refused_and_not_wrapped() {
+    let mut engine = engine(gpu_nodes(2));
+    let huge = Resources::new().with("cpu", i64::MAX);
+    let certificate = refusal(&mut engine, &workers("w", 4_096, huge));
+    assert_eq!(certificate.reason, WaitReason::ExceedsCluster);
+    engine.apply_queue(queue("default", Some(&[("cpu", i64::MAX)])));
+    let huge = Resources::new().with("cpu", i64::MAX);
+    let certificate = refusal(&mut engine, &workers("w", 4_096, huge));
+    assert_eq!(certificate.reason, WaitReason::ExceedsQuota);
+}

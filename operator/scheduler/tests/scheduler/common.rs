@@ -1,0 +1,190 @@
+//! Short words for nodes, gangs and what an engine says.
+
+use std::collections::BTreeMap;
+
+use trellis_scheduler::{
+    Certificate, Constraints, Decision, Engine, Gang, GangId, GroupName, Node, NodeName, Placement,
+    PodKey, Queue, QueueName, ResourceName, Resources, Stop, Taint, TaintEffect, TaskGroup, Time,
+    WaitReason,
+};
+
+pub const GPU: &str = "nvidia.com/gpu";
+pub const GI: i64 = 1 << 30;
+
+pub fn ms(millis: i64) -> Time {
+    Time::from_millis(millis)
+}
+
+/// A node with so many GPUs, 96 cores and 1000Gi.
+pub fn gpu_node(name: &str, gpus: i64) -> Node {
+    node(
+        name,
+        cpu(96)
+            .with("memory", 1000 * GI)
+            .with("pods", 110)
+            .with(GPU, gpus),
+    )
+}
+
+/// A node without devices, with 64 cores and 256Gi.
+pub fn cpu_node(name: &str) -> Node {
+    node(name, cpu(64).with("memory", 256 * GI).with("pods", 110))
+}
+
+pub fn node(name: &str, allocatable: Resources) -> Node {
+    Node {
+        name: NodeName::new(name),
+        labels: BTreeMap::new(),
+        taints: vec![],
+        allocatable,
+        ready: true,
+        unschedulable: false,
+    }
+}
+
+pub fn label(mut node: Node, key: &str, value: &str) -> Node {
+    node.labels.insert(key.to_owned(), value.to_owned());
+    node
+}
+
+pub fn taint(mut node: Node, key: &str, effect: TaintEffect) -> Node {
+    node.taints.push(Taint {
+        key: key.to_owned(),
+        value: String::new(),
+        effect,
+    });
+    node
+}
+
+pub fn cpu(cores: i64) -> Resources {
+    Resources::new().with("cpu", cores * 1000)
+}
+
+pub fn gpu(cores: i64, gpus: i64) -> Resources {
+    cpu(cores).with(GPU, gpus)
+}
+
+pub fn group(name: &str, count: u32, request: Resources) -> TaskGroup {
+    TaskGroup {
+        name: GroupName::new(name),
+        count,
+        request,
+        device: None,
+        constraints: Constraints::default(),
+        pod_prefix: name.to_owned(),
+    }
+}
+
+/// A gang in queue `default`, submitted at 0; its pods are `team/<name>-<group>-<index>`.
+pub fn gang(name: &str, groups: Vec<TaskGroup>) -> Gang {
+    let prefixed = |g: TaskGroup| TaskGroup {
+        pod_prefix: format!("{name}-{}", g.name),
+        ..g
+    };
+    Gang {
+        id: id(name),
+        queue: QueueName::new("default"),
+        priority: 0,
+        submitted: ms(0),
+        not_before: None,
+        excluded_nodes: vec![],
+        groups: groups.into_iter().map(prefixed).collect(),
+    }
+}
+
+/// A gang of workers.
+pub fn workers(name: &str, count: u32, request: Resources) -> Gang {
+    gang(name, vec![group("worker", count, request)])
+}
+
+pub fn id(name: &str) -> GangId {
+    GangId::new(format!("team/{name}"))
+}
+
+pub fn worker(gang: &str, index: u32) -> PodKey {
+    PodKey::new(format!("team/{gang}-worker-{index}"))
+}
+
+pub fn queue(name: &str, quota: Option<&[(&str, i64)]>) -> Queue {
+    Queue {
+        name: QueueName::new(name),
+        quota: quota.map(|q| q.iter().map(|(r, n)| (ResourceName::new(*r), *n)).collect()),
+        stop: Stop::None,
+    }
+}
+
+/// An engine with these nodes and an open queue `default`.
+pub fn engine(nodes: impl IntoIterator<Item = Node>) -> Engine {
+    let mut engine = Engine::new();
+    engine.apply_queue(queue("default", None));
+    for node in nodes {
+        engine.apply_node(node);
+    }
+    engine
+}
+
+/// So many nodes of 8 GPUs, `n00` on.
+pub fn gpu_nodes(count: usize) -> Vec<Node> {
+    (0..count)
+        .map(|i| gpu_node(&format!("n{i:02}"), 8))
+        .collect()
+}
+
+pub fn pod(engine: &mut Engine, key: &str, node: &str, request: Resources) {
+    engine.apply_pod(PodKey::new(key), NodeName::new(node), request);
+}
+
+pub fn free(engine: &Engine, node: &str, resource: &str) -> i64 {
+    engine.free(&NodeName::new(node)).unwrap()[&ResourceName::new(resource)]
+}
+
+/// What a cycle decided: `+name` placed, `-name` waiting, without the namespace.
+pub fn said(decisions: &[Decision]) -> Vec<String> {
+    let short = |id: &GangId| id.as_str().trim_start_matches("team/").to_owned();
+    decisions
+        .iter()
+        .map(|d| match d {
+            Decision::Place { gang, .. } => format!("+{}", short(gang)),
+            Decision::Wait { gang, certificate } => {
+                format!("-{} {}", short(gang), certificate.reason)
+            }
+        })
+        .collect()
+}
+
+pub fn cycle(engine: &mut Engine) -> Vec<String> {
+    said(&engine.cycle(ms(0)))
+}
+
+/// A placement as text: `worker: a a b`.
+pub fn shown(placement: &Placement) -> String {
+    let groups = placement.groups().iter().map(|g| {
+        let nodes = g.runs.iter().map(|(node, pods)| format!("{node}*{pods}"));
+        format!("{}: {}", g.group, nodes.collect::<Vec<_>>().join(" "))
+    });
+    groups.collect::<Vec<_>>().join(", ")
+}
+
+/// Where a gang would go.
+pub fn place(engine: &mut Engine, gang: &Gang) -> String {
+    shown(&engine.trial(gang, ms(0)).unwrap())
+}
+
+/// Why a gang would wait.
+pub fn refusal(engine: &mut Engine, gang: &Gang) -> Certificate {
+    engine.trial(gang, ms(0)).unwrap_err()
+}
+
+pub fn reason(engine: &Engine, gang: &str) -> Option<WaitReason> {
+    engine.certificate(&id(gang)).map(|c| c.reason)
+}
+
+/// So many cases, or as many more as `PROPTEST_CASES` says.
+pub fn cases(least: u32) -> proptest::test_runner::Config {
+    let config = proptest::test_runner::Config::default();
+    proptest::test_runner::Config {
+        cases: config.cases.max(least),
+        max_shrink_iters: 20_000,
+        ..config
+    }
+}

@@ -1,0 +1,21 @@
+//! The engine seen from outside.
+#![allow(clippy::arithmetic_side_effects, reason = "a test fails by panicking")]
+
+#[cfg(test)]
+mod accounting;
+#[cfg(test)]
+mod certificates;
+#[cfg(test)]
+mod common;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod oracle;
+#[cfg(test)]
+mod placement;
+#[cfg(test)]
+mod queueing;
+#[cfg(test)]
+mod random;
+#[cfg(test)]
+mod sequences;

@@ -1,0 +1,161 @@
+//! What is there, as plain lists that are counted anew every time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use trellis_scheduler::{
+    Engine, Gang, GangId, Node, NodeName, Placement, PodKey, Queue, QueueName, ResourceName,
+    Resources, Time,
+};
+
+/// A gang that has its place, as a plain list of pods.
+#[derive(Clone, Debug)]
+pub struct Place {
+    pub gang: Gang,
+    pub placement: Placement,
+    pub pods: Vec<(PodKey, NodeName, Resources)>,
+    pub assumed: BTreeSet<PodKey>,
+}
+
+/// What is there, counted anew every time.
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    pub nodes: BTreeMap<NodeName, Node>,
+    pub pods: BTreeMap<PodKey, (NodeName, Resources)>,
+    pub queues: BTreeMap<QueueName, Queue>,
+    pub gangs: BTreeMap<GangId, Gang>,
+    pub back_off: BTreeMap<GangId, Time>,
+    pub places: BTreeMap<GangId, Place>,
+    pub now: Time,
+}
+
+pub fn with_pod(request: &Resources) -> BTreeMap<ResourceName, i64> {
+    let own = request
+        .iter()
+        .filter(|(_, n)| *n > 0)
+        .map(|(r, n)| (r.clone(), n));
+    own.chain([(ResourceName::new("pods"), 1)]).collect()
+}
+
+impl Model {
+    pub fn free(&self, node: &Node) -> BTreeMap<ResourceName, i64> {
+        let mut free: BTreeMap<_, _> = node
+            .allocatable
+            .iter()
+            .map(|(r, n)| (r.clone(), n))
+            .collect();
+        let seen = self.pods.values();
+        let assumed = self.places.values().flat_map(|p| {
+            p.pods
+                .iter()
+                .filter(|(key, ..)| p.assumed.contains(key))
+                .map(|(_, n, r)| (n, r))
+        });
+        for (at, request) in seen.map(|(n, r)| (n, r)).chain(assumed) {
+            for (resource, amount) in with_pod(request) {
+                if *at == node.name
+                    && let Some(left) = free.get_mut(&resource)
+                {
+                    *left -= amount;
+                }
+            }
+        }
+        free
+    }
+
+    pub fn usage(&self, queue: &str) -> BTreeMap<ResourceName, i128> {
+        let mut usage = BTreeMap::new();
+        for place in self
+            .places
+            .values()
+            .filter(|p| p.gang.queue.as_str() == queue)
+        {
+            for group in &place.gang.groups {
+                for (resource, amount) in with_pod(&group.request) {
+                    *usage.entry(resource).or_default() +=
+                        i128::from(amount) * i128::from(group.count);
+                }
+            }
+        }
+        usage.retain(|_, used| *used > 0);
+        usage
+    }
+
+    pub fn place(&mut self, gang: &Gang, placement: &Placement) {
+        let pods: Vec<_> = placement
+            .iter()
+            .map(|(name, index, node)| {
+                let group = gang.groups.iter().find(|g| g.name == *name).unwrap();
+                (
+                    gang.pod_key(group, index),
+                    node.clone(),
+                    group.request.clone(),
+                )
+            })
+            .collect();
+        self.back_off.remove(&gang.id);
+        let assumed = pods.iter().map(|(key, ..)| key.clone()).collect();
+        let place = Place {
+            gang: gang.clone(),
+            placement: placement.clone(),
+            pods,
+            assumed,
+        };
+        self.places.insert(gang.id.clone(), place);
+    }
+
+    pub fn see(&mut self, key: PodKey, node: NodeName, request: Resources) {
+        if !self.pods.contains_key(&key) {
+            for place in self.places.values_mut() {
+                place.assumed.remove(&key);
+            }
+        }
+        self.pods.insert(key, (node, request));
+    }
+
+    /// The names that a gang's pods have or could have.
+    pub fn members(&self, at: usize) -> Vec<PodKey> {
+        let mut keys = Vec::new();
+        for g in 0..3 {
+            for index in 0..3 {
+                keys.push(PodKey::new(format!("team/w{at}-g{g}-{index}")));
+            }
+        }
+        keys
+    }
+
+    /// An engine that is built from what is there.
+    pub fn build(&self) -> Engine {
+        let mut engine = Engine::new();
+        for gang in self.gangs.values() {
+            let mut gang = gang.clone();
+            gang.not_before = gang.not_before.max(self.back_off.get(&gang.id).copied());
+            engine.apply_gang(gang);
+        }
+        for (key, (node, request)) in &self.pods {
+            engine.apply_pod(key.clone(), node.clone(), request.clone());
+        }
+        for place in self.places.values() {
+            engine.restore_gang(place.gang.clone(), place.placement.clone());
+            for (key, ..) in &place.pods {
+                if !place.assumed.contains(key) {
+                    engine.drop_assumed(key);
+                }
+            }
+        }
+        for queue in self.queues.values() {
+            engine.apply_queue(queue.clone());
+        }
+        for node in self.nodes.values() {
+            engine.apply_node(node.clone());
+        }
+        engine
+    }
+
+    /// Pods of an earlier attempt that are still there: only events tell them
+    /// from those of the present one, so that a rebuilt engine cannot.
+    pub fn has_leftovers(&self) -> bool {
+        self.places
+            .values()
+            .any(|p| p.assumed.iter().any(|key| self.pods.contains_key(key)))
+    }
+}

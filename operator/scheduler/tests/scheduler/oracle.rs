@@ -1,0 +1,186 @@
+//! Small random clusters against an exhaustive search: what it finds, the
+//! engine finds, and the reason it gives is true.
+
+use std::collections::BTreeMap;
+
+use crate::common::*;
+use crate::random::{any_gang, any_node, any_request, node_name};
+use proptest::prelude::*;
+use trellis_scheduler::{
+    Engine, Gang, Node, NodeName, ResourceName, Resources, TaintEffect, TaskGroup, WaitReason,
+};
+
+const NODES: usize = 5;
+
+type Free = BTreeMap<NodeName, BTreeMap<ResourceName, i64>>;
+
+/// The constraints that the random gangs have, told in another way.
+fn allows(gang: &Gang, group: &TaskGroup, node: &Node) -> bool {
+    let tolerates = !group.constraints.tolerations.is_empty();
+    let repels = |t: &trellis_scheduler::Taint| t.effect != TaintEffect::PreferNoSchedule;
+    let zone = group.constraints.node_selector.get("zone");
+    node.ready
+        && !node.unschedulable
+        && !gang.excluded_nodes.contains(&node.name)
+        && (tolerates || !node.taints.iter().any(repels))
+        && zone.is_none_or(|zone| node.labels["zone"] == *zone)
+}
+
+fn request(group: &TaskGroup) -> Vec<(ResourceName, i64)> {
+    let own = group.request.iter().filter(|(_, n)| *n > 0);
+    let own = own.map(|(r, n)| (r.clone(), n));
+    own.chain([(ResourceName::new("pods"), 1)]).collect()
+}
+
+/// Puts one pod somewhere, and all that follow it; every way is tried.
+fn exhaustive(
+    gang: &Gang,
+    nodes: &[Node],
+    free: &mut Free,
+    group: usize,
+    left: u32,
+    from: usize,
+) -> bool {
+    let Some(task) = gang.groups.get(group) else {
+        return true;
+    };
+    if left == 0 {
+        let next = gang.groups.get(group + 1).map_or(0, |g| g.count);
+        return exhaustive(gang, nodes, free, group + 1, next, 0);
+    }
+    // Pods of a group are alike: only the node of the last one and later ones matter.
+    for at in from..nodes.len() {
+        let node = &nodes[at];
+        let needs = request(task);
+        let fits = |have: &BTreeMap<ResourceName, i64>| {
+            needs
+                .iter()
+                .all(|(r, n)| have.get(r).copied().unwrap_or(0) >= *n)
+        };
+        if !allows(gang, task, node) || !fits(&free[&node.name]) {
+            continue;
+        }
+        for (r, n) in &needs {
+            *free.get_mut(&node.name).unwrap().get_mut(r).unwrap() -= n;
+        }
+        let found = exhaustive(gang, nodes, free, group, left - 1, at);
+        for (r, n) in &needs {
+            *free.get_mut(&node.name).unwrap().get_mut(r).unwrap() += n;
+        }
+        if found {
+            return true;
+        }
+    }
+    false
+}
+
+fn feasible(gang: &Gang, nodes: &[Node], mut free: Free) -> bool {
+    let first = gang.groups.first().map_or(0, |g| g.count);
+    exhaustive(gang, nodes, &mut free, 0, first, 0)
+}
+
+fn all_free(engine: &Engine, nodes: &[Node]) -> Free {
+    nodes
+        .iter()
+        .map(|n| (n.name.clone(), engine.free(&n.name).unwrap()))
+        .collect()
+}
+
+fn empty(nodes: &[Node]) -> Free {
+    let all = |n: &Node| n.allocatable.iter().map(|(r, a)| (r.clone(), a)).collect();
+    nodes.iter().map(|n| (n.name.clone(), all(n))).collect()
+}
+
+fn build<'a>(nodes: impl Iterator<Item = &'a Node>, pods: &[(usize, Resources)]) -> Engine {
+    let mut engine = engine(nodes.cloned());
+    engine.apply_queue(queue("other", None));
+    for (i, (at, request)) in pods.iter().enumerate() {
+        pod(
+            &mut engine,
+            &format!("x/{i}"),
+            node_name(*at).as_str(),
+            request.clone(),
+        );
+    }
+    engine
+}
+
+fn cluster() -> impl Strategy<Value = (Vec<Node>, Vec<(usize, Resources)>)> {
+    let nodes = prop::collection::vec(any_node(NODES), 1..=NODES).prop_map(|nodes| {
+        let by_name: BTreeMap<_, _> = nodes.into_iter().map(|n| (n.name.clone(), n)).collect();
+        by_name.into_values().collect()
+    });
+    (
+        nodes,
+        prop::collection::vec((0..NODES, any_request()), 0..4),
+    )
+}
+
+proptest! {
+    #![proptest_config(cases(4_000))]
+
+    #[test]
+    fn what_fits_is_placed_and_what_does_not_is_told_why(
+        (nodes, pods) in cluster(),
+        gang in any_gang("w".into(), NODES),
+    ) {
+        let mut engine = build(nodes.iter(), &pods);
+        let before = all_free(&engine, &nodes);
+        let answer = engine.trial(&gang, ms(0));
+        prop_assert_eq!(&all_free(&engine, &nodes), &before, "a trial leaves no trace");
+
+        let mut reversed = build(nodes.iter().rev(), &pods);
+        prop_assert_eq!(&reversed.trial(&gang, ms(0)), &answer, "the order of events is nothing");
+
+        let fits = feasible(&gang, &nodes, before.clone());
+        match answer {
+            Ok(placement) => {
+                prop_assert!(fits);
+                let mut free = before;
+                let mut counts: BTreeMap<_, u32> = BTreeMap::new();
+                for (name, index, node) in placement.iter() {
+                    let group = gang.groups.iter().find(|g| g.name == *name).unwrap();
+                    let count = counts.entry(name).or_default();
+                    prop_assert_eq!(*count, index);
+                    *count += 1;
+                    prop_assert!(allows(&gang, group, nodes.iter().find(|n| n.name == *node).unwrap()));
+                    for (r, n) in request(group) {
+                        let left = free.get_mut(node).unwrap().get_mut(&r).unwrap();
+                        *left -= n;
+                        prop_assert!(*left >= 0, "overbooked");
+                    }
+                }
+                for group in &gang.groups {
+                    prop_assert_eq!(counts.get(&group.name).copied().unwrap_or(0), group.count);
+                }
+            }
+            Err(certificate) => {
+                prop_assert!(!fits, "refused what fits: {certificate}");
+                let ever = feasible(&gang, &nodes, empty(&nodes));
+                let for_now = matches!(
+                    certificate.reason,
+                    WaitReason::InsufficientCapacity | WaitReason::Fragmented
+                );
+                prop_assert_eq!(ever, for_now, "{}", certificate);
+                prop_assert!(!certificate.to_string().is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn two_gangs_in_one_cycle_are_each_whole_and_the_second_is_told_the_truth(
+        (nodes, pods) in cluster(),
+        first in any_gang("a".into(), NODES),
+        second in any_gang("b".into(), NODES),
+    ) {
+        let mut engine = build(nodes.iter(), &pods);
+        let fits = feasible(&first, &nodes, all_free(&engine, &nodes));
+        engine.apply_gang(Gang { priority: 2, ..first });
+        engine.cycle(ms(0));
+        prop_assert_eq!(engine.placement(&id("a")).is_some(), fits);
+        let fits = feasible(&second, &nodes, all_free(&engine, &nodes));
+        engine.apply_gang(Gang { priority: 1, ..second });
+        engine.cycle(ms(0));
+        prop_assert_eq!(engine.placement(&id("b")).is_some(), fits);
+    }
+}

@@ -1,0 +1,341 @@
+//! Where gangs go.
+
+use crate::common::*;
+use trellis_scheduler::{
+    Constraints, Decision, Expression, NodeName, NodeSelectorTerm, Operator, Preference, Resources,
+    TaintEffect, Toleration, TolerationOperator, WaitReason,
+};
+
+#[test]
+fn single_gpus_are_packed_so_that_a_whole_node_stays_free() {
+    let mut engine = engine(gpu_nodes(3));
+    for i in 0..9 {
+        engine.apply_gang(workers(&format!("one-{i}"), 1, gpu(1, 1)));
+    }
+    engine.apply_gang(workers("whole", 1, gpu(8, 8)));
+    assert_eq!(engine.cycle(ms(0)).len(), 10);
+    let used: Vec<i64> = (0..3)
+        .map(|i| 8 - free(&engine, &format!("n0{i}"), GPU))
+        .collect();
+    assert_eq!(
+        used,
+        [8, 1, 8],
+        "one full, the ninth beside it, one whole for the last"
+    );
+}
+
+#[test]
+fn best_fit_takes_the_node_that_leaves_the_fewest_gpus() {
+    let mut engine = engine(gpu_nodes(3));
+    pod(&mut engine, "x/a", "n01", gpu(1, 4));
+    pod(&mut engine, "x/b", "n02", gpu(1, 6));
+    assert_eq!(
+        place(&mut engine, &workers("w", 1, gpu(1, 2))),
+        "worker: n02*1"
+    );
+    assert_eq!(
+        place(&mut engine, &workers("w", 1, gpu(1, 3))),
+        "worker: n01*1"
+    );
+    assert_eq!(
+        place(&mut engine, &workers("w", 3, gpu(1, 2))),
+        "worker: n01*2 n02*1"
+    );
+    assert_eq!(
+        place(&mut engine, &workers("w", 1, gpu(1, 5))),
+        "worker: n00*1"
+    );
+}
+
+#[test]
+fn of_equal_gpus_the_node_with_fewer_free_cores_is_taken_then_the_first_by_name() {
+    let mut engine = engine(gpu_nodes(3));
+    assert_eq!(
+        place(&mut engine, &workers("w", 1, gpu(1, 8))),
+        "worker: n00*1"
+    );
+    pod(&mut engine, "x/a", "n01", cpu(10));
+    assert_eq!(
+        place(&mut engine, &workers("w", 1, gpu(1, 8))),
+        "worker: n01*1"
+    );
+}
+
+#[test]
+fn nodes_come_in_any_order_and_names_decide() {
+    let mut engine = engine(["c", "a", "b"].map(|n| gpu_node(n, 8)));
+    assert_eq!(
+        place(&mut engine, &workers("w", 2, gpu(1, 8))),
+        "worker: a*1 b*1"
+    );
+    engine.apply_node(gpu_node("aa", 8));
+    assert_eq!(
+        place(&mut engine, &workers("w", 2, gpu(1, 8))),
+        "worker: a*1 aa*1"
+    );
+}
+
+#[test]
+fn pods_without_devices_keep_off_gpu_nodes_and_go_where_others_are() {
+    let mut engine = engine([gpu_node("g", 8), cpu_node("c1"), cpu_node("c2")]);
+    pod(&mut engine, "x/a", "c2", cpu(1));
+    assert_eq!(place(&mut engine, &workers("w", 1, cpu(4))), "worker: c2*1");
+    pod(&mut engine, "x/b", "c2", cpu(60));
+    assert_eq!(place(&mut engine, &workers("w", 1, cpu(4))), "worker: c1*1");
+    pod(&mut engine, "x/c", "c1", cpu(61));
+    assert_eq!(place(&mut engine, &workers("w", 1, cpu(4))), "worker: g*1");
+}
+
+#[test]
+fn of_gpu_nodes_those_without_free_gpus_take_pods_without_devices() {
+    let mut engine = engine(gpu_nodes(2));
+    pod(&mut engine, "x/a", "n01", gpu(1, 8));
+    assert_eq!(
+        place(&mut engine, &workers("w", 1, cpu(4))),
+        "worker: n01*1"
+    );
+}
+
+#[test]
+fn the_pod_count_of_a_node_is_a_limit() {
+    let small = node("n", cpu(64).with("pods", 3));
+    let mut engine = engine([small]);
+    pod(&mut engine, "x/a", "n", Resources::new());
+    assert_eq!(place(&mut engine, &workers("w", 2, cpu(1))), "worker: n*2");
+    let refusal = refusal(&mut engine, &workers("w", 3, cpu(1)));
+    assert_eq!(refusal.reason, WaitReason::InsufficientCapacity);
+    assert!(
+        refusal.to_string().starts_with("needs 3 pods, 2 are free"),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn two_gangs_of_64_on_100_places_one_runs_whole_and_the_other_waits() {
+    let mut engine = engine((0..100).map(|i| gpu_node(&format!("n{i:03}"), 1)));
+    engine.apply_gang(workers("a", 64, gpu(1, 1)));
+    engine.apply_gang(workers("b", 64, gpu(1, 1)));
+    assert_eq!(cycle(&mut engine), ["+a", "-b InsufficientCapacity"]);
+    let certificate = engine.certificate(&id("b")).unwrap().to_string();
+    assert_eq!(
+        certificate,
+        "needs 64 nvidia.com/gpu, 36 are free on 100 matching nodes: 28 are missing; \
+         gangs hold 64, other pods 0"
+    );
+    assert!(engine.cycle(ms(1)).is_empty());
+    engine.delete_gang(&id("a"));
+    assert_eq!(cycle(&mut engine), ["+b"]);
+}
+
+#[test]
+fn a_gang_of_unlike_groups_is_placed_largest_first() {
+    let mut engine = engine([gpu_node("g1", 8), gpu_node("g2", 8)]);
+    let gang = gang(
+        "mixed",
+        vec![group("master", 1, cpu(4)), group("worker", 2, gpu(90, 8))],
+    );
+    assert_eq!(place(&mut engine, &gang), "master: g1*1, worker: g1*1 g2*1");
+}
+
+#[test]
+fn groups_that_collide_are_placed_another_way() {
+    // Largest first puts the big pod onto the first node, where alone the small
+    // ones have room.
+    let nodes = [
+        node("a", cpu(9).with("pods", 10)),
+        node("b", cpu(10).with("pods", 1)),
+    ];
+    let mut engine = engine(nodes);
+    let gang = gang(
+        "g",
+        vec![group("big", 1, cpu(8)), group("small", 8, cpu(1))],
+    );
+    assert_eq!(place(&mut engine, &gang), "big: b*1, small: a*8");
+}
+
+#[test]
+fn preferred_affinity_comes_before_packing() {
+    let mut engine = engine([
+        label(gpu_node("far", 8), "zone", "b"),
+        label(gpu_node("near", 8), "zone", "a"),
+    ]);
+    pod(&mut engine, "x/a", "far", gpu(1, 6));
+    let mut gang = workers("w", 1, gpu(1, 2));
+    assert_eq!(place(&mut engine, &gang), "worker: far*1");
+    gang.groups[0].constraints.preferred = vec![Preference {
+        weight: 1,
+        term: NodeSelectorTerm {
+            match_expressions: vec![Expression {
+                key: "zone".into(),
+                operator: Operator::In,
+                values: vec!["a".into()],
+            }],
+            match_fields: vec![],
+        },
+    }];
+    assert_eq!(place(&mut engine, &gang), "worker: near*1");
+    gang.groups[0].count = 5;
+    assert_eq!(
+        place(&mut engine, &gang),
+        "worker: far*1 near*4",
+        "what does not fit goes elsewhere"
+    );
+}
+
+#[test]
+fn a_taint_that_prefers_to_keep_pods_away_does_so_while_others_have_room() {
+    let mut engine = engine([
+        taint(gpu_node("a", 8), "spot", TaintEffect::PreferNoSchedule),
+        gpu_node("b", 8),
+    ]);
+    assert_eq!(
+        place(&mut engine, &workers("w", 1, gpu(1, 8))),
+        "worker: b*1"
+    );
+    assert_eq!(
+        place(&mut engine, &workers("w", 2, gpu(1, 8))),
+        "worker: a*1 b*1"
+    );
+}
+
+#[test]
+fn constraints_taints_and_exclusions_keep_pods_off_nodes() {
+    let mut engine = engine([
+        label(gpu_node("labelled", 8), "pool", "train"),
+        taint(gpu_node("tainted", 8), "dedicated", TaintEffect::NoExecute),
+        gpu_node("plain", 8),
+    ]);
+    let mut gang = workers("w", 1, gpu(1, 8));
+    gang.groups[0]
+        .constraints
+        .node_selector
+        .insert("pool".into(), "train".into());
+    assert_eq!(place(&mut engine, &gang), "worker: labelled*1");
+
+    gang.groups[0].constraints = Constraints {
+        tolerations: vec![Toleration {
+            key: Some("dedicated".into()),
+            operator: TolerationOperator::Exists,
+            value: String::new(),
+            effect: None,
+        }],
+        ..Constraints::default()
+    };
+    gang.groups[0].count = 3;
+    assert_eq!(
+        place(&mut engine, &gang),
+        "worker: labelled*1 plain*1 tainted*1"
+    );
+
+    gang.groups[0].count = 2;
+    gang.excluded_nodes = vec![NodeName::new("plain")];
+    assert_eq!(place(&mut engine, &gang), "worker: labelled*1 tainted*1");
+}
+
+#[test]
+fn nodes_that_change_are_looked_at_again() {
+    let mut engine = engine([gpu_node("a", 8), gpu_node("b", 8)]);
+    let gang = workers("w", 1, gpu(1, 8));
+    assert_eq!(place(&mut engine, &gang), "worker: a*1");
+    let mut a = gpu_node("a", 8);
+    a.ready = false;
+    engine.apply_node(a.clone());
+    assert_eq!(place(&mut engine, &gang), "worker: b*1");
+    a.ready = true;
+    a.unschedulable = true;
+    engine.apply_node(a.clone());
+    assert_eq!(place(&mut engine, &gang), "worker: b*1");
+    a.unschedulable = false;
+    engine.apply_node(a);
+    assert_eq!(place(&mut engine, &gang), "worker: a*1");
+    engine.delete_node(&NodeName::new("a"));
+    assert_eq!(place(&mut engine, &gang), "worker: b*1");
+}
+
+#[test]
+fn a_cordon_is_a_taint_that_can_be_tolerated() {
+    let mut cordoned = gpu_node("a", 8);
+    cordoned.unschedulable = true;
+    let mut engine = engine([cordoned]);
+    let mut gang = workers("w", 1, gpu(1, 8));
+    assert_eq!(
+        refusal(&mut engine, &gang).reason,
+        WaitReason::NoMatchingNodes
+    );
+    gang.groups[0].constraints.tolerations = vec![Toleration {
+        key: Some("node.kubernetes.io/unschedulable".into()),
+        operator: TolerationOperator::Exists,
+        value: String::new(),
+        effect: Some(TaintEffect::NoSchedule),
+    }];
+    assert_eq!(place(&mut engine, &gang), "worker: a*1");
+}
+
+#[test]
+fn a_device_that_a_group_names_drives_packing() {
+    let both =
+        |name: &str, gpus, nics| node(name, gpu(96, gpus).with("pods", 110).with("rdma/hca", nics));
+    let mut engine = engine([both("a", 8, 2), both("b", 6, 8)]);
+    let mut gang = workers("w", 1, gpu(1, 2).with("rdma/hca", 1));
+    assert_eq!(
+        place(&mut engine, &gang),
+        "worker: b*1",
+        "the first device by name"
+    );
+    gang.groups[0].device = Some(trellis_scheduler::ResourceName::new("rdma/hca"));
+    assert_eq!(place(&mut engine, &gang), "worker: a*1");
+}
+
+#[test]
+fn the_score_tells_what_is_broken_off_whole_nodes() {
+    let mut engine = engine(gpu_nodes(2));
+    engine.apply_gang(workers("w", 3, gpu(1, 4)));
+    let decisions = engine.cycle(ms(0));
+    let Decision::Place { score, .. } = &decisions[0] else {
+        panic!("it fits");
+    };
+    assert_eq!((score.nodes, score.devices_left), (2, 4));
+}
+
+#[test]
+fn four_thousand_replicas_and_none() {
+    let mut engine = engine((0..40).map(|i| node(&format!("n{i:02}"), cpu(96).with("pods", 110))));
+    assert_eq!(
+        engine
+            .trial(&workers("w", 4_096, cpu(0)), ms(0))
+            .unwrap()
+            .pod_count(),
+        4_096
+    );
+    assert_eq!(
+        engine
+            .trial(&workers("w", 0, cpu(1)), ms(0))
+            .unwrap()
+            .pod_count(),
+        0
+    );
+    assert_eq!(
+        engine.trial(&gang("w", vec![]), ms(0)).unwrap().pod_count(),
+        0
+    );
+}
+
+#[test]
+fn a_search_that_reaches_its_bound_ends_and_says_so() {
+    // One node too few for three, four and five GPUs in pairs, and far more ways
+    // to share the nodes than are tried.
+    let mut engine = engine((0..44).map(|i| gpu_node(&format!("n{i:02}"), 8)));
+    let groups = vec![
+        group("five", 20, gpu(1, 5)),
+        group("four", 30, gpu(1, 4)),
+        group("three", 40, gpu(1, 3)),
+        group("none", 200, cpu(10)),
+    ];
+    let refusal = refusal(&mut engine, &gang("g", groups));
+    assert_eq!(refusal.reason, WaitReason::Fragmented);
+    assert_eq!(
+        refusal.to_string(),
+        "each task group fits alone, but 44 matching nodes have no room for all 290 pods \
+         together; not every way was tried"
+    );
+}

@@ -1,0 +1,219 @@
+//! The door: what passes, and what is said to what does not.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Value, from_value, json};
+use trellis_api::document::split;
+use trellis_api::{QueueSpec, TrainingJob, ValidatedJob};
+use trellis_compiler::{CompiledJob, Found, Settings, Surroundings, compile};
+use trellis_policies::{Facts, Rule, authorize};
+
+const JOB: &str = "\
+apiVersion: trellis.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: llm, namespace: team-a}
+spec:
+  taskGroups: [{name: worker, image: i, resources: {cpu: 1, memory: 1Gi}}]
+";
+
+fn compiled(yaml: &str, priority: i32, restricted: bool) -> CompiledJob {
+    let documents = split(yaml).unwrap();
+    let job: TrainingJob = documents[0].valid().unwrap_or_else(|e| panic!("{e}"));
+    let job = ValidatedJob::try_from(job).unwrap();
+    let services = BTreeMap::new();
+    let found = Found {
+        queue: "default",
+        priority,
+        namespace_enforces_restricted: restricted,
+        services: &services,
+    };
+    let surroundings = Surroundings::resolve(&job, found).unwrap();
+    compile(job, surroundings, &Settings::default())
+}
+
+fn queue(selector: Value) -> QueueSpec {
+    from_value(json!({"namespaceSelector": selector})).unwrap()
+}
+
+fn labels() -> BTreeMap<String, String> {
+    BTreeMap::from([(
+        "kubernetes.io/metadata.name".to_owned(),
+        "team-a".to_owned(),
+    )])
+}
+
+/// What is said of `job`, or nothing where it may run. `change` edits facts that allow it.
+fn decide(job: CompiledJob, change: impl FnOnce(&mut Facts<'_>)) -> Vec<(Rule, String)> {
+    let (queue, labels) = (queue(json!({})), labels());
+    let mut facts = Facts {
+        queue: "default",
+        queue_spec: &queue,
+        namespace: "team-a",
+        namespace_labels: &labels,
+        priority_class: None,
+    };
+    change(&mut facts);
+    match authorize(job, &facts) {
+        Ok(job) => {
+            assert_eq!(job.compiled().queue(), "default");
+            Vec::new()
+        }
+        Err(denial) => {
+            assert!(!denial.refusals().is_empty());
+            let all: Vec<_> = denial.refusals().iter().map(ToString::to_string).collect();
+            assert_eq!(denial.to_string(), all.join("; "));
+            let rules = denial.refusals().iter().map(|r| r.rule);
+            rules.zip(all).collect()
+        }
+    }
+}
+
+const SELECTS: &str = "namespace \"team-a\" uses queue \"default\", which the rule \
+    queue-selects-namespace denies: name a queue that selects the namespace, or have the \
+    namespaceSelector of queue \"default\" select it";
+
+#[test]
+fn the_queue_selects_the_namespace() {
+    for (spec, allowed) in [
+        (queue(json!({})), true),
+        (QueueSpec::default(), false),
+        (
+            queue(json!({"matchLabels": {"kubernetes.io/metadata.name": "team-a"}})),
+            true,
+        ),
+        (
+            queue(json!({"matchLabels": {"kubernetes.io/metadata.name": "team-b"}})),
+            false,
+        ),
+        (
+            queue(json!({"matchExpressions": [{"key": "team", "operator": "Exists"}]})),
+            false,
+        ),
+    ] {
+        let said = {
+            let labels = labels();
+            let facts = Facts {
+                queue: "default",
+                queue_spec: &spec,
+                namespace: "team-a",
+                namespace_labels: &labels,
+                priority_class: None,
+            };
+            authorize(compiled(JOB, 0, false), &facts)
+                .err()
+                .map(|denial| denial.to_string())
+        };
+        assert_eq!(said.as_deref(), (!allowed).then_some(SELECTS), "{spec:?}");
+    }
+}
+
+#[test]
+fn facts_of_something_else_deny() {
+    let denied = [(Rule::QueueSelectsNamespace, SELECTS.to_owned())];
+    let job = || compiled(JOB, 0, false);
+    assert_eq!(decide(job(), |_| {}), []);
+    assert_eq!(decide(job(), |facts| facts.queue = "other"), denied);
+    assert_eq!(decide(job(), |facts| facts.namespace = "team-b"), denied);
+}
+
+#[test]
+fn priorities_are_the_users() {
+    let class = |name: &str| {
+        format!(
+            "the job has the priority class {name:?}, which the rule user-priority denies: \
+             name one that does not start with system-, or none"
+        )
+    };
+    let named = JOB.replace("spec:\n", "spec:\n  priorityClassName: high\n");
+    for (yaml, priority, fact, expected) in [
+        (JOB, 0, None, None),
+        (JOB, 0, Some("default-class"), None),
+        (&named, 100, Some("high"), None),
+        (JOB, 1_000_000_000, Some("high"), None),
+        (
+            JOB,
+            0,
+            Some("system-node-critical"),
+            Some(class("system-node-critical")),
+        ),
+        (
+            JOB,
+            1_000_000_001,
+            Some("high"),
+            Some(
+                "the job has the priority 1000000001, which the rule user-priority denies: \
+                 use a priority class of at most 1000000000"
+                    .to_owned(),
+            ),
+        ),
+    ] {
+        let said = decide(compiled(yaml, priority, false), |facts| {
+            facts.priority_class = fact;
+        });
+        let expected: Vec<_> = expected
+            .into_iter()
+            .map(|text| (Rule::UserPriority, text))
+            .collect();
+        assert_eq!(said, expected, "{priority} {fact:?}");
+    }
+}
+
+#[test]
+fn everything_that_is_denied_is_said_at_once() {
+    let said = decide(compiled(JOB, 2_000_000_000, false), |facts| {
+        facts.namespace = "team-b";
+        facts.priority_class = Some("system-cluster-critical");
+    });
+    let rules: Vec<_> = said.iter().map(|(rule, _)| *rule).collect();
+    assert_eq!(
+        rules,
+        [
+            Rule::QueueSelectsNamespace,
+            Rule::UserPriority,
+            Rule::UserPriority
+        ]
+    );
+}
+
+/// All that the compiler makes is within Pod Security, and root is granted.
+#[test]
+fn examples_may_run() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let yaml = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        for restricted in [false, true] {
+            let job = compiled(&yaml, 0, restricted);
+            assert_eq!(decide(job, |facts| facts.namespace = "default"), []);
+        }
+        seen += 1;
+    }
+    assert!(seen >= 5);
+}
+
+#[test]
+fn root_where_nothing_is_said_and_nowhere_else() {
+    let of = |yaml: &str, restricted| {
+        let job = compiled(yaml, 0, restricted);
+        let pod = job.groups()[0].pod(
+            0,
+            &trellis_compiler::PodPlacement {
+                attempt: 1,
+                plan: "",
+                node: "",
+            },
+        );
+        let privileges = trellis_policies::privileges(&pod);
+        privileges
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+    };
+    let with = |context: &str| format!("{JOB}  securityContext: {{{context}}}\n");
+    assert_eq!(of(JOB, false), ["RunAsRoot"]);
+    assert_eq!(of(JOB, true), Vec::<String>::new());
+    assert_eq!(of(&with("runAsUser: 1000"), false), Vec::<String>::new());
+    assert_eq!(of(&with("runAsUser: 0"), false), ["RunAsRoot"]);
+    assert_eq!(of(&with("runAsUser: 0"), true), ["RunAsRoot"]);
+}
