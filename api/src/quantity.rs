@@ -372,7 +372,12 @@ mod tests {
 
     #[test]
     fn amounts_print_plainly() {
-        for (text, printed) in [("1500m", "1.5"), ("1Ki", "1024"), ("-1m", "-0.001"), ("0", "0")] {
+        for (text, printed) in [
+            ("1500m", "1.5"),
+            ("1Ki", "1024"),
+            ("-1m", "-0.001"),
+            ("0", "0"),
+        ] {
             assert_eq!(Quantity::new(text).amount().unwrap().to_string(), printed);
         }
     }

@@ -17,6 +17,7 @@ pub mod cluster;
 pub mod control_plane;
 pub mod kubelet;
 pub mod namespace;
+pub mod operator;
 pub mod process;
 pub mod proxy;
 pub mod wait;

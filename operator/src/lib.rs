@@ -1,1 +1,19 @@
-//! The Trellis operator and command line.
+//! The Trellis operator and command line: the shell around the pure crates.
+//!
+//! `watch` sees the cluster, `controller` decides about one TrainingJob at a
+//! time, `scheduling` feeds the engine and carries out what it decides, and
+//! every write of both goes through `commands`.
+
+pub mod cli;
+pub mod clients;
+pub mod commands;
+pub mod controller;
+pub mod key;
+pub mod leader;
+pub mod limiter;
+pub mod operator;
+pub mod rbac;
+pub mod scheduling;
+pub mod telemetry;
+pub mod watch;
+pub mod world;

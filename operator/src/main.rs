@@ -1,2 +1,12 @@
 //! The one binary, `trellis`.
-fn main() {}
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    trellis::cli::run(trellis::cli::Cli::parse())
+}

@@ -58,6 +58,15 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
+    /// Starts another program beside the control plane: it ends with it.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be started.
+    pub fn spawn(&self, name: &str, program: &Path, arguments: &[String]) -> Result<Process> {
+        self.group.spawn(name, program, arguments)
+    }
+
     /// Starts one and waits until it is ready: about 5 s, and minutes the first time on a
     /// machine, when its programs have to be built.
     ///

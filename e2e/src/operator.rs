@@ -1,0 +1,119 @@
+//! The operator on a control plane: installed from the chart's own files and
+//! run under its own ServiceAccount's rights, so that a missing permission
+//! fails a test.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::control_plane::{ControlPlane, Options};
+use crate::process::{Process, Signal};
+
+/// Namespace of the operator.
+pub const NAMESPACE: &str = "trellis-system";
+/// Its ServiceAccount.
+pub const ACCOUNT: &str = "trellis-operator";
+
+fn chart(file: &str) -> Result<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../charts/trellis")
+        .join(file);
+    std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
+}
+
+/// Options of a control plane that knows Trellis' kinds from its start: the
+/// garbage collector looks for new kinds only now and then.
+///
+/// # Errors
+/// If the chart's files cannot be read.
+pub fn options() -> Result<Options> {
+    let crds = ["trainingjobs", "queues", "podgroups"];
+    let manifests = crds
+        .iter()
+        .map(|name| chart(&format!("crds/{name}.yaml")))
+        .collect::<Result<_>>()?;
+    Ok(Options {
+        manifests,
+        ..Options::default()
+    })
+}
+
+/// Installs what the chart has beside the CRDs: roles and the default queue.
+///
+/// # Errors
+/// If the API server refuses something.
+pub async fn install(control_plane: &ControlPlane) -> Result<()> {
+    let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {NAMESPACE}}}\n");
+    control_plane.apply_yaml(&namespace).await?;
+    for file in ["templates/rbac.yaml", "templates/queue.yaml"] {
+        control_plane.apply_yaml(&chart(file)?).await?;
+    }
+    Ok(())
+}
+
+/// A running operator. Ends with the control plane, or when it is dropped.
+#[derive(Debug)]
+pub struct Operator {
+    process: Process,
+}
+
+impl Operator {
+    /// Starts `program operator` under the chart's ServiceAccount.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub async fn start(control_plane: &ControlPlane, program: &Path) -> Result<Self> {
+        let kubeconfig = control_plane
+            .service_account_kubeconfig(NAMESPACE, ACCOUNT)
+            .await?;
+        Self::start_with(control_plane, program, &kubeconfig)
+    }
+
+    /// Starts `program operator` with a kubeconfig, such as one of a proxy.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start_with(
+        control_plane: &ControlPlane,
+        program: &Path,
+        kubeconfig: &PathBuf,
+    ) -> Result<Self> {
+        let arguments = [
+            format!("KUBECONFIG={}", kubeconfig.display()),
+            "RUST_LOG=info,trellis=debug".to_owned(),
+            program.display().to_string(),
+            "operator".to_owned(),
+            "--lease-seconds=2".to_owned(),
+        ];
+        let process = control_plane.spawn("operator", Path::new("env"), &arguments)?;
+        Ok(Self { process })
+    }
+
+    /// Kills it, as a crash would.
+    ///
+    /// # Errors
+    /// If it has ended before.
+    pub fn kill(&mut self) -> Result<()> {
+        self.process.signal(Signal::Kill)
+    }
+
+    /// Sends a signal.
+    ///
+    /// # Errors
+    /// If it has ended before.
+    pub fn signal(&mut self, signal: Signal) -> Result<()> {
+        self.process.signal(signal)
+    }
+
+    /// The last lines of its log.
+    #[must_use]
+    pub fn last_words(&self) -> String {
+        self.process.last_words()
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        let _ = self.process.signal(Signal::Kill);
+    }
+}

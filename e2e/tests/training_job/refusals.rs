@@ -1,0 +1,231 @@
+//! What may not run says why, and disturbs no one.
+
+use k8s_openapi::api::core::v1::{ResourceQuota, Service};
+use kube::api::PostParams;
+use serde_json::json;
+use trellis_api::job::JobPhase;
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::namespace::TestNamespace;
+
+use super::{create, job, message, pods, reaches, reason, shared};
+
+#[tokio::test]
+async fn an_unknown_queue_is_waited_for() {
+    let control_plane = shared().await;
+    let namespace = TestNamespace::create(control_plane, "queue").await.unwrap();
+    let mut spec = job("j", namespace.name(), 1, 0);
+    let queue = format!("{}-q", namespace.name());
+    spec["spec"]["queue"] = json!(queue);
+    create(&namespace, spec).await.unwrap();
+    let waiting = reaches(&namespace, "j", JobPhase::Waiting).await;
+    assert_eq!(reason(&waiting), "QueueNotFound");
+    // A queue that does not select the namespace refuses the job.
+    let yaml = format!(
+        "apiVersion: trellis.dev/v1alpha1\nkind: Queue\nmetadata: {{name: {queue}}}\nspec: {{}}\n"
+    );
+    control_plane.apply_yaml(&yaml).await.unwrap();
+    let refused = reaches(&namespace, "j", JobPhase::Refused).await;
+    assert_eq!(reason(&refused), "PolicyDenied", "{}", message(&refused));
+}
+
+#[tokio::test]
+async fn a_foreign_service_is_left_alone() {
+    let control_plane = shared().await;
+    let namespace = TestNamespace::create(control_plane, "conflict")
+        .await
+        .unwrap();
+    let foreign: Service = serde_json::from_value(json!({
+        "metadata": {"name": "j"}, "spec": {"ports": [{"port": 80}]}}))
+    .unwrap();
+    let services = namespace.api::<Service>();
+    services
+        .create(&PostParams::default(), &foreign)
+        .await
+        .unwrap();
+    create(&namespace, job("j", namespace.name(), 1, 0))
+        .await
+        .unwrap();
+    let blocked = reaches(&namespace, "j", JobPhase::Blocked).await;
+    assert_eq!(reason(&blocked), "NameConflict");
+    let after = services.get("j").await.unwrap();
+    assert!(after.metadata.owner_references.is_none());
+    assert!(after.metadata.labels.is_none());
+}
+
+#[tokio::test]
+async fn a_quota_of_the_namespace_that_is_too_small_is_found_before_the_first_pod() {
+    let control_plane = shared().await;
+    let namespace = TestNamespace::create(control_plane, "corequota")
+        .await
+        .unwrap();
+    let scope = namespace.name();
+    let _nodes = Nodes::new(2)
+        .name(&format!("{scope}-{{i}}"))
+        .gpus(8)
+        .scope(scope)
+        .create(control_plane)
+        .await
+        .unwrap();
+    let quota: ResourceQuota = serde_json::from_value(json!({
+        "metadata": {"name": "small"}, "spec": {"hard": {"pods": "3"}}}))
+    .unwrap();
+    namespace
+        .api::<ResourceQuota>()
+        .create(&PostParams::default(), &quota)
+        .await
+        .unwrap();
+    trellis_e2e::wait::wait_for(
+        &namespace.api::<ResourceQuota>(),
+        "small",
+        super::SOON,
+        |q: &ResourceQuota| q.status.as_ref().is_some_and(|s| s.used.is_some()),
+    )
+    .await
+    .unwrap();
+    create(&namespace, job("j", scope, 4, 1)).await.unwrap();
+    let waiting = reaches(&namespace, "j", JobPhase::Queued).await;
+    assert_eq!(
+        reason(&waiting),
+        "ResourceQuotaExceeded",
+        "{}",
+        message(&waiting)
+    );
+    assert!(
+        message(&waiting).contains("needs 4"),
+        "{}",
+        message(&waiting)
+    );
+    assert_eq!(pods(&namespace, "j").await.len(), 0);
+}
+
+#[tokio::test]
+async fn a_pod_that_admission_refuses_for_ever_undoes_the_gang_and_starves_no_one() {
+    let control_plane = shared().await;
+    let namespace = TestNamespace::create(control_plane, "admission")
+        .await
+        .unwrap();
+    let scope = namespace.name();
+    let _nodes = Nodes::new(2)
+        .name(&format!("{scope}-{{i}}"))
+        .gpus(8)
+        .scope(scope)
+        .create(control_plane)
+        .await
+        .unwrap();
+    let policy = format!(
+        "
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {{name: {scope}}}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: {scope}}}}}
+    resourceRules:
+    - {{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}}
+  validations:
+  - expression: \"!(object.metadata.name in ['bad-worker-2', 'bad-worker-3'])\"
+    message: the third pod is refused
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {{name: {scope}}}
+spec: {{policyName: {scope}, validationActions: [Deny]}}
+"
+    );
+    control_plane.apply_yaml(&policy).await.unwrap();
+    // A new policy takes a moment until every request sees it.
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    create(&namespace, job("bad", scope, 4, 4)).await.unwrap();
+    let waiting = trellis_e2e::wait::wait_for(
+        &namespace.api::<trellis_api::TrainingJob>(),
+        "bad",
+        super::SOON,
+        |j: &trellis_api::TrainingJob| reason(j) == "PodRefused",
+    )
+    .await
+    .unwrap();
+    assert!(
+        message(&waiting).contains("the third pod is refused"),
+        "{}",
+        message(&waiting)
+    );
+    super::pods_become(&namespace, "bad", 0).await.unwrap();
+    create(&namespace, job("good", scope, 4, 4)).await.unwrap();
+    reaches(&namespace, "good", JobPhase::Running).await;
+}
+
+#[tokio::test]
+async fn the_api_server_refuses_bad_input_with_rule_and_fix() {
+    let control_plane = shared().await;
+    let namespace = TestNamespace::create(control_plane, "input").await.unwrap();
+    let cases: [(&str, serde_json::Value, &str); 12] = [
+        ("/spec/taskGroups/0/replicas", json!(0), "must be 1 to 4096"),
+        (
+            "/spec/taskGroups/0/replicas",
+            json!(-1),
+            "must be 1 to 4096",
+        ),
+        (
+            "/spec/taskGroups/0/replicas",
+            json!(1_000_000),
+            "must be 1 to 4096",
+        ),
+        (
+            "/spec/taskGroups/0/gpus",
+            json!(65),
+            "must be 0 to 64 whole devices",
+        ),
+        (
+            "/spec/taskGroups/0/resources/cpu",
+            json!("-1"),
+            "must be an amount of CPU above 0",
+        ),
+        (
+            "/spec/taskGroups/0/resources/cpu",
+            json!("9e99"),
+            "must be an amount of CPU above 0",
+        ),
+        (
+            "/spec/taskGroups/0/resources/memory",
+            json!("1E"),
+            "must be an amount of bytes above 0",
+        ),
+        (
+            "/spec/taskGroups/0/resources/memory",
+            json!(""),
+            "must be an amount of bytes above 0",
+        ),
+        (
+            "/spec/taskGroups/0/name",
+            json!("Worker"),
+            "must be a DNS label",
+        ),
+        ("/metadata/name", json!("1job"), "must be a DNS-1035 label"),
+        (
+            "/spec/restart/backoffSeconds",
+            json!(400),
+            "must be at most maxBackoffSeconds",
+        ),
+        (
+            "/spec/taskGroups/0/image",
+            json!(""),
+            "must be the name of an image",
+        ),
+    ];
+    for (path, value, words) in cases {
+        let mut spec = job("bad", namespace.name(), 1, 1);
+        *spec.pointer_mut(path).unwrap() = value.clone();
+        let error = create(&namespace, spec.clone())
+            .await
+            .expect_err(path)
+            .to_string();
+        assert!(error.contains(words), "{path} = {value}: {error}");
+        // The library says the same.
+        let object: trellis_api::TrainingJob = serde_json::from_value(spec).unwrap();
+        let ours = trellis_api::ValidatedJob::try_from(object)
+            .expect_err(path)
+            .to_string();
+        assert!(ours.contains(words), "{path} = {value}: {ours}");
+    }
+}

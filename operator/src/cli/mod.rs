@@ -1,0 +1,61 @@
+//! The command line.
+
+mod crds;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::operator;
+
+/// Gangs of GPU pods that run all together or not at all.
+#[derive(Parser, Debug)]
+#[command(name = "trellis", version, about)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Run the operator.
+    Operator(operator::Options),
+    /// Print what is generated from the code: CRDs, roles, API reference, reasons.
+    Crds(crds::Options),
+    /// Print the version.
+    Version,
+}
+
+/// Runs a command. Errors go to standard error, with what to do about them.
+#[must_use]
+pub fn run(cli: Cli) -> ExitCode {
+    let result = match cli.command {
+        Command::Operator(options) => operate(options),
+        Command::Crds(options) => crds::run(&options),
+        Command::Version => print(concat!("trellis ", env!("CARGO_PKG_VERSION"), "\n")),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn operate(options: operator::Options) -> anyhow::Result<()> {
+    crate::telemetry::log(options.log);
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?
+        .block_on(operator::run(options))
+}
+
+/// Writes to standard output. A reader that has gone is no error.
+fn print(text: &str) -> anyhow::Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,43 @@
+//! The two clients: one that watches, one that commands.
+//!
+//! They differ in what a failure means. A watch starts over, so it may wait
+//! and retry. A command must fail fast and once: whoever gave it knows whether
+//! it may be given again, and a retry that outlives our lease is a write of a
+//! leader that is none.
+
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue};
+use kube::{Client, Config};
+
+/// Longest wait for the answer to a command.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// The clients of one process.
+#[derive(Clone)]
+pub struct Clients {
+    /// For lists and watches.
+    pub watch: Client,
+    /// For everything that writes, and for single reads that a write depends on.
+    pub command: Client,
+}
+
+impl Clients {
+    /// Clients for the cluster of the environment: in the cluster, or by kubeconfig.
+    ///
+    /// # Errors
+    /// If there is no cluster to be found, or its configuration is unusable.
+    pub async fn infer() -> anyhow::Result<Self> {
+        let mut config = Config::infer().await?;
+        config.headers.push((
+            HeaderName::from_static("user-agent"),
+            HeaderValue::from_static(concat!("trellis/", env!("CARGO_PKG_VERSION"))),
+        ));
+        let watch = Client::try_from(config.clone())?;
+        config.read_timeout = Some(REQUEST_TIMEOUT);
+        config.reset_reader_on_write = true;
+        config.default_retry = false;
+        let command = Client::try_from(config)?;
+        Ok(Self { watch, command })
+    }
+}

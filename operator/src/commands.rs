@@ -1,0 +1,222 @@
+//! Every write goes through here: leadership is checked before it, the writes
+//! in flight are bounded, and an error is told apart by what is to be done.
+
+use std::sync::Arc;
+
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::{NamespaceResourceScope, Request as KubeRequest};
+use kube::{Api, Client, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::leader::{Epoch, Leadership, NotLeading};
+use crate::limiter::Limiter;
+
+/// Why a write did not succeed.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// We may not write any more.
+    #[error(transparent)]
+    NotLeading(#[from] NotLeading),
+    /// Someone else was faster, or something of that name is there.
+    #[error("{0}")]
+    Conflict(String),
+    /// The object is gone.
+    #[error("{0}")]
+    NotFound(String),
+    /// The API server will not take it, now or later, as it is.
+    #[error("{message}")]
+    Refused {
+        /// HTTP code.
+        code: u16,
+        /// What the API server says.
+        message: String,
+    },
+    /// Nobody knows whether it was written, or it may succeed later.
+    #[error("{0}")]
+    Transient(String),
+}
+
+impl From<kube::Error> for WriteError {
+    fn from(error: kube::Error) -> Self {
+        let kube::Error::Api(status) = error else {
+            return Self::Transient(error.to_string());
+        };
+        let message = status.message.clone();
+        match status.code {
+            404 => Self::NotFound(message),
+            409 => Self::Conflict(message),
+            408 | 429 | 500 | 502 | 503 | 504 => Self::Transient(message),
+            // Quota admission: the numbers may change before the deadline.
+            403 if message.contains("exceeded quota") => Self::Transient(message),
+            code => Self::Refused { code, message },
+        }
+    }
+}
+
+/// The one door for writes.
+#[derive(Clone)]
+pub struct Commands {
+    client: Client,
+    leadership: Leadership,
+    limiter: Arc<Limiter>,
+}
+
+impl Commands {
+    /// Commands of a leader.
+    #[must_use]
+    pub fn new(client: Client, leadership: Leadership) -> Self {
+        Self {
+            client,
+            leadership,
+            limiter: Arc::new(Limiter::default()),
+        }
+    }
+
+    /// Our term, if we still lead.
+    ///
+    /// # Errors
+    /// If we do not.
+    pub fn epoch(&self) -> Result<Epoch, NotLeading> {
+        self.leadership.check()
+    }
+
+    fn api<K>(&self, namespace: &str) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// Runs one write under the limit, if we lead at the moment when its turn comes.
+    async fn write<T>(
+        &self,
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, WriteError> {
+        let permit = self.limiter.acquire().await;
+        self.leadership.check()?;
+        let result = request.await.map_err(WriteError::from);
+        permit.report(matches!(result, Err(WriteError::Transient(_))));
+        result
+    }
+
+    /// Creates an object. The answer is decoded as `A`, which may be slimmer than what is sent.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn create<K, A>(
+        &self,
+        namespace: &str,
+        manager: &str,
+        object: &K,
+        dry_run: bool,
+    ) -> Result<A, WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Serialize,
+        A: DeserializeOwned,
+    {
+        let params = PostParams {
+            dry_run,
+            field_manager: Some(manager.to_owned()),
+        };
+        let path = K::url_path(&(), Some(namespace));
+        let body = serde_json::to_vec(object).map_err(|e| WriteError::Transient(e.to_string()))?;
+        let request = KubeRequest::new(path)
+            .create(&params, body)
+            .map_err(|e| WriteError::Transient(e.to_string()))?;
+        self.write(self.client.request(request)).await
+    }
+
+    /// Applies the fields that we own of an object, by server-side apply. The
+    /// answer is decoded as `A`.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn apply_as<A: DeserializeOwned>(
+        &self,
+        path: &str,
+        name: &str,
+        manager: &str,
+        patch: &serde_json::Value,
+    ) -> Result<A, WriteError> {
+        let params = PatchParams::apply(manager).force().validation_strict();
+        let request = KubeRequest::new(path)
+            .patch(name, &params, &Patch::Apply(patch))
+            .map_err(|e| WriteError::Transient(e.to_string()))?;
+        self.write(self.client.request(request)).await
+    }
+
+    /// Patches an object's status. A `resourceVersion` in the patch makes it a compare-and-set.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn patch_status<K>(
+        &self,
+        namespace: &str,
+        name: &str,
+        manager: &str,
+        patch: &serde_json::Value,
+    ) -> Result<K, WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug,
+    {
+        let api = self.api::<K>(namespace);
+        let params = PatchParams {
+            field_manager: Some(manager.to_owned()),
+            ..PatchParams::default()
+        };
+        let patch = Patch::Merge(patch);
+        self.write(api.patch_status(name, &params, &patch)).await
+    }
+
+    /// Deletes one incarnation of an object. What is gone already is a success.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn delete<K>(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        grace: Option<u32>,
+    ) -> Result<(), WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug,
+    {
+        let api = self.api::<K>(namespace);
+        let params = DeleteParams {
+            grace_period_seconds: grace,
+            preconditions: Some(Preconditions {
+                uid: Some(uid.to_owned()),
+                resource_version: None,
+            }),
+            propagation_policy: Some(kube::api::PropagationPolicy::Background),
+            ..DeleteParams::default()
+        };
+        match self.write(api.delete(name, &params)).await {
+            // Another incarnation: ours is gone.
+            Ok(_) | Err(WriteError::NotFound(_) | WriteError::Conflict(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads one object now, from the API server and no cache.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn get<K>(&self, namespace: &str, name: &str) -> Result<Option<K>, WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug,
+    {
+        Ok(self.api::<K>(namespace).get_opt(name).await?)
+    }
+}

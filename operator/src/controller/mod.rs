@@ -1,0 +1,153 @@
+//! The TrainingJob reconciler, one file a step: `dereference` (all the reads),
+//! `validate`, `build` (pure), `apply` (all the writes of children), `status`
+//! (all the writes of status). It never asks why it was called, keeps no state
+//! in messages, and a second pass writes nothing.
+
+mod apply;
+mod build;
+mod dereference;
+mod failure;
+mod lifecycle;
+mod queue;
+mod status;
+mod story;
+mod validate;
+
+pub use queue::WorkQueue;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tracing::{debug, warn};
+use trellis_compiler::Settings;
+
+use crate::commands::{Commands, WriteError};
+use crate::key::Key;
+use crate::scheduling::Feed;
+use crate::world::World;
+use dereference::Surrounded;
+use story::Story;
+
+/// Reconciles at once.
+const WORKERS: usize = 16;
+/// Least time between two status patches that only count pods anew.
+const COUNTS_EVERY: Duration = Duration::from_secs(3);
+
+/// The reconciler.
+pub struct Controller {
+    world: Arc<World>,
+    commands: Commands,
+    settings: Settings,
+    story: Story,
+    /// When counts were last written, by job: throttling only, nothing rests on it.
+    counted: Mutex<HashMap<Key, Instant>>,
+}
+
+impl Controller {
+    /// A controller that writes through `commands`.
+    #[must_use]
+    pub fn new(world: Arc<World>, commands: Commands, client: Client, settings: Settings) -> Self {
+        let story = Story::new(client);
+        Self {
+            world,
+            commands,
+            settings,
+            story,
+            counted: Mutex::default(),
+        }
+    }
+
+    /// Runs until the process ends. Starts once everything has been listed.
+    pub async fn run(self: Arc<Self>) {
+        self.world.synced().await;
+        let workers = Arc::new(Semaphore::new(WORKERS));
+        loop {
+            let key = self.world.work.next().await;
+            let Ok(permit) = workers.clone().acquire_owned().await else {
+                return;
+            };
+            let controller = self.clone();
+            tokio::spawn(async move {
+                controller.work(key).await;
+                drop(permit);
+            });
+        }
+    }
+
+    async fn work(&self, key: Key) {
+        match self.reconcile(&key).await {
+            Ok(again) => {
+                self.world.work.done(&key);
+                if let Some(at) = again {
+                    let wait = at.duration_since(Timestamp::now());
+                    let wait = Duration::try_from(wait).unwrap_or_default();
+                    self.world
+                        .work
+                        .add_after(key, wait.saturating_add(Duration::from_millis(5)));
+                }
+            }
+            Err(error) => {
+                let delay = self.world.work.failed(&key);
+                match error {
+                    WriteError::Conflict(_) | WriteError::NotFound(_) => {
+                        debug!(job = %key, %error, ?delay, "tried again");
+                    }
+                    _ => warn!(job = %key, %error, ?delay, "not reconciled; tried again"),
+                }
+            }
+        }
+    }
+
+    /// One pass over one job. Gives the time to look again.
+    async fn reconcile(&self, key: &Key) -> Result<Option<Timestamp>, WriteError> {
+        if let Some(error) = self.undecodable(key) {
+            return self.refuse_undecodable(key, &error).await.map(|()| None);
+        }
+        let Some(seen) = dereference::job(&self.world, key) else {
+            self.counted.lock().remove(key);
+            self.world.tell(Feed::Wish(key.clone(), None));
+            return Ok(None);
+        };
+        if seen.job.metadata.deletion_timestamp.is_some() {
+            // The garbage collector removes what has our owner reference.
+            self.world.tell(Feed::Wish(key.clone(), None));
+            return Ok(None);
+        }
+        let terminal = seen
+            .status()
+            .phase
+            .is_some_and(trellis_api::job::JobPhase::is_terminal);
+        let authorized = if terminal {
+            None
+        } else {
+            Some(self.stand(&seen))
+        };
+        let mut built = authorized;
+        if let Some(Ok(job)) = &built
+            && let Some(conflict) =
+                apply::children(&self.commands, &self.world, key, &seen, job).await?
+        {
+            built = Some(Err(conflict));
+        }
+        self.conclude(key, &seen, built).await
+    }
+
+    /// Validates, compiles and authorizes.
+    fn stand(
+        &self,
+        seen: &Surrounded,
+    ) -> Result<trellis_policies::AuthorizedJob, lifecycle::Standing> {
+        let job = validate::job(seen)?;
+        build::authorized(job, seen, &self.settings)
+    }
+
+    fn undecodable(&self, key: &Key) -> Option<String> {
+        self.world.undecodable.read().get(key).cloned()
+    }
+}

@@ -1,0 +1,347 @@
+//! The last step: what is written about the job, and then what is wanted of
+//! its gang. In this order: an attempt counts once it is written.
+
+use std::sync::Arc;
+
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kube::Resource;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tracing::info;
+use trellis_api::job::{CompiledObject, JobPhase, TrainingJobStatus};
+use trellis_api::{Reason, TrainingJob, names};
+use trellis_compiler::hash_of;
+use trellis_policies::AuthorizedJob;
+
+use super::dereference::Surrounded;
+use super::lifecycle::{self, Next, Observed, Standing, Want};
+use super::{COUNTS_EVERY, Controller, apply, failure};
+use crate::commands::WriteError;
+use crate::key::Key;
+use crate::scheduling::{Feed, Run, Wish};
+use crate::watch::{LOST_AFTER, PodPhase};
+
+/// How long a node that refused a pod is kept away from.
+const AVOID: SignedDuration = SignedDuration::from_secs(60);
+
+impl Controller {
+    pub(super) async fn conclude(
+        &self,
+        key: &Key,
+        seen: &Surrounded,
+        built: Option<Result<AuthorizedJob, Standing>>,
+    ) -> Result<Option<Timestamp>, WriteError> {
+        let (standing, job) = match built {
+            Some(Ok(job)) => (
+                Standing::Runnable {
+                    compiled: job.compiled().hash().to_owned(),
+                },
+                Some(job),
+            ),
+            Some(Err(standing)) => (standing, None),
+            // An ended job is not judged again.
+            None => (
+                Standing::Held {
+                    phase: JobPhase::Waiting,
+                    reason: Reason::NotApplicable,
+                    message: String::new(),
+                },
+                None,
+            ),
+        };
+        let status = seen.status();
+        let journal = seen.journal();
+        let now = Timestamp::now();
+        let queue = seen.queue.as_ref().ok();
+        let next = lifecycle::next(Observed {
+            now,
+            created: seen
+                .job
+                .metadata
+                .creation_timestamp
+                .as_ref()
+                .map_or(now, |t| t.0),
+            generation: seen.job.metadata.generation,
+            uid: seen.uid(),
+            spec: &seen.job.spec,
+            status: &status,
+            standing: &standing,
+            queue: queue.and_then(|q| q.metadata.name.as_deref()),
+            journal: &journal,
+            pods: &seen.pods,
+            lost: &|node| self.world.health.is_lost(node, LOST_AFTER),
+            certificate: seen.certificate.as_ref(),
+        });
+        if next.expired {
+            return self.expire(key, seen).await;
+        }
+        let Next {
+            status: said,
+            want,
+            again,
+            ..
+        } = next;
+        let mut again = again;
+        let mut attempt = status.attempt.unwrap_or(1);
+        let mut excluded = Vec::new();
+        if let Some(mut said) = said {
+            if let Some(job) = &job {
+                said.compiled = compiled(job, seen, said.attempt.unwrap_or(1));
+            }
+            attempt = said.attempt.unwrap_or(1);
+            excluded.extend(avoided(&said, now));
+            match self.change(key, &status, &said) {
+                Change::None => {}
+                Change::Later(at) => again = Some(again.map_or(at, |a| a.min(at))),
+                Change::Now => self.write_status(key, seen, &status, &said).await?,
+            }
+        }
+        let plan_attempt = journal.plan.as_ref().map(|p| p.attempt);
+        let wish = match (want, job) {
+            (
+                Want::Run {
+                    attempt,
+                    submitted,
+                    not_before,
+                },
+                Some(job),
+            ) => Wish::Run(Arc::new(Run {
+                job,
+                uid: seen.uid().to_owned(),
+                attempt,
+                submitted,
+                not_before,
+                excluded,
+            })),
+            // Nothing may start as things are; what has its place for this attempt keeps it.
+            (Want::Run { .. }, None) if plan_attempt.is_some_and(|p| p < attempt) => Wish::Stop,
+            (Want::Run { .. } | Want::Wait, _) => Wish::Wait,
+            (Want::Stop, _) => Wish::Stop,
+            (Want::Finish { keep }, _) => Wish::Finish { keep },
+        };
+        self.world.tell(Feed::Wish(key.clone(), Some(wish)));
+        Ok(again)
+    }
+
+    /// Whether a status is worth a patch, and when. Counts alone are worth one
+    /// now and then: a gang of a thousand pods must not cost a thousand patches.
+    fn change(&self, key: &Key, before: &TrainingJobStatus, after: &TrainingJobStatus) -> Change {
+        if before == after {
+            return Change::None;
+        }
+        if without_counts(before) != without_counts(after) {
+            self.counted.lock().insert(key.clone(), Instant::now());
+            return Change::Now;
+        }
+        let mut counted = self.counted.lock();
+        let due = counted
+            .get(key)
+            .and_then(|at| at.checked_add(COUNTS_EVERY))
+            .filter(|due| *due > Instant::now());
+        match due {
+            Some(due) => {
+                let wait = due.saturating_duration_since(Instant::now());
+                let at = SignedDuration::try_from(wait)
+                    .ok()
+                    .and_then(|w| Timestamp::now().checked_add(w).ok());
+                Change::Later(at.unwrap_or(Timestamp::now()))
+            }
+            None => {
+                counted.insert(key.clone(), Instant::now());
+                Change::Now
+            }
+        }
+    }
+
+    async fn write_status(
+        &self,
+        key: &Key,
+        seen: &Surrounded,
+        before: &TrainingJobStatus,
+        after: &TrainingJobStatus,
+    ) -> Result<(), WriteError> {
+        let patch = json!({
+            "metadata": {
+                "uid": seen.job.metadata.uid,
+                "resourceVersion": seen.job.metadata.resource_version,
+            },
+            "status": merge(before, after),
+        });
+        let written: TrainingJob = self
+            .commands
+            .patch_status(&key.namespace, &key.name, names::STATUS_MANAGER, &patch)
+            .await?;
+        if (before.phase, before.reason) != (after.phase, after.reason)
+            && let (Some(phase), Some(reason)) = (after.phase, after.reason)
+        {
+            info!(job = %key, ?phase, %reason, attempt = after.attempt, "{}", after.message.as_deref().unwrap_or_default());
+            self.story
+                .tell(written.object_ref(&()), phase, reason, after);
+        }
+        self.world.jobs.put(key.clone(), written);
+        Ok(())
+    }
+
+    /// The time to live is over: what the job made goes, and the job if it says so.
+    async fn expire(&self, key: &Key, seen: &Surrounded) -> Result<Option<Timestamp>, WriteError> {
+        self.world
+            .tell(Feed::Wish(key.clone(), Some(Wish::Finish { keep: false })));
+        let cleanup = seen.job.spec.cleanup.clone().unwrap_or_default();
+        let tracked = seen
+            .job
+            .metadata
+            .annotations
+            .iter()
+            .flatten()
+            .any(|(k, _)| k == "argocd.argoproj.io/tracking-id")
+            || seen
+                .job
+                .metadata
+                .labels
+                .iter()
+                .flatten()
+                .any(|(k, _)| k == "argocd.argoproj.io/instance");
+        if cleanup.delete_job == Some(true) && !tracked {
+            self.commands
+                .delete::<TrainingJob>(&key.namespace, &key.name, seen.uid(), None)
+                .await?;
+            return Ok(None);
+        }
+        // The journal goes last: until then the scheduler removes the pods.
+        if seen.pods.values().any(|p| p.job_uid == seen.uid()) {
+            return Ok(None);
+        }
+        apply::remove(&self.commands, &self.world, key, seen.uid()).await?;
+        Ok(None)
+    }
+
+    /// Says of a job that does not decode that it does not, by the fields that every version has.
+    pub(super) async fn refuse_undecodable(
+        &self,
+        key: &Key,
+        error: &str,
+    ) -> Result<(), WriteError> {
+        let message = format!("the object does not decode: {error}");
+        let patch = json!({"status": {
+            "phase": JobPhase::Refused,
+            "reason": Reason::InvalidSpec,
+            "message": message,
+        }});
+        let result: Result<kube::core::PartialObjectMeta<TrainingJob>, WriteError> = self
+            .commands
+            .patch_status(&key.namespace, &key.name, names::STATUS_MANAGER, &patch)
+            .await;
+        match result {
+            Ok(_) | Err(WriteError::NotFound(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+enum Change {
+    None,
+    Later(Timestamp),
+    Now,
+}
+
+fn without_counts(status: &TrainingJobStatus) -> TrainingJobStatus {
+    let mut bare = status.clone();
+    bare.pods = None;
+    bare.ready = None;
+    bare.nodes = None;
+    for object in &mut bare.compiled {
+        object.ready = false;
+    }
+    // The message counts too while nothing else happens; the conditions bear it as well.
+    if matches!(
+        bare.phase,
+        Some(JobPhase::Starting | JobPhase::Restarting | JobPhase::Queued)
+    ) {
+        bare.message = None;
+        for condition in &mut bare.conditions {
+            condition.message.clear();
+        }
+    }
+    bare
+}
+
+/// A merge patch that makes one status of the other.
+fn merge(before: &TrainingJobStatus, after: &TrainingJobStatus) -> Value {
+    let (Ok(Value::Object(before)), Ok(Value::Object(mut after))) =
+        (serde_json::to_value(before), serde_json::to_value(after))
+    else {
+        return json!({});
+    };
+    for key in before.keys() {
+        after.entry(key.clone()).or_insert(Value::Null);
+    }
+    if let (Some(Value::Object(old)), Some(Value::Object(new))) =
+        (before.get("lastFailure"), after.get_mut("lastFailure"))
+    {
+        for key in old.keys() {
+            new.entry(key.clone()).or_insert(Value::Null);
+        }
+    }
+    after.retain(|key, value| before.get(key) != Some(value));
+    Value::Object(after)
+}
+
+/// The node that refused a pod a moment ago.
+fn avoided(status: &TrainingJobStatus, now: Timestamp) -> Option<String> {
+    let last = status.last_failure.as_ref()?;
+    let recent = now.duration_since(last.time.0) < AVOID;
+    (recent && failure::is_refusal(&last.reason))
+        .then(|| last.node.clone())
+        .flatten()
+}
+
+/// What the job was compiled into, and whether it is there.
+fn compiled(job: &AuthorizedJob, seen: &Surrounded, attempt: i64) -> Vec<CompiledObject> {
+    let (service, policy, group, maps) = apply::listed(job);
+    let name = seen.job.metadata.name.clone().unwrap_or_default();
+    let object = |api_version: &str, kind: &str, name: &str, hash: String| CompiledObject {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        hash,
+        ready: true,
+        problem: None,
+    };
+    let mut list = vec![
+        object("v1", "Service", &name, hash_of(service)),
+        object(
+            "networking.k8s.io/v1",
+            "NetworkPolicy",
+            &name,
+            hash_of(policy),
+        ),
+    ];
+    for map in maps {
+        let own = map.metadata.name.as_deref().unwrap_or_default();
+        list.push(object("v1", "ConfigMap", own, hash_of(map)));
+    }
+    list.push(object(
+        "trellis.dev/v1alpha1",
+        "PodGroup",
+        &name,
+        hash_of(group),
+    ));
+    for pods in job.compiled().groups() {
+        let up = seen
+            .pods
+            .values()
+            .filter(|p| p.job_uid == seen.uid() && p.attempt == attempt && p.group == pods.name())
+            .filter(|p| matches!(p.phase, PodPhase::Running | PodPhase::Succeeded))
+            .count();
+        let last = pods.replicas().saturating_sub(1);
+        let mut entry = object(
+            "v1",
+            "Pod",
+            &format!("{name}-{}-0..{last}", pods.name()),
+            pods.hash().to_owned(),
+        );
+        entry.ready = u32::try_from(up).is_ok_and(|up| up == pods.replicas());
+        list.push(entry);
+    }
+    list
+}

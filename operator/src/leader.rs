@@ -1,0 +1,271 @@
+//! The lease: at most one operator writes, and it knows when it may no longer.
+//!
+//! A lease is no fence: a process that is frozen between its check and its
+//! write can still write late. What makes such a write harmless is the epoch,
+//! which the journal bears and the API server compares; what makes it rare is
+//! that every write asks [`Leadership::check`] first.
+//!
+//! The age of another's lease is what we have observed by our own monotonic
+//! clock, never a difference of two machines' clocks (the rule of client-go's
+//! leaderelection).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client};
+use tracing::{debug, info, warn};
+
+use crate::clients::REQUEST_TIMEOUT;
+
+/// Name of the Lease.
+pub const LEASE_NAME: &str = "trellis-operator";
+
+/// The term of a leader. Each new leader's is higher than all before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Epoch(pub i64);
+
+/// This process no longer leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this process no longer holds the lease")]
+pub struct NotLeading;
+
+/// Proof of leadership, as long as [`Self::check`] says so.
+#[derive(Clone, Debug)]
+pub struct Leadership {
+    epoch: Epoch,
+    start: Instant,
+    /// Milliseconds after `start` until which the lease is ours; 0 once it is lost.
+    valid_until: Arc<AtomicU64>,
+}
+
+impl Leadership {
+    /// A leader without a lease, for commands that run alone (tests, one replica by hand).
+    #[must_use]
+    pub fn unchecked(epoch: Epoch) -> Self {
+        Self {
+            epoch,
+            start: Instant::now(),
+            valid_until: Arc::new(AtomicU64::new(u64::MAX)),
+        }
+    }
+
+    /// The term of this leader.
+    ///
+    /// # Errors
+    /// If the lease is no longer ours, or may no longer be.
+    pub fn check(&self) -> Result<Epoch, NotLeading> {
+        let now = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if now < self.valid_until.load(Ordering::Acquire) {
+            Ok(self.epoch)
+        } else {
+            Err(NotLeading)
+        }
+    }
+
+    fn extend(&self, renewed: Instant, duration: Duration) {
+        let until = renewed
+            .saturating_duration_since(self.start)
+            .saturating_add(duration);
+        self.valid_until.store(
+            u64::try_from(until.as_millis()).unwrap_or(u64::MAX),
+            Ordering::Release,
+        );
+    }
+
+    fn lose(&self) {
+        self.valid_until.store(0, Ordering::Release);
+    }
+}
+
+/// One candidate for the lease.
+pub struct Candidate {
+    api: Api<Lease>,
+    identity: String,
+    duration: Duration,
+}
+
+impl Candidate {
+    /// A candidate under an identity that no other process has ever had.
+    #[must_use]
+    pub fn new(client: Client, namespace: &str, identity: String, duration: Duration) -> Self {
+        Self {
+            api: Api::namespaced(client, namespace),
+            identity,
+            duration,
+        }
+    }
+
+    /// Waits until the lease is ours.
+    ///
+    /// # Errors
+    /// Only what no waiting mends: the lease may not be read or written at all.
+    pub async fn acquire(&self) -> anyhow::Result<(Leadership, Lease)> {
+        let pause = self.duration.checked_div(5).unwrap_or(self.duration);
+        let mut seen: Option<(String, Instant)> = None;
+        loop {
+            match self.try_acquire(&mut seen).await {
+                Ok(Some(leadership)) => return Ok(leadership),
+                Ok(None) => {}
+                Err(kube::Error::Api(status)) if status.code == 403 || status.code == 404 => {
+                    anyhow::bail!(
+                        "the lease {LEASE_NAME:?} cannot be taken: {}",
+                        status.message
+                    )
+                }
+                Err(error) => debug!(%error, "the lease was not taken"),
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn try_acquire(
+        &self,
+        seen: &mut Option<(String, Instant)>,
+    ) -> kube::Result<Option<(Leadership, Lease)>> {
+        let Some(mut lease) = self.api.get_opt(LEASE_NAME).await? else {
+            let asked = Instant::now();
+            let lease = Lease {
+                metadata: ObjectMeta {
+                    name: Some(LEASE_NAME.to_owned()),
+                    ..ObjectMeta::default()
+                },
+                spec: Some(self.spec(0)),
+            };
+            let lease = match self.api.create(&PostParams::default(), &lease).await {
+                Err(kube::Error::Api(status)) if status.code == 409 => return Ok(None),
+                other => other?,
+            };
+            return Ok(Some(self.leads(lease, asked)));
+        };
+        let spec = lease.spec.clone().unwrap_or_default();
+        let version = lease.metadata.resource_version.clone().unwrap_or_default();
+        let held = spec
+            .holder_identity
+            .as_deref()
+            .is_some_and(|h| !h.is_empty());
+        if held {
+            let observed = match seen {
+                Some((before, since)) if *before == version => *since,
+                _ => {
+                    *seen = Some((version, Instant::now()));
+                    return Ok(None);
+                }
+            };
+            let theirs = Duration::from_secs(
+                u64::try_from(spec.lease_duration_seconds.unwrap_or(0)).unwrap_or(0),
+            );
+            // A request that the old leader sent with its last breath may still be under way.
+            let grace = REQUEST_TIMEOUT.min(theirs.max(self.duration));
+            if observed.elapsed() < theirs.max(self.duration).saturating_add(grace) {
+                return Ok(None);
+            }
+        }
+        let transitions = spec.lease_transitions.unwrap_or(0).saturating_add(1);
+        lease.spec = Some(self.spec(transitions));
+        let asked = Instant::now();
+        match self
+            .api
+            .replace(LEASE_NAME, &PostParams::default(), &lease)
+            .await
+        {
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(None),
+            other => Ok(Some(self.leads(other?, asked))),
+        }
+    }
+
+    fn leads(&self, lease: Lease, asked: Instant) -> (Leadership, Lease) {
+        let transitions = lease
+            .spec
+            .as_ref()
+            .and_then(|s| s.lease_transitions)
+            .unwrap_or(0);
+        let leadership = Leadership {
+            epoch: Epoch(i64::from(transitions).saturating_add(1)),
+            start: asked,
+            valid_until: Arc::new(AtomicU64::new(0)),
+        };
+        leadership.extend(asked, self.duration);
+        info!(epoch = leadership.epoch.0, identity = %self.identity, "leading");
+        (leadership, lease)
+    }
+
+    fn spec(&self, transitions: i32) -> LeaseSpec {
+        let now = MicroTime(Timestamp::now());
+        LeaseSpec {
+            holder_identity: Some(self.identity.clone()),
+            lease_duration_seconds: i32::try_from(self.duration.as_secs().max(1)).ok(),
+            lease_transitions: Some(transitions),
+            acquire_time: Some(now.clone()),
+            renew_time: Some(now),
+            ..LeaseSpec::default()
+        }
+    }
+
+    /// Renews the lease until it is lost. Never tries past its end.
+    pub async fn hold(&self, leadership: &Leadership, mut lease: Lease) {
+        let pause = self.duration.checked_div(4).unwrap_or(self.duration);
+        loop {
+            tokio::time::sleep(pause).await;
+            if leadership.check().is_err() {
+                break;
+            }
+            let asked = Instant::now();
+            if let Some(spec) = &mut lease.spec {
+                spec.renew_time = Some(MicroTime(Timestamp::now()));
+            }
+            match self
+                .api
+                .replace(LEASE_NAME, &PostParams::default(), &lease)
+                .await
+            {
+                Ok(renewed) => {
+                    lease = renewed;
+                    leadership.extend(asked, self.duration);
+                }
+                // A conflict may be our own write whose answer was lost: look who holds it.
+                Err(kube::Error::Api(status)) if status.code == 409 => {
+                    match self.api.get(LEASE_NAME).await {
+                        Ok(now) if self.holds(&now, &lease) => lease = now,
+                        Ok(_) => {
+                            warn!("another process has taken the lease");
+                            break;
+                        }
+                        Err(error) => warn!(%error, "the lease was not renewed"),
+                    }
+                }
+                Err(error) => warn!(%error, "the lease was not renewed"),
+            }
+        }
+        leadership.lose();
+    }
+
+    fn holds(&self, now: &Lease, before: &Lease) -> bool {
+        let transitions = |l: &Lease| l.spec.as_ref().and_then(|s| s.lease_transitions);
+        let holder = now.spec.as_ref().and_then(|s| s.holder_identity.as_deref());
+        holder == Some(self.identity.as_str()) && transitions(now) == transitions(before)
+    }
+
+    /// Gives the lease back, so that the next leader need not wait for its end.
+    pub async fn release(&self, leadership: &Leadership) {
+        if leadership.check().is_err() {
+            return;
+        }
+        leadership.lose();
+        let Ok(mut lease) = self.api.get(LEASE_NAME).await else {
+            return;
+        };
+        let Some(spec) = &mut lease.spec else { return };
+        if spec.holder_identity.as_deref() == Some(self.identity.as_str()) {
+            spec.holder_identity = Some(String::new());
+            let _ = self
+                .api
+                .replace(LEASE_NAME, &PostParams::default(), &lease)
+                .await;
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! From Kubernetes' words to the engine's, and back.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::jiff::Timestamp;
+use trellis_api::pod_group::Plan;
+use trellis_api::quantity::Amount;
+use trellis_api::queue::{QueueSpec, StopPolicy};
+use trellis_api::reason::Reason;
+use trellis_compiler::{CompiledGroup, CompiledJob, PodPlacement};
+use trellis_scheduler::{
+    Constraints, Expression, Gang, GangId, GroupName, Node, NodeName, NodeSelectorTerm, Operator,
+    Placement, PodKey, Preference, Queue, QueueName, ResourceName, Resources, Stop, Taint,
+    TaintEffect, TaskGroup, Time, Toleration, TolerationOperator, WaitReason,
+};
+
+use super::request;
+use crate::key::Key;
+use crate::watch::SlimNode;
+
+/// When a gang is placed, beside what it is.
+#[derive(Clone, Debug, Default)]
+pub struct Turn {
+    /// Its place in the queue.
+    pub submitted: Timestamp,
+    /// Not placed before.
+    pub not_before: Option<Timestamp>,
+    /// Nodes that it keeps away from.
+    pub excluded: Vec<String>,
+}
+
+/// The engine's name of a gang.
+#[must_use]
+pub fn id(job: &Key) -> GangId {
+    GangId::new(job.to_string())
+}
+
+/// The job of an engine's gang.
+#[must_use]
+pub fn job_of(id: &GangId) -> Key {
+    let (namespace, name) = id.as_str().split_once('/').unwrap_or(("", id.as_str()));
+    Key::new(namespace, name)
+}
+
+/// The engine's name of a pod.
+#[must_use]
+pub fn pod_key(pod: &Key) -> PodKey {
+    PodKey::new(pod.to_string())
+}
+
+/// The engine's time.
+#[must_use]
+pub fn time(at: Timestamp) -> Time {
+    Time::from_millis(at.as_millisecond())
+}
+
+/// The engine's form of a compiled job. `actual` is what admission makes of a
+/// pod's request, by group, where that is known.
+#[must_use]
+pub fn gang(job: &CompiledJob, turn: &Turn, actual: &BTreeMap<String, Resources>) -> Gang {
+    let key = Key::new(job.job().namespace(), job.job().name());
+    let groups = job
+        .groups()
+        .iter()
+        .map(|group| {
+            let request = actual
+                .get(group.name())
+                .cloned()
+                .unwrap_or_else(|| request_of(group));
+            task_group(job, group, request)
+        })
+        .collect();
+    Gang {
+        id: id(&key),
+        queue: QueueName::new(job.queue()),
+        priority: job.priority(),
+        submitted: time(turn.submitted),
+        not_before: turn.not_before.map(time),
+        excluded_nodes: turn
+            .excluded
+            .iter()
+            .map(|n| NodeName::new(n.as_str()))
+            .collect(),
+        groups,
+    }
+}
+
+/// What one pod of the group asks for before admission has had its say.
+#[must_use]
+pub fn request_of(group: &CompiledGroup) -> Resources {
+    group
+        .request()
+        .iter()
+        .map(|(name, amount)| (ResourceName::new(name.as_str()), base_units(name, *amount)))
+        .collect()
+}
+
+fn base_units(resource: &str, amount: Amount) -> i64 {
+    let units = if resource == "cpu" {
+        amount.millis_up()
+    } else {
+        amount.units_up()
+    };
+    units.unwrap_or(i64::MAX)
+}
+
+fn task_group(job: &CompiledJob, group: &CompiledGroup, request: Resources) -> TaskGroup {
+    let spec = job
+        .job()
+        .spec()
+        .task_groups
+        .iter()
+        .find(|g| g.name == group.name());
+    let device = spec
+        .filter(|g| g.gpus() > 0)
+        .map(|g| ResourceName::new(g.gpu_resource()));
+    // The constraints are read from the very pod that would be created.
+    let nowhere = PodPlacement {
+        attempt: 0,
+        plan: "",
+        node: "",
+    };
+    let pod = group.pod(0, &nowhere);
+    TaskGroup {
+        name: GroupName::new(group.name()),
+        count: group.replicas(),
+        request,
+        device,
+        constraints: pod.spec.as_ref().map(constraints).unwrap_or_default(),
+        pod_prefix: format!("{}-{}", job.job().name(), group.name()),
+    }
+}
+
+fn constraints(pod: &core::PodSpec) -> Constraints {
+    let affinity = pod.affinity.as_ref().and_then(|a| a.node_affinity.as_ref());
+    let required = affinity
+        .and_then(|a| {
+            a.required_during_scheduling_ignored_during_execution
+                .as_ref()
+        })
+        .map(|s| s.node_selector_terms.iter().map(term).collect())
+        .unwrap_or_default();
+    let preferred = affinity
+        .and_then(|a| {
+            a.preferred_during_scheduling_ignored_during_execution
+                .as_ref()
+        })
+        .into_iter()
+        .flatten()
+        .map(|p| Preference {
+            weight: p.weight,
+            term: term(&p.preference),
+        })
+        .collect();
+    Constraints {
+        node_selector: pod.node_selector.clone().unwrap_or_default(),
+        required,
+        preferred,
+        tolerations: pod.tolerations.iter().flatten().map(toleration).collect(),
+    }
+}
+
+fn term(term: &core::NodeSelectorTerm) -> NodeSelectorTerm {
+    let read = |list: &Option<Vec<core::NodeSelectorRequirement>>| {
+        list.iter().flatten().map(expression).collect()
+    };
+    NodeSelectorTerm {
+        match_expressions: read(&term.match_expressions),
+        match_fields: read(&term.match_fields),
+    }
+}
+
+fn expression(e: &core::NodeSelectorRequirement) -> Expression {
+    let operator = match e.operator.as_str() {
+        "NotIn" => Operator::NotIn,
+        "Exists" => Operator::Exists,
+        "DoesNotExist" => Operator::DoesNotExist,
+        "Gt" => Operator::Gt,
+        "Lt" => Operator::Lt,
+        // An unknown operator has been refused; `In` without values matches nothing.
+        _ => Operator::In,
+    };
+    Expression {
+        key: e.key.clone(),
+        operator,
+        values: e.values.clone().unwrap_or_default(),
+    }
+}
+
+fn effect(word: &str) -> Option<TaintEffect> {
+    match word {
+        "NoSchedule" => Some(TaintEffect::NoSchedule),
+        "PreferNoSchedule" => Some(TaintEffect::PreferNoSchedule),
+        "NoExecute" => Some(TaintEffect::NoExecute),
+        _ => None,
+    }
+}
+
+fn toleration(t: &core::Toleration) -> Toleration {
+    Toleration {
+        key: t.key.clone().filter(|k| !k.is_empty()),
+        operator: if t.operator.as_deref() == Some("Exists") {
+            TolerationOperator::Exists
+        } else {
+            TolerationOperator::Equal
+        },
+        value: t.value.clone().unwrap_or_default(),
+        effect: t.effect.as_deref().and_then(effect),
+    }
+}
+
+/// The engine's form of a node.
+#[must_use]
+pub fn node(node: &SlimNode) -> Node {
+    let name = node.metadata.name.as_deref().unwrap_or_default();
+    Node {
+        name: NodeName::new(name),
+        labels: node.metadata.labels.clone().unwrap_or_default(),
+        taints: node
+            .spec
+            .taints
+            .iter()
+            .map(|t| Taint {
+                key: t.key.clone(),
+                value: t.value.clone().unwrap_or_default(),
+                // An effect that we do not know keeps pods away.
+                effect: effect(&t.effect).unwrap_or(TaintEffect::NoSchedule),
+            })
+            .collect(),
+        allocatable: request::of_node(node),
+        ready: node.is_ready(),
+        unschedulable: node.spec.unschedulable,
+    }
+}
+
+/// The engine's form of a queue.
+#[must_use]
+pub fn queue(name: &str, spec: &QueueSpec) -> Queue {
+    let quotas: BTreeMap<ResourceName, i64> = spec
+        .resource_groups
+        .iter()
+        .flat_map(|g| &g.flavors)
+        .flat_map(|f| &f.quotas)
+        .map(|q| {
+            // An unreadable quota is none: the queue stops itself, not another.
+            let amount = q.nominal.amount().unwrap_or(Amount::ZERO);
+            let name = q.resource.as_str();
+            (ResourceName::new(name), base_units(name, amount).max(0))
+        })
+        .collect();
+    Queue {
+        name: QueueName::new(name),
+        quota: (!spec.resource_groups.is_empty()).then_some(quotas),
+        stop: match spec.stop.unwrap_or_default() {
+            StopPolicy::None => Stop::None,
+            StopPolicy::Hold => Stop::Hold,
+        },
+    }
+}
+
+/// The placement that a plan wrote down.
+#[must_use]
+pub fn placement(plan: &Plan) -> Placement {
+    let mut placement = Placement::new();
+    let mut groups: Vec<(&str, Vec<(NodeName, u32)>)> = Vec::new();
+    for a in &plan.assignments {
+        let run = (
+            NodeName::new(a.node.as_str()),
+            u32::try_from(a.count).unwrap_or(0),
+        );
+        match groups.last_mut() {
+            Some((group, runs)) if *group == a.group => runs.push(run),
+            _ => groups.push((a.group.as_str(), vec![run])),
+        }
+    }
+    for (group, runs) in groups {
+        placement.push(GroupName::new(group), runs);
+    }
+    placement
+}
+
+/// The reason in the words of the API.
+#[must_use]
+pub fn reason(reason: WaitReason) -> Reason {
+    match reason {
+        WaitReason::QueueNotFound => Reason::QueueNotFound,
+        WaitReason::QueueStopped => Reason::QueueStopped,
+        WaitReason::BackingOff => Reason::BackingOff,
+        WaitReason::ExceedsQuota => Reason::ExceedsQuota,
+        WaitReason::QuotaExceeded => Reason::QuotaExceeded,
+        WaitReason::NoMatchingNodes => Reason::NoMatchingNodes,
+        WaitReason::ExceedsCluster => Reason::ExceedsCluster,
+        WaitReason::InsufficientCapacity => Reason::InsufficientCapacity,
+        WaitReason::Fragmented => Reason::Fragmented,
+    }
+}

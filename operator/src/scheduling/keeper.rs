@@ -1,0 +1,187 @@
+//! What is to be done about one gang next: a pure function of what is wanted,
+//! what the journal says and which pods there are. The driver does it and asks
+//! again, so that a crash between any two steps loses nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::jiff::Timestamp;
+use trellis_api::Reason;
+use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
+
+use super::wish::Wish;
+use crate::watch::PodView;
+
+/// A pod that is to go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doomed {
+    /// Its name.
+    pub name: String,
+    /// Its uid: the precondition of the delete.
+    pub uid: String,
+    /// True where nobody is left to stop it: grace 0.
+    pub force: bool,
+}
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Wait: pods of this name, of an earlier attempt or an earlier job, are still there.
+    AwaitPods,
+    /// Let the engine find a place.
+    Enqueue,
+    /// Keep away from the engine: nothing is wanted.
+    Withdraw,
+    /// Carry out the plan of the journal.
+    Commit,
+    /// The place is the gang's.
+    Hold,
+    /// Write that the plan is being undone.
+    Undo {
+        /// Why.
+        reason: Reason,
+        /// The same in words.
+        message: String,
+    },
+    /// Delete these pods.
+    Delete(Vec<Doomed>),
+    /// Write that nothing is left of the plan.
+    Clear,
+    /// Write that the gang has ended.
+    Finish,
+}
+
+/// What is seen of one gang.
+#[derive(Clone, Copy, Debug)]
+pub struct Gang<'a> {
+    /// Uid of the TrainingJob.
+    pub uid: &'a str,
+    /// What is wanted.
+    pub wish: &'a Wish,
+    /// The journal.
+    pub journal: &'a PodGroupStatus,
+    /// Pods with the job's name, by their own name.
+    pub pods: &'a BTreeMap<String, PodView>,
+    /// Nodes that have been lost for so long that their pods are given up.
+    pub lost: &'a BTreeSet<String>,
+    /// The time.
+    pub now: Timestamp,
+}
+
+impl Gang<'_> {
+    /// What is to be done next.
+    #[must_use]
+    pub fn next(&self) -> Step {
+        match self.journal.phase.unwrap_or_default() {
+            PodGroupPhase::Pending => self.pending(),
+            PodGroupPhase::Committing => self.committing(),
+            PodGroupPhase::Placed => self.placed(),
+            PodGroupPhase::Unwinding => self.unwinding(),
+            PodGroupPhase::Finished => self.finished(),
+        }
+    }
+
+    fn pending(&self) -> Step {
+        // No journal names these pods: a leader that was none made them.
+        if let Some(step) = self.remove(|_| true) {
+            return step;
+        }
+        match self.wish {
+            Wish::Run(_) => Step::Enqueue,
+            _ => Step::Withdraw,
+        }
+    }
+
+    fn committing(&self) -> Step {
+        let plan = self.journal.plan.clone().unwrap_or_default();
+        let Wish::Run(run) = self.wish else {
+            return Step::Undo {
+                reason: Reason::Restarting,
+                message: "the gang is no longer to run".to_owned(),
+            };
+        };
+        let expired = plan.deadline.as_ref().is_none_or(|d| d.0 <= self.now);
+        if plan.attempt != run.attempt || plan.compiled != run.job.compiled().hash() {
+            Step::Undo {
+                reason: Reason::Restarting,
+                message: "the plan is for an earlier attempt or spec".to_owned(),
+            }
+        } else if expired {
+            Step::Undo {
+                reason: self.journal.reason.unwrap_or(Reason::PodRefused),
+                message: self.journal.message.clone().unwrap_or_else(|| {
+                    "the pods were not all created before the plan's deadline".to_owned()
+                }),
+            }
+        } else {
+            Step::Commit
+        }
+    }
+
+    fn placed(&self) -> Step {
+        let plan = self.journal.plan.clone().unwrap_or_default();
+        // Pods of this job that no plan names.
+        if let Some(Step::Delete(stray)) = self.remove(|p| p.plan != plan.hash) {
+            return Step::Delete(stray);
+        }
+        match self.wish {
+            Wish::Run(run) if run.attempt > plan.attempt => Step::Undo {
+                reason: Reason::Restarting,
+                message: format!("attempt {} is next", run.attempt),
+            },
+            Wish::Run(_) | Wish::Wait => Step::Hold,
+            Wish::Stop => Step::Undo {
+                reason: Reason::Suspended,
+                message: "the gang is no longer to run".to_owned(),
+            },
+            Wish::Finish { keep } => {
+                let keep = *keep;
+                self.remove(|p| !(keep && p.phase.is_over()))
+                    .unwrap_or(Step::Finish)
+            }
+        }
+    }
+
+    fn unwinding(&self) -> Step {
+        self.remove(|_| true).unwrap_or(Step::Clear)
+    }
+
+    fn finished(&self) -> Step {
+        match self.wish {
+            Wish::Finish { keep: true } => self.remove(|p| !p.phase.is_over()),
+            _ => self.remove(|_| true),
+        }
+        .unwrap_or(Step::Withdraw)
+    }
+
+    /// Removes the pods of this job that `which` names. None when there are none.
+    /// Pods of another job of the same name are the garbage collector's.
+    fn remove(&self, which: impl Fn(&PodView) -> bool) -> Option<Step> {
+        let mut waits = false;
+        let mut doomed = Vec::new();
+        for (name, pod) in self.pods {
+            if pod.job_uid != self.uid {
+                waits = true;
+                continue;
+            }
+            if !which(pod) {
+                continue;
+            }
+            waits = true;
+            let force = pod.node.as_ref().is_some_and(|n| self.lost.contains(n));
+            if !pod.deleting || force {
+                doomed.push(Doomed {
+                    name: name.clone(),
+                    uid: pod.uid.clone(),
+                    force,
+                });
+            }
+        }
+        if !doomed.is_empty() {
+            Some(Step::Delete(doomed))
+        } else if waits {
+            Some(Step::AwaitPods)
+        } else {
+            None
+        }
+    }
+}

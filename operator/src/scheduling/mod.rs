@@ -1,0 +1,76 @@
+//! From the cluster to the engine, and from its decisions to pods.
+//!
+//! One task owns the engine. It hears what changes ([`Feed`]), asks the
+//! [`keeper`] what each touched gang needs, lets the engine decide, and starts
+//! the writes. It never waits for the API server itself.
+
+mod commit;
+mod driver;
+pub mod gang;
+mod journal;
+mod keeper;
+mod namespace_quota;
+mod preflight;
+pub mod request;
+mod wish;
+
+pub use commit::Committer;
+pub use driver::Driver;
+pub use journal::PLAN_TIME;
+pub use preflight::Preflight;
+pub use wish::{Run, Wish};
+
+use std::sync::Arc;
+
+use trellis_scheduler::Resources;
+
+use crate::key::Key;
+use crate::watch::SlimPod;
+use commit::Outcome;
+
+/// What the scheduler hears.
+#[derive(Debug)]
+pub enum Feed {
+    /// A node is new, changed or gone.
+    Node(Arc<str>),
+    /// A pod holds something of a node.
+    Pod {
+        /// The pod.
+        pod: Key,
+        /// Its uid.
+        uid: Box<str>,
+        /// The node.
+        node: Arc<str>,
+        /// What it holds.
+        request: Resources,
+    },
+    /// A pod holds nothing any more.
+    PodGone(Key),
+    /// A queue is new, changed or gone.
+    Queue(Arc<str>),
+    /// A namespace's core ResourceQuotas changed.
+    NamespaceQuota(Arc<str>),
+    /// Something about a job changed.
+    Look(Key),
+    /// What the controller wants of a gang. None: the job is gone.
+    Wish(Key, Option<Wish>),
+    /// A task has ended.
+    Ended(Key, Outcome),
+}
+
+impl Feed {
+    /// What a pod means for its node.
+    #[must_use]
+    pub fn pod(key: Key, pod: &SlimPod) -> Self {
+        let over = matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"));
+        match &pod.spec.node_name {
+            Some(node) if !over => Self::Pod {
+                uid: pod.metadata.uid.as_deref().unwrap_or_default().into(),
+                node: node.as_str().into(),
+                request: request::of_pod(pod),
+                pod: key,
+            },
+            _ => Self::PodGone(key),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What the controller wants of a gang. The controller decides it from what
+//! is durable (spec, status, journal, pods), so that after a crash it wants
+//! the same again.
+
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+use trellis_policies::AuthorizedJob;
+
+/// What is wanted of a gang.
+#[derive(Clone, Debug)]
+pub enum Wish {
+    /// The attempt runs, once there is a place.
+    Run(Arc<Run>),
+    /// Nothing new is placed; what has its place keeps it. For jobs that may
+    /// not start as things are: refused, waiting for something, blocked.
+    Wait,
+    /// The gang holds nothing.
+    Stop,
+    /// The job has ended: pods that still run are stopped.
+    Finish {
+        /// Finished pods stay, with their logs.
+        keep: bool,
+    },
+}
+
+/// One attempt that is to run. Only what is authorized can be wished for.
+#[derive(Debug)]
+pub struct Run {
+    /// What runs.
+    pub job: AuthorizedJob,
+    /// Uid of the TrainingJob.
+    pub uid: String,
+    /// Number of the attempt.
+    pub attempt: i64,
+    /// When the job began to wait: its place in the queue.
+    pub submitted: Timestamp,
+    /// Not placed before: the back-off of a restart.
+    pub not_before: Option<Timestamp>,
+    /// Nodes that this attempt keeps away from.
+    pub excluded: Vec<String>,
+}
+
+impl Wish {
+    /// The attempt that is to run, if any.
+    #[must_use]
+    pub fn run(&self) -> Option<&Arc<Run>> {
+        match self {
+            Self::Run(run) => Some(run),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Only what is read of the objects that there are many of: decoding a full
+//! Pod costs four times as much and ten times the memory.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+use kube::Resource;
+use kube::api::ObjectMeta;
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// Metadata without `managedFields`, which is most of it.
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SlimMeta {
+    name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    generation: Option<i64>,
+    creation_timestamp: Option<Time>,
+    deletion_timestamp: Option<Time>,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+    owner_references: Option<Vec<OwnerReference>>,
+}
+
+fn slim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    let meta = SlimMeta::deserialize(deserializer)?;
+    Ok(ObjectMeta {
+        name: meta.name,
+        namespace: meta.namespace,
+        uid: meta.uid,
+        resource_version: meta.resource_version,
+        generation: meta.generation,
+        creation_timestamp: meta.creation_timestamp,
+        deletion_timestamp: meta.deletion_timestamp,
+        labels: meta.labels,
+        annotations: meta.annotations,
+        owner_references: meta.owner_references,
+        ..ObjectMeta::default()
+    })
+}
+
+/// A pod: where it is, what it asks for, how it does.
+#[derive(Resource, Deserialize, Clone, Debug, Default)]
+#[resource(inherit = "core::Pod")]
+pub struct SlimPod {
+    /// Metadata.
+    #[serde(deserialize_with = "slim")]
+    pub metadata: ObjectMeta,
+    /// Spec.
+    #[serde(default)]
+    pub spec: SlimPodSpec,
+    /// Status.
+    #[serde(default)]
+    pub status: SlimPodStatus,
+}
+
+/// What is read of a pod's spec.
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SlimPodSpec {
+    /// Node that it is bound to.
+    pub node_name: Option<String>,
+    /// Containers.
+    pub containers: Vec<SlimContainer>,
+    /// Init containers and sidecars.
+    pub init_containers: Vec<SlimContainer>,
+    /// What the runtime class adds.
+    pub overhead: BTreeMap<String, Quantity>,
+    /// Pod-level resources (KEP-2837).
+    pub resources: SlimResources,
+}
+
+/// What is read of a container.
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SlimContainer {
+    /// What it asks for.
+    pub resources: SlimResources,
+    /// `Always` makes an init container a sidecar (KEP-753).
+    pub restart_policy: Option<String>,
+}
+
+/// Requests.
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SlimResources {
+    /// Requests by resource.
+    pub requests: BTreeMap<String, Quantity>,
+}
+
+/// What is read of a pod's status.
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SlimPodStatus {
+    /// Pending, Running, Succeeded, Failed, Unknown.
+    pub phase: Option<String>,
+    /// Why it failed, where the kubelet says so for the pod as a whole.
+    pub reason: Option<String>,
+    /// The same in words.
+    pub message: Option<String>,
+    /// Conditions.
+    pub conditions: Vec<SlimCondition>,
+    /// Containers.
+    pub container_statuses: Vec<SlimContainerStatus>,
+    /// Init containers and sidecars.
+    pub init_container_statuses: Vec<SlimContainerStatus>,
+}
+
+/// A condition of a pod or node.
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SlimCondition {
+    /// Its type.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// True, False, Unknown.
+    pub status: String,
+    /// Its reason.
+    pub reason: Option<String>,
+}
+
+/// The state of a container.
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SlimContainerStatus {
+    /// Running, waiting or terminated.
+    pub state: SlimState,
+    /// Resources that the kubelet has set aside (KEP-1287).
+    pub allocated_resources: BTreeMap<String, Quantity>,
+    /// Resources that the container runs with (KEP-1287).
+    pub resources: SlimResources,
+}
+
+/// One of three.
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SlimState {
+    /// It has ended.
+    pub terminated: Option<SlimTerminated>,
+}
+
+/// How a container ended.
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SlimTerminated {
+    /// Exit code.
+    pub exit_code: i32,
+    /// Reason, such as OOMKilled.
+    pub reason: Option<String>,
+}
+
+/// A node: what it offers, and whether it is well.
+#[derive(Resource, Deserialize, Clone, Debug, Default)]
+#[resource(inherit = "core::Node")]
+pub struct SlimNode {
+    /// Metadata.
+    #[serde(deserialize_with = "slim")]
+    pub metadata: ObjectMeta,
+    /// Spec.
+    #[serde(default)]
+    pub spec: SlimNodeSpec,
+    /// Status.
+    #[serde(default)]
+    pub status: SlimNodeStatus,
+}
+
+/// What is read of a node's spec.
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SlimNodeSpec {
+    /// Cordoned.
+    pub unschedulable: bool,
+    /// Taints.
+    pub taints: Vec<core::Taint>,
+}
+
+/// What is read of a node's status.
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SlimNodeStatus {
+    /// What pods may use.
+    pub allocatable: BTreeMap<String, Quantity>,
+    /// Conditions.
+    pub conditions: Vec<SlimCondition>,
+}
+
+impl SlimNode {
+    /// True if the kubelet says that it is ready.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.status
+            .conditions
+            .iter()
+            .any(|c| c.type_ == "Ready" && c.status == "True")
+    }
+}
+
+/// A namespace: its labels, and whether it is going.
+#[derive(Resource, Deserialize, Clone, Debug, Default)]
+#[resource(inherit = "core::Namespace")]
+pub struct SlimNamespace {
+    /// Metadata.
+    #[serde(deserialize_with = "slim")]
+    pub metadata: ObjectMeta,
+}
+
+/// A Service: what a NetworkPolicy needs of it.
+#[derive(Resource, Serialize, Deserialize, Clone, Debug, Default)]
+#[resource(inherit = "core::Service")]
+pub struct SlimService {
+    /// Metadata.
+    #[serde(deserialize_with = "slim")]
+    pub metadata: ObjectMeta,
+    /// Spec.
+    #[serde(default)]
+    pub spec: core::ServiceSpec,
+}
