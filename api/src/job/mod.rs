@@ -161,13 +161,13 @@ pub struct SecurityContext {
 pub struct PodMetadata {
     /// Labels. Keys below `trellis.dev/` and Kubernetes' own domains are reserved.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 64))]
+    #[schemars(extend("maxProperties" = 32, "additionalProperties" = {"type": "string", "maxLength": 63}))]
     #[garde(custom(rules::metadata_keys), custom(rules::label_values))]
     #[x_kube(validation = rules::METADATA_KEYS.cel(), validation = rules::RESERVED_KEYS.cel(), validation = rules::LABEL_VALUES.cel())]
     pub labels: BTreeMap<String, String>,
     /// Annotations. The same keys are reserved.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 64))]
+    #[schemars(extend("maxProperties" = 32))]
     #[garde(custom(rules::metadata_keys))]
     #[x_kube(validation = rules::METADATA_KEYS.cel(), validation = rules::RESERVED_KEYS.cel())]
     pub annotations: BTreeMap<String, String>,

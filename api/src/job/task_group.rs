@@ -89,8 +89,8 @@ pub struct TaskGroup {
     pub shared_memory: Option<Quantity>,
     /// Volumes, all from the job's own namespace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64))]
-    #[garde(length(max = 64), custom(rules::unique_mounts), dive)]
+    #[schemars(length(max = 32))]
+    #[garde(length(max = 32), custom(rules::unique_mounts), dive)]
     pub mounts: Vec<Mount>,
     /// Ports that the container listens on. PyTorch adds 29500 for its rendezvous.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
