@@ -2,7 +2,7 @@
 //! run under its own ServiceAccount's rights, so that a missing permission
 //! fails a test.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result};
 
@@ -76,7 +76,7 @@ impl Operator {
     pub fn start_with(
         control_plane: &ControlPlane,
         program: &Path,
-        kubeconfig: &PathBuf,
+        kubeconfig: &Path,
     ) -> Result<Self> {
         let arguments = [
             format!("KUBECONFIG={}", kubeconfig.display()),

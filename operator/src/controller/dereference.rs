@@ -23,6 +23,8 @@ pub(super) struct Surrounded {
     pub(super) job: Arc<TrainingJob>,
     /// Labels of its namespace.
     pub(super) namespace_labels: BTreeMap<String, String>,
+    /// Its namespace is going: nothing can be created in it any more.
+    pub(super) namespace_terminating: bool,
     /// Its queue, by name, or why there is none.
     pub(super) queue: Result<Arc<Queue>, Standing>,
     /// Its PriorityClass, by name, and the priority, or why there is none.
@@ -69,9 +71,11 @@ pub(super) fn is_owned(meta: &kube::api::ObjectMeta, uid: &str) -> bool {
 /// Reads everything that the job's fate depends on. None if it is gone.
 pub(super) fn job(world: &World, key: &Key) -> Option<Surrounded> {
     let job = world.jobs.get(key)?;
-    let namespace_labels = world
-        .namespaces
-        .get(&Key::new("", &key.namespace))
+    let namespace = world.namespaces.get(&Key::new("", &key.namespace));
+    let namespace_terminating = namespace
+        .as_ref()
+        .is_some_and(|n| n.metadata.deletion_timestamp.is_some());
+    let namespace_labels = namespace
         .and_then(|n| n.metadata.labels.clone())
         .unwrap_or_default();
     let names = job.spec.network.iter().flat_map(|n| {
@@ -95,6 +99,7 @@ pub(super) fn job(world: &World, key: &Key) -> Option<Surrounded> {
         queue: queue(world, &job, &namespace_labels),
         priority: priority(world, &job),
         namespace_labels,
+        namespace_terminating,
         services,
         pod_group: world.pod_groups.get(key),
         pods: world.pods.of(key),

@@ -114,8 +114,9 @@ impl Controller {
             self.world.tell(Feed::Wish(key.clone(), None));
             return Ok(None);
         };
-        if seen.job.metadata.deletion_timestamp.is_some() {
-            // The garbage collector removes what has our owner reference.
+        if seen.job.metadata.deletion_timestamp.is_some() || seen.namespace_terminating {
+            // The garbage collector removes what has our owner reference, and
+            // the namespace's end everything.
             self.world.tell(Feed::Wish(key.clone(), None));
             return Ok(None);
         }
@@ -123,12 +124,8 @@ impl Controller {
             .status()
             .phase
             .is_some_and(trellis_api::job::JobPhase::is_terminal);
-        let authorized = if terminal {
-            None
-        } else {
-            Some(self.stand(&seen))
-        };
-        let mut built = authorized;
+        // An ended job is not judged again.
+        let mut built = (!terminal).then(|| self.stand(&seen));
         if let Some(Ok(job)) = &built
             && let Some(conflict) =
                 apply::children(&self.commands, &self.world, key, &seen, job).await?
