@@ -222,3 +222,120 @@ async fn a_second_pass_writes_nothing() {
         before
     );
 }
+
+#[tokio::test]
+async fn a_job_may_be_deleted_in_any_phase() {
+    let (_, namespace, _nodes) = set_up("deleted").await;
+    let api = namespace.api::<TrainingJob>();
+    for millis in [0, 5, 20, 40, 60, 80, 120, 200, 400, 1500] {
+        create(&namespace, job("j", namespace.name(), 8, 1))
+            .await
+            .unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(millis)).await;
+        api.delete("j", &DeleteParams::default()).await.unwrap();
+        wait_gone(&api, "j", SOON).await.unwrap();
+        pods_become(&namespace, "j", 0).await.unwrap();
+        for gone in [
+            wait_gone(&namespace.api::<Service>(), "j", SOON).await,
+            wait_gone(&namespace.api::<NetworkPolicy>(), "j", SOON).await,
+            wait_gone(&namespace.api::<PodGroup>(), "j", SOON).await,
+        ] {
+            gone.unwrap_or_else(|e| panic!("deleted after {millis} ms: {e:#}"));
+        }
+    }
+    // What they held is free.
+    create(&namespace, job("j", namespace.name(), 2, 8))
+        .await
+        .unwrap();
+    reaches(&namespace, "j", JobPhase::Running).await;
+}
+
+#[tokio::test]
+async fn a_refused_pod_moves_the_gang_to_another_node() {
+    let (control_plane, namespace, _nodes) = set_up("refused").await;
+    let scope = namespace.name().to_owned();
+    let _more = Nodes::new(1)
+        .name(&format!("{scope}-more-{{i}}"))
+        .gpus(8)
+        .scope(&scope)
+        .create(control_plane)
+        .await
+        .unwrap();
+    // The annotation is not the user's to give: admission gives it.
+    let policy = format!(
+        "
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {{name: {scope}}}
+spec:
+  failurePolicy: Fail
+  reinvocationPolicy: Never
+  matchConstraints:
+    namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: {scope}}}}}
+    resourceRules:
+    - {{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}}
+  mutations:
+  - patchType: ApplyConfiguration
+    applyConfiguration:
+      expression: >
+        Object{{metadata: Object.metadata{{annotations: {{
+          '{}': 'OutOfnvidia.com/gpu', '{}': '{scope}-0'}}}}}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {{name: {scope}}}
+spec: {{policyName: {scope}}}
+",
+        kubelet::REFUSE,
+        kubelet::REFUSE_ON
+    );
+    control_plane.apply_yaml(&policy).await.unwrap();
+    // A new policy takes a moment until every request sees it.
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    let spec = job("j", &scope, 2, 8);
+    create(&namespace, spec).await.unwrap();
+    let moved = reaches(&namespace, "j", JobPhase::Running).await;
+    let status = moved.status.unwrap();
+    assert_eq!(
+        (status.restarts, status.disruptions),
+        (Some(0), Some(1)),
+        "{:?}",
+        status.last_failure
+    );
+    let nodes: Vec<_> = pods(&namespace, "j")
+        .await
+        .into_iter()
+        .filter_map(|p| p.spec?.node_name)
+        .collect();
+    assert!(!nodes.contains(&format!("{scope}-0")), "{nodes:?}");
+}
+
+#[tokio::test]
+async fn a_deleted_node_does_not_hold_the_gang() {
+    let (control_plane, namespace, _nodes) = set_up("lostnode").await;
+    let scope = namespace.name().to_owned();
+    create(&namespace, job("j", &scope, 2, 8)).await.unwrap();
+    reaches(&namespace, "j", JobPhase::Running).await;
+    let _more = Nodes::new(1)
+        .name(&format!("{scope}-more-{{i}}"))
+        .gpus(8)
+        .scope(&scope)
+        .create(control_plane)
+        .await
+        .unwrap();
+    let nodes: kube::Api<k8s_openapi::api::core::v1::Node> = kube::Api::all(control_plane.client());
+    nodes
+        .delete(&format!("{scope}-0"), &DeleteParams::default())
+        .await
+        .unwrap();
+    let api = namespace.api::<TrainingJob>();
+    let again = wait_for(&api, "j", 3 * SOON, |j: &TrainingJob| {
+        j.status
+            .as_ref()
+            .is_some_and(|s| s.attempt == Some(2) && s.phase == Some(JobPhase::Running))
+    })
+    .await
+    .unwrap();
+    let status = again.status.unwrap();
+    assert_eq!((status.restarts, status.disruptions), (Some(0), Some(1)));
+}

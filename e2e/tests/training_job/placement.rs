@@ -120,3 +120,42 @@ async fn single_gpu_jobs_leave_whole_nodes_free() {
         .unwrap();
     reaches(&namespace, "three-whole", JobPhase::Running).await;
 }
+
+#[tokio::test]
+async fn twenty_gangs_at_once_are_whole_or_not_there() {
+    let control_plane = shared().await;
+    let namespace = TestNamespace::create(control_plane, "twenty")
+        .await
+        .unwrap();
+    let scope = namespace.name();
+    let _nodes = Nodes::new(4)
+        .name(&format!("{scope}-{{i}}"))
+        .gpus(8)
+        .scope(scope)
+        .create(control_plane)
+        .await
+        .unwrap();
+    let creates = (0..20).map(|i| create(&namespace, job(&format!("g-{i}"), scope, 6, 1)));
+    futures::future::try_join_all(creates).await.unwrap();
+    // 32 GPUs take five gangs of 6. The rest waits, with nothing there.
+    let api = namespace.api::<trellis_api::TrainingJob>();
+    let settled = trellis_e2e::wait::eventually(super::SOON, || async {
+        let jobs = api.list(&Default::default()).await?.items;
+        let count = |wanted| {
+            jobs.iter()
+                .filter(|j| super::phase(j) == Some(wanted))
+                .count()
+        };
+        let (run, wait) = (count(JobPhase::Running), count(JobPhase::Queued));
+        anyhow::ensure!((run, wait) == (5, 15), "{run} run, {wait} wait");
+        Ok(jobs)
+    })
+    .await
+    .unwrap();
+    for job in settled {
+        let name = job.metadata.name.clone().unwrap();
+        let there = pods(&namespace, &name).await.len();
+        let runs = super::phase(&job) == Some(JobPhase::Running);
+        assert_eq!(there, if runs { 6 } else { 0 }, "{name}");
+    }
+}
