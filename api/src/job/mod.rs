@@ -142,7 +142,7 @@ pub enum Framework {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct SecurityContext {
-    /// User id of every process. Not 0: the pods are held to run as non-root.
+    /// User id of every process. Above 0 the pods are held to run as non-root; 0 is a privilege that policy grants or not.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::user_id)))]
     #[x_kube(validation = rules::USER_ID.cel())]

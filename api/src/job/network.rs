@@ -45,7 +45,7 @@ pub struct TrafficRule {
     #[schemars(length(max = 63))]
     #[garde(inner(custom(rules::object_name)))]
     pub service: Option<String>,
-    /// TCP ports. Absent: every port (of a Service: the Service's own).
+    /// TCP ports. Absent: every port (egress to a Service: the Service's own).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     #[garde(length(max = 64), inner(custom(rules::port)))]

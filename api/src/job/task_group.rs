@@ -18,7 +18,7 @@ pub const DEFAULT_GPU_RESOURCE: &str = "nvidia.com/gpu";
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-#[x_kube(validation = rules::UNIQUE_MOUNTS.cel(), validation = rules::UNIQUE_PORTS.cel())]
+#[x_kube(validation = rules::UNIQUE_MOUNTS.cel(), validation = rules::UNIQUE_PORTS.cel(), validation = rules::ONE_DEVICE_COUNT.cel())]
 pub struct TaskGroup {
     /// Name, unique in the job: part of every pod's name.
     #[schemars(length(max = 24))]
@@ -80,7 +80,7 @@ pub struct TaskGroup {
     #[garde(inner(length(max = 4096)))]
     pub working_dir: Option<String>,
     /// What each pod needs. Requests and limits are the same.
-    #[garde(dive)]
+    #[garde(dive, custom(rules::one_device_count(self)))]
     pub resources: Resources,
     /// Size of /dev/shm, "0" for none. Absent: the smaller of half the memory and 64Gi if the group has GPUs.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -68,8 +68,8 @@ pub const ENV_PREFIX: Rule = Rule::new(
 );
 /// Mount paths.
 pub const MOUNT_PATH: Rule = Rule::new(
-    "self.startsWith('/') && self != '/' && !self.contains(':') && !self.matches('(^|/)[.][.](/|$)')",
-    "must be an absolute path below /, without : and without .. in it",
+    "self.startsWith('/') && !self.endsWith('/') && !self.contains(':') && !self.matches('(^|/)[.][.](/|$)')",
+    "must be an absolute path below /, not ending with /, without : and without .. in it",
 );
 /// Paths within a volume.
 pub const SUB_PATH: Rule = Rule::new(
@@ -210,7 +210,10 @@ pub fn env_prefix(name: &str, _: &()) -> garde::Result {
 /// [`MOUNT_PATH`].
 pub fn mount_path(path: &str, _: &()) -> garde::Result {
     MOUNT_PATH.holds(
-        path.starts_with('/') && path != "/" && !path.contains(':') && !has_parent_step(path),
+        path.starts_with('/')
+            && !path.ends_with('/')
+            && !path.contains(':')
+            && !has_parent_step(path),
     )
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::Rule;
 use super::names::is_extended_resource;
 use crate::Quantity;
+use crate::job::{Resources, TaskGroup};
 use crate::quantity::Amount;
 
 /// Pods of a group.
@@ -36,6 +37,11 @@ pub const QUANTITY_OR_ZERO: Rule = Rule::new(
 pub const EXTENDED: Rule = Rule::new(
     "self.all(k, k.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[a-zA-Z0-9]([-a-zA-Z0-9_.]*[a-zA-Z0-9])?$') && !k.split('/')[0].endsWith('kubernetes.io') && (type(self[k]) == int ? (self[k] >= 0 && self[k] <= 1024) : (isQuantity(string(self[k])) && quantity(string(self[k])).isInteger() && quantity(string(self[k])).asInteger() >= 0 && quantity(string(self[k])).asInteger() <= 1024)))",
     "every entry must name a device resource with its vendor's domain, such as rdma/hca, and a whole number of 0 to 1024",
+);
+/// A device is asked for in one place.
+pub const ONE_DEVICE_COUNT: Rule = Rule::new(
+    "!has(self.resources.extended) || !((has(self.gpuResource) ? self.gpuResource : 'nvidia.com/gpu') in self.resources.extended)",
+    "resources.extended must not name the resource that gpus counts: set gpus",
 );
 /// Quota of a queue.
 pub const NOMINAL: Rule = Rule::new(
@@ -145,6 +151,12 @@ pub fn nominal(value: &Quantity, _: &()) -> garde::Result {
             .amount()
             .is_ok_and(|a| a >= Amount::ZERO && a.units_up().is_some()),
     )
+}
+
+/// [`ONE_DEVICE_COUNT`].
+pub fn one_device_count(group: &TaskGroup) -> impl FnOnce(&Resources, &()) -> garde::Result {
+    let device = group.gpu_resource().to_owned();
+    move |resources, ()| ONE_DEVICE_COUNT.holds(!resources.extended.contains_key(&device))
 }
 
 /// [`EXTENDED`].

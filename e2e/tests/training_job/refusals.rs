@@ -229,3 +229,133 @@ async fn the_api_server_refuses_bad_input_with_rule_and_fix() {
         assert!(ours.contains(words), "{path} = {value}: {ours}");
     }
 }
+
+#[tokio::test]
+async fn the_api_server_refuses_what_only_the_whole_shows() {
+    let control_plane = shared().await;
+    let namespace = TestNamespace::create(control_plane, "whole").await.unwrap();
+    let base = || job("bad", namespace.name(), 1, 1);
+    let group = |name: &str, replicas: u32| {
+        let mut group = base()["spec"]["taskGroups"][0].clone();
+        group["name"] = json!(name);
+        group["replicas"] = json!(replicas);
+        group
+    };
+    let with = |pointer: &str, value: serde_json::Value| {
+        let mut spec = base();
+        let (parent, key) = pointer.rsplit_once('/').unwrap();
+        spec.pointer_mut(parent).unwrap()[key] = value;
+        spec
+    };
+    let env = |name: &str| {
+        with(
+            "/spec/taskGroups/0/env",
+            json!([{"name": name, "value": "x"}]),
+        )
+    };
+    let cases = [
+        (
+            with(
+                "/spec/taskGroups",
+                json!([group("a", 4096), group("b", 4096), group("c", 4096)]),
+            ),
+            "together must be at most 10000",
+        ),
+        (
+            with("/metadata/name", json!("a".repeat(60))),
+            "at most 63 characters",
+        ),
+        (env("PET_NNODES"), "env must not set what Trellis"),
+        (env("TRELLIS_RANK"), "env must not set what Trellis"),
+        (env("RANK"), "env must not set what Trellis"),
+        (
+            with("/spec/priorityClassName", json!("system-node-critical")),
+            "are for the cluster's own parts",
+        ),
+        (
+            with(
+                "/spec/podMetadata",
+                json!({"labels": {"trellis.dev/job": "other"}}),
+            ),
+            "are reserved",
+        ),
+        (
+            with(
+                "/spec/podMetadata",
+                json!({"labels": {"x.kubernetes.io/y": "z"}}),
+            ),
+            "are reserved",
+        ),
+        (
+            with(
+                "/spec/taskGroups/0/resources/extended",
+                json!({"nvidia.com/gpu": 1}),
+            ),
+            "set gpus",
+        ),
+        (
+            with(
+                "/spec/taskGroups/0/resources/extended",
+                json!({"rdma/hca": "0.5"}),
+            ),
+            "a whole number of 0 to 1024",
+        ),
+        (
+            with("/spec/taskGroups/0/mounts", json!([{"path": "/data"}])),
+            "exactly one of claim",
+        ),
+        (
+            with(
+                "/spec/taskGroups/0/mounts",
+                json!([{"path": "/a/../b", "claim": "c"}]),
+            ),
+            "without .. in it",
+        ),
+        (
+            with(
+                "/spec/taskGroups/0/mounts",
+                json!([{"path": "/d", "claim": "c"}, {"path": "/d", "claim": "e"}]),
+            ),
+            "mounts must have different paths",
+        ),
+        (
+            with(
+                "/spec/network",
+                json!({"egress": [{"cidr": "10.0.0.0/33"}]}),
+            ),
+            "CIDR notation",
+        ),
+        (
+            with("/spec/network", json!({"egress": [{"ports": [443]}]})),
+            "exactly one of cidr, namespace and service",
+        ),
+        (
+            with("/spec/deadlines", json!({"activeSeconds": 999_999_999_i64})),
+            "a year",
+        ),
+        (
+            with("/spec/taskGroups/0/tolerations", json!([{"value": "x"}])),
+            "without key, operator must be Exists",
+        ),
+    ];
+    for (spec, words) in cases {
+        let error = create(&namespace, spec.clone())
+            .await
+            .expect_err(words)
+            .to_string();
+        assert!(error.contains(words), "{words}: {error}");
+        let object: trellis_api::TrainingJob = serde_json::from_value(spec).unwrap();
+        let ours = trellis_api::ValidatedJob::try_from(object)
+            .expect_err(words)
+            .to_string();
+        assert!(ours.contains(words), "{words}: {ours}");
+    }
+    // Unknown fields: kubectl, Argo CD and our own reader are strict.
+    let mut unknown = base();
+    unknown["spec"]["taskGroups"][0]["gpu"] = json!(8);
+    unknown["metadata"]["namespace"] = json!(namespace.name());
+    let applied = control_plane.apply_yaml(&unknown.to_string()).await;
+    let error = format!("{:#}", applied.unwrap_err());
+    assert!(error.contains("gpu"), "{error}");
+    assert!(serde_json::from_value::<trellis_api::TrainingJob>(unknown).is_err());
+}
