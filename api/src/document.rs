@@ -4,6 +4,8 @@
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::validate::camel_case;
+
 /// Largest file that is read, in bytes: more than etcd would take of one object.
 pub const MAX_FILE: usize = 4 << 20;
 
@@ -50,7 +52,8 @@ impl Document {
     where
         T: DeserializeOwned + garde::Validate<Context = ()>,
     {
-        serde_saphyr::from_str_valid(&self.text).map_err(|e| DocumentError::Yaml(e.to_string()))
+        serde_saphyr::from_str_valid(&self.text)
+            .map_err(|e| DocumentError::Yaml(as_written(&e.to_string())))
     }
 
     /// Decodes the document.
@@ -60,6 +63,24 @@ impl Document {
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, DocumentError> {
         serde_saphyr::from_str(&self.text).map_err(|e| DocumentError::Yaml(e.to_string()))
     }
+}
+
+/// The message with the paths in it as YAML has them: `spec.taskGroups[0].replicas`.
+fn as_written(message: &str) -> String {
+    message
+        .split('`')
+        .enumerate()
+        .map(|(i, part)| {
+            // Every second part stands in backquotes.
+            let quoted = i.checked_rem(2) == Some(1);
+            if quoted && (part.starts_with("spec.") || part.starts_with("metadata.")) {
+                camel_case(part.trim_end_matches('.'))
+            } else {
+                part.to_owned()
+            }
+        })
+        .collect::<Vec<_>>()
+        .join("`")
 }
 
 /// Splits a file into its documents. Empty ones are left out.
@@ -102,4 +123,60 @@ fn push(documents: &mut Vec<Document>, text: &str) -> Result<(), DocumentError> 
         text: text.to_owned(),
     });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TrainingJob;
+
+    const JOB: &str = "apiVersion: trellis.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: a}
+spec:
+  taskGroups:
+  - {name: w, replicas: 1, image: x, resources: {cpu: 1, memory: 1Gi}}
+";
+
+    fn error(text: &str) -> String {
+        let documents = match split(text) {
+            Ok(documents) => documents,
+            Err(error) => return error.to_string(),
+        };
+        let failed = documents
+            .iter()
+            .find_map(|d| d.valid::<TrainingJob>().err());
+        failed.map(|e| e.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_violation_names_path_rule_line_and_snippet() {
+        let error = error(&JOB.replace("replicas: 1", "replicas: 0"));
+        for part in [
+            "spec.taskGroups[0].replicas`",
+            "must be 1 to 4096",
+            ":6:",
+            "^",
+        ] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+    }
+
+    #[test]
+    fn lines_are_those_of_the_file() {
+        let second = JOB.replace("replicas: 1", "replicas: 0");
+        let error = error(&format!("{JOB}---\n{second}"));
+        assert!(error.contains(":13:"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_object_is_refused() {
+        assert_eq!(error(JOB), "");
+        assert!(error(&JOB.replace("replicas", "replica")).contains("replica"));
+        assert!(error("a: 1\n").contains("no apiVersion"));
+        assert!(!error("spec:\n\tx: 1\n").is_empty());
+        assert!(!error("{").is_empty());
+        assert!(split("# nothing\n---\n").unwrap().is_empty());
+        assert!(split(&"x".repeat(MAX_FILE + 1)).is_err());
+    }
 }

@@ -140,7 +140,7 @@ impl From<&garde::Report> for Violations {
 }
 
 /// garde names fields as Rust does; people know them as YAML does.
-fn camel_case(path: &str) -> String {
+pub(crate) fn camel_case(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     let mut upper = false;
     for c in path.chars() {

@@ -105,6 +105,32 @@ impl Operator {
         self.process.signal(signal)
     }
 
+    /// Bytes of memory that it holds (`VmRSS`).
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn resident_bytes(&self) -> Result<f64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
+        let kilobytes = status
+            .lines()
+            .find_map(|l| l.strip_prefix("VmRSS:"))
+            .and_then(|l| l.split_whitespace().next())
+            .context("no VmRSS")?;
+        Ok(kilobytes.parse::<f64>()? * 1024.0)
+    }
+
+    /// Seconds of CPU that it has used (`utime` and `stime`, in ticks of 10 ms).
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn processor_seconds(&self) -> Result<f64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id()))?;
+        let fields = stat.rsplit_once(')').context("no command")?.1;
+        let mut ticks = fields.split_whitespace().skip(11).take(2);
+        let mut next = || -> Result<f64> { Ok(ticks.next().context("no ticks")?.parse()?) };
+        Ok((next()? + next()?) / 100.0)
+    }
+
     /// The last lines of its log.
     #[must_use]
     pub fn last_words(&self) -> String {

@@ -12,6 +12,7 @@ pub mod key;
 pub mod leader;
 pub mod limiter;
 pub mod operator;
+pub mod patch;
 pub mod rbac;
 pub mod scheduling;
 pub mod telemetry;

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod crds;
+mod plan;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -23,6 +24,9 @@ enum Command {
     Operator(operator::Options),
     /// Print what is generated from the code: CRDs, roles, API reference, reasons.
     Crds(crds::Options),
+    /// Show what jobs would be compiled into and where they would go. Exit status:
+    /// 0 all would run, 1 one would not, 2 the input is invalid.
+    Plan(plan::Options),
     /// Print the version.
     Version,
 }
@@ -31,6 +35,12 @@ enum Command {
 #[must_use]
 pub fn run(cli: Cli) -> ExitCode {
     let result = match cli.command {
+        Command::Plan(options) => {
+            return plan::run(&options).unwrap_or_else(|error| {
+                let _ = writeln!(std::io::stderr(), "error: {error:#}");
+                ExitCode::from(2)
+            });
+        }
         Command::Operator(options) => operate(options),
         Command::Crds(options) => crds::run(&options),
         Command::Version => print(concat!("trellis ", env!("CARGO_PKG_VERSION"), "\n")),

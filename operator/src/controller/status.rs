@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Resource;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::Instant;
 use tracing::info;
 use trellis_api::job::{CompiledObject, JobPhase, TrainingJobStatus};
@@ -18,6 +18,7 @@ use super::lifecycle::{self, Next, Observed, Standing, Want};
 use super::{COUNTS_EVERY, Controller, apply, failure};
 use crate::commands::WriteError;
 use crate::key::Key;
+use crate::patch;
 use crate::scheduling::{Feed, Run, Wish};
 use crate::watch::{LOST_AFTER, PodPhase};
 
@@ -165,7 +166,7 @@ impl Controller {
                 "uid": seen.job.metadata.uid,
                 "resourceVersion": seen.job.metadata.resource_version,
             },
-            "status": merge(before, after),
+            "status": patch::between(before, after),
         });
         let written: TrainingJob = self
             .commands
@@ -263,27 +264,6 @@ fn without_counts(status: &TrainingJobStatus) -> TrainingJobStatus {
         }
     }
     bare
-}
-
-/// A merge patch that makes one status of the other.
-fn merge(before: &TrainingJobStatus, after: &TrainingJobStatus) -> Value {
-    let (Ok(Value::Object(before)), Ok(Value::Object(mut after))) =
-        (serde_json::to_value(before), serde_json::to_value(after))
-    else {
-        return json!({});
-    };
-    for key in before.keys() {
-        after.entry(key.clone()).or_insert(Value::Null);
-    }
-    if let (Some(Value::Object(old)), Some(Value::Object(new))) =
-        (before.get("lastFailure"), after.get_mut("lastFailure"))
-    {
-        for key in old.keys() {
-            new.entry(key.clone()).or_insert(Value::Null);
-        }
-    }
-    after.retain(|key, value| before.get(key) != Some(value));
-    Value::Object(after)
 }
 
 /// The node that refused a pod a moment ago.

@@ -2,13 +2,14 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
+use serde_json::json;
 use trellis_api::pod_group::{Assignment, Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason, names};
 use trellis_scheduler::Placement;
 
 use super::wish::Run;
 use crate::commands::{Commands, WriteError};
+use crate::patch;
 
 /// How long a plan may take until it is undone.
 pub const PLAN_TIME: SignedDuration = SignedDuration::from_secs(120);
@@ -169,32 +170,11 @@ pub async fn write(
             "uid": before.metadata.uid,
             "resourceVersion": before.metadata.resource_version,
         },
-        "status": merge(&before.status.clone().unwrap_or_default(), &status),
+        "status": patch::between(&before.status.clone().unwrap_or_default(), &status),
     });
     commands
         .patch_status(namespace, name, names::SCHEDULER_MANAGER, &patch)
         .await
-}
-
-/// A merge patch that makes one status of the other: what is gone becomes null.
-fn merge(before: &PodGroupStatus, after: &PodGroupStatus) -> Value {
-    let (Ok(Value::Object(before)), Ok(Value::Object(mut after))) =
-        (serde_json::to_value(before), serde_json::to_value(after))
-    else {
-        return json!({});
-    };
-    for key in before.keys() {
-        after.entry(key.clone()).or_insert(Value::Null);
-    }
-    // An object within is merged too, and would keep what the new one leaves out.
-    if let (Some(Value::Object(old)), Some(Value::Object(new))) =
-        (before.get("plan"), after.get_mut("plan"))
-    {
-        for key in old.keys() {
-            new.entry(key.clone()).or_insert(Value::Null);
-        }
-    }
-    Value::Object(after)
 }
 
 #[cfg(test)]
@@ -225,8 +205,8 @@ mod tests {
             }),
             ..PodGroupStatus::default()
         };
-        let patch = merge(&before, &cleared(&before));
-        assert_eq!(patch["plan"], Value::Null);
+        let patch = patch::between(&before, &cleared(&before));
+        assert_eq!(patch["plan"], serde_json::Value::Null);
         assert_eq!(patch["phase"], "Pending");
     }
 }

@@ -1,7 +1,7 @@
 //! From the cluster to the engine, and from its decisions to pods.
 //!
 //! One task owns the engine. It hears what changes ([`Feed`]), asks the
-//! [`keeper`] what each touched gang needs, lets the engine decide, and starts
+//! `keeper` what each touched gang needs, lets the engine decide, and starts
 //! the writes. It never waits for the API server itself.
 
 mod commit;
