@@ -185,3 +185,6 @@ impl Gang<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,43 @@
+//! A job whose pods are being created.
+
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use trellis_api::Reason;
+use trellis_api::job::JobPhase;
+
+use super::{Next, Turn, after};
+
+/// A gang that is still being created after this long shows in status as such.
+const COMMIT_SHOWN_AFTER: SignedDuration = SignedDuration::from_secs(2);
+
+impl Turn<'_> {
+    pub(super) fn committing(mut self) -> Next {
+        let want = self.run_wish();
+        let started = self
+            .o
+            .journal
+            .plan
+            .as_ref()
+            .and_then(|p| p.deadline.as_ref())
+            .map_or(self.o.now, |d| d.0)
+            .saturating_sub(crate::scheduling::PLAN_TIME)
+            .unwrap_or(Timestamp::MIN);
+        let shown = started
+            .saturating_add(COMMIT_SHOWN_AFTER)
+            .unwrap_or(Timestamp::MAX);
+        if shown > self.o.now {
+            return Next {
+                status: None,
+                want,
+                again: Some(shown),
+                expired: false,
+            };
+        }
+        self.look_again(after(self.o.now, 5));
+        self.say(
+            JobPhase::Starting,
+            Reason::Committing,
+            "the pods are being created",
+            want,
+        )
+    }
+}

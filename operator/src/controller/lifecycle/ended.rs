@@ -1,0 +1,52 @@
+//! The end of a job, and what is left of it until it expires.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use trellis_api::Reason;
+use trellis_api::job::{JobPhase, PodCleanup};
+
+use super::{Next, Turn, Want, after};
+
+/// `cleanup.ttlSeconds` where none is given.
+const DEFAULT_TTL: i64 = 86_400;
+
+impl Turn<'_> {
+    pub(super) fn end(&mut self) {
+        self.status.completion_time = Some(Time(self.o.now));
+        self.status.retry_time = None;
+    }
+
+    pub(super) fn fail(mut self, reason: Reason, message: String) -> Next {
+        self.end();
+        self.say(
+            JobPhase::Failed,
+            reason,
+            message,
+            Want::Finish { keep: true },
+        )
+    }
+
+    pub(super) fn terminal(self) -> Next {
+        let cleanup = self.o.spec.cleanup.clone().unwrap_or_default();
+        let ended = self
+            .o
+            .status
+            .completion_time
+            .as_ref()
+            .map_or(self.o.now, |t| t.0);
+        let expiry = after(ended, cleanup.ttl_seconds.unwrap_or(DEFAULT_TTL));
+        let expired = expiry <= self.o.now;
+        let policy = if self.o.status.phase == Some(JobPhase::Complete) {
+            cleanup.pods_on_success
+        } else {
+            cleanup.pods_on_failure
+        };
+        Next {
+            status: None,
+            want: Want::Finish {
+                keep: !expired && policy.unwrap_or_default() == PodCleanup::Keep,
+            },
+            again: (!expired).then_some(expiry),
+            expired,
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! An attempt that has failed: what it costs, and what comes next.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use trellis_api::Reason;
+use trellis_api::job::{JobPhase, LastFailure, RestartScope};
+
+use super::{Next, Turn, after};
+use crate::controller::failure::Fault;
+
+/// `restart.limit` where none is given.
+const DEFAULT_LIMIT: i64 = 3;
+/// `restart.disruptionLimit` where none is given.
+const DEFAULT_DISRUPTION_LIMIT: i64 = 100;
+/// `restart.backoffSeconds` where none is given.
+const DEFAULT_BACKOFF: i64 = 10;
+/// `restart.maxBackoffSeconds` where none is given.
+const DEFAULT_MAX_BACKOFF: i64 = 300;
+
+impl Turn<'_> {
+    /// An attempt has failed: the next one, or the end.
+    pub(super) fn failed(mut self, fault: Fault) -> Next {
+        self.status.last_failure = Some(LastFailure {
+            pod: fault.pod.clone(),
+            node: fault.node.clone(),
+            exit_code: fault.exit_code,
+            reason: fault.word.clone(),
+            attempt: self.attempt(),
+            time: Time(self.o.now),
+        });
+        let restart = self.o.spec.restart.clone().unwrap_or_default();
+        if restart.scope == Some(RestartScope::Never) {
+            let message = format!("{}; restart.scope is Never", fault.message);
+            return self.fail(Reason::NoRestart, message);
+        }
+        let (count, limit, name, end) = if fault.disruption {
+            (
+                &mut self.status.disruptions,
+                restart.disruption_limit.unwrap_or(DEFAULT_DISRUPTION_LIMIT),
+                "restart.disruptionLimit",
+                Reason::DisruptionLimitReached,
+            )
+        } else {
+            (
+                &mut self.status.restarts,
+                restart.limit.unwrap_or(DEFAULT_LIMIT),
+                "restart.limit",
+                Reason::RestartLimitReached,
+            )
+        };
+        let used = count.unwrap_or(0);
+        if used >= limit {
+            return self.fail(
+                end,
+                format!("{}; {name} = {limit} is used up", fault.message),
+            );
+        }
+        *count = Some(used.saturating_add(1));
+        // A fault of the cluster says nothing about the job: it starts again at once.
+        let wait = if fault.disruption {
+            0
+        } else {
+            let first = restart.backoff_seconds.unwrap_or(DEFAULT_BACKOFF);
+            let most = restart.max_backoff_seconds.unwrap_or(DEFAULT_MAX_BACKOFF);
+            let doubled = i64::from(2).saturating_pow(u32::try_from(used).unwrap_or(u32::MAX));
+            first.saturating_mul(doubled).min(most)
+        };
+        self.status.attempt = Some(self.attempt().saturating_add(1));
+        self.status.retry_time = (wait > 0).then(|| Time(after(self.o.now, wait)));
+        self.status.scheduled_time = None;
+        let want = self.run_wish();
+        self.say(JobPhase::Restarting, fault.reason, fault.message, want)
+    }
+}

@@ -1,0 +1,224 @@
+//! What a job is, and what is wanted next: a pure function of spec, status,
+//! journal and pods. The reconciler writes what it says, and nothing else.
+//!
+//! The order of a restart makes it count once: first the status with the new
+//! attempt, then the pods of the old one go. However many ranks die together,
+//! and whenever the operator does, the attempt in status decides.
+
+mod committing;
+mod ended;
+mod failed;
+mod placed;
+mod suspended;
+#[cfg(test)]
+mod tests;
+mod types;
+mod waiting;
+
+pub use types::{Next, Observed, Standing, Want};
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use trellis_api::Reason;
+use trellis_api::condition::Verdict;
+use trellis_api::job::{JobPhase, PodCounts, TrainingJobStatus};
+use trellis_api::pod_group::PodGroupPhase;
+
+use crate::watch::{PodPhase, PodView};
+
+/// What is to be written and wanted now.
+#[must_use]
+pub fn next(o: Observed<'_>) -> Next {
+    Turn::new(o).run()
+}
+
+/// One evaluation: the observed job and the status in the making.
+struct Turn<'a> {
+    o: Observed<'a>,
+    status: TrainingJobStatus,
+    again: Option<Timestamp>,
+}
+
+fn after(at: Timestamp, seconds: i64) -> Timestamp {
+    at.saturating_add(SignedDuration::from_secs(seconds))
+        .unwrap_or(Timestamp::MAX)
+}
+
+fn seconds_between(from: Timestamp, to: Timestamp) -> i64 {
+    to.duration_since(from).as_secs().max(0)
+}
+
+impl<'a> Turn<'a> {
+    fn new(o: Observed<'a>) -> Self {
+        let mut status = o.status.clone();
+        status.observed_generation = o.generation;
+        status.attempt = Some(status.attempt.unwrap_or(1));
+        status.restarts = Some(status.restarts.unwrap_or(0));
+        status.disruptions = Some(status.disruptions.unwrap_or(0));
+        status.queued_time = Some(status.queued_time.unwrap_or(Time(o.created)));
+        status.gpus = Some(i64::from(o.spec.gpu_count()));
+        if let Some(queue) = o.queue {
+            status.queue = Some(queue.to_owned());
+        }
+        Self {
+            o,
+            status,
+            again: None,
+        }
+    }
+
+    fn run(mut self) -> Next {
+        if self.o.status.phase.is_some_and(JobPhase::is_terminal) {
+            return self.terminal();
+        }
+        let phase = self.o.journal.phase.unwrap_or_default();
+        let placed = matches!(phase, PodGroupPhase::Committing | PodGroupPhase::Placed);
+        if placed && self.status.admitted_time.is_none() && !self.spec_changed_in_commit() {
+            self.status.admitted_time = Some(Time(self.o.now));
+        }
+        if self.o.spec.is_suspended() {
+            return self.suspended();
+        }
+        if self.o.status.phase == Some(JobPhase::Suspended) {
+            self.resume();
+        }
+        let current = self
+            .o
+            .journal
+            .plan
+            .as_ref()
+            .is_some_and(|p| p.attempt == self.attempt());
+        match phase {
+            PodGroupPhase::Placed if current && !self.spec_changed_in_commit() => self.placed(),
+            PodGroupPhase::Committing if current && !self.spec_changed_in_commit() => {
+                self.committing()
+            }
+            // The plan was carried out while the spec changed: it is for no one.
+            PodGroupPhase::Placed if current => self.say(
+                JobPhase::Restarting,
+                Reason::Restarting,
+                "the spec has changed since the gang was planned",
+                Want::Stop,
+            ),
+            _ => self.waiting(),
+        }
+    }
+
+    fn attempt(&self) -> i64 {
+        self.status.attempt.unwrap_or(1)
+    }
+
+    /// Before its first place every field may change. A change that comes
+    /// while the first plan is being carried out undoes that plan.
+    fn spec_changed_in_commit(&self) -> bool {
+        let planned = self.o.journal.plan.as_ref().map(|p| p.compiled.as_str());
+        match (self.o.standing, planned) {
+            (Standing::Runnable { compiled }, Some(planned)) => {
+                self.o.status.admitted_time.is_none() && compiled != planned
+            }
+            _ => false,
+        }
+    }
+
+    fn look_again(&mut self, at: Timestamp) {
+        self.again = Some(self.again.map_or(at, |a| a.min(at)));
+    }
+
+    fn say(
+        mut self,
+        phase: JobPhase,
+        reason: Reason,
+        message: impl Into<String>,
+        want: Want,
+    ) -> Next {
+        let message = message.into();
+        let quota_reserved = matches!(
+            self.o.journal.phase,
+            Some(PodGroupPhase::Committing | PodGroupPhase::Placed | PodGroupPhase::Unwinding)
+        );
+        if phase != JobPhase::Running {
+            self.stop_clock();
+        }
+        self.count_pods();
+        let verdict = Verdict {
+            phase,
+            reason,
+            message: message.clone(),
+            quota_reserved,
+            scheduled: self.o.journal.phase == Some(PodGroupPhase::Placed),
+        };
+        self.status.conditions = verdict.conditions(
+            self.o.generation,
+            &Time(self.o.now),
+            &self.o.status.conditions,
+        );
+        self.status.phase = Some(phase);
+        self.status.reason = Some(reason);
+        self.status.message = Some(message);
+        Next {
+            status: Some(self.status),
+            want,
+            again: self.again,
+            expired: false,
+        }
+    }
+
+    /// Running time ends: what the attempt ran for is added up.
+    fn stop_clock(&mut self) {
+        if let Some(since) = self.status.running_time.take() {
+            let ran = seconds_between(since.0, self.o.now);
+            self.status.active_seconds =
+                Some(self.status.active_seconds.unwrap_or(0).saturating_add(ran));
+        }
+    }
+
+    fn count_pods(&mut self) {
+        let total = i64::from(self.o.spec.pod_count());
+        let mut counts = PodCounts {
+            total,
+            ..PodCounts::default()
+        };
+        let mut nodes = BTreeSet::new();
+        for pod in self.members() {
+            match pod.phase {
+                PodPhase::Pending => {}
+                PodPhase::Running => counts.running = counts.running.saturating_add(1),
+                PodPhase::Succeeded => counts.succeeded = counts.succeeded.saturating_add(1),
+                PodPhase::Refused { .. } | PodPhase::Failed { .. } => {
+                    counts.failed = counts.failed.saturating_add(1);
+                }
+            }
+            nodes.extend(pod.node.as_deref());
+        }
+        let ready = counts.running.saturating_add(counts.succeeded);
+        let nodes = i64::try_from(nodes.len()).unwrap_or(i64::MAX);
+        self.status.ready = Some(format!("{ready}/{total}"));
+        self.status.pods = Some(counts);
+        self.status.nodes = Some(nodes);
+    }
+
+    /// The pods of the current attempt.
+    fn members(&self) -> impl Iterator<Item = &'a PodView> + use<'a> {
+        let attempt = self.attempt();
+        let uid = self.o.uid;
+        self.o
+            .pods
+            .values()
+            .filter(move |p| p.job_uid == uid && p.attempt == attempt)
+    }
+
+    fn run_wish(&self) -> Want {
+        let retry = self.status.retry_time.as_ref().map(|t| t.0);
+        Want::Run {
+            attempt: self.attempt(),
+            submitted: self
+                .status
+                .queued_time
+                .as_ref()
+                .map_or(self.o.created, |t| t.0),
+            not_before: retry.filter(|t| *t > self.o.now),
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! A job that its user has suspended, and how it goes on.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use trellis_api::Reason;
+use trellis_api::job::JobPhase;
+use trellis_api::pod_group::PodGroupPhase;
+
+use super::{Next, Turn, Want};
+
+impl Turn<'_> {
+    pub(super) fn suspended(mut self) -> Next {
+        // Taken back or not, what comes is placed anew and has its whole startup time.
+        self.status.scheduled_time = None;
+        let held = !matches!(
+            self.o.journal.phase,
+            None | Some(PodGroupPhase::Pending | PodGroupPhase::Finished)
+        );
+        let pods = self
+            .o
+            .pods
+            .values()
+            .filter(|p| p.job_uid == self.o.uid)
+            .count();
+        if held || pods > 0 {
+            let message = format!("suspending: {pods} pods are still there");
+            return self.say(
+                JobPhase::Restarting,
+                Reason::PodsTerminating,
+                message,
+                Want::Stop,
+            );
+        }
+        self.say(
+            JobPhase::Suspended,
+            Reason::Suspended,
+            "spec.suspend is true",
+            Want::Stop,
+        )
+    }
+
+    /// To go on after a suspension is a new attempt, at the end of its priority.
+    pub(super) fn resume(&mut self) {
+        // As written: a first plan that is being carried out is for the attempt that goes on.
+        if self.o.status.admitted_time.is_some() {
+            self.status.attempt = Some(self.attempt().saturating_add(1));
+        }
+        self.status.queued_time = Some(Time(self.o.now));
+        self.status.retry_time = None;
+        self.status.scheduled_time = None;
+    }
+}

@@ -1,0 +1,203 @@
+//! One job under test, and the words to say what happens to it.
+
+#![allow(clippy::arithmetic_side_effects, reason = "a test fails by panicking")]
+
+mod ended;
+mod placed;
+mod properties;
+mod suspended;
+mod waiting;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+use trellis_api::Reason;
+use trellis_api::job::{JobPhase, TrainingJobSpec, TrainingJobStatus};
+use trellis_api::pod_group::{Assignment, Plan, PodGroupPhase, PodGroupStatus};
+
+use super::{Next, Observed, Standing, Want, next};
+use crate::scheduling::PLAN_TIME;
+use crate::watch::{PodPhase, PodView};
+use crate::world::Certificate;
+
+const UID: &str = "job-uid";
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn time(second: i64) -> Option<Time> {
+    Some(Time(at(second)))
+}
+
+fn exit(code: i32) -> PodPhase {
+    PodPhase::Failed {
+        exit_code: Some(code),
+        reason: "Error".to_owned(),
+    }
+}
+
+/// A job of two workers, created at second 0, and the cluster around it.
+struct Case {
+    second: i64,
+    spec: TrainingJobSpec,
+    status: TrainingJobStatus,
+    standing: Standing,
+    journal: PodGroupStatus,
+    pods: BTreeMap<String, PodView>,
+    lost: BTreeSet<String>,
+    certificate: Option<Certificate>,
+}
+
+impl Case {
+    /// The fields of `more` stand in the spec beside the task group.
+    fn new(more: Value) -> Self {
+        let mut spec = json!({"taskGroups": [{
+            "name": "worker", "replicas": 2, "gpus": 8, "image": "train:1",
+            "resources": {"cpu": "96", "memory": "1Ti"},
+        }]});
+        for (key, value) in more.as_object().unwrap() {
+            spec[key] = value.clone();
+        }
+        Self {
+            second: 0,
+            spec: serde_json::from_value(spec).unwrap(),
+            status: TrainingJobStatus::default(),
+            standing: Standing::Runnable {
+                compiled: "first".to_owned(),
+            },
+            journal: PodGroupStatus::default(),
+            pods: BTreeMap::new(),
+            lost: BTreeSet::new(),
+            certificate: None,
+        }
+    }
+
+    fn look(&self) -> Next {
+        next(Observed {
+            now: at(self.second),
+            created: at(0),
+            generation: Some(1),
+            uid: UID,
+            spec: &self.spec,
+            status: &self.status,
+            standing: &self.standing,
+            queue: Some("default"),
+            journal: &self.journal,
+            pods: &self.pods,
+            lost: &|node| self.lost.contains(node),
+            certificate: self.certificate.as_ref(),
+        })
+    }
+
+    /// Looks, and writes what is said.
+    fn step(&mut self) -> Next {
+        let next = self.look();
+        if let Some(status) = &next.status {
+            self.status = status.clone();
+        }
+        next
+    }
+
+    /// One step, that must say this.
+    #[track_caller]
+    fn says(&mut self, phase: JobPhase, reason: Reason) -> Next {
+        let next = self.step();
+        let said = next.status.as_ref().map(|s| (s.phase, s.reason));
+        assert_eq!(said, Some((Some(phase), Some(reason))));
+        next
+    }
+
+    /// The row of the table of conditions: T, F or - each, in its order.
+    fn row(&self) -> String {
+        let word = |status: &str| match status {
+            "True" => 'T',
+            "False" => 'F',
+            _ => '-',
+        };
+        self.status
+            .conditions
+            .iter()
+            .map(|c| word(&c.status))
+            .collect()
+    }
+
+    fn attempt(&self) -> i64 {
+        self.status.attempt.unwrap_or(1)
+    }
+
+    /// The journal plans this attempt, one pod a node.
+    fn commit(&mut self, attempt: i64) {
+        let on = |node: &str| Assignment {
+            group: "worker".to_owned(),
+            node: node.to_owned(),
+            count: 1,
+        };
+        let deadline = at(self.second).saturating_add(PLAN_TIME).unwrap();
+        self.journal = PodGroupStatus {
+            phase: Some(PodGroupPhase::Committing),
+            plan: Some(Plan {
+                hash: format!("plan-{attempt}"),
+                attempt,
+                generation: 1,
+                compiled: match &self.standing {
+                    Standing::Runnable { compiled } => compiled.clone(),
+                    Standing::Held { .. } => "first".to_owned(),
+                },
+                deadline: Some(Time(deadline)),
+                assignments: vec![on("node-0"), on("node-1")],
+            }),
+            ..PodGroupStatus::default()
+        };
+    }
+
+    /// Both pods of this attempt are there, in this phase.
+    fn place(&mut self, attempt: i64, phase: &PodPhase) {
+        self.commit(attempt);
+        self.journal.phase = Some(PodGroupPhase::Placed);
+        self.pods = (0..2)
+            .map(|index| {
+                let pod = PodView {
+                    uid: format!("pod-{attempt}-{index}"),
+                    job_uid: UID.to_owned(),
+                    group: "worker".to_owned(),
+                    index,
+                    attempt,
+                    plan: format!("plan-{attempt}"),
+                    node: Some(format!("node-{index}")),
+                    phase: phase.clone(),
+                    deleting: false,
+                    disrupted: false,
+                };
+                (format!("llm-worker-{index}"), pod)
+            })
+            .collect();
+    }
+
+    fn pod(&mut self, index: u32) -> &mut PodView {
+        self.pods.get_mut(&format!("llm-worker-{index}")).unwrap()
+    }
+
+    /// Nothing is left of the last plan.
+    fn clear(&mut self) {
+        self.journal = PodGroupStatus::default();
+        self.pods.clear();
+    }
+
+    fn certify(&mut self, reason: Reason) {
+        self.certificate = Some(Certificate {
+            reason,
+            message: "8 GPUs are missing".to_owned(),
+        });
+    }
+
+    fn hold(&mut self, phase: JobPhase, reason: Reason) {
+        self.standing = Standing::Held {
+            phase,
+            reason,
+            message: "because".to_owned(),
+        };
+    }
+}

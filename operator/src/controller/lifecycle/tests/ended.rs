@@ -1,0 +1,69 @@
+use super::*;
+
+fn ended(more: Value, pods: &PodPhase) -> Case {
+    let mut case = Case::new(more);
+    case.place(1, pods);
+    case.step();
+    assert!(case.status.phase.unwrap().is_terminal());
+    case
+}
+
+#[test]
+fn terminal_never_reverts() {
+    for pods in [PodPhase::Succeeded, exit(1)] {
+        let mut case = ended(json!({"restart": {"limit": 0}}), &pods);
+        let before = case.status.clone();
+        case.spec.suspend = Some(true);
+        assert_eq!(case.step().status, None);
+        case.spec.suspend = None;
+        case.hold(JobPhase::Refused, Reason::PolicyDenied);
+        assert_eq!(case.step().status, None);
+        case.place(1, &PodPhase::Running);
+        assert_eq!(case.step().want, Want::Finish { keep: true });
+        case.clear();
+        assert_eq!(case.step().status, None);
+        assert_eq!(case.status, before);
+    }
+}
+
+#[test]
+fn finished_pods_stay_or_go_by_how_the_job_ended() {
+    for (pods, cleanup, keep) in [
+        (PodPhase::Succeeded, json!({}), true),
+        (exit(1), json!({}), true),
+        (
+            PodPhase::Succeeded,
+            json!({"podsOnSuccess": "Delete"}),
+            false,
+        ),
+        (
+            PodPhase::Succeeded,
+            json!({"podsOnFailure": "Delete"}),
+            true,
+        ),
+        (exit(1), json!({"podsOnFailure": "Delete"}), false),
+        (exit(1), json!({"podsOnSuccess": "Delete"}), true),
+    ] {
+        let spec = json!({"restart": {"limit": 0}, "cleanup": cleanup});
+        let case = ended(spec, &pods);
+        assert_eq!(
+            case.look().want,
+            Want::Finish { keep },
+            "{pods:?} {cleanup}"
+        );
+    }
+}
+
+#[test]
+fn what_is_left_expires() {
+    for (cleanup, ttl) in [(json!({}), 86_400), (json!({"ttlSeconds": 60}), 60)] {
+        let mut case = ended(json!({"cleanup": cleanup}), &PodPhase::Succeeded);
+        case.second = ttl - 1;
+        let next = case.look();
+        assert_eq!((next.expired, next.again), (false, Some(at(ttl))));
+        case.second = ttl;
+        let next = case.look();
+        assert_eq!((next.expired, next.again), (true, None));
+        assert_eq!(next.want, Want::Finish { keep: false });
+    }
+}

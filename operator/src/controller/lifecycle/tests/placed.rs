@@ -1,0 +1,107 @@
+use super::*;
+
+#[test]
+fn placed_starts_then_runs_then_succeeds() {
+    let mut case = Case::new(json!({}));
+    case.place(1, &PodPhase::Pending);
+    case.says(JobPhase::Starting, Reason::Starting);
+    assert_eq!(case.row(), "TTTFFFFFTF");
+    case.pod(0).phase = PodPhase::Running;
+    case.says(JobPhase::Starting, Reason::Starting);
+    case.pod(1).phase = PodPhase::Running;
+    case.says(JobPhase::Running, Reason::Running);
+    assert_eq!(case.row(), "TTTTFFFTFF");
+    case.pod(0).phase = PodPhase::Succeeded;
+    case.says(JobPhase::Running, Reason::Running);
+    case.pod(1).phase = PodPhase::Succeeded;
+    case.says(JobPhase::Complete, Reason::Complete);
+    assert_eq!(case.row(), "TFFFTFFTFF");
+}
+
+#[test]
+fn success_is_all_any_or_the_leader() {
+    for (policy, done, succeeds) in [
+        ("All", 0, false),
+        ("Any", 1, true),
+        ("Leader", 0, true),
+        ("Leader", 1, false),
+    ] {
+        let mut case = Case::new(json!({"success": {"policy": policy}}));
+        case.place(1, &PodPhase::Running);
+        case.pod(done).phase = PodPhase::Succeeded;
+        case.step();
+        let complete = case.status.phase == Some(JobPhase::Complete);
+        assert_eq!(complete, succeeds, "{policy} {done}");
+    }
+}
+
+#[test]
+fn the_jobs_own_faults_cost_restarts_and_double_the_wait() {
+    let restart = json!({"limit": 4, "backoffSeconds": 10, "maxBackoffSeconds": 30});
+    let mut case = Case::new(json!({"restart": restart}));
+    for (attempt, wait) in [(1, 10), (2, 20), (3, 30), (4, 30)] {
+        // Both ranks fail together: one attempt.
+        case.place(attempt, &exit(1));
+        case.says(JobPhase::Restarting, Reason::PodFailed);
+        assert_eq!(case.attempt(), attempt + 1);
+        assert_eq!(case.status.restarts, Some(attempt));
+        assert_eq!(case.status.disruptions, Some(0));
+        assert_eq!(case.status.retry_time, time(wait));
+    }
+    case.place(5, &exit(1));
+    case.says(JobPhase::Failed, Reason::RestartLimitReached);
+    assert_eq!(case.row(), "TFFFFTFFFT");
+    assert_eq!(case.status.restarts, Some(4));
+}
+
+#[test]
+fn the_clusters_faults_cost_disruptions_alone() {
+    let mut case = Case::new(json!({"restart": {"limit": 0, "disruptionLimit": 1}}));
+    case.place(1, &PodPhase::Running);
+    case.lost.insert("node-1".to_owned());
+    case.pod(0).phase = exit(1);
+    case.says(JobPhase::Restarting, Reason::NodeLost);
+    assert_eq!(case.status.restarts, Some(0));
+    assert_eq!(case.status.disruptions, Some(1));
+    assert_eq!(case.status.retry_time, None);
+    case.place(2, &PodPhase::Running);
+    case.says(JobPhase::Failed, Reason::DisruptionLimitReached);
+}
+
+#[test]
+fn scope_never_ends_with_the_first_fault() {
+    let mut case = Case::new(json!({"restart": {"scope": "Never"}}));
+    case.place(1, &exit(3));
+    case.says(JobPhase::Failed, Reason::NoRestart);
+    let failure = case.status.last_failure.unwrap();
+    assert_eq!((failure.exit_code, failure.attempt), (Some(3), 1));
+}
+
+#[test]
+fn a_slow_start_is_the_jobs_own_fault() {
+    let mut case = Case::new(json!({"deadlines": {"startupSeconds": 60}}));
+    case.place(1, &PodPhase::Pending);
+    let next = case.says(JobPhase::Starting, Reason::Starting);
+    assert_eq!(next.again, Some(at(60)));
+    case.second = 60;
+    case.says(JobPhase::Restarting, Reason::StartupTimeout);
+    assert_eq!(case.status.restarts, Some(1));
+}
+
+#[test]
+fn the_active_deadline_counts_running_time_over_attempts() {
+    let mut case = Case::new(json!({"deadlines": {"activeSeconds": 100}}));
+    case.place(1, &PodPhase::Running);
+    case.says(JobPhase::Running, Reason::Running);
+    case.second = 40;
+    case.pod(1).phase = exit(1);
+    case.says(JobPhase::Restarting, Reason::PodFailed);
+    assert_eq!(case.status.active_seconds, Some(40));
+    case.second = 1000;
+    case.place(2, &PodPhase::Running);
+    let next = case.says(JobPhase::Running, Reason::Running);
+    assert_eq!(next.again, Some(at(1060)));
+    case.second = 1060;
+    case.says(JobPhase::Failed, Reason::ActiveDeadlineExceeded);
+    assert_eq!(case.status.active_seconds, Some(100));
+}

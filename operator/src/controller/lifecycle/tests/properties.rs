@@ -1,0 +1,121 @@
+use proptest::prelude::*;
+use trellis_api::condition::ConditionType;
+
+use super::*;
+
+#[derive(Clone, Debug)]
+enum Event {
+    Wait(i64),
+    Commit,
+    Place(PodPhase),
+    Unwind,
+    Clear,
+    Pod(u32, PodPhase),
+    Delete(u32),
+    Lose(u32),
+    Suspend(bool),
+    Certify,
+    Hold,
+}
+
+fn phase() -> impl Strategy<Value = PodPhase> {
+    prop_oneof![
+        Just(PodPhase::Pending),
+        Just(PodPhase::Running),
+        Just(PodPhase::Succeeded),
+        Just(exit(1)),
+    ]
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        (0..100_i64).prop_map(Event::Wait),
+        Just(Event::Commit),
+        phase().prop_map(Event::Place),
+        Just(Event::Place(PodPhase::Running)),
+        Just(Event::Unwind),
+        Just(Event::Clear),
+        (0..2_u32, phase()).prop_map(|(i, p)| Event::Pod(i, p)),
+        (0..2_u32).prop_map(Event::Delete),
+        (0..2_u32).prop_map(Event::Lose),
+        any::<bool>().prop_map(Event::Suspend),
+        Just(Event::Certify),
+        Just(Event::Hold),
+    ]
+}
+
+fn happen(case: &mut Case, event: Event) {
+    let attempt = case.attempt();
+    match event {
+        Event::Wait(seconds) => case.second += seconds,
+        Event::Commit => case.commit(attempt),
+        Event::Place(phase) => case.place(attempt, &phase),
+        Event::Unwind => case.journal.phase = Some(PodGroupPhase::Unwinding),
+        Event::Clear => case.clear(),
+        Event::Pod(index, phase) => {
+            if let Some(pod) = case.pods.get_mut(&format!("llm-worker-{index}")) {
+                pod.phase = phase;
+            }
+        }
+        Event::Delete(index) => {
+            case.pods.remove(&format!("llm-worker-{index}"));
+        }
+        Event::Lose(index) => {
+            case.lost.insert(format!("node-{index}"));
+        }
+        Event::Suspend(suspend) => case.spec.suspend = Some(suspend),
+        Event::Certify => case.certify(Reason::InsufficientCapacity),
+        Event::Hold => {
+            case.standing = match case.standing {
+                Standing::Runnable { .. } => Standing::Held {
+                    phase: JobPhase::Waiting,
+                    reason: Reason::QueueNotFound,
+                    message: "because".to_owned(),
+                },
+                Standing::Held { .. } => Standing::Runnable {
+                    compiled: "first".to_owned(),
+                },
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens(events in prop::collection::vec(event(), 1..60)) {
+        let mut case = Case::new(json!({"restart": {"limit": 2, "disruptionLimit": 2}}));
+        for event in events {
+            happen(&mut case, event);
+            let before = case.status.clone();
+            let first = case.step();
+            let attempt = case.status.attempt.unwrap_or(1);
+            prop_assert!(attempt >= before.attempt.unwrap_or(1));
+            prop_assert!(attempt <= before.attempt.unwrap_or(1) + 1);
+            prop_assert!(case.status.restarts.unwrap_or(0) <= 2);
+            prop_assert!(case.status.disruptions.unwrap_or(0) <= 2);
+            if before.phase.is_some_and(JobPhase::is_terminal) {
+                prop_assert_eq!(&case.status, &before);
+            }
+            if first.status.is_some() {
+                let types: Vec<_> =
+                    case.status.conditions.iter().map(|c| c.type_.as_str()).collect();
+                prop_assert_eq!(types, ConditionType::ALL.map(ConditionType::as_str).to_vec());
+            }
+            // The same seen again changes nothing. A job that is held says so
+            // once its failure is written.
+            let written = case.status.clone();
+            case.step();
+            prop_assert_eq!(case.status.attempt, written.attempt);
+            prop_assert_eq!(case.status.restarts, written.restarts);
+            prop_assert_eq!(case.status.disruptions, written.disruptions);
+            if matches!(case.standing, Standing::Runnable { .. }) {
+                prop_assert_eq!(&case.status, &written);
+            }
+            let settled = case.status.clone();
+            case.step();
+            prop_assert_eq!(&case.status, &settled);
+        }
+    }
+}

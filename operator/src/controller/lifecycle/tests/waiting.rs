@@ -1,0 +1,164 @@
+use super::*;
+
+#[test]
+fn what_is_held_says_so_and_starts_nothing() {
+    for (phase, reason, row) in [
+        (JobPhase::Refused, Reason::PolicyDenied, "F------FFT"),
+        (JobPhase::Waiting, Reason::QueueNotFound, "--FFFFFFTF"),
+        (JobPhase::Blocked, Reason::NameConflict, "TFFFFFFFFT"),
+    ] {
+        let mut case = Case::new(json!({}));
+        case.hold(phase, reason);
+        assert_eq!(case.says(phase, reason).want, Want::Wait);
+        assert_eq!(case.row(), row, "{phase:?}");
+    }
+}
+
+#[test]
+fn a_gang_that_is_being_committed_may_be_blocked_with_its_quota() {
+    let mut case = Case::new(json!({}));
+    case.commit(2);
+    case.hold(JobPhase::Blocked, Reason::NameConflict);
+    case.says(JobPhase::Blocked, Reason::NameConflict);
+    assert_eq!(case.row(), "TTFFFFFFFT");
+}
+
+#[test]
+fn nothing_is_said_before_the_scheduler_has_answered() {
+    let mut case = Case::new(json!({}));
+    let run = Want::Run {
+        attempt: 1,
+        submitted: at(0),
+        not_before: None,
+    };
+    let silent = case.step();
+    assert_eq!((silent.status, silent.want), (None, run.clone()));
+
+    case.certify(Reason::InsufficientCapacity);
+    let queued = case.says(JobPhase::Queued, Reason::InsufficientCapacity);
+    assert_eq!(queued.want, run);
+    assert_eq!(case.row(), "TFFFFFFFTF");
+    assert_eq!(case.status.message.as_deref(), Some("8 GPUs are missing"));
+    assert_eq!(case.status.queued_time, time(0));
+    assert_eq!(case.status.queue.as_deref(), Some("default"));
+    assert_eq!(case.status.gpus, Some(16));
+    assert_eq!(case.status.ready.as_deref(), Some("0/2"));
+}
+
+#[test]
+fn a_failed_commit_tells_its_reason_until_it_is_tried_again() {
+    let mut case = Case::new(json!({}));
+    case.certify(Reason::Queued);
+    case.journal.reason = Some(Reason::PodRefused);
+    case.journal.retry_time = time(5);
+    case.says(JobPhase::Queued, Reason::PodRefused);
+    case.second = 5;
+    case.says(JobPhase::Queued, Reason::Queued);
+}
+
+#[test]
+fn back_off_holds_the_attempt_back_until_it_ends() {
+    let mut case = Case::new(json!({}));
+    case.certify(Reason::Queued);
+    case.status.attempt = Some(2);
+    case.status.retry_time = time(10);
+    let next = case.says(JobPhase::Queued, Reason::BackingOff);
+    assert_eq!(next.again, Some(at(10)));
+    assert!(matches!(next.want, Want::Run { attempt: 2, not_before: Some(t), .. } if t == at(10)));
+
+    case.second = 10;
+    let next = case.says(JobPhase::Queued, Reason::Queued);
+    assert!(matches!(
+        next.want,
+        Want::Run {
+            not_before: None,
+            ..
+        }
+    ));
+}
+
+#[test]
+fn a_commit_is_silent_at_first_and_shown_when_it_takes_long() {
+    let mut case = Case::new(json!({}));
+    case.commit(1);
+    case.second = 1;
+    let silent = case.step();
+    assert_eq!((silent.status, silent.again), (None, Some(at(2))));
+
+    case.second = 2;
+    case.says(JobPhase::Starting, Reason::Committing);
+    assert_eq!(case.row(), "TTTFFFFFTF");
+    assert_eq!(case.status.admitted_time, time(2));
+}
+
+#[test]
+fn a_plan_of_an_earlier_spec_is_undone() {
+    for phase in [PodGroupPhase::Committing, PodGroupPhase::Placed] {
+        let mut case = Case::new(json!({}));
+        case.place(1, &PodPhase::Running);
+        case.journal.phase = Some(phase);
+        case.standing = Standing::Runnable {
+            compiled: "second".to_owned(),
+        };
+        let next = case.step();
+        assert_eq!(case.status.phase, Some(JobPhase::Restarting), "{phase:?}");
+        assert_eq!(case.status.admitted_time, None, "{phase:?}");
+        // A plan that is being carried out falls with the new spec. One that
+        // was carried out is held as long as its attempt is to run.
+        let stops = next.want == Want::Stop;
+        assert_eq!(stops, phase == PodGroupPhase::Placed, "{phase:?}");
+        assert!(matches!(
+            next.want,
+            Want::Stop | Want::Run { attempt: 1, .. }
+        ));
+    }
+}
+
+#[test]
+fn an_admitted_gang_keeps_its_place_when_the_compiled_job_changes() {
+    let mut case = Case::new(json!({}));
+    case.place(1, &PodPhase::Running);
+    case.says(JobPhase::Running, Reason::Running);
+    case.standing = Standing::Runnable {
+        compiled: "second".to_owned(),
+    };
+    case.says(JobPhase::Running, Reason::Running);
+}
+
+#[test]
+fn pods_of_an_earlier_attempt_are_awaited() {
+    let mut case = Case::new(json!({}));
+    case.place(1, &PodPhase::Running);
+    case.journal = PodGroupStatus::default();
+    case.certify(Reason::Queued);
+    case.says(JobPhase::Restarting, Reason::PodsTerminating);
+    assert_eq!(case.row(), "TTTFFFFFTF");
+    // Another job's pods of the same name are not ours to wait for here.
+    for pod in case.pods.values_mut() {
+        pod.job_uid = "another".to_owned();
+    }
+    case.says(JobPhase::Queued, Reason::Queued);
+}
+
+#[test]
+fn the_queue_deadline_ends_the_wait_of_each_attempt() {
+    let mut case = Case::new(json!({"deadlines": {"queueSeconds": 60}}));
+    case.certify(Reason::InsufficientCapacity);
+    case.second = 59;
+    let next = case.says(JobPhase::Queued, Reason::InsufficientCapacity);
+    assert_eq!(next.again, Some(at(60)));
+
+    let mut failed_late = Case::new(json!({"deadlines": {"queueSeconds": 60}}));
+    failed_late.second = 50;
+    failed_late.place(1, &exit(1));
+    failed_late.says(JobPhase::Restarting, Reason::PodFailed);
+    failed_late.clear();
+    failed_late.certify(Reason::InsufficientCapacity);
+    failed_late.second = 109;
+    failed_late.says(JobPhase::Queued, Reason::InsufficientCapacity);
+    failed_late.second = 110;
+    failed_late.says(JobPhase::Failed, Reason::QueueDeadlineExceeded);
+
+    case.second = 60;
+    case.says(JobPhase::Failed, Reason::QueueDeadlineExceeded);
+}

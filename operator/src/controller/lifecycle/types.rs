@@ -1,0 +1,95 @@
+//! What the lifecycle looks at, and what it answers.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::jiff::Timestamp;
+use trellis_api::Reason;
+use trellis_api::job::{JobPhase, TrainingJobSpec, TrainingJobStatus};
+use trellis_api::pod_group::PodGroupStatus;
+
+use crate::watch::PodView;
+use crate::world::Certificate;
+
+/// What the job's spec has come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Valid, compiled, authorized: it may run. The hash is that of what it was compiled into.
+    Runnable {
+        /// Hash of the compiled job.
+        compiled: String,
+    },
+    /// Refused, waiting or blocked, and why.
+    Held {
+        /// Refused, Waiting or Blocked.
+        phase: JobPhase,
+        /// Why.
+        reason: Reason,
+        /// The same in words.
+        message: String,
+    },
+}
+
+/// What is seen of one job.
+#[derive(Clone, Copy)]
+pub struct Observed<'a> {
+    /// The time.
+    pub now: Timestamp,
+    /// When the job was created.
+    pub created: Timestamp,
+    /// Generation of the spec.
+    pub generation: Option<i64>,
+    /// Uid of the job.
+    pub uid: &'a str,
+    /// The spec.
+    pub spec: &'a TrainingJobSpec,
+    /// The status as it is.
+    pub status: &'a TrainingJobStatus,
+    /// What the spec has come to.
+    pub standing: &'a Standing,
+    /// Queue that the job is in, once that is known.
+    pub queue: Option<&'a str>,
+    /// The journal.
+    pub journal: &'a PodGroupStatus,
+    /// Pods with the job's name.
+    pub pods: &'a BTreeMap<String, PodView>,
+    /// Nodes that are lost.
+    pub lost: &'a dyn Fn(&str) -> bool,
+    /// Why the gang waits, if the scheduler has said so.
+    pub certificate: Option<&'a Certificate>,
+}
+
+/// What is wanted of the gang.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// The attempt runs.
+    Run {
+        /// Its number.
+        attempt: i64,
+        /// Its place in the queue.
+        submitted: Timestamp,
+        /// Not placed before.
+        not_before: Option<Timestamp>,
+    },
+    /// Nothing new is placed; what has its place keeps it.
+    Wait,
+    /// The gang holds nothing.
+    Stop,
+    /// The job has ended.
+    Finish {
+        /// Finished pods stay.
+        keep: bool,
+    },
+}
+
+/// What is to be written and wanted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Next {
+    /// The new status, without `compiled`. None: nothing is to be said yet.
+    pub status: Option<TrainingJobStatus>,
+    /// What is wanted of the gang, once the status is written.
+    pub want: Want,
+    /// Look again then, if nothing happens before.
+    pub again: Option<Timestamp>,
+    /// Everything that the job made is to be removed.
+    pub expired: bool,
+}

@@ -1,0 +1,92 @@
+//! A job that has no place yet, or none for its attempt.
+
+use trellis_api::Reason;
+use trellis_api::job::JobPhase;
+use trellis_api::pod_group::PodGroupPhase;
+
+use super::{Next, Standing, Turn, Want, after};
+
+impl Turn<'_> {
+    /// No place, or none for this attempt.
+    pub(super) fn waiting(mut self) -> Next {
+        if let Standing::Held {
+            phase,
+            reason,
+            message,
+        } = self.o.standing
+        {
+            return self.say(*phase, *reason, message, Want::Wait);
+        }
+        let want = self.run_wish();
+        let leaving = self
+            .o
+            .pods
+            .values()
+            .filter(|p| p.job_uid == self.o.uid)
+            .count();
+        let unwinding =
+            self.o.journal.phase == Some(PodGroupPhase::Unwinding) || self.o.journal.plan.is_some();
+        if leaving > 0 || unwinding {
+            let (reason, message) = match (&self.o.journal.reason, &self.o.status.reason) {
+                (Some(reason), _) => (*reason, self.o.journal.message.clone().unwrap_or_default()),
+                (None, Some(reason)) if self.o.status.phase == Some(JobPhase::Restarting) => {
+                    (*reason, self.o.status.message.clone().unwrap_or_default())
+                }
+                _ => (
+                    Reason::PodsTerminating,
+                    "pods of an earlier attempt are still there".to_owned(),
+                ),
+            };
+            return self.say(JobPhase::Restarting, reason, message, want);
+        }
+        let waits_since = self
+            .status
+            .last_failure
+            .as_ref()
+            .map(|f| f.time.0)
+            .into_iter()
+            .chain(self.status.queued_time.as_ref().map(|t| t.0))
+            .max()
+            .unwrap_or(self.o.created);
+        if let Some(limit) = self.o.spec.deadlines.as_ref().and_then(|d| d.queue_seconds) {
+            let deadline = after(waits_since, limit);
+            if deadline <= self.o.now {
+                let message = format!("not placed within deadlines.queueSeconds = {limit} s");
+                return self.fail(Reason::QueueDeadlineExceeded, message);
+            }
+            self.look_again(deadline);
+        }
+        let retry = self.status.retry_time.as_ref().map(|t| t.0);
+        if let Some(retry) = retry.filter(|t| *t > self.o.now) {
+            self.look_again(retry);
+            let message = format!("attempt {} is placed after {retry}", self.attempt());
+            return self.say(JobPhase::Queued, Reason::BackingOff, message, want);
+        }
+        let failed_commit = self.o.journal.reason.filter(|_| {
+            self.o
+                .journal
+                .retry_time
+                .as_ref()
+                .is_some_and(|t| t.0 > self.o.now)
+        });
+        match (failed_commit, self.o.certificate) {
+            (Some(reason), _) => {
+                let message = self.o.journal.message.clone().unwrap_or_default();
+                self.say(JobPhase::Queued, reason, message, want)
+            }
+            (None, Some(certificate)) => self.say(
+                JobPhase::Queued,
+                certificate.reason,
+                certificate.message.clone(),
+                want,
+            ),
+            // The scheduler answers within milliseconds: no write for that long.
+            (None, None) => Next {
+                status: None,
+                want,
+                again: self.again,
+                expired: false,
+            },
+        }
+    }
+}

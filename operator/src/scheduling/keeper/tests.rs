@@ -1,0 +1,239 @@
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::json;
+use trellis_api::pod_group::Plan;
+use trellis_api::{QueueSpec, TrainingJob, ValidatedJob};
+use trellis_compiler::{Found, Settings, Surroundings, compile};
+use trellis_policies::{Facts, authorize};
+
+use super::*;
+use crate::scheduling::wish::Run;
+use crate::watch::PodPhase;
+
+fn run(attempt: i64) -> Wish {
+    let job: TrainingJob = serde_json::from_value(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+        "metadata": {"name": "llm", "namespace": "team-a"},
+        "spec": {"taskGroups": [{"name": "worker", "gpus": 8, "image": "train:1",
+            "resources": {"cpu": "96", "memory": "1Ti"}}]},
+    }))
+    .unwrap();
+    let job = ValidatedJob::try_from(job).unwrap();
+    let found = Found {
+        queue: "default",
+        priority: 0,
+        namespace_enforces_restricted: false,
+        services: &BTreeMap::new(),
+    };
+    let surroundings = Surroundings::resolve(&job, found).unwrap();
+    let queue: QueueSpec = serde_json::from_value(json!({"namespaceSelector": {}})).unwrap();
+    let facts = Facts {
+        queue: "default",
+        queue_spec: &queue,
+        namespace: "team-a",
+        namespace_labels: &BTreeMap::new(),
+        priority_class: None,
+    };
+    let job = authorize(compile(job, surroundings, &Settings::default()), &facts).unwrap();
+    Wish::Run(Arc::new(Run {
+        job,
+        uid: "mine".to_owned(),
+        attempt,
+        submitted: Timestamp::UNIX_EPOCH,
+        not_before: None,
+        excluded: Vec::new(),
+    }))
+}
+
+/// The journal of a plan for attempt 1, good until second 120.
+fn journal(phase: PodGroupPhase) -> PodGroupStatus {
+    let wish = run(1);
+    PodGroupStatus {
+        phase: Some(phase),
+        plan: Some(Plan {
+            hash: "plan".to_owned(),
+            attempt: 1,
+            compiled: wish.run().unwrap().job.compiled().hash().to_owned(),
+            deadline: Some(Time(Timestamp::from_second(120).unwrap())),
+            ..Plan::default()
+        }),
+        ..PodGroupStatus::default()
+    }
+}
+
+fn pod(name: &str, job_uid: &str, phase: PodPhase) -> (String, PodView) {
+    let view = PodView {
+        uid: format!("uid-{name}"),
+        job_uid: job_uid.to_owned(),
+        group: "worker".to_owned(),
+        index: 0,
+        attempt: 1,
+        plan: "plan".to_owned(),
+        node: Some(format!("node-{name}")),
+        phase,
+        deleting: false,
+        disrupted: false,
+    };
+    (name.to_owned(), view)
+}
+
+fn step(phase: PodGroupPhase, wish: &Wish, pods: &BTreeMap<String, PodView>, now: i64) -> Step {
+    Gang {
+        uid: "mine",
+        wish,
+        journal: &journal(phase),
+        pods,
+        lost: &BTreeSet::from(["node-lost".to_owned()]),
+        now: Timestamp::from_second(now).unwrap(),
+    }
+    .next()
+}
+
+/// A step in one word, and the pods that it deletes.
+fn word(step: &Step) -> String {
+    match step {
+        Step::Undo { reason, .. } => format!("undo {reason}"),
+        Step::Delete(pods) => {
+            let names: Vec<_> = pods.iter().map(|p| p.name.as_str()).collect();
+            format!("delete {}", names.join(" "))
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+const PHASES: [PodGroupPhase; 5] = [
+    PodGroupPhase::Pending,
+    PodGroupPhase::Committing,
+    PodGroupPhase::Placed,
+    PodGroupPhase::Unwinding,
+    PodGroupPhase::Finished,
+];
+
+fn wishes() -> [Wish; 6] {
+    let finish = |keep| Wish::Finish { keep };
+    [
+        run(1),
+        run(2),
+        Wish::Wait,
+        Wish::Stop,
+        finish(true),
+        finish(false),
+    ]
+}
+
+#[test]
+fn each_phase_meets_each_wish() {
+    let none = BTreeMap::new();
+    let some = BTreeMap::from([
+        pod("a", "mine", PodPhase::Running),
+        pod("b", "mine", PodPhase::Succeeded),
+    ]);
+    let same = |w: &'static str| [w; 6];
+    let again = "undo Restarting";
+    let commit = ["Commit", again, again, again, again, again];
+    let placed = ["Hold", again, "Hold", "undo Suspended"];
+    for (phase, pods, expected) in [
+        (
+            PHASES[0],
+            &none,
+            [
+                "Enqueue", "Enqueue", "Withdraw", "Withdraw", "Withdraw", "Withdraw",
+            ],
+        ),
+        (PHASES[0], &some, same("delete a b")),
+        (PHASES[1], &none, commit),
+        (PHASES[1], &some, commit),
+        (
+            PHASES[2],
+            &none,
+            [
+                placed[0], placed[1], placed[2], placed[3], "Finish", "Finish",
+            ],
+        ),
+        (
+            PHASES[2],
+            &some,
+            [
+                placed[0],
+                placed[1],
+                placed[2],
+                placed[3],
+                "delete a",
+                "delete a b",
+            ],
+        ),
+        (PHASES[3], &none, same("Clear")),
+        (PHASES[3], &some, same("delete a b")),
+        (PHASES[4], &none, same("Withdraw")),
+        (
+            PHASES[4],
+            &some,
+            [
+                "delete a b",
+                "delete a b",
+                "delete a b",
+                "delete a b",
+                "delete a",
+                "delete a b",
+            ],
+        ),
+    ] {
+        for (wish, expected) in wishes().iter().zip(expected) {
+            let step = step(phase, wish, pods, 0);
+            assert_eq!(word(&step), expected, "{phase:?} {wish:?} {}", pods.len());
+        }
+    }
+}
+
+#[test]
+fn a_plan_is_undone_at_its_deadline() {
+    let commit = |now| step(PHASES[1], &run(1), &BTreeMap::new(), now);
+    assert_eq!(commit(119), Step::Commit);
+    assert_eq!(word(&commit(120)), "undo PodRefused");
+}
+
+#[test]
+fn pods_of_another_job_are_never_deleted() {
+    let pods = BTreeMap::from([pod("lost", "another", PodPhase::Running)]);
+    for phase in PHASES {
+        for wish in wishes() {
+            let step = step(phase, &wish, &pods, 0);
+            assert!(!matches!(step, Step::Delete(_)), "{phase:?} {wish:?}");
+        }
+    }
+}
+
+#[test]
+fn force_is_for_lost_nodes_alone() {
+    let mut pods = BTreeMap::from([
+        pod("lost", "mine", PodPhase::Running),
+        pod("well", "mine", PodPhase::Running),
+    ]);
+    let forced = |step: Step| match step {
+        Step::Delete(pods) => pods.into_iter().map(|p| (p.uid, p.force)).collect(),
+        _ => Vec::new(),
+    };
+    let lost = ("uid-lost".to_owned(), true);
+    let well = ("uid-well".to_owned(), false);
+    assert_eq!(
+        forced(step(PHASES[3], &Wish::Stop, &pods, 0)),
+        [lost.clone(), well]
+    );
+    for pod in pods.values_mut() {
+        pod.deleting = true;
+    }
+    assert_eq!(forced(step(PHASES[3], &Wish::Stop, &pods, 0)), [lost]);
+    pods.remove("lost");
+    assert_eq!(step(PHASES[3], &Wish::Stop, &pods, 0), Step::AwaitPods);
+}
+
+#[test]
+fn a_pod_that_no_plan_names_is_removed_from_a_placed_gang() {
+    let mut pods = BTreeMap::from([
+        pod("a", "mine", PodPhase::Running),
+        pod("stray", "mine", PodPhase::Running),
+    ]);
+    pods.get_mut("stray").unwrap().plan = "earlier".to_owned();
+    assert_eq!(word(&step(PHASES[2], &run(1), &pods, 0)), "delete stray");
+}
