@@ -1,5 +1,7 @@
 //! `trellis plan`, as a user runs it.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
