@@ -238,9 +238,14 @@ mod tests {
         };
         assert!(lives(process.id()) && lives(grandchild));
         drop(group);
-        assert!(!lives(process.id()));
-        sleep(Duration::from_millis(100));
-        assert!(!lives(grandchild));
+        // A killed process takes a moment to end on a busy machine.
+        for id in [process.id(), grandchild] {
+            let ended = (0..500).any(|_| {
+                sleep(Duration::from_millis(10));
+                !lives(id)
+            });
+            assert!(ended, "process {id} lives on");
+        }
         assert!(!folder.exists());
     }
 
