@@ -1,0 +1,140 @@
+//! Trellis in two minutes: a control plane with simulated GPU nodes, the
+//! operator on it, and the examples, step by step. What is not as it says ends
+//! it with an error.
+
+mod screen;
+mod steps;
+
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use clap::Parser;
+use trellis_e2e::cluster::{NodeSet, Nodes};
+use trellis_e2e::control_plane::ControlPlane;
+use trellis_e2e::operator::{self, Operator};
+
+/// GPU nodes: enough for each of the examples, not for all of them at once.
+const GPU_NODES: usize = 12;
+/// GPUs of one of them.
+const GPUS: u32 = 8;
+/// GPU nodes of one rack.
+const RACK: usize = 4;
+/// Nodes without GPUs.
+const CPU_NODES: usize = 2;
+
+/// Claims that `examples/finetune-with-data.yaml` expects to be there.
+const CLAIMS: &str = "
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: datasets, namespace: default}
+spec: {accessModes: [ReadOnlyMany], resources: {requests: {storage: 1Ti}}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: checkpoints, namespace: default}
+spec: {accessModes: [ReadWriteMany], resources: {requests: {storage: 1Ti}}}
+";
+
+/// Trellis on a control plane with simulated GPU nodes, until Ctrl-C.
+#[derive(Debug, Parser)]
+#[command(name = "demo")]
+struct Arguments {
+    /// End after the last step, with status 0 if each went as it says.
+    #[arg(long)]
+    once: bool,
+}
+
+fn main() -> ExitCode {
+    // The demo is its own operator: `cargo run` builds no other binary.
+    if std::env::args_os().nth(1).as_deref() == Some(OsStr::new("operator")) {
+        return trellis::cli::run(trellis::cli::Cli::parse());
+    }
+    match demo(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn demo(arguments: &Arguments) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        // Either way what was started is dropped, and with it the control plane.
+        tokio::select! {
+            result = run(arguments) => result,
+            signal = tokio::signal::ctrl_c() => {
+                signal?;
+                if arguments.once {
+                    anyhow::bail!("interrupted before the last step");
+                }
+                screen::say("\nended");
+                Ok(())
+            }
+        }
+    })
+}
+
+async fn run(arguments: &Arguments) -> Result<()> {
+    screen::step("a control plane (etcd, kube-apiserver, kube-controller-manager, kwok)");
+    screen::say("the first time on a machine its programs are built: about ten minutes");
+    let control_plane = ControlPlane::start(operator::options()?).await?;
+    let _nodes = nodes(&control_plane).await?;
+    screen::say(&format!(
+        "{GPU_NODES} simulated nodes of {GPUS} GPUs in racks of {RACK}, {CPU_NODES} nodes without"
+    ));
+
+    screen::step("CRDs, roles and the default queue from charts/trellis, and the operator");
+    operator::install(&control_plane).await?;
+    control_plane.apply_yaml(CLAIMS).await?;
+    let program = std::env::current_exe().context("find the demo's own program")?;
+    let operator = Operator::start(&control_plane, &program).await?;
+
+    steps::all(&control_plane)
+        .await
+        .with_context(|| format!("operator: {}", operator.last_words()))?;
+
+    if arguments.once {
+        screen::say("\nall as it should be");
+        return Ok(());
+    }
+    screen::step("yours, until Ctrl-C");
+    screen::say(&format!(
+        "export KUBECONFIG={}",
+        control_plane.kubeconfig().display()
+    ));
+    screen::say(&format!(
+        "alias kubectl={}",
+        control_plane
+            .binaries()
+            .path(trellis_e2e::binaries::Program::Kubectl)
+            .display()
+    ));
+    screen::say(&format!("logs: {}", control_plane.logs().display()));
+    std::future::pending().await
+}
+
+/// The nodes go with the control plane, or when the sets are dropped.
+async fn nodes(control_plane: &ControlPlane) -> Result<(NodeSet, NodeSet)> {
+    let gpu = Nodes::new(GPU_NODES)
+        .gpus(GPUS)
+        .capacity("cpu", "128")
+        .capacity("memory", "2Ti")
+        .racks(RACK)
+        .gpu_taint()
+        .create(control_plane)
+        .await?;
+    let cpu = Nodes::new(CPU_NODES)
+        .name("cpu-{i}")
+        .gpus(0)
+        .capacity("cpu", "16")
+        .capacity("memory", "64Gi")
+        .create(control_plane)
+        .await?;
+    Ok((gpu, cpu))
+}

@@ -1,0 +1,29 @@
+//! What the demo shows: short plain text on standard output.
+
+use std::io::Write as _;
+
+use anyhow::Result;
+use trellis_e2e::control_plane::ControlPlane;
+
+/// Prints a line. A reader that has gone is no reason to end.
+pub(crate) fn say(text: &str) {
+    let mut out = std::io::stdout();
+    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+}
+
+/// Prints the headline of a step.
+pub(crate) fn step(text: &str) {
+    say(&format!("\n== {text}"));
+}
+
+/// Runs kubectl and prints the command and what it says.
+///
+/// # Errors
+///
+/// When kubectl fails: what it said.
+pub(crate) async fn kubectl(control_plane: &ControlPlane, arguments: &[&str]) -> Result<()> {
+    say(&format!("$ kubectl {}", arguments.join(" ")));
+    let answer = control_plane.kubectl_ok(arguments).await?;
+    say(answer.trim_end());
+    Ok(())
+}
