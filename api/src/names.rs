@@ -17,9 +17,6 @@ pub const ATTEMPT: &str = "trellis.dev/attempt";
 /// Annotation of a pod: hash of the plan that placed it.
 pub const PLAN: &str = "trellis.dev/plan";
 
-/// Prefix of labels and annotations that are ours alone.
-pub const RESERVED_PREFIX: &str = "trellis.dev/";
-
 /// Field manager of the children that the compiler describes.
 pub const COMPILER_MANAGER: &str = "trellis-compiler";
 /// Field manager of `PodGroup.status` and of pods.

@@ -44,16 +44,6 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// A leader without a lease, for commands that run alone (tests, one replica by hand).
-    #[must_use]
-    pub fn unchecked(epoch: Epoch) -> Self {
-        Self {
-            epoch,
-            start: Instant::now(),
-            valid_until: Arc::new(AtomicU64::new(u64::MAX)),
-        }
-    }
-
     /// The term of this leader.
     ///
     /// # Errors

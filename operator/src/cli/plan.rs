@@ -113,8 +113,7 @@ impl Input {
     fn plan(&mut self, job: ValidatedJob, text: &mut String) -> Result<Placement, String> {
         let namespace = job.namespace().to_owned();
         // The API server gives every namespace this label.
-        let labels =
-            BTreeMap::from([("kubernetes.io/metadata.name".to_owned(), namespace.clone())]);
+        let labels = BTreeMap::from([(names::NAMESPACE_NAME.to_owned(), namespace.clone())]);
         let class = job.spec().priority_class_name.clone();
         let suspended = job.spec().is_suspended();
         let (name, spec) = match &job.spec().queue {
