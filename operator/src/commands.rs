@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::core::{NamespaceResourceScope, Request as KubeRequest};
+use kube::core::{ClusterResourceScope, NamespaceResourceScope, Request as KubeRequest};
 use kube::{Api, Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -164,6 +164,31 @@ impl Commands {
             + std::fmt::Debug,
     {
         let api = self.api::<K>(namespace);
+        let params = PatchParams {
+            field_manager: Some(manager.to_owned()),
+            ..PatchParams::default()
+        };
+        let patch = Patch::Merge(patch);
+        self.write(api.patch_status(name, &params, &patch)).await
+    }
+
+    /// Patches the status of an object without a namespace, as [`Self::patch_status`] does.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn patch_cluster_status<K>(
+        &self,
+        name: &str,
+        manager: &str,
+        patch: &serde_json::Value,
+    ) -> Result<K, WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = ClusterResourceScope>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug,
+    {
+        let api: Api<K> = Api::all(self.client.clone());
         let params = PatchParams {
             field_manager: Some(manager.to_owned()),
             ..PatchParams::default()

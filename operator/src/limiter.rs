@@ -1,15 +1,15 @@
 //! How many writes may be in flight.
 //!
 //! The client speaks HTTP/1.1, so a write in flight is a connection, and an
-//! API server answers no faster for having more than it can work on: 8 to 16
-//! in flight give all that two cores have. The limit grows by one when a whole
-//! window of writes has succeeded and halves when the server pushes back
+//! API server answers no faster for having more than it can work on: 16 to
+//! 32 in flight give all that two cores have (docs/benchmarks.md). The limit
+//! grows by one when two whole windows of writes have succeeded and halves when the server pushes back
 //! (additive increase, multiplicative decrease, as in TCP).
 
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-const FIRST: usize = 12;
+const FIRST: usize = 16;
 const LEAST: usize = 2;
 const MOST: usize = 32;
 
@@ -81,7 +81,7 @@ impl Permit<'_> {
             state.limit = lower;
         } else {
             state.good = state.good.saturating_add(1);
-            if state.good >= state.limit.saturating_mul(8) && state.limit < MOST {
+            if state.good >= state.limit.saturating_mul(2) && state.limit < MOST {
                 state.good = 0;
                 state.limit = state.limit.saturating_add(1);
                 if state.debt > 0 {

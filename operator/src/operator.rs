@@ -18,7 +18,7 @@ use trellis_compiler::Settings;
 
 use crate::clients::Clients;
 use crate::commands::Commands;
-use crate::controller::Controller;
+use crate::controller::{Controller, keep_queue_status};
 use crate::leader::Candidate;
 use crate::scheduling::{Committer, Driver, Preflight};
 use crate::watch::{SlimNamespace, SlimNode, SlimPod, SlimService, follow};
@@ -83,9 +83,10 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     );
     let committer = Committer {
         world: world.clone(),
-        commands,
+        commands: commands.clone(),
         preflight: Arc::new(Preflight::default()),
     };
+    tokio::spawn(keep_queue_status(world.clone(), commands.clone()));
     let controller = tokio::spawn(Arc::new(controller).run());
     let driver = tokio::spawn(Driver::new(committer, heard).run());
     tokio::select! {
@@ -104,8 +105,8 @@ fn watch(client: &Client, world: &Arc<World>) {
     let ours = format!("{}={}", names::MANAGED_BY, names::MANAGER);
     let all = Watch::default;
     start::<DeserializeGuard<TrainingJob>>(client, all(), world);
-    start::<PodGroup>(client, all(), world);
-    start::<Queue>(client, all(), world);
+    start::<DeserializeGuard<PodGroup>>(client, all(), world);
+    start::<DeserializeGuard<Queue>>(client, all(), world);
     start::<SlimNamespace>(client, all(), world);
     start::<PriorityClass>(client, all(), world);
     start::<SlimService>(client, all(), world);

@@ -26,6 +26,7 @@ const CLUSTER: &[Row] = &[
     ),
     ("trellis.dev", &["podgroups/status"], &["patch"]),
     ("trellis.dev", &["queues"], &["list", "watch"]),
+    ("trellis.dev", &["queues/status"], &["patch"]),
     ("", &["pods"], &["get", "list", "watch", "create", "delete"]),
     (
         "",

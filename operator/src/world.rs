@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -19,8 +20,8 @@ use crate::controller::WorkQueue;
 use crate::key::Key;
 use crate::scheduling::Feed;
 use crate::watch::{
-    GIVEN_UP_AFTER, LOST_AFTER, NodeHealth, PodIndex, Sink, SlimNamespace, SlimNode, SlimPod,
-    SlimService, Store,
+    Change, GIVEN_UP_AFTER, LOST_AFTER, NodeHealth, PodIndex, Sink, SlimNamespace, SlimNode,
+    SlimPod, SlimService, Store,
 };
 
 /// What the scheduler says about a gang that waits.
@@ -39,6 +40,8 @@ pub struct World {
     pub jobs: Store<TrainingJob>,
     /// TrainingJobs that do not decode, and why.
     pub undecodable: RwLock<BTreeMap<Key, String>>,
+    /// Queues that do not decode, and why.
+    pub undecodable_queues: RwLock<BTreeMap<String, String>>,
     /// PodGroups of our jobs.
     pub pod_groups: Store<PodGroup>,
     /// Queues.
@@ -69,6 +72,9 @@ pub struct World {
     synced: Notify,
 }
 
+/// How long the news of pods that start are gathered before their job is looked at.
+const GATHER: Duration = Duration::from_millis(50);
+
 /// Kinds that are watched: the count that [`World::synced`] waits for.
 pub const WATCHES: usize = 10;
 
@@ -80,6 +86,7 @@ impl World {
         let world = Self {
             jobs: Store::default(),
             undecodable: RwLock::default(),
+            undecodable_queues: RwLock::default(),
             pod_groups: Store::default(),
             queues: Store::default(),
             namespaces: Store::default(),
@@ -221,8 +228,32 @@ macro_rules! children {
 }
 
 children! {
-    PodGroup => pod_groups;
     NetworkPolicy => network_policies;
+}
+
+impl Sink<DeserializeGuard<PodGroup>> for Watched {
+    fn apply(&self, key: Key, object: DeserializeGuard<PodGroup>) {
+        match object.0 {
+            Ok(group) => {
+                self.world.pod_groups.put(key.clone(), group);
+            }
+            // Its job stands still until it is mended: nothing is decided on what we cannot read.
+            Err(error) => {
+                warn!(job = %key, %error, "a PodGroup does not decode");
+                self.world.pod_groups.remove(&key);
+            }
+        }
+        self.world.touch(key);
+    }
+
+    fn delete(&self, key: &Key) {
+        self.world.pod_groups.remove(key);
+        self.world.touch(key.clone());
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
 }
 
 impl Sink<SlimService> for Watched {
@@ -282,8 +313,24 @@ surroundings! {
     PriorityClass => priority_classes;
 }
 
-impl Sink<Queue> for Watched {
-    fn apply(&self, key: Key, object: Queue) {
+impl Sink<DeserializeGuard<Queue>> for Watched {
+    fn apply(&self, key: Key, object: DeserializeGuard<Queue>) {
+        let object = match object.0 {
+            Ok(queue) => {
+                self.world.undecodable_queues.write().remove(&*key.name);
+                queue
+            }
+            // It stops itself, and no other: nothing is started by a quota that we cannot read.
+            Err(error) => {
+                warn!(queue = %key, %error, "a Queue does not decode");
+                self.world
+                    .undecodable_queues
+                    .write()
+                    .insert(key.name.to_string(), error.error);
+                self.delete_queue(&key);
+                return;
+            }
+        };
         let before = self.world.queues.get(&key);
         let changed = before.is_none_or(|b| b.metadata.generation != object.metadata.generation);
         self.world.queues.put(key.clone(), object);
@@ -294,9 +341,8 @@ impl Sink<Queue> for Watched {
     }
 
     fn delete(&self, key: &Key) {
-        self.world.queues.remove(key);
-        self.world.tell(Feed::Queue(key.name.clone()));
-        self.world.touch_all();
+        self.world.undecodable_queues.write().remove(&*key.name);
+        self.delete_queue(key);
     }
 
     fn synced(&self) {
@@ -321,10 +367,16 @@ impl Sink<ResourceQuota> for Watched {
 }
 
 impl Watched {
+    fn delete_queue(&self, key: &Key) {
+        self.world.queues.remove(key);
+        self.world.tell(Feed::Queue(key.name.clone()));
+        self.world.touch_all();
+    }
+
     /// Jobs with pods on the node are looked at now, and again when the node
     /// counts as lost and when its pods are given up.
     fn node_changed(&self, node: &Key) {
-        for delay in [std::time::Duration::ZERO, LOST_AFTER, GIVEN_UP_AFTER] {
+        for delay in [Duration::ZERO, LOST_AFTER, GIVEN_UP_AFTER] {
             let world = self.world.clone();
             let node = node.clone();
             tokio::spawn(async move {
@@ -361,10 +413,18 @@ impl Sink<SlimNode> for Watched {
 
 impl Sink<SlimPod> for Watched {
     fn apply(&self, key: Key, object: SlimPod) {
-        let job = self.world.pods.apply(&key, &object);
+        let change = self.world.pods.apply(&key, &object);
         self.world.tell(Feed::pod(key, &object));
-        if let Some(job) = job {
-            self.world.touch(job);
+        match change {
+            Some((job, Change::Turn)) => self.world.touch(job),
+            // A gang of a thousand pods starts: a few looks, not a thousand.
+            Some((job, change @ (Change::Progress | Change::New))) => {
+                if change == Change::New {
+                    self.world.tell(Feed::Look(job.clone()));
+                }
+                self.world.work.add_after(job, GATHER);
+            }
+            Some((_, Change::None)) | None => {}
         }
     }
 

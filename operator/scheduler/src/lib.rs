@@ -81,6 +81,6 @@ pub use gang::{Gang, TaskGroup};
 pub use ids::{GangId, GroupName, NodeName, PodKey, QueueName, ResourceName};
 pub use node::{Node, Taint, TaintEffect};
 pub use placement::{GroupPlacement, Placement};
-pub use queue::{Queue, Stop};
+pub use queue::{Queue, QueueCounts, Stop};
 pub use resources::{AmountOverflow, Resources};
 pub use time::Time;

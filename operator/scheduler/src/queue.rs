@@ -27,3 +27,12 @@ pub enum Stop {
     /// Nothing of it is started; what runs goes on.
     Hold,
 }
+
+/// How many gangs of a queue there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueueCounts {
+    /// They wait.
+    pub pending: usize,
+    /// They hold their place.
+    pub admitted: usize,
+}

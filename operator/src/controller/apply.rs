@@ -2,7 +2,7 @@
 //! is not there is created by POST, so that a foreign object is never adopted;
 //! what differs in a field that we own is put right by server-side apply.
 
-use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::Resource;
 use kube::api::ObjectMeta;
@@ -13,8 +13,8 @@ use serde_json::Value;
 use tracing::info;
 use trellis_api::job::JobPhase;
 use trellis_api::{PodGroup, Reason, names};
-use trellis_policies::AuthorizedJob;
 
+use super::builds::Build;
 use super::dereference::{Surrounded, is_owned};
 use super::lifecycle::Standing;
 use crate::commands::{Commands, WriteError};
@@ -28,39 +28,39 @@ pub(super) async fn children(
     world: &World,
     key: &Key,
     seen: &Surrounded,
-    job: &AuthorizedJob,
+    build: &Build,
 ) -> Result<Option<Standing>, WriteError> {
+    let Ok(job) = &build.result else {
+        return Ok(None);
+    };
     let compiled = job.compiled();
     let place = Place {
         commands,
         key,
         uid: seen.uid(),
+        build,
     };
     debug_assert!(
         compiled.config_maps().is_empty(),
         "no framework has files yet"
     );
-    let conflict = place
-        .child::<Service, SlimService>(compiled.service(), &world.services)
-        .await?;
-    if conflict.is_some() {
-        return Ok(conflict);
-    }
-    let conflict = place
-        .child::<NetworkPolicy, NetworkPolicy>(compiled.network_policy(), &world.network_policies)
-        .await?;
-    if conflict.is_some() {
-        return Ok(conflict);
-    }
-    place
-        .child::<PodGroup, PodGroup>(compiled.pod_group(), &world.pod_groups)
-        .await
+    // Side by side: none needs another, and no pod is created before all are there.
+    let (service, policy, group) = tokio::join!(
+        place.child::<Service, SlimService>(compiled.service(), &world.services),
+        place.child::<NetworkPolicy, NetworkPolicy>(
+            compiled.network_policy(),
+            &world.network_policies
+        ),
+        place.child::<PodGroup, PodGroup>(compiled.pod_group(), &world.pod_groups),
+    );
+    Ok(service?.or(policy?).or(group?))
 }
 
 struct Place<'a> {
     commands: &'a Commands,
     key: &'a Key,
     uid: &'a str,
+    build: &'a Build,
 }
 
 impl Place<'_> {
@@ -114,9 +114,14 @@ impl Place<'_> {
             // It is created again once it is gone: its deletion brings us back here.
             return Ok(None);
         }
+        let version = live.meta().resource_version.clone().unwrap_or_default();
+        if self.build.checked.lock().get(kind.as_ref()) == Some(&version) {
+            return Ok(None);
+        }
         let wanted = serde_json::to_value(wanted).unwrap_or_default();
         let actual = serde_json::to_value(live.as_ref()).unwrap_or_default();
         if covers(&actual, &wanted) {
+            self.build.checked.lock().insert(kind.into_owned(), version);
             return Ok(None);
         }
         info!(job = %self.key, %kind, "drift of a child is put right");
@@ -220,17 +225,6 @@ pub(super) async fn remove(
     one::<PodGroup, _>(commands, &world.pod_groups, key, uid).await?;
     one::<NetworkPolicy, _>(commands, &world.network_policies, key, uid).await?;
     one::<Service, _>(commands, &world.services, key, uid).await
-}
-
-/// Kinds of children: the list that `status.compiled` is made from.
-pub(super) fn listed(job: &AuthorizedJob) -> (&Service, &NetworkPolicy, &PodGroup, &[ConfigMap]) {
-    let compiled = job.compiled();
-    (
-        compiled.service(),
-        compiled.network_policy(),
-        compiled.pod_group(),
-        compiled.config_maps(),
-    )
 }
 
 #[cfg(test)]

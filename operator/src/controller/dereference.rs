@@ -5,16 +5,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
-use k8s_openapi::api::scheduling::v1::PriorityClass;
 use trellis_api::job::{JobPhase, TrainingJobStatus};
-use trellis_api::names;
 use trellis_api::pod_group::PodGroupStatus;
-use trellis_api::{PodGroup, Queue, Reason, TrainingJob};
-use trellis_policies::selects;
+use trellis_api::{PodGroup, Queue, TrainingJob};
 
 use super::lifecycle::Standing;
+pub(super) use super::lookup::enforces_restricted;
+use super::lookup::{self, Missing};
 use crate::key::Key;
-use crate::watch::PodView;
+use crate::watch::Pods;
 use crate::world::{Certificate, World};
 
 /// A job and what belongs to it.
@@ -34,7 +33,7 @@ pub(super) struct Surrounded {
     /// Its PodGroup, if one of that name is there.
     pub(super) pod_group: Option<Arc<PodGroup>>,
     /// Pods of its name.
-    pub(super) pods: BTreeMap<String, PodView>,
+    pub(super) pods: Arc<Pods>,
     /// Why it waits.
     pub(super) certificate: Option<Certificate>,
 }
@@ -108,74 +107,25 @@ pub(super) fn job(world: &World, key: &Key) -> Option<Surrounded> {
     })
 }
 
-fn waits(reason: Reason, message: String) -> Standing {
+/// What is not there yet keeps the job waiting.
+fn waits(missing: Missing) -> Standing {
     Standing::Held {
         phase: JobPhase::Waiting,
-        reason,
-        message,
+        reason: missing.reason,
+        message: missing.message,
     }
 }
 
-/// The queue that the job names, else the default of its namespace. Of several
-/// defaults the first by name: which it is must not depend on who asks.
 fn queue(
     world: &World,
     job: &TrainingJob,
     labels: &BTreeMap<String, String>,
 ) -> Result<Arc<Queue>, Standing> {
-    if let Some(name) = &job.spec.queue {
-        return world.queues.get(&Key::new("", name)).ok_or_else(|| {
-            waits(
-                Reason::QueueNotFound,
-                format!("spec.queue: queue {name:?} does not exist: create it or name another"),
-            )
-        });
-    }
-    let mut defaults: Vec<_> = world
-        .queues
-        .all()
-        .into_iter()
-        .filter(|q| selects(q.spec.default_for.as_ref(), labels))
-        .collect();
-    defaults.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
-    defaults.into_iter().next().ok_or_else(|| {
-        waits(
-            Reason::QueueNotFound,
-            "spec.queue: none is given and no queue is the default for this namespace: name a queue"
-                .to_owned(),
-        )
-    })
+    let named = |name: &str| world.queues.get(&Key::new("", name));
+    lookup::queue(&job.spec, labels, named, || world.queues.all()).map_err(waits)
 }
 
-/// The PriorityClass that the job names, else the cluster's default, else 0.
 fn priority(world: &World, job: &TrainingJob) -> Result<(Option<String>, i32), Standing> {
-    if let Some(name) = &job.spec.priority_class_name {
-        let class = world.priority_classes.get(&Key::new("", name));
-        return class.map(|c| (Some(name.clone()), value_of(&c))).ok_or_else(|| {
-            waits(
-                Reason::PriorityClassNotFound,
-                format!(
-                    "spec.priorityClassName: PriorityClass {name:?} does not exist: create it or name another"
-                ),
-            )
-        });
-    }
-    let default = world
-        .priority_classes
-        .all()
-        .into_iter()
-        .filter(|c| c.global_default == Some(true))
-        .min_by_key(|c| value_of(c));
-    Ok(default.map_or((None, 0), |c| (c.metadata.name.clone(), value_of(&c))))
-}
-
-fn value_of(class: &PriorityClass) -> i32 {
-    class.value.unwrap_or(0)
-}
-
-/// True if the namespace holds its pods to "restricted".
-pub(super) fn enforces_restricted(labels: &BTreeMap<String, String>) -> bool {
-    labels
-        .get(names::POD_SECURITY_ENFORCE)
-        .is_some_and(|level| level == "restricted")
+    let named = |name: &str| world.priority_classes.get(&Key::new("", name));
+    lookup::priority(&job.spec, named, || world.priority_classes.all()).map_err(waits)
 }

@@ -5,15 +5,19 @@
 
 mod apply;
 mod build;
+mod builds;
 mod dereference;
 mod failure;
 mod lifecycle;
-mod queue;
+pub mod lookup;
+mod queue_status;
 mod status;
 mod story;
 mod validate;
+mod work_queue;
 
-pub use queue::WorkQueue;
+pub use queue_status::keep_queue_status;
+pub use work_queue::WorkQueue;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,7 +35,7 @@ use crate::commands::{Commands, WriteError};
 use crate::key::Key;
 use crate::scheduling::Feed;
 use crate::world::World;
-use dereference::Surrounded;
+use builds::Builds;
 use story::Story;
 
 /// Reconciles at once.
@@ -45,6 +49,7 @@ pub struct Controller {
     commands: Commands,
     settings: Settings,
     story: Story,
+    builds: Builds,
     /// When counts were last written, by job: throttling only, nothing rests on it.
     counted: Mutex<HashMap<Key, Instant>>,
 }
@@ -59,6 +64,7 @@ impl Controller {
             commands,
             settings,
             story,
+            builds: Builds::default(),
             counted: Mutex::default(),
         }
     }
@@ -111,6 +117,7 @@ impl Controller {
         }
         let Some(seen) = dereference::job(&self.world, key) else {
             self.counted.lock().remove(key);
+            self.builds.forget(key);
             self.world.tell(Feed::Wish(key.clone(), None));
             return Ok(None);
         };
@@ -125,23 +132,12 @@ impl Controller {
             .phase
             .is_some_and(trellis_api::job::JobPhase::is_terminal);
         // An ended job is not judged again.
-        let mut built = (!terminal).then(|| self.stand(&seen));
-        if let Some(Ok(job)) = &built
-            && let Some(conflict) =
-                apply::children(&self.commands, &self.world, key, &seen, job).await?
-        {
-            built = Some(Err(conflict));
-        }
-        self.conclude(key, &seen, built).await
-    }
-
-    /// Validates, compiles and authorizes.
-    fn stand(
-        &self,
-        seen: &Surrounded,
-    ) -> Result<trellis_policies::AuthorizedJob, lifecycle::Standing> {
-        let job = validate::job(seen)?;
-        build::authorized(job, seen, &self.settings)
+        let build = (!terminal).then(|| self.builds.of(key, &seen, &self.settings));
+        let conflict = match &build {
+            Some(build) => apply::children(&self.commands, &self.world, key, &seen, build).await?,
+            None => None,
+        };
+        self.conclude(key, &seen, build.as_deref(), conflict).await
     }
 
     fn undecodable(&self, key: &Key) -> Option<String> {

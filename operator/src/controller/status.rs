@@ -10,9 +10,9 @@ use tokio::time::Instant;
 use tracing::info;
 use trellis_api::job::{CompiledObject, JobPhase, TrainingJobStatus};
 use trellis_api::{Reason, TrainingJob, names};
-use trellis_compiler::hash_of;
 use trellis_policies::AuthorizedJob;
 
+use super::builds::Build;
 use super::dereference::Surrounded;
 use super::lifecycle::{self, Next, Observed, Standing, Want};
 use super::{COUNTS_EVERY, Controller, apply, failure};
@@ -30,18 +30,20 @@ impl Controller {
         &self,
         key: &Key,
         seen: &Surrounded,
-        built: Option<Result<AuthorizedJob, Standing>>,
+        build: Option<&Build>,
+        conflict: Option<Standing>,
     ) -> Result<Option<Timestamp>, WriteError> {
-        let (standing, job) = match built {
-            Some(Ok(job)) => (
+        let (standing, job) = match (conflict, build.map(|b| &b.result)) {
+            (Some(conflict), _) => (conflict, None),
+            (None, Some(Ok(job))) => (
                 Standing::Runnable {
                     compiled: job.compiled().hash().to_owned(),
                 },
-                Some(job),
+                Some(job.clone()),
             ),
-            Some(Err(standing)) => (standing, None),
+            (None, Some(Err(standing))) => (standing.clone(), None),
             // An ended job is not judged again.
-            None => (
+            (None, None) => (
                 Standing::Held {
                     phase: JobPhase::Waiting,
                     reason: Reason::NotApplicable,
@@ -86,8 +88,8 @@ impl Controller {
         let mut attempt = status.attempt.unwrap_or(1);
         let mut excluded = Vec::new();
         if let Some(mut said) = said {
-            if let Some(job) = &job {
-                said.compiled = compiled(job, seen, said.attempt.unwrap_or(1));
+            if let (Some(build), Some(job)) = (build, &job) {
+                said.compiled = compiled(build, job, seen, said.attempt.unwrap_or(1));
             }
             attempt = said.attempt.unwrap_or(1);
             excluded.extend(avoided(&said, now));
@@ -115,9 +117,11 @@ impl Controller {
                 excluded,
             })),
             // Nothing may start as things are; what has its place for this attempt keeps it.
-            (Want::Run { .. }, None) if plan_attempt.is_some_and(|p| p < attempt) => Wish::Stop,
+            (Want::Run { .. }, None) if plan_attempt.is_some_and(|p| p < attempt) => {
+                Wish::Stop(Reason::Restarting)
+            }
             (Want::Run { .. } | Want::Wait, _) => Wish::Wait,
-            (Want::Stop, _) => Wish::Stop,
+            (Want::Stop(reason), _) => Wish::Stop(reason),
             (Want::Finish { keep }, _) => Wish::Finish { keep },
         };
         self.world.tell(Feed::Wish(key.clone(), Some(wish)));
@@ -276,52 +280,23 @@ fn avoided(status: &TrainingJobStatus, now: Timestamp) -> Option<String> {
 }
 
 /// What the job was compiled into, and whether it is there.
-fn compiled(job: &AuthorizedJob, seen: &Surrounded, attempt: i64) -> Vec<CompiledObject> {
-    let (service, policy, group, maps) = apply::listed(job);
-    let name = seen.job.metadata.name.clone().unwrap_or_default();
-    let object = |api_version: &str, kind: &str, name: &str, hash: String| CompiledObject {
-        api_version: api_version.to_owned(),
-        kind: kind.to_owned(),
-        name: name.to_owned(),
-        hash,
-        ready: true,
-        problem: None,
-    };
-    let mut list = vec![
-        object("v1", "Service", &name, hash_of(service)),
-        object(
-            "networking.k8s.io/v1",
-            "NetworkPolicy",
-            &name,
-            hash_of(policy),
-        ),
-    ];
-    for map in maps {
-        let own = map.metadata.name.as_deref().unwrap_or_default();
-        list.push(object("v1", "ConfigMap", own, hash_of(map)));
-    }
-    list.push(object(
-        "trellis.dev/v1alpha1",
-        "PodGroup",
-        &name,
-        hash_of(group),
-    ));
-    for pods in job.compiled().groups() {
+fn compiled(
+    build: &Build,
+    job: &AuthorizedJob,
+    seen: &Surrounded,
+    attempt: i64,
+) -> Vec<CompiledObject> {
+    let mut list = build.objects.clone();
+    let groups = job.compiled().groups();
+    let pods = list.iter_mut().filter(|o| o.kind == "Pod");
+    for (entry, group) in pods.zip(groups) {
         let up = seen
             .pods
             .values()
-            .filter(|p| p.job_uid == seen.uid() && p.attempt == attempt && p.group == pods.name())
+            .filter(|p| p.job_uid == seen.uid() && p.attempt == attempt && p.group == group.name())
             .filter(|p| matches!(p.phase, PodPhase::Running | PodPhase::Succeeded))
             .count();
-        let last = pods.replicas().saturating_sub(1);
-        let mut entry = object(
-            "v1",
-            "Pod",
-            &format!("{name}-{}-0..{last}", pods.name()),
-            pods.hash().to_owned(),
-        );
-        entry.ready = u32::try_from(up).is_ok_and(|up| up == pods.replicas());
-        list.push(entry);
+        entry.ready = u32::try_from(up).is_ok_and(|up| up == group.replicas());
     }
     list
 }

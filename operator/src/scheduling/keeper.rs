@@ -94,8 +94,12 @@ impl Gang<'_> {
     fn committing(&self) -> Step {
         let plan = self.journal.plan.clone().unwrap_or_default();
         let Wish::Run(run) = self.wish else {
+            let reason = match self.wish {
+                Wish::Stop(reason) => *reason,
+                _ => Reason::Restarting,
+            };
             return Step::Undo {
-                reason: Reason::Restarting,
+                reason,
                 message: "the gang is no longer to run".to_owned(),
             };
         };
@@ -129,8 +133,8 @@ impl Gang<'_> {
                 message: format!("attempt {} is next", run.attempt),
             },
             Wish::Run(_) | Wish::Wait => Step::Hold,
-            Wish::Stop => Step::Undo {
-                reason: Reason::Suspended,
+            Wish::Stop(reason) => Step::Undo {
+                reason: *reason,
                 message: "the gang is no longer to run".to_owned(),
             },
             Wish::Finish { keep } => {

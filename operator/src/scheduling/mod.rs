@@ -18,11 +18,14 @@ pub use commit::Committer;
 pub use driver::Driver;
 pub use journal::PLAN_TIME;
 pub use preflight::Preflight;
+pub use trellis_scheduler::QueueCounts;
 pub use wish::{Run, Wish};
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use trellis_scheduler::Resources;
+use tokio::sync::oneshot;
+use trellis_scheduler::{QueueName, Resources};
 
 use crate::key::Key;
 use crate::watch::SlimPod;
@@ -54,6 +57,8 @@ pub enum Feed {
     Look(Key),
     /// What the controller wants of a gang. None: the job is gone.
     Wish(Key, Option<Wish>),
+    /// Someone asks how many gangs of each queue wait and hold a place.
+    CountQueues(oneshot::Sender<BTreeMap<QueueName, QueueCounts>>),
     /// A task has ended.
     Ended(Key, Outcome),
 }

@@ -5,18 +5,19 @@
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
+use trellis_api::Reason;
 use trellis_policies::AuthorizedJob;
 
 /// What is wanted of a gang.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Wish {
     /// The attempt runs, once there is a place.
     Run(Arc<Run>),
     /// Nothing new is placed; what has its place keeps it. For jobs that may
     /// not start as things are: refused, waiting for something, blocked.
     Wait,
-    /// The gang holds nothing.
-    Stop,
+    /// The gang holds nothing, for this reason.
+    Stop(Reason),
     /// The job has ended: pods that still run are stopped.
     Finish {
         /// Finished pods stay, with their logs.
@@ -28,7 +29,7 @@ pub enum Wish {
 #[derive(Debug)]
 pub struct Run {
     /// What runs.
-    pub job: AuthorizedJob,
+    pub job: Arc<AuthorizedJob>,
     /// Uid of the TrainingJob.
     pub uid: String,
     /// Number of the attempt.
@@ -39,6 +40,18 @@ pub struct Run {
     pub not_before: Option<Timestamp>,
     /// Nodes that this attempt keeps away from.
     pub excluded: Vec<String>,
+}
+
+impl PartialEq for Run {
+    /// The same attempt of the same build: a job that is built anew is another.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.job, &other.job)
+            && self.uid == other.uid
+            && self.attempt == other.attempt
+            && self.submitted == other.submitted
+            && self.not_before == other.not_before
+            && self.excluded == other.excluded
+    }
 }
 
 impl Wish {

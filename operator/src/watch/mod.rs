@@ -7,7 +7,7 @@ mod slim;
 mod store;
 
 pub use health::{GIVEN_UP_AFTER, LOST_AFTER, NodeHealth};
-pub use pods::{PodIndex, PodPhase, PodView};
+pub use pods::{Change, PodIndex, PodPhase, PodView, Pods};
 pub use slim::{SlimMeta, SlimNamespace, SlimNode, SlimPod, SlimService};
 pub use store::Store;
 

@@ -1,6 +1,7 @@
 //! The pods of our jobs, by job.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
 
 use parking_lot::RwLock;
 use trellis_api::names;
@@ -149,6 +150,45 @@ fn phase(pod: &SlimPod) -> PodPhase {
     }
 }
 
+/// Pods of one job, by name.
+pub type Pods = BTreeMap<String, PodView>;
+
+/// How much a pod's change matters to its job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing that anyone asks about.
+    None,
+    /// It goes as it should: worth counting, in its time.
+    Progress,
+    /// It was not known: counted in its time, but whether a plan names it is asked now.
+    New,
+    /// It ended, goes, or is not the pod that it was: to be looked at now.
+    Turn,
+}
+
+impl Change {
+    fn between(before: Option<&PodView>, after: &PodView) -> Self {
+        let Some(before) = before else {
+            return if after.phase.is_over() || after.deleting {
+                Self::Turn
+            } else {
+                Self::New
+            };
+        };
+        let calm = PodView {
+            phase: before.phase.clone(),
+            ..after.clone()
+        };
+        if *before == *after {
+            Self::None
+        } else if *before == calm && !after.phase.is_over() {
+            Self::Progress
+        } else {
+            Self::Turn
+        }
+    }
+}
+
 /// The pods of every job.
 #[derive(Debug, Default)]
 pub struct PodIndex {
@@ -157,24 +197,25 @@ pub struct PodIndex {
 
 #[derive(Debug, Default)]
 struct Inner {
-    jobs: HashMap<Key, BTreeMap<String, PodView>>,
+    jobs: HashMap<Key, Arc<Pods>>,
     /// Job of each pod, to find it again when the pod is gone.
     owners: HashMap<Key, Key>,
     deleted: VecDeque<String>,
 }
 
 impl PodIndex {
-    /// Takes a pod as the watch shows it. Gives the job that it belongs to.
-    pub fn apply(&self, key: &Key, pod: &SlimPod) -> Option<Key> {
+    /// Takes a pod as the watch shows it. Gives the job that it belongs to,
+    /// and what the change means to it.
+    pub fn apply(&self, key: &Key, pod: &SlimPod) -> Option<(Key, Change)> {
         let (job, view) = PodView::of(pod)?;
         let mut inner = self.inner.write();
         inner.owners.insert(key.clone(), job.clone());
-        inner
-            .jobs
-            .entry(job.clone())
-            .or_default()
-            .insert(key.name.to_string(), view);
-        Some(job)
+        let pods = inner.jobs.entry(job.clone()).or_default();
+        let change = Change::between(pods.get(key.name.as_ref()), &view);
+        if change != Change::None {
+            Arc::make_mut(pods).insert(key.name.to_string(), view);
+        }
+        Some((job, change))
     }
 
     /// Takes a pod from the answer to its creation, unless the watch has shown
@@ -188,11 +229,8 @@ impl PodIndex {
             return false;
         }
         inner.owners.insert(key.clone(), job.clone());
-        inner
-            .jobs
-            .entry(job)
-            .or_default()
-            .insert(key.name.to_string(), view);
+        let pods = inner.jobs.entry(job).or_default();
+        Arc::make_mut(pods).insert(key.name.to_string(), view);
         true
     }
 
@@ -201,7 +239,7 @@ impl PodIndex {
         let mut inner = self.inner.write();
         let job = inner.owners.remove(key)?;
         if let Some(pods) = inner.jobs.get_mut(&job) {
-            let gone = pods.remove(key.name.as_ref());
+            let gone = Arc::make_mut(pods).remove(key.name.as_ref());
             let empty = pods.is_empty();
             if empty {
                 inner.jobs.remove(&job);
@@ -216,9 +254,9 @@ impl PodIndex {
         Some(job)
     }
 
-    /// The pods of a job, by name.
+    /// The pods of a job.
     #[must_use]
-    pub fn of(&self, job: &Key) -> BTreeMap<String, PodView> {
+    pub fn of(&self, job: &Key) -> Arc<Pods> {
         self.inner.read().jobs.get(job).cloned().unwrap_or_default()
     }
 
@@ -232,5 +270,57 @@ impl PodIndex {
             .filter(|(_, pods)| pods.values().any(|p| p.node.as_deref() == Some(node)))
             .map(|(job, _)| job.clone())
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pod(uid: &str, phase: &str) -> SlimPod {
+        serde_json::from_value(json!({
+            "metadata": {
+                "name": "j-worker-0", "namespace": "ns", "uid": uid,
+                "ownerReferences": [{
+                    "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob", "name": "j",
+                    "uid": "job", "controller": true,
+                }],
+            },
+            "spec": {"nodeName": "n"},
+            "status": {"phase": phase},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn what_a_change_means() {
+        let index = PodIndex::default();
+        let key = Key::new("ns", "j-worker-0");
+        let change = |pod: &SlimPod| index.apply(&key, pod).unwrap().1;
+        assert_eq!(change(&pod("a", "Pending")), Change::New);
+        assert_eq!(change(&pod("a", "Pending")), Change::None);
+        assert_eq!(change(&pod("a", "Running")), Change::Progress);
+        assert_eq!(change(&pod("a", "Failed")), Change::Turn);
+        assert_eq!(change(&pod("b", "Pending")), Change::Turn, "another pod");
+        let mut going = pod("b", "Pending");
+        going.metadata.deletion_timestamp =
+            serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+        assert_eq!(change(&going), Change::Turn);
+    }
+
+    #[test]
+    fn a_late_answer_to_a_create_brings_no_deleted_pod_back() {
+        let index = PodIndex::default();
+        let key = Key::new("ns", "j-worker-0");
+        assert!(index.created(&key, &pod("a", "Pending")));
+        assert!(!index.created(&key, &pod("a", "Pending")), "known");
+        assert_eq!(
+            index.apply(&key, &pod("a", "Pending")).unwrap().1,
+            Change::None
+        );
+        index.delete(&key);
+        assert!(!index.created(&key, &pod("a", "Pending")));
+        assert!(index.of(&Key::new("ns", "j")).is_empty());
     }
 }

@@ -15,6 +15,7 @@ use crate::explain::{Certificate, WaitReason};
 use crate::gang::Gang;
 use crate::ids::{GangId, NodeName, PodKey, QueueName, ResourceName};
 use crate::placement::Placement;
+use crate::queue::QueueCounts;
 use crate::queueing::{Parking, Queues, Signal, Waiting};
 use crate::state::{Catalog, GangIdx, NodeIdx, Nodes, Pods, ResourceIdx, Shape, Slots};
 use crate::time::Time;
@@ -133,6 +134,20 @@ impl Engine {
             .usage(queue)
             .map(|(resource, used)| (self.catalog.name(resource), used))
             .collect()
+    }
+
+    /// How many gangs of each queue wait and hold a place. Queues that nobody
+    /// waits in or holds anything of are left out.
+    #[must_use]
+    pub fn queue_counts(&self) -> BTreeMap<QueueName, QueueCounts> {
+        let mut counts: BTreeMap<QueueName, QueueCounts> = BTreeMap::new();
+        for (queue, pending) in self.waiting.by_queue() {
+            counts.entry(queue.clone()).or_default().pending = pending;
+        }
+        for (queue, admitted) in self.queues.holders() {
+            counts.entry(queue.clone()).or_default().admitted = admitted;
+        }
+        counts
     }
 
     /// How many gangs wait.

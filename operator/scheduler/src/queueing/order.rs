@@ -74,6 +74,13 @@ impl Waiting {
         self.due.pop_first().map(|(_, at)| at)
     }
 
+    /// How many gangs wait in each queue in which any does.
+    pub(crate) fn by_queue(&self) -> impl Iterator<Item = (&QueueName, usize)> {
+        self.queues
+            .iter()
+            .map(|(queue, gangs)| (queue, gangs.len()))
+    }
+
     /// How many gangs wait.
     pub(crate) fn count(&self) -> usize {
         self.count

@@ -73,6 +73,14 @@ impl Queues {
         was
     }
 
+    /// How many gangs hold some of each queue of which any does.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = (&QueueName, usize)> {
+        self.queues
+            .iter()
+            .map(|(queue, state)| (queue, state.holders.len()))
+            .filter(|(_, holders)| *holders > 0)
+    }
+
     fn forget_unless_held(&mut self, name: &QueueName) {
         if self
             .queues

@@ -100,7 +100,7 @@ impl<'a> Turn<'a> {
                 JobPhase::Restarting,
                 Reason::Restarting,
                 "the spec has changed since the gang was planned",
-                Want::Stop,
+                Want::Stop(Reason::Restarting),
             ),
             _ => self.waiting(),
         }

@@ -27,14 +27,14 @@ impl Turn<'_> {
                 JobPhase::Restarting,
                 Reason::PodsTerminating,
                 message,
-                Want::Stop,
+                Want::Stop(Reason::Suspended),
             );
         }
         self.say(
             JobPhase::Suspended,
             Reason::Suspended,
             "spec.suspend is true",
-            Want::Stop,
+            Want::Stop(Reason::Suspended),
         )
     }
 

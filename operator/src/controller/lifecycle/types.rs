@@ -73,7 +73,7 @@ pub enum Want {
     /// Nothing new is placed; what has its place keeps it.
     Wait,
     /// The gang holds nothing.
-    Stop,
+    Stop(Reason),
     /// The job has ended.
     Finish {
         /// Finished pods stay.

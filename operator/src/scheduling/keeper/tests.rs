@@ -37,7 +37,7 @@ fn run(attempt: i64) -> Wish {
     };
     let job = authorize(compile(job, surroundings, &Settings::default()), &facts).unwrap();
     Wish::Run(Arc::new(Run {
-        job,
+        job: job.into(),
         uid: "mine".to_owned(),
         attempt,
         submitted: Timestamp::UNIX_EPOCH,
@@ -116,7 +116,7 @@ fn wishes() -> [Wish; 6] {
         run(1),
         run(2),
         Wish::Wait,
-        Wish::Stop,
+        Wish::Stop(Reason::Suspended),
         finish(true),
         finish(false),
     ]
@@ -131,7 +131,7 @@ fn each_phase_meets_each_wish() {
     ]);
     let same = |w: &'static str| [w; 6];
     let again = "undo Restarting";
-    let commit = ["Commit", again, again, again, again, again];
+    let commit = ["Commit", again, again, "undo Suspended", again, again];
     let placed = ["Hold", again, "Hold", "undo Suspended"];
     for (phase, pods, expected) in [
         (
@@ -217,15 +217,21 @@ fn force_is_for_lost_nodes_alone() {
     let lost = ("uid-lost".to_owned(), true);
     let well = ("uid-well".to_owned(), false);
     assert_eq!(
-        forced(step(PHASES[3], &Wish::Stop, &pods, 0)),
+        forced(step(PHASES[3], &Wish::Stop(Reason::Suspended), &pods, 0)),
         [lost.clone(), well]
     );
     for pod in pods.values_mut() {
         pod.deleting = true;
     }
-    assert_eq!(forced(step(PHASES[3], &Wish::Stop, &pods, 0)), [lost]);
+    assert_eq!(
+        forced(step(PHASES[3], &Wish::Stop(Reason::Suspended), &pods, 0)),
+        [lost]
+    );
     pods.remove("lost");
-    assert_eq!(step(PHASES[3], &Wish::Stop, &pods, 0), Step::AwaitPods);
+    assert_eq!(
+        step(PHASES[3], &Wish::Stop(Reason::Suspended), &pods, 0),
+        Step::AwaitPods
+    );
 }
 
 #[test]

@@ -9,7 +9,7 @@ fn a_placed_job_is_suspended_once_all_is_gone() {
     case.second = 30;
     case.spec.suspend = Some(true);
     let next = case.says(JobPhase::Restarting, Reason::PodsTerminating);
-    assert_eq!(next.want, Want::Stop);
+    assert_eq!(next.want, Want::Stop(Reason::Suspended));
     assert_eq!(case.status.active_seconds, Some(30));
 
     case.journal = PodGroupStatus::default();
@@ -17,7 +17,7 @@ fn a_placed_job_is_suspended_once_all_is_gone() {
 
     case.pods.clear();
     let next = case.says(JobPhase::Suspended, Reason::Suspended);
-    assert_eq!(next.want, Want::Stop);
+    assert_eq!(next.want, Want::Stop(Reason::Suspended));
     assert_eq!(case.row(), "TFFFFFTTFF");
     assert_eq!(case.attempt(), 1);
 }

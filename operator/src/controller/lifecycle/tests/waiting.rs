@@ -105,11 +105,11 @@ fn a_plan_of_an_earlier_spec_is_undone() {
         assert_eq!(case.status.admitted_time, None, "{phase:?}");
         // A plan that is being carried out falls with the new spec. One that
         // was carried out is held as long as its attempt is to run.
-        let stops = next.want == Want::Stop;
+        let stops = matches!(next.want, Want::Stop(_));
         assert_eq!(stops, phase == PodGroupPhase::Placed, "{phase:?}");
         assert!(matches!(
             next.want,
-            Want::Stop | Want::Run { attempt: 1, .. }
+            Want::Stop(_) | Want::Run { attempt: 1, .. }
         ));
     }
 }

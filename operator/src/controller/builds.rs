@@ -1,0 +1,136 @@
+//! What jobs were built into, kept while nothing that went into it changes. A
+//! job is looked at many times for each time that its spec changes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Service;
+use parking_lot::Mutex;
+use trellis_api::job::CompiledObject;
+use trellis_compiler::{Settings, hash_of};
+use trellis_policies::AuthorizedJob;
+
+use super::dereference::Surrounded;
+use super::lifecycle::Standing;
+use super::{build, validate};
+use crate::key::Key;
+
+/// Everything that validation, compilation and authorization read.
+#[derive(PartialEq)]
+struct Inputs {
+    uid: String,
+    generation: Option<i64>,
+    queue: Result<Object, Standing>,
+    priority: Result<(Option<String>, i32), Standing>,
+    namespace_labels: BTreeMap<String, String>,
+    services: BTreeMap<String, Service>,
+}
+
+/// Name, uid and generation: of an object whose status does not matter.
+type Object = (Option<String>, Option<String>, Option<i64>);
+
+impl Inputs {
+    fn of(seen: &Surrounded) -> Self {
+        let queue = seen.queue.as_ref().map_err(Clone::clone).map(|q| {
+            let meta = &q.metadata;
+            (meta.name.clone(), meta.uid.clone(), meta.generation)
+        });
+        Self {
+            uid: seen.uid().to_owned(),
+            generation: seen.job.metadata.generation,
+            queue,
+            priority: seen.priority.clone(),
+            namespace_labels: seen.namespace_labels.clone(),
+            services: seen.services.clone(),
+        }
+    }
+}
+
+/// What a job was built into.
+pub(super) struct Build {
+    inputs: Inputs,
+    /// The job with all that it becomes, or why it stands still.
+    pub(super) result: Result<Arc<AuthorizedJob>, Standing>,
+    /// The objects that it becomes, with their hashes; whether they are ready is left open.
+    pub(super) objects: Vec<CompiledObject>,
+    /// Resource versions of the children that were found to be as they should, by kind.
+    pub(super) checked: Mutex<BTreeMap<String, String>>,
+}
+
+/// The builds of all jobs.
+#[derive(Default)]
+pub(super) struct Builds {
+    builds: Mutex<HashMap<Key, Arc<Build>>>,
+}
+
+impl Builds {
+    /// The job's build: the one from before if nothing has changed.
+    pub(super) fn of(&self, key: &Key, seen: &Surrounded, settings: &Settings) -> Arc<Build> {
+        let inputs = Inputs::of(seen);
+        if let Some(before) = self.builds.lock().get(key)
+            && before.inputs == inputs
+        {
+            return before.clone();
+        }
+        let result = validate::job(seen)
+            .and_then(|job| build::authorized(job, seen, settings))
+            .map(Arc::new);
+        let build = Arc::new(Build {
+            objects: result
+                .as_ref()
+                .map_or_else(|_| Vec::new(), |job| objects(job)),
+            inputs,
+            result,
+            checked: Mutex::default(),
+        });
+        self.builds.lock().insert(key.clone(), build.clone());
+        build
+    }
+
+    /// The job is gone.
+    pub(super) fn forget(&self, key: &Key) {
+        self.builds.lock().remove(key);
+    }
+}
+
+fn objects(job: &AuthorizedJob) -> Vec<CompiledObject> {
+    let compiled = job.compiled();
+    let name = compiled.job().name();
+    let object = |api_version: &str, kind: &str, name: &str, hash: String| CompiledObject {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        hash,
+        ready: true,
+        problem: None,
+    };
+    let mut list = vec![
+        object("v1", "Service", name, hash_of(compiled.service())),
+        object(
+            "networking.k8s.io/v1",
+            "NetworkPolicy",
+            name,
+            hash_of(compiled.network_policy()),
+        ),
+    ];
+    for map in compiled.config_maps() {
+        let own = map.metadata.name.as_deref().unwrap_or_default();
+        list.push(object("v1", "ConfigMap", own, hash_of(map)));
+    }
+    list.push(object(
+        "trellis.dev/v1alpha1",
+        "PodGroup",
+        name,
+        hash_of(compiled.pod_group()),
+    ));
+    for pods in compiled.groups() {
+        let last = pods.replicas().saturating_sub(1);
+        list.push(object(
+            "v1",
+            "Pod",
+            &format!("{name}-{}-0..{last}", pods.name()),
+            pods.hash().to_owned(),
+        ));
+    }
+    list
+}

@@ -1,0 +1,189 @@
+//! What a job names, found: its queue and its priority. One rule and one
+//! wording for the controller and for `trellis plan`. Pure.
+
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use trellis_api::{Queue, Reason, TrainingJobSpec, names};
+use trellis_policies::selects;
+
+/// What a job names and nobody has: it waits until it is there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Missing {
+    /// Why the job waits.
+    pub reason: Reason,
+    /// The same in words: the field, the rule and the fix.
+    pub message: String,
+}
+
+/// The queue that the job names, else the default of its namespace, by the
+/// namespace's labels. Of several defaults the first by name: which it is must
+/// not depend on who asks.
+///
+/// # Errors
+/// If it names none that exists, or names none and there is no default.
+pub fn queue<Q: Borrow<Queue>>(
+    job: &TrainingJobSpec,
+    namespace_labels: &BTreeMap<String, String>,
+    get: impl FnOnce(&str) -> Option<Q>,
+    all: impl FnOnce() -> Vec<Q>,
+) -> Result<Q, Missing> {
+    let missing = |message: String| Missing {
+        reason: Reason::QueueNotFound,
+        message,
+    };
+    if let Some(name) = &job.queue {
+        return get(name).ok_or_else(|| {
+            missing(format!(
+                "spec.queue: queue {name:?} does not exist: create it or name another"
+            ))
+        });
+    }
+    let is_default =
+        |queue: &Q| selects(queue.borrow().spec.default_for.as_ref(), namespace_labels);
+    let defaults = all().into_iter().filter(is_default);
+    defaults
+        .min_by(|a, b| a.borrow().metadata.name.cmp(&b.borrow().metadata.name))
+        .ok_or_else(|| {
+            missing(
+                "spec.queue: none is given and no queue is the default for this namespace: name a queue"
+                    .to_owned(),
+            )
+        })
+}
+
+/// The PriorityClass that the job's priority comes from, by name, and the
+/// priority: its own class, else the cluster's default (of several the lowest,
+/// as Kubernetes has it), else none and 0.
+///
+/// # Errors
+/// If it names none that exists.
+pub fn priority<C: Borrow<PriorityClass>>(
+    job: &TrainingJobSpec,
+    get: impl FnOnce(&str) -> Option<C>,
+    all: impl FnOnce() -> Vec<C>,
+) -> Result<(Option<String>, i32), Missing> {
+    let value_of = |class: &PriorityClass| class.value.unwrap_or(0);
+    if let Some(name) = &job.priority_class_name {
+        return match get(name) {
+            Some(class) => Ok((Some(name.clone()), value_of(class.borrow()))),
+            None => Err(Missing {
+                reason: Reason::PriorityClassNotFound,
+                message: format!(
+                    "spec.priorityClassName: PriorityClass {name:?} does not exist: create it or name another"
+                ),
+            }),
+        };
+    }
+    let default = all()
+        .into_iter()
+        .filter(|c| c.borrow().global_default == Some(true))
+        // By name where values are equal, so that who lists first does not matter.
+        .min_by(|a, b| {
+            let of = |c: &C| (value_of(c.borrow()), c.borrow().metadata.name.clone());
+            of(a).cmp(&of(b))
+        });
+    Ok(default.map_or((None, 0), |c| {
+        (c.borrow().metadata.name.clone(), value_of(c.borrow()))
+    }))
+}
+
+/// True if the namespace holds its pods to Pod Security "restricted".
+#[must_use]
+pub fn enforces_restricted(namespace_labels: &BTreeMap<String, String>) -> bool {
+    namespace_labels
+        .get(names::POD_SECURITY_ENFORCE)
+        .is_some_and(|level| level == "restricted")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn spec(fields: Value) -> TrainingJobSpec {
+        let mut spec = json!({"taskGroups": []});
+        spec.as_object_mut()
+            .unwrap()
+            .extend(fields.as_object().unwrap().clone());
+        serde_json::from_value(spec).unwrap()
+    }
+
+    fn queues(defaults: &[(&str, Value)]) -> Vec<Queue> {
+        let queue = |(name, default_for): &(&str, Value)| {
+            serde_json::from_value(json!({
+                "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+                "metadata": {"name": name}, "spec": {"defaultFor": default_for}
+            }))
+            .unwrap()
+        };
+        defaults.iter().map(queue).collect()
+    }
+
+    fn find_queue(job: &TrainingJobSpec, queues: &[Queue]) -> Result<String, Missing> {
+        let labels = BTreeMap::from([("team".to_owned(), "a".to_owned())]);
+        let named = |name: &str| {
+            queues
+                .iter()
+                .find(|q| q.metadata.name.as_deref() == Some(name))
+        };
+        queue(job, &labels, named, || queues.iter().collect())
+            .map(|q| q.metadata.name.clone().unwrap())
+    }
+
+    #[test]
+    fn a_named_queue_must_exist() {
+        let there = queues(&[("a", json!({})), ("b", Value::Null)]);
+        let named = |name: &str| find_queue(&spec(json!({"queue": name})), &there);
+        assert_eq!(named("b").unwrap(), "b");
+        let missing = named("c").unwrap_err();
+        assert_eq!(missing.reason, Reason::QueueNotFound);
+        assert!(missing.message.contains("spec.queue") && missing.message.contains("\"c\""));
+    }
+
+    #[test]
+    fn the_first_default_that_selects_the_namespace_is_taken() {
+        let unnamed = spec(json!({}));
+        let team = |team: &str| json!({"matchLabels": {"team": team}});
+        let there = queues(&[("z", json!({})), ("b", team("b")), ("m", team("a"))]);
+        assert_eq!(find_queue(&unnamed, &there).unwrap(), "m");
+        let missing = find_queue(&unnamed, &queues(&[("b", team("b"))])).unwrap_err();
+        assert_eq!(missing.reason, Reason::QueueNotFound);
+    }
+
+    #[test]
+    fn priority_is_the_jobs_class_else_the_clusters_default_else_0() {
+        let class = |name: &str, value: i32, default: bool| PriorityClass {
+            metadata: kube::api::ObjectMeta {
+                name: Some(name.to_owned()),
+                ..Default::default()
+            },
+            value: Some(value),
+            global_default: Some(default),
+            ..PriorityClass::default()
+        };
+        let there = [
+            class("high", 9, true),
+            class("low", 1, true),
+            class("own", 5, false),
+        ];
+        let find = |job: &TrainingJobSpec, there: &[PriorityClass]| {
+            let named = |name: &str| {
+                there
+                    .iter()
+                    .find(|c| c.metadata.name.as_deref() == Some(name))
+                    .cloned()
+            };
+            priority(job, named, || there.to_vec())
+        };
+        let own = spec(json!({"priorityClassName": "own"}));
+        let none = spec(json!({}));
+        assert_eq!(find(&own, &there).unwrap(), (Some("own".to_owned()), 5));
+        assert_eq!(find(&none, &there).unwrap(), (Some("low".to_owned()), 1));
+        assert_eq!(find(&none, &[]).unwrap(), (None, 0));
+        let missing = find(&own, &[]).unwrap_err();
+        assert_eq!(missing.reason, Reason::PriorityClassNotFound);
+    }
+}

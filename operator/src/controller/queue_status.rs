@@ -1,0 +1,168 @@
+//! What is written about queues: how many jobs wait and hold a place, and
+//! whether the queue is active. Gathered, so that a queue through which a
+//! thousand jobs go is written now and then and not a thousand times.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::jiff::Timestamp;
+use kube::core::PartialObjectMeta;
+use serde_json::json;
+use tokio::sync::oneshot;
+use tracing::{debug, warn};
+use trellis_api::queue::{QueueStatus, StopPolicy};
+use trellis_api::{Queue, Reason, names};
+use trellis_scheduler::QueueName;
+
+use crate::commands::{Commands, WriteError};
+use crate::key::Key;
+use crate::patch;
+use crate::scheduling::{Feed, QueueCounts};
+use crate::world::World;
+
+/// Time between two looks.
+const EVERY: Duration = Duration::from_secs(2);
+/// The condition that Kueue's users know.
+const ACTIVE: &str = "Active";
+
+/// Writes the status of queues until the process ends.
+pub async fn keep_queue_status(world: Arc<World>, commands: Commands) {
+    world.synced().await;
+    // What was said of queues that do not decode.
+    let mut told: BTreeMap<String, String> = BTreeMap::new();
+    loop {
+        tokio::time::sleep(EVERY).await;
+        let (answer, counts) = oneshot::channel();
+        world.tell(Feed::CountQueues(answer));
+        let Ok(counts) = counts.await else { continue };
+        let undecodable = world.undecodable_queues.read().clone();
+        for (name, error) in &undecodable {
+            if told.get(name) == Some(error) {
+                continue;
+            }
+            match refuse(&commands, name, error).await {
+                Ok(()) => {
+                    told.insert(name.clone(), error.clone());
+                }
+                Err(error) => debug!(queue = name, %error, "its status was not written"),
+            }
+        }
+        told.retain(|name, _| undecodable.contains_key(name));
+        for queue in world.queues.all() {
+            let name = queue.metadata.name.as_deref().unwrap_or_default();
+            let count = counts
+                .get(&QueueName::new(name))
+                .copied()
+                .unwrap_or_default();
+            match write(&world, &commands, name, &queue, count).await {
+                // The watch brings the newer version, and the next look is soon.
+                Ok(()) | Err(WriteError::Conflict(_) | WriteError::NotFound(_)) => {}
+                Err(WriteError::Transient(error)) => {
+                    debug!(queue = name, %error, "its status was not written");
+                }
+                Err(error) => warn!(queue = name, %error, "its status was not written"),
+            }
+        }
+    }
+}
+
+async fn write(
+    world: &World,
+    commands: &Commands,
+    name: &str,
+    queue: &Queue,
+    count: QueueCounts,
+) -> Result<(), WriteError> {
+    let before = queue.status.clone().unwrap_or_default();
+    let after = status(queue, count, Timestamp::now());
+    if before == after {
+        return Ok(());
+    }
+    let patch = json!({
+        "metadata": {
+            "uid": queue.metadata.uid,
+            "resourceVersion": queue.metadata.resource_version,
+        },
+        "status": patch::between(&before, &after),
+    });
+    let written: Queue = commands
+        .patch_cluster_status(name, names::STATUS_MANAGER, &patch)
+        .await?;
+    world.queues.put(Key::new("", name), written);
+    Ok(())
+}
+
+/// Says of a queue that does not decode that it does not.
+async fn refuse(commands: &Commands, name: &str, error: &str) -> Result<(), WriteError> {
+    let message = format!("the object does not decode: {error}");
+    let patch = json!({"status": {"conditions": [Condition {
+        type_: ACTIVE.to_owned(),
+        status: "False".to_owned(),
+        reason: Reason::InvalidSpec.as_str().to_owned(),
+        message,
+        observed_generation: None,
+        last_transition_time: Time(Timestamp::now()),
+    }]}});
+    let written: Result<PartialObjectMeta<Queue>, WriteError> = commands
+        .patch_cluster_status(name, names::STATUS_MANAGER, &patch)
+        .await;
+    written.map(|_| ())
+}
+
+fn status(queue: &Queue, count: QueueCounts, now: Timestamp) -> QueueStatus {
+    let (active, reason, message) = match queue.spec.stop {
+        Some(StopPolicy::Hold) => (
+            "False",
+            Reason::QueueStopped,
+            "spec.stop is Hold: nothing of the queue is started",
+        ),
+        Some(StopPolicy::None) | None => ("True", Reason::Accepted, "the queue starts jobs"),
+    };
+    let before = queue.status.iter().flat_map(|s| &s.conditions);
+    let since = before
+        .filter(|c| c.type_ == ACTIVE && c.status == active)
+        .map(|c| c.last_transition_time.clone())
+        .next();
+    QueueStatus {
+        observed_generation: queue.metadata.generation,
+        pending: i64::try_from(count.pending).ok(),
+        admitted: i64::try_from(count.admitted).ok(),
+        conditions: vec![Condition {
+            type_: ACTIVE.to_owned(),
+            status: active.to_owned(),
+            reason: reason.as_str().to_owned(),
+            message: message.to_owned(),
+            observed_generation: queue.metadata.generation,
+            last_transition_time: since.unwrap_or(Time(now)),
+        }],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trellis_api::QueueSpec;
+
+    #[test]
+    fn a_queue_is_active_until_it_is_stopped_and_the_time_is_of_the_change() {
+        let mut queue = Queue::new("q", QueueSpec::default());
+        let count = QueueCounts {
+            pending: 2,
+            admitted: 1,
+        };
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let first = status(&queue, count, at(1));
+        assert_eq!((first.pending, first.admitted), (Some(2), Some(1)));
+        queue.status = Some(first.clone());
+        assert_eq!(status(&queue, count, at(2)), first, "nothing new");
+        queue.spec.stop = Some(StopPolicy::Hold);
+        let stopped = status(&queue, count, at(3)).conditions.remove(0);
+        assert_eq!(
+            (stopped.status.as_str(), stopped.reason.as_str()),
+            ("False", "QueueStopped")
+        );
+        assert_eq!(stopped.last_transition_time, Time(at(3)));
+    }
+}

@@ -1,0 +1,75 @@
+//! What the engine decides is started, or said.
+
+use k8s_openapi::jiff::Timestamp;
+use trellis_api::Reason;
+use trellis_scheduler::{Decision, Placement, Resources};
+
+use super::{Driver, Inside};
+use crate::key::Key;
+use crate::scheduling::gang;
+use crate::world::Certificate;
+
+impl Driver {
+    /// Lets the engine decide, and starts what it decided.
+    pub(super) fn decide(&mut self) {
+        for decision in self.engine.cycle(gang::time(Timestamp::now())) {
+            match decision {
+                Decision::Place {
+                    gang: id,
+                    placement,
+                    ..
+                } => self.place(&gang::job_of(&id), placement),
+                Decision::Wait {
+                    gang: id,
+                    certificate,
+                } => {
+                    let reason = gang::reason(certificate.reason);
+                    self.say(&gang::job_of(&id), reason, certificate.to_string());
+                }
+            }
+        }
+    }
+
+    pub(super) fn place(&mut self, job: &Key, placement: Placement) {
+        let Some(state) = self.gangs.get_mut(job) else {
+            return;
+        };
+        state.inside = Inside::Placed;
+        let Some(run) = state.wish.run().cloned() else {
+            self.withdraw(job);
+            return;
+        };
+        let planned: Vec<(String, Resources)> = run
+            .job
+            .compiled()
+            .groups()
+            .iter()
+            .map(|group| {
+                let request = state
+                    .actual
+                    .get(group.name())
+                    .cloned()
+                    .unwrap_or_else(|| gang::request_of(group));
+                (group.name().to_owned(), request)
+            })
+            .collect();
+        let committer = self.committer.clone();
+        let key = job.clone();
+        let attempt = run.attempt;
+        self.start(job, attempt, |stop| async move {
+            committer.commit(key, run, placement, planned, stop).await
+        });
+    }
+
+    /// Says why a gang waits; the controller writes it down if the reason is new.
+    pub(super) fn say(&self, job: &Key, reason: Reason, message: String) {
+        let world = &self.committer.world;
+        let before = world
+            .certificates
+            .write()
+            .insert(job.clone(), Certificate { reason, message });
+        if before.is_none_or(|b| b.reason != reason) {
+            world.work.add(job.clone());
+        }
+    }
+}
