@@ -134,6 +134,8 @@ pub enum Signal {
     Stop,
     /// SIGCONT: goes on.
     Continue,
+    /// SIGTERM: it is asked to end, and ends in its own way.
+    Terminate,
     /// SIGKILL.
     Kill,
 }
@@ -154,7 +156,7 @@ impl Process {
     }
 
     /// Sends a signal. When this returns, the process is frozen ([`Signal::Stop`]) or gone
-    /// ([`Signal::Kill`]).
+    /// ([`Signal::Terminate`], [`Signal::Kill`]).
     ///
     /// # Errors
     ///
@@ -166,6 +168,7 @@ impl Process {
         let number = match signal {
             Signal::Stop => rustix::process::Signal::STOP,
             Signal::Continue => rustix::process::Signal::CONT,
+            Signal::Terminate => rustix::process::Signal::TERM,
             Signal::Kill => rustix::process::Signal::KILL,
         };
         let id = Pid::from_child(&self.child);
@@ -177,9 +180,19 @@ impl Process {
                 waitid(WaitId::Pid(id), until)?;
             }
             Signal::Continue => {}
-            Signal::Kill => drop(self.child.wait()?),
+            Signal::Terminate | Signal::Kill => drop(self.child.wait()?),
         }
         Ok(())
+    }
+
+    /// What it printed, and what others of its name did before it.
+    ///
+    /// # Errors
+    ///
+    /// When the log cannot be read.
+    pub fn log(&self) -> Result<String> {
+        let said = fs::read(&self.log)?;
+        Ok(String::from_utf8_lossy(&said).into_owned())
     }
 
     /// The last lines of what it printed, for an error message.

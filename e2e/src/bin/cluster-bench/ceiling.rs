@@ -3,53 +3,177 @@
 use std::time::Instant;
 
 use anyhow::Result;
+use futures::future::try_join_all;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
-use kube::Api;
-use kube::api::{DeleteParams, ListParams, PostParams};
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
 use serde_json::json;
-use trellis_e2e::control_plane::ControlPlane;
+use tokio::sync::Semaphore;
+use trellis_api::{PodGroup, TrainingJob, ValidatedJob};
+use trellis_compiler::{CompiledJob, Found, PodPlacement, Settings, Surroundings, compile};
 use trellis_e2e::namespace::TestNamespace;
 
-/// Placed pods a second, `in_flight` creates at once.
-pub(crate) async fn measure(
-    control_plane: &ControlPlane,
-    in_flight: usize,
-    count: usize,
-) -> Result<f64> {
-    let namespace = TestNamespace::create(control_plane, "ceiling").await?;
-    let api: Api<Pod> = namespace.api();
-    let pods: Vec<Pod> = (0..count)
-        .map(|i| {
-            serde_json::from_value(json!({
-                "metadata": {"name": format!("p-{i}"), "labels": {"app": "ceiling"}},
-                "spec": {
-                    "nodeName": format!("gpu-{}", i % 100),
-                    "restartPolicy": "Never",
-                    "automountServiceAccountToken": false,
-                    "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
-                    "containers": [{
-                        "name": "main", "image": "train:1", "command": ["torchrun", "train.py"],
-                        "resources": {
-                            "requests": {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1"},
-                            "limits": {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1"},
-                        },
-                    }],
-                },
-            }))
-        })
-        .collect::<Result<_, _>>()?;
+use crate::bench::Bench;
+use crate::jobs::{self, Case};
+use crate::row::Row;
+
+/// Pods of one measurement.
+const COUNT: usize = 600;
+/// Writes in flight beyond which two cores gain little.
+const IN_FLIGHT: usize = 16;
+
+/// Pods a second at best.
+pub(crate) async fn pods(bench: &Bench) -> Result<f64> {
+    let mut best = 0.0_f64;
+    for in_flight in [1, 4, 8, 16, 32, 64] {
+        let rate = create_pods(bench, in_flight).await?;
+        best = best.max(rate);
+        let name = format!("bare client, {in_flight} in flight");
+        bench.print(&Row::new(name, rate, "pods/s"));
+    }
+    Ok(best)
+}
+
+/// The same once more at the end of the run: how much the machine has drifted.
+pub(crate) async fn again(bench: &Bench) -> Result<()> {
+    let rate = create_pods(bench, IN_FLIGHT).await?;
+    let name = format!("bare client, {IN_FLIGHT} in flight, at the end");
+    bench.print(&Row::new(name, rate, "pods/s"));
+    Ok(())
+}
+
+async fn create_pods(bench: &Bench, in_flight: usize) -> Result<f64> {
+    let namespace = bench.namespace().await?;
+    let compiled = compiled(&namespace, "ceiling", COUNT).await?;
+    let api: Api<Pod> = Api::namespaced(bench.bare_client().await?, namespace.name());
+    // A first request opens the connection.
+    api.get_opt("none").await?;
+    let pods = pods_of(&compiled, bench.nodes);
     let start = Instant::now();
-    stream::iter(&pods)
+    stream::iter(pods)
         .map(|pod| {
             let api = api.clone();
-            async move { api.create(&PostParams::default(), pod).await }
+            async move { api.create(&PostParams::default(), &pod).await }
         })
         .buffer_unordered(in_flight)
         .try_for_each(|_| async { Ok(()) })
         .await?;
-    let rate = count as f64 / start.elapsed().as_secs_f64();
-    let now = DeleteParams::default().grace_period(0);
-    api.delete_collection(&now, &ListParams::default()).await?;
+    let rate = COUNT as f64 / start.elapsed().as_secs_f64();
+    bench.clear(&namespace).await?;
     Ok(rate)
+}
+
+/// Pods a second of a bare client that makes every write of a gang: its three
+/// children, its journal twice, its status, an event, and its pods, as many at
+/// once as gain something.
+pub(crate) async fn own_writes(bench: &Bench, case: Case) -> Result<f64> {
+    let namespace = bench.namespace().await?;
+    let client = bench.bare_client().await?;
+    let mut all = Vec::with_capacity(case.jobs);
+    for i in 0..case.jobs {
+        all.push(compiled(&namespace, &format!("j-{i}"), case.pods).await?);
+    }
+    let bare = Bare {
+        client,
+        turns: Semaphore::new(IN_FLIGHT),
+        nodes: bench.nodes,
+    };
+    let start = Instant::now();
+    let gangs: Vec<_> = all.iter().map(|job| bare.gang(job)).collect();
+    stream::iter(gangs)
+        .buffer_unordered(IN_FLIGHT)
+        .try_for_each(|()| async { Ok(()) })
+        .await?;
+    let rate = case.total() as f64 / start.elapsed().as_secs_f64();
+    bench.clear(&namespace).await?;
+    Ok(rate)
+}
+
+struct Bare {
+    client: Client,
+    turns: Semaphore,
+    nodes: usize,
+}
+
+impl Bare {
+    async fn write<T>(&self, write: impl Future<Output = kube::Result<T>>) -> Result<()> {
+        let _turn = self.turns.acquire().await?;
+        write.await?;
+        Ok(())
+    }
+
+    async fn gang(&self, job: &CompiledJob) -> Result<()> {
+        let (namespace, name) = (job.job().namespace(), job.job().name());
+        let (post, patch) = (PostParams::default(), PatchParams::default());
+        let services: Api<Service> = Api::namespaced(self.client.clone(), namespace);
+        let policies: Api<NetworkPolicy> = Api::namespaced(self.client.clone(), namespace);
+        let groups: Api<PodGroup> = Api::namespaced(self.client.clone(), namespace);
+        let jobs: Api<TrainingJob> = Api::namespaced(self.client.clone(), namespace);
+        let events: Api<Event> = Api::namespaced(self.client.clone(), namespace);
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        tokio::try_join!(
+            self.write(services.create(&post, job.service())),
+            self.write(policies.create(&post, job.network_policy())),
+            self.write(groups.create(&post, job.pod_group())),
+        )?;
+        let journal = Patch::Merge(json!({"status": {"phase": "Committing", "epoch": 1}}));
+        self.write(groups.patch_status(name, &patch, &journal))
+            .await?;
+        let all = pods_of(job, self.nodes);
+        try_join_all(all.iter().map(|pod| self.write(pods.create(&post, pod)))).await?;
+        let journal = Patch::Merge(json!({"status": {"phase": "Placed"}}));
+        self.write(groups.patch_status(name, &patch, &journal))
+            .await?;
+        let said = "a message of the usual length, more or less, with some numbers in it";
+        let status = Patch::Merge(json!({"status": {"attempt": 1, "message": said}}));
+        self.write(jobs.patch_status(name, &patch, &status)).await?;
+        let event: Event = serde_json::from_value(json!({
+            "metadata": {"name": name},
+            "regarding": {"kind": "TrainingJob", "name": name, "namespace": namespace},
+            "eventTime": "2026-01-01T00:00:00.000000Z", "type": "Normal", "action": "Starting",
+            "reason": "Placed", "note": said,
+            "reportingController": "bare", "reportingInstance": "bare",
+        }))?;
+        self.write(events.create(&post, &event)).await
+    }
+}
+
+/// A job that is there and compiled, and that nobody runs.
+async fn compiled(namespace: &TestNamespace, name: &str, pods: usize) -> Result<CompiledJob> {
+    let api: Api<TrainingJob> = namespace.api();
+    let job = api
+        .create(&PostParams::default(), &jobs::job(name, pods, 1)?)
+        .await?;
+    let job = ValidatedJob::try_from(job)?;
+    let found = Found {
+        queue: "default",
+        priority: 0,
+        namespace_enforces_restricted: false,
+        services: &std::collections::BTreeMap::new(),
+    };
+    let around = Surroundings::resolve(&job, found)?;
+    Ok(compile(job, around, &Settings::default()))
+}
+
+/// Its pods, dealt over the nodes.
+fn pods_of(job: &CompiledJob, nodes: usize) -> Vec<Pod> {
+    let mut pods = Vec::new();
+    for group in job.groups() {
+        for index in 0..group.replicas() {
+            let node = format!("gpu-{}", index as usize % nodes);
+            pods.push(group.pod(
+                index,
+                &PodPlacement {
+                    attempt: 1,
+                    plan: "0000000000000000",
+                    node: &node,
+                },
+            ));
+        }
+    }
+    pods
 }

@@ -1,22 +1,29 @@
 //! `cargo cluster-bench`: what the operator makes of the API server's ceiling.
 //!
-//! First a bare client creates placed pods, 1 to 64 in flight: the ceiling of
-//! this machine, this minute. Then TrainingJobs are applied and the time from
-//! the first apply to the last pod's creation is taken. No kubelets: what is
-//! measured is the operator and the API server. Run the operator's numbers
-//! against the ceiling's, never against another run's.
+//! First a bare client creates the very pods that the operator would, 1 to 64
+//! in flight, under the operator's own ServiceAccount: the ceiling of this
+//! machine, this minute. Then TrainingJobs are applied, and the time from the
+//! first apply to the last pod's creation is taken. No kubelets: what is
+//! measured is the operator and the API server. Compare shares, never the
+//! pods a second of two runs.
 
+mod bench;
 mod ceiling;
+mod children;
 mod gangs;
+mod jobs;
+mod refusal;
+mod restart;
+mod row;
+mod writes;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use serde_json::json;
-use trellis_e2e::cluster::Nodes;
-use trellis_e2e::control_plane::{ControlPlane, Kubelets, Options};
-use trellis_e2e::operator;
+
+use bench::Bench;
+use jobs::Case;
 
 #[derive(Parser, Debug)]
 struct Arguments {
@@ -26,48 +33,9 @@ struct Arguments {
     /// Nodes of 8 GPUs.
     #[arg(long, default_value_t = 200)]
     nodes: usize,
-}
-
-/// One figure.
-struct Row {
-    case: String,
-    value: f64,
-    unit: &'static str,
-    /// Of the ceiling that was measured in this run.
-    share: Option<f64>,
-}
-
-impl Row {
-    fn new(case: impl Into<String>, value: f64, unit: &'static str) -> Self {
-        Self {
-            case: case.into(),
-            value,
-            unit,
-            share: None,
-        }
-    }
-
-    fn of(mut self, ceiling: f64) -> Self {
-        self.share = Some(self.value / ceiling);
-        self
-    }
-
-    fn print(&self, as_json: bool) {
-        if as_json {
-            println!(
-                "{}",
-                json!({"case": self.case, "value": self.value, "unit": self.unit, "share": self.share})
-            );
-        } else {
-            let share = self
-                .share
-                .map_or_else(String::new, |s| format!("{:>6.0} %", s * 100.0));
-            println!(
-                "{:<48} {:>10.1} {:<10}{share}",
-                self.case, self.value, self.unit
-            );
-        }
-    }
+    /// Cases of gangs: jobs x pods of one GPU. None: 1x500, 50x20 and 200x8, and all else that is measured.
+    #[arg(long, value_name = "JOBSxPODS")]
+    case: Vec<Case>,
 }
 
 /// The operator is this very program under another first argument, so that one
@@ -84,34 +52,26 @@ fn main() -> Result<ExitCode> {
 }
 
 async fn run(arguments: Arguments) -> Result<()> {
-    let control_plane = ControlPlane::start(Options {
-        kubelets: Kubelets::None,
-        ..operator::options()?
-    })
-    .await?;
-    operator::install(&control_plane).await?;
-    let _nodes = Nodes::new(arguments.nodes)
-        .gpus(8)
-        .create(&control_plane)
-        .await?;
-    let mut best = 0.0_f64;
-    for in_flight in [1, 4, 8, 16, 32, 64] {
-        let rate = ceiling::measure(&control_plane, in_flight, 600).await?;
-        best = best.max(rate);
-        Row::new(
-            format!("bare client, {in_flight} in flight"),
-            rate,
-            "pods/s",
-        )
-        .print(arguments.json);
+    let whole = arguments.case.is_empty();
+    let cases = if whole {
+        [(1, 500), (50, 20), (200, 8)]
+            .map(|(jobs, pods)| Case { jobs, pods })
+            .to_vec()
+    } else {
+        arguments.case
+    };
+    let bench = Bench::start(arguments.nodes, arguments.json).await?;
+    let ceiling = ceiling::pods(&bench).await?;
+    for case in &cases {
+        gangs::measure(&bench, *case, ceiling).await?;
     }
-    for (jobs, pods) in [(1, 500), (50, 20), (200, 8)] {
-        let case = gangs::Case { jobs, pods };
-        for row in gangs::measure(&control_plane, &std::env::current_exe()?, case, best).await? {
-            row.print(arguments.json);
-        }
+    for case in &cases {
+        writes::measure(&bench, *case).await?;
     }
-    let again = ceiling::measure(&control_plane, 16, 600).await?;
-    Row::new("bare client, 16 in flight, at the end", again, "pods/s").print(arguments.json);
-    Ok(())
+    if whole {
+        children::measure(&bench).await?;
+        let full = refusal::measure(&bench).await?;
+        restart::measure(&bench, full).await?;
+    }
+    ceiling::again(&bench).await
 }

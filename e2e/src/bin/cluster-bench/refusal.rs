@@ -1,0 +1,88 @@
+//! A gang that does not fit on a full cluster: from its apply to the reason.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use futures::{StreamExt, TryStreamExt};
+use kube::Api;
+use kube::api::{ListParams, PostParams, WatchEvent, WatchParams};
+use trellis_api::{Reason, TrainingJob};
+use trellis_e2e::namespace::TestNamespace;
+use trellis_e2e::operator::Operator;
+
+use crate::bench::{Bench, LIMIT};
+use crate::jobs::{self, Case};
+use crate::row::Row;
+
+/// A cluster whose GPUs are all held.
+pub(crate) struct Full {
+    pub(crate) namespace: TestNamespace,
+    pub(crate) operator: Operator,
+    pub(crate) pods: usize,
+}
+
+/// Fills the cluster with gangs of 8, then asks for 10 x 8 GPUs.
+pub(crate) async fn measure(bench: &Bench) -> Result<Full> {
+    let operator = bench.operator().await?;
+    let namespace = bench.namespace().await?;
+    let case = Case {
+        jobs: bench.nodes,
+        pods: 8,
+    };
+    bench.place(&namespace, case).await?;
+    // The last statuses are written.
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    let api: Api<TrainingJob> = namespace.api();
+    let mut runs = Vec::new();
+    for i in 0..5 {
+        runs.push(refuse(&api, &format!("too-big-{i}")).await?);
+    }
+    runs.sort_by(f64::total_cmp);
+    let median = runs.get(runs.len() / 2).copied().unwrap_or_default();
+    bench.print(&Row::new(
+        "10 x 8 GPUs refused on a full cluster",
+        median * 1e3,
+        "ms",
+    ));
+    Ok(Full {
+        namespace,
+        operator,
+        pods: case.total(),
+    })
+}
+
+async fn refuse(api: &Api<TrainingJob>, name: &str) -> Result<f64> {
+    let version = api
+        .list_metadata(&ListParams::default().limit(1))
+        .await?
+        .metadata
+        .resource_version
+        .unwrap_or_default();
+    let job = jobs::job(name, 10, 8)?;
+    let watch = async {
+        let params = WatchParams::default()
+            .fields(&format!("metadata.name={name}"))
+            .timeout(280);
+        let mut events = api.watch(&params, &version).await?.boxed();
+        while let Some(event) = events.try_next().await? {
+            if let WatchEvent::Modified(job) = event
+                && job
+                    .status
+                    .is_some_and(|s| s.reason == Some(Reason::InsufficientCapacity))
+            {
+                return Ok(Instant::now());
+            }
+        }
+        bail!("the watch has ended")
+    };
+    let start = Instant::now();
+    let (created, seen) = tokio::join!(
+        async { api.create(&PostParams::default(), &job).await },
+        tokio::time::timeout(LIMIT, watch)
+    );
+    created?;
+    Ok(seen
+        .context("no reason appeared")??
+        .duration_since(start)
+        .as_secs_f64())
+}

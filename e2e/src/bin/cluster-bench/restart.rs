@@ -1,0 +1,91 @@
+//! The operator starts on a full cluster: from its start to its first placement.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use futures::future::try_join_all;
+use kube::Api;
+use kube::api::{DynamicObject, ListParams, PostParams};
+use kube::discovery::ApiResource;
+use serde_json::json;
+use trellis_api::TrainingJob;
+use trellis_e2e::control_plane::Signal;
+
+use crate::bench::{Bench, Counter};
+use crate::refusal::Full;
+use crate::row::Row;
+
+/// A graceful restart, a crash, and how long a bare client takes to list the same.
+pub(crate) async fn measure(bench: &Bench, full: Full) -> Result<()> {
+    let Full {
+        namespace,
+        mut operator,
+        pods,
+    } = full;
+    let api: Api<TrainingJob> = namespace.api();
+    let list = list(bench).await?;
+    bench.print(&Row::new(
+        format!("bare client lists what is watched, {pods} pods placed"),
+        list * 1e3,
+        "ms",
+    ));
+    for (name, signal) in [("stopped", Signal::Terminate), ("killed", Signal::Kill)] {
+        operator.signal(signal)?;
+        let counter = Counter::start(&namespace).await?;
+        // It needs no GPU: the cluster has none left.
+        let job: TrainingJob = serde_json::from_value(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+            "metadata": {"name": name},
+            "spec": {"taskGroups": [{"name": "worker", "replicas": 1, "image": "train:1", "resources": {"cpu": 1, "memory": "1Gi"}}]},
+        }))?;
+        api.create(&PostParams::default(), &job).await?;
+        let start = Instant::now();
+        operator = bench.cold_operator().await?;
+        let placed = counter.count(1).await?.duration_since(start);
+        bench.print(&Row::new(
+            format!("operator {name} and started, {pods} pods placed, to the first placement"),
+            placed.as_secs_f64() * 1e3,
+            "ms",
+        ));
+    }
+    drop(operator);
+    bench.clear(&namespace).await
+}
+
+/// Lists what the operator watches, side by side, as it does.
+async fn list(bench: &Bench) -> Result<f64> {
+    let client = bench.bare_client().await?;
+    let kinds = [
+        ("", "v1", "Pod", "pods"),
+        ("", "v1", "Node", "nodes"),
+        ("", "v1", "Service", "services"),
+        ("", "v1", "Namespace", "namespaces"),
+        (
+            "networking.k8s.io",
+            "v1",
+            "NetworkPolicy",
+            "networkpolicies",
+        ),
+        ("trellis.dev", "v1alpha1", "TrainingJob", "trainingjobs"),
+        ("trellis.dev", "v1alpha1", "PodGroup", "podgroups"),
+        ("trellis.dev", "v1alpha1", "Queue", "queues"),
+    ];
+    let start = Instant::now();
+    try_join_all(kinds.map(|(group, version, kind, plural)| {
+        let resource = ApiResource {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            api_version: if group.is_empty() {
+                version.to_owned()
+            } else {
+                format!("{group}/{version}")
+            },
+            kind: kind.to_owned(),
+            plural: plural.to_owned(),
+        };
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+        async move { api.list(&ListParams::default().match_any()).await }
+    }))
+    .await?;
+    Ok(start.elapsed().as_secs_f64())
+}

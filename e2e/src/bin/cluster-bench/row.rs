@@ -1,0 +1,46 @@
+//! What is printed.
+
+use serde_json::json;
+
+/// One figure.
+pub(crate) struct Row {
+    case: String,
+    value: f64,
+    unit: &'static str,
+    /// Of the ceiling that was measured in this run.
+    share: Option<f64>,
+}
+
+impl Row {
+    pub(crate) fn new(case: impl Into<String>, value: f64, unit: &'static str) -> Self {
+        Self {
+            case: case.into(),
+            value,
+            unit,
+            share: None,
+        }
+    }
+
+    /// The same as a share of a ceiling.
+    pub(crate) fn of(mut self, ceiling: f64) -> Self {
+        self.share = Some(self.value / ceiling);
+        self
+    }
+
+    pub(crate) fn print(&self, as_json: bool) {
+        if as_json {
+            println!(
+                "{}",
+                json!({"case": self.case, "value": self.value, "unit": self.unit, "share": self.share})
+            );
+        } else {
+            let share = self
+                .share
+                .map_or_else(String::new, |s| format!("{:>6.0} %", s * 100.0));
+            println!(
+                "{:<58} {:>9.2} {:<8}{share}",
+                self.case, self.value, self.unit
+            );
+        }
+    }
+}
