@@ -1,0 +1,99 @@
+//! The clusters and gangs that are measured.
+
+use std::collections::BTreeMap;
+
+use trellis_scheduler::{
+    Constraints, Engine, Expression, Gang, GangId, GroupName, Node, NodeName, NodeSelectorTerm,
+    Operator, PodKey, Queue, QueueName, Resources, Stop, TaskGroup, Time,
+};
+
+/// Nodes of 8 GPUs, 96 cores and 1 TiB; 8 in a rack, 16 racks in a block.
+pub(crate) struct Fleet(usize);
+
+impl Fleet {
+    pub(crate) fn of(nodes: usize) -> Self {
+        Self(nodes)
+    }
+
+    pub(crate) fn engine(&self) -> Engine {
+        let mut engine = Engine::new();
+        for i in 0..self.0 {
+            engine.apply_node(Node {
+                name: NodeName::new(node_name(i)),
+                labels: BTreeMap::from([
+                    ("rack".to_owned(), format!("r{}", i / 8)),
+                    ("block".to_owned(), format!("b{}", i / 128)),
+                ]),
+                taints: vec![],
+                allocatable: Resources::new()
+                    .with("cpu", 96_000)
+                    .with("memory", 1 << 40)
+                    .with("pods", 110)
+                    .with("nvidia.com/gpu", 8),
+                ready: true,
+                unschedulable: false,
+            });
+        }
+        engine.apply_queue(Queue {
+            name: QueueName::new("default"),
+            quota: None,
+            stop: Stop::None,
+        });
+        engine
+    }
+}
+
+fn node_name(i: usize) -> String {
+    format!("gpu-{i:06}")
+}
+
+/// A gang of identical pods. `not_in`: a rack that it keeps away from, to make
+/// its constraints another's.
+pub(crate) fn gang(id: &str, count: u32, gpus: i64, not_in: Option<&str>) -> Gang {
+    let mut constraints = Constraints::default();
+    if let Some(rack) = not_in {
+        constraints.required = vec![NodeSelectorTerm {
+            match_expressions: vec![Expression {
+                key: "rack".to_owned(),
+                operator: Operator::NotIn,
+                values: vec![rack.to_owned()],
+            }],
+            match_fields: vec![],
+        }];
+    }
+    Gang {
+        id: GangId::new(id),
+        queue: QueueName::new("default"),
+        priority: 0,
+        submitted: Time::from_millis(0),
+        not_before: None,
+        excluded_nodes: vec![],
+        groups: vec![TaskGroup {
+            name: GroupName::new("worker"),
+            count,
+            request: Resources::new()
+                .with("cpu", 8_000)
+                .with("memory", 1 << 35)
+                .with("nvidia.com/gpu", gpus),
+            device: None,
+            constraints,
+            pod_prefix: format!("{}-worker", id.split('/').next_back().unwrap_or(id)),
+        }],
+    }
+}
+
+/// Some pod of others, with one GPU.
+pub(crate) fn pod(i: usize, nodes: usize) -> (PodKey, NodeName, Resources) {
+    (
+        PodKey::new(format!("other/pod-{i}")),
+        NodeName::new(node_name(i % nodes)),
+        Resources::new()
+            .with("cpu", 4_000)
+            .with("memory", 1 << 34)
+            .with("nvidia.com/gpu", 1),
+    )
+}
+
+pub(crate) fn now(i: usize) -> Time {
+    Time::from_millis(i64::try_from(i).unwrap_or(0))
+}

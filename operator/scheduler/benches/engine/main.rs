@@ -1,0 +1,204 @@
+//! `cargo engine-bench`: what the engine's answers cost, in process, on one
+//! thread, beside what peers have published for theirs (of other machines and,
+//! for KAI and Volcano, end to end: an order of magnitude, no race).
+//!
+//! Each figure is a median over many runs on the same state: what a run changes
+//! it takes back outside the measured time.
+
+mod cluster;
+mod row;
+mod timing;
+
+use clap::Parser;
+use trellis_scheduler::{Decision, Engine, Time};
+
+use cluster::{Fleet, gang, now, pod};
+use row::Row;
+use timing::{resident_bytes, runs};
+
+#[derive(Parser)]
+struct Arguments {
+    /// One JSON object a row instead of a table.
+    #[arg(long)]
+    json: bool,
+    /// `cargo bench` passes it.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn main() {
+    let Arguments { json, bench: _ } = Arguments::parse();
+    let print = |row: Row| row.print(json);
+    place(&print);
+    large(&print);
+    refuse(&print);
+    idle(&print);
+    event(&print);
+    rebuild(&print);
+}
+
+/// A gang of 3, its constraints seen before and not.
+fn place(print: &impl Fn(Row)) {
+    let mut engine = Fleet::of(5_000).engine();
+    let id = |i: usize| format!("team/small-{i}");
+    let cached = runs(2_000, |i| {
+        engine.apply_gang(gang(&id(i), 3, 1, None));
+        let (took, decisions) = timing::one(|| engine.cycle(now(i)));
+        assert!(
+            matches!(decisions.as_slice(), [Decision::Place { .. }]),
+            "placed"
+        );
+        engine.delete_gang(&trellis_scheduler::GangId::new(id(i)));
+        took
+    });
+    print(
+        Row::new(
+            "place 3 x 1 GPU, 5,000 nodes, constraints known",
+            cached.median,
+        )
+        .peer("kube-scheduler 3.7 ms"),
+    );
+    print(Row::new(
+        "place 3 x 1 GPU, 5,000 nodes, constraints known, p99",
+        cached.p99,
+    ));
+    let fresh = runs(300, |i| {
+        // A selector that nobody has asked for before: every node is looked at.
+        engine.apply_gang(gang(&id(i), 3, 1, Some(&format!("zone-{i}"))));
+        let (took, decisions) = timing::one(|| engine.cycle(now(i)));
+        assert!(
+            matches!(decisions.as_slice(), [Decision::Place { .. }]),
+            "placed"
+        );
+        engine.delete_gang(&trellis_scheduler::GangId::new(id(i)));
+        took
+    });
+    print(Row::new(
+        "place 3 x 1 GPU, 5,000 nodes, constraints new",
+        fresh.median,
+    ));
+    print(Row::new(
+        "place 3 x 1 GPU, 5,000 nodes, constraints new, p99",
+        fresh.p99,
+    ));
+}
+
+/// Large gangs of whole nodes.
+fn large(print: &impl Fn(Row)) {
+    for nodes in [10_000, 100_000] {
+        let mut engine = Fleet::of(nodes).engine();
+        let took = runs(200, |i| {
+            let id = format!("team/large-{i}");
+            engine.apply_gang(gang(&id, 64, 8, None));
+            let (took, decisions) = timing::one(|| engine.cycle(now(i)));
+            assert!(
+                matches!(decisions.as_slice(), [Decision::Place { .. }]),
+                "placed"
+            );
+            engine.delete_gang(&trellis_scheduler::GangId::new(id));
+            took
+        });
+        print(Row::new(
+            format!("place 64 x 8 GPUs, {nodes} nodes"),
+            took.median,
+        ));
+    }
+}
+
+/// Gangs that can never run: each of a shape that was not refused before.
+fn refuse(print: &impl Fn(Row)) {
+    let mut engine = Fleet::of(10_000).engine();
+    let took = runs(300, |i| {
+        let id = format!("team/impossible-{i}");
+        engine.apply_gang(gang(&id, 20_000 + u32::try_from(i).unwrap_or(0), 8, None));
+        let (took, decisions) = timing::one(|| engine.cycle(now(i)));
+        assert!(
+            matches!(decisions.as_slice(), [Decision::Wait { .. }]),
+            "refused"
+        );
+        engine.delete_gang(&trellis_scheduler::GangId::new(id));
+        took
+    });
+    print(
+        Row::new("refuse an impossible gang, 10,000 nodes", took.median)
+            .peer("KAI 249.5 s end to end"),
+    );
+}
+
+fn full_with_pending(nodes: usize, pending: usize) -> Engine {
+    let fleet = Fleet::of(nodes);
+    let mut engine = fleet.engine();
+    for i in 0..nodes {
+        let id = format!("team/running-{i}");
+        engine.apply_gang(gang(&id, 1, 8, None));
+    }
+    engine.cycle(now(0));
+    for i in 0..pending {
+        engine.apply_gang(gang(&format!("team/pending-{i}"), 8, 8, None));
+    }
+    engine.cycle(now(1));
+    assert_eq!(engine.waiting_gangs(), pending, "all wait");
+    engine
+}
+
+/// Nothing to do, and 10,000 gangs that wait.
+fn idle(print: &impl Fn(Row)) {
+    let mut engine = full_with_pending(1_000, 10_000);
+    let took = runs(1_000, |i| timing::one(|| engine.cycle(now(i + 2))).0);
+    print(Row::new("idle cycle, 10,000 gangs wait", took.median));
+}
+
+/// A foreign pod appears and goes.
+fn event(print: &impl Fn(Row)) {
+    let fleet = Fleet::of(10_000);
+    let mut engine = fleet.engine();
+    let took = runs(10_000, |i| {
+        let (key, node, request) = pod(i, 10_000);
+        timing::one(|| engine.apply_pod(key, node, request)).0
+    });
+    print(Row::new(
+        "one watch event (a pod), 10,000 nodes",
+        took.median,
+    ));
+    print(Row::new(
+        "one watch event (a pod), 10,000 nodes, p99",
+        took.p99,
+    ));
+    let mut engine = full_with_pending(1_000, 10_000);
+    let took = runs(1_000, |i| {
+        let (key, node, request) = pod(i, 1_000);
+        timing::one(|| {
+            engine.apply_pod(key, node, request);
+            engine.cycle(now(i + 2))
+        })
+        .0
+    });
+    print(Row::new(
+        "one watch event and a cycle, 10,000 gangs wait",
+        took.median,
+    ));
+}
+
+/// A restart: 18,750 full nodes of 8 pods.
+fn rebuild(print: &impl Fn(Row)) {
+    const NODES: usize = 18_750;
+    const PODS: usize = 150_000;
+    let fleet = Fleet::of(NODES);
+    let pods: Vec<_> = (0..PODS).map(|i| pod(i, NODES)).collect();
+    let before = resident_bytes();
+    let (took, engine) = timing::one(|| {
+        let mut engine = fleet.engine();
+        for (key, node, request) in pods {
+            engine.apply_pod(key, node, request);
+        }
+        engine.cycle(Time::from_millis(0));
+        engine
+    });
+    let grown = resident_bytes().saturating_sub(before);
+    assert_eq!(engine.pods(), PODS);
+    print(
+        Row::new("rebuild from 150,000 pods on 18,750 nodes", took)
+            .peer("Volcano 497 s to first bind"),
+    );
+    print(Row::bytes("memory of that engine", grown as f64));
+}

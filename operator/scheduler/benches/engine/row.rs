@@ -1,0 +1,57 @@
+//! What is printed.
+
+use std::time::Duration;
+
+/// One figure.
+pub(crate) struct Row {
+    case: String,
+    value: f64,
+    unit: &'static str,
+    peer: Option<&'static str>,
+}
+
+impl Row {
+    /// A time, in microseconds.
+    pub(crate) fn new(case: impl Into<String>, took: Duration) -> Self {
+        Self {
+            case: case.into(),
+            value: took.as_secs_f64() * 1e6,
+            unit: "us",
+            peer: None,
+        }
+    }
+
+    /// An amount of memory, in MiB.
+    pub(crate) fn bytes(case: impl Into<String>, bytes: f64) -> Self {
+        Self {
+            case: case.into(),
+            value: bytes / 1_048_576.0,
+            unit: "MiB",
+            peer: None,
+        }
+    }
+
+    /// What a peer has published.
+    pub(crate) fn peer(mut self, peer: &'static str) -> Self {
+        self.peer = Some(peer);
+        self
+    }
+
+    pub(crate) fn print(&self, as_json: bool) {
+        if as_json {
+            // No string here needs escaping beyond what Debug does.
+            println!(
+                "{{\"case\":{:?},\"value\":{},\"unit\":{:?},\"share\":null}}",
+                self.case, self.value, self.unit
+            );
+        } else {
+            println!(
+                "{:<56} {:>11.2} {:<4} {}",
+                self.case,
+                self.value,
+                self.unit,
+                self.peer.unwrap_or_default()
+            );
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Times and memory.
+
+use std::time::{Duration, Instant};
+
+/// Of many runs.
+pub(crate) struct Spread {
+    pub(crate) median: Duration,
+    pub(crate) p99: Duration,
+}
+
+/// What it took, and what came of it.
+pub(crate) fn one<T>(run: impl FnOnce() -> T) -> (Duration, T) {
+    let start = Instant::now();
+    let result = std::hint::black_box(run());
+    (start.elapsed(), result)
+}
+
+/// Many runs, which each say what they took.
+pub(crate) fn runs(count: usize, mut run: impl FnMut(usize) -> Duration) -> Spread {
+    let mut took: Vec<Duration> = (0..count).map(&mut run).collect();
+    took.sort_unstable();
+    let at = |percent: usize| {
+        let index = took.len().saturating_sub(1) * percent / 100;
+        took.get(index).copied().unwrap_or_default()
+    };
+    Spread {
+        median: at(50),
+        p99: at(99),
+    }
+}
+
+/// Memory that the process holds; 0 where the system does not say.
+pub(crate) fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kilobytes = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .and_then(|rest| rest.split_whitespace().next())
+        .and_then(|number| number.parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
+}
