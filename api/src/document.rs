@@ -1,182 +1,201 @@
 //! YAML files in, our kinds out, with the line and a snippet for everything
 //! that is wrong. The only module that knows the YAML library.
+//!
+//! A document is read as Kubernetes' own tools read it: YAML becomes JSON, and
+//! JSON becomes the object. So `value: 1` is a number here as it is for the API
+//! server, and is refused where a text is wanted.
 
-use serde::Deserialize;
+mod decode;
+mod problem;
+mod strict;
+mod tree;
+mod words;
+
+pub use problem::{Problem, Problems};
+
+use std::sync::Arc;
+
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::validate::camel_case;
+use problem::Source;
+use tree::{At, Tree};
 
-/// Largest file that is read, in bytes: more than etcd would take of one object.
-pub const MAX_FILE: usize = 4 << 20;
+/// Largest file that is read, in bytes: the pods of a cluster of some thousand nodes.
+pub const MAX_FILE: usize = 64 << 20;
 
-/// Why a file is refused.
-#[derive(Debug, thiserror::Error)]
-pub enum DocumentError {
-    /// Larger than [`MAX_FILE`].
-    #[error("the file has {0} bytes: at most 4194304 are read")]
-    TooLarge(usize),
-    /// Not YAML, a field of a wrong type, an unknown field, or a rule that does not hold.
-    #[error("{0}")]
-    Yaml(String),
-    /// A document without `apiVersion` or `kind`.
-    #[error("document {0} has no apiVersion and kind: it is no Kubernetes object")]
-    NoKind(usize),
-}
-
-/// One document of a file: its kind, and its text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One object of a file: its kind, and what it says.
+#[derive(Clone, Debug)]
 pub struct Document {
     /// `apiVersion` as written.
     pub api_version: String,
     /// `kind` as written.
     pub kind: String,
-    /// The text, padded with empty lines so that line numbers are those of the file.
-    text: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct TypeMeta {
-    #[serde(default)]
-    api_version: String,
-    #[serde(default)]
-    kind: String,
+    tree: Arc<Tree>,
+    /// Where in the document the object stands: empty, or `items[3]` of a list.
+    inside: String,
+    source: Source,
 }
 
 impl Document {
     /// Decodes the document strictly and checks every rule.
     ///
     /// # Errors
-    /// With line, column and a snippet for what is wrong.
-    pub fn valid<T>(&self) -> Result<T, DocumentError>
+    /// With everything that is wrong: file position, field, rule, fix and a snippet.
+    pub fn valid<T>(&self) -> Result<T, Problems>
     where
-        T: DeserializeOwned + garde::Validate<Context = ()>,
+        T: DeserializeOwned + Serialize + garde::Validate<Context = ()>,
     {
-        serde_saphyr::from_str_valid(&self.text)
-            .map_err(|e| DocumentError::Yaml(as_written(&e.to_string())))
+        decode::valid(self)
     }
 
-    /// Decodes the document.
+    /// Decodes the document. Fields that `T` does not know are not looked at.
     ///
     /// # Errors
-    /// With line, column and a snippet for what is wrong.
-    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, DocumentError> {
-        serde_saphyr::from_str(&self.text).map_err(|e| DocumentError::Yaml(e.to_string()))
+    /// With file position, field, and a snippet for what is wrong.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, Problems> {
+        decode::lenient(self)
     }
-}
 
-/// The message with the paths in it as YAML has them: `spec.taskGroups[0].replicas`.
-fn as_written(message: &str) -> String {
-    message
-        .split('`')
-        .enumerate()
-        .map(|(i, part)| {
-            // Every second part stands in backquotes.
-            let quoted = i.checked_rem(2) == Some(1);
-            if quoted && (part.starts_with("spec.") || part.starts_with("metadata.")) {
-                camel_case(part.trim_end_matches('.'))
-            } else {
-                part.to_owned()
-            }
-        })
-        .collect::<Vec<_>>()
-        .join("`")
-}
+    /// Something that is wrong with the document, at a field of it such as
+    /// `metadata.name`; at its start where the field is empty or not there.
+    #[must_use]
+    pub fn problem(&self, field: &str, message: impl Into<String>) -> Problem {
+        self.problem_at(self.tree.find(field), field, message.into())
+    }
 
-/// Splits a file into its documents. Empty ones are left out.
-///
-/// # Errors
-/// If the file is too large, is not YAML, or holds something that is no Kubernetes object.
-pub fn split(text: &str) -> Result<Vec<Document>, DocumentError> {
-    if text.len() > MAX_FILE {
-        return Err(DocumentError::TooLarge(text.len()));
+    fn problem_at(&self, at: At, field: &str, message: String) -> Problem {
+        let field = match (self.inside.as_str(), field) {
+            ("", field) => field.to_owned(),
+            (inside, "") => inside.to_owned(),
+            (inside, field) => format!("{inside}.{field}"),
+        };
+        self.source.problem(at, field, message)
     }
-    let mut documents = Vec::new();
-    let mut current = String::new();
-    for line in text.lines() {
-        if line == "---" || line.starts_with("--- ") {
-            let lines = current.lines().count();
-            push(&mut documents, &current)?;
-            current = "\n".repeat(lines.saturating_add(1));
-        } else {
-            current.push_str(line);
-            current.push('\n');
-        }
-    }
-    push(&mut documents, &current)?;
-    Ok(documents)
-}
-
-fn push(documents: &mut Vec<Document>, text: &str) -> Result<(), DocumentError> {
-    let empty = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
-    if text.lines().all(empty) {
-        return Ok(());
-    }
-    let meta: TypeMeta =
-        serde_saphyr::from_str(text).map_err(|e| DocumentError::Yaml(e.to_string()))?;
-    if meta.api_version.is_empty() || meta.kind.is_empty() {
-        return Err(DocumentError::NoKind(documents.len().saturating_add(1)));
-    }
-    documents.push(Document {
-        api_version: meta.api_version,
-        kind: meta.kind,
-        text: text.to_owned(),
-    });
-    Ok(())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::TrainingJob;
+mod tests;
 
-    const JOB: &str = "apiVersion: trellis.dev/v1alpha1
-kind: TrainingJob
-metadata: {name: a}
-spec:
-  taskGroups:
-  - {name: w, replicas: 1, image: x, resources: {cpu: 1, memory: 1Gi}}
-";
-
-    fn error(text: &str) -> String {
-        let documents = match split(text) {
-            Ok(documents) => documents,
-            Err(error) => return error.to_string(),
-        };
-        let failed = documents
-            .iter()
-            .find_map(|d| d.valid::<TrainingJob>().err());
-        failed.map(|e| e.to_string()).unwrap_or_default()
-    }
-
-    #[test]
-    fn a_violation_names_path_rule_line_and_snippet() {
-        let error = error(&JOB.replace("replicas: 1", "replicas: 0"));
-        for part in [
-            "spec.taskGroups[0].replicas`",
-            "must be 1 to 4096",
-            ":6:",
-            "^",
-        ] {
-            assert!(error.contains(part), "{part}: {error}");
+/// Splits a file into its objects. Empty documents are left out; lists, such as
+/// `kubectl get` writes them, are opened up.
+///
+/// # Errors
+/// With all that keeps any of it from being read.
+pub fn split(text: &str) -> Result<Vec<Document>, Problems> {
+    let mut documents = Vec::new();
+    let mut problems = Vec::new();
+    for document in read(text) {
+        match document {
+            Ok(document) => documents.push(document),
+            Err(problem) => problems.push(problem),
         }
     }
-
-    #[test]
-    fn lines_are_those_of_the_file() {
-        let second = JOB.replace("replicas: 1", "replicas: 0");
-        let error = error(&format!("{JOB}---\n{second}"));
-        assert!(error.contains(":13:"), "{error}");
+    if problems.is_empty() {
+        Ok(documents)
+    } else {
+        Err(Problems::all(problems))
     }
+}
 
-    #[test]
-    fn what_is_no_object_is_refused() {
-        assert_eq!(error(JOB), "");
-        assert!(error(&JOB.replace("replicas", "replica")).contains("replica"));
-        assert!(error("a: 1\n").contains("no apiVersion"));
-        assert!(!error("spec:\n\tx: 1\n").is_empty());
-        assert!(!error("{").is_empty());
-        assert!(split("# nothing\n---\n").unwrap().is_empty());
-        assert!(split(&"x".repeat(MAX_FILE + 1)).is_err());
+/// Reads every object of a file that can be read, and says what keeps the others
+/// from it: [`split`] for who goes on where something is wrong.
+#[must_use]
+pub fn read(text: &str) -> Vec<Result<Document, Problem>> {
+    if text.len() > MAX_FILE {
+        let message = format!(
+            "the file has {} bytes: at most {MAX_FILE} are read",
+            text.len()
+        );
+        return vec![Err(Problem::of_file(message))];
     }
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut found = Vec::new();
+    let mut current = String::new();
+    let mut first_line = 0;
+    for (number, line) in text.lines().enumerate() {
+        let start = line.strip_prefix("---");
+        let start = start.filter(|rest| rest.is_empty() || rest.starts_with([' ', '\t']));
+        if start.is_some() || line.trim_end() == "..." {
+            open(&current, first_line, &mut found);
+            current.clear();
+            first_line = number;
+            if let Some(rest) = start {
+                // What stands behind the dashes keeps its column.
+                current.push_str("   ");
+                current.push_str(rest);
+            }
+        } else {
+            current.push_str(line);
+        }
+        current.push('\n');
+    }
+    open(&current, first_line, &mut found);
+    found
+}
+
+/// Reads one document. `first_line` of the file is its first, counted from 0.
+fn open(text: &str, first_line: usize, found: &mut Vec<Result<Document, Problem>>) {
+    let empty = |line: &str| {
+        let line = line.trim();
+        line.is_empty() || line.starts_with('#') || line.starts_with('%')
+    };
+    if text.lines().all(empty) {
+        return;
+    }
+    let source = Source::new(text, first_line);
+    match Tree::parse(text) {
+        Ok(tree) => take(tree, ("", ""), String::new(), &source, found),
+        Err((at, message)) => found.push(Err(source.problem(at, String::new(), message))),
+    }
+}
+
+/// Takes an object, or each of a list. Items of a list of one kind need not say
+/// which: `kind` is then the list's.
+fn take(
+    tree: Tree,
+    (list_version, list_kind): (&str, &str),
+    inside: String,
+    source: &Source,
+    found: &mut Vec<Result<Document, Problem>>,
+) {
+    let word = |key: &str, of_list: &str| match tree.get(key).and_then(Tree::text) {
+        Some(text) if !text.is_empty() => text.to_owned(),
+        _ => of_list.to_owned(),
+    };
+    let api_version = word("apiVersion", list_version);
+    let kind = word("kind", list_kind);
+    if api_version.is_empty() || kind.is_empty() {
+        let message = "has no apiVersion and kind: every Kubernetes object begins with them";
+        found.push(Err(source.problem(tree.at, inside, message.to_owned())));
+        return;
+    }
+    let item_kind = kind.strip_suffix("List").map(str::to_owned);
+    match (item_kind, tree) {
+        (Some(item_kind), tree) if inside.is_empty() && tree.has_items() => {
+            let of_items = if item_kind.is_empty() {
+                ("", "")
+            } else {
+                (api_version.as_str(), item_kind.as_str())
+            };
+            for (index, item) in tree.into_items().into_iter().enumerate() {
+                take(item, of_items, format!("items[{index}]"), source, found);
+            }
+        }
+        (_, tree) => found.push(Ok(Document {
+            api_version,
+            kind,
+            tree: Arc::new(tree),
+            inside,
+            source: source.clone(),
+        })),
+    }
+}
+
+/// An object as YAML.
+///
+/// # Errors
+/// If it is none that YAML can say.
+pub fn to_yaml(object: &impl Serialize) -> Result<String, serde_saphyr::ser_error::Error> {
+    serde_saphyr::to_string(object)
 }

@@ -12,7 +12,7 @@ use crate::operator;
 
 /// Gangs of GPU pods that run all together or not at all.
 #[derive(Parser, Debug)]
-#[command(name = "trellis", version, about)]
+#[command(name = "trellis", bin_name = called(), version, about)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -24,8 +24,9 @@ enum Command {
     Operator(operator::Options),
     /// Print what is generated from the code: CRDs, roles, API reference, reasons.
     Crds(crds::Options),
-    /// Show what jobs would be compiled into and where they would go. Exit status:
-    /// 0 all would run, 1 one would not, 2 the input is invalid.
+    /// Show what jobs would be compiled into, and where they would go or why they
+    /// would wait. Reads the current cluster, or files; writes nothing. Exit status:
+    /// 0 all would run, 1 one would wait, 2 invalid input or no cluster.
     Plan(plan::Options),
     /// Print the version.
     Version,
@@ -38,7 +39,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Plan(options) => {
             return plan::run(&options).unwrap_or_else(|error| {
                 let _ = writeln!(std::io::stderr(), "error: {error:#}");
-                ExitCode::from(2)
+                ExitCode::from(plan::INVALID)
             });
         }
         Command::Operator(options) => operate(options),
@@ -60,6 +61,23 @@ fn operate(options: operator::Options) -> anyhow::Result<()> {
         .enable_all()
         .build()?
         .block_on(operator::run(options))
+}
+
+/// The words that start us: kubectl runs a program `kubectl-trellis` of the PATH
+/// as `kubectl trellis`.
+fn called() -> &'static str {
+    let program = std::env::args_os().next().unwrap_or_default();
+    let name = std::path::Path::new(&program).file_stem();
+    if name.is_some_and(|n| n == "kubectl-trellis") {
+        "kubectl trellis"
+    } else {
+        "trellis"
+    }
+}
+
+/// Writes a line to standard error. A reader that has gone is no error.
+fn warn(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// Writes to standard output. A reader that has gone is no error.

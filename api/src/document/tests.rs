@@ -1,0 +1,349 @@
+use super::*;
+use crate::{Queue, TrainingJob};
+use serde_json::{Value, json};
+
+const JOB: &str = "apiVersion: trellis.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: a}
+spec:
+  taskGroups:
+  - {name: w, replicas: 1, image: x, resources: {cpu: 1, memory: 1Gi}}
+";
+
+fn problems(text: &str) -> Vec<Problem> {
+    read(text)
+        .into_iter()
+        .flat_map(|document| match document {
+            Err(problem) => vec![problem],
+            Ok(document) => match document.valid::<TrainingJob>() {
+                Ok(_) => vec![],
+                Err(problems) => problems.into_iter().collect(),
+            },
+        })
+        .collect()
+}
+
+/// Line, column, field and message of all that is wrong.
+fn said(text: &str) -> Vec<(usize, usize, String, String)> {
+    problems(text)
+        .into_iter()
+        .map(|p| (p.line, p.column, p.field, p.message))
+        .collect()
+}
+
+fn one(from: &str, to: &str) -> (usize, usize, String, String) {
+    let text = JOB.replace(from, to);
+    assert_ne!(text, JOB);
+    let all = said(&text);
+    assert_eq!(all.len(), 1, "{all:?}");
+    all.into_iter().next().unwrap()
+}
+
+#[test]
+fn a_violation_names_place_field_rule_and_fix() {
+    let (line, column, field, message) = one("replicas: 1", "replicas: 0");
+    assert_eq!((line, column), (6, 25));
+    assert_eq!(field, "spec.taskGroups[0].replicas");
+    assert!(message.starts_with("must be 1 to 4096: "), "{message}");
+    let problem = &problems(&JOB.replace("replicas: 1", "replicas: 0"))[0];
+    let lines: Vec<&str> = problem.snippet.lines().collect();
+    assert_eq!(lines[0], "  |");
+    assert!(lines[1].starts_with("6 |   - {name: w, replicas: 0"));
+    assert_eq!(lines[2].find('^'), lines[1].find(": 0").map(|i| i + 2));
+}
+
+#[test]
+fn all_violations_are_told_in_their_order() {
+    let text = JOB
+        .replace("memory: 1Gi", "memory: -1Gi")
+        .replace("replicas: 1", "replicas: 0");
+    let two = format!("{text}---\n{text}");
+    let fields: Vec<_> = said(&two).into_iter().map(|s| (s.0, s.2)).collect();
+    let replicas = "spec.taskGroups[0].replicas".to_owned();
+    let memory = "spec.taskGroups[0].resources.memory".to_owned();
+    assert_eq!(
+        fields,
+        [
+            (6, replicas.clone()),
+            (6, memory.clone()),
+            (13, replicas),
+            (13, memory)
+        ]
+    );
+}
+
+#[test]
+fn what_does_not_decode_names_its_field() {
+    let cases = [
+        (
+            ("replicas: 1", "replicaas: 1"),
+            (6, 15, "spec.taskGroups[0].replicaas"),
+            "is no known field: did you mean \"replicas\"?",
+        ),
+        (
+            ("replicas: 1", "replicas: many"),
+            (6, 25, "spec.taskGroups[0].replicas"),
+            "must be a whole number, not the text \"many\"",
+        ),
+        (
+            ("image: x, ", ""),
+            (6, 5, "spec.taskGroups[0].image"),
+            "is required: add it",
+        ),
+        (
+            ("image: x", "image: 12"),
+            (6, 35, "spec.taskGroups[0].image"),
+            "must be a text, not the number 12: put it in quotes",
+        ),
+        (("spec:", "sepc:"), (1, 1, "spec"), "is required: add it"),
+        (
+            ("{name: a}", "{name: a, lables: {x: y}}"),
+            (3, 21, "metadata.lables"),
+            "is no known field: correct its name or remove it",
+        ),
+        (
+            (
+                "image: x",
+                "image: x, affinity: {nodeAffinity: {requiredDuringScheduling: {}, x: {a: b}}}",
+            ),
+            (6, 94, "spec.taskGroups[0].affinity.nodeAffinity.x"),
+            "is no known field: correct its name or remove it",
+        ),
+    ];
+    for ((from, to), (line, column, field), message) in cases {
+        let expected = (line, column, field.to_owned(), message.to_owned());
+        assert_eq!(one(from, to), expected);
+    }
+}
+
+#[test]
+fn one_unknown_field_does_not_hide_the_rest() {
+    let text = JOB
+        .replace("{name: a}", "{name: A, lables: {x: y}}")
+        .replace("replicas: 1", "replcas: 1, gpu: 8")
+        .replace("cpu: 1", "cpu: 1, gpus: 8");
+    let fields: Vec<_> = said(&text).into_iter().map(|s| s.2).collect();
+    assert_eq!(
+        fields,
+        [
+            "metadata.name",
+            "metadata.lables",
+            "spec.taskGroups[0].replcas",
+            "spec.taskGroups[0].gpu",
+            "spec.taskGroups[0].resources.gpus",
+        ]
+    );
+}
+
+#[test]
+fn what_is_no_yaml_says_where() {
+    let (line, column, field, message) = one("spec:\n  task", "spec:\n\ttask");
+    assert_eq!((line, column, field.as_str()), (5, 2, ""));
+    assert_eq!(message, "is indented with a tab: indent with spaces");
+    let (line, _, _, message) = one("{name: a}", "{name: a");
+    assert!(line > 0 && message.starts_with("is no YAML: "), "{message}");
+    let (line, _, _, message) = one("kind: TrainingJob\n", "");
+    assert_eq!(line, 1);
+    assert!(message.starts_with("has no apiVersion and kind"));
+    assert_eq!(said("just text\n")[0].0, 1);
+    let (line, _, _, message) = one("spec:", "metadata: {name: b}\nspec:");
+    assert_eq!(line, 4);
+    assert!(message.contains("duplicate"), "{message}");
+}
+
+#[test]
+fn line_ends_and_byte_order_marks_are_not_looked_at() {
+    let wrong = JOB.replace("replicas: 1", "replicas: 0");
+    let plain = said(&wrong);
+    assert_eq!(said(&wrong.replace('\n', "\r\n")), plain);
+    assert_eq!(said(&format!("\u{feff}{wrong}")), plain);
+    let snippet = &problems(&wrong.replace('\n', "\r\n"))[0].snippet;
+    assert!(!snippet.contains(['\r', '\u{fffd}']), "{snippet}");
+}
+
+#[test]
+fn documents_end_at_their_marks() {
+    let count = |text: &str| split(text).unwrap().len();
+    assert_eq!(count(""), 0);
+    assert_eq!(count("# nothing\n---\n---\n"), 0);
+    assert_eq!(count(&format!("%YAML 1.2\n---\n{JOB}...\n---\n{JOB}")), 2);
+    assert_eq!(count("--- {apiVersion: v1, kind: Node}\n"), 1);
+    assert_eq!(count("--- # a comment\napiVersion: v1\nkind: Node\n"), 1);
+    assert!(split(&"x".repeat(MAX_FILE + 1)).is_err());
+}
+
+#[test]
+fn lists_are_opened_up() {
+    let list = "apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Node}
+- apiVersion: trellis.dev/v1alpha1
+  kind: Queue
+  metadata: {name: q}
+  spec: {wieght: 1}
+";
+    let documents = split(list).unwrap();
+    let kinds: Vec<_> = documents.iter().map(|d| d.kind.as_str()).collect();
+    assert_eq!(kinds, ["Node", "Queue"]);
+    let problems = documents[1].valid::<Queue>().unwrap_err();
+    let problem = &problems.as_slice()[0];
+    assert_eq!(
+        (problem.line, problem.field.as_str()),
+        (8, "items[1].spec.wieght")
+    );
+    let nodes = "{apiVersion: v1, kind: NodeList, items: [{metadata: {name: a}}]}";
+    let documents = split(nodes).unwrap();
+    assert_eq!(
+        (
+            documents[0].api_version.as_str(),
+            documents[0].kind.as_str()
+        ),
+        ("v1", "Node")
+    );
+    assert!(
+        split("{apiVersion: v1, kind: List, items: []}")
+            .unwrap()
+            .is_empty()
+    );
+    // A list of lists is no list of objects, and nothing goes on for ever.
+    let nested =
+        split("{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: List, items: []}]}");
+    assert_eq!(nested.unwrap()[0].kind, "List");
+}
+
+/// The expected values are what kubectl makes of the same text.
+#[test]
+fn values_are_those_that_the_api_server_gets() {
+    let text = "{apiVersion: v1, kind: X, v: [no, y, on, Off, 0777, 0x1F, 1_000, 1e3, .5, 2001-01-01, ~, \"~\", TRUE, 1:30, Null, \"\", -3, '1', 18446744073709551615]}";
+    let value: Value = split(text).unwrap()[0].decode().unwrap();
+    assert_eq!(
+        value["v"],
+        json!([
+            false,
+            true,
+            true,
+            false,
+            511,
+            31,
+            1000,
+            1000,
+            0.5,
+            "2001-01-01",
+            null,
+            "~",
+            true,
+            "1:30",
+            null,
+            "",
+            -3,
+            "1",
+            18446744073709551615_u64
+        ])
+    );
+    assert!(split("{apiVersion: v1, kind: X, v: .inf}").is_err());
+}
+
+#[test]
+fn anchors_are_expanded_and_bombs_are_not() {
+    let text = JOB.replace("replicas: 1", "replicas: &r 0").replace(
+        "1Gi}}\n",
+        "1Gi}}\n  - {name: v, replicas: *r, image: x, resources: {cpu: 1, memory: 1Gi}}\n",
+    );
+    let lines: Vec<_> = said(&text).into_iter().map(|s| (s.0, s.2)).collect();
+    assert_eq!(
+        lines,
+        [
+            (6, "spec.taskGroups[0].replicas".to_owned()),
+            (7, "spec.taskGroups[1].replicas".to_owned())
+        ]
+    );
+    let mut bomb = String::from("apiVersion: v1\nkind: X\na: &a [x,x,x,x,x,x,x,x,x]\n");
+    for (last, next) in "abcdefgh".chars().zip("bcdefghi".chars()) {
+        let nine = vec![format!("*{last}"); 9].join(",");
+        bomb.push_str(&format!("{next}: &{next} [{nine}]\n"));
+    }
+    let (line, _, _, message) = said(&bomb).remove(0);
+    assert!(line > 0);
+    assert!(message.contains("fewer anchors"), "{message}");
+    let deep = format!("apiVersion: v1\nkind: X\na: {}", "[".repeat(10_000));
+    assert_eq!(said(&deep).len(), 1);
+}
+
+#[test]
+fn a_snippet_neither_floods_nor_steers_the_terminal() {
+    let long = JOB.replace(
+        "image: x",
+        &format!("image: \"{}\", replcas: 1", "\u{202e}".repeat(500)),
+    );
+    let problem = &problems(&long)[0];
+    assert_eq!(problem.field, "spec.taskGroups[0].replcas");
+    let lines: Vec<&str> = problem.snippet.lines().collect();
+    assert!(lines[1].chars().count() < 120, "{}", lines[1]);
+    assert!(!problem.snippet.contains('\u{202e}'));
+    let mark = lines[2].chars().count() - 1;
+    let marked: String = lines[1].chars().skip(mark).take(7).collect();
+    assert_eq!(marked, "replcas");
+}
+
+proptest::proptest! {
+    #[test]
+    fn nothing_makes_it_panic(text in "\\PC{0,200}", cut in 0_usize..200) {
+        let _ = said(&text);
+        let mangled: String = JOB.chars().enumerate()
+            .map(|(i, c)| if i == cut { text.chars().next().unwrap_or('\t') } else { c })
+            .collect();
+        let _ = said(&mangled);
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn what_is_written_is_read_again(text in "[a-zA-Z0-9:#~!&*?|>@`%{}\\[\\], \\t\\n\"'.=+-]{0,12}", key in "[a-z./_-]{1,9}") {
+        let object = json!({"apiVersion": "v1", "kind": "X", "v": [text, {key: text}]});
+        let yaml = to_yaml(&object).unwrap();
+        let read: Value = split(&yaml).unwrap()[0].decode().unwrap();
+        proptest::prop_assert_eq!(read, object, "{}", yaml);
+    }
+}
+
+/// Words that YAML 1.1, which kubectl reads, takes for something else than text.
+#[test]
+fn words_stay_words() {
+    let words = [
+        "yes",
+        "No",
+        "on",
+        "OFF",
+        "y",
+        "N",
+        "true",
+        "null",
+        "~",
+        "",
+        "0777",
+        "0x1F",
+        "1_000",
+        "1e3",
+        "1:30",
+        ".5",
+        "2001-01-01",
+        ".inf",
+        "-",
+        "=",
+        "<<",
+        "0b1",
+        "+1",
+        "0o17",
+        "--- a",
+        "a: b",
+        "a #b",
+        " a ",
+        "a\nb\n",
+        "\u{feff}",
+    ];
+    let object = json!({"apiVersion": "v1", "kind": "X", "v": words});
+    let yaml = to_yaml(&object).unwrap();
+    let read: Value = split(&yaml).unwrap()[0].decode().unwrap();
+    assert_eq!(read, object, "{yaml}");
+}

@@ -1,0 +1,304 @@
+//! What a YAML document says, and where it says it.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+use serde_saphyr::{DefaultMessageFormatter, Error, Location, MessageFormatter, Spanned};
+
+/// A place in a document: line and column from 1, the column in characters.
+/// Line 0: not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct At {
+    pub(super) line: usize,
+    pub(super) column: usize,
+}
+
+impl From<Location> for At {
+    fn from(location: Location) -> Self {
+        Self {
+            line: usize::try_from(location.line()).unwrap_or(0),
+            column: usize::try_from(location.column()).unwrap_or(0),
+        }
+    }
+}
+
+/// A value and its place.
+#[derive(Clone, Debug)]
+pub(super) struct Tree {
+    pub(super) at: At,
+    node: Node,
+}
+
+#[derive(Clone, Debug)]
+enum Node {
+    Null,
+    Bool(bool),
+    Number(Number),
+    Text(String),
+    List(Vec<Tree>),
+    Map(Vec<Entry>),
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    key: String,
+    at: At,
+    value: Tree,
+}
+
+impl Tree {
+    /// Reads a document. Anchors are expanded, within a budget.
+    pub(super) fn parse(text: &str) -> Result<Self, (At, String)> {
+        // Who has no aliases cannot have more nodes than text.
+        let mut budget = serde_saphyr::Budget::default();
+        let nodes = text.len().checked_div(4).unwrap_or(0);
+        budget.max_nodes = budget.max_nodes.max(nodes);
+        budget.max_events = budget.max_events.max(nodes.saturating_mul(2));
+        let options = serde_saphyr::options! {
+            budget: Some(budget),
+            with_snippet: false,
+            legacy_octal_numbers: true,
+        };
+        serde_saphyr::from_str_with_options(text, options).map_err(|e| explain(&e))
+    }
+
+    pub(super) fn text(&self) -> Option<&str> {
+        match &self.node {
+            Node::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    fn entry(&self, key: &str) -> Option<&Entry> {
+        match &self.node {
+            Node::Map(entries) => entries.iter().find(|e| e.key == key),
+            _ => None,
+        }
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&Self> {
+        self.entry(key).map(|e| &e.value)
+    }
+
+    pub(super) fn has_items(&self) -> bool {
+        let items = self.get("items").map(|t| &t.node);
+        matches!(items, Some(Node::List(_) | Node::Null))
+    }
+
+    /// The items of a list object. Of no other: none.
+    pub(super) fn into_items(self) -> Vec<Self> {
+        let Node::Map(entries) = self.node else {
+            return Vec::new();
+        };
+        let items = entries.into_iter().find(|e| e.key == "items");
+        match items.map(|e| e.value.node) {
+            Some(Node::List(items)) => items,
+            _ => Vec::new(),
+        }
+    }
+
+    /// The entries of a mapping: key, its place, value. Of anything else: none.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&str, At, &Self)> {
+        let entries = match &self.node {
+            Node::Map(entries) => entries.as_slice(),
+            _ => &[],
+        };
+        entries.iter().map(|e| (e.key.as_str(), e.at, &e.value))
+    }
+
+    /// The items of a list. Of anything else: none.
+    pub(super) fn list(&self) -> &[Self] {
+        match &self.node {
+            Node::List(items) => items,
+            _ => &[],
+        }
+    }
+
+    /// True for null, and for a list or mapping of nothing.
+    pub(super) fn is_nothing(&self) -> bool {
+        match &self.node {
+            Node::Null => true,
+            Node::List(items) => items.is_empty(),
+            Node::Map(entries) => entries.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// The place of a field such as `spec.taskGroups[0].replicas`, or of the
+    /// nearest thing around it that is there.
+    pub(super) fn find(&self, path: &str) -> At {
+        let path = path.strip_prefix('.').unwrap_or(path);
+        match &self.node {
+            _ if path.is_empty() => self.at,
+            Node::List(items) => {
+                let index = path.strip_prefix('[').and_then(|p| p.split_once(']'));
+                let item = index.and_then(|(index, rest)| {
+                    let item = items.get(index.parse::<usize>().ok()?)?;
+                    Some(item.find(rest))
+                });
+                item.unwrap_or(self.at)
+            }
+            Node::Map(entries) => {
+                // Keys may have dots in them: the longest that fits is meant.
+                let fits = |e: &&Entry| {
+                    let rest = path.strip_prefix(e.key.as_str());
+                    rest.is_some_and(|r| r.is_empty() || r.starts_with(['.', '[']))
+                };
+                let entry = entries.iter().filter(fits).max_by_key(|e| e.key.len());
+                entry.map_or(self.at, |e| match path.strip_prefix(e.key.as_str()) {
+                    None | Some("") if e.value.is_nothing() => e.at,
+                    rest => e.value.find(rest.unwrap_or_default()),
+                })
+            }
+            _ => self.at,
+        }
+    }
+
+    /// The place of the key of a field, where it has one.
+    pub(super) fn find_key(&self, path: &str) -> At {
+        let parent = path.rsplit_once('.').map_or(("", path), |(p, k)| (p, k));
+        self.descend(parent.0)
+            .and_then(|tree| tree.entry(parent.1))
+            .map_or_else(|| self.find(path), |e| e.at)
+    }
+
+    fn descend(&self, path: &str) -> Option<&Self> {
+        let path = path.strip_prefix('.').unwrap_or(path);
+        if path.is_empty() {
+            return Some(self);
+        }
+        if let Some((index, rest)) = path.strip_prefix('[').and_then(|p| p.split_once(']')) {
+            return self.list().get(index.parse::<usize>().ok()?)?.descend(rest);
+        }
+        let end = path.find(['.', '[']).unwrap_or(path.len());
+        let (key, rest) = path.split_at_checked(end)?;
+        self.get(key)?.descend(rest)
+    }
+
+    /// The value without its places.
+    pub(super) fn value(&self) -> Value {
+        match &self.node {
+            Node::Null => Value::Null,
+            Node::Bool(b) => Value::Bool(*b),
+            Node::Number(n) => Value::Number(n.clone()),
+            Node::Text(text) => Value::String(text.clone()),
+            Node::List(items) => items.iter().map(Self::value).collect(),
+            Node::Map(entries) => {
+                let map = entries.iter().map(|e| (e.key.clone(), e.value.value()));
+                Value::Object(map.collect::<Map<_, _>>())
+            }
+        }
+    }
+}
+
+/// Where it is no YAML, and why.
+fn explain(error: &Error) -> (At, String) {
+    let at = error.location().map(At::from).unwrap_or_default();
+    let mut inner = error.without_snippet();
+    while let Error::AliasError { error, .. } = inner {
+        inner = error.without_snippet();
+    }
+    let message = match inner {
+        Error::Budget { .. } | Error::AliasReplayLimitExceeded { .. } => {
+            "is too large, or nested too deep, once its anchors are written out: write it with fewer anchors"
+                .to_owned()
+        }
+        other => {
+            let message = DefaultMessageFormatter.format_message(other).into_owned();
+            if message.contains("tabs disallowed") {
+                "is indented with a tab: indent with spaces".to_owned()
+            } else {
+                format!("is no YAML: {message}")
+            }
+        }
+    };
+    (at, message)
+}
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spanned = Spanned::<Node>::deserialize(deserializer)?;
+        Ok(Self {
+            at: spanned.referenced.into(),
+            node: spanned.value,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NodeVisitor)
+    }
+}
+
+struct NodeVisitor;
+
+impl<'de> Visitor<'de> for NodeVisitor {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Node, E> {
+        Ok(Node::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Node, E> {
+        Ok(Node::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+        Node::deserialize(deserializer)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
+        Ok(Node::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
+        Ok(Node::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
+        Ok(Node::Number(value.into()))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Node, E> {
+        // 1e3 is a whole number for the API server too.
+        let whole = format!("{value}").parse::<i64>().ok().map(Number::from);
+        whole
+            .or_else(|| Number::from_f64(value))
+            .map(Node::Number)
+            .ok_or_else(|| E::custom("a number must be finite"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Node, E> {
+        Ok(Node::Text(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Node, E> {
+        Ok(Node::Text(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Node, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = seq.next_element()? {
+            items.push(item);
+        }
+        Ok(Node::List(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
+        let mut entries = Vec::new();
+        while let Some((key, value)) = map.next_entry::<Spanned<String>, Tree>()? {
+            entries.push(Entry {
+                at: key.referenced.into(),
+                key: key.value,
+                value,
+            });
+        }
+        Ok(Node::Map(entries))
+    }
+}

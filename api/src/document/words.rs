@@ -1,0 +1,184 @@
+//! serde's messages in the words of people who write YAML: the rule and the fix.
+
+/// What is said of an unknown field where the known ones are not to be had.
+pub(super) const UNKNOWN_FIELD: &str = "is no known field: correct its name or remove it";
+
+/// What is wrong with which field.
+pub(super) struct Said {
+    pub(super) field: String,
+    pub(super) message: String,
+    /// There is no such field: its name is wrong, not what it says.
+    pub(super) is_unknown: bool,
+}
+
+/// `message` of serde about what stands at `path`.
+pub(super) fn of(message: &str, path: &str) -> Said {
+    let at = |field: String, message: String, is_unknown: bool| Said {
+        field,
+        message,
+        is_unknown,
+    };
+    if let Some(rest) = message.strip_prefix("missing field ") {
+        let field = join(path, quoted(rest).first().copied().unwrap_or_default());
+        return at(field, "is required: add it".to_owned(), false);
+    }
+    if let Some(rest) = message.strip_prefix("unknown field ") {
+        let names = quoted(rest);
+        let (name, known) = names.split_first().unwrap_or((&"", &[]));
+        // The path may end with the unknown key already.
+        let field = if path == *name || path.ends_with(&format!(".{name}")) {
+            path.to_owned()
+        } else {
+            join(path, name)
+        };
+        return at(field, unknown_field(name, known), true);
+    }
+    if let Some(rest) = message.strip_prefix("unknown variant ") {
+        let names = quoted(rest);
+        let (name, known) = names.split_first().unwrap_or((&"", &[]));
+        let message = format!("must be one of {}, not {name:?}", known.join(", "));
+        return at(path.to_owned(), message, false);
+    }
+    let wrong = message
+        .strip_prefix("invalid type: ")
+        .or_else(|| message.strip_prefix("invalid value: "))
+        .and_then(|rest| rest.split_once(", expected "));
+    if let Some((is, expected)) = wrong {
+        return at(path.to_owned(), must_be(is, expected), false);
+    }
+    at(path.to_owned(), message.to_owned(), false)
+}
+
+fn unknown_field(name: &str, known: &[&str]) -> String {
+    let near = known
+        .iter()
+        .map(|k| (distance(name, k), *k))
+        .min()
+        .filter(|(d, k)| d.saturating_mul(3) <= k.chars().count().max(3));
+    match near {
+        Some((_, near)) => format!("is no known field: did you mean {near:?}?"),
+        None if known.is_empty() => UNKNOWN_FIELD.to_owned(),
+        None => format!("is no known field: known are {}", known.join(", ")),
+    }
+}
+
+fn must_be(is: &str, expected: &str) -> String {
+    let wanted = match expected {
+        "i8" | "i16" | "i32" | "i64" | "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number",
+        "a string" => "a text",
+        "a boolean" => "true or false",
+        "a sequence" => "a list",
+        _ if expected == "a map" || expected.starts_with("struct ") => "a mapping",
+        other => other,
+    };
+    let kind = is.split(['`', '"']).next().unwrap_or(is).trim();
+    let found = match kind {
+        "integer" | "floating point" => is.replacen(kind, "the number", 1),
+        "boolean" => is.replacen("boolean ", "", 1),
+        "string" => is.replacen("string", "the text", 1),
+        "sequence" => "a list".to_owned(),
+        "map" => "a mapping".to_owned(),
+        _ => is.to_owned(),
+    }
+    .replace('`', "");
+    let fix = match (wanted, kind) {
+        ("a text", "integer" | "floating point" | "boolean") => ": put it in quotes",
+        ("a list", "string" | "map") => ": begin it with a dash",
+        _ => "",
+    };
+    format!("must be {wanted}, not {found}{fix}")
+}
+
+/// What stands in backquotes.
+fn quoted(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
+}
+
+fn join(path: &str, field: &str) -> String {
+    if path.is_empty() {
+        field.to_owned()
+    } else {
+        format!("{path}.{field}")
+    }
+}
+
+/// Letters that are to be changed, added or left out (Levenshtein), whatever their case.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().map(|c| c.to_ascii_lowercase()).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, a) in a.chars().map(|c| c.to_ascii_lowercase()).enumerate() {
+        let mut next = Vec::with_capacity(row.len());
+        let mut left = i.saturating_add(1);
+        next.push(left);
+        for (b, pair) in b.iter().zip(row.windows(2)) {
+            let [diagonal, above] = pair else { continue };
+            let changed = diagonal.saturating_add(usize::from(a != *b));
+            left = changed
+                .min(left.saturating_add(1))
+                .min(above.saturating_add(1));
+            next.push(left);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_known_field_is_named() {
+        let said = of(
+            "unknown field `replicaas`, expected one of `name`, `replicas`",
+            "spec.taskGroups[0].replicaas",
+        );
+        assert_eq!(said.field, "spec.taskGroups[0].replicaas");
+        assert_eq!(
+            said.message,
+            "is no known field: did you mean \"replicas\"?"
+        );
+        assert!(said.is_unknown);
+        let said = of("unknown field `zzz`, expected `name` or `image`", "spec");
+        assert_eq!(said.field, "spec.zzz");
+        assert_eq!(said.message, "is no known field: known are name, image");
+    }
+
+    #[test]
+    fn types_are_named_as_yaml_has_them() {
+        let cases = [
+            (
+                "invalid type: string \"many\", expected i64",
+                "must be a whole number, not the text \"many\"",
+            ),
+            (
+                "invalid type: integer `1`, expected a string",
+                "must be a text, not the number 1: put it in quotes",
+            ),
+            (
+                "invalid type: boolean `true`, expected a string",
+                "must be a text, not true: put it in quotes",
+            ),
+            (
+                "invalid type: map, expected a sequence",
+                "must be a list, not a mapping: begin it with a dash",
+            ),
+            (
+                "unknown variant `Torch`, expected `PyTorch` or `None`",
+                "must be one of PyTorch, None, not \"Torch\"",
+            ),
+            ("quantity is empty", "quantity is empty"),
+        ];
+        for (serde, ours) in cases {
+            assert_eq!(of(serde, "spec").message, ours);
+        }
+    }
+
+    #[test]
+    fn distance_counts_letters() {
+        assert_eq!(distance("gpuss", "gpus"), 1);
+        assert_eq!(distance("", "ab"), 2);
+        assert_eq!(distance("taskgroups", "taskGroups"), 0);
+        assert_eq!(distance("kitten", "sitting"), 3);
+    }
+}

@@ -1,0 +1,117 @@
+//! The engine as it stands before the jobs are planned: what the cluster has,
+//! and what is taken of it.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use trellis_api::PodGroup;
+use trellis_api::pod_group::PodGroupPhase;
+use trellis_scheduler::{
+    Constraints, Engine, Gang, GroupName, NodeName, QueueName, Resources, TaskGroup, Time,
+};
+
+use super::snapshot::Snapshot;
+use crate::key::Key;
+use crate::scheduling::{Feed, gang, request};
+use crate::watch::{PodView, SlimPod};
+
+/// An engine that knows of everything but the jobs that are planned: what they
+/// hold already would be theirs again.
+pub(super) fn engine(snapshot: &mut Snapshot, planned: &BTreeSet<Key>) -> Engine {
+    let mut engine = Engine::new();
+    for (name, queue) in snapshot.with_queues() {
+        engine.apply_queue(gang::queue(name, &queue.spec));
+    }
+    for node in snapshot.nodes.values() {
+        engine.apply_node(gang::node(node));
+    }
+    for (key, group) in &snapshot.pod_groups {
+        if !planned.contains(key) {
+            restore(&mut engine, snapshot, key, group);
+        }
+    }
+    for (key, pod) in &snapshot.pods {
+        let its_job = PodView::of(pod).map(|(job, _)| job);
+        if !its_job.is_some_and(|job| planned.contains(&job)) {
+            apply_pod(&mut engine, key, pod);
+        }
+    }
+    engine
+}
+
+fn apply_pod(engine: &mut Engine, key: &Key, pod: &SlimPod) {
+    if let Feed::Pod {
+        pod, node, request, ..
+    } = Feed::pod(key.clone(), pod)
+    {
+        engine.apply_pod(gang::pod_key(&pod), NodeName::new(node), request);
+    }
+}
+
+/// A gang that has its place holds its queue's quota, and the room of pods that
+/// are still to be created.
+fn restore(engine: &mut Engine, snapshot: &Snapshot, key: &Key, group: &PodGroup) {
+    let Some(status) = &group.status else { return };
+    let Some(plan) = &status.plan else { return };
+    let phase = status.phase.unwrap_or_default();
+    if matches!(phase, PodGroupPhase::Pending | PodGroupPhase::Finished) {
+        return;
+    }
+    let restored = gang_of(key, group);
+    let over: Vec<_> = restored
+        .groups
+        .iter()
+        .flat_map(|task_group| {
+            (0..task_group.count).map(|index| restored.pod_key(task_group, index))
+        })
+        .filter(|pod| {
+            let (namespace, name) = pod.as_str().split_once('/').unwrap_or_default();
+            let there = snapshot.pods.get(&Key::new(namespace, name));
+            // All of a placed gang's pods were created: who is not there has ended.
+            there.map_or(phase != PodGroupPhase::Committing, |pod| {
+                matches!(Feed::pod(key.clone(), pod), Feed::PodGone(_))
+            })
+        })
+        .collect();
+    engine.restore_gang(restored, gang::placement(plan));
+    for pod in over {
+        engine.drop_assumed(&pod);
+    }
+}
+
+/// A gang as its PodGroup says it: enough for what is placed already.
+fn gang_of(key: &Key, group: &PodGroup) -> Gang {
+    let groups = group
+        .spec
+        .groups
+        .iter()
+        .map(|member| TaskGroup {
+            name: GroupName::new(member.name.as_str()),
+            count: u32::try_from(member.count).unwrap_or(0),
+            request: request_of(&json!(member.resources)),
+            device: None,
+            constraints: Constraints::default(),
+            pod_prefix: format!("{}-{}", key.name, member.name),
+        })
+        .collect();
+    Gang {
+        id: gang::id(key),
+        queue: QueueName::new(group.spec.queue.as_str()),
+        priority: group.spec.priority,
+        submitted: Time::from_millis(0),
+        not_before: None,
+        excluded_nodes: Vec::new(),
+        groups,
+    }
+}
+
+/// What a pod of one container with these requests counts as.
+fn request_of(requests: &serde_json::Value) -> Resources {
+    let pod = json!({
+        "metadata": {},
+        "spec": {"containers": [{"resources": {"requests": requests}}]},
+    });
+    serde_json::from_value(pod)
+        .map(|pod: SlimPod| request::of_pod(&pod))
+        .unwrap_or_default()
+}

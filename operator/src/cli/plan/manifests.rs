@@ -1,0 +1,89 @@
+//! The compiled objects themselves, as kubectl takes them.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use trellis_api::document;
+use trellis_compiler::{CompiledJob, PodPlacement, hash_of};
+use trellis_scheduler::Placement;
+
+use super::Format;
+use super::outcome::Planned;
+
+/// Every object of every job, in the order in which they would be created.
+pub(super) fn text(planned: &[Planned], format: Format) -> anyhow::Result<String> {
+    let mut objects = Vec::new();
+    for job in planned {
+        if let Some(compiled) = &job.compiled {
+            all(compiled, job, &mut objects)?;
+        }
+    }
+    match format {
+        Format::Json => {
+            let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
+            Ok(format!("{}\n", serde_json::to_string_pretty(&list)?))
+        }
+        Format::Yaml => {
+            let mut out = String::new();
+            for object in &objects {
+                out.push_str("---\n");
+                out.push_str(&document::to_yaml(object)?);
+            }
+            Ok(out)
+        }
+    }
+}
+
+fn all(compiled: &CompiledJob, job: &Planned, out: &mut Vec<Value>) -> anyhow::Result<()> {
+    let mut add = |object: Value| out.push(owned(object, compiled));
+    add(value(compiled.service())?);
+    add(value(compiled.network_policy())?);
+    for config_map in compiled.config_maps() {
+        add(value(config_map)?);
+    }
+    add(value(compiled.pod_group())?);
+    let Ok(placement) = &job.place else {
+        return Ok(());
+    };
+    let plan = plan_of(compiled, job.attempt, placement);
+    for (group, index, node) in placement.iter() {
+        let compiled = compiled
+            .groups()
+            .iter()
+            .find(|g| g.name() == group.as_str());
+        if let Some(compiled) = compiled {
+            let placement = PodPlacement {
+                attempt: job.attempt,
+                plan: &plan,
+                node: node.as_str(),
+            };
+            add(value(&compiled.pod(index, &placement))?);
+        }
+    }
+    Ok(())
+}
+
+fn value(object: &impl Serialize) -> serde_json::Result<Value> {
+    serde_json::to_value(object)
+}
+
+/// A hash for the pods of this plan. The operator's own is of the time, too.
+fn plan_of(compiled: &CompiledJob, attempt: i64, placement: &Placement) -> String {
+    let nodes: Vec<_> = placement.iter().map(|(_, _, node)| node.as_str()).collect();
+    hash_of(&json!([
+        compiled.job().uid(),
+        attempt,
+        compiled.hash(),
+        nodes
+    ]))
+}
+
+/// The owner of a job that is not in the cluster has no uid yet, and the API
+/// server takes no owner without one.
+fn owned(mut object: Value, compiled: &CompiledJob) -> Value {
+    if compiled.job().uid().is_empty()
+        && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
+    {
+        metadata.remove("ownerReferences");
+    }
+    object
+}

@@ -1,0 +1,117 @@
+//! `trellis plan`: what jobs would be compiled into, and where their pods would
+//! go: what the operator would say, by the very same steps, and nothing written.
+
+mod engine;
+mod input;
+mod live;
+mod manifests;
+mod outcome;
+mod report;
+mod runs;
+mod snapshot;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use trellis_api::document::Problem;
+
+use input::Input;
+use outcome::Planned;
+
+/// Exit status where a job would wait.
+const WAITS: u8 = 1;
+/// Exit status where the input is invalid, or no cluster can be read.
+pub(super) const INVALID: u8 = 2;
+
+/// What to plan, and with what.
+#[derive(clap::Args, Debug)]
+pub(super) struct Options {
+    /// Files with the TrainingJobs to plan; - is standard input. Nodes and what
+    /// else a cluster has may stand in them too.
+    #[arg(short, long = "filename", required = true, value_name = "FILE")]
+    filenames: Vec<PathBuf>,
+    /// Files that hold a cluster, as `kubectl get -o yaml` writes it: Nodes, and
+    /// Pods, Queues, PodGroups, TrainingJobs, PriorityClasses, Namespaces, Services.
+    /// Then no cluster is asked.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
+    nodes: Vec<PathBuf>,
+    /// Print the objects themselves, as kubectl apply takes them; pods only where
+    /// all of the job's have a place. Why a job would wait goes to standard error.
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
+    output: Option<Format>,
+    /// Namespace of jobs that name none. Without it, that of the context.
+    #[arg(short, long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    #[command(flatten)]
+    cluster: live::Access,
+}
+
+/// How the objects are printed.
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+enum Format {
+    /// Documents.
+    Yaml,
+    /// One List.
+    Json,
+}
+
+/// Plans, and says by the exit status whether all would run.
+pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    let input = Input::read(&options.filenames, &options.nodes);
+    if !input.problems.is_empty() {
+        return Ok(refuse(&input.problems));
+    }
+    let Input {
+        jobs,
+        snapshot,
+        notes,
+        ..
+    } = input;
+    let offline = !options.nodes.is_empty() || !snapshot.nodes.is_empty();
+    let (jobs, snapshot, more) = if offline {
+        let namespace = options.namespace.as_deref().unwrap_or("default");
+        let jobs = match input::settle(jobs, namespace, options.namespace.as_deref()) {
+            Ok(jobs) => jobs,
+            Err(problems) => return Ok(refuse(&problems)),
+        };
+        (jobs, snapshot, Vec::new())
+    } else {
+        let cluster = live::Cluster::connect(&options.cluster)?;
+        let namespace = options.namespace.as_deref();
+        let of_context = namespace.unwrap_or(cluster.namespace()).to_owned();
+        let jobs = match input::settle(jobs, &of_context, namespace) {
+            Ok(jobs) => jobs,
+            Err(problems) => return Ok(refuse(&problems)),
+        };
+        let mut seen = cluster.read(&jobs)?;
+        // What the files say beside the jobs would be applied with them.
+        seen.snapshot.overlay(snapshot);
+        (jobs, seen.snapshot, seen.notes)
+    };
+    for note in notes.iter().chain(&more) {
+        super::warn(&format!("note: {note}"));
+    }
+    let planned = outcome::plan(jobs, snapshot);
+    match options.output {
+        None => super::print(&report::text(&planned))?,
+        Some(format) => {
+            super::print(&manifests::text(&planned, format)?)?;
+            for waiting in planned.iter().filter_map(report::why) {
+                super::warn(&waiting);
+            }
+        }
+    }
+    Ok(if planned.iter().all(Planned::would_run) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(WAITS)
+    })
+}
+
+/// Says everything that is wrong.
+fn refuse(problems: &[Problem]) -> ExitCode {
+    for problem in problems {
+        super::warn(&format!("error: {problem}"));
+    }
+    ExitCode::from(INVALID)
+}

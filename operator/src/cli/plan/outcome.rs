@@ -1,0 +1,236 @@
+//! What becomes of each job: the steps of the operator, without its writes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use trellis_api::job::JobPhase;
+use trellis_api::{Reason, TrainingJob, ValidatedJob};
+use trellis_compiler::{CompiledJob, Found, Settings, Surroundings, compile};
+use trellis_policies::{Facts, authorize};
+use trellis_scheduler::{Decision, Placement};
+
+use super::engine::engine;
+use super::snapshot::Snapshot;
+use crate::controller::lookup;
+use crate::key::Key;
+use crate::scheduling::gang::{self, Turn};
+
+/// Why a job would not run: the words that its conditions would bear.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) reason: Reason,
+    pub(super) message: String,
+}
+
+impl From<lookup::Missing> for Held {
+    fn from(missing: lookup::Missing) -> Self {
+        Self {
+            reason: missing.reason,
+            message: missing.message,
+        }
+    }
+}
+
+/// A job, what it becomes, and where it goes.
+pub(super) struct Planned {
+    /// Its name.
+    pub(super) key: Key,
+    /// What it would be compiled into, if all that it names is there.
+    pub(super) compiled: Option<CompiledJob>,
+    /// The attempt that the pods would be of.
+    pub(super) attempt: i64,
+    /// Where its pods would go, or why it would not run.
+    pub(super) place: Result<Placement, Held>,
+}
+
+impl Planned {
+    /// True if it would run now.
+    pub(super) fn would_run(&self) -> bool {
+        self.place.is_ok()
+    }
+}
+
+/// Plans all jobs together: those that would go first take their room first.
+pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot) -> Vec<Planned> {
+    let keys: BTreeSet<Key> = jobs.iter().map(|j| Key::of(&j.metadata)).collect();
+    let mut engine = engine(&mut snapshot, &keys);
+    let mut submission = Submission::after(&snapshot);
+    let mut planned = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let key = Key::of(&job.metadata);
+        let there = snapshot.jobs.get(&key);
+        let submitted = submission.of(there);
+        let attempt = there.and_then(|j| j.status.as_ref()?.attempt).unwrap_or(1);
+        let (compiled, standing) = stand(job, there, &snapshot);
+        if let (Some(compiled), Ok(())) = (&compiled, &standing) {
+            let turn = Turn {
+                submitted,
+                ..Turn::default()
+            };
+            engine.apply_gang(gang::gang(compiled, &turn, &BTreeMap::new()));
+        }
+        let not_decided = Held {
+            reason: Reason::Queued,
+            message: "not looked at".to_owned(),
+        };
+        planned.push(Planned {
+            key,
+            compiled,
+            attempt,
+            place: Err(standing.err().unwrap_or(not_decided)),
+        });
+    }
+    for decision in engine.cycle(gang::time(submission.last)) {
+        let (id, place) = match decision {
+            Decision::Place {
+                gang, placement, ..
+            } => (gang, Ok(placement)),
+            Decision::Wait { gang, certificate } => {
+                let held = Held {
+                    reason: gang::reason(certificate.reason),
+                    message: certificate.to_string(),
+                };
+                (gang, Err(held))
+            }
+        };
+        let key = gang::job_of(&id);
+        if let Some(job) = planned.iter_mut().find(|p| p.key == key) {
+            job.place = place;
+        }
+    }
+    planned
+}
+
+/// When jobs are submitted: those that are there were, the others are after
+/// them and each other.
+struct Submission {
+    last: Timestamp,
+}
+
+impl Submission {
+    fn after(snapshot: &Snapshot) -> Self {
+        let times = snapshot.jobs.values().filter_map(submitted);
+        Self {
+            last: times.max().unwrap_or(Timestamp::UNIX_EPOCH),
+        }
+    }
+
+    fn of(&mut self, there: Option<&TrainingJob>) -> Timestamp {
+        there.and_then(submitted).unwrap_or_else(|| {
+            let next = self.last.saturating_add(SignedDuration::from_secs(1));
+            self.last = next.unwrap_or(self.last);
+            self.last
+        })
+    }
+}
+
+fn submitted(job: &TrainingJob) -> Option<Timestamp> {
+    let queued = job.status.as_ref().and_then(|s| s.queued_time.as_ref());
+    queued
+        .or(job.metadata.creation_timestamp.as_ref())
+        .map(|t| t.0)
+}
+
+/// What the job comes to before it is placed: compiled as far as can be, and
+/// whether it may be placed.
+fn stand(
+    mut job: TrainingJob,
+    there: Option<&TrainingJob>,
+    snapshot: &Snapshot,
+) -> (Option<CompiledJob>, Result<(), Held>) {
+    // What is written is a wish: who it is, only the cluster knows.
+    job.metadata.uid = there.and_then(|j| j.metadata.uid.clone());
+    job.metadata.generation = there.and_then(|j| j.metadata.generation);
+    let job = match ValidatedJob::try_from(job) {
+        Ok(job) => job,
+        Err(violations) => {
+            let held = Held {
+                reason: Reason::InvalidSpec,
+                message: violations.to_string(),
+            };
+            return (None, Err(held));
+        }
+    };
+    // In the order of the lifecycle: what has ended is not judged again, and
+    // what is suspended is not asked whether it could run.
+    let suspended = job.spec().is_suspended().then(|| Held {
+        reason: Reason::Suspended,
+        message: "spec.suspend is true".to_owned(),
+    });
+    let (compiled, standing) = authorized(job, snapshot);
+    let held = ended(there).or(suspended).map_or(standing, Err);
+    (compiled, held)
+}
+
+fn authorized(job: ValidatedJob, snapshot: &Snapshot) -> (Option<CompiledJob>, Result<(), Held>) {
+    let namespace = job.namespace().to_owned();
+    let labels = snapshot.namespace_labels(&namespace);
+    let none = BTreeMap::new();
+    let queues = snapshot.queues.as_ref().unwrap_or(&none);
+    let found = lookup::queue(
+        job.spec(),
+        &labels,
+        |name| queues.get(name),
+        || queues.values().collect(),
+    );
+    let queue = match found {
+        Ok(queue) => queue,
+        Err(missing) => return (None, Err(missing.into())),
+    };
+    let classes = &snapshot.priority_classes;
+    let found = lookup::priority(
+        job.spec(),
+        |name| classes.get(name),
+        || classes.values().collect(),
+    );
+    let (class, priority) = match found {
+        Ok(found) => found,
+        Err(missing) => return (None, Err(missing.into())),
+    };
+    let queue_name = queue.metadata.name.as_deref().unwrap_or_default();
+    let found = Found {
+        queue: queue_name,
+        priority,
+        namespace_enforces_restricted: lookup::enforces_restricted(&labels),
+        services: &snapshot.services_of(&namespace),
+    };
+    let surroundings = match Surroundings::resolve(&job, found) {
+        Ok(surroundings) => surroundings,
+        Err(missing) => {
+            let held = Held {
+                reason: Reason::ServiceNotFound,
+                message: missing.to_string(),
+            };
+            return (None, Err(held));
+        }
+    };
+    let compiled = compile(job, surroundings, &Settings::default());
+    let facts = Facts {
+        queue: queue_name,
+        queue_spec: &queue.spec,
+        namespace: &namespace,
+        namespace_labels: &labels,
+        priority_class: class.as_deref(),
+    };
+    let standing = authorize(compiled.clone(), &facts)
+        .map(drop)
+        .map_err(|denial| Held {
+            reason: Reason::PolicyDenied,
+            message: denial.to_string(),
+        });
+    (Some(compiled), standing)
+}
+
+/// A job that has ended does not run again, whatever is written.
+fn ended(there: Option<&TrainingJob>) -> Option<Held> {
+    let status = there?.status.as_ref()?;
+    status
+        .phase
+        .filter(|phase| JobPhase::is_terminal(*phase))
+        .map(|phase| Held {
+            reason: status.reason.unwrap_or(Reason::Complete),
+            message: format!(
+                "the job of this name has ended, {phase:?}: delete it, or rename this one, to run again"
+            ),
+        })
+}

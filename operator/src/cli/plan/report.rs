@@ -1,0 +1,95 @@
+//! The plan as people read it.
+
+use trellis_compiler::{CompiledGroup, CompiledJob};
+use trellis_scheduler::Placement;
+
+use super::outcome::Planned;
+use super::runs;
+
+/// Every job with its objects, and its place or why it has none.
+pub(super) fn text(planned: &[Planned]) -> String {
+    let mut out = String::new();
+    for (i, job) in planned.iter().enumerate() {
+        if i > 0 {
+            out.push('\n');
+        }
+        one(job, &mut out);
+    }
+    if planned.len() > 1 {
+        let run = planned.iter().filter(|p| p.would_run()).count();
+        let wait = planned.len().saturating_sub(run);
+        out.push_str(&format!(
+            "\n{} jobs: {run} would run, {wait} would wait\n",
+            planned.len()
+        ));
+    }
+    out
+}
+
+/// Why a job would wait, on one line. None if it would run.
+pub(super) fn why(job: &Planned) -> Option<String> {
+    let held = job.place.as_ref().err()?;
+    Some(format!(
+        "TrainingJob {} would wait: {}: {}",
+        job.key, held.reason, held.message
+    ))
+}
+
+fn one(job: &Planned, out: &mut String) {
+    let verdict = if job.would_run() { "run" } else { "wait" };
+    out.push_str(&format!("TrainingJob {} would {verdict}\n", job.key));
+    if let Some(compiled) = &job.compiled {
+        let turn = format!("{}, priority {}", compiled.queue(), compiled.priority());
+        rows("queue", [turn], out);
+        rows("objects", objects(compiled), out);
+    }
+    match &job.place {
+        Ok(placement) => rows("nodes", places(placement), out),
+        Err(held) => rows(
+            "reason",
+            [format!("{}: {}", held.reason, held.message)],
+            out,
+        ),
+    }
+}
+
+/// Lines with a name before the first.
+fn rows(name: &str, lines: impl IntoIterator<Item = String>, out: &mut String) {
+    let mut name = name;
+    for line in lines {
+        out.push_str(&format!("  {name:<9}{line}\n"));
+        name = "";
+    }
+}
+
+fn objects(job: &CompiledJob) -> Vec<String> {
+    let name = job.job().name();
+    let mut lines = vec![format!("Service {name}"), format!("NetworkPolicy {name}")];
+    lines.extend(
+        job.config_maps()
+            .iter()
+            .filter_map(|c| c.metadata.name.as_ref())
+            .map(|name| format!("ConfigMap {name}")),
+    );
+    lines.push(format!("PodGroup {name}"));
+    lines.extend(job.groups().iter().map(pods));
+    lines
+}
+
+fn pods(group: &CompiledGroup) -> String {
+    let first = group.pod_name(0);
+    match group.replicas() {
+        1 => format!("Pod {first}"),
+        many => format!(
+            "Pods {first}..{} ({many})",
+            group.pod_name(many.saturating_sub(1))
+        ),
+    }
+}
+
+fn places(placement: &Placement) -> Vec<String> {
+    let groups = placement.groups().iter();
+    groups
+        .map(|g| format!("{}: {}", g.group, runs::text(&g.runs)))
+        .collect()
+}

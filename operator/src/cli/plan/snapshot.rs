@@ -1,0 +1,134 @@
+//! A cluster as far as a plan depends on it: read from files, or from its API server.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::api::ObjectMeta;
+use trellis_api::document::{Document, Problems};
+use trellis_api::{PodGroup, Queue, QueueSpec, TrainingJob, names};
+
+use crate::key::Key;
+use crate::watch::{SlimNamespace, SlimNode, SlimPod};
+
+/// What is there, by name.
+#[derive(Default)]
+pub(super) struct Snapshot {
+    pub(super) nodes: BTreeMap<String, SlimNode>,
+    pub(super) pods: BTreeMap<Key, SlimPod>,
+    /// None: nobody has said which there are.
+    pub(super) queues: Option<BTreeMap<String, Queue>>,
+    pub(super) pod_groups: BTreeMap<Key, PodGroup>,
+    pub(super) jobs: BTreeMap<Key, TrainingJob>,
+    pub(super) priority_classes: BTreeMap<String, PriorityClass>,
+    pub(super) namespaces: BTreeMap<String, SlimNamespace>,
+    pub(super) services: BTreeMap<Key, Service>,
+}
+
+fn name(meta: &ObjectMeta) -> String {
+    meta.name.clone().unwrap_or_default()
+}
+
+/// The key of an object of a file. Who names no namespace is in `default`.
+fn key(meta: &ObjectMeta) -> Key {
+    let namespace = meta.namespace.as_deref().unwrap_or("default");
+    Key::new(namespace, meta.name.as_deref().unwrap_or_default())
+}
+
+impl Snapshot {
+    /// Takes an object of a file. False if it is of a kind that no plan depends on.
+    pub(super) fn take(&mut self, document: &Document) -> Result<bool, Problems> {
+        match (document.api_version.as_str(), document.kind.as_str()) {
+            ("v1", "Node") => self.node(document.decode()?),
+            ("v1", "Pod") => self.pod(document.decode()?),
+            ("trellis.dev/v1alpha1", "Queue") => self.queue(document.valid()?),
+            ("trellis.dev/v1alpha1", "PodGroup") => self.pod_group(document.decode()?),
+            ("trellis.dev/v1alpha1", "TrainingJob") => self.job(document.decode()?),
+            ("scheduling.k8s.io/v1", "PriorityClass") => self.priority_class(document.decode()?),
+            ("v1", "Namespace") => self.namespace(document.decode()?),
+            ("v1", "Service") => self.service(document.decode()?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    pub(super) fn node(&mut self, node: SlimNode) {
+        self.nodes.insert(name(&node.metadata), node);
+    }
+
+    pub(super) fn pod(&mut self, pod: SlimPod) {
+        self.pods.insert(key(&pod.metadata), pod);
+    }
+
+    pub(super) fn queue(&mut self, queue: Queue) {
+        let queues = self.queues.get_or_insert_default();
+        queues.insert(name(&queue.metadata), queue);
+    }
+
+    pub(super) fn pod_group(&mut self, group: PodGroup) {
+        self.pod_groups.insert(key(&group.metadata), group);
+    }
+
+    pub(super) fn job(&mut self, job: TrainingJob) {
+        self.jobs.insert(key(&job.metadata), job);
+    }
+
+    pub(super) fn priority_class(&mut self, class: PriorityClass) {
+        self.priority_classes.insert(name(&class.metadata), class);
+    }
+
+    pub(super) fn namespace(&mut self, namespace: SlimNamespace) {
+        self.namespaces.insert(name(&namespace.metadata), namespace);
+    }
+
+    pub(super) fn service(&mut self, service: Service) {
+        self.services.insert(key(&service.metadata), service);
+    }
+
+    /// Adds what another holds; where both hold an object, the other's stands.
+    pub(super) fn overlay(&mut self, other: Self) {
+        self.nodes.extend(other.nodes);
+        self.pods.extend(other.pods);
+        if let Some(queues) = other.queues {
+            self.queues.get_or_insert_default().extend(queues);
+        }
+        self.pod_groups.extend(other.pod_groups);
+        self.jobs.extend(other.jobs);
+        self.priority_classes.extend(other.priority_classes);
+        self.namespaces.extend(other.namespaces);
+        self.services.extend(other.services);
+    }
+
+    /// Where nobody has said which queues there are: that of a fresh install.
+    pub(super) fn with_queues(&mut self) -> &BTreeMap<String, Queue> {
+        self.queues.get_or_insert_with(|| {
+            let all = Some(Default::default());
+            let spec = QueueSpec {
+                namespace_selector: all.clone(),
+                default_for: all,
+                ..QueueSpec::default()
+            };
+            let queue = Queue::new(names::DEFAULT_QUEUE, spec);
+            BTreeMap::from([(names::DEFAULT_QUEUE.to_owned(), queue)])
+        })
+    }
+
+    /// Labels of a namespace. The API server gives every one that of its name.
+    pub(super) fn namespace_labels(&self, namespace: &str) -> BTreeMap<String, String> {
+        let found = self.namespaces.get(namespace);
+        let mut labels = found
+            .and_then(|n| n.metadata.labels.clone())
+            .unwrap_or_default();
+        labels.insert(names::NAMESPACE_NAME.to_owned(), namespace.to_owned());
+        labels
+    }
+
+    /// The Services of a namespace, by name.
+    pub(super) fn services_of(&self, namespace: &str) -> BTreeMap<String, Service> {
+        self.services
+            .iter()
+            .filter(|(key, _)| &*key.namespace == namespace)
+            .map(|(key, service)| (key.name.to_string(), service.clone()))
+            .collect()
+    }
+}

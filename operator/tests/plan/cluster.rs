@@ -1,0 +1,172 @@
+//! What a dump of a cluster holds counts.
+
+use super::{Run, file, plan_with};
+
+/// Plans jobs beside a dump of a cluster, which comes on standard input.
+fn beside(dump: &str, jobs: &[&str]) -> Run {
+    let mut arguments = vec!["--nodes", "nodes.yaml", "--nodes", "-"];
+    for job in jobs {
+        arguments.extend(["-f", job]);
+    }
+    plan_with(&arguments, dump)
+}
+
+/// A pod as the API server has it. `job` owns it, if any.
+fn pod(name: &str, node: &str, gpus: u32, phase: &str, job: Option<&str>) -> String {
+    let owner = job.map_or(String::new(), |job| {
+        format!(
+            "  ownerReferences: [{{apiVersion: trellis.dev/v1alpha1, kind: TrainingJob, name: {job}, uid: u-{job}, controller: true}}]\n"
+        )
+    });
+    format!(
+        "---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\n  namespace: team-a\n  uid: u-{name}\n{owner}spec:\n  nodeName: {node}\n  containers: [{{name: main, image: x, resources: {{requests: {{nvidia.com/gpu: '{gpus}'}}}}}}]\nstatus: {{phase: {phase}}}\n"
+    )
+}
+
+/// A gang of `count` pods of 8 GPUs that has its place on gpu-00 and following.
+fn placed(job: &str, queue: &str, count: u32) -> String {
+    let runs: Vec<_> = (0..count)
+        .map(|i| format!("{{group: worker, node: gpu-0{i}, count: 1}}"))
+        .collect();
+    let mut out = format!(
+        "---\napiVersion: trellis.dev/v1alpha1\nkind: PodGroup\nmetadata: {{name: {job}, namespace: team-a}}\nspec:\n  minMember: {count}\n  queue: {queue}\n  priority: 0\n  groups: [{{name: worker, count: {count}, resources: {{nvidia.com/gpu: '8'}}}}]\nstatus:\n  phase: Placed\n  plan: {{hash: h, attempt: 1, generation: 1, compiled: c, assignments: [{}]}}\n",
+        runs.join(", ")
+    );
+    for i in 0..count {
+        let name = format!("{job}-worker-{i}");
+        out.push_str(&pod(&name, &format!("gpu-0{i}"), 8, "Running", Some(job)));
+    }
+    out
+}
+
+#[test]
+fn pods_of_others_hold_their_nodes() {
+    let dump: String = (0..5)
+        .map(|i| pod(&format!("p-{i}"), &format!("gpu-0{i}"), 1, "Running", None))
+        .collect();
+    let run = beside(&dump, &["job.yaml"]);
+    assert_eq!(run.code, 1, "{run:?}");
+    insta::assert_snapshot!("cluster-pods", run.golden());
+    let over = dump.replace("Running", "Succeeded");
+    assert_eq!(beside(&over, &["job.yaml"]).code, 0);
+    let elsewhere = dump.replace("gpu-0", "not-there-");
+    assert_eq!(beside(&elsewhere, &["job.yaml"]).code, 0);
+}
+
+#[test]
+fn a_placed_gang_counts_once() {
+    let run = beside(&placed("other", "default", 4), &["job.yaml"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(
+        run.out.contains("1 on each of gpu-04..gpu-07"),
+        "{}",
+        run.out
+    );
+    let run = beside(&placed("other", "default", 5), &["job.yaml"]);
+    assert_eq!(run.code, 1, "{run:?}");
+    // Its pods have ended: it holds no node any more.
+    let ended = placed("other", "default", 5).replace("Running", "Succeeded");
+    assert_eq!(beside(&ended, &["job.yaml"]).code, 0);
+}
+
+#[test]
+fn a_plan_that_is_being_carried_out_holds_its_nodes() {
+    let open = placed("other", "default", 5).replace("phase: Placed", "phase: Committing");
+    let without_pods = open.split("---\napiVersion: v1\n").next().unwrap();
+    assert_eq!(beside(without_pods, &["job.yaml"]).code, 1);
+    let finished = without_pods.replace("Committing", "Finished");
+    assert_eq!(beside(&finished, &["job.yaml"]).code, 0);
+}
+
+#[test]
+fn placed_gangs_hold_their_queue() {
+    let queue = "---\napiVersion: trellis.dev/v1alpha1\nkind: Queue\nmetadata: {name: default}\nspec: {namespaceSelector: {}, defaultFor: {}, resourceGroups: [{resources: [cpu, memory, nvidia.com/gpu], flavors: [{name: default, quotas: [{resource: cpu, nominal: 1k}, {resource: memory, nominal: 10Ti}, {resource: nvidia.com/gpu, nominal: 48}]}]}]}\n";
+    assert_eq!(beside(queue, &["job.yaml"]).code, 0);
+    let run = beside(
+        &format!("{queue}{}", placed("other", "default", 4)),
+        &["job.yaml"],
+    );
+    assert_eq!(run.code, 1);
+    assert!(run.out.contains("QuotaExceeded: "), "{}", run.out);
+    insta::assert_snapshot!("cluster-quota", run.golden());
+}
+
+#[test]
+fn a_job_does_not_stand_in_its_own_way() {
+    let there = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: llm, namespace: team-a, uid: u-llm, generation: 3, creationTimestamp: '2026-11-01T10:00:00Z'}\nspec: {taskGroups: [{name: worker, image: x, resources: {cpu: 1, memory: 1Gi}}]}\nstatus: {attempt: 2}\n";
+    let dump = format!("{there}{}", placed("llm", "default", 8));
+    let run = beside(&dump, &["job.yaml"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(run.out.contains("gpu-00..gpu-03"), "{}", run.out);
+    let arguments = [
+        "--nodes",
+        "nodes.yaml",
+        "--nodes",
+        "-",
+        "-f",
+        "job.yaml",
+        "-o",
+        "yaml",
+    ];
+    let objects = plan_with(&arguments, &dump).out;
+    assert!(objects.contains("uid: u-llm"), "{objects}");
+    assert!(objects.contains("trellis.dev/attempt: \"2\""), "{objects}");
+    // Terminal is terminal.
+    let ended = there.replace(
+        "{attempt: 2}",
+        "{attempt: 2, phase: Complete, reason: Complete}",
+    );
+    let run = beside(&ended, &["job.yaml"]);
+    assert_eq!(run.code, 1);
+    assert!(run.out.contains("has ended"), "{}", run.out);
+}
+
+#[test]
+fn all_forms_in_which_kubectl_writes_are_read() {
+    let expected = beside("", &["job.yaml"]);
+    let list: serde_json::Value = trellis_api::document::split(&file("nodes.yaml"))
+        .unwrap()
+        .iter()
+        .map(|d| d.decode::<serde_json::Value>().unwrap())
+        .collect();
+    let items = list.as_array().unwrap();
+    let documents: Vec<_> = items.iter().map(ToString::to_string).collect();
+    let bare: Vec<_> = items
+        .iter()
+        .map(|n| serde_json::json!({"metadata": n["metadata"], "spec": n["spec"], "status": n["status"]}))
+        .collect();
+    let json = |kind: &str, items: &[serde_json::Value]| {
+        serde_json::to_string_pretty(
+            &serde_json::json!({"apiVersion": "v1", "kind": kind, "items": items, "metadata": {}}),
+        )
+        .unwrap()
+    };
+    for nodes in [
+        documents.join("\n---\n"),
+        json("List", items),
+        json("NodeList", items),
+        json("NodeList", &bare),
+    ] {
+        let run = plan_with(&["--nodes", "-", "-f", "job.yaml"], &nodes);
+        assert_eq!(run.golden(), expected.golden(), "{nodes}");
+        // Nodes beside the job are as good.
+        let run = plan_with(&["-f", "-", "-f", "job.yaml"], &nodes);
+        assert_eq!(run.golden(), expected.golden(), "{nodes}");
+    }
+}
+
+#[test]
+fn a_dump_may_hold_more_than_a_plan_looks_at() {
+    let other = "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n";
+    assert_eq!(
+        beside(other, &["job.yaml"]).golden(),
+        beside("", &["job.yaml"]).golden()
+    );
+    // Beside a job it may be a slip: it is named.
+    let input = format!("{}{other}", file("job.yaml"));
+    let run = plan_with(&["--nodes", "nodes.yaml", "-f", "-"], &input);
+    assert_eq!(
+        (run.code, run.err.as_str()),
+        (0, "note: <stdin>: a plan does not look at Deployment\n")
+    );
+}

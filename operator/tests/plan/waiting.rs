@@ -1,0 +1,142 @@
+//! Jobs that would wait: exit status 1, and the reason of their conditions.
+
+use super::{Run, file, plan_with};
+
+/// Plans `job.yaml`, changed, beside what else is there.
+fn with(change: impl Fn(String) -> String, objects: &str) -> Run {
+    let input = format!("{}---\n{objects}", change(file("job.yaml")));
+    plan_with(&["--nodes", "nodes.yaml", "-f", "-"], &input)
+}
+
+fn waits(run: &Run, reason: &str, words: &str) {
+    assert_eq!(run.code, 1, "{run:?}");
+    assert!(run.out.contains("would wait"), "{}", run.out);
+    let line = run
+        .out
+        .lines()
+        .find_map(|l| l.trim().strip_prefix("reason"));
+    let line = line.map(str::trim).unwrap_or_default();
+    assert!(line.starts_with(&format!("{reason}: ")), "{line}");
+    assert!(line.contains(words), "{line}");
+}
+
+fn queue(name: &str, spec: &str) -> String {
+    format!(
+        "---\napiVersion: trellis.dev/v1alpha1\nkind: Queue\nmetadata: {{name: {name}}}\nspec: {spec}\n"
+    )
+}
+
+fn in_queue(job: String) -> String {
+    job.replace("spec:\n", "spec:\n  queue: research\n")
+}
+
+#[test]
+fn a_queue_that_does_not_exist() {
+    waits(
+        &with(in_queue, ""),
+        "QueueNotFound",
+        "queue \"research\" does not exist",
+    );
+    let other = queue("other", "{namespaceSelector: {}}");
+    waits(
+        &with(|j| j, &other),
+        "QueueNotFound",
+        "no queue is the default",
+    );
+}
+
+#[test]
+fn a_queue_that_does_not_select_the_namespace() {
+    let team_b = queue("research", "{namespaceSelector: {matchLabels: {team: b}}}");
+    let run = with(in_queue, &team_b);
+    waits(
+        &run,
+        "PolicyDenied",
+        "namespace \"team-a\" uses queue \"research\"",
+    );
+    // What it would become is shown all the same.
+    assert!(run.out.contains("PodGroup llm"), "{}", run.out);
+    let namespace =
+        "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: team-a, labels: {team: b}}\n";
+    assert_eq!(with(in_queue, &format!("{team_b}{namespace}")).code, 0);
+    let by_name = "{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: team-a}}}";
+    assert_eq!(with(in_queue, &queue("research", by_name)).code, 0);
+}
+
+#[test]
+fn a_queue_that_is_stopped_or_too_small() {
+    let stopped = queue("research", "{namespaceSelector: {}, stop: Hold}");
+    waits(&with(in_queue, &stopped), "QueueStopped", "");
+    let small = "{namespaceSelector: {}, resourceGroups: [{resources: [cpu, memory, nvidia.com/gpu], flavors: [{name: default, quotas: [{resource: cpu, nominal: 1k}, {resource: memory, nominal: 10Ti}, {resource: nvidia.com/gpu, nominal: 16}]}]}]}";
+    let run = with(in_queue, &queue("research", small));
+    waits(&run, "ExceedsQuota", "32 nvidia.com/gpu");
+}
+
+#[test]
+fn more_than_there_is() {
+    let run = with(|job| job.replace("replicas: 4", "replicas: 9"), "");
+    waits(&run, "ExceedsCluster", "needs 72 nvidia.com/gpu");
+    insta::assert_snapshot!("waits-exceeds-cluster", run.golden());
+    let run = with(|job| job.replace("gpus: 8", "gpus: 9"), "");
+    assert_eq!(run.code, 1);
+}
+
+#[test]
+fn no_node_that_matches() {
+    let run = with(|job| format!("{job}    nodeSelector: {{rack: r7}}\n"), "");
+    waits(&run, "NoMatchingNodes", "");
+    insta::assert_snapshot!("waits-no-matching-nodes", run.golden());
+}
+
+#[test]
+fn the_second_of_two_jobs_that_do_not_fit_together() {
+    let second = file("job.yaml").replace("name: llm", "name: second");
+    let five = |job: String| job.replace("replicas: 4", "replicas: 5");
+    let run = with(five, &five(second));
+    assert_eq!(run.code, 1);
+    insta::assert_snapshot!("waits-second", run.golden());
+}
+
+#[test]
+fn priority_goes_first_whatever_the_order_of_the_files() {
+    let class = "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 100\n";
+    let five = |job: String| job.replace("replicas: 4", "replicas: 5");
+    let second = five(file("job.yaml"))
+        .replace("name: llm", "name: second")
+        .replace("spec:\n", "spec:\n  priorityClassName: high\n");
+    let run = with(five, &format!("{second}{class}"));
+    assert!(run.out.contains("team-a/llm would wait"), "{}", run.out);
+    assert!(run.out.contains("team-a/second would run"), "{}", run.out);
+    assert!(run.out.contains("priority 100"), "{}", run.out);
+    let run = with(|j| j, &second);
+    assert!(run.out.contains("PriorityClassNotFound: "), "{}", run.out);
+}
+
+#[test]
+fn a_service_that_does_not_exist() {
+    let named = |job: String| format!("{job}  network: {{egress: [{{service: store}}]}}\n");
+    waits(&with(named, ""), "ServiceNotFound", "\"store\"");
+    let service = "---\napiVersion: v1\nkind: Service\nmetadata: {name: store, namespace: team-a}\nspec: {selector: {app: store}, ports: [{port: 443, targetPort: 8443}]}\n";
+    assert_eq!(with(named, service).code, 0);
+}
+
+#[test]
+fn a_suspended_job() {
+    let run = with(|job| job.replace("spec:\n", "spec:\n  suspend: true\n"), "");
+    waits(&run, "Suspended", "spec.suspend is true");
+    let both = |job: String| in_queue(job.replace("spec:\n", "spec:\n  suspend: true\n"));
+    waits(&with(both, ""), "Suspended", "spec.suspend is true");
+}
+
+/// Objects go to standard output, so that they can be piped; the reason does not.
+#[test]
+fn the_objects_of_a_waiting_job_have_no_pods() {
+    let input = file("job.yaml").replace("replicas: 4", "replicas: 9");
+    let run = plan_with(&["--nodes", "nodes.yaml", "-f", "-", "-o", "yaml"], &input);
+    assert_eq!(run.code, 1);
+    assert!(run.out.contains("kind: PodGroup") && !run.out.contains("kind: Pod\n"));
+    assert!(
+        run.err
+            .starts_with("TrainingJob team-a/llm would wait: ExceedsCluster: ")
+    );
+}
