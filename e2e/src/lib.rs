@@ -15,9 +15,12 @@
 pub mod binaries;
 pub mod cluster;
 pub mod control_plane;
+pub mod history;
+pub mod jobs;
 pub mod kubelet;
 pub mod namespace;
 pub mod operator;
 pub mod process;
 pub mod proxy;
+pub mod site;
 pub mod wait;

@@ -75,6 +75,11 @@ impl TestNamespace {
         &self.name
     }
 
+    /// A client with all rights.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
     /// The objects of one kind in it, with all rights.
     pub fn api<K>(&self) -> Api<K>
     where

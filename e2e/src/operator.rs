@@ -3,11 +3,14 @@
 //! fails a test.
 
 use std::path::Path;
+use std::process::ExitStatus;
 
 use anyhow::{Context, Result};
+use tokio::sync::OnceCell;
 
 use crate::control_plane::{ControlPlane, Options};
 use crate::process::{Process, Signal};
+use crate::proxy::Proxy;
 
 /// Namespace of the operator.
 pub const NAMESPACE: &str = "trellis-system";
@@ -51,6 +54,65 @@ pub async fn install(control_plane: &ControlPlane) -> Result<()> {
     Ok(())
 }
 
+/// The control plane that all tests of this process share, with one operator on it. The first
+/// call starts them.
+///
+/// # Errors
+/// If one of them cannot be started.
+pub async fn shared(program: &Path) -> Result<&'static ControlPlane> {
+    static OPERATOR: OnceCell<Operator> = OnceCell::const_new();
+    let options = options()?;
+    let control_plane = ControlPlane::shared_with(|| options).await?;
+    let start = async || {
+        install(control_plane).await?;
+        let kubeconfig = control_plane
+            .service_account_kubeconfig(NAMESPACE, ACCOUNT)
+            .await?;
+        // Nobody else is to lead, and a busy machine must not cost it the lease.
+        let launch = Launch::named("operator").lease_seconds(60);
+        Operator::launch(control_plane, program, &kubeconfig, &launch)
+    };
+    OPERATOR.get_or_try_init(start).await?;
+    Ok(control_plane)
+}
+
+/// A control plane of a test's own, with what the chart has beside its operator.
+///
+/// # Errors
+/// If it cannot be started.
+pub async fn control_plane() -> Result<ControlPlane> {
+    let control_plane = ControlPlane::start(options()?).await?;
+    install(&control_plane).await?;
+    Ok(control_plane)
+}
+
+/// How an operator is started.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// Names the process and its log.
+    pub name: String,
+    /// `--lease-seconds`.
+    pub lease_seconds: u64,
+}
+
+impl Launch {
+    /// An operator of that name whose lease is as short as can be.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            lease_seconds: 2,
+        }
+    }
+
+    /// Seconds that its lease is good for.
+    #[must_use]
+    pub fn lease_seconds(mut self, seconds: u64) -> Self {
+        self.lease_seconds = seconds;
+        self
+    }
+}
+
 /// A running operator. Ends with the control plane, or when it is dropped.
 #[derive(Debug)]
 pub struct Operator {
@@ -78,14 +140,63 @@ impl Operator {
         program: &Path,
         kubeconfig: &Path,
     ) -> Result<Self> {
+        Self::launch(
+            control_plane,
+            program,
+            kubeconfig,
+            &Launch::named("operator"),
+        )
+    }
+
+    /// Starts `program operator` behind a proxy of its own, under the chart's ServiceAccount.
+    ///
+    /// # Errors
+    /// If one of them cannot be started.
+    pub async fn behind_proxy(
+        control_plane: &ControlPlane,
+        program: &Path,
+        launch: &Launch,
+    ) -> Result<(Self, Proxy)> {
+        let proxy = Proxy::start(control_plane).await?;
+        let operator = Self::behind(control_plane, program, &proxy, launch).await?;
+        Ok((operator, proxy))
+    }
+
+    /// Starts `program operator` behind `proxy`, under the chart's ServiceAccount.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub async fn behind(
+        control_plane: &ControlPlane,
+        program: &Path,
+        proxy: &Proxy,
+        launch: &Launch,
+    ) -> Result<Self> {
+        let token = control_plane
+            .service_account_token(NAMESPACE, ACCOUNT)
+            .await?;
+        let kubeconfig = proxy.kubeconfig(&launch.name, &token)?;
+        Self::launch(control_plane, program, &kubeconfig, launch)
+    }
+
+    /// Starts `program operator` with a kubeconfig, as `launch` says.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn launch(
+        control_plane: &ControlPlane,
+        program: &Path,
+        kubeconfig: &Path,
+        launch: &Launch,
+    ) -> Result<Self> {
         let arguments = [
             format!("KUBECONFIG={}", kubeconfig.display()),
             "RUST_LOG=info,trellis=debug".to_owned(),
             program.display().to_string(),
             "operator".to_owned(),
-            "--lease-seconds=2".to_owned(),
+            format!("--lease-seconds={}", launch.lease_seconds),
         ];
-        let process = control_plane.spawn("operator", Path::new("env"), &arguments)?;
+        let process = control_plane.spawn(&launch.name, Path::new("env"), &arguments)?;
         Ok(Self { process })
     }
 
@@ -103,6 +214,28 @@ impl Operator {
     /// If it has ended before.
     pub fn signal(&mut self, signal: Signal) -> Result<()> {
         self.process.signal(signal)
+    }
+
+    /// Process id: a part of the identity under which it holds the lease.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// How it ended, or `None` while it lives.
+    ///
+    /// # Errors
+    /// Those of `waitpid`.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        self.process.ended()
+    }
+
+    /// What it has logged, with that of others of its name before it.
+    ///
+    /// # Errors
+    /// If the log cannot be read.
+    pub fn log(&self) -> Result<String> {
+        self.process.log()
     }
 
     /// Bytes of memory that it holds (`VmRSS`).

@@ -12,6 +12,8 @@ use kube::{Client, Config};
 
 /// Longest wait for the answer to a command.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+/// Longest silence of a watch: what [`crate::watch`] asks for, and a little.
+const WATCH_TIMEOUT: Duration = Duration::from_secs(215);
 
 /// The clients of one process.
 #[derive(Clone)]
@@ -33,6 +35,9 @@ impl Clients {
             HeaderName::from_static("user-agent"),
             HeaderValue::from_static(concat!("trellis/", env!("CARGO_PKG_VERSION"))),
         ));
+        // A watch that says nothing is ended by the server before this; one whose
+        // start is never answered is ended by it.
+        config.read_timeout = Some(WATCH_TIMEOUT);
         let watch = Client::try_from(config.clone())?;
         config.read_timeout = Some(REQUEST_TIMEOUT);
         config.reset_reader_on_write = true;

@@ -46,6 +46,10 @@ impl From<kube::Error> for WriteError {
         match status.code {
             404 => Self::NotFound(message),
             409 => Self::Conflict(message),
+            // A server that has just started knows no roles yet: the authorizer's
+            // answer, unlike admission's, may be another in a moment.
+            401 => Self::Transient(message),
+            403 if message.contains(" is forbidden: User \"") => Self::Transient(message),
             408 | 429 | 500 | 502 | 503 | 504 => Self::Transient(message),
             // Quota admission: the numbers may change before the deadline.
             403 if message.contains("exceeded quota") => Self::Transient(message),
@@ -243,5 +247,53 @@ impl Commands {
             + std::fmt::Debug,
     {
         Ok(self.api::<K>(namespace).get_opt(name).await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::core::Status;
+
+    fn error(code: u16, message: &str) -> WriteError {
+        let mut status = Status::failure(message, "");
+        status.code = code;
+        WriteError::from(kube::Error::Api(Box::new(status)))
+    }
+
+    #[test]
+    fn what_may_succeed_later_is_told_apart_from_what_never_will() {
+        let rbac =
+            r#"pods is forbidden: User "system:serviceaccount:a:b" cannot create resource "pods""#;
+        let pod_security =
+            r#"pods "j-worker-0" is forbidden: violates PodSecurity "restricted:latest""#;
+        let policy =
+            r#"pods "j-worker-0" is forbidden: ValidatingAdmissionPolicy 'p' denied request"#;
+        let quota = r#"pods "j-worker-0" is forbidden: exceeded quota: small"#;
+        for (code, message) in [
+            (401, "Unauthorized"),
+            (403, rbac),
+            (403, quota),
+            (429, ""),
+            (503, ""),
+        ] {
+            assert!(
+                matches!(error(code, message), WriteError::Transient(_)),
+                "{code} {message}"
+            );
+        }
+        for (code, message) in [
+            (403, pod_security),
+            (403, policy),
+            (422, "invalid"),
+            (400, ""),
+        ] {
+            assert!(
+                matches!(error(code, message), WriteError::Refused { .. }),
+                "{code} {message}"
+            );
+        }
+        assert!(matches!(error(409, ""), WriteError::Conflict(_)));
+        assert!(matches!(error(404, ""), WriteError::NotFound(_)));
     }
 }

@@ -24,6 +24,8 @@ use crate::clients::REQUEST_TIMEOUT;
 
 /// Name of the Lease.
 pub const LEASE_NAME: &str = "trellis-operator";
+/// How long the lease may be refused until that counts as an error of the installation.
+const REFUSED_FOR_GOOD: Duration = Duration::from_secs(60);
 
 /// The term of a leader. Each new leader's is higher than all before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,18 +99,27 @@ impl Candidate {
     pub async fn acquire(&self) -> anyhow::Result<(Leadership, Lease)> {
         let pause = self.duration.checked_div(5).unwrap_or(self.duration);
         let mut seen: Option<(String, Instant)> = None;
+        let mut refused: Option<Instant> = None;
         loop {
             match self.try_acquire(&mut seen).await {
                 Ok(Some(leadership)) => return Ok(leadership),
                 Ok(None) => {}
+                // A server that has just started knows no roles yet: only what stays so is an error.
                 Err(kube::Error::Api(status)) if status.code == 403 || status.code == 404 => {
-                    anyhow::bail!(
-                        "the lease {LEASE_NAME:?} cannot be taken: {}",
-                        status.message
-                    )
+                    let since = *refused.get_or_insert_with(Instant::now);
+                    if since.elapsed() > REFUSED_FOR_GOOD {
+                        anyhow::bail!(
+                            "the lease {LEASE_NAME:?} cannot be taken: {}",
+                            status.message
+                        )
+                    }
+                    warn!(error = status.message, "the lease was not taken");
+                    tokio::time::sleep(pause).await;
+                    continue;
                 }
                 Err(error) => debug!(%error, "the lease was not taken"),
             }
+            refused = None;
             tokio::time::sleep(pause).await;
         }
     }

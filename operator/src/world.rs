@@ -33,13 +33,24 @@ pub struct Certificate {
     pub message: String,
 }
 
+/// A TrainingJob that does not decode: stored under another schema than ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Undecodable {
+    /// Its uid.
+    pub uid: String,
+    /// Its generation.
+    pub generation: Option<i64>,
+    /// Why it does not decode.
+    pub error: String,
+}
+
 /// The cluster as we know it.
 #[derive(Debug)]
 pub struct World {
     /// TrainingJobs.
     pub jobs: Store<TrainingJob>,
-    /// TrainingJobs that do not decode, and why.
-    pub undecodable: RwLock<BTreeMap<Key, String>>,
+    /// TrainingJobs that do not decode.
+    pub undecodable: RwLock<BTreeMap<Key, Undecodable>>,
     /// Queues that do not decode, and why.
     pub undecodable_queues: RwLock<BTreeMap<String, String>>,
     /// PodGroups of our jobs.
@@ -184,10 +195,15 @@ impl Sink<DeserializeGuard<TrainingJob>> for Watched {
             }
             Err(error) => {
                 warn!(job = %key, %error, "a TrainingJob does not decode");
+                let undecodable = Undecodable {
+                    uid: error.metadata.uid.unwrap_or_default(),
+                    generation: error.metadata.generation,
+                    error: error.error,
+                };
                 self.world
                     .undecodable
                     .write()
-                    .insert(key.clone(), error.error);
+                    .insert(key.clone(), undecodable);
                 self.world.jobs.remove(&key);
             }
         }

@@ -19,6 +19,8 @@ pub enum Fault {
     DropAnswer,
     /// It goes through after that long.
     Delay(Duration),
+    /// It goes through when the proxy is healed ([`Proxy::heal`](super::Proxy::heal)).
+    Hold,
     /// It does not reach the API server, and no answer ever comes.
     Hang,
     /// The API server acts on the request, and no answer ever comes.

@@ -57,6 +57,8 @@ struct State {
     stalled: tokio::sync::watch::Sender<Option<Filter>>,
     cut: tokio::sync::watch::Sender<Option<Filter>>,
     lost_events: RwLock<Option<EventFilter>>,
+    /// Changes when held requests may go.
+    released: tokio::sync::watch::Sender<()>,
 }
 
 impl std::fmt::Debug for State {
@@ -146,12 +148,14 @@ impl Proxy {
         set(&self.state.hook, Some(Arc::new(hook)));
     }
 
-    /// Lets everything pass again: no hook, no trap, no stalled watch, no lost event.
+    /// Lets everything pass again, held requests too: no hook, no trap, no stalled watch, no lost
+    /// event.
     pub fn heal(&self) {
         set(&self.state.hook, None);
         self.set_trap(None);
         set(&self.state.lost_events, None);
         self.resume_watches();
+        self.state.released.send_replace(());
     }
 
     /// Calls `callback` when the `k`-th write (from now on, counted from 1) that `matches` has

@@ -119,10 +119,13 @@ async fn handle(
     };
     count(&state, &key, came);
 
+    // Before the hook is asked: a heal after its answer must not be missed.
+    let mut released = state.released.subscribe();
     let fault = get(&state.hook).map_or(Fault::Pass, |hook| hook(&request));
     match fault {
         Fault::Pass | Fault::DropAnswer | Fault::HangAnswer => {}
         Fault::Delay(time) => tokio::time::sleep(time).await,
+        Fault::Hold => drop(released.changed().await),
         Fault::Status(code, retry_after) => {
             count_failure(&state, &key);
             return status(code, retry_after);

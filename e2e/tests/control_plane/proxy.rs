@@ -184,6 +184,20 @@ async fn requests_fail_with_a_status() {
 }
 
 #[tokio::test]
+async fn a_held_request_goes_through_once_the_proxy_is_healed() {
+    let place = place("held").await;
+    place.proxy.on_request(|_| Fault::Hold);
+    let (params, map) = (PostParams::default(), config_map("held"));
+    let mut create = Box::pin(place.api.create(&params, &map));
+    let early = timeout(Duration::from_millis(300), &mut create).await;
+    assert!(early.is_err(), "it was answered");
+    assert!(place.direct.get_opt("held").await.unwrap().is_none());
+    place.proxy.heal();
+    create.await.unwrap();
+    assert!(place.direct.get_opt("held").await.unwrap().is_some());
+}
+
+#[tokio::test]
 async fn connections_are_cut_before_or_after_the_write() {
     let place = place("cut").await;
     let fault_for = |request: &Request| match request.object_name().as_deref() {

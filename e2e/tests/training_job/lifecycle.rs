@@ -3,86 +3,46 @@
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::api::{DeleteParams, Patch, PatchParams};
-use serde_json::{Value, json};
+use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_api::{PodGroup, TrainingJob};
-use trellis_e2e::cluster::{NodeSet, Nodes};
-use trellis_e2e::control_plane::ControlPlane;
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::jobs::{SOON, message, reason};
 use trellis_e2e::kubelet;
-use trellis_e2e::namespace::TestNamespace;
-use trellis_e2e::wait::{eventually, wait_for, wait_gone};
+use trellis_e2e::wait::{eventually, wait_gone};
 
-use super::{SOON, create, job, message, pods, pods_become, reaches, reason, shared};
-
-async fn set_up(prefix: &str) -> (&'static ControlPlane, TestNamespace, NodeSet) {
-    let control_plane = shared().await;
-    let namespace = TestNamespace::create(control_plane, prefix).await.unwrap();
-    let scope = namespace.name().to_owned();
-    let nodes = Nodes::new(2)
-        .name(&format!("{scope}-{{i}}"))
-        .gpus(8)
-        .scope(&scope)
-        .create(control_plane)
-        .await
-        .unwrap();
-    (control_plane, namespace, nodes)
-}
-
-async fn exit(namespace: &TestNamespace, pod: &str, code: &str) {
-    let patch = json!({"metadata": {"annotations": {kubelet::EXIT: code}}});
-    namespace
-        .api::<Pod>()
-        .patch(pod, &PatchParams::default(), &Patch::Merge(&patch))
-        .await
-        .unwrap();
-}
-
-async fn patch(namespace: &TestNamespace, name: &str, patch: Value) -> kube::Result<TrainingJob> {
-    namespace
-        .api::<TrainingJob>()
-        .patch(name, &PatchParams::default(), &Patch::Merge(&patch))
-        .await
-}
+use super::{shared, site};
 
 #[tokio::test]
 async fn a_failed_rank_restarts_the_gang_once_and_success_ends_it() {
-    let (_, namespace, _nodes) = set_up("restart").await;
-    create(&namespace, job("j", namespace.name(), 4, 4))
-        .await
-        .unwrap();
-    reaches(&namespace, "j", JobPhase::Running).await;
+    let site = site("restart", 2).await;
+    site.submit("j", 4, 4).await;
+    site.reaches("j", JobPhase::Running).await;
     for i in 0..4 {
-        exit(&namespace, &format!("j-worker-{i}"), "1").await;
+        site.exit(&format!("j-worker-{i}"), "1").await;
     }
-    let api = namespace.api::<TrainingJob>();
-    let second = wait_for(&api, "j", SOON, |j: &TrainingJob| {
-        j.status
-            .as_ref()
-            .is_some_and(|s| s.attempt == Some(2) && s.phase == Some(JobPhase::Running))
-    })
-    .await
-    .unwrap();
+    let second = site.runs_again("j", 2).await;
     let status = second.status.unwrap();
     assert_eq!((status.restarts, status.disruptions), (Some(1), Some(0)));
     let failure = status.last_failure.unwrap();
     assert_eq!((failure.exit_code, failure.attempt), (Some(1), 1));
     for i in 0..4 {
-        exit(&namespace, &format!("j-worker-{i}"), "0").await;
+        site.exit(&format!("j-worker-{i}"), "0").await;
     }
-    reaches(&namespace, "j", JobPhase::Complete).await;
+    site.reaches("j", JobPhase::Complete).await;
     // Finished pods stay, with their logs, and the journal says where it ran.
-    assert_eq!(pods(&namespace, "j").await.len(), 4);
+    assert_eq!(site.pods("j").await.len(), 4);
 }
 
 #[tokio::test]
 async fn the_limit_ends_it() {
-    let (_, namespace, _nodes) = set_up("limit").await;
-    let mut spec = job("j", namespace.name(), 2, 1);
+    let site = site("limit", 2).await;
+    let mut spec = site.job("j", 2, 1);
     spec["spec"]["restart"]["limit"] = json!(0);
-    create(&namespace, spec).await.unwrap();
-    reaches(&namespace, "j", JobPhase::Running).await;
-    exit(&namespace, "j-worker-1", "7").await;
-    let failed = reaches(&namespace, "j", JobPhase::Failed).await;
+    site.create(spec).await.unwrap();
+    site.reaches("j", JobPhase::Running).await;
+    site.exit("j-worker-1", "7").await;
+    let failed = site.reaches("j", JobPhase::Failed).await;
     assert_eq!(reason(&failed), "RestartLimitReached");
     assert!(
         message(&failed).contains("exit code 7"),
@@ -90,67 +50,50 @@ async fn the_limit_ends_it() {
         message(&failed)
     );
     // The rank that still ran is stopped; the one that failed keeps its log.
-    pods_become(&namespace, "j", 1).await.unwrap();
+    site.pods_become("j", 1).await;
 }
 
 #[tokio::test]
 async fn suspend_releases_everything_and_resume_is_a_new_attempt() {
-    let (_, namespace, _nodes) = set_up("suspend").await;
-    create(&namespace, job("j", namespace.name(), 2, 8))
-        .await
-        .unwrap();
-    reaches(&namespace, "j", JobPhase::Running).await;
-    let refused = patch(&namespace, "j", json!({"spec": {"queue": "other"}})).await;
+    let site = site("suspend", 2).await;
+    site.submit("j", 2, 8).await;
+    site.reaches("j", JobPhase::Running).await;
+    let refused = site.patch("j", json!({"spec": {"queue": "other"}})).await;
     assert!(
         refused
             .unwrap_err()
             .to_string()
             .contains("while the job is suspended")
     );
-    patch(&namespace, "j", json!({"spec": {"suspend": true}}))
+    site.patch("j", json!({"spec": {"suspend": true}}))
         .await
         .unwrap();
-    reaches(&namespace, "j", JobPhase::Suspended).await;
-    assert_eq!(pods(&namespace, "j").await.len(), 0);
-    patch(&namespace, "j", json!({"spec": {"suspend": false}}))
+    site.reaches("j", JobPhase::Suspended).await;
+    assert_eq!(site.pods("j").await.len(), 0);
+    site.patch("j", json!({"spec": {"suspend": false}}))
         .await
         .unwrap();
-    let resumed = reaches(&namespace, "j", JobPhase::Running).await;
+    let resumed = site.reaches("j", JobPhase::Running).await;
     assert_eq!(resumed.status.unwrap().attempt, Some(2));
 }
 
 #[tokio::test]
 async fn a_deleted_pod_is_a_disruption_and_not_the_jobs_fault() {
-    let (_, namespace, _nodes) = set_up("disrupt").await;
-    create(&namespace, job("j", namespace.name(), 2, 8))
-        .await
-        .unwrap();
-    reaches(&namespace, "j", JobPhase::Running).await;
-    namespace
-        .api::<Pod>()
-        .delete("j-worker-0", &DeleteParams::default())
-        .await
-        .unwrap();
-    let api = namespace.api::<TrainingJob>();
-    let again = wait_for(&api, "j", SOON, |j: &TrainingJob| {
-        j.status
-            .as_ref()
-            .is_some_and(|s| s.attempt == Some(2) && s.phase == Some(JobPhase::Running))
-    })
-    .await
-    .unwrap();
+    let site = site("disrupt", 2).await;
+    site.submit("j", 2, 8).await;
+    site.reaches("j", JobPhase::Running).await;
+    site.delete::<Pod>("j-worker-0").await;
+    let again = site.runs_again("j", 2).await;
     let status = again.status.unwrap();
     assert_eq!((status.restarts, status.disruptions), (Some(0), Some(1)));
 }
 
 #[tokio::test]
 async fn children_are_repaired_and_deletion_leaves_nothing() {
-    let (_, namespace, _nodes) = set_up("children").await;
-    create(&namespace, job("j", namespace.name(), 2, 1))
-        .await
-        .unwrap();
-    reaches(&namespace, "j", JobPhase::Running).await;
-    let policies = namespace.api::<NetworkPolicy>();
+    let site = site("children", 2).await;
+    site.submit("j", 2, 1).await;
+    site.reaches("j", JobPhase::Running).await;
+    let policies = site.api::<NetworkPolicy>();
     policies
         .patch(
             "j",
@@ -171,7 +114,7 @@ async fn children_are_repaired_and_deletion_leaves_nothing() {
     })
     .await
     .unwrap();
-    let services = namespace.api::<Service>();
+    let services = site.api::<Service>();
     let before = services.get("j").await.unwrap().metadata.uid;
     services
         .delete("j", &DeleteParams::default())
@@ -183,32 +126,23 @@ async fn children_are_repaired_and_deletion_leaves_nothing() {
     })
     .await
     .unwrap();
-    namespace
-        .api::<TrainingJob>()
-        .delete("j", &DeleteParams::default())
-        .await
-        .unwrap();
-    pods_become(&namespace, "j", 0).await.unwrap();
+    site.delete::<TrainingJob>("j").await;
+    site.pods_become("j", 0).await;
     wait_gone(&services, "j", SOON).await.unwrap();
     wait_gone(&policies, "j", SOON).await.unwrap();
-    wait_gone(&namespace.api::<PodGroup>(), "j", SOON)
-        .await
-        .unwrap();
+    wait_gone(&site.api::<PodGroup>(), "j", SOON).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_second_pass_writes_nothing() {
-    let (_, namespace, _nodes) = set_up("quiet").await;
-    create(&namespace, job("j", namespace.name(), 2, 1))
-        .await
-        .unwrap();
-    reaches(&namespace, "j", JobPhase::Running).await;
+    let site = site("quiet", 2).await;
+    site.submit("j", 2, 1).await;
+    site.reaches("j", JobPhase::Running).await;
     tokio::time::sleep(std::time::Duration::from_secs(4)).await;
     let version = |j: TrainingJob| j.metadata.resource_version;
-    let before = version(namespace.api::<TrainingJob>().get("j").await.unwrap());
+    let before = version(site.api::<TrainingJob>().get("j").await.unwrap());
     // A label of the user's own makes the operator look, and gives it nothing to do.
-    namespace
-        .api::<Pod>()
+    site.api::<Pod>()
         .patch(
             "j-worker-0",
             &PatchParams::default(),
@@ -218,49 +152,39 @@ async fn a_second_pass_writes_nothing() {
         .unwrap();
     tokio::time::sleep(std::time::Duration::from_secs(2)).await;
     assert_eq!(
-        version(namespace.api::<TrainingJob>().get("j").await.unwrap()),
+        version(site.api::<TrainingJob>().get("j").await.unwrap()),
         before
     );
 }
 
 #[tokio::test]
 async fn a_job_may_be_deleted_in_any_phase() {
-    let (_, namespace, _nodes) = set_up("deleted").await;
-    let api = namespace.api::<TrainingJob>();
+    let site = site("deleted", 2).await;
+    let api = site.api::<TrainingJob>();
     for millis in [0, 5, 20, 40, 60, 80, 120, 200, 400, 1500] {
-        create(&namespace, job("j", namespace.name(), 8, 1))
-            .await
-            .unwrap();
+        site.submit("j", 8, 1).await;
         tokio::time::sleep(std::time::Duration::from_millis(millis)).await;
         api.delete("j", &DeleteParams::default()).await.unwrap();
         wait_gone(&api, "j", SOON).await.unwrap();
-        pods_become(&namespace, "j", 0).await.unwrap();
+        site.pods_become("j", 0).await;
         for gone in [
-            wait_gone(&namespace.api::<Service>(), "j", SOON).await,
-            wait_gone(&namespace.api::<NetworkPolicy>(), "j", SOON).await,
-            wait_gone(&namespace.api::<PodGroup>(), "j", SOON).await,
+            wait_gone(&site.api::<Service>(), "j", SOON).await,
+            wait_gone(&site.api::<NetworkPolicy>(), "j", SOON).await,
+            wait_gone(&site.api::<PodGroup>(), "j", SOON).await,
         ] {
             gone.unwrap_or_else(|e| panic!("deleted after {millis} ms: {e:#}"));
         }
     }
     // What they held is free.
-    create(&namespace, job("j", namespace.name(), 2, 8))
-        .await
-        .unwrap();
-    reaches(&namespace, "j", JobPhase::Running).await;
+    site.submit("j", 2, 8).await;
+    site.reaches("j", JobPhase::Running).await;
 }
 
 #[tokio::test]
 async fn a_refused_pod_moves_the_gang_to_another_node() {
-    let (control_plane, namespace, _nodes) = set_up("refused").await;
-    let scope = namespace.name().to_owned();
-    let _more = Nodes::new(1)
-        .name(&format!("{scope}-more-{{i}}"))
-        .gpus(8)
-        .scope(&scope)
-        .create(control_plane)
-        .await
-        .unwrap();
+    let site = site("refused", 2).await;
+    let scope = site.name();
+    let _more = site.more_nodes(shared().await, Nodes::new(1).gpus(8)).await;
     // The annotation is not the user's to give: admission gives it.
     let policy = format!(
         "
@@ -289,12 +213,11 @@ spec: {{policyName: {scope}}}
         kubelet::REFUSE,
         kubelet::REFUSE_ON
     );
-    control_plane.apply_yaml(&policy).await.unwrap();
+    shared().await.apply_yaml(&policy).await.unwrap();
     // A new policy takes a moment until every request sees it.
     tokio::time::sleep(std::time::Duration::from_secs(2)).await;
-    let spec = job("j", &scope, 2, 8);
-    create(&namespace, spec).await.unwrap();
-    let moved = reaches(&namespace, "j", JobPhase::Running).await;
+    site.submit("j", 2, 8).await;
+    let moved = site.reaches("j", JobPhase::Running).await;
     let status = moved.status.unwrap();
     assert_eq!(
         (status.restarts, status.disruptions),
@@ -302,7 +225,8 @@ spec: {{policyName: {scope}}}
         "{:?}",
         status.last_failure
     );
-    let nodes: Vec<_> = pods(&namespace, "j")
+    let nodes: Vec<_> = site
+        .pods("j")
         .await
         .into_iter()
         .filter_map(|p| p.spec?.node_name)
@@ -312,30 +236,12 @@ spec: {{policyName: {scope}}}
 
 #[tokio::test]
 async fn a_deleted_node_does_not_hold_the_gang() {
-    let (control_plane, namespace, _nodes) = set_up("lostnode").await;
-    let scope = namespace.name().to_owned();
-    create(&namespace, job("j", &scope, 2, 8)).await.unwrap();
-    reaches(&namespace, "j", JobPhase::Running).await;
-    let _more = Nodes::new(1)
-        .name(&format!("{scope}-more-{{i}}"))
-        .gpus(8)
-        .scope(&scope)
-        .create(control_plane)
-        .await
-        .unwrap();
-    let nodes: kube::Api<k8s_openapi::api::core::v1::Node> = kube::Api::all(control_plane.client());
-    nodes
-        .delete(&format!("{scope}-0"), &DeleteParams::default())
-        .await
-        .unwrap();
-    let api = namespace.api::<TrainingJob>();
-    let again = wait_for(&api, "j", 3 * SOON, |j: &TrainingJob| {
-        j.status
-            .as_ref()
-            .is_some_and(|s| s.attempt == Some(2) && s.phase == Some(JobPhase::Running))
-    })
-    .await
-    .unwrap();
+    let site = site("lostnode", 2).await;
+    site.submit("j", 2, 8).await;
+    site.reaches("j", JobPhase::Running).await;
+    let _more = site.more_nodes(shared().await, Nodes::new(1).gpus(8)).await;
+    site.nodes().delete(&site.nodes().names()[0]).await.unwrap();
+    let again = site.runs_again("j", 2).await;
     let status = again.status.unwrap();
     assert_eq!((status.restarts, status.disruptions), (Some(0), Some(1)));
 }

@@ -4,48 +4,43 @@ use k8s_openapi::api::core::v1::{ResourceQuota, Service};
 use kube::api::PostParams;
 use serde_json::json;
 use trellis_api::job::JobPhase;
-use trellis_e2e::cluster::Nodes;
-use trellis_e2e::namespace::TestNamespace;
+use trellis_api::{Reason, TrainingJob, ValidatedJob};
+use trellis_e2e::jobs::{SOON, message, reason};
+use trellis_e2e::wait::wait_for;
 
-use super::{create, job, message, pods, reaches, reason, shared};
+use super::{shared, site};
 
 #[tokio::test]
 async fn an_unknown_queue_is_waited_for() {
-    let control_plane = shared().await;
-    let namespace = TestNamespace::create(control_plane, "queue").await.unwrap();
-    let mut spec = job("j", namespace.name(), 1, 0);
-    let queue = format!("{}-q", namespace.name());
+    let site = site("queue", 0).await;
+    let mut spec = site.job("j", 1, 0);
+    let queue = format!("{}-q", site.name());
     spec["spec"]["queue"] = json!(queue);
-    create(&namespace, spec).await.unwrap();
-    let waiting = reaches(&namespace, "j", JobPhase::Waiting).await;
+    site.create(spec).await.unwrap();
+    let waiting = site.reaches("j", JobPhase::Waiting).await;
     assert_eq!(reason(&waiting), "QueueNotFound");
     // A queue that does not select the namespace refuses the job.
     let yaml = format!(
         "apiVersion: trellis.dev/v1alpha1\nkind: Queue\nmetadata: {{name: {queue}}}\nspec: {{}}\n"
     );
-    control_plane.apply_yaml(&yaml).await.unwrap();
-    let refused = reaches(&namespace, "j", JobPhase::Refused).await;
+    shared().await.apply_yaml(&yaml).await.unwrap();
+    let refused = site.reaches("j", JobPhase::Refused).await;
     assert_eq!(reason(&refused), "PolicyDenied", "{}", message(&refused));
 }
 
 #[tokio::test]
 async fn a_foreign_service_is_left_alone() {
-    let control_plane = shared().await;
-    let namespace = TestNamespace::create(control_plane, "conflict")
-        .await
-        .unwrap();
+    let site = site("conflict", 0).await;
     let foreign: Service = serde_json::from_value(json!({
         "metadata": {"name": "j"}, "spec": {"ports": [{"port": 80}]}}))
     .unwrap();
-    let services = namespace.api::<Service>();
+    let services = site.api::<Service>();
     services
         .create(&PostParams::default(), &foreign)
         .await
         .unwrap();
-    create(&namespace, job("j", namespace.name(), 1, 0))
-        .await
-        .unwrap();
-    let blocked = reaches(&namespace, "j", JobPhase::Blocked).await;
+    site.submit("j", 1, 0).await;
+    let blocked = site.reaches("j", JobPhase::Blocked).await;
     assert_eq!(reason(&blocked), "NameConflict");
     let after = services.get("j").await.unwrap();
     assert!(after.metadata.owner_references.is_none());
@@ -54,36 +49,24 @@ async fn a_foreign_service_is_left_alone() {
 
 #[tokio::test]
 async fn a_quota_of_the_namespace_that_is_too_small_is_found_before_the_first_pod() {
-    let control_plane = shared().await;
-    let namespace = TestNamespace::create(control_plane, "corequota")
-        .await
-        .unwrap();
-    let scope = namespace.name();
-    let _nodes = Nodes::new(2)
-        .name(&format!("{scope}-{{i}}"))
-        .gpus(8)
-        .scope(scope)
-        .create(control_plane)
-        .await
-        .unwrap();
+    let site = site("corequota", 2).await;
     let quota: ResourceQuota = serde_json::from_value(json!({
         "metadata": {"name": "small"}, "spec": {"hard": {"pods": "3"}}}))
     .unwrap();
-    namespace
-        .api::<ResourceQuota>()
+    site.api::<ResourceQuota>()
         .create(&PostParams::default(), &quota)
         .await
         .unwrap();
-    trellis_e2e::wait::wait_for(
-        &namespace.api::<ResourceQuota>(),
+    wait_for(
+        &site.api::<ResourceQuota>(),
         "small",
-        super::SOON,
+        SOON,
         |q: &ResourceQuota| q.status.as_ref().is_some_and(|s| s.used.is_some()),
     )
     .await
     .unwrap();
-    create(&namespace, job("j", scope, 4, 1)).await.unwrap();
-    let waiting = reaches(&namespace, "j", JobPhase::Queued).await;
+    site.submit("j", 4, 1).await;
+    let waiting = site.reaches("j", JobPhase::Queued).await;
     assert_eq!(
         reason(&waiting),
         "ResourceQuotaExceeded",
@@ -95,23 +78,13 @@ async fn a_quota_of_the_namespace_that_is_too_small_is_found_before_the_first_po
         "{}",
         message(&waiting)
     );
-    assert_eq!(pods(&namespace, "j").await.len(), 0);
+    assert_eq!(site.pods("j").await.len(), 0);
 }
 
 #[tokio::test]
 async fn a_pod_that_admission_refuses_for_ever_undoes_the_gang_and_starves_no_one() {
-    let control_plane = shared().await;
-    let namespace = TestNamespace::create(control_plane, "admission")
-        .await
-        .unwrap();
-    let scope = namespace.name();
-    let _nodes = Nodes::new(2)
-        .name(&format!("{scope}-{{i}}"))
-        .gpus(8)
-        .scope(scope)
-        .create(control_plane)
-        .await
-        .unwrap();
+    let site = site("admission", 2).await;
+    let scope = site.name();
     let policy = format!(
         "
 apiVersion: admissionregistration.k8s.io/v1
@@ -133,32 +106,26 @@ metadata: {{name: {scope}}}
 spec: {{policyName: {scope}, validationActions: [Deny]}}
 "
     );
-    control_plane.apply_yaml(&policy).await.unwrap();
+    shared().await.apply_yaml(&policy).await.unwrap();
     // A new policy takes a moment until every request sees it.
     tokio::time::sleep(std::time::Duration::from_secs(2)).await;
-    create(&namespace, job("bad", scope, 4, 4)).await.unwrap();
-    let waiting = trellis_e2e::wait::wait_for(
-        &namespace.api::<trellis_api::TrainingJob>(),
-        "bad",
-        super::SOON,
-        |j: &trellis_api::TrainingJob| reason(j) == "PodRefused",
-    )
-    .await
-    .unwrap();
+    site.submit("bad", 4, 4).await;
+    let waiting = site
+        .becomes("bad", |s| s.reason == Some(Reason::PodRefused))
+        .await;
     assert!(
         message(&waiting).contains("the third pod is refused"),
         "{}",
         message(&waiting)
     );
-    super::pods_become(&namespace, "bad", 0).await.unwrap();
-    create(&namespace, job("good", scope, 4, 4)).await.unwrap();
-    reaches(&namespace, "good", JobPhase::Running).await;
+    site.pods_become("bad", 0).await;
+    site.submit("good", 4, 4).await;
+    site.reaches("good", JobPhase::Running).await;
 }
 
 #[tokio::test]
 async fn the_api_server_refuses_bad_input_with_rule_and_fix() {
-    let control_plane = shared().await;
-    let namespace = TestNamespace::create(control_plane, "input").await.unwrap();
+    let site = site("input", 0).await;
     let cases: [(&str, serde_json::Value, &str); 12] = [
         ("/spec/taskGroups/0/replicas", json!(0), "must be 1 to 4096"),
         (
@@ -214,27 +181,21 @@ async fn the_api_server_refuses_bad_input_with_rule_and_fix() {
         ),
     ];
     for (path, value, words) in cases {
-        let mut spec = job("bad", namespace.name(), 1, 1);
+        let mut spec = site.job("bad", 1, 1);
         *spec.pointer_mut(path).unwrap() = value.clone();
-        let error = create(&namespace, spec.clone())
-            .await
-            .expect_err(path)
-            .to_string();
+        let error = site.create(spec.clone()).await.expect_err(path).to_string();
         assert!(error.contains(words), "{path} = {value}: {error}");
         // The library says the same.
-        let object: trellis_api::TrainingJob = serde_json::from_value(spec).unwrap();
-        let ours = trellis_api::ValidatedJob::try_from(object)
-            .expect_err(path)
-            .to_string();
+        let object: TrainingJob = serde_json::from_value(spec).unwrap();
+        let ours = ValidatedJob::try_from(object).expect_err(path).to_string();
         assert!(ours.contains(words), "{path} = {value}: {ours}");
     }
 }
 
 #[tokio::test]
 async fn the_api_server_refuses_what_only_the_whole_shows() {
-    let control_plane = shared().await;
-    let namespace = TestNamespace::create(control_plane, "whole").await.unwrap();
-    let base = || job("bad", namespace.name(), 1, 1);
+    let site = site("whole", 0).await;
+    let base = || site.job("bad", 1, 1);
     let group = |name: &str, replicas: u32| {
         let mut group = base()["spec"]["taskGroups"][0].clone();
         group["name"] = json!(name);
@@ -339,23 +300,22 @@ async fn the_api_server_refuses_what_only_the_whole_shows() {
         ),
     ];
     for (spec, words) in cases {
-        let error = create(&namespace, spec.clone())
+        let error = site
+            .create(spec.clone())
             .await
             .expect_err(words)
             .to_string();
         assert!(error.contains(words), "{words}: {error}");
-        let object: trellis_api::TrainingJob = serde_json::from_value(spec).unwrap();
-        let ours = trellis_api::ValidatedJob::try_from(object)
-            .expect_err(words)
-            .to_string();
+        let object: TrainingJob = serde_json::from_value(spec).unwrap();
+        let ours = ValidatedJob::try_from(object).expect_err(words).to_string();
         assert!(ours.contains(words), "{words}: {ours}");
     }
     // Unknown fields: kubectl, Argo CD and our own reader are strict.
     let mut unknown = base();
     unknown["spec"]["taskGroups"][0]["gpu"] = json!(8);
-    unknown["metadata"]["namespace"] = json!(namespace.name());
-    let applied = control_plane.apply_yaml(&unknown.to_string()).await;
+    unknown["metadata"]["namespace"] = json!(site.name());
+    let applied = shared().await.apply_yaml(&unknown.to_string()).await;
     let error = format!("{:#}", applied.unwrap_err());
     assert!(error.contains("gpu"), "{error}");
-    assert!(serde_json::from_value::<trellis_api::TrainingJob>(unknown).is_err());
+    assert!(serde_json::from_value::<TrainingJob>(unknown).is_err());
 }

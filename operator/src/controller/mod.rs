@@ -13,6 +13,7 @@ pub mod lookup;
 mod queue_status;
 mod status;
 mod story;
+mod undecodable;
 mod validate;
 mod work_queue;
 
@@ -34,7 +35,7 @@ use trellis_compiler::Settings;
 use crate::commands::{Commands, WriteError};
 use crate::key::Key;
 use crate::scheduling::Feed;
-use crate::world::World;
+use crate::world::{Undecodable, World};
 use builds::Builds;
 use story::Story;
 
@@ -52,6 +53,8 @@ pub struct Controller {
     builds: Builds,
     /// When counts were last written, by job: throttling only, nothing rests on it.
     counted: Mutex<HashMap<Key, Instant>>,
+    /// Jobs that do not decode, of which this has been said.
+    refused: Mutex<HashMap<Key, Undecodable>>,
 }
 
 impl Controller {
@@ -66,6 +69,7 @@ impl Controller {
             story,
             builds: Builds::default(),
             counted: Mutex::default(),
+            refused: Mutex::default(),
         }
     }
 
@@ -112,12 +116,17 @@ impl Controller {
 
     /// One pass over one job. Gives the time to look again.
     async fn reconcile(&self, key: &Key) -> Result<Option<Timestamp>, WriteError> {
-        if let Some(error) = self.undecodable(key) {
-            return self.refuse_undecodable(key, &error).await.map(|()| None);
+        let undecodable = self.world.undecodable.read().get(key).cloned();
+        if let Some(undecodable) = undecodable {
+            return self
+                .refuse_undecodable(key, undecodable)
+                .await
+                .map(|()| None);
         }
         let Some(seen) = dereference::job(&self.world, key) else {
             self.counted.lock().remove(key);
             self.builds.forget(key);
+            self.refused.lock().remove(key);
             self.world.tell(Feed::Wish(key.clone(), None));
             return Ok(None);
         };
@@ -138,9 +147,5 @@ impl Controller {
             None => None,
         };
         self.conclude(key, &seen, build.as_deref(), conflict).await
-    }
-
-    fn undecodable(&self, key: &Key) -> Option<String> {
-        self.world.undecodable.read().get(key).cloned()
     }
 }

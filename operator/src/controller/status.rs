@@ -219,28 +219,6 @@ impl Controller {
         apply::remove(&self.commands, &self.world, key, seen.uid()).await?;
         Ok(None)
     }
-
-    /// Says of a job that does not decode that it does not, by the fields that every version has.
-    pub(super) async fn refuse_undecodable(
-        &self,
-        key: &Key,
-        error: &str,
-    ) -> Result<(), WriteError> {
-        let message = format!("the object does not decode: {error}");
-        let patch = json!({"status": {
-            "phase": JobPhase::Refused,
-            "reason": Reason::InvalidSpec,
-            "message": message,
-        }});
-        let result: Result<kube::core::PartialObjectMeta<TrainingJob>, WriteError> = self
-            .commands
-            .patch_status(&key.namespace, &key.name, names::STATUS_MANAGER, &patch)
-            .await;
-        match result {
-            Ok(_) | Err(WriteError::NotFound(_)) => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
 }
 
 enum Change {

@@ -26,6 +26,8 @@ use crate::key::Key;
 
 /// Longest watch call: load balancers cut at 240 s.
 const WATCH_SECONDS: u32 = 200;
+/// Longest wait for the next page of a list.
+const LIST_SILENCE: Duration = Duration::from_secs(30);
 /// Back-off of a broken watch.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
@@ -51,12 +53,25 @@ where
     let config = config.timeout(WATCH_SECONDS);
     let mut known: HashSet<Key> = HashSet::new();
     let mut listed: Option<HashSet<Key>> = None;
+    let mut synced = false;
     let mut pause = FIRST_PAUSE;
-    let mut stream = watcher::watcher(api, config).boxed();
-    while let Some(event) = stream.next().await {
+    let start = || watcher::watcher(api.clone(), config.clone()).boxed();
+    let mut stream = start();
+    loop {
+        // Until the first list is there, and while a later one is made, something
+        // must come; afterwards silence is no fault.
+        let listing = listed.is_some() || !synced;
+        let bound = if listing { LIST_SILENCE } else { Duration::MAX };
+        let Ok(event) = tokio::time::timeout(bound, stream.next()).await else {
+            warn!(%kind, "a list is not answered; it starts over");
+            listed = None;
+            stream = start();
+            continue;
+        };
         let event = match event {
-            Ok(event) => event,
-            Err(error) => {
+            None => return,
+            Some(Ok(event)) => event,
+            Some(Err(error)) => {
                 warn!(%kind, %error, "a watch is broken; it starts over");
                 tokio::time::sleep(pause).await;
                 pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
@@ -80,6 +95,7 @@ where
                 }
                 info!(%kind, objects = now.len(), "listed");
                 known = now;
+                synced = true;
                 sink.synced();
             }
             Event::Apply(object) => {

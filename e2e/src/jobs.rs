@@ -1,0 +1,295 @@
+//! TrainingJobs of a test: submitted, waited for, looked at.
+//!
+//! What a test expects is asserted here, with what was seen instead: these functions panic.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::core::{NamespaceResourceScope, Resource};
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::{Value, json};
+use trellis_api::job::{JobPhase, TrainingJobStatus};
+use trellis_api::pod_group::PodGroupPhase;
+use trellis_api::{PodGroup, Reason, TrainingJob, names};
+
+use crate::cluster::SCOPE;
+use crate::kubelet;
+use crate::namespace::TestNamespace;
+use crate::wait::{eventually, wait_for};
+
+/// How long a change may take to show. Far more than it takes on an idle machine.
+pub const SOON: Duration = Duration::from_secs(30);
+
+/// The TrainingJobs of one namespace, on the nodes of one scope.
+#[derive(Clone)]
+pub struct Jobs {
+    client: Client,
+    namespace: String,
+    scope: String,
+}
+
+impl std::fmt::Debug for Jobs {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_tuple("Jobs")
+            .field(&self.namespace)
+            .finish()
+    }
+}
+
+impl Jobs {
+    /// The jobs of `namespace`, on nodes of the scope `scope`.
+    #[must_use]
+    pub fn new(namespace: &TestNamespace, scope: &str) -> Self {
+        Self {
+            client: namespace.client(),
+            namespace: namespace.name().to_owned(),
+            scope: scope.to_owned(),
+        }
+    }
+
+    /// The objects of one kind beside them, with all rights.
+    #[must_use]
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// A job of one group, to be changed and [created](Self::create). It is restarted after a
+    /// second.
+    #[must_use]
+    pub fn job(&self, name: &str, replicas: u32, gpus: u32) -> Value {
+        json!({
+            "apiVersion": "trellis.dev/v1alpha1",
+            "kind": "TrainingJob",
+            "metadata": {"name": name},
+            "spec": {
+                "framework": "PyTorch",
+                "restart": {"backoffSeconds": 1, "maxBackoffSeconds": 1},
+                "taskGroups": [{
+                    "name": "worker",
+                    "replicas": replicas,
+                    "gpus": gpus,
+                    "image": "registry.example/train:1.0",
+                    "command": ["torchrun", "train.py"],
+                    "resources": {"cpu": 1, "memory": "1Gi"},
+                    "nodeSelector": {SCOPE: self.scope},
+                }],
+            },
+        })
+    }
+
+    /// Creates a job.
+    ///
+    /// # Errors
+    ///
+    /// The API server's refusal.
+    ///
+    /// # Panics
+    ///
+    /// When `job` is none.
+    pub async fn create(&self, job: Value) -> kube::Result<TrainingJob> {
+        let job: TrainingJob = serde_json::from_value(job).unwrap();
+        self.api().create(&PostParams::default(), &job).await
+    }
+
+    /// Creates [`Self::job`].
+    ///
+    /// # Panics
+    ///
+    /// When the API server refuses it.
+    pub async fn submit(&self, name: &str, replicas: u32, gpus: u32) -> TrainingJob {
+        self.create(self.job(name, replicas, gpus)).await.unwrap()
+    }
+
+    /// Changes a job by a merge patch.
+    ///
+    /// # Errors
+    ///
+    /// The API server's refusal.
+    pub async fn patch(&self, name: &str, patch: Value) -> kube::Result<TrainingJob> {
+        self.api()
+            .patch(name, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+    }
+
+    /// Deletes an object, and does not wait until it is gone.
+    ///
+    /// # Panics
+    ///
+    /// When it does not exist.
+    pub async fn delete<K>(&self, name: &str)
+    where
+        K: Resource<Scope = NamespaceResourceScope>
+            + Clone
+            + std::fmt::Debug
+            + serde::de::DeserializeOwned,
+        K::DynamicType: Default,
+    {
+        let api: Api<K> = self.api();
+        api.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    /// A pod ends with that exit code.
+    ///
+    /// # Panics
+    ///
+    /// When the pod does not exist.
+    pub async fn exit(&self, pod: &str, code: &str) {
+        let patch = json!({"metadata": {"annotations": {kubelet::EXIT: code}}});
+        self.api::<Pod>()
+            .patch(pod, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .unwrap();
+    }
+
+    /// Waits until the status of a job is as `wanted` says.
+    ///
+    /// # Panics
+    ///
+    /// When it has not become so [soon](SOON).
+    pub async fn becomes(
+        &self,
+        name: &str,
+        wanted: impl Fn(&TrainingJobStatus) -> bool,
+    ) -> TrainingJob {
+        let api = self.api::<TrainingJob>();
+        let so = wait_for(&api, name, SOON, |job: &TrainingJob| {
+            job.status.as_ref().is_some_and(&wanted)
+        });
+        match so.await {
+            Ok(job) => job,
+            Err(_) => {
+                let now = api.get_opt(name).await.map(|job| job.map(|job| job.status));
+                panic!("{name} has not become so after {SOON:?}: {now:#?}");
+            }
+        }
+    }
+
+    /// Waits until a job is in a phase.
+    ///
+    /// # Panics
+    ///
+    /// When it has not become so [soon](SOON).
+    pub async fn reaches(&self, name: &str, phase: JobPhase) -> TrainingJob {
+        self.becomes(name, |status| status.phase == Some(phase))
+            .await
+    }
+
+    /// Waits until a job runs in its n-th attempt.
+    ///
+    /// # Panics
+    ///
+    /// When it does not [soon](SOON).
+    pub async fn runs_again(&self, name: &str, attempt: i64) -> TrainingJob {
+        self.becomes(name, |status| {
+            status.phase == Some(JobPhase::Running) && status.attempt == Some(attempt)
+        })
+        .await
+    }
+
+    /// The pods of a job.
+    ///
+    /// # Panics
+    ///
+    /// When the API server does not answer.
+    pub async fn pods(&self, name: &str) -> Vec<Pod> {
+        self.try_pods(name).await.unwrap()
+    }
+
+    async fn try_pods(&self, name: &str) -> kube::Result<Vec<Pod>> {
+        let params = ListParams::default().labels(&format!("{}={name}", names::JOB));
+        Ok(self.api::<Pod>().list(&params).await?.items)
+    }
+
+    /// Waits until a job has so many pods.
+    ///
+    /// # Panics
+    ///
+    /// When it has not [soon](SOON).
+    pub async fn pods_become(&self, name: &str, count: usize) {
+        eventually(SOON, || async {
+            let now = self.try_pods(name).await?.len();
+            ensure!(now == count, "{now} pods of {name}, not {count}");
+            Ok(())
+        })
+        .await
+        .unwrap_or_else(|error| panic!("{error:#}"));
+    }
+
+    /// Waits until a gang is whole, as [`Self::try_whole`] says.
+    ///
+    /// # Panics
+    ///
+    /// When it is not [soon](SOON): what is wrong with it.
+    pub async fn whole(&self, name: &str, count: usize) -> Vec<Pod> {
+        eventually(SOON, || self.try_whole(name, count))
+            .await
+            .unwrap_or_else(|error| panic!("{error:#}"))
+    }
+
+    /// The pods of a gang that is whole: so many, each of the plan that the journal names, each
+    /// with a node and none being deleted.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub async fn try_whole(&self, name: &str, count: usize) -> Result<Vec<Pod>> {
+        let group = self.api::<PodGroup>().get(name).await?;
+        let journal = group.status.unwrap_or_default();
+        ensure!(
+            journal.phase == Some(PodGroupPhase::Placed),
+            "the journal of {name} says {journal:?}"
+        );
+        let plan = journal.plan.unwrap_or_default().hash;
+        let pods = self.try_pods(name).await?;
+        ensure!(pods.len() == count, "{} pods of {name}", pods.len());
+        for pod in &pods {
+            let (meta, spec) = (&pod.metadata, pod.spec.clone().unwrap_or_default());
+            ensure!(
+                pod.annotations().get(names::PLAN) == Some(&plan)
+                    && spec.node_name.is_some()
+                    && meta.deletion_timestamp.is_none(),
+                "{} is not a pod of the plan {plan:?}: {meta:?}",
+                pod.name_any()
+            );
+        }
+        Ok(pods)
+    }
+}
+
+/// The uids of pods.
+#[must_use]
+pub fn uids(pods: &[Pod]) -> BTreeSet<String> {
+    pods.iter().filter_map(kube::ResourceExt::uid).collect()
+}
+
+/// The phase of a job, if it has one yet.
+#[must_use]
+pub fn phase(job: &TrainingJob) -> Option<JobPhase> {
+    job.status.as_ref().and_then(|s| s.phase)
+}
+
+/// The reason of a job, empty if it has none yet.
+#[must_use]
+pub fn reason(job: &TrainingJob) -> &'static str {
+    job.status
+        .as_ref()
+        .and_then(|s| s.reason)
+        .map_or("", Reason::as_str)
+}
+
+/// The message of a job, empty if it has none yet.
+#[must_use]
+pub fn message(job: &TrainingJob) -> String {
+    job.status
+        .as_ref()
+        .and_then(|s| s.message.clone())
+        .unwrap_or_default()
+}

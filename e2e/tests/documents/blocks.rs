@@ -1,0 +1,101 @@
+//! The YAML blocks of a Markdown text.
+
+/// A fenced block.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    /// Line of its first line, from 1.
+    pub(crate) line: usize,
+    /// What is in it, without the indentation of its fence.
+    pub(crate) text: String,
+}
+
+/// The blocks that are marked `yaml` or `yml`, in their order. A fence closes by as many of the
+/// same character as opened it, or more (CommonMark 4.5).
+pub(crate) fn yaml(markdown: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut open: Option<(String, usize, Option<Block>)> = None;
+    for (index, line) in markdown.lines().enumerate() {
+        let bare = line.trim_start();
+        let indent = line.len() - bare.len();
+        match &mut open {
+            None => {
+                let fence: String = fence(bare);
+                if fence.len() >= 3 {
+                    let info = bare[fence.len()..].trim().to_lowercase();
+                    let language = info.split([' ', ',', '{']).next().unwrap_or_default();
+                    let block = matches!(language, "yaml" | "yml").then(|| Block {
+                        line: index + 2,
+                        text: String::new(),
+                    });
+                    open = Some((fence, indent, block));
+                }
+            }
+            Some((opened, _, _)) if closes(bare, opened) => {
+                blocks.extend(open.take().and_then(|(_, _, block)| block));
+            }
+            Some((_, indent, Some(block))) => {
+                let spaces = line.len() - line.trim_start_matches(' ').len();
+                block.text.push_str(&line[spaces.min(*indent)..]);
+                block.text.push('\n');
+            }
+            Some(_) => {}
+        }
+    }
+    blocks
+}
+
+fn fence(bare: &str) -> String {
+    let first = bare.chars().next().filter(|c| matches!(c, '`' | '~'));
+    bare.chars().take_while(|c| Some(*c) == first).collect()
+}
+
+fn closes(bare: &str, opened: &str) -> bool {
+    let fence = fence(bare);
+    fence.starts_with(opened) && bare[fence.len()..].trim().is_empty()
+}
+
+#[test]
+fn yaml_is_told_from_the_rest() {
+    let text = "
+# Title
+
+```sh
+kubectl apply -f - # ```yaml
+```
+
+```yaml
+a: 1
+b: |
+  ```
+  c
+```
+
+1. Item
+
+   ~~~yml title
+   c:
+     d: 2
+   ~~~
+
+````yaml
+e: 3
+```
+````
+";
+    // The inner fence of the second block ends it, as on the page.
+    let block = |line, text: &str| Block {
+        line,
+        text: text.to_owned(),
+    };
+    let found = yaml(text);
+    assert_eq!(found[0], block(9, "a: 1\nb: |\n"));
+    let rest = yaml(&text.replace("b: |\n  ```\n  c\n", ""));
+    assert_eq!(
+        rest,
+        [
+            block(9, "a: 1\n"),
+            block(15, "c:\n  d: 2\n"),
+            block(20, "e: 3\n```\n")
+        ]
+    );
+}

@@ -1,0 +1,210 @@
+//! Every YAML that a reader may copy is taken by the API server, and every example runs.
+//! Files are found, not listed: a new one is tested without a change here.
+
+mod blocks;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::discovery::{self, Scope};
+use trellis_api::TrainingJob;
+use trellis_api::job::JobPhase;
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::control_plane::{ControlPlane, FIELD_MANAGER};
+use trellis_e2e::jobs::phase;
+use trellis_e2e::namespace::TestNamespace;
+use trellis_e2e::operator;
+use trellis_e2e::wait::{eventually, wait_for, wait_gone};
+
+/// How long an example may take until it runs.
+const RUNS: Duration = Duration::from_secs(60);
+/// What an example needs at most: nodes of 8 GPUs.
+const NODES: usize = 16;
+
+async fn shared() -> &'static ControlPlane {
+    let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
+    operator::shared(program).await.unwrap()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The files below `folder`, at any depth, whose name ends so, with their text.
+fn files(folder: &Path, ends: &[&str]) -> Result<BTreeMap<PathBuf, String>> {
+    let mut found = BTreeMap::new();
+    let entries = folder.read_dir();
+    for entry in entries.with_context(|| format!("read {}", folder.display()))? {
+        let path = entry?.path();
+        if path.is_dir() {
+            found.extend(files(&path, ends)?);
+        } else if ends.iter().any(|end| path.to_string_lossy().ends_with(end)) {
+            found.insert(path.clone(), std::fs::read_to_string(&path)?);
+        }
+    }
+    Ok(found)
+}
+
+fn examples() -> BTreeMap<PathBuf, String> {
+    let examples = files(&root().join("examples"), &[".yaml", ".yml"]).unwrap();
+    assert!(!examples.is_empty(), "no examples were found");
+    examples
+}
+
+/// README and docs.
+fn documents() -> BTreeMap<PathBuf, String> {
+    let mut documents = files(&root().join("docs"), &[".md"]).unwrap();
+    let readme = root().join("README.md");
+    let text = std::fs::read_to_string(&readme).unwrap();
+    documents.insert(readme, text);
+    documents
+}
+
+/// The objects of some YAML that are of our kinds; the rest is none of this test's business.
+fn ours(yaml: &str) -> Result<Vec<DynamicObject>> {
+    let documents: Vec<serde_json::Value> = serde_saphyr::from_multiple(yaml)?;
+    documents
+        .into_iter()
+        .filter(|d| {
+            let version = d["apiVersion"].as_str().unwrap_or_default();
+            version.starts_with("trellis.dev/") && d["kind"].is_string()
+        })
+        .map(|d| Ok(serde_json::from_value(d)?))
+        .collect()
+}
+
+/// Applies an object without storing it, strictly: an unknown field is an error. One of a
+/// namespace goes to `namespace`, whichever it names: that need not be there.
+async fn dry_run(
+    control_plane: &ControlPlane,
+    namespace: &str,
+    object: &DynamicObject,
+) -> Result<()> {
+    let client = control_plane.client();
+    let types = object.types.as_ref().context("no apiVersion and kind")?;
+    let kind = kube::core::GroupVersionKind::try_from(types)?;
+    let (resource, capabilities) = discovery::pinned_kind(&client, &kind).await?;
+    let mut object = object.clone();
+    let api: Api<DynamicObject> = match capabilities.scope {
+        Scope::Cluster => Api::all_with(client, &resource),
+        Scope::Namespaced => {
+            object.metadata.namespace = Some(namespace.to_owned());
+            Api::namespaced_with(client, namespace, &resource)
+        }
+    };
+    let params = PatchParams::apply(FIELD_MANAGER)
+        .force()
+        .dry_run()
+        .validation_strict();
+    let name = object.name_any();
+    api.patch(&name, &params, &Patch::Apply(&object)).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_object_in_documents_and_examples_is_taken() {
+    let control_plane = shared().await;
+    let namespace = TestNamespace::create(control_plane, "dry").await.unwrap();
+    let mut wrong = Vec::new();
+    let mut taken: usize = 0;
+    let mut sources: Vec<(String, String)> = Vec::new();
+    for (path, text) in examples() {
+        sources.push((path.display().to_string(), text));
+    }
+    for (path, text) in documents() {
+        for block in blocks::yaml(&text) {
+            sources.push((
+                format!("{} line {}", path.display(), block.line),
+                block.text,
+            ));
+        }
+    }
+    for (place, yaml) in sources {
+        let objects = ours(&yaml).unwrap_or_else(|error| panic!("{place}: {error:#}"));
+        for object in objects {
+            match dry_run(control_plane, namespace.name(), &object).await {
+                Ok(()) => taken += 1,
+                Err(error) => wrong.push(format!("{place}: {error:#}")),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(taken >= examples().len(), "only {taken} objects");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_taken_is_noticed() {
+    let control_plane = shared().await;
+    let namespace = TestNamespace::create(control_plane, "dry").await.unwrap();
+    let (_, good) = examples().pop_first().unwrap();
+    let mut object = ours(&good).unwrap().remove(0);
+    dry_run(control_plane, namespace.name(), &object)
+        .await
+        .unwrap();
+    object.data["spec"]["taskGroups"][0]["gpu"] = serde_json::json!(1);
+    let error = dry_run(control_plane, namespace.name(), &object)
+        .await
+        .unwrap_err();
+    assert!(format!("{error:#}").contains("gpu"), "{error:#}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_example_runs() {
+    let control_plane = shared().await;
+    // As large as a node of 8 GPUs is sold.
+    let _nodes = Nodes::new(NODES)
+        .name("example-{i}")
+        .gpus(8)
+        .capacity("cpu", "192")
+        .capacity("memory", "2Ti")
+        .gpu_taint()
+        .create(control_plane)
+        .await
+        .unwrap();
+    // And one for those without GPUs.
+    let _plain = Nodes::new(1)
+        .name("example-cpu-{i}")
+        .gpus(0)
+        .create(control_plane)
+        .await
+        .unwrap();
+    for (path, yaml) in examples() {
+        let runs = runs(control_plane, &yaml).await;
+        runs.with_context(|| path.display().to_string()).unwrap();
+    }
+}
+
+/// Applies the YAML as it is, waits until its jobs run or are done, and removes them.
+async fn runs(control_plane: &ControlPlane, yaml: &str) -> Result<()> {
+    let stored = control_plane.apply_yaml(yaml).await?;
+    let jobs: Vec<_> = stored
+        .into_iter()
+        .filter(|o| o.types.as_ref().is_some_and(|t| t.kind == "TrainingJob"))
+        .collect();
+    ensure!(!jobs.is_empty(), "no TrainingJob");
+    for job in jobs {
+        let namespace = job.namespace().unwrap_or_default();
+        let api: Api<TrainingJob> = Api::namespaced(control_plane.client(), &namespace);
+        let name = job.name_any();
+        let up =
+            |job: &TrainingJob| matches!(phase(job), Some(JobPhase::Running | JobPhase::Complete));
+        let now = wait_for(&api, &name, RUNS, up).await?;
+        let status = now.status.unwrap_or_default();
+        ensure!(status.attempt == Some(1), "{name}: {status:?}");
+        api.delete(&name, &DeleteParams::default()).await?;
+        wait_gone(&api, &name, RUNS).await?;
+        eventually(RUNS, || async {
+            let pods: Api<Pod> = Api::namespaced(control_plane.client(), &namespace);
+            let left = pods.list(&ListParams::default()).await?.items.len();
+            ensure!(left == 0, "{left} pods are left");
+            Ok(())
+        })
+        .await?;
+    }
+    Ok(())
+}

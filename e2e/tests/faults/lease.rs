@@ -1,0 +1,203 @@
+//! Two operators, one lease.
+
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use serde_json::json;
+use trellis_api::job::JobPhase;
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::control_plane::{ControlPlane, Signal};
+use trellis_e2e::history::PodHistory;
+use trellis_e2e::jobs::{SOON, uids};
+use trellis_e2e::operator::{self, Launch, NAMESPACE, Operator};
+use trellis_e2e::proxy::{Counts, Fault, Proxy};
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::eventually;
+
+use super::{held, program};
+
+/// What operators are started with here.
+const LEASE: Duration = Duration::from_secs(2);
+
+/// An operator, and the proxy that it alone talks through.
+struct Candidate {
+    operator: Operator,
+    proxy: Proxy,
+}
+
+async fn start(control_plane: &ControlPlane, name: &str) -> Candidate {
+    let launch = Launch::named(name).lease_seconds(LEASE.as_secs());
+    let (operator, proxy) = Operator::behind_proxy(control_plane, program(), &launch)
+        .await
+        .unwrap();
+    Candidate { operator, proxy }
+}
+
+/// Process id of the operator that holds the lease.
+async fn holder(control_plane: &ControlPlane) -> anyhow::Result<u32> {
+    let api: Api<Lease> = Api::namespaced(control_plane.client(), NAMESPACE);
+    let spec = api.get("trellis-operator").await?.spec.unwrap_or_default();
+    let identity = spec.holder_identity.unwrap_or_default();
+    // <host>_<process id>_<time>
+    let id = identity.rsplit('_').nth(1).unwrap_or_default();
+    Ok(id.parse()?)
+}
+
+/// Waits until an operator holds the lease.
+async fn leads(control_plane: &ControlPlane, operator: &Operator) {
+    eventually(SOON, || async {
+        let holder = holder(control_plane).await?;
+        ensure!(holder == operator.id(), "process {holder} leads");
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
+/// Writes that the API server has taken. Events are no part of a job's story.
+fn taken(counts: &Counts) -> u64 {
+    let tally = counts.sum(|key| key.is_write() && !key.resource.starts_with("events"));
+    tally.requests - tally.failures
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_operators_one_leads_and_the_other_takes_over() {
+    let control_plane = operator::control_plane().await.unwrap();
+    let (a, b) = tokio::join!(start(&control_plane, "a"), start(&control_plane, "b"));
+    let first = eventually(SOON, || holder(&control_plane)).await.unwrap();
+    let (mut leader, mut other) = if first == a.operator.id() {
+        (a, b)
+    } else {
+        (b, a)
+    };
+    let site = Site::new(&control_plane, "two", Nodes::new(2).gpus(8)).await;
+    let history = PodHistory::record(site.api::<Pod>());
+    site.submit("runs", 8, 1).await;
+    site.reaches("runs", JobPhase::Running).await;
+    let ran = uids(&site.whole("runs", 8).await);
+    assert_eq!(taken(&other.proxy.counts()), 0, "{}", other.proxy.counts());
+    assert!(taken(&leader.proxy.counts()) > 8);
+
+    let killed = Instant::now();
+    leader.operator.kill().unwrap();
+    site.submit("next", 8, 1).await;
+    leads(&control_plane, &other.operator).await;
+    // The lease, as much again for a last request of the old leader, and a look now and then.
+    let took = killed.elapsed();
+    assert!(took < 2 * LEASE + Duration::from_secs(5), "{took:?}");
+    site.reaches("next", JobPhase::Running).await;
+    site.whole("next", 8).await;
+    assert_eq!(uids(&site.whole("runs", 8).await), ran);
+    // What the dead leader began is the new one's: a failed rank restarts the gang.
+    site.exit("runs-worker-3", "1").await;
+    site.runs_again("runs", 2).await;
+    site.whole("runs", 8).await;
+    let twice = history.twice();
+    assert!(
+        twice.keys().all(|pod| pod.starts_with("runs-")),
+        "{twice:?}"
+    );
+    assert!(other.operator.ended().unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_wakes_after_its_lease_writes_nothing_more() {
+    let control_plane = operator::control_plane().await.unwrap();
+    let mut frozen = start(&control_plane, "frozen").await;
+    leads(&control_plane, &frozen.operator).await;
+    let next = start(&control_plane, "next").await;
+    let site = Site::new(&control_plane, "frozen", Nodes::new(3).gpus(8)).await;
+    let history = PodHistory::record(site.api::<Pod>());
+    site.submit("runs", 8, 1).await;
+    site.reaches("runs", JobPhase::Running).await;
+    let ran = uids(&site.whole("runs", 8).await);
+    held::in_its_commit(&frozen.proxy, &site, "mid", (4, 8), Fault::unavailable()).await;
+
+    frozen.operator.signal(Signal::Stop).unwrap();
+    let since = Instant::now();
+    frozen.proxy.heal();
+    site.submit("new", 8, 1).await;
+    // The other one finishes what was begun, and places what came meanwhile.
+    for name in ["mid", "new"] {
+        site.reaches(name, JobPhase::Running).await;
+        site.whole(name, 8).await;
+    }
+    leads(&control_plane, &next.operator).await;
+    tokio::time::sleep((2 * LEASE).saturating_sub(since.elapsed())).await;
+
+    frozen.proxy.reset_counts();
+    let before = control_plane_version(&site).await;
+    frozen.operator.signal(Signal::Continue).unwrap();
+    ends(&mut frozen.operator).await;
+    let counts = frozen.proxy.counts();
+    assert_eq!(taken(&counts), 0, "{counts}");
+    assert_eq!(control_plane_version(&site).await, before);
+    assert_eq!(uids(&site.whole("runs", 8).await), ran);
+    for name in ["runs", "mid", "new"] {
+        site.whole(name, 8).await;
+    }
+    assert!(history.twice().is_empty(), "{:?}", history.twice());
+}
+
+/// Uids of all pods and resource versions of all journals of a site.
+async fn control_plane_version(site: &Site) -> Vec<Option<String>> {
+    let groups: Api<trellis_api::PodGroup> = site.api();
+    let groups = groups.list(&Default::default()).await.unwrap().items;
+    let pods = site.api::<Pod>().list(&Default::default()).await.unwrap();
+    let groups = groups.into_iter().map(|g| g.metadata.resource_version);
+    groups
+        .chain(pods.items.into_iter().map(|p| p.metadata.uid))
+        .collect()
+}
+
+/// Waits until an operator has ended by itself, with a failure.
+async fn ends(operator: &mut Operator) {
+    let deadline = Instant::now() + SOON;
+    let status = loop {
+        if let Some(status) = operator.ended().unwrap() {
+            break status;
+        }
+        assert!(Instant::now() < deadline, "{}", operator.last_words());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    assert!(!status.success(), "{status}: {}", operator.last_words());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pod_that_an_old_leader_creates_late_is_removed() {
+    let control_plane = operator::control_plane().await.unwrap();
+    let mut old = start(&control_plane, "old").await;
+    leads(&control_plane, &old.operator).await;
+    let next = start(&control_plane, "next").await;
+    let site = Site::new(&control_plane, "late", Nodes::new(1).gpus(8)).await;
+    // The creates of the second half are under way, in a network that is slow.
+    held::in_its_commit(&old.proxy, &site, "j", (4, 8), Fault::Hold).await;
+    old.operator.signal(Signal::Stop).unwrap();
+    leads(&control_plane, &next.operator).await;
+    // Meanwhile the plan is undone: the user has thought better of it.
+    site.patch("j", json!({"spec": {"suspend": true}}))
+        .await
+        .unwrap();
+    site.reaches("j", JobPhase::Suspended).await;
+    site.pods_become("j", 0).await;
+
+    let history = PodHistory::record(site.api::<Pod>());
+    old.proxy.heal();
+    eventually(SOON, || async {
+        ensure!(!history.seen().is_empty(), "no create has arrived");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    let arrived = Instant::now();
+    site.pods_become("j", 0).await;
+    assert!(arrived.elapsed() < Duration::from_secs(10));
+    // What they held is free.
+    site.submit("whole", 1, 8).await;
+    site.reaches("whole", JobPhase::Running).await;
+    assert_eq!(site.pods("j").await.len(), 0);
+    drop(next);
+}

@@ -1,0 +1,16 @@
+//! What goes wrong around the operator, and what must hold all the same: on a real control
+//! plane, each test with one of its own, since it breaks it.
+
+mod apiserver;
+mod held;
+mod lease;
+mod namespace;
+mod undecodable;
+mod watches;
+
+use std::path::Path;
+
+/// The operator under test.
+fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_trellis-under-test"))
+}

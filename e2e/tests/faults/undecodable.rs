@@ -1,0 +1,224 @@
+//! A TrainingJob that does not decode: stored under a looser schema than today's.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use trellis_api::TrainingJob;
+use trellis_api::job::JobPhase;
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::control_plane::ControlPlane;
+use trellis_e2e::jobs::SOON;
+use trellis_e2e::operator::{self, Launch, Operator};
+use trellis_e2e::proxy::{Proxy, Tally};
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::{eventually, wait_gone};
+
+use super::program;
+
+const CRD: &str = "trainingjobs.trellis.dev";
+
+/// Gives the CRD of TrainingJobs another schema, and gives the one before back.
+async fn set_schema(client: &Client, schema: &Value) -> Value {
+    let kind =
+        kube::core::GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+    let crds: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
+    let crd = crds.get(CRD).await.unwrap();
+    let mut versions = crd.data["spec"]["versions"].clone();
+    let before = versions[0]["schema"].take();
+    versions[0]["schema"] = schema.clone();
+    let patch = json!({"spec": {"versions": versions}});
+    crds.patch(CRD, &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .unwrap();
+    before
+}
+
+fn untyped(client: Client, namespace: &str) -> Api<DynamicObject> {
+    Api::namespaced_with(client, namespace, &ApiResource::erase::<TrainingJob>(&()))
+}
+
+/// Objects that a looser schema let in, by name.
+fn broken(site: &Site) -> [(&'static str, Value); 3] {
+    let mut no_list = site.job("no-list", 1, 1);
+    no_list["spec"]["taskGroups"] = json!("worker");
+    let mut no_number = site.job("no-number", 1, 1);
+    no_number["spec"]["taskGroups"][0]["replicas"] = json!("many");
+    let mut no_spec = site.job("no-spec", 1, 1);
+    no_spec["spec"] = Value::Null;
+    [
+        ("no-list", no_list),
+        ("no-number", no_number),
+        ("no-spec", no_spec),
+    ]
+}
+
+/// Stores the broken ones while anything is taken. Gives today's schema back.
+async fn store_broken(control_plane: &ControlPlane, site: &Site) -> Value {
+    let client = control_plane.client();
+    let anything = json!({"openAPIV3Schema": {
+        "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+    }});
+    let today = set_schema(&client, &anything).await;
+    let jobs = untyped(client, site.name());
+    for (name, object) in broken(site) {
+        // A changed schema takes a moment until every request sees it.
+        eventually(SOON, || async {
+            let object: DynamicObject = serde_json::from_value(object.clone())?;
+            let stored = jobs.create(&PostParams::default(), &object).await;
+            stored.with_context(|| format!("store {name}"))
+        })
+        .await
+        .unwrap();
+    }
+    today
+}
+
+/// Sets today's schema again, and waits until a new broken one is refused.
+async fn tighten(control_plane: &ControlPlane, site: &Site, today: &Value) {
+    set_schema(&control_plane.client(), today).await;
+    let jobs = untyped(control_plane.client(), site.name());
+    eventually(SOON, || async {
+        let mut object = broken(site)[0].1.clone();
+        object["metadata"]["name"] = json!("probe");
+        let object: DynamicObject = serde_json::from_value(object)?;
+        let dry_run = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        ensure!(jobs.create(&dry_run, &object).await.is_err());
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
+/// Waits until an event tells why a job is refused.
+async fn told_by_an_event(site: &Site, name: &str) {
+    let events: Api<Event> = site.api();
+    eventually(SOON, || async {
+        let all = events.list(&ListParams::default()).await?;
+        let about = |e: &&Event| e.regarding.as_ref().and_then(|r| r.name.as_deref()) == Some(name);
+        let event = all.iter().find(about);
+        let event = event.with_context(|| format!("no event tells of {name}"))?;
+        let note = event.note.as_deref().unwrap_or_default();
+        ensure!(event.reason.as_deref() == Some("InvalidSpec"), "{event:?}");
+        ensure!(event.type_.as_deref() == Some("Warning"), "{event:?}");
+        ensure!(note.contains("does not decode"), "{note}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
+/// Writes in some seconds after everything has been said.
+async fn writes_later(proxy: &Proxy) -> Tally {
+    // The status of queues is gathered for two seconds.
+    proxy.counts_when_quiet(Duration::from_secs(3)).await;
+    proxy.reset_counts();
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    proxy
+        .counts()
+        .sum(|key| key.is_write() && !key.resource.starts_with("leases"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_does_not_decode_disturbs_no_other() {
+    let control_plane = operator::control_plane().await.unwrap();
+    let site = Site::new(&control_plane, "broken", Nodes::new(1).gpus(8)).await;
+    let today = store_broken(&control_plane, &site).await;
+    tighten(&control_plane, &site, &today).await;
+    let launch = Launch::named("operator").lease_seconds(60);
+    let (mut operator, proxy) = Operator::behind_proxy(&control_plane, program(), &launch)
+        .await
+        .unwrap();
+
+    // Others run to the end.
+    site.submit("good", 2, 1).await;
+    site.reaches("good", JobPhase::Running).await;
+    for pod in ["good-worker-0", "good-worker-1"] {
+        site.exit(pod, "0").await;
+    }
+    site.reaches("good", JobPhase::Complete).await;
+
+    // No hot loop: a try for each broken one now and then at most.
+    let later = writes_later(&proxy).await;
+    assert!(later.requests <= 2 * 3, "{later:?}");
+
+    // A broken one may be deleted like any other.
+    let jobs = untyped(control_plane.client(), site.name());
+    jobs.delete("no-spec", &DeleteParams::default())
+        .await
+        .unwrap();
+    wait_gone(&jobs, "no-spec", SOON).await.unwrap();
+    // Mended, it runs.
+    let mended = site.job("no-list", 1, 1);
+    site.patch("no-list", json!({"spec": mended["spec"]}))
+        .await
+        .unwrap();
+    site.reaches("no-list", JobPhase::Running).await;
+    site.whole("no-list", 1).await;
+    assert!(
+        operator.ended().unwrap().is_none(),
+        "{}",
+        operator.last_words()
+    );
+}
+
+/// Under a schema that takes more than we decode, as after a rollback of the operator, its user
+/// sees what is seen of any refused job.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_does_not_decode_says_so() {
+    let control_plane = operator::control_plane().await.unwrap();
+    let site = Site::new(&control_plane, "says", Nodes::new(1).gpus(8)).await;
+    store_broken(&control_plane, &site).await;
+    let launch = Launch::named("operator").lease_seconds(60);
+    let (_operator, proxy) = Operator::behind_proxy(&control_plane, program(), &launch)
+        .await
+        .unwrap();
+    let jobs = untyped(control_plane.client(), site.name());
+    for (name, _) in broken(&site) {
+        let said = eventually(SOON, || async {
+            let status = jobs.get(name).await?.data["status"].clone();
+            ensure!(status["phase"] == "Refused", "{name} says {status}");
+            Ok(status)
+        })
+        .await
+        .unwrap();
+        assert_eq!(said["reason"], "InvalidSpec");
+        let message = said["message"].as_str().unwrap_or_default();
+        assert!(message.contains("does not decode"), "{name}: {message}");
+        for (kind, status) in [("Accepted", "False"), ("Stalled", "True")] {
+            let conditions = said["conditions"].as_array().cloned().unwrap_or_default();
+            let one = conditions.iter().find(|c| c["type"] == kind);
+            let one = one.unwrap_or_else(|| panic!("{name} has no condition {kind}: {said}"));
+            assert_eq!(one["status"], status, "{name}: {one}");
+            assert_eq!(one["reason"], "InvalidSpec", "{name}: {one}");
+        }
+        told_by_an_event(&site, name).await;
+    }
+    assert_eq!(writes_later(&proxy).await.requests, 0, "{}", proxy.counts());
+}
+
+/// Under a schema that has become stricter since it was stored, the API server refuses its status
+/// too: an event is all that can tell. Nothing is tried again before the object changes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_whose_status_cannot_be_written_is_told_of_by_an_event() {
+    let control_plane = operator::control_plane().await.unwrap();
+    let site = Site::new(&control_plane, "tells", Nodes::new(1).gpus(8)).await;
+    let today = store_broken(&control_plane, &site).await;
+    tighten(&control_plane, &site, &today).await;
+    let launch = Launch::named("operator").lease_seconds(60);
+    let (_operator, proxy) = Operator::behind_proxy(&control_plane, program(), &launch)
+        .await
+        .unwrap();
+    for (name, _) in broken(&site) {
+        told_by_an_event(&site, name).await;
+    }
+    assert_eq!(writes_later(&proxy).await.requests, 0, "{}", proxy.counts());
+}

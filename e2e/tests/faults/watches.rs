@@ -1,0 +1,208 @@
+//! Watches that go blind: what was missed meanwhile is found out.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::ensure;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::DeleteParams;
+use trellis_api::TrainingJob;
+use trellis_api::job::JobPhase;
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::control_plane::ControlPlane;
+use trellis_e2e::jobs::{Jobs, SOON, uids};
+use trellis_e2e::operator::{self, Launch, Operator};
+use trellis_e2e::proxy::{Fault, Proxy, Request, Verb};
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::{eventually, wait_gone};
+
+use super::program;
+
+/// A gang of two runs, and its operator sees the API server through a proxy.
+struct Seen {
+    control_plane: ControlPlane,
+    site: Site,
+    proxy: Proxy,
+    operator: Operator,
+}
+
+async fn running() -> Seen {
+    let control_plane = operator::control_plane().await.unwrap();
+    let launch = Launch::named("operator").lease_seconds(60);
+    let (operator, proxy) = Operator::behind_proxy(&control_plane, program(), &launch)
+        .await
+        .unwrap();
+    let site = Site::new(&control_plane, "blind", Nodes::new(3).gpus(8)).await;
+    site.submit("j", 2, 8).await;
+    site.reaches("j", JobPhase::Running).await;
+    Seen {
+        control_plane,
+        site,
+        proxy,
+        operator,
+    }
+}
+
+fn pods(request: &Request) -> bool {
+    request.resource == "pods"
+}
+
+fn jobs(request: &Request) -> bool {
+    request.resource == "trainingjobs.trellis.dev"
+}
+
+/// Takes a pod away by hand, at once, and waits until it is gone.
+async fn take_away(jobs: &Jobs, pod: &str) {
+    let api = jobs.api::<Pod>();
+    api.delete(pod, &DeleteParams::default().grace_period(0))
+        .await
+        .unwrap();
+    wait_gone(&api, pod, SOON).await.unwrap();
+}
+
+/// The gang is placed anew for a pod that was taken away: a disruption, and no restart.
+async fn is_placed_anew(seen: &mut Seen, attempt: i64) {
+    let job = seen.site.runs_again("j", attempt).await;
+    let status = job.status.unwrap();
+    assert_eq!(
+        (status.restarts, status.disruptions),
+        (Some(0), Some(attempt - 1))
+    );
+    seen.site.whole("j", 2).await;
+    let operator = &mut seen.operator;
+    assert!(
+        operator.ended().unwrap().is_none(),
+        "{}",
+        operator.last_words()
+    );
+}
+
+/// Each loss of a pod that the operator did not see, one after the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pod_that_is_deleted_behind_a_blind_watch_is_found_missing() {
+    let mut seen = running().await;
+
+    // Stalled: the connection is open, and nothing comes.
+    seen.proxy.stall_watches(pods);
+    take_away(&seen.site, "j-worker-0").await;
+    // A watch that stalls holds up no other: another job is placed meanwhile.
+    seen.site.submit("other", 1, 8).await;
+    seen.site.whole("other", 1).await;
+    seen.proxy.resume_watches();
+    is_placed_anew(&mut seen, 2).await;
+    seen.site.reaches("other", JobPhase::Running).await;
+
+    // Closed, and where it was has been compacted away: it lists anew.
+    let (proxy, site) = (&seen.proxy, &seen.site);
+    tokio::join!(relist(proxy, pods, "pods"), take_away(site, "j-worker-1"),);
+    is_placed_anew(&mut seen, 3).await;
+
+    // Lost events: only a list shows what is gone.
+    seen.proxy.lose_events(|request, _| pods(request));
+    take_away(&seen.site, "j-worker-0").await;
+    take_away(&seen.site, "j-worker-1").await;
+    relist(&seen.proxy, pods, "pods").await;
+    is_placed_anew(&mut seen, 4).await;
+    drop(seen.control_plane);
+}
+
+/// Ends the watches that `matches`, answers those that follow with 410 until the kind is listed
+/// anew, and heals.
+async fn relist(proxy: &Proxy, matches: fn(&Request) -> bool, resource: &str) {
+    let lists = proxy.counts().of(Verb::List, resource);
+    let expired = move |request: &Request| {
+        if matches(request) && request.verb == Verb::Watch {
+            Fault::Expired
+        } else {
+            Fault::Pass
+        }
+    };
+    proxy.on_request(expired);
+    proxy.cut_watches(matches);
+    eventually(SOON, || async {
+        let now = proxy.counts().of(Verb::List, resource);
+        ensure!(now > lists, "{resource} is not listed anew");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    proxy.heal();
+}
+
+/// While nobody looked, the job was replaced by another of its name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_is_replaced_behind_a_blind_watch_starts_anew() {
+    let mut seen = running().await;
+    let old = seen.site.api::<TrainingJob>().get("j").await.unwrap();
+    let before = uids(&seen.site.whole("j", 2).await);
+    seen.proxy.lose_events(|request, _| jobs(request));
+    seen.site.delete::<TrainingJob>("j").await;
+    wait_gone(&seen.site.api::<TrainingJob>(), "j", SOON)
+        .await
+        .unwrap();
+    let new = seen.site.submit("j", 2, 8).await;
+    assert_ne!(old.metadata.uid, new.metadata.uid);
+    relist(&seen.proxy, jobs, "trainingjobs.trellis.dev").await;
+    seen.site.runs_again("j", 1).await;
+    let after = seen.site.whole("j", 2).await;
+    assert!(uids(&after).is_disjoint(&before));
+    for pod in after {
+        let owners = pod.metadata.owner_references.unwrap_or_default();
+        assert_eq!(Some(&owners[0].uid), new.metadata.uid.as_ref());
+    }
+    assert!(seen.operator.ended().unwrap().is_none());
+}
+
+/// All watches are closed, again and again, while the operator works.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn watches_that_are_cut_all_the_time_delay_and_break_nothing() {
+    let mut seen = running().await;
+    let cutting = async {
+        loop {
+            seen.proxy.cut_watches(|_| true);
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+    };
+    let working = async {
+        seen.site.exit("j-worker-0", "1").await;
+        seen.site.runs_again("j", 2).await;
+        seen.site.submit("k", 8, 1).await;
+        seen.site.reaches("k", JobPhase::Running).await;
+        seen.site.delete::<TrainingJob>("j").await;
+        seen.site.pods_become("j", 0).await;
+    };
+    tokio::select! {
+        () = cutting => {}
+        () = working => {}
+    }
+    seen.site.whole("k", 8).await;
+    let status = seen.site.reaches("k", JobPhase::Running).await.status;
+    assert_eq!(status.unwrap().attempt, Some(1));
+    assert!(seen.operator.ended().unwrap().is_none());
+}
+
+/// A list whose answer never comes, as behind a load balancer that has lost the connection: the
+/// operator leads, and would lead for ever without doing anything.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_that_is_never_answered_is_asked_for_again() {
+    let control_plane = operator::control_plane().await.unwrap();
+    let proxy = Proxy::start(&control_plane).await.unwrap();
+    let hung = AtomicBool::new(false);
+    proxy.on_request(move |request| {
+        let lists = pods(request) && request.verb == Verb::List;
+        if lists && !hung.swap(true, Ordering::SeqCst) {
+            Fault::Hang
+        } else {
+            Fault::Pass
+        }
+    });
+    let launch = Launch::named("operator").lease_seconds(60);
+    let _operator = Operator::behind(&control_plane, program(), &proxy, &launch)
+        .await
+        .unwrap();
+    let site = Site::new(&control_plane, "hung", Nodes::new(1).gpus(8)).await;
+    site.submit("j", 2, 1).await;
+    eventually(2 * SOON, || site.try_whole("j", 2))
+        .await
+        .unwrap();
+}

@@ -1,0 +1,169 @@
+//! `trellis plan` against a real control plane: it says what the operator then does.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Output;
+
+use anyhow::Result;
+use futures::{StreamExt as _, TryStreamExt as _};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::PostParams;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use trellis_api::job::JobPhase;
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::jobs::{SOON, message, reason};
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::eventually;
+
+use super::{shared, site};
+
+/// Runs `trellis plan -f -` with a kubeconfig.
+async fn plan(kubeconfig: &Path, arguments: &[&str], input: &Value) -> Output {
+    let mut child = tokio::process::Command::new(env!("CARGO_BIN_EXE_trellis-under-test"))
+        .args(["plan", "-f", "-", "--kubeconfig"])
+        .arg(kubeconfig)
+        .args(arguments)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(input.to_string().as_bytes()).await.unwrap();
+    drop(stdin);
+    child.wait_with_output().await.unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The node of each pod.
+fn nodes_of(pods: impl IntoIterator<Item = Pod>) -> BTreeMap<String, String> {
+    pods.into_iter()
+        .map(|pod| {
+            let node = pod.spec.and_then(|s| s.node_name).unwrap_or_default();
+            (pod.metadata.name.unwrap_or_default(), node)
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn what_is_planned_is_what_is_done() {
+    let control_plane = shared().await;
+    let site = Site::new(control_plane, "plan", Nodes::new(4).gpus(8).gpu_taint()).await;
+    let kubeconfig = control_plane.kubeconfig();
+    let first = site.job("first", 3, 8);
+
+    // What would be created is what the API server would take.
+    let arguments = ["-n", site.name(), "-o", "yaml"];
+    let planned = plan(&kubeconfig, &arguments, &first).await;
+    assert_eq!(planned.status.code(), Some(0), "{}", text(&planned.stderr));
+    let yaml = text(&planned.stdout);
+    let taken = control_plane
+        .kubectl_with(&["apply", "--dry-run=server", "-f", "-"], &yaml)
+        .await
+        .unwrap();
+    assert!(taken.status.success(), "{}", text(&taken.stderr));
+    assert!(site.pods("first").await.is_empty());
+
+    // The operator does the same.
+    site.create(first.clone()).await.unwrap();
+    let created = site.whole("first", 3).await;
+    let planned = trellis_api::document::split(&yaml).unwrap();
+    let planned = planned.iter().filter(|d| d.kind == "Pod");
+    let planned = nodes_of(planned.map(|d| d.decode().unwrap()));
+    assert_eq!(nodes_of(created), planned);
+
+    // It does not stand in its own way; another job it does, and for the same reason.
+    let again = plan(&kubeconfig, &["-n", site.name()], &first).await;
+    assert_eq!(again.status.code(), Some(0), "{}", text(&again.stdout));
+    let second = site.job("second", 2, 8);
+    let waits = plan(&kubeconfig, &["-n", site.name()], &second).await;
+    assert_eq!(waits.status.code(), Some(1), "{}", text(&waits.stderr));
+    site.create(second).await.unwrap();
+    let waiting = site.reaches("second", JobPhase::Queued).await;
+    let why = format!("{}: {}", reason(&waiting), message(&waiting));
+    let said = text(&waits.stdout);
+    assert!(said.contains(&why), "{why}\n{said}");
+}
+
+/// A pod that another controller has put on a node.
+async fn occupy(site: &Site, name: String, node: &str, request: Value) -> Result<()> {
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "spec": {
+            "nodeName": node,
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [{"name": "main", "image": "x",
+                            "resources": {"requests": request, "limits": request}}],
+        },
+    }))?;
+    let api = site.api::<Pod>();
+    api.create(&PostParams::default(), &pod).await?;
+    Ok(())
+}
+
+/// The pod that matters stands behind the first page of the list.
+#[tokio::test]
+async fn every_page_of_the_pods_counts() {
+    let control_plane = shared().await;
+    // Room for all of the pods, so that it is the last that matters.
+    let nodes = Nodes::new(1).gpus(8).capacity("pods", "1000");
+    let site = Site::new(control_plane, "pages", nodes).await;
+    let node = format!("{}-0", site.name());
+    let kubeconfig = control_plane.kubeconfig();
+    let whole = site.job("whole", 1, 8);
+    let arguments = ["-n", site.name()];
+    let run = || plan(&kubeconfig, &arguments, &whole);
+    futures::stream::iter(0..500)
+        .map(|i| occupy(&site, format!("a-{i:03}"), &node, json!({})))
+        .buffer_unordered(8)
+        .try_collect::<Vec<_>>()
+        .await
+        .unwrap();
+    let free = run().await;
+    assert_eq!(free.status.code(), Some(0), "{}", text(&free.stdout));
+    let gpu = json!({"nvidia.com/gpu": "1"});
+    occupy(&site, "z".to_owned(), &node, gpu).await.unwrap();
+    let taken = run().await;
+    assert_eq!(taken.status.code(), Some(1), "{}", text(&taken.stdout));
+    let said = text(&taken.stdout);
+    assert!(said.contains("InsufficientCapacity: "), "{said}");
+}
+
+#[tokio::test]
+async fn a_missing_right_is_named() {
+    let control_plane = shared().await;
+    let place = site("rights", 1).await;
+    let user = format!("user-{}", place.name());
+    let kubeconfig = control_plane.kubeconfig_for_user(&user, &[]).unwrap();
+    let wanted = place.job("llm", 1, 1);
+    let refused = plan(&kubeconfig, &[], &wanted).await;
+    assert_eq!(refused.status.code(), Some(2));
+    let said = text(&refused.stderr);
+    assert!(
+        said.starts_with("error: cannot list nodes: the right to do so is missing: "),
+        "{said}"
+    );
+    let role = format!(
+        "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {{name: {user}}}\nrules: [{{apiGroups: [''], resources: [nodes], verbs: [list]}}]\n---\n\
+         apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {{name: {user}}}\nroleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {user}}}\nsubjects: [{{kind: User, name: {user}}}]\n"
+    );
+    control_plane.apply_yaml(&role).await.unwrap();
+    let said = eventually(SOON, || async {
+        let said = text(&plan(&kubeconfig, &[], &wanted).await.stderr);
+        anyhow::ensure!(said.contains("cannot list pods: "), "{said}");
+        Ok(said)
+    })
+    .await
+    .unwrap();
+    assert!(said.contains("--nodes FILE"), "{said}");
+    for kind in ["clusterrolebinding", "clusterrole"] {
+        control_plane
+            .kubectl_ok(&["delete", kind, &user])
+            .await
+            .unwrap();
+    }
+}
