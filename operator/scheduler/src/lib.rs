@@ -67,6 +67,8 @@ mod node;
 mod placement;
 mod queue;
 mod queueing;
+#[cfg_attr(not(test), expect(dead_code, reason = "the engine takes it up next"))]
+mod quota;
 mod resources;
 mod state;
 mod time;
