@@ -150,7 +150,7 @@ impl Verdict {
         use ConditionType as C;
         match self.phase {
             JobPhase::Refused | JobPhase::Waiting => C::Accepted,
-            JobPhase::Blocked | JobPhase::Queued => C::Scheduled,
+            JobPhase::Blocked | JobPhase::Queued | JobPhase::Unrecognized => C::Scheduled,
             JobPhase::Starting | JobPhase::Restarting | JobPhase::Running => C::Running,
             JobPhase::Suspended => C::Suspended,
             JobPhase::Complete => C::Complete,

@@ -62,6 +62,25 @@ mod tests {
         }
     }
 
+    /// Helm does not upgrade CRDs: a new word of the operator must not be refused by an old one.
+    #[test]
+    fn no_closed_list_in_status() {
+        let mut words = 0;
+        for crd in all() {
+            let json = serde_json::to_value(&crd).unwrap();
+            let schema = &json["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+            // Kubernetes' own Condition is closed by Kubernetes: True, False, Unknown.
+            let status = &schema["properties"]["status"];
+            walk(status, "", &mut |path, value| {
+                assert!(!path.ends_with("/enum"), "{path}: {value}");
+                if path.ends_with("/phase/maxLength") || path == "/properties/reason/maxLength" {
+                    words += 1;
+                }
+            });
+        }
+        assert_eq!(words, 4, "phase and reason of TrainingJob and PodGroup");
+    }
+
     #[test]
     fn short_names_are_the_documented_ones() {
         let names: Vec<_> = all()

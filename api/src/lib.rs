@@ -18,6 +18,7 @@ pub mod reason;
 pub mod reference;
 pub mod rules;
 pub mod validate;
+mod word;
 
 pub use job::{TrainingJob, TrainingJobSpec};
 pub use pod_group::{PodGroup, PodGroupSpec};

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::rules;
+use crate::word::open_word;
 use crate::{Quantity, Reason};
 
 /// Pods that are placed all together or not at all.
@@ -60,7 +61,8 @@ pub struct PodGroupMember {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct PodGroupStatus {
-    /// Where the gang is on its way. Absent: Pending.
+    /// Where the gang is on its way: Pending, Committing, Placed, Unwinding or Finished. Absent:
+    /// Pending.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<PodGroupPhase>,
     /// Term of the leader that wrote this. It never falls: a write of an earlier leader is refused.
@@ -83,8 +85,9 @@ pub struct PodGroupStatus {
     pub message: Option<String>,
 }
 
-/// Where a gang is on its way.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
+/// Where a gang is on its way. A journal in a state that this version does not
+/// know does not decode: its job stands still, since nothing may be decided on it.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PodGroupPhase {
     /// No plan, and no pods.
     #[default]
@@ -98,6 +101,8 @@ pub enum PodGroupPhase {
     /// The job has ended; the plan tells where it ran.
     Finished,
 }
+
+open_word!(PodGroupPhase);
 
 /// One placement of the whole gang.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]

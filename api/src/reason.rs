@@ -1,13 +1,14 @@
 //! The closed list of reasons. Conditions, events, metrics, log lines and the
 //! command line all use these words and no others.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+
+use crate::word::{lenient_word, open_word};
 
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])+ $name:ident: $todo:literal;)+) => {
         /// Why a job is where it is.
-        #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Serialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Reason {
             $($(#[doc = $doc])+ $name,)+
         }
@@ -122,7 +123,12 @@ reasons! {
     NotYet: "Nothing.";
     /// The state does not apply.
     NotApplicable: "Nothing.";
+    /// The reason is a word of another version of Trellis.
+    Unrecognized: "Read the message; the reason is in the documentation of the version that wrote it.";
 }
+
+open_word!(Reason);
+lenient_word!(Reason);
 
 impl std::fmt::Display for Reason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -146,4 +152,19 @@ pub fn markdown() -> String {
         ));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_of_another_version_is_read_and_all_of_this_one_come_back() {
+        let read = |word: &str| serde_json::from_value::<Reason>(word.into()).unwrap();
+        assert_eq!(read("FromTheFuture"), Reason::Unrecognized);
+        for reason in Reason::ALL {
+            assert_eq!(read(reason.as_str()), *reason);
+            assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
+        }
+    }
 }

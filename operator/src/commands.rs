@@ -1,5 +1,7 @@
-//! Every write goes through here: leadership is checked before it, the writes
-//! in flight are bounded, and an error is told apart by what is to be done.
+//! The door for writes: leadership is checked before each, those in flight are
+//! bounded, and an error is told apart by what is to be done. Two kinds of
+//! write go another way: the Lease (`leader`), which leadership comes from, and
+//! events (`controller::story`), on which nothing rests and which may be lost.
 
 use std::sync::Arc;
 
@@ -32,9 +34,25 @@ pub enum WriteError {
         /// What the API server says.
         message: String,
     },
+    /// A quota of the namespace has no room. The numbers may change, and say
+    /// nothing about how the API server does.
+    #[error("{0}")]
+    Exhausted(String),
+    /// The API server does not know us, or our roles. It may in a moment: one
+    /// that has just started knows none yet.
+    #[error("{0}")]
+    Unauthorized(String),
     /// Nobody knows whether it was written, or it may succeed later.
     #[error("{0}")]
     Transient(String),
+}
+
+impl WriteError {
+    /// True if the API server has more to do than it can: writes are to become fewer.
+    #[must_use]
+    pub fn is_push_back(&self) -> bool {
+        matches!(self, Self::Transient(_))
+    }
 }
 
 impl From<kube::Error> for WriteError {
@@ -46,19 +64,26 @@ impl From<kube::Error> for WriteError {
         match status.code {
             404 => Self::NotFound(message),
             409 => Self::Conflict(message),
-            // A server that has just started knows no roles yet: the authorizer's
-            // answer, unlike admission's, may be another in a moment.
-            401 => Self::Transient(message),
-            403 if message.contains(" is forbidden: User \"") => Self::Transient(message),
+            // The authorizer's answer, unlike admission's, may be another in a moment.
+            401 => Self::Unauthorized(message),
+            403 if message.contains(" is forbidden: User \"") => Self::Unauthorized(message),
+            403 if message.contains("exceeded quota") => Self::Exhausted(message),
             408 | 429 | 500 | 502 | 503 | 504 => Self::Transient(message),
-            // Quota admission: the numbers may change before the deadline.
-            403 if message.contains("exceeded quota") => Self::Transient(message),
             code => Self::Refused { code, message },
         }
     }
 }
 
-/// The one door for writes.
+/// What an accepted delete means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deletion {
+    /// The object goes: at once, or when its grace is over and its finalizers are gone.
+    Begun,
+    /// That incarnation was gone before.
+    Gone,
+}
+
+/// The door for writes.
 #[derive(Clone)]
 pub struct Commands {
     client: Client,
@@ -85,6 +110,11 @@ impl Commands {
         self.leadership.check()
     }
 
+    /// Raises our term above one that has been seen in a journal.
+    pub async fn lead_above(&self, seen: Epoch) {
+        self.leadership.raise_above(seen).await;
+    }
+
     fn api<K>(&self, namespace: &str) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -100,7 +130,7 @@ impl Commands {
         let permit = self.limiter.acquire().await;
         self.leadership.check()?;
         let result = request.await.map_err(WriteError::from);
-        permit.report(matches!(result, Err(WriteError::Transient(_))));
+        permit.report(result.as_ref().is_err_and(WriteError::is_push_back));
         result
     }
 
@@ -131,21 +161,24 @@ impl Commands {
         self.write(self.client.request(request)).await
     }
 
-    /// Applies the fields that we own of an object, by server-side apply. The
-    /// answer is decoded as `A`.
+    /// Changes an object by a merge patch. A `resourceVersion` in the patch
+    /// makes it a compare-and-set. The answer is decoded as `A`.
     ///
     /// # Errors
     /// As [`WriteError`] tells.
-    pub async fn apply_as<A: DeserializeOwned>(
+    pub async fn patch_as<A: DeserializeOwned>(
         &self,
         path: &str,
         name: &str,
         manager: &str,
         patch: &serde_json::Value,
     ) -> Result<A, WriteError> {
-        let params = PatchParams::apply(manager).force().validation_strict();
+        let params = PatchParams {
+            field_manager: Some(manager.to_owned()),
+            ..PatchParams::default()
+        };
         let request = KubeRequest::new(path)
-            .patch(name, &params, &Patch::Apply(patch))
+            .patch(name, &params, &Patch::Merge(patch))
             .map_err(|e| WriteError::Transient(e.to_string()))?;
         self.write(self.client.request(request)).await
     }
@@ -218,6 +251,27 @@ impl Commands {
             + DeserializeOwned
             + std::fmt::Debug,
     {
+        self.delete_as::<K>(namespace, name, uid, grace).await?;
+        Ok(())
+    }
+
+    /// Deletes one incarnation of an object, and tells whether it was still there.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn delete_as<K>(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        grace: Option<u32>,
+    ) -> Result<Deletion, WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug,
+    {
         let api = self.api::<K>(namespace);
         let params = DeleteParams {
             grace_period_seconds: grace,
@@ -229,8 +283,12 @@ impl Commands {
             ..DeleteParams::default()
         };
         match self.write(api.delete(name, &params)).await {
-            // Another incarnation: ours is gone.
-            Ok(_) | Err(WriteError::NotFound(_) | WriteError::Conflict(_)) => Ok(()),
+            Ok(_) => Ok(Deletion::Begun),
+            Err(WriteError::NotFound(_)) => Ok(Deletion::Gone),
+            // The precondition does not hold: it is another incarnation.
+            Err(WriteError::Conflict(message)) if message.contains("UID in precondition") => {
+                Ok(Deletion::Gone)
+            }
             Err(error) => Err(error),
         }
     }
@@ -262,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_succeed_later_is_told_apart_from_what_never_will() {
+    fn an_error_is_told_apart_by_what_is_to_be_done() {
         let rbac =
             r#"pods is forbidden: User "system:serviceaccount:a:b" cannot create resource "pods""#;
         let pod_security =
@@ -270,18 +328,19 @@ mod tests {
         let policy =
             r#"pods "j-worker-0" is forbidden: ValidatingAdmissionPolicy 'p' denied request"#;
         let quota = r#"pods "j-worker-0" is forbidden: exceeded quota: small"#;
-        for (code, message) in [
-            (401, "Unauthorized"),
-            (403, rbac),
-            (403, quota),
-            (429, ""),
-            (503, ""),
-        ] {
-            assert!(
-                matches!(error(code, message), WriteError::Transient(_)),
-                "{code} {message}"
-            );
+        for (code, message) in [(408, ""), (429, ""), (500, ""), (503, "")] {
+            let error = error(code, message);
+            assert!(matches!(error, WriteError::Transient(_)), "{code}");
+            assert!(error.is_push_back(), "{code}");
         }
+        // What concerns one namespace, or our rights, must slow nobody down.
+        for (code, message) in [(401, "Unauthorized"), (403, rbac)] {
+            let error = error(code, message);
+            assert!(matches!(error, WriteError::Unauthorized(_)), "{code}");
+            assert!(!error.is_push_back(), "{code}");
+        }
+        assert!(matches!(error(403, quota), WriteError::Exhausted(_)));
+        assert!(!error(403, quota).is_push_back());
         for (code, message) in [
             (403, pod_security),
             (403, policy),

@@ -5,6 +5,10 @@
 //! which the journal bears and the API server compares; what makes it rare is
 //! that every write asks [`Leadership::check`] first.
 //!
+//! The epoch comes from the Lease, and a Lease can be deleted. Journals cannot
+//! be written by a lower epoch than theirs, so a leader that finds a higher one
+//! than its own raises its term above it ([`Leadership::raise_above`]).
+//!
 //! The age of another's lease is what we have observed by our own monotonic
 //! clock, never a difference of two machines' clocks (the rule of client-go's
 //! leaderelection).
@@ -18,6 +22,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
+use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
 use crate::clients::REQUEST_TIMEOUT;
@@ -39,13 +44,26 @@ pub struct NotLeading;
 /// Proof of leadership, as long as [`Self::check`] says so.
 #[derive(Clone, Debug)]
 pub struct Leadership {
-    epoch: Epoch,
+    /// Our term. It rises only.
+    epoch: Arc<watch::Sender<Epoch>>,
+    /// The term that is asked for; the holder of the lease makes it so.
+    wanted: Arc<watch::Sender<Epoch>>,
     start: Instant,
     /// Milliseconds after `start` until which the lease is ours; 0 once it is lost.
     valid_until: Arc<AtomicU64>,
 }
 
 impl Leadership {
+    /// Leadership whose lease is still to be [extended](Self::extend).
+    fn new(epoch: Epoch, start: Instant) -> Self {
+        Self {
+            epoch: Arc::new(watch::Sender::new(epoch)),
+            wanted: Arc::new(watch::Sender::new(epoch)),
+            start,
+            valid_until: Arc::new(AtomicU64::new(0)),
+        }
+    }
+
     /// The term of this leader.
     ///
     /// # Errors
@@ -53,10 +71,33 @@ impl Leadership {
     pub fn check(&self) -> Result<Epoch, NotLeading> {
         let now = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
         if now < self.valid_until.load(Ordering::Acquire) {
-            Ok(self.epoch)
+            Ok(*self.epoch.borrow())
         } else {
             Err(NotLeading)
         }
+    }
+
+    /// Raises our term above one that has been seen, in the Lease first. Waits
+    /// until it is so; for ever once the lease is lost.
+    pub async fn raise_above(&self, seen: Epoch) {
+        let above = Epoch(seen.0.saturating_add(1));
+        self.wanted.send_if_modified(|wanted| {
+            let higher = above > *wanted;
+            *wanted = above.max(*wanted);
+            higher
+        });
+        // The sender lives as long as we do.
+        let _ = self.epoch.subscribe().wait_for(|e| *e >= above).await;
+    }
+
+    /// The Lease bears this many transitions now.
+    fn transitions(&self, transitions: i32) {
+        let epoch = epoch_of(transitions);
+        self.epoch.send_if_modified(|now| {
+            let higher = epoch > *now;
+            *now = epoch.max(*now);
+            higher
+        });
     }
 
     fn extend(&self, renewed: Instant, duration: Duration) {
@@ -72,6 +113,24 @@ impl Leadership {
     fn lose(&self) {
         self.valid_until.store(0, Ordering::Release);
     }
+}
+
+/// The epoch of a Lease: the first leader's is 1.
+fn epoch_of(transitions: i32) -> Epoch {
+    Epoch(i64::from(transitions).saturating_add(1))
+}
+
+/// The transitions that a Lease must bear for this epoch. None: it cannot.
+fn transitions_of(epoch: Epoch) -> Option<i32> {
+    i32::try_from(epoch.0.checked_sub(1)?).ok()
+}
+
+fn transitions(lease: &Lease) -> i32 {
+    lease
+        .spec
+        .as_ref()
+        .and_then(|s| s.lease_transitions)
+        .unwrap_or(0)
 }
 
 /// One candidate for the lease.
@@ -180,18 +239,9 @@ impl Candidate {
     }
 
     fn leads(&self, lease: Lease, asked: Instant) -> (Leadership, Lease) {
-        let transitions = lease
-            .spec
-            .as_ref()
-            .and_then(|s| s.lease_transitions)
-            .unwrap_or(0);
-        let leadership = Leadership {
-            epoch: Epoch(i64::from(transitions).saturating_add(1)),
-            start: asked,
-            valid_until: Arc::new(AtomicU64::new(0)),
-        };
+        let leadership = Leadership::new(epoch_of(transitions(&lease)), asked);
         leadership.extend(asked, self.duration);
-        info!(epoch = leadership.epoch.0, identity = %self.identity, "leading");
+        info!(epoch = leadership.epoch.borrow().0, identity = %self.identity, "leading");
         (leadership, lease)
     }
 
@@ -210,28 +260,37 @@ impl Candidate {
     /// Renews the lease until it is lost. Never tries past its end.
     pub async fn hold(&self, leadership: &Leadership, mut lease: Lease) {
         let pause = self.duration.checked_div(4).unwrap_or(self.duration);
+        let mut raised = leadership.wanted.subscribe();
         loop {
-            tokio::time::sleep(pause).await;
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                // The sender lives as long as the leadership.
+                _ = raised.changed() => {}
+            }
             if leadership.check().is_err() {
                 break;
             }
             let asked = Instant::now();
-            if let Some(spec) = &mut lease.spec {
+            let wanted = transitions_of(*raised.borrow_and_update());
+            let mut renewed = lease.clone();
+            if let Some(spec) = &mut renewed.spec {
                 spec.renew_time = Some(MicroTime(Timestamp::now()));
+                spec.lease_transitions = spec.lease_transitions.max(wanted);
             }
             match self
                 .api
-                .replace(LEASE_NAME, &PostParams::default(), &lease)
+                .replace(LEASE_NAME, &PostParams::default(), &renewed)
                 .await
             {
                 Ok(renewed) => {
                     lease = renewed;
+                    leadership.transitions(transitions(&lease));
                     leadership.extend(asked, self.duration);
                 }
                 // A conflict may be our own write whose answer was lost: look who holds it.
                 Err(kube::Error::Api(status)) if status.code == 409 => {
                     match self.api.get(LEASE_NAME).await {
-                        Ok(now) if self.holds(&now, &lease) => lease = now,
+                        Ok(now) if self.is_held(&now, &[&lease, &renewed]) => lease = now,
                         Ok(_) => {
                             warn!("another process has taken the lease");
                             break;
@@ -239,16 +298,22 @@ impl Candidate {
                         Err(error) => warn!(%error, "the lease was not renewed"),
                     }
                 }
+                // Whoever comes next need not wait for its end: nor do we.
+                Err(kube::Error::Api(status)) if status.code == 404 => {
+                    warn!("the lease has been deleted");
+                    break;
+                }
                 Err(error) => warn!(%error, "the lease was not renewed"),
             }
         }
         leadership.lose();
     }
 
-    fn holds(&self, now: &Lease, before: &Lease) -> bool {
-        let transitions = |l: &Lease| l.spec.as_ref().and_then(|s| s.lease_transitions);
+    /// True if the lease is still ours: in one of the terms that we wrote.
+    fn is_held(&self, now: &Lease, written: &[&Lease]) -> bool {
         let holder = now.spec.as_ref().and_then(|s| s.holder_identity.as_deref());
-        holder == Some(self.identity.as_str()) && transitions(now) == transitions(before)
+        holder == Some(self.identity.as_str())
+            && written.iter().any(|w| transitions(w) == transitions(now))
     }
 
     /// Gives the lease back, so that the next leader need not wait for its end.
@@ -268,5 +333,53 @@ impl Candidate {
                 .replace(LEASE_NAME, &PostParams::default(), &lease)
                 .await;
         }
+    }
+}
+
+#[cfg(test)]
+impl Leadership {
+    /// Of a leader that nobody asks for its Lease.
+    pub(crate) fn of_a_test() -> Self {
+        let leadership = Self::new(Epoch(1), Instant::now());
+        leadership.extend(Instant::now(), Duration::from_secs(3600));
+        leadership
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoch_is_the_transitions_of_the_lease_and_one() {
+        assert_eq!(epoch_of(0), Epoch(1));
+        assert_eq!(transitions_of(Epoch(1)), Some(0));
+        assert_eq!(transitions_of(epoch_of(41)), Some(41));
+        assert_eq!(transitions_of(Epoch(i64::MAX)), None);
+        assert_eq!(transitions_of(Epoch(i64::MIN)), None);
+    }
+
+    #[tokio::test]
+    async fn a_term_is_raised_once_the_lease_bears_it() {
+        let leadership = Leadership::new(Epoch(1), Instant::now());
+        assert_eq!(leadership.check(), Err(NotLeading));
+        leadership.extend(Instant::now(), Duration::from_secs(600));
+        assert_eq!(leadership.check(), Ok(Epoch(1)));
+        // What is below is above already.
+        leadership.raise_above(Epoch(0)).await;
+        let raised = leadership.raise_above(Epoch(7));
+        tokio::pin!(raised);
+        let lease = async {
+            tokio::task::yield_now().await;
+            assert_eq!(*leadership.wanted.borrow(), Epoch(8));
+            assert_eq!(leadership.check(), Ok(Epoch(1)), "not before the lease");
+            leadership.transitions(3);
+            assert_eq!(leadership.check(), Ok(Epoch(4)));
+            leadership.transitions(7);
+        };
+        tokio::join!(raised, lease);
+        assert_eq!(leadership.check(), Ok(Epoch(8)));
+        leadership.transitions(0);
+        assert_eq!(leadership.check(), Ok(Epoch(8)), "it never falls");
     }
 }

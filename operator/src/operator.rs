@@ -1,6 +1,7 @@
 //! `trellis operator`: takes the lease, then watches, reconciles and schedules
 //! until it is told to stop or no longer leads.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ use kube::core::DeserializeGuard;
 use kube::runtime::watcher::Config as Watch;
 use kube::{Api, Client};
 use tokio::signal::unix::{SignalKind, signal};
-use tracing::{error, info};
+use tokio::task::{Id, JoinSet};
+use tracing::info;
 use trellis_api::{PodGroup, Queue, TrainingJob, names};
 use trellis_compiler::Settings;
 
@@ -20,7 +22,7 @@ use crate::clients::Clients;
 use crate::commands::Commands;
 use crate::controller::{Controller, keep_queue_status};
 use crate::leader::Candidate;
-use crate::scheduling::{Committer, Driver, Preflight};
+use crate::scheduling::{Committer, Driver};
 use crate::watch::{SlimNamespace, SlimNode, SlimPod, SlimService, follow};
 use crate::world::{Watched, World};
 
@@ -70,7 +72,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let commands = Commands::new(clients.command.clone(), leadership.clone());
     // Everything is listed afresh once we lead: nothing is decided on a cache from before.
     let (world, heard) = World::new();
-    watch(&clients.watch, &world);
+    let mut tasks = Tasks::default();
+    watch(&clients.watch, &world, &mut tasks);
     let settings = Settings {
         cluster_domain: options.cluster_domain,
         ..Settings::default()
@@ -81,18 +84,14 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         clients.command.clone(),
         settings,
     );
-    let committer = Committer {
-        world: world.clone(),
-        commands: commands.clone(),
-        preflight: Arc::new(Preflight::default()),
-    };
-    tokio::spawn(keep_queue_status(world.clone(), commands.clone()));
-    let controller = tokio::spawn(Arc::new(controller).run());
-    let driver = tokio::spawn(Driver::new(committer, heard).run());
+    let committer = Committer::new(world.clone(), commands.clone());
+    tasks.start("the controller", Arc::new(controller).run());
+    tasks.start("the scheduler", Driver::new(committer, heard).run());
+    tasks.start("the look at lost nodes", world.clone().tell_of_lost_nodes());
+    tasks.start("the status of queues", keep_queue_status(world, commands));
     tokio::select! {
         () = candidate.hold(&leadership, lease) => bail!("the lease is lost"),
-        ended = controller => bail!("the controller has ended: {ended:?}"),
-        ended = driver => bail!("the scheduler has ended: {ended:?}"),
+        ended = tasks.first_end() => bail!("{ended}"),
         _ = terminate.recv() => info!("told to stop"),
         _ = interrupt.recv() => info!("told to stop"),
     }
@@ -101,22 +100,22 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
 }
 
 /// Starts a task for each watch. `rbac` lists the same kinds.
-fn watch(client: &Client, world: &Arc<World>) {
+fn watch(client: &Client, world: &Arc<World>, tasks: &mut Tasks) {
     let ours = format!("{}={}", names::MANAGED_BY, names::MANAGER);
     let all = Watch::default;
-    start::<DeserializeGuard<TrainingJob>>(client, all(), world);
-    start::<DeserializeGuard<PodGroup>>(client, all(), world);
-    start::<DeserializeGuard<Queue>>(client, all(), world);
-    start::<SlimNamespace>(client, all(), world);
-    start::<PriorityClass>(client, all(), world);
-    start::<SlimService>(client, all(), world);
-    start::<NetworkPolicy>(client, all().labels(&ours), world);
-    start::<ResourceQuota>(client, all(), world);
-    start::<SlimNode>(client, all(), world);
-    start::<SlimPod>(client, all(), world);
+    start::<DeserializeGuard<TrainingJob>>(client, all(), world, tasks);
+    start::<DeserializeGuard<PodGroup>>(client, all(), world, tasks);
+    start::<DeserializeGuard<Queue>>(client, all(), world, tasks);
+    start::<SlimNamespace>(client, all(), world, tasks);
+    start::<PriorityClass>(client, all(), world, tasks);
+    start::<SlimService>(client, all(), world, tasks);
+    start::<NetworkPolicy>(client, all().labels(&ours), world, tasks);
+    start::<ResourceQuota>(client, all(), world, tasks);
+    start::<SlimNode>(client, all(), world, tasks);
+    start::<SlimPod>(client, all(), world, tasks);
 }
 
-fn start<K>(client: &Client, config: Watch, world: &Arc<World>)
+fn start<K>(client: &Client, config: Watch, world: &Arc<World>, tasks: &mut Tasks)
 where
     K: kube::Resource<DynamicType = ()>
         + Clone
@@ -129,8 +128,50 @@ where
 {
     let api = Api::<K>::all(client.clone());
     let sink = Watched::new(world);
-    tokio::spawn(async move {
-        follow(api, config, sink).await;
-        error!(kind = %K::kind(&()), "a watch has ended");
-    });
+    let name = format!("the watch of {}", K::plural(&()));
+    tasks.start(name, follow(api, config, sink));
+}
+
+/// What must run for as long as we lead. When one of them ends, we do: a watch
+/// that is dead leaves a cache that is wrong, and nobody would see.
+#[derive(Default)]
+struct Tasks {
+    set: JoinSet<()>,
+    names: BTreeMap<Id, String>,
+}
+
+impl Tasks {
+    fn start(&mut self, name: impl Into<String>, task: impl Future<Output = ()> + Send + 'static) {
+        let id = self.set.spawn(task).id();
+        self.names.insert(id, name.into());
+    }
+
+    /// Waits for the first that ends, and says which and how.
+    async fn first_end(&mut self) -> String {
+        let (id, how) = match self.set.join_next_with_id().await {
+            Some(Ok((id, ()))) => (id, "nothing is left to do".to_owned()),
+            Some(Err(error)) => (error.id(), error.to_string()),
+            None => return "nothing runs".to_owned(),
+        };
+        let name = self.names.get(&id).map_or("a task", String::as_str);
+        format!("{name} has ended: {how}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_end_of_one_task_is_told_by_its_name() {
+        let mut tasks = Tasks::default();
+        tasks.start("a", std::future::pending());
+        tasks.start("b", async { panic!("out of range") });
+        let ended = tasks.first_end().await;
+        assert!(ended.starts_with("b has ended"), "{ended}");
+        assert!(ended.contains("panic"), "{ended}");
+        tasks.start("c", async {});
+        let ended = tasks.first_end().await;
+        assert!(ended.starts_with("c has ended"), "{ended}");
+    }
 }

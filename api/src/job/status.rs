@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Reason;
+use crate::word::{lenient_word, open_word};
 
 /// Observed state of a TrainingJob, written by one manager in one patch.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
@@ -13,7 +14,8 @@ pub struct TrainingJobStatus {
     /// Generation of the spec that this status speaks of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// One word for the state; the row of the conditions' table.
+    /// One word for the state: Refused, Waiting, Blocked, Queued, Starting, Restarting, Running,
+    /// Suspended, Complete or Failed; the row of the conditions' table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<JobPhase>,
     /// The one current reason, from the list in docs/reasons.md.
@@ -79,11 +81,28 @@ pub struct TrainingJobStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// The states of a job.
-#[derive(
-    Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord,
-)]
-pub enum JobPhase {
+macro_rules! phases {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// The states of a job.
+        #[derive(Serialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum JobPhase {
+            $($(#[doc = $doc])+ $name,)+
+        }
+
+        impl JobPhase {
+            /// Every state.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+
+            /// The word itself.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => stringify!($name),)+ }
+            }
+        }
+    };
+}
+
+phases! {
     /// The spec is invalid or policy denies it.
     Refused,
     /// Something that the job names is not there yet.
@@ -104,13 +123,27 @@ pub enum JobPhase {
     Complete,
     /// Ended badly. Final.
     Failed,
+    /// A word of another version of Trellis. Final if the job has a completion time.
+    Unrecognized,
 }
+
+open_word!(JobPhase);
+lenient_word!(JobPhase);
 
 impl JobPhase {
     /// True if the job has ended, for good.
     #[must_use]
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Complete | Self::Failed)
+    }
+}
+
+impl TrainingJobStatus {
+    /// True if the job has ended, for good: whatever its phase says, since
+    /// another version may have written it.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.completion_time.is_some() || self.phase.is_some_and(JobPhase::is_terminal)
     }
 }
 
@@ -165,4 +198,27 @@ pub struct CompiledObject {
     /// What is wrong with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_status_of_another_version_is_read() {
+        let status =
+            |more: serde_json::Value| serde_json::from_value::<TrainingJobStatus>(more).unwrap();
+        let cancelled = status(json!({"phase": "Cancelled", "reason": "ByHand"}));
+        assert_eq!(cancelled.phase, Some(JobPhase::Unrecognized));
+        assert_eq!(cancelled.reason, Some(Reason::Unrecognized));
+        assert!(!cancelled.has_ended());
+        let ended = json!({"phase": "Cancelled", "completionTime": "2026-01-01T00:00:00Z"});
+        assert!(status(ended).has_ended());
+        for phase in JobPhase::ALL {
+            let read = status(json!({"phase": phase.as_str()}));
+            assert_eq!(read.phase, Some(*phase));
+            assert_eq!(serde_json::to_value(phase).unwrap(), phase.as_str());
+        }
+    }
 }

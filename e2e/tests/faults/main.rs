@@ -2,9 +2,15 @@
 //! plane, each test with one of its own, since it breaks it.
 
 mod apiserver;
+mod blocked;
+mod deletes;
+mod epoch;
 mod held;
+mod journal;
 mod lease;
 mod namespace;
+mod refused;
+mod rollback;
 mod undecodable;
 mod watches;
 

@@ -24,7 +24,7 @@ use super::program;
 const CRD: &str = "trainingjobs.trellis.dev";
 
 /// Gives the CRD of TrainingJobs another schema, and gives the one before back.
-async fn set_schema(client: &Client, schema: &Value) -> Value {
+pub(super) async fn set_schema(client: &Client, schema: &Value) -> Value {
     let kind =
         kube::core::GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
     let crds: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));

@@ -1,5 +1,7 @@
 //! Restart, end, suspend, deletion, repair.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -7,11 +9,14 @@ use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_api::{PodGroup, TrainingJob};
 use trellis_e2e::cluster::Nodes;
-use trellis_e2e::jobs::{SOON, message, reason};
+use trellis_e2e::jobs::{SOON, message, phase, reason};
 use trellis_e2e::kubelet;
-use trellis_e2e::wait::{eventually, wait_gone};
+use trellis_e2e::wait::{eventually, wait_for, wait_gone};
 
 use super::{shared, site};
+
+/// The pods of a node that is lost are given up after a minute.
+const GIVEN_UP: Duration = Duration::from_secs(90);
 
 #[tokio::test]
 async fn a_failed_rank_restarts_the_gang_once_and_success_ends_it() {
@@ -240,8 +245,26 @@ async fn a_deleted_node_does_not_hold_the_gang() {
     site.submit("j", 2, 8).await;
     site.reaches("j", JobPhase::Running).await;
     let _more = site.more_nodes(shared().await, Nodes::new(1).gpus(8)).await;
-    site.nodes().delete(&site.nodes().names()[0]).await.unwrap();
-    let again = site.runs_again("j", 2).await;
-    let status = again.status.unwrap();
+    let lost = &site.nodes().names()[0];
+    let pods = site.whole("j", 2).await;
+    let on = |pod: &&Pod| pod.spec.as_ref().and_then(|s| s.node_name.as_ref()) == Some(lost);
+    let pod = pods.iter().find(on).unwrap().clone();
+    site.nodes().delete(lost).await.unwrap();
+    let again = site.becomes("j", |s| s.attempt == Some(2)).await;
+    assert_eq!(reason(&again), "NodeLost");
+    // Its kubelet may live on: the pod is told to stop, and not forgotten at once.
+    let api = site.api::<Pod>();
+    let name = pod.metadata.name.unwrap();
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let left = api.get(&name).await.unwrap().metadata;
+    assert_eq!(left.uid, pod.metadata.uid);
+    assert!(left.deletion_timestamp.is_some());
+    // After a minute nobody is left to stop it.
+    let jobs = site.api::<TrainingJob>();
+    let runs = wait_for(&jobs, "j", GIVEN_UP, |job: &TrainingJob| {
+        phase(job) == Some(JobPhase::Running)
+    });
+    let status = runs.await.unwrap().status.unwrap();
+    assert_eq!(status.attempt, Some(2));
     assert_eq!((status.restarts, status.disruptions), (Some(0), Some(1)));
 }

@@ -1,10 +1,15 @@
 //! One TrainingJob, all the way, on a real control plane under the chart's own rights.
 
+mod admission;
+mod drift;
 mod lifecycle;
+mod namesake;
 mod placement;
 mod plan;
 mod queues;
+mod quotas;
 mod refusals;
+mod versions;
 
 use std::path::Path;
 

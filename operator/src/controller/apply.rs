@@ -1,6 +1,9 @@
 //! The fourth step: the children, in the order in which they must exist. What
 //! is not there is created by POST, so that a foreign object is never adopted;
-//! what differs in a field that we own is put right by server-side apply.
+//! what differs in what we own is put right by a merge patch, so that what is
+//! no longer wanted goes too.
+
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -9,13 +12,14 @@ use kube::api::ObjectMeta;
 use kube::core::NamespaceResourceScope;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tracing::info;
 use trellis_api::job::JobPhase;
 use trellis_api::{PodGroup, Reason, names};
 
 use super::builds::Build;
 use super::dereference::{Surrounded, is_owned};
+use super::drift;
 use super::lifecycle::Standing;
 use crate::commands::{Commands, WriteError};
 use crate::key::Key;
@@ -40,10 +44,12 @@ pub(super) async fn children(
         uid: seen.uid(),
         build,
     };
-    debug_assert!(
-        compiled.config_maps().is_empty(),
-        "no framework has files yet"
-    );
+    if let Some(map) = compiled.config_maps().first() {
+        let name = map.metadata.name.as_deref().unwrap_or_default();
+        return Err(WriteError::Transient(format!(
+            "ConfigMap {name:?} is not created: no framework had files until now"
+        )));
+    }
     // Side by side: none needs another, and no pod is created before all are there.
     let (service, policy, group) = tokio::join!(
         place.child::<Service, SlimService>(compiled.service(), &world.services),
@@ -79,36 +85,18 @@ impl Place<'_> {
             + Serialize,
     {
         let kind = K::kind(&());
-        let Some(live) = store.get(self.key) else {
-            let created: Result<A, WriteError> = self
-                .commands
-                .create(&self.key.namespace, names::COMPILER_MANAGER, wanted, false)
-                .await;
-            return match created {
-                Ok(object) => {
-                    store.put(self.key.clone(), object);
-                    Ok(None)
+        let live = match store.get(self.key) {
+            Some(live) => live,
+            None => match self.create(wanted).await? {
+                Made::New(object) => {
+                    store.found(self.key.clone(), object);
+                    return Ok(None);
                 }
-                // The watch is late, or a foreign object is there: look which.
-                Err(WriteError::Conflict(message)) => {
-                    let there: Option<A> = self
-                        .commands
-                        .get(&self.key.namespace, &self.key.name)
-                        .await?;
-                    match there {
-                        Some(object) if is_owned(object.meta(), self.uid) => {
-                            store.put(self.key.clone(), object);
-                            Ok(None)
-                        }
-                        Some(object) => Ok(Some(self.foreign(&kind, object.meta()))),
-                        None => Err(WriteError::Conflict(message)),
-                    }
-                }
-                Err(error) => Err(error),
-            };
+                Made::Before(object) => object,
+            },
         };
         if !is_owned(live.meta(), self.uid) {
-            return Ok(Some(self.foreign(&kind, live.meta())));
+            return Ok(Some(in_the_way(&kind, self.key, live.meta())));
         }
         if live.meta().deletion_timestamp.is_some() {
             // It is created again once it is gone: its deletion brings us back here.
@@ -120,74 +108,112 @@ impl Place<'_> {
         }
         let wanted = serde_json::to_value(wanted).unwrap_or_default();
         let actual = serde_json::to_value(live.as_ref()).unwrap_or_default();
-        if covers(&actual, &wanted) {
+        let Some(mut patch) = drift::patch(&kind, &actual, &wanted) else {
             self.build.checked.lock().insert(kind.into_owned(), version);
+            store.found(self.key.clone(), live.as_ref().clone());
             return Ok(None);
-        }
+        };
         info!(job = %self.key, %kind, "drift of a child is put right");
-        let mut patch = wanted;
-        if let Some(meta) = patch.get_mut("metadata").and_then(Value::as_object_mut) {
-            let uid = live.meta().uid.clone().map_or(Value::Null, Value::String);
-            meta.insert("uid".to_owned(), uid);
+        // Of the very version that was compared: what changes meanwhile is looked at again.
+        let metadata = patch.entry("metadata").or_insert_with(|| json!({}));
+        if let Some(metadata) = metadata.as_object_mut() {
+            metadata.insert("uid".to_owned(), json!(live.meta().uid));
+            metadata.insert("resourceVersion".to_owned(), json!(version));
         }
-        let applied: A = self
+        let put_right: A = self
             .commands
-            .apply_as(
+            .patch_as(
                 &K::url_path(&(), Some(&self.key.namespace)),
                 &self.key.name,
                 names::COMPILER_MANAGER,
-                &patch,
+                &Value::Object(patch),
             )
             .await?;
-        store.put(self.key.clone(), applied);
+        // Whatever the API server and its webhooks make of what we want stays
+        // as it is, until someone changes it: we do not fight with them.
+        let version = put_right
+            .meta()
+            .resource_version
+            .clone()
+            .unwrap_or_default();
+        self.build.checked.lock().insert(kind.into_owned(), version);
+        store.answered(self.key.clone(), put_right);
         Ok(None)
     }
 
-    fn foreign(&self, kind: &str, meta: &ObjectMeta) -> Standing {
-        let owner = meta
-            .owner_references
-            .iter()
-            .flatten()
-            .find(|o| o.controller == Some(true))
-            .map_or_else(String::new, |o| {
-                format!(", owned by {} {:?}", o.kind, o.name)
-            });
-        Standing::Held {
-            phase: JobPhase::Blocked,
-            reason: Reason::NameConflict,
-            message: format!(
-                "{kind} {:?} is there and is not this job's{owner}: delete or rename it, or rename the job",
-                &*self.key.name
-            ),
-        }
-    }
-}
-
-/// True if everything that is wanted is so: of objects every key, of lists
-/// every element in its place and no more. What others added to objects is theirs.
-fn covers(actual: &Value, wanted: &Value) -> bool {
-    match (actual, wanted) {
-        (Value::Object(actual), Value::Object(wanted)) => wanted.iter().all(|(key, value)| {
-            match actual.get(key) {
-                Some(there) => covers(there, value),
-                // The slim forms leave out what names the kind.
-                None => matches!(key.as_str(), "apiVersion" | "kind") || is_empty(value),
+    async fn create<K, A>(&self, wanted: &K) -> Result<Made<A>, WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Serialize,
+        A: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + std::fmt::Debug
+            + DeserializeOwned,
+    {
+        let namespace = &self.key.namespace;
+        let created = self
+            .commands
+            .create(namespace, names::COMPILER_MANAGER, wanted, false)
+            .await;
+        match created {
+            Ok(object) => Ok(Made::New(object)),
+            // The watch is late, or does not show what has lost our label, or
+            // a foreign object is there: look which.
+            Err(WriteError::Conflict(message)) => {
+                let there = self.commands.get(namespace, &self.key.name).await?;
+                there
+                    .map(|object| Made::Before(Arc::new(object)))
+                    .ok_or(WriteError::Conflict(message))
             }
-        }),
-        (Value::Array(actual), Value::Array(wanted)) => {
-            actual.len() == wanted.len() && actual.iter().zip(wanted).all(|(a, w)| covers(a, w))
+            Err(error) => Err(error),
         }
-        (actual, wanted) => actual == wanted,
     }
 }
 
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Object(map) => map.is_empty(),
-        Value::Array(list) => list.is_empty(),
-        _ => false,
+/// What a create has come to.
+enum Made<A> {
+    New(A),
+    /// One of that name was there.
+    Before(Arc<A>),
+}
+
+/// What is to be said where an object of a child's name is not the job's.
+fn in_the_way(kind: &str, key: &Key, meta: &ObjectMeta) -> Standing {
+    let owner = meta
+        .owner_references
+        .iter()
+        .flatten()
+        .find(|o| o.controller == Some(true));
+    let of_a_job = owner.is_some_and(|o| {
+        o.kind == "TrainingJob" && o.api_version.starts_with("trellis.dev/") && o.name == *key.name
+    });
+    if of_a_job || meta.deletion_timestamp.is_some() {
+        let whose = if of_a_job {
+            " of an earlier job of this name"
+        } else {
+            ""
+        };
+        return Standing::Held {
+            phase: JobPhase::Waiting,
+            reason: Reason::PodsTerminating,
+            message: format!("{kind} {:?}{whose} is still being removed", &*key.name),
+        };
     }
+    let owner = owner.map_or_else(String::new, |o| {
+        format!(", owned by {} {:?}", o.kind, o.name)
+    });
+    Standing::Held {
+        phase: JobPhase::Blocked,
+        reason: Reason::NameConflict,
+        message: format!(
+            "{kind} {:?} is there and is not this job's{owner}: delete or rename it, or rename the job",
+            &*key.name
+        ),
+    }
+}
+
+/// True if a child is there: the job's own, and not going.
+pub(super) fn is_there<A: Resource>(child: Option<&A>, uid: &str) -> bool {
+    child.is_some_and(|c| is_owned(c.meta(), uid) && c.meta().deletion_timestamp.is_none())
 }
 
 /// Removes what an ended job has made, in the reverse order. Pods are the scheduler's.
@@ -229,24 +255,67 @@ pub(super) async fn remove(
 
 #[cfg(test)]
 mod tests {
-    use super::covers;
-    use serde_json::json;
+    use super::*;
+
+    fn said(meta: Value) -> (JobPhase, Reason, String) {
+        let meta: ObjectMeta = serde_json::from_value(meta).unwrap();
+        match in_the_way("Service", &Key::new("ns", "j"), &meta) {
+            Standing::Held {
+                phase,
+                reason,
+                message,
+            } => (phase, reason, message),
+            Standing::Runnable { .. } => panic!("nothing is held"),
+        }
+    }
+
+    fn owned_by(kind: &str, name: &str) -> Value {
+        json!({"ownerReferences": [{"apiVersion": "trellis.dev/v1alpha1", "kind": kind,
+            "name": name, "uid": "another", "controller": true}]})
+    }
 
     #[test]
-    fn drift_is_what_differs_in_our_fields() {
-        let wanted = json!({"spec": {"a": 1, "list": [{"x": 1}], "none": []}});
-        assert!(covers(
-            &json!({"spec": {"a": 1, "list": [{"x": 1, "defaulted": true}], "more": 2}}),
-            &wanted
-        ));
-        assert!(!covers(
-            &json!({"spec": {"a": 2, "list": [{"x": 1}]}}),
-            &wanted
-        ));
-        assert!(!covers(&json!({"spec": {"a": 1, "list": []}}), &wanted));
-        assert!(!covers(
-            &json!({"spec": {"a": 1, "list": [{"x": 1}, {"x": 2}]}}),
-            &wanted
-        ));
+    fn what_an_earlier_job_of_the_name_left_is_waited_for() {
+        let (phase, reason, message) = said(owned_by("TrainingJob", "j"));
+        assert_eq!(
+            (phase, reason),
+            (JobPhase::Waiting, Reason::PodsTerminating)
+        );
+        assert!(message.contains("earlier job"), "{message}");
+        let going = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+        let (phase, reason, _) = said(going);
+        assert_eq!(
+            (phase, reason),
+            (JobPhase::Waiting, Reason::PodsTerminating)
+        );
+    }
+
+    #[test]
+    fn a_child_is_there_if_it_is_the_jobs_own_and_stays() {
+        let child =
+            |meta: Value| -> Service { serde_json::from_value(json!({"metadata": meta})).unwrap() };
+        assert!(!is_there::<Service>(None, "another"));
+        assert!(!is_there(Some(&child(json!({}))), "another"));
+        let mut meta = owned_by("TrainingJob", "j");
+        assert!(is_there(Some(&child(meta.clone())), "another"));
+        assert!(!is_there(Some(&child(meta.clone())), "mine"));
+        meta["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert!(!is_there(Some(&child(meta)), "another"));
+    }
+
+    #[test]
+    fn what_is_someone_elses_blocks() {
+        for meta in [
+            json!({}),
+            owned_by("TrainingJob", "other"),
+            owned_by("Deployment", "j"),
+        ] {
+            let (phase, reason, _) = said(meta.clone());
+            assert_eq!(
+                (phase, reason),
+                (JobPhase::Blocked, Reason::NameConflict),
+                "{meta}"
+            );
+        }
     }
 }

@@ -87,9 +87,14 @@ impl Builds {
         build
     }
 
-    /// The job is gone.
+    /// The job is gone, or has ended.
     pub(super) fn forget(&self, key: &Key) {
         self.builds.lock().remove(key);
+    }
+
+    #[cfg(test)]
+    pub(super) fn knows(&self, key: &Key) -> bool {
+        self.builds.lock().contains_key(key)
     }
 }
 
@@ -101,7 +106,7 @@ fn objects(job: &AuthorizedJob) -> Vec<CompiledObject> {
         kind: kind.to_owned(),
         name: name.to_owned(),
         hash,
-        ready: true,
+        ready: false,
         problem: None,
     };
     let mut list = vec![
@@ -113,10 +118,6 @@ fn objects(job: &AuthorizedJob) -> Vec<CompiledObject> {
             hash_of(compiled.network_policy()),
         ),
     ];
-    for map in compiled.config_maps() {
-        let own = map.metadata.name.as_deref().unwrap_or_default();
-        list.push(object("v1", "ConfigMap", own, hash_of(map)));
-    }
     list.push(object(
         "trellis.dev/v1alpha1",
         "PodGroup",

@@ -77,13 +77,7 @@ pub(super) fn job(world: &World, key: &Key) -> Option<Surrounded> {
     let namespace_labels = namespace
         .and_then(|n| n.metadata.labels.clone())
         .unwrap_or_default();
-    let names = job.spec.network.iter().flat_map(|n| {
-        n.egress
-            .iter()
-            .chain(&n.ingress)
-            .filter_map(|r| r.service.as_deref())
-    });
-    let services = names
+    let services = lookup::services(&job.spec)
         .filter_map(|name| {
             let service = world.services.get(&Key::new(&key.namespace, name))?;
             let service = Service {

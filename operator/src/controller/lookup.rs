@@ -90,6 +90,14 @@ pub fn priority<C: Borrow<PriorityClass>>(
     }))
 }
 
+/// The Services of its namespace that the job's network rules name.
+pub fn services(job: &TrainingJobSpec) -> impl Iterator<Item = &str> {
+    job.network.iter().flat_map(|network| {
+        let rules = network.egress.iter().chain(&network.ingress);
+        rules.filter_map(|rule| rule.service.as_deref())
+    })
+}
+
 /// True if the namespace holds its pods to Pod Security "restricted".
 #[must_use]
 pub fn enforces_restricted(namespace_labels: &BTreeMap<String, String>) -> bool {

@@ -7,12 +7,16 @@ mod apply;
 mod build;
 mod builds;
 mod dereference;
+mod drift;
 mod failure;
 mod lifecycle;
 pub mod lookup;
 mod queue_status;
+mod refusals;
 mod status;
 mod story;
+#[cfg(test)]
+mod tests;
 mod undecodable;
 mod validate;
 mod work_queue;
@@ -30,6 +34,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tracing::{debug, warn};
+use trellis_api::job::TrainingJobStatus;
 use trellis_compiler::Settings;
 
 use crate::commands::{Commands, WriteError};
@@ -37,6 +42,7 @@ use crate::key::Key;
 use crate::scheduling::Feed;
 use crate::world::{Undecodable, World};
 use builds::Builds;
+use refusals::Refusals;
 use story::Story;
 
 /// Reconciles at once.
@@ -53,6 +59,8 @@ pub struct Controller {
     builds: Builds,
     /// When counts were last written, by job: throttling only, nothing rests on it.
     counted: Mutex<HashMap<Key, Instant>>,
+    /// What kubelets refused, by job, with the job's uid.
+    refusals: Mutex<HashMap<Key, (String, Refusals)>>,
     /// Jobs that do not decode, of which this has been said.
     refused: Mutex<HashMap<Key, Undecodable>>,
 }
@@ -69,6 +77,7 @@ impl Controller {
             story,
             builds: Builds::default(),
             counted: Mutex::default(),
+            refusals: Mutex::default(),
             refused: Mutex::default(),
         }
     }
@@ -114,6 +123,13 @@ impl Controller {
         }
     }
 
+    /// What is remembered of a job is of no use any more.
+    fn forget(&self, key: &Key) {
+        self.counted.lock().remove(key);
+        self.builds.forget(key);
+        self.refusals.lock().remove(key);
+    }
+
     /// One pass over one job. Gives the time to look again.
     async fn reconcile(&self, key: &Key) -> Result<Option<Timestamp>, WriteError> {
         let undecodable = self.world.undecodable.read().get(key).cloned();
@@ -124,8 +140,7 @@ impl Controller {
                 .map(|()| None);
         }
         let Some(seen) = dereference::job(&self.world, key) else {
-            self.counted.lock().remove(key);
-            self.builds.forget(key);
+            self.forget(key);
             self.refused.lock().remove(key);
             self.world.tell(Feed::Wish(key.clone(), None));
             return Ok(None);
@@ -136,12 +151,17 @@ impl Controller {
             self.world.tell(Feed::Wish(key.clone(), None));
             return Ok(None);
         }
-        let terminal = seen
-            .status()
-            .phase
-            .is_some_and(trellis_api::job::JobPhase::is_terminal);
+        let ended = seen
+            .job
+            .status
+            .as_ref()
+            .is_some_and(TrainingJobStatus::has_ended);
+        if ended {
+            // It may stay for long, and there may be many: nothing is kept of it.
+            self.forget(key);
+        }
         // An ended job is not judged again.
-        let build = (!terminal).then(|| self.builds.of(key, &seen, &self.settings));
+        let build = (!ended).then(|| self.builds.of(key, &seen, &self.settings));
         let conflict = match &build {
             Some(build) => apply::children(&self.commands, &self.world, key, &seen, build).await?,
             None => None,

@@ -90,7 +90,7 @@ async fn write(
     let written: Queue = commands
         .patch_cluster_status(name, names::STATUS_MANAGER, &patch)
         .await?;
-    world.queues.put(Key::new("", name), written);
+    world.queues.answered(Key::new("", name), written);
     Ok(())
 }
 

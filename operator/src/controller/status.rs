@@ -15,15 +15,18 @@ use trellis_policies::AuthorizedJob;
 use super::builds::Build;
 use super::dereference::Surrounded;
 use super::lifecycle::{self, Next, Observed, Standing, Want};
-use super::{COUNTS_EVERY, Controller, apply, failure};
+use super::refusals::Refusals;
+use super::{COUNTS_EVERY, Controller, apply};
 use crate::commands::WriteError;
 use crate::key::Key;
 use crate::patch;
 use crate::scheduling::{Feed, Run, Wish};
-use crate::watch::{LOST_AFTER, PodPhase};
+use crate::watch::PodPhase;
+use crate::world::World;
 
-/// How long a node that refused a pod is kept away from.
-const AVOID: SignedDuration = SignedDuration::from_secs(60);
+/// How often an object that is in a job's way is looked at: that it is gone is
+/// not shown where its kind is watched by label.
+const LOOK_AT_FOREIGN: SignedDuration = SignedDuration::from_secs(15);
 
 impl Controller {
     pub(super) async fn conclude(
@@ -33,6 +36,10 @@ impl Controller {
         build: Option<&Build>,
         conflict: Option<Standing>,
     ) -> Result<Option<Timestamp>, WriteError> {
+        let now = Timestamp::now();
+        let look_at_foreign = conflict
+            .is_some()
+            .then(|| now.saturating_add(LOOK_AT_FOREIGN).unwrap_or(now));
         let (standing, job) = match (conflict, build.map(|b| &b.result)) {
             (Some(conflict), _) => (conflict, None),
             (None, Some(Ok(job))) => (
@@ -54,7 +61,7 @@ impl Controller {
         };
         let status = seen.status();
         let journal = seen.journal();
-        let now = Timestamp::now();
+        let refusals = self.refusals_after(key, seen.uid(), &status);
         let queue = seen.queue.as_ref().ok();
         let next = lifecycle::next(Observed {
             now,
@@ -72,7 +79,8 @@ impl Controller {
             queue: queue.and_then(|q| q.metadata.name.as_deref()),
             journal: &journal,
             pods: &seen.pods,
-            lost: &|node| self.world.health.is_lost(node, LOST_AFTER),
+            lost: &|node| self.world.is_lost(node),
+            refusals: refusals.count(),
             certificate: seen.certificate.as_ref(),
         });
         if next.expired {
@@ -84,21 +92,23 @@ impl Controller {
             again,
             ..
         } = next;
-        let mut again = again;
+        let mut again = earliest(again, look_at_foreign);
         let mut attempt = status.attempt.unwrap_or(1);
-        let mut excluded = Vec::new();
+        let mut refusals = refusals;
         if let Some(mut said) = said {
             if let (Some(build), Some(job)) = (build, &job) {
-                said.compiled = compiled(build, job, seen, said.attempt.unwrap_or(1));
+                let attempt = said.attempt.unwrap_or(1);
+                said.compiled = compiled(&self.world, key, build, job, seen, attempt);
             }
             attempt = said.attempt.unwrap_or(1);
-            excluded.extend(avoided(&said, now));
             match self.change(key, &status, &said) {
                 Change::None => {}
-                Change::Later(at) => again = Some(again.map_or(at, |a| a.min(at))),
+                Change::Later(at) => again = earliest(again, Some(at)),
                 Change::Now => self.write_status(key, seen, &status, &said).await?,
             }
+            refusals = self.refusals_after(key, seen.uid(), &said);
         }
+        again = earliest(again, refusals.next_end(now));
         let plan_attempt = journal.plan.as_ref().map(|p| p.attempt);
         let wish = match (want, job) {
             (
@@ -114,7 +124,7 @@ impl Controller {
                 attempt,
                 submitted,
                 not_before,
-                excluded,
+                excluded: refusals.excluded(now),
             })),
             // Nothing may start as things are; what has its place for this attempt keeps it.
             (Want::Run { .. }, None) if plan_attempt.is_some_and(|p| p < attempt) => {
@@ -126,6 +136,18 @@ impl Controller {
         };
         self.world.tell(Feed::Wish(key.clone(), Some(wish)));
         Ok(again)
+    }
+
+    /// What was refused to the job, once a status of it is written.
+    fn refusals_after(&self, key: &Key, uid: &str, status: &TrainingJobStatus) -> Refusals {
+        let mut all = self.refusals.lock();
+        let before = all.remove(key).filter(|(of, _)| of == uid);
+        let mut refusals = before.map(|(_, refusals)| refusals).unwrap_or_default();
+        refusals.take(status);
+        if !refusals.is_empty() {
+            all.insert(key.clone(), (uid.to_owned(), refusals.clone()));
+        }
+        refusals
     }
 
     /// Whether a status is worth a patch, and when. Counts alone are worth one
@@ -183,7 +205,7 @@ impl Controller {
             self.story
                 .tell(written.object_ref(&()), phase, reason, after);
         }
-        self.world.jobs.put(key.clone(), written);
+        self.world.jobs.answered(key.clone(), written);
         Ok(())
     }
 
@@ -248,23 +270,31 @@ fn without_counts(status: &TrainingJobStatus) -> TrainingJobStatus {
     bare
 }
 
-/// The node that refused a pod a moment ago.
-fn avoided(status: &TrainingJobStatus, now: Timestamp) -> Option<String> {
-    let last = status.last_failure.as_ref()?;
-    let recent = now.duration_since(last.time.0) < AVOID;
-    (recent && failure::is_refusal(&last.reason))
-        .then(|| last.node.clone())
-        .flatten()
+fn earliest(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
+    a.into_iter().chain(b).min()
 }
 
-/// What the job was compiled into, and whether it is there.
+/// What the job was compiled into, and whether it is there. What is there is
+/// as compiled: children that are not are put right before status is written.
 fn compiled(
+    world: &World,
+    key: &Key,
     build: &Build,
     job: &AuthorizedJob,
     seen: &Surrounded,
     attempt: i64,
 ) -> Vec<CompiledObject> {
     let mut list = build.objects.clone();
+    for entry in &mut list {
+        entry.ready = match entry.kind.as_str() {
+            "Service" => apply::is_there(world.services.get(key).as_deref(), seen.uid()),
+            "NetworkPolicy" => {
+                apply::is_there(world.network_policies.get(key).as_deref(), seen.uid())
+            }
+            "PodGroup" => apply::is_there(world.pod_groups.get(key).as_deref(), seen.uid()),
+            _ => false,
+        };
+    }
     let groups = job.compiled().groups();
     let pods = list.iter_mut().filter(|o| o.kind == "Pod");
     for (entry, group) in pods.zip(groups) {

@@ -1,11 +1,16 @@
-//! A TrainingJob that does not decode: its user is told, and nothing else is done.
+//! A TrainingJob that does not decode: its user is told, and nothing else is
+//! done. What its status says already may have been written by a version that
+//! could read it, so that it is read as it is, and never put in question.
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
+use kube::Resource;
+use kube::api::ObjectMeta;
 use kube::core::PartialObjectMeta;
-use serde_json::json;
-use trellis_api::condition::Verdict;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use trellis_api::condition::{ConditionType, Verdict};
 use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_api::{Reason, TrainingJob, names};
 
@@ -13,6 +18,15 @@ use super::Controller;
 use crate::commands::WriteError;
 use crate::key::Key;
 use crate::world::Undecodable;
+
+/// A TrainingJob of which nothing is known but that it is one.
+#[derive(Resource, Deserialize, Clone, Debug)]
+#[resource(inherit = "TrainingJob")]
+struct RawJob {
+    metadata: ObjectMeta,
+    #[serde(default)]
+    status: Value,
+}
 
 impl Controller {
     /// Says of a job that does not decode that it does not, once for each
@@ -26,42 +40,157 @@ impl Controller {
         if self.refused.lock().get(key) == Some(&job) {
             return Ok(());
         }
+        let raw: Option<RawJob> = self.commands.get(&key.namespace, &key.name).await?;
+        let Some(raw) = raw.filter(|raw| raw.metadata.uid.as_ref() == Some(&job.uid)) else {
+            return Ok(());
+        };
+        let planned = self
+            .world
+            .pod_groups
+            .get(key)
+            .is_some_and(|g| g.status.as_ref().is_some_and(|s| s.plan.is_some()));
         let message = format!("the object does not decode: {}", job.error);
-        let verdict = Verdict {
-            phase: JobPhase::Refused,
-            reason: Reason::InvalidSpec,
-            message: message.clone(),
-            quota_reserved: false,
-            scheduled: false,
-        };
-        let status = TrainingJobStatus {
-            phase: Some(JobPhase::Refused),
-            reason: Some(Reason::InvalidSpec),
-            message: Some(message),
-            conditions: verdict.conditions(job.generation, &Time(Timestamp::now()), &[]),
-            ..TrainingJobStatus::default()
-        };
-        let patch = json!({"metadata": {"uid": job.uid}, "status": status});
-        let written: Result<PartialObjectMeta<TrainingJob>, WriteError> = self
-            .commands
-            .patch_status(&key.namespace, &key.name, names::STATUS_MANAGER, &patch)
-            .await;
-        match written {
-            Ok(_) | Err(WriteError::Refused { .. }) => {}
-            Err(WriteError::NotFound(_)) => return Ok(()),
-            Err(error) => return Err(error),
+        let said = what_to_say(
+            &raw.status,
+            planned,
+            &message,
+            job.generation,
+            Timestamp::now(),
+        );
+        if let Some(status) = said {
+            let patch = json!({
+                "metadata": {"uid": job.uid, "resourceVersion": raw.metadata.resource_version},
+                "status": status,
+            });
+            let written: Result<PartialObjectMeta<TrainingJob>, WriteError> = self
+                .commands
+                .patch_status(&key.namespace, &key.name, names::STATUS_MANAGER, &patch)
+                .await;
+            match written {
+                Ok(_) | Err(WriteError::Refused { .. }) => {}
+                Err(WriteError::NotFound(_)) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+            let about = ObjectReference {
+                api_version: Some("trellis.dev/v1alpha1".to_owned()),
+                kind: Some("TrainingJob".to_owned()),
+                namespace: Some(key.namespace.to_string()),
+                name: Some(key.name.to_string()),
+                uid: Some(job.uid.clone()),
+                ..ObjectReference::default()
+            };
+            let chapter = TrainingJobStatus {
+                message: Some(message),
+                ..TrainingJobStatus::default()
+            };
+            self.story
+                .tell(about, JobPhase::Refused, Reason::InvalidSpec, &chapter);
         }
-        let about = ObjectReference {
-            api_version: Some("trellis.dev/v1alpha1".to_owned()),
-            kind: Some("TrainingJob".to_owned()),
-            namespace: Some(key.namespace.to_string()),
-            name: Some(key.name.to_string()),
-            uid: Some(job.uid.clone()),
-            ..ObjectReference::default()
-        };
-        self.story
-            .tell(about, JobPhase::Refused, Reason::InvalidSpec, &status);
         self.refused.lock().insert(key.clone(), job);
         Ok(())
+    }
+}
+
+/// The merge patch of the status of a job that does not decode. None: it has
+/// ended, and is not judged again. Of a job that has had a place, or is being
+/// given its first, only the condition changes: phase, counters and times are
+/// what it goes on with when it is read again.
+fn what_to_say(
+    status: &Value,
+    planned: bool,
+    message: &str,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> Option<Value> {
+    let is_set = |field: &str| status.get(field).is_some_and(|v| !v.is_null());
+    let phase = status.get("phase").and_then(Value::as_str).unwrap_or("");
+    let phase = JobPhase::ALL.iter().find(|known| known.as_str() == phase);
+    if is_set("completionTime") || phase.is_some_and(|p| p.is_terminal()) {
+        return None;
+    }
+    let verdict = Verdict {
+        phase: JobPhase::Refused,
+        reason: Reason::InvalidSpec,
+        message: message.to_owned(),
+        quota_reserved: false,
+        scheduled: false,
+    };
+    let before = status.get("conditions").cloned().unwrap_or_default();
+    let before: Vec<Condition> = serde_json::from_value(before).unwrap_or_default();
+    let conditions = verdict.conditions(generation, &Time(now), &before);
+    if !planned && !is_set("admittedTime") {
+        let status = TrainingJobStatus {
+            phase: Some(verdict.phase),
+            reason: Some(verdict.reason),
+            message: Some(verdict.message),
+            conditions,
+            ..TrainingJobStatus::default()
+        };
+        return serde_json::to_value(status).ok();
+    }
+    let accepted = ConditionType::Accepted.as_str();
+    let accepted = conditions.into_iter().find(|c| c.type_ == accepted)?;
+    let mut all = status
+        .get("conditions")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    all.retain(|c| c.get("type").and_then(Value::as_str) != Some(&accepted.type_));
+    all.push(serde_json::to_value(accepted).ok()?);
+    Some(json!({"conditions": all}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(status: Value, planned: bool) -> Option<Value> {
+        what_to_say(&status, planned, "no", Some(2), Timestamp::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn a_job_that_never_had_a_place_is_refused() {
+        for status in [Value::Null, json!({}), json!({"phase": "Queued"})] {
+            let said = said(status, false).unwrap();
+            assert_eq!(
+                (&said["phase"], &said["reason"]),
+                (&json!("Refused"), &json!("InvalidSpec"))
+            );
+            assert_eq!(said["conditions"].as_array().unwrap().len(), 10);
+        }
+    }
+
+    #[test]
+    fn an_ended_job_is_not_judged_again() {
+        for status in [
+            json!({"phase": "Complete"}),
+            json!({"phase": "Failed"}),
+            json!({"phase": "Cancelled", "completionTime": "2026-01-01T00:00:00Z"}),
+        ] {
+            assert_eq!(said(status.clone(), true), None, "{status}");
+            assert_eq!(said(status.clone(), false), None, "{status}");
+        }
+    }
+
+    #[test]
+    fn of_a_placed_job_one_condition_changes() {
+        let running = json!({"type": "Running", "status": "True"});
+        let accepted = json!({"type": "Accepted", "status": "True"});
+        let status = json!({
+            "phase": "Running", "attempt": 3, "admittedTime": "2026-01-01T00:00:00Z",
+            "conditions": [accepted, running],
+        });
+        let one = said(status.clone(), false).unwrap();
+        assert_eq!(
+            one.as_object().unwrap().keys().collect::<Vec<_>>(),
+            ["conditions"]
+        );
+        assert_eq!(one["conditions"][0], running);
+        assert_eq!(one["conditions"][1]["type"], "Accepted");
+        assert_eq!(one["conditions"][1]["status"], "False");
+        assert_eq!(one["conditions"][1]["message"], "no");
+        // Being placed for the first time: so far only the journal says it.
+        let first = said(json!({"phase": "Queued"}), true).unwrap();
+        assert_eq!(first.get("phase"), None);
     }
 }

@@ -2,26 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::jiff::Timestamp;
-use trellis_api::pod_group::Plan;
+use trellis_api::PodGroup;
+use trellis_api::pod_group::{Plan, PodGroupMember};
 use trellis_api::quantity::Amount;
 use trellis_api::queue::{QueueSpec, StopPolicy};
 use trellis_api::reason::Reason;
-use trellis_compiler::{CompiledGroup, CompiledJob, PodPlacement};
+use trellis_compiler::{CompiledGroup, CompiledJob};
 use trellis_scheduler::{
-    Constraints, Expression, Gang, GangId, GroupName, Node, NodeName, NodeSelectorTerm, Operator,
-    Placement, PodKey, Preference, Queue, QueueName, ResourceName, Resources, Stop, Taint,
-    TaintEffect, TaskGroup, Time, Toleration, TolerationOperator, WaitReason,
+    Constraints, Gang, GangId, GroupName, Node, NodeName, Placement, PodKey, Queue, QueueName,
+    ResourceName, Resources, Stop, Taint, TaintEffect, TaskGroup, Time, WaitReason,
 };
 
-use super::request;
+use super::admitted::Admitted;
+use super::{constraints, request};
 use crate::key::Key;
 use crate::watch::SlimNode;
 
 /// When a gang is placed, beside what it is.
 #[derive(Clone, Debug, Default)]
-pub struct Turn {
+pub struct Ticket {
     /// Its place in the queue.
     pub submitted: Timestamp,
     /// Not placed before.
@@ -56,33 +56,67 @@ pub fn time(at: Timestamp) -> Time {
 }
 
 /// The engine's form of a compiled job. `actual` is what admission makes of a
-/// pod's request, by group, where that is known.
+/// pod, by group, where that is known.
 #[must_use]
-pub fn gang(job: &CompiledJob, turn: &Turn, actual: &BTreeMap<String, Resources>) -> Gang {
+pub fn gang(job: &CompiledJob, ticket: &Ticket, actual: &BTreeMap<String, Admitted>) -> Gang {
     let key = Key::new(job.job().namespace(), job.job().name());
     let groups = job
         .groups()
         .iter()
         .map(|group| {
-            let request = actual
+            let admitted = actual
                 .get(group.name())
                 .cloned()
-                .unwrap_or_else(|| request_of(group));
-            task_group(job, group, request)
+                .unwrap_or_else(|| Admitted::unchanged(group));
+            task_group(job, group, admitted)
         })
         .collect();
     Gang {
         id: id(&key),
         queue: QueueName::new(job.queue()),
         priority: job.priority(),
-        submitted: time(turn.submitted),
-        not_before: turn.not_before.map(time),
-        excluded_nodes: turn
+        submitted: time(ticket.submitted),
+        not_before: ticket.not_before.map(time),
+        excluded_nodes: ticket
             .excluded
             .iter()
             .map(|n| NodeName::new(n.as_str()))
             .collect(),
         groups,
+    }
+}
+
+/// A gang as its PodGroup says it: enough to charge a place that it has
+/// already. What admission added to its pods, their constraints and the
+/// gang's place in the queue are not in there.
+#[must_use]
+pub fn of_pod_group(job: &Key, group: &PodGroup) -> Gang {
+    let member = |member: &PodGroupMember| TaskGroup {
+        name: GroupName::new(member.name.as_str()),
+        count: u32::try_from(member.count).unwrap_or(0),
+        request: member
+            .resources
+            .iter()
+            .map(|(name, quantity)| {
+                // What is no quantity fills the node, as in `request`.
+                let units = quantity
+                    .amount()
+                    .map_or(i64::MAX, |amount| base_units(name, amount).max(0));
+                (ResourceName::new(name.as_str()), units)
+            })
+            .collect(),
+        device: None,
+        constraints: Constraints::default(),
+        pod_prefix: format!("{}-{}", job.name, member.name),
+    };
+    Gang {
+        id: id(job),
+        queue: QueueName::new(group.spec.queue.as_str()),
+        priority: group.spec.priority,
+        submitted: Time::from_millis(0),
+        not_before: None,
+        excluded_nodes: Vec::new(),
+        groups: group.spec.groups.iter().map(member).collect(),
     }
 }
 
@@ -105,7 +139,7 @@ fn base_units(resource: &str, amount: Amount) -> i64 {
     units.unwrap_or(i64::MAX)
 }
 
-fn task_group(job: &CompiledJob, group: &CompiledGroup, request: Resources) -> TaskGroup {
+fn task_group(job: &CompiledJob, group: &CompiledGroup, admitted: Admitted) -> TaskGroup {
     let spec = job
         .job()
         .spec()
@@ -115,98 +149,13 @@ fn task_group(job: &CompiledJob, group: &CompiledGroup, request: Resources) -> T
     let device = spec
         .filter(|g| g.gpus() > 0)
         .map(|g| ResourceName::new(g.gpu_resource()));
-    // The constraints are read from the very pod that would be created.
-    let nowhere = PodPlacement {
-        attempt: 0,
-        plan: "",
-        node: "",
-    };
-    let pod = group.pod(0, &nowhere);
     TaskGroup {
         name: GroupName::new(group.name()),
         count: group.replicas(),
-        request,
+        request: admitted.request,
         device,
-        constraints: pod.spec.as_ref().map(constraints).unwrap_or_default(),
+        constraints: admitted.constraints,
         pod_prefix: format!("{}-{}", job.job().name(), group.name()),
-    }
-}
-
-fn constraints(pod: &core::PodSpec) -> Constraints {
-    let affinity = pod.affinity.as_ref().and_then(|a| a.node_affinity.as_ref());
-    let required = affinity
-        .and_then(|a| {
-            a.required_during_scheduling_ignored_during_execution
-                .as_ref()
-        })
-        .map(|s| s.node_selector_terms.iter().map(term).collect())
-        .unwrap_or_default();
-    let preferred = affinity
-        .and_then(|a| {
-            a.preferred_during_scheduling_ignored_during_execution
-                .as_ref()
-        })
-        .into_iter()
-        .flatten()
-        .map(|p| Preference {
-            weight: p.weight,
-            term: term(&p.preference),
-        })
-        .collect();
-    Constraints {
-        node_selector: pod.node_selector.clone().unwrap_or_default(),
-        required,
-        preferred,
-        tolerations: pod.tolerations.iter().flatten().map(toleration).collect(),
-    }
-}
-
-fn term(term: &core::NodeSelectorTerm) -> NodeSelectorTerm {
-    let read = |list: &Option<Vec<core::NodeSelectorRequirement>>| {
-        list.iter().flatten().map(expression).collect()
-    };
-    NodeSelectorTerm {
-        match_expressions: read(&term.match_expressions),
-        match_fields: read(&term.match_fields),
-    }
-}
-
-fn expression(e: &core::NodeSelectorRequirement) -> Expression {
-    let operator = match e.operator.as_str() {
-        "NotIn" => Operator::NotIn,
-        "Exists" => Operator::Exists,
-        "DoesNotExist" => Operator::DoesNotExist,
-        "Gt" => Operator::Gt,
-        "Lt" => Operator::Lt,
-        // An unknown operator has been refused; `In` without values matches nothing.
-        _ => Operator::In,
-    };
-    Expression {
-        key: e.key.clone(),
-        operator,
-        values: e.values.clone().unwrap_or_default(),
-    }
-}
-
-fn effect(word: &str) -> Option<TaintEffect> {
-    match word {
-        "NoSchedule" => Some(TaintEffect::NoSchedule),
-        "PreferNoSchedule" => Some(TaintEffect::PreferNoSchedule),
-        "NoExecute" => Some(TaintEffect::NoExecute),
-        _ => None,
-    }
-}
-
-fn toleration(t: &core::Toleration) -> Toleration {
-    Toleration {
-        key: t.key.clone().filter(|k| !k.is_empty()),
-        operator: if t.operator.as_deref() == Some("Exists") {
-            TolerationOperator::Exists
-        } else {
-            TolerationOperator::Equal
-        },
-        value: t.value.clone().unwrap_or_default(),
-        effect: t.effect.as_deref().and_then(effect),
     }
 }
 
@@ -225,7 +174,7 @@ pub fn node(node: &SlimNode) -> Node {
                 key: t.key.clone(),
                 value: t.value.clone().unwrap_or_default(),
                 // An effect that we do not know keeps pods away.
-                effect: effect(&t.effect).unwrap_or(TaintEffect::NoSchedule),
+                effect: constraints::effect(&t.effect).unwrap_or(TaintEffect::NoSchedule),
             })
             .collect(),
         allocatable: request::of_node(node),
@@ -293,5 +242,35 @@ pub fn reason(reason: WaitReason) -> Reason {
         WaitReason::ExceedsCluster => Reason::ExceedsCluster,
         WaitReason::InsufficientCapacity => Reason::InsufficientCapacity,
         WaitReason::Fragmented => Reason::Fragmented,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scheduling::fixtures::run;
+
+    #[test]
+    fn a_pod_group_says_all_that_a_place_is_charged_by() {
+        let wish = run(1);
+        let job = wish.run().unwrap().job.compiled();
+        let whole = gang(job, &Ticket::default(), &BTreeMap::new());
+        let told = of_pod_group(&Key::new("team-a", "llm"), job.pod_group());
+        assert_eq!(
+            (&told.id, &told.queue, told.priority),
+            (&whole.id, &whole.queue, whole.priority)
+        );
+        let charged = |gang: &Gang| -> Vec<_> {
+            let of = |g: &TaskGroup| {
+                (
+                    g.name.clone(),
+                    g.count,
+                    g.request.clone(),
+                    g.pod_prefix.clone(),
+                )
+            };
+            gang.groups.iter().map(of).collect()
+        };
+        assert_eq!(charged(&told), charged(&whole));
     }
 }

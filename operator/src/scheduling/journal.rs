@@ -1,4 +1,8 @@
 //! The journal: `PodGroup.status`, written by compare-and-set alone.
+//!
+//! A transition is a function from the status before to the status after.
+//! It gives None in a phase that it does not start from: then whoever decided
+//! on it had another state in mind, and nothing is written.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -9,6 +13,7 @@ use trellis_scheduler::Placement;
 
 use super::wish::Run;
 use crate::commands::{Commands, WriteError};
+use crate::leader::Epoch;
 use crate::patch;
 
 /// How long a plan may take until it is undone.
@@ -50,30 +55,46 @@ pub fn plan(run: &Run, placement: &Placement, now: Timestamp) -> Plan {
     }
 }
 
+/// The status before, if it is in one of these phases.
+fn starts(before: &PodGroupStatus, phases: &[PodGroupPhase]) -> Option<PodGroupStatus> {
+    phases
+        .contains(&before.phase.unwrap_or_default())
+        .then(|| before.clone())
+}
+
 /// The status before the first pod of a plan.
 #[must_use]
-pub fn opened(before: &PodGroupStatus, plan: Plan) -> PodGroupStatus {
-    PodGroupStatus {
+pub fn opened(before: &PodGroupStatus, plan: Plan) -> Option<PodGroupStatus> {
+    Some(PodGroupStatus {
         phase: Some(PodGroupPhase::Committing),
         plan: Some(plan),
         retry_time: None,
         reason: None,
         message: None,
-        ..before.clone()
-    }
+        ..starts(before, &[PodGroupPhase::Pending])?
+    })
 }
 
-/// The status once all pods are there.
+/// The status of a plan that this leader goes on with: the same, and the
+/// epoch is new, so that whoever wrote it cannot write it again.
 #[must_use]
-pub fn closed(before: &PodGroupStatus) -> PodGroupStatus {
-    PodGroupStatus {
+pub fn taken_over(before: &PodGroupStatus) -> Option<PodGroupStatus> {
+    starts(before, &[PodGroupPhase::Committing])
+}
+
+/// The status once all pods of the plan with that hash are there.
+#[must_use]
+pub fn closed(before: &PodGroupStatus, hash: &str) -> Option<PodGroupStatus> {
+    let status = starts(before, &[PodGroupPhase::Committing])?;
+    status.plan.as_ref().filter(|p| p.hash == hash)?;
+    Some(PodGroupStatus {
         phase: Some(PodGroupPhase::Placed),
         failures: None,
         retry_time: None,
         reason: None,
         message: None,
-        ..before.clone()
-    }
+        ..status
+    })
 }
 
 /// The status while a plan is being undone. A plan that failed costs the gang
@@ -86,12 +107,12 @@ pub fn undone(
     message: String,
     failed: bool,
     now: Timestamp,
-) -> PodGroupStatus {
+) -> Option<PodGroupStatus> {
     let mut status = PodGroupStatus {
         phase: Some(PodGroupPhase::Unwinding),
         reason: Some(reason),
         message: Some(message),
-        ..before.clone()
+        ..starts(before, &[PodGroupPhase::Committing, PodGroupPhase::Placed])?
     };
     if failed {
         let (failures, retry) = lost_turn(before, now);
@@ -101,7 +122,7 @@ pub fn undone(
         status.failures = None;
         status.retry_time = None;
     }
-    status
+    Some(status)
 }
 
 /// The status of a gang that failed before its plan was written.
@@ -111,17 +132,17 @@ pub fn put_off(
     reason: Reason,
     message: String,
     now: Timestamp,
-) -> PodGroupStatus {
+) -> Option<PodGroupStatus> {
     let (failures, retry) = lost_turn(before, now);
-    PodGroupStatus {
+    Some(PodGroupStatus {
         phase: Some(PodGroupPhase::Pending),
         plan: None,
         failures: Some(failures),
         retry_time: Some(retry),
         reason: Some(reason),
         message: Some(message),
-        ..before.clone()
-    }
+        ..starts(before, &[PodGroupPhase::Pending])?
+    })
 }
 
 fn lost_turn(before: &PodGroupStatus, now: Timestamp) -> (i64, Time) {
@@ -136,20 +157,46 @@ fn lost_turn(before: &PodGroupStatus, now: Timestamp) -> (i64, Time) {
 
 /// The status once nothing is left of a plan.
 #[must_use]
-pub fn cleared(before: &PodGroupStatus) -> PodGroupStatus {
-    PodGroupStatus {
+pub fn cleared(before: &PodGroupStatus) -> Option<PodGroupStatus> {
+    Some(PodGroupStatus {
         phase: Some(PodGroupPhase::Pending),
         plan: None,
-        ..before.clone()
-    }
+        ..starts(before, &[PodGroupPhase::Unwinding])?
+    })
 }
 
 /// The status of a gang whose job has ended.
 #[must_use]
-pub fn finished(before: &PodGroupStatus) -> PodGroupStatus {
-    PodGroupStatus {
+pub fn finished(before: &PodGroupStatus) -> Option<PodGroupStatus> {
+    Some(PodGroupStatus {
         phase: Some(PodGroupPhase::Finished),
-        ..before.clone()
+        ..starts(before, &[PodGroupPhase::Placed])?
+    })
+}
+
+/// Whose an open plan is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Author {
+    /// This leader's.
+    Ours,
+    /// An earlier leader's, written before we led: it is taken over.
+    Predecessor,
+    /// A process's that did not lead any more when it wrote it: it is undone.
+    Stale,
+}
+
+/// Whose the open plan of a journal is. `inherited` is the hash of the plan
+/// that was there when we began to lead.
+#[must_use]
+pub fn author(journal: &PodGroupStatus, ours: Epoch, inherited: Option<&str>) -> Author {
+    if journal.epoch == Some(ours.0) {
+        return Author::Ours;
+    }
+    let plan = journal.plan.as_ref().map(|p| p.hash.as_str());
+    if plan.is_some() && plan == inherited {
+        Author::Predecessor
+    } else {
+        Author::Stale
     }
 }
 
@@ -160,9 +207,8 @@ pub fn finished(before: &PodGroupStatus) -> PodGroupStatus {
 pub async fn write(
     commands: &Commands,
     before: &PodGroup,
-    mut status: PodGroupStatus,
+    status: &PodGroupStatus,
 ) -> Result<PodGroup, WriteError> {
-    status.epoch = Some(commands.epoch()?.0);
     let namespace = before.metadata.namespace.as_deref().unwrap_or_default();
     let name = before.metadata.name.as_deref().unwrap_or_default();
     let patch = json!({
@@ -170,7 +216,7 @@ pub async fn write(
             "uid": before.metadata.uid,
             "resourceVersion": before.metadata.resource_version,
         },
-        "status": patch::between(&before.status.clone().unwrap_or_default(), &status),
+        "status": patch::between(&before.status.clone().unwrap_or_default(), status),
     });
     commands
         .patch_status(namespace, name, names::SCHEDULER_MANAGER, &patch)
@@ -178,35 +224,4 @@ pub async fn write(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_gang_that_is_refused_loses_its_turn_for_longer_each_time() {
-        let now = Timestamp::UNIX_EPOCH;
-        let mut status = PodGroupStatus::default();
-        let mut waits = Vec::new();
-        for _ in 0..9 {
-            status = undone(&status, Reason::PodRefused, String::new(), true, now);
-            waits.push(status.retry_time.as_ref().unwrap().0.as_second());
-            status = cleared(&status);
-        }
-        assert_eq!(waits, [5, 10, 20, 40, 80, 160, 300, 300, 300]);
-        assert_eq!(closed(&status).failures, None);
-    }
-
-    #[test]
-    fn a_patch_removes_what_is_gone() {
-        let before = PodGroupStatus {
-            phase: Some(PodGroupPhase::Unwinding),
-            plan: Some(Plan {
-                hash: "a".to_owned(),
-                ..Plan::default()
-            }),
-            ..PodGroupStatus::default()
-        };
-        let patch = patch::between(&before, &cleared(&before));
-        assert_eq!(patch["plan"], serde_json::Value::Null);
-        assert_eq!(patch["phase"], "Pending");
-    }
-}
+mod tests;

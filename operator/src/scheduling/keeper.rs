@@ -5,9 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
 use trellis_api::Reason;
 use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 
+use super::deletions::Deletions;
 use super::wish::Wish;
 use crate::watch::PodView;
 
@@ -63,8 +65,12 @@ pub struct Gang<'a> {
     pub pods: &'a BTreeMap<String, PodView>,
     /// Nodes that have been lost for so long that their pods are given up.
     pub lost: &'a BTreeSet<String>,
+    /// Deletes that have been asked for.
+    pub deletions: &'a Deletions,
     /// The time.
     pub now: Timestamp,
+    /// The same by a clock that is never set: pauses are measured by it.
+    pub clock: Instant,
 }
 
 impl Gang<'_> {
@@ -172,7 +178,8 @@ impl Gang<'_> {
             }
             waits = true;
             let force = pod.node.as_ref().is_some_and(|n| self.lost.contains(n));
-            if !pod.deleting || force {
+            let asks = !pod.deleting || force;
+            if asks && self.deletions.is_due(&pod.uid, force, self.clock) {
                 doomed.push(Doomed {
                     name: name.clone(),
                     uid: pod.uid.clone(),

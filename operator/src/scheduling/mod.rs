@@ -4,12 +4,18 @@
 //! `keeper` what each touched gang needs, lets the engine decide, and starts
 //! the writes. It never waits for the API server itself.
 
+mod admitted;
 mod commit;
+mod constraints;
+mod deletions;
 mod driver;
+#[cfg(test)]
+mod fixtures;
 pub mod gang;
 mod journal;
 mod keeper;
 mod namespace_quota;
+mod open_plans;
 mod preflight;
 pub mod request;
 mod wish;
@@ -17,7 +23,6 @@ mod wish;
 pub use commit::Committer;
 pub use driver::Driver;
 pub use journal::PLAN_TIME;
-pub use preflight::Preflight;
 pub use trellis_scheduler::QueueCounts;
 pub use wish::{Run, Wish};
 

@@ -2,6 +2,7 @@
 //! the API server counts pod by pod and would stop us in the middle.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ResourceQuota;
 use trellis_api::Quantity;
@@ -9,7 +10,7 @@ use trellis_api::quantity::Amount;
 use trellis_scheduler::Resources;
 
 /// What a gang asks for: pods, and base units by resource.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ask {
     /// Pods.
     pub pods: i64,
@@ -56,8 +57,9 @@ impl Ask {
 }
 
 /// The first quota that the gang would exceed, in words. None if all allow it.
+/// `promised` is what others that are on their way have still to create.
 #[must_use]
-pub fn exceeded(quotas: &[std::sync::Arc<ResourceQuota>], ask: &Ask) -> Option<String> {
+pub fn exceeded(quotas: &[Arc<ResourceQuota>], ask: &Ask, promised: &[Ask]) -> Option<String> {
     quotas
         .iter()
         .filter(|q| applies(q, ask))
@@ -65,20 +67,32 @@ pub fn exceeded(quotas: &[std::sync::Arc<ResourceQuota>], ask: &Ask) -> Option<S
             let name = quota.metadata.name.as_deref().unwrap_or_default();
             let hard = quota.spec.as_ref().and_then(|s| s.hard.as_ref())?;
             let used = quota.status.as_ref().and_then(|s| s.used.as_ref());
+            let others: Vec<&Ask> = promised.iter().filter(|ask| applies(quota, ask)).collect();
             hard.iter().find_map(|(key, limit)| {
                 let asked = ask.of(key)?;
                 let used_text = used.and_then(|u| u.get(key)).map_or("0", |q| q.0.as_str());
                 let limit_amount = Quantity::new(limit.0.clone()).amount().ok()?;
                 let used_amount = Quantity::new(used_text).amount().ok()?;
-                let fits = used_amount
-                    .checked_add(asked)
+                let coming = others
+                    .iter()
+                    .filter_map(|ask| ask.of(key))
+                    .try_fold(Amount::ZERO, Amount::checked_add);
+                let fits = coming
+                    .and_then(|coming| used_amount.checked_add(coming))
+                    .and_then(|sum| sum.checked_add(asked))
                     .is_some_and(|sum| sum <= limit_amount);
-                (!fits).then(|| {
-                    format!(
-                        "ResourceQuota {name:?} of the namespace allows {} {key}, of which {used_text} are used; the whole gang needs {asked}",
-                        limit.0
-                    )
-                })
+                if fits {
+                    return None;
+                }
+                let coming = coming
+                    .filter(|coming| *coming > Amount::ZERO)
+                    .map_or_else(String::new, |coming| {
+                        format!(" and {coming} are promised to gangs that are starting")
+                    });
+                Some(format!(
+                    "ResourceQuota {name:?} of the namespace allows {} {key}, of which {used_text} are used{coming}; the whole gang needs {asked}",
+                    limit.0
+                ))
             })
         })
 }
@@ -112,4 +126,56 @@ fn applies(quota: &ResourceQuota, ask: &Ask) -> bool {
             }
         });
     scopes && selectors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn quota(hard: serde_json::Value, used: serde_json::Value) -> Vec<Arc<ResourceQuota>> {
+        let quota = json!({
+            "metadata": {"name": "q"}, "spec": {"hard": hard}, "status": {"used": used},
+        });
+        vec![Arc::new(serde_json::from_value(quota).unwrap())]
+    }
+
+    fn pods(pods: i64) -> Ask {
+        let mut ask = Ask::default();
+        ask.add(pods, &Resources::new().with("cpu", 500));
+        ask
+    }
+
+    #[test]
+    fn what_others_have_still_to_create_counts() {
+        let four = quota(json!({"pods": "4"}), json!({"pods": "1"}));
+        assert_eq!(exceeded(&four, &pods(3), &[]), None);
+        let message = exceeded(&four, &pods(2), &[pods(1), pods(1)]).unwrap();
+        assert_eq!(
+            message,
+            "ResourceQuota \"q\" of the namespace allows 4 pods, of which 1 are used and 2 are promised to gangs that are starting; the whole gang needs 2"
+        );
+        let cores = quota(json!({"requests.cpu": "2"}), json!({"requests.cpu": "1"}));
+        assert_eq!(exceeded(&cores, &pods(1), &[pods(1)]), None);
+        assert!(exceeded(&cores, &pods(1), &[pods(2)]).is_some());
+    }
+
+    #[test]
+    fn what_others_create_outside_the_quotas_scope_does_not_count() {
+        let mut scoped = quota(json!({"pods": "2"}), json!({}));
+        let selector = json!({"matchExpressions": [
+            {"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}]});
+        Arc::make_mut(&mut scoped[0])
+            .spec
+            .as_mut()
+            .unwrap()
+            .scope_selector = serde_json::from_value(selector).unwrap();
+        let high = |count| Ask {
+            priority_class: Some("high".to_owned()),
+            ..pods(count)
+        };
+        assert_eq!(exceeded(&scoped, &pods(3), &[]), None);
+        assert_eq!(exceeded(&scoped, &high(2), &[pods(9)]), None);
+        assert!(exceeded(&scoped, &high(2), &[high(1)]).is_some());
+    }
 }

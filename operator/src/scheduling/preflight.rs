@@ -11,11 +11,9 @@ use trellis_api::job::Framework;
 use trellis_api::names;
 use trellis_api::rules::is_reserved_env;
 use trellis_compiler::{CompiledGroup, PodPlacement};
-use trellis_scheduler::Resources;
 
-use super::request;
+use super::admitted::Admitted;
 use crate::commands::{Commands, WriteError};
-use crate::watch::SlimPod;
 
 /// How long an answer holds: admission's configuration may change meanwhile.
 const FRESH: Duration = Duration::from_secs(30);
@@ -25,7 +23,7 @@ const MOST: usize = 4096;
 /// Answers of admission, by what does not differ between jobs.
 #[derive(Debug, Default)]
 pub struct Preflight {
-    answers: Mutex<HashMap<String, (Instant, Resources)>>,
+    answers: Mutex<HashMap<String, (Instant, Admitted)>>,
 }
 
 impl Preflight {
@@ -33,13 +31,13 @@ impl Preflight {
     ///
     /// # Errors
     /// `Refused` if admission refuses the pod.
-    pub async fn request(
+    pub async fn ask(
         &self,
         commands: &Commands,
         namespace: &str,
         group: &CompiledGroup,
         placement: &PodPlacement<'_>,
-    ) -> Result<Resources, WriteError> {
+    ) -> Result<Admitted, WriteError> {
         let pod = group.pod(0, placement);
         let key = signature(namespace, &pod);
         let known = self.answers.lock().get(&key).cloned();
@@ -48,10 +46,11 @@ impl Preflight {
         {
             return Ok(answer);
         }
-        let stored: SlimPod = commands
+        let stored: serde_json::Value = commands
             .create(namespace, names::SCHEDULER_MANAGER, &pod, true)
             .await?;
-        let answer = request::of_pod(&stored);
+        let answer = Admitted::of(stored)
+            .map_err(|error| WriteError::Transient(format!("the answer is no pod: {error}")))?;
         let mut answers = self.answers.lock();
         if answers.len() >= MOST {
             answers.retain(|_, (at, _)| at.elapsed() < FRESH);

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as RawQuantity;
 use trellis_api::Quantity;
 use trellis_scheduler::{ResourceName, Resources};
 
-use crate::watch::{SlimNode, SlimPod};
+use crate::watch::{SlimContainer, SlimContainerStatus, SlimNode, SlimPod};
 
 /// Base units of a resource: thousandths of a core, bytes, or a count. What is
 /// no quantity counts as more than any node has: nothing is placed beside it.
@@ -45,6 +45,17 @@ fn sums(quantities: &BTreeMap<String, RawQuantity>) -> Sums {
         .collect()
 }
 
+/// The most of what a container asks for, is allocated and runs with. The
+/// kubelet sorts statuses by name, so they are found by name.
+fn of_container(container: &SlimContainer, statuses: &[SlimContainerStatus]) -> Sums {
+    let mut most = sums(&container.resources.requests);
+    if let Some(status) = statuses.iter().find(|s| s.name == container.name) {
+        raise(&mut most, &sums(&status.allocated_resources));
+        raise(&mut most, &sums(&status.resources.requests));
+    }
+    most
+}
+
 /// The request of a pod: containers and sidecars together, or one init
 /// container with the sidecars before it, whichever is more, and the overhead
 /// (KEP-753). Of a pod that is being resized the largest of what its spec
@@ -52,18 +63,14 @@ fn sums(quantities: &BTreeMap<String, RawQuantity>) -> Sums {
 #[must_use]
 pub fn of_pod(pod: &SlimPod) -> Resources {
     let mut running = Sums::new();
-    for (i, container) in pod.spec.containers.iter().enumerate() {
-        let mut one = sums(&container.resources.requests);
-        if let Some(status) = pod.status.container_statuses.get(i) {
-            raise(&mut one, &sums(&status.allocated_resources));
-            raise(&mut one, &sums(&status.resources.requests));
-        }
+    for container in &pod.spec.containers {
+        let one = of_container(container, &pod.status.container_statuses);
         add(&mut running, &one);
     }
     let mut sidecars = Sums::new();
     let mut starting = Sums::new();
     for container in &pod.spec.init_containers {
-        let one = sums(&container.resources.requests);
+        let one = of_container(container, &pod.status.init_container_statuses);
         if container.restart_policy.as_deref() == Some("Always") {
             add(&mut sidecars, &one);
             raise(&mut starting, &sidecars);
@@ -145,6 +152,26 @@ mod tests {
             "status": {"containerStatuses": [{"allocatedResources": {"cpu": "2"}}]}}),
         );
         assert_eq!(get(&r, "cpu"), 2000);
+    }
+
+    #[test]
+    fn statuses_belong_to_the_container_of_their_name() {
+        let named = |name: &str, cpu: &str| serde_json::json!({"name": name, "resources": {"requests": {"cpu": cpu}}});
+        let status = |name: &str, cpu: &str| serde_json::json!({"name": name, "allocatedResources": {"cpu": cpu}});
+        let mut sidecar = named("proxy", "1");
+        sidecar["restartPolicy"] = "Always".into();
+        let r = pod(serde_json::json!({"metadata": {},
+            "spec": {
+                "containers": [named("small", "1"), named("big", "8")],
+                "initContainers": [sidecar],
+            },
+            "status": {
+                // Sorted by name, as the kubelet does.
+                "containerStatuses": [status("big", "8"), status("small", "1")],
+                "initContainerStatuses": [status("gone", "64"), status("proxy", "2")],
+            },
+        }));
+        assert_eq!(get(&r, "cpu"), 11_000);
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! Which nodes are lost, by what we have seen ourselves.
+//! Which nodes are lost, by what we have seen ourselves. Pure: the time is an
+//! argument.
 
-use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use parking_lot::RwLock;
+use tokio::time::Instant;
 
 /// A node that is not ready for this long is lost: its pods are planned anew.
 pub const LOST_AFTER: Duration = Duration::from_secs(40);
@@ -11,84 +12,172 @@ pub const LOST_AFTER: Duration = Duration::from_secs(40);
 /// left to stop them.
 pub const GIVEN_UP_AFTER: Duration = Duration::from_secs(60);
 
-/// Nodes that are not ready, and since when.
-#[derive(Debug, Default)]
-pub struct NodeHealth {
-    inner: RwLock<Inner>,
+/// How it stands with a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Health {
+    /// It is ready.
+    Ready,
+    /// It is not ready, for so short that it may come back; or so many are not
+    /// that it is we who are cut off.
+    Unready,
+    /// Its pods are planned anew.
+    Lost,
+    /// Its pods may be deleted by force.
+    GivenUp,
 }
 
-#[derive(Debug, Default)]
-struct Inner {
-    /// Every node that there is; when it stopped being ready.
-    nodes: BTreeMap<String, Option<Instant>>,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Node {
+    Ready,
+    /// Since then.
+    Unready(Instant),
+    /// The Node object was deleted then. Its kubelet may live on and register
+    /// it again, so its pods are not given up at once.
+    Deleted(Instant),
+}
+
+/// What we have seen of the nodes.
+#[derive(Debug)]
+pub struct NodeHealth {
+    nodes: BTreeMap<String, Node>,
+    /// When we began to look. A node that we never saw was gone by then.
+    began: Instant,
+    /// What was told of nodes that are not ready.
+    told: BTreeMap<String, Health>,
+    told_of_strangers: bool,
+}
+
+/// What is to be told since the last time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct News {
+    /// Nodes whose health has changed.
+    pub nodes: BTreeSet<String>,
+    /// The nodes that were never seen are given up now.
+    pub strangers: bool,
 }
 
 impl NodeHealth {
-    /// Takes a node as it is. Says whether its readiness changed.
-    pub fn apply(&self, node: &str, ready: bool) -> bool {
-        let mut inner = self.inner.write();
-        let before = inner.nodes.get(node).copied();
-        let since = match (ready, before.flatten()) {
-            (true, _) => None,
-            (false, Some(since)) => Some(since),
-            (false, None) => Some(Instant::now()),
-        };
-        inner.nodes.insert(node.to_owned(), since);
-        before.is_none_or(|b| b.is_some() == ready)
-    }
-
-    /// The node is gone.
-    pub fn delete(&self, node: &str) {
-        self.inner.write().nodes.remove(node);
-    }
-
-    /// True if the node is gone, or has not been ready for so long. When most
-    /// of many nodes are down at once, it is we who are cut off: then none is lost.
+    /// Nothing is known yet.
     #[must_use]
-    pub fn is_lost(&self, node: &str, after: Duration) -> bool {
-        let inner = self.inner.read();
-        match inner.nodes.get(node) {
-            None => true,
-            Some(None) => false,
-            Some(Some(since)) => since.elapsed() >= after && !inner.cut_off(),
+    pub fn new(now: Instant) -> Self {
+        Self {
+            nodes: BTreeMap::new(),
+            began: now,
+            told: BTreeMap::new(),
+            told_of_strangers: false,
         }
     }
-}
 
-impl Inner {
-    fn cut_off(&self) -> bool {
-        let down = self.nodes.values().flatten().count();
-        down >= 3 && down.saturating_mul(2) > self.nodes.len()
+    /// Takes a node as it is. Says whether that is new.
+    pub fn apply(&mut self, node: &str, ready: bool, now: Instant) -> bool {
+        let after = match (ready, self.nodes.get(node)) {
+            (true, _) => Node::Ready,
+            (false, Some(Node::Unready(since) | Node::Deleted(since))) => Node::Unready(*since),
+            (false, Some(Node::Ready) | None) => Node::Unready(now),
+        };
+        let before = self.nodes.insert(node.to_owned(), after);
+        before != Some(after)
+    }
+
+    /// The Node object is gone.
+    pub fn delete(&mut self, node: &str, now: Instant) {
+        if let Some(state) = self.nodes.get_mut(node) {
+            let since = match state {
+                Node::Ready => now,
+                Node::Unready(since) | Node::Deleted(since) => *since,
+            };
+            *state = Node::Deleted(since);
+        }
+    }
+
+    /// True if the node is there, or was until a moment ago.
+    #[must_use]
+    pub fn knows(&self, node: &str) -> bool {
+        self.nodes.contains_key(node)
+    }
+
+    /// How it stands with the node.
+    #[must_use]
+    pub fn of(&self, node: &str, now: Instant) -> Health {
+        let gone_for = |since: Instant| {
+            if now.saturating_duration_since(since) >= GIVEN_UP_AFTER {
+                Health::GivenUp
+            } else {
+                Health::Lost
+            }
+        };
+        match self.nodes.get(node) {
+            None => gone_for(self.began),
+            Some(Node::Ready) => Health::Ready,
+            Some(Node::Deleted(since)) => gone_for(*since),
+            Some(Node::Unready(since)) => {
+                let short = now.saturating_duration_since(*since) < LOST_AFTER;
+                if short || self.is_cut_off() {
+                    Health::Unready
+                } else {
+                    gone_for(*since)
+                }
+            }
+        }
+    }
+
+    /// What has changed since this was last asked. Deleted nodes that are
+    /// given up are told of once more, and forgotten.
+    pub fn news(&mut self, now: Instant) -> News {
+        let health: BTreeMap<String, Health> = self
+            .nodes
+            .keys()
+            .map(|node| (node.clone(), self.of(node, now)))
+            .filter(|(_, health)| *health != Health::Ready)
+            .collect();
+        let well_again = self.told.keys().filter(|n| !health.contains_key(*n));
+        let changed = health
+            .iter()
+            .filter(|(node, health)| self.told.get(*node) != Some(health))
+            .map(|(node, _)| node);
+        let nodes = well_again.chain(changed).cloned().collect();
+        self.told = health;
+        let told = &mut self.told;
+        self.nodes.retain(|node, state| {
+            let over =
+                matches!(state, Node::Deleted(_)) && told.get(node) == Some(&Health::GivenUp);
+            if over {
+                told.remove(node);
+            }
+            !over
+        });
+        let given_up = now.saturating_duration_since(self.began) >= GIVEN_UP_AFTER;
+        let strangers = given_up && !self.told_of_strangers;
+        self.told_of_strangers = given_up;
+        News { nodes, strangers }
+    }
+
+    /// When there will be news if nothing happens before.
+    #[must_use]
+    pub fn next_news(&self, now: Instant) -> Option<Instant> {
+        let cut_off = self.is_cut_off();
+        let of_nodes = self.nodes.values().filter_map(|state| match state {
+            Node::Ready => None,
+            // What ends this is another node's change.
+            Node::Unready(_) if cut_off => None,
+            Node::Unready(since) | Node::Deleted(since) => Some(*since),
+        });
+        of_nodes
+            .flat_map(|since| [LOST_AFTER, GIVEN_UP_AFTER].map(|after| since.checked_add(after)))
+            .chain([self.began.checked_add(GIVEN_UP_AFTER)])
+            .flatten()
+            .filter(|at| *at > now)
+            .min()
+    }
+
+    /// When most of many nodes are down at once, it is we who are cut off: then none is lost.
+    fn is_cut_off(&self) -> bool {
+        let count = |which: fn(&Node) -> bool| self.nodes.values().filter(|n| which(n)).count();
+        let down = count(|n| matches!(n, Node::Unready(_)));
+        let there = count(|n| !matches!(n, Node::Deleted(_)));
+        down >= 3 && down.saturating_mul(2) > there
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_node_is_lost_when_it_is_gone_or_long_unready() {
-        let health = NodeHealth::default();
-        assert!(health.apply("a", true));
-        assert!(health.apply("b", true));
-        assert!(!health.apply("b", true));
-        assert!(!health.is_lost("a", Duration::ZERO));
-        assert!(health.apply("a", false));
-        assert!(health.is_lost("a", Duration::ZERO));
-        assert!(!health.is_lost("a", LOST_AFTER));
-        assert!(health.is_lost("never-seen", LOST_AFTER));
-        assert!(health.apply("a", true));
-        assert!(!health.is_lost("a", Duration::ZERO));
-    }
-
-    #[test]
-    fn when_most_nodes_are_down_none_is_lost() {
-        let health = NodeHealth::default();
-        for node in ["a", "b", "c", "d"] {
-            health.apply(node, node == "d");
-        }
-        assert!(!health.is_lost("a", Duration::ZERO));
-        health.apply("a", true);
-        assert!(health.is_lost("b", Duration::ZERO));
-    }
-}
+mod tests;

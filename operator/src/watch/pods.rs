@@ -1,17 +1,14 @@
 //! The pods of our jobs, by job.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 use trellis_api::names;
 
 use super::slim::SlimPod;
+use super::tombstones::Tombstones;
 use crate::key::Key;
-
-/// Uids of deleted pods that are remembered, so that a late answer to a create
-/// does not bring a deleted pod back.
-const REMEMBERED: usize = 4096;
 
 /// What the lifecycle needs to know of one pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -200,22 +197,63 @@ struct Inner {
     jobs: HashMap<Key, Arc<Pods>>,
     /// Job of each pod, to find it again when the pod is gone.
     owners: HashMap<Key, Key>,
-    deleted: VecDeque<String>,
+    gone: Tombstones,
+}
+
+impl Inner {
+    /// Takes the pod out of its job's. Gives the job, and what the pod was.
+    fn take(&mut self, key: &Key) -> Option<(Key, Option<PodView>)> {
+        let job = self.owners.remove(key)?;
+        let mut before = None;
+        if let Some(pods) = self.jobs.get_mut(&job) {
+            before = Arc::make_mut(pods).remove(key.name.as_ref());
+            if pods.is_empty() {
+                self.jobs.remove(&job);
+            }
+        }
+        Some((job, before))
+    }
+
+    fn insert(&mut self, key: &Key, job: Key, view: PodView) {
+        self.owners.insert(key.clone(), job.clone());
+        let pods = self.jobs.entry(job).or_default();
+        Arc::make_mut(pods).insert(key.name.to_string(), view);
+    }
 }
 
 impl PodIndex {
-    /// Takes a pod as the watch shows it. Gives the job that it belongs to,
-    /// and what the change means to it.
-    pub fn apply(&self, key: &Key, pod: &SlimPod) -> Option<(Key, Change)> {
-        let (job, view) = PodView::of(pod)?;
+    /// Takes a pod as the watch shows it. Gives the jobs to which that means
+    /// something: the one that it belongs to, and the one that it belonged to
+    /// before if that is another, or none.
+    pub fn apply(&self, key: &Key, pod: &SlimPod) -> Vec<(Key, Change)> {
+        let now = PodView::of(pod);
         let mut inner = self.inner.write();
-        inner.owners.insert(key.clone(), job.clone());
-        let pods = inner.jobs.entry(job.clone()).or_default();
-        let change = Change::between(pods.get(key.name.as_ref()), &view);
-        if change != Change::None {
-            Arc::make_mut(pods).insert(key.name.to_string(), view);
+        let mut changes = Vec::new();
+        let moved = inner
+            .owners
+            .get(key)
+            .is_some_and(|before| now.as_ref().is_none_or(|(job, _)| job != before));
+        if moved && let Some((before, _)) = inner.take(key) {
+            changes.push((before, Change::Turn));
         }
-        Some((job, change))
+        if let Some((job, view)) = now {
+            let before = inner
+                .jobs
+                .get(&job)
+                .and_then(|pods| pods.get(key.name.as_ref()));
+            let change = Change::between(before, &view);
+            let replaced = before
+                .filter(|before| before.uid != view.uid)
+                .map(|before| before.uid.clone());
+            if let Some(uid) = replaced {
+                inner.gone.add(&uid);
+            }
+            if change != Change::None {
+                inner.insert(key, job.clone(), view);
+            }
+            changes.push((job, change));
+        }
+        changes
     }
 
     /// Takes a pod from the answer to its creation, unless the watch has shown
@@ -225,33 +263,45 @@ impl PodIndex {
             return false;
         };
         let mut inner = self.inner.write();
-        if inner.deleted.contains(&view.uid) || inner.owners.contains_key(key) {
+        if inner.gone.contains(&view.uid) || inner.owners.contains_key(key) {
             return false;
         }
-        inner.owners.insert(key.clone(), job.clone());
-        let pods = inner.jobs.entry(job).or_default();
-        Arc::make_mut(pods).insert(key.name.to_string(), view);
+        inner.insert(key, job, view);
         true
     }
 
-    /// Forgets a pod. Gives the job that it belonged to.
-    pub fn delete(&self, key: &Key) -> Option<Key> {
+    /// Forgets a pod. Gives the job that it belonged to. Another pod of that
+    /// name, which a create of ours has made since, stays.
+    pub fn delete(&self, key: &Key, uid: &str) -> Option<Key> {
         let mut inner = self.inner.write();
-        let job = inner.owners.remove(key)?;
-        if let Some(pods) = inner.jobs.get_mut(&job) {
-            let gone = Arc::make_mut(pods).remove(key.name.as_ref());
-            let empty = pods.is_empty();
-            if empty {
-                inner.jobs.remove(&job);
-            }
-            if let Some(gone) = gone {
-                if inner.deleted.len() >= REMEMBERED {
-                    inner.deleted.pop_front();
-                }
-                inner.deleted.push_back(gone.uid);
-            }
+        let job = inner.owners.get(key)?;
+        let pods = inner.jobs.get(job);
+        let other = pods
+            .and_then(|pods| pods.get(key.name.as_ref()))
+            .is_some_and(|pod| pod.uid != uid);
+        inner.gone.add(uid);
+        if other {
+            return None;
         }
-        Some(job)
+        inner.take(key).map(|(job, _)| job)
+    }
+
+    /// A delete of ours was accepted: the pod goes, whether or not the watch
+    /// has shown it yet.
+    pub fn deleting(&self, key: &Key, uid: &str) {
+        let mut inner = self.inner.write();
+        let Some(job) = inner.owners.get(key).cloned() else {
+            return;
+        };
+        let Some(pods) = inner.jobs.get_mut(&job) else {
+            return;
+        };
+        let goes = |pod: &PodView| pod.uid == uid && !pod.deleting;
+        if pods.get(key.name.as_ref()).is_some_and(goes)
+            && let Some(pod) = Arc::make_mut(pods).get_mut(key.name.as_ref())
+        {
+            pod.deleting = true;
+        }
     }
 
     /// The pods of a job.
@@ -260,67 +310,19 @@ impl PodIndex {
         self.inner.read().jobs.get(job).cloned().unwrap_or_default()
     }
 
-    /// Jobs that have a pod on the node.
+    /// Jobs that have a pod on one of the nodes.
     #[must_use]
-    pub fn jobs_on(&self, node: &str) -> Vec<Key> {
+    pub fn jobs_on(&self, nodes: impl Fn(&str) -> bool) -> Vec<Key> {
+        let there = |pod: &PodView| pod.node.as_deref().is_some_and(&nodes);
         self.inner
             .read()
             .jobs
             .iter()
-            .filter(|(_, pods)| pods.values().any(|p| p.node.as_deref() == Some(node)))
+            .filter(|(_, pods)| pods.values().any(there))
             .map(|(job, _)| job.clone())
             .collect()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn pod(uid: &str, phase: &str) -> SlimPod {
-        serde_json::from_value(json!({
-            "metadata": {
-                "name": "j-worker-0", "namespace": "ns", "uid": uid,
-                "ownerReferences": [{
-                    "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob", "name": "j",
-                    "uid": "job", "controller": true,
-                }],
-            },
-            "spec": {"nodeName": "n"},
-            "status": {"phase": phase},
-        }))
-        .unwrap()
-    }
-
-    #[test]
-    fn what_a_change_means() {
-        let index = PodIndex::default();
-        let key = Key::new("ns", "j-worker-0");
-        let change = |pod: &SlimPod| index.apply(&key, pod).unwrap().1;
-        assert_eq!(change(&pod("a", "Pending")), Change::New);
-        assert_eq!(change(&pod("a", "Pending")), Change::None);
-        assert_eq!(change(&pod("a", "Running")), Change::Progress);
-        assert_eq!(change(&pod("a", "Failed")), Change::Turn);
-        assert_eq!(change(&pod("b", "Pending")), Change::Turn, "another pod");
-        let mut going = pod("b", "Pending");
-        going.metadata.deletion_timestamp =
-            serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
-        assert_eq!(change(&going), Change::Turn);
-    }
-
-    #[test]
-    fn a_late_answer_to_a_create_brings_no_deleted_pod_back() {
-        let index = PodIndex::default();
-        let key = Key::new("ns", "j-worker-0");
-        assert!(index.created(&key, &pod("a", "Pending")));
-        assert!(!index.created(&key, &pod("a", "Pending")), "known");
-        assert_eq!(
-            index.apply(&key, &pod("a", "Pending")).unwrap().1,
-            Change::None
-        );
-        index.delete(&key);
-        assert!(!index.created(&key, &pod("a", "Pending")));
-        assert!(index.of(&Key::new("ns", "j")).is_empty());
-    }
-}
+mod tests;

@@ -78,6 +78,8 @@ pub struct SlimPodSpec {
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimContainer {
+    /// Its name.
+    pub name: String,
     /// What it asks for.
     pub resources: SlimResources,
     /// `Always` makes an init container a sidecar (KEP-753).
@@ -127,6 +129,8 @@ pub struct SlimCondition {
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimContainerStatus {
+    /// Name of the container: statuses come in an order of their own.
+    pub name: String,
     /// Running, waiting or terminated.
     pub state: SlimState,
     /// Resources that the kubelet has set aside (KEP-1287).

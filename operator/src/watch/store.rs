@@ -6,20 +6,33 @@ use std::sync::Arc;
 use kube::Resource;
 use parking_lot::RwLock;
 
+use super::tombstones::Tombstones;
 use crate::key::Key;
 
 /// The newest version that we know of each object: from the watch, or from the
-/// answer to a write of our own, whichever is newer. So a reconcile sees what
+/// answer to a request of our own, whichever is newer. So a reconcile sees what
 /// the one before it wrote, however late the watch is.
+///
+/// The watch alone says what is there and what is gone. An answer may come
+/// after what it speaks of has ended: it is no proof that the object lives.
 #[derive(Debug)]
 pub struct Store<K> {
-    objects: RwLock<HashMap<Key, Arc<K>>>,
+    inner: RwLock<Inner<K>>,
+}
+
+#[derive(Debug)]
+struct Inner<K> {
+    objects: HashMap<Key, Arc<K>>,
+    gone: Tombstones,
 }
 
 impl<K> Default for Store<K> {
     fn default() -> Self {
         Self {
-            objects: RwLock::new(HashMap::new()),
+            inner: RwLock::new(Inner {
+                objects: HashMap::new(),
+                gone: Tombstones::default(),
+            }),
         }
     }
 }
@@ -28,36 +41,160 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
     /// The object of that name.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Arc<K>> {
-        self.objects.read().get(key).cloned()
+        self.inner.read().objects.get(key).cloned()
     }
 
-    /// Takes the object unless it is older than what is there. Says whether it was taken.
-    pub fn put(&self, key: Key, object: K) -> bool {
-        let mut objects = self.objects.write();
-        if let Some(before) = objects.get(&key)
-            && before.meta().uid == object.meta().uid
-            && version(&object) < version(before.as_ref())
-        {
-            return false;
+    /// The watch shows the object: taken unless an answer has shown a newer
+    /// one of that name. Says whether it was taken.
+    pub fn observed(&self, key: Key, object: K) -> bool {
+        let mut inner = self.inner.write();
+        if let Some(before) = inner.objects.get(&key).cloned() {
+            if version(&object) < version(before.as_ref()) {
+                return false;
+            }
+            if before.meta().uid != object.meta().uid {
+                inner.gone.add(uid(before.as_ref()));
+            }
         }
-        objects.insert(key, Arc::new(object));
+        inner.objects.insert(key, Arc::new(object));
         true
     }
 
-    /// Forgets the object.
+    /// A create or a read of ours has found the object, perhaps before the
+    /// watch: taken unless the watch has shown its end, or something newer of
+    /// that name is known. Says whether it was taken.
+    pub fn found(&self, key: Key, object: K) -> bool {
+        let mut inner = self.inner.write();
+        let older = inner
+            .objects
+            .get(&key)
+            .is_some_and(|before| version(&object) <= version(before.as_ref()));
+        if older || inner.gone.contains(uid(&object)) {
+            return false;
+        }
+        inner.objects.insert(key, Arc::new(object));
+        true
+    }
+
+    /// The answer to a change of ours: taken in place of an older version of
+    /// the same object. What is not there any more was deleted meanwhile. Says
+    /// whether it was taken.
+    pub fn answered(&self, key: Key, object: K) -> bool {
+        let mut inner = self.inner.write();
+        let replaces = inner.objects.get(&key).is_some_and(|before| {
+            before.meta().uid == object.meta().uid && version(before.as_ref()) < version(&object)
+        });
+        if replaces {
+            inner.objects.insert(key, Arc::new(object));
+        }
+        replaces
+    }
+
+    /// The watch shows that the object of that uid is gone. Another of that
+    /// name, which a create of ours has made since, stays.
+    pub fn deleted(&self, key: &Key, gone: &str) {
+        let mut inner = self.inner.write();
+        inner.gone.add(gone);
+        if inner
+            .objects
+            .get(key)
+            .is_some_and(|o| uid(o.as_ref()) == gone)
+        {
+            inner.objects.remove(key);
+        }
+    }
+
+    /// Forgets the object of that name: what we know of it is of no use.
     pub fn remove(&self, key: &Key) -> Option<Arc<K>> {
-        self.objects.write().remove(key)
+        self.inner.write().objects.remove(key)
     }
 
     /// All objects, in no order.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<K>> {
-        self.objects.read().values().cloned().collect()
+        self.inner.read().objects.values().cloned().collect()
     }
 }
 
-/// Resource versions of one kind are numbers that grow (stable since
-/// Kubernetes 1.35, KEP-5504).
+fn uid<K: Resource>(object: &K) -> &str {
+    object.meta().uid.as_deref().unwrap_or_default()
+}
+
+/// Resource versions of one kind are numbers that grow, over all objects of
+/// the kind (stable since Kubernetes 1.35, KEP-5504).
 fn version<K: Resource>(object: &K) -> Option<u64> {
     object.meta().resource_version.as_deref()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::api::ObjectMeta;
+
+    fn object(uid: &str, version: u64) -> ConfigMap {
+        ConfigMap {
+            metadata: ObjectMeta {
+                uid: Some(uid.to_owned()),
+                resource_version: Some(version.to_string()),
+                ..ObjectMeta::default()
+            },
+            ..ConfigMap::default()
+        }
+    }
+
+    fn key() -> Key {
+        Key::new("ns", "a")
+    }
+
+    fn there(store: &Store<ConfigMap>) -> Option<(String, u64)> {
+        let object = store.get(&key())?;
+        Some((uid(object.as_ref()).to_owned(), version(object.as_ref())?))
+    }
+
+    #[test]
+    fn the_newer_one_stays_whoever_shows_it() {
+        let store = Store::default();
+        assert!(store.observed(key(), object("a", 1)));
+        assert!(store.answered(key(), object("a", 3)));
+        assert!(!store.observed(key(), object("a", 2)), "the watch is late");
+        assert!(!store.answered(key(), object("a", 3)), "nothing new");
+        assert!(store.observed(key(), object("a", 4)));
+        assert_eq!(there(&store), Some(("a".to_owned(), 4)));
+    }
+
+    #[test]
+    fn a_late_answer_brings_no_deleted_object_back() {
+        let store = Store::default();
+        store.observed(key(), object("a", 1));
+        store.deleted(&key(), "a");
+        assert!(!store.answered(key(), object("a", 2)), "to a patch");
+        assert!(!store.found(key(), object("a", 1)), "to a create");
+        assert_eq!(there(&store), None);
+        assert!(store.found(key(), object("b", 4)), "another one");
+    }
+
+    #[test]
+    fn a_late_answer_does_not_replace_the_next_one_of_that_name() {
+        let store = Store::default();
+        store.observed(key(), object("a", 1));
+        // Deleted and created again; the watch showed only what there is now.
+        store.observed(key(), object("b", 4));
+        assert!(!store.answered(key(), object("a", 5)));
+        assert!(!store.found(key(), object("a", 2)));
+        store.deleted(&key(), "b");
+        assert!(!store.found(key(), object("a", 2)), "it was gone before");
+        assert_eq!(there(&store), None);
+    }
+
+    #[test]
+    fn a_late_watch_does_not_touch_what_a_create_has_made() {
+        let store = Store::default();
+        store.observed(key(), object("a", 1));
+        store.remove(&key());
+        assert!(store.found(key(), object("b", 5)));
+        assert!(!store.observed(key(), object("a", 2)));
+        store.deleted(&key(), "a");
+        assert_eq!(there(&store), Some(("b".to_owned(), 5)));
+    }
 }

@@ -3,16 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::json;
 use trellis_api::PodGroup;
 use trellis_api::pod_group::PodGroupPhase;
-use trellis_scheduler::{
-    Constraints, Engine, Gang, GroupName, NodeName, QueueName, Resources, TaskGroup, Time,
-};
+use trellis_scheduler::{Engine, NodeName};
 
 use super::snapshot::Snapshot;
 use crate::key::Key;
-use crate::scheduling::{Feed, gang, request};
+use crate::scheduling::{Feed, gang};
 use crate::watch::{PodView, SlimPod};
 
 /// An engine that knows of everything but the jobs that are planned: what they
@@ -57,7 +54,7 @@ fn restore(engine: &mut Engine, snapshot: &Snapshot, key: &Key, group: &PodGroup
     if matches!(phase, PodGroupPhase::Pending | PodGroupPhase::Finished) {
         return;
     }
-    let restored = gang_of(key, group);
+    let restored = gang::of_pod_group(key, group);
     let over: Vec<_> = restored
         .groups
         .iter()
@@ -77,41 +74,4 @@ fn restore(engine: &mut Engine, snapshot: &Snapshot, key: &Key, group: &PodGroup
     for pod in over {
         engine.drop_assumed(&pod);
     }
-}
-
-/// A gang as its PodGroup says it: enough for what is placed already.
-fn gang_of(key: &Key, group: &PodGroup) -> Gang {
-    let groups = group
-        .spec
-        .groups
-        .iter()
-        .map(|member| TaskGroup {
-            name: GroupName::new(member.name.as_str()),
-            count: u32::try_from(member.count).unwrap_or(0),
-            request: request_of(&json!(member.resources)),
-            device: None,
-            constraints: Constraints::default(),
-            pod_prefix: format!("{}-{}", key.name, member.name),
-        })
-        .collect();
-    Gang {
-        id: gang::id(key),
-        queue: QueueName::new(group.spec.queue.as_str()),
-        priority: group.spec.priority,
-        submitted: Time::from_millis(0),
-        not_before: None,
-        excluded_nodes: Vec::new(),
-        groups,
-    }
-}
-
-/// What a pod of one container with these requests counts as.
-fn request_of(requests: &serde_json::Value) -> Resources {
-    let pod = json!({
-        "metadata": {},
-        "spec": {"containers": [{"resources": {"requests": requests}}]},
-    });
-    serde_json::from_value(pod)
-        .map(|pod: SlimPod| request::of_pod(&pod))
-        .unwrap_or_default()
 }

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use trellis_api::job::JobPhase;
 use trellis_api::{Reason, TrainingJob, ValidatedJob};
 use trellis_compiler::{CompiledJob, Found, Settings, Surroundings, compile};
 use trellis_policies::{Facts, authorize};
@@ -13,7 +12,7 @@ use super::engine::engine;
 use super::snapshot::Snapshot;
 use crate::controller::lookup;
 use crate::key::Key;
-use crate::scheduling::gang::{self, Turn};
+use crate::scheduling::gang::{self, Ticket};
 
 /// Why a job would not run: the words that its conditions would bear.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,11 +62,11 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot) -> Vec<Planne
         let attempt = there.and_then(|j| j.status.as_ref()?.attempt).unwrap_or(1);
         let (compiled, standing) = stand(job, there, &snapshot);
         if let (Some(compiled), Ok(())) = (&compiled, &standing) {
-            let turn = Turn {
+            let ticket = Ticket {
                 submitted,
-                ..Turn::default()
+                ..Ticket::default()
             };
-            engine.apply_gang(gang::gang(compiled, &turn, &BTreeMap::new()));
+            engine.apply_gang(gang::gang(compiled, &ticket, &BTreeMap::new()));
         }
         let not_decided = Held {
             reason: Reason::Queued,
@@ -226,7 +225,7 @@ fn ended(there: Option<&TrainingJob>) -> Option<Held> {
     let status = there?.status.as_ref()?;
     status
         .phase
-        .filter(|phase| JobPhase::is_terminal(*phase))
+        .filter(|_| status.has_ended())
         .map(|phase| Held {
             reason: status.reason.unwrap_or(Reason::Complete),
             message: format!(

@@ -55,14 +55,22 @@ impl Turn<'_> {
             );
         }
         *count = Some(used.saturating_add(1));
-        // A fault of the cluster says nothing about the job: it starts again at once.
-        let wait = if fault.disruption {
-            0
-        } else {
+        let backoff = |times: u32| {
             let first = restart.backoff_seconds.unwrap_or(DEFAULT_BACKOFF);
             let most = restart.max_backoff_seconds.unwrap_or(DEFAULT_MAX_BACKOFF);
-            let doubled = i64::from(2).saturating_pow(u32::try_from(used).unwrap_or(u32::MAX));
+            let doubled = i64::from(2).saturating_pow(times);
             first.saturating_mul(doubled).min(most)
+        };
+        let wait = if !fault.disruption {
+            backoff(u32::try_from(used).unwrap_or(u32::MAX))
+        } else if fault.reason == Reason::KubeletRefused {
+            // Where one node after the other refuses it, it must not use up
+            // its disruptions before anyone can look.
+            let before = self.o.refusals.checked_sub(1);
+            before.map_or(0, backoff)
+        } else {
+            // A fault of the cluster says nothing about the job: it starts again at once.
+            0
         };
         self.status.attempt = Some(self.attempt().saturating_add(1));
         self.status.retry_time = (wait > 0).then(|| Time(after(self.o.now, wait)));

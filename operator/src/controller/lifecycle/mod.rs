@@ -70,7 +70,7 @@ impl<'a> Turn<'a> {
     }
 
     fn run(mut self) -> Next {
-        if self.o.status.phase.is_some_and(JobPhase::is_terminal) {
+        if self.o.status.has_ended() {
             return self.terminal();
         }
         let phase = self.o.journal.phase.unwrap_or_default();

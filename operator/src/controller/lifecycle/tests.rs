@@ -48,6 +48,7 @@ struct Case {
     journal: PodGroupStatus,
     pods: BTreeMap<String, PodView>,
     lost: BTreeSet<String>,
+    refusals: u32,
     certificate: Option<Certificate>,
 }
 
@@ -71,6 +72,7 @@ impl Case {
             journal: PodGroupStatus::default(),
             pods: BTreeMap::new(),
             lost: BTreeSet::new(),
+            refusals: 0,
             certificate: None,
         }
     }
@@ -88,6 +90,7 @@ impl Case {
             journal: &self.journal,
             pods: &self.pods,
             lost: &|node| self.lost.contains(node),
+            refusals: self.refusals,
             certificate: self.certificate.as_ref(),
         })
     }

@@ -54,6 +54,8 @@ pub struct Observed<'a> {
     pub pods: &'a BTreeMap<String, PodView>,
     /// Nodes that are lost.
     pub lost: &'a dyn Fn(&str) -> bool,
+    /// Refusals of kubelets since the gang last ran.
+    pub refusals: u32,
     /// Why the gang waits, if the scheduler has said so.
     pub certificate: Option<&'a Certificate>,
 }

@@ -2,10 +2,11 @@
 
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::Reason;
-use trellis_scheduler::{Decision, Placement, Resources};
+use trellis_scheduler::{Decision, Placement};
 
 use super::{Driver, Inside};
 use crate::key::Key;
+use crate::scheduling::admitted::Admitted;
 use crate::scheduling::gang;
 use crate::world::Certificate;
 
@@ -30,40 +31,44 @@ impl Driver {
         }
     }
 
-    pub(super) fn place(&mut self, job: &Key, placement: Placement) {
+    fn place(&mut self, job: &Key, placement: Placement) {
         let Some(state) = self.gangs.get_mut(job) else {
             return;
         };
         state.inside = Inside::Placed;
-        let Some(run) = state.wish.run().cloned() else {
+        let run = state.run().cloned();
+        // Pods of its name are being deleted, or the journal is being written:
+        // it is put back in the queue once that is done.
+        let (Some(run), None) = (run, &state.task) else {
             self.withdraw(job);
             return;
         };
-        let planned: Vec<(String, Resources)> = run
+        let planned = run
             .job
             .compiled()
             .groups()
             .iter()
             .map(|group| {
-                let request = state
+                let admitted = state
                     .actual
                     .get(group.name())
                     .cloned()
-                    .unwrap_or_else(|| gang::request_of(group));
-                (group.name().to_owned(), request)
+                    .unwrap_or_else(|| Admitted::unchanged(group));
+                (group.name().to_owned(), admitted)
             })
             .collect();
+        self.over_quota.remove(job);
         let committer = self.committer.clone();
         let key = job.clone();
         let attempt = run.attempt;
-        self.start(job, attempt, |stop| async move {
+        self.start(job, Some(attempt), |stop| async move {
             committer.commit(key, run, placement, planned, stop).await
         });
     }
 
     /// Says why a gang waits; the controller writes it down if the reason is new.
     pub(super) fn say(&self, job: &Key, reason: Reason, message: String) {
-        let world = &self.committer.world;
+        let world = self.committer.world();
         let before = world
             .certificates
             .write()

@@ -1,54 +1,73 @@
 //! The task that owns the engine: it hears, lets the keeper say what each gang
-//! needs (`steps`), and lets the engine decide (`decisions`).
+//! needs (`steps`), keeps the engine's places (`places`), lets the engine decide
+//! (`decisions`), and takes in what has come of the writes (`ended`).
 
+mod alarms;
 mod decisions;
+mod ended;
+mod pause;
+mod places;
+mod start;
 mod steps;
+mod task;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use kube::Resource;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
-use trellis_scheduler::{Engine, NodeName, QueueName, Resources};
+use tracing::warn;
+use trellis_api::pod_group::PodGroupPhase;
+use trellis_scheduler::{Engine, NodeName, QueueName};
 
-use super::commit::{Committer, Outcome};
-use super::wish::Wish;
-use super::{Feed, gang, journal};
+use super::admitted::Admitted;
+use super::commit::Committer;
+use super::deletions::Deletions;
+use super::namespace_quota::Ask;
+use super::wish::{Run, Wish};
+use super::{Feed, gang};
 use crate::key::Key;
+use alarms::Alarms;
+use pause::Pause;
+use task::Task;
 
 /// Events of one batch at most: then the engine decides, whatever else waits.
 const BATCH: usize = 4096;
-/// Pause before a write that failed for the moment is tried again.
-const PAUSE: Duration = Duration::from_millis(500);
 /// Longest wait at the start for the controller to want what is placed.
 const ADOPTION: Duration = Duration::from_secs(30);
+/// Longest sleep while that is waited for.
+const ADOPTION_LOOK: Duration = Duration::from_millis(500);
 /// Longest sleep without an event: no correctness rests on it.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// Where a gang is in the engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Inside {
+    #[default]
     No,
     Waiting,
     Placed,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Gang {
-    wish: Wish,
+    /// None: the controller has not said yet, or the job is gone.
+    wish: Option<Wish>,
     inside: Inside,
     /// What admission makes of the pods, by group, for one compiled job.
-    actual: BTreeMap<String, Resources>,
+    actual: BTreeMap<String, Admitted>,
     compiled: String,
-    /// The writes that are under way, and the attempt that they are for.
-    task: Option<(CancellationToken, i64)>,
-    pause: Option<Instant>,
-    /// The namespace's quota has changed since the gang was put off.
-    forgiven: bool,
+    task: Option<Task>,
+    pause: Pause,
+    deletions: Deletions,
+}
+
+impl Gang {
+    fn run(&self) -> Option<&Arc<Run>> {
+        self.wish.as_ref().and_then(Wish::run)
+    }
 }
 
 /// The owner of the engine.
@@ -57,14 +76,18 @@ pub struct Driver {
     committer: Committer,
     heard: UnboundedReceiver<Feed>,
     gangs: HashMap<Key, Gang>,
+    alarms: Alarms,
+    /// What gangs ask for that were put off since a quota of their namespace
+    /// had no room for it.
+    over_quota: BTreeMap<Key, Ask>,
     /// Uid of each pod that the engine counts.
     pods: HashMap<Key, Box<str>>,
     /// Jobs with a plan that the controller has not looked at since we lead:
     /// until it has, nothing new is placed.
     unadopted: HashSet<Key>,
-    /// Jobs whose plan an earlier leader wrote before we led: they are taken
-    /// over. A plan of an earlier epoch that appears later is a stale leader's.
-    inherited: HashSet<Key>,
+    /// Hash of the plan that each job had before we led: those are taken over.
+    /// Another of an earlier epoch that appears later is a stale leader's.
+    inherited: HashMap<Key, String>,
 }
 
 impl Driver {
@@ -76,21 +99,18 @@ impl Driver {
             committer,
             heard,
             gangs: HashMap::new(),
+            alarms: Alarms::default(),
+            over_quota: BTreeMap::new(),
             pods: HashMap::new(),
             unadopted: HashSet::new(),
-            inherited: HashSet::new(),
+            inherited: HashMap::new(),
         }
     }
 
     /// Runs until the process ends. Starts once everything has been listed.
     pub async fn run(mut self) {
-        self.committer.world.synced().await;
-        for group in self.committer.world.pod_groups.all() {
-            if group.status.as_ref().is_some_and(|s| s.plan.is_some()) {
-                self.unadopted.insert(Key::of(group.meta()));
-                self.inherited.insert(Key::of(group.meta()));
-            }
-        }
+        self.committer.world().synced().await;
+        self.take_over().await;
         let adoption = Instant::now().checked_add(ADOPTION);
         let mut batch = Vec::new();
         loop {
@@ -104,12 +124,15 @@ impl Driver {
             for feed in batch.drain(..) {
                 self.hear(feed, &mut touched);
             }
+            while let Some(job) = self.alarms.take_due(Instant::now()) {
+                touched.insert(job);
+            }
             for job in touched {
                 self.advance(&job);
             }
             if !self.unadopted.is_empty() {
-                self.unadopted
-                    .retain(|job| self.committer.world.jobs.get(job).is_some());
+                let world = self.committer.world();
+                self.unadopted.retain(|job| world.jobs.get(job).is_some());
                 if adoption.is_some_and(|at| at > Instant::now()) && !self.unadopted.is_empty() {
                     continue;
                 }
@@ -126,20 +149,32 @@ impl Driver {
     }
 
     fn pause(&self) -> Duration {
-        if !self.unadopted.is_empty() {
-            return PAUSE;
-        }
+        let longest = if self.unadopted.is_empty() {
+            IDLE
+        } else {
+            ADOPTION_LOOK
+        };
         let now = gang::time(Timestamp::now()).as_millis();
-        self.engine.next_wakeup().map_or(IDLE, |at| {
+        let engine = self.engine.next_wakeup().map(|at| {
             let millis = at.as_millis().saturating_sub(now).saturating_add(1).max(1);
-            Duration::from_millis(u64::try_from(millis).unwrap_or(1)).min(IDLE)
-        })
+            Duration::from_millis(u64::try_from(millis).unwrap_or(1))
+        });
+        // What is due in the engine is decided once everybody is adopted.
+        let engine = engine.filter(|_| self.unadopted.is_empty());
+        let alarm = self
+            .alarms
+            .next()
+            .map(|at| at.saturating_duration_since(Instant::now()));
+        [engine, alarm]
+            .into_iter()
+            .flatten()
+            .fold(longest, Duration::min)
     }
 
     fn hear(&mut self, feed: Feed, touched: &mut BTreeSet<Key>) {
         match feed {
             Feed::Node(name) => {
-                match self.committer.world.nodes.get(&Key::new("", &name)) {
+                match self.committer.world().nodes.get(&Key::new("", &name)) {
                     Some(node) => self.engine.apply_node(gang::node(&node)),
                     None => self.engine.delete_node(&NodeName::new(name)),
                 };
@@ -163,19 +198,12 @@ impl Driver {
                 }
             }
             Feed::Queue(name) => {
-                match self.committer.world.queues.get(&Key::new("", &name)) {
+                match self.committer.world().queues.get(&Key::new("", &name)) {
                     Some(queue) => self.engine.apply_queue(gang::queue(&name, &queue.spec)),
                     None => self.engine.delete_queue(&QueueName::new(name)),
                 };
             }
-            Feed::NamespaceQuota(namespace) => {
-                for (job, state) in &mut self.gangs {
-                    if job.namespace == namespace {
-                        state.forgiven = true;
-                        touched.insert(job.clone());
-                    }
-                }
-            }
+            Feed::NamespaceQuota(namespace) => self.quota_changed(&namespace, touched),
             Feed::Look(job) => {
                 touched.insert(job);
             }
@@ -184,88 +212,74 @@ impl Driver {
                     touched.insert(job);
                 }
             }
-            Feed::Wish(job, None) => {
-                self.unadopted.remove(&job);
-                if let Some(state) = self.gangs.remove(&job)
-                    && let Some((stop, _)) = state.task
-                {
-                    stop.cancel();
-                }
-                self.engine.delete_gang(&gang::id(&job));
-                self.committer.world.certificates.write().remove(&job);
-            }
+            Feed::Wish(job, None) => self.want_nothing(&job),
             Feed::CountQueues(answer) => {
                 // Who asked may have gone.
                 let _ = answer.send(self.engine.queue_counts());
             }
             Feed::Ended(job, outcome) => {
                 self.ended(&job, outcome);
+                if !self.is_committing(&job) && self.committer.open_plans().leave(&job) {
+                    self.quota_changed(&job.namespace, touched);
+                }
                 touched.insert(job);
             }
         }
     }
 
+    /// True if the gang has pods to create still, now or after a pause.
+    fn is_committing(&self, job: &Key) -> bool {
+        let group = self.committer.world().pod_groups.get(job);
+        let phase = group.and_then(|g| g.status.as_ref()?.phase);
+        self.gangs.contains_key(job) && phase == Some(PodGroupPhase::Committing)
+    }
+
+    /// There may be room for gangs of the namespace that were put off.
+    fn quota_changed(&self, namespace: &str, touched: &mut BTreeSet<Key>) {
+        let from = self.over_quota.range(Key::new(namespace, "")..);
+        let here = from.take_while(|(job, _)| &*job.namespace == namespace);
+        touched.extend(here.map(|(job, _)| job.clone()));
+    }
+
     /// Takes a wish. False: it is what was wanted before.
     fn want(&mut self, job: &Key, wish: Wish) -> bool {
-        let compiled = wish
-            .run()
-            .map(|r| r.job.compiled().hash().to_owned())
-            .unwrap_or_default();
-        match self.gangs.get_mut(job) {
-            Some(state) if state.wish == wish => return false,
-            Some(state) => {
-                if !compiled.is_empty() && state.compiled != compiled {
-                    state.actual.clear();
-                    state.compiled = compiled;
-                }
-                state.wish = wish;
-            }
-            None => {
-                let state = Gang {
-                    wish,
-                    inside: Inside::No,
-                    actual: BTreeMap::new(),
-                    compiled,
-                    task: None,
-                    pause: None,
-                    forgiven: false,
-                };
-                self.gangs.insert(job.clone(), state);
+        let state = self.gangs.entry(job.clone()).or_default();
+        if state.wish.as_ref() == Some(&wish) {
+            return false;
+        }
+        if let Some(run) = wish.run() {
+            let compiled = run.job.compiled().hash();
+            if state.compiled != compiled {
+                state.actual.clear();
+                compiled.clone_into(&mut state.compiled);
             }
         }
+        // Something else is wanted: whatever could not be done may be no more in the way.
+        state.pause.end();
+        state.wish = Some(wish);
         true
     }
 
-    fn ended(&mut self, job: &Key, outcome: Outcome) {
-        let Some(state) = self.gangs.get_mut(job) else {
+    /// The job is gone. Its place is kept until its last write has been
+    /// answered: a create that is under way still makes a pod.
+    fn want_nothing(&mut self, job: &Key) {
+        self.unadopted.remove(job);
+        self.committer.world().certificates.write().remove(job);
+        if let Some(state) = self.gangs.get_mut(job)
+            && let Some(task) = &state.task
+        {
+            task.stop.cancel();
+            state.wish = None;
             return;
-        };
-        state.task = None;
-        match outcome {
-            Outcome::Done => {}
-            Outcome::Replan(actual) => {
-                debug!(%job, "admission changed the pods; a place is sought anew");
-                state.actual = actual.into_iter().collect();
-            }
-            Outcome::PutOff(reason, message) => {
-                info!(%job, %reason, %message, "put off");
-                self.withdraw(job);
-                self.write(job, move |before| {
-                    journal::put_off(before, reason, message, Timestamp::now())
-                });
-            }
-            Outcome::Undo(reason, message) => self.undo(job, reason, message, true),
-            Outcome::Again(message) => {
-                debug!(%job, %message, "again");
-                state.pause = Instant::now().checked_add(PAUSE);
-                let world = self.committer.world.clone();
-                let key = job.clone();
-                self.release(job);
-                tokio::spawn(async move {
-                    tokio::time::sleep(PAUSE).await;
-                    world.tell(Feed::Look(key));
-                });
-            }
         }
+        self.forget(job);
+    }
+
+    fn forget(&mut self, job: &Key) {
+        self.gangs.remove(job);
+        self.alarms.clear(job);
+        self.over_quota.remove(job);
+        self.inherited.remove(job);
+        self.engine.delete_gang(&gang::id(job));
     }
 }

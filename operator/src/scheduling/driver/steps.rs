@@ -5,56 +5,75 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info};
+use tracing::debug;
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason};
 
-use super::{Driver, Inside};
+use super::Driver;
+use super::task::Task;
 use crate::key::Key;
-use crate::scheduling::commit::Outcome;
-use crate::scheduling::keeper::{self, Step};
-use crate::scheduling::{Feed, Run, gang, journal};
-use crate::watch::{GIVEN_UP_AFTER, PodView};
+use crate::scheduling::commit::{Outcome, is_owned};
+use crate::scheduling::journal::Author;
+use crate::scheduling::keeper::{self, Doomed, Step};
+use crate::scheduling::{Feed, journal};
+use crate::watch::PodView;
 
 impl Driver {
+    /// Uid of the job of that name as it is now.
+    pub(super) fn job_uid(&self, job: &Key) -> Option<String> {
+        self.committer.world().jobs.get(job)?.metadata.uid.clone()
+    }
+
     /// Does what the keeper says about one gang.
     pub(super) fn advance(&mut self, job: &Key) {
-        let world = self.committer.world.clone();
+        let world = self.committer.world().clone();
+        let uid = self.job_uid(job);
         let Some(state) = self.gangs.get_mut(job) else {
             return;
         };
-        if let Some((stop, attempt)) = &state.task {
-            let wanted = state.wish.run().is_some_and(|r| r.attempt == *attempt);
-            if !wanted {
-                stop.cancel();
+        if let Some(task) = &state.task {
+            let another = uid.is_some_and(|uid| uid != task.uid);
+            if another || !task.is_wanted(state.wish.as_ref()) {
+                task.stop.cancel();
             }
             return;
         }
-        if state.pause.is_some_and(|until| until > Instant::now()) {
+        let now = Instant::now();
+        if state.pause.lasts(now) {
             return;
         }
-        state.pause = None;
-        let (Some(group), Some(tj)) = (world.pod_groups.get(job), world.jobs.get(job)) else {
+        let (Some(uid), Some(group), Some(wish)) = (uid, world.pod_groups.get(job), &state.wish)
+        else {
             return;
         };
-        let uid = tj.metadata.uid.clone().unwrap_or_default();
-        if !owned(&group, &uid) {
+        // A wish for the job that had this name before: the next one is on its way.
+        let stale = wish.run().is_some_and(|run| run.uid != uid);
+        if stale || !is_owned(&group, &uid) {
             return;
         }
         self.unadopted.remove(job);
         let journal = group.status.clone().unwrap_or_default();
         let pods = world.pods.of(job);
-        let lost = lost_nodes(&pods, |node| world.health.is_lost(node, GIVEN_UP_AFTER));
+        let lost = lost_nodes(&pods, |node| world.is_given_up(node));
+        state.deletions.retain_those_of(&pods);
         let step = keeper::Gang {
             uid: &uid,
-            wish: &state.wish,
+            wish,
             journal: &journal,
             pods: &pods,
             lost: &lost,
+            deletions: &state.deletions,
             now: Timestamp::now(),
+            clock: now,
         }
         .next();
+        if let Some(at) = state.deletions.next(now) {
+            self.alarms.set(job, at);
+        }
         debug!(%job, ?step, "next");
+        if journal.phase == Some(PodGroupPhase::Unwinding) {
+            self.withdraw(job);
+        }
         match step {
             Step::AwaitPods => {
                 self.withdraw(job);
@@ -64,57 +83,24 @@ impl Driver {
                     "pods of this name are still there".to_owned(),
                 );
             }
-            Step::Enqueue => self.enqueue(job, journal.retry_time.map(|t| t.0)),
+            Step::Enqueue => self.enqueue(job, &journal),
             Step::Withdraw => {
                 self.withdraw(job);
                 world.certificates.write().remove(job);
             }
-            Step::Commit => {
-                let Some(plan) = journal.plan else { return };
-                let Some(run) = state.wish.run().cloned() else {
-                    return;
-                };
-                self.adopt(job, &run, &plan);
-                let epoch = self.committer.commands.epoch().ok().map(|e| e.0);
-                if epoch.is_some() && journal.epoch != epoch {
-                    if self.inherited.remove(job) {
-                        // Ours from here on: whoever wrote it cannot write it again.
-                        self.write(job, Clone::clone);
-                    } else {
-                        let message = "the plan was written by a process that no longer leads";
-                        self.undo(job, Reason::Restarting, message.to_owned(), false);
-                    }
-                    return;
-                }
-                let committer = self.committer.clone();
-                let key = job.clone();
-                self.start(job, run.attempt, |stop| async move {
-                    committer.create(&key, &run, &plan, &stop).await
-                });
-            }
+            Step::Commit => self.go_on(job, &group, &journal),
             Step::Hold => {
-                if let (Some(run), Some(plan)) = (state.wish.run().cloned(), &journal.plan) {
-                    self.adopt(job, &run, plan);
+                if let Some(plan) = &journal.plan {
+                    self.adopt(job, &group, plan);
                 }
                 world.certificates.write().remove(job);
             }
             Step::Undo { reason, message } => {
-                let expired = journal
-                    .plan
-                    .as_ref()
-                    .is_some_and(|p| p.deadline.as_ref().is_some_and(|d| d.0 <= Timestamp::now()));
-                let failed = expired && journal.phase == Some(PodGroupPhase::Committing);
+                let failed =
+                    journal.phase == Some(PodGroupPhase::Committing) && is_expired(&journal);
                 self.undo(job, reason, message, failed);
             }
-            Step::Delete(pods) => {
-                let committer = self.committer.clone();
-                let key = job.clone();
-                self.start(
-                    job,
-                    0,
-                    |_| async move { committer.delete(&key, pods).await },
-                );
-            }
+            Step::Delete(pods) => self.delete(job, pods, now),
             Step::Clear => {
                 self.withdraw(job);
                 self.write(job, journal::cleared);
@@ -126,131 +112,102 @@ impl Driver {
         }
     }
 
-    pub(super) fn enqueue(&mut self, job: &Key, retry: Option<Timestamp>) {
-        let Some(state) = self.gangs.get_mut(job) else {
+    /// Carries out the plan of the journal, if it is one that we may.
+    fn go_on(&mut self, job: &Key, group: &PodGroup, journal: &PodGroupStatus) {
+        let run = self.gangs.get(job).and_then(|state| state.run().cloned());
+        let (Some(run), Some(plan)) = (run, journal.plan.clone()) else {
             return;
         };
-        let Some(run) = state.wish.run().cloned() else {
+        self.adopt(job, group, &plan);
+        let Ok(ours) = self.committer.commands().epoch() else {
             return;
         };
-        let retry = retry.filter(|_| !state.forgiven);
-        state.forgiven = false;
-        let turn = gang::Turn {
-            submitted: run.submitted,
-            not_before: run.not_before.max(retry),
-            excluded: run.excluded.clone(),
-        };
-        let gang = gang::gang(run.job.compiled(), &turn, &state.actual);
-        if state.inside == Inside::Placed {
-            // The place was tentative and its plan was never written.
-            self.engine.delete_gang(&gang.id);
-        }
-        state.inside = Inside::Waiting;
-        self.engine.apply_gang(gang);
-    }
-
-    pub(super) fn withdraw(&mut self, job: &Key) {
-        if let Some(state) = self.gangs.get_mut(job)
-            && state.inside != Inside::No
-        {
-            state.inside = Inside::No;
-            self.engine.delete_gang(&gang::id(job));
+        let inherited = self.inherited.get(job).map(String::as_str);
+        match journal::author(journal, ours, inherited) {
+            Author::Ours => {
+                let committer = self.committer.clone();
+                let key = job.clone();
+                self.start(job, Some(plan.attempt), |stop| async move {
+                    committer.resume(key, &run, &plan, stop).await
+                });
+            }
+            Author::Predecessor => self.write(job, journal::taken_over),
+            Author::Stale => {
+                let message = "the plan was written by a process that no longer leads";
+                self.undo(job, Reason::Restarting, message.to_owned(), false);
+            }
         }
     }
 
-    /// The engine learns of a place that the journal names.
-    pub(super) fn adopt(&mut self, job: &Key, run: &Run, plan: &Plan) {
-        let Some(state) = self.gangs.get_mut(job) else {
-            return;
-        };
-        if state.inside == Inside::Placed {
-            return;
+    fn delete(&mut self, job: &Key, pods: Vec<Doomed>, now: Instant) {
+        if let Some(state) = self.gangs.get_mut(job) {
+            for pod in &pods {
+                state.deletions.ask(&pod.uid, pod.force, now);
+            }
         }
-        state.inside = Inside::Placed;
-        let turn = gang::Turn {
-            submitted: run.submitted,
-            ..gang::Turn::default()
-        };
-        let gang = gang::gang(run.job.compiled(), &turn, &state.actual);
-        // A pod that has ended holds nothing, though the plan names it.
-        let over: Vec<_> = self
-            .committer
-            .world
-            .pods
-            .of(job)
-            .iter()
-            .filter(|(_, pod)| pod.phase.is_over())
-            .map(|(name, _)| gang::pod_key(&Key::new(&job.namespace, name)))
-            .collect();
-        self.engine.restore_gang(gang, gang::placement(plan));
-        for pod in over {
-            self.engine.drop_assumed(&pod);
-        }
-    }
-
-    pub(super) fn undo(&mut self, job: &Key, reason: Reason, message: String, failed: bool) {
-        info!(%job, %reason, %message, "undone");
-        self.withdraw(job);
-        self.write(job, move |before| {
-            journal::undone(before, reason, message, failed, Timestamp::now())
-        });
+        let committer = self.committer.clone();
+        let key = job.clone();
+        self.start(
+            job,
+            None,
+            |_| async move { committer.delete(&key, pods).await },
+        );
     }
 
     /// Writes the journal.
     pub(super) fn write<F>(&mut self, job: &Key, change: F)
     where
-        F: FnOnce(&PodGroupStatus) -> PodGroupStatus + Send + 'static,
+        F: FnOnce(&PodGroupStatus) -> Option<PodGroupStatus> + Send + 'static,
     {
+        let Some(uid) = self.job_uid(job) else { return };
         let committer = self.committer.clone();
         let key = job.clone();
-        self.start(job, 0, |_| async move {
-            match committer.journal(&key, change).await {
+        self.start(job, None, |_| async move {
+            match committer.journal(&key, &uid, change).await {
                 Ok(()) => Outcome::Done,
                 Err(outcome) => outcome,
             }
         });
     }
 
-    /// Starts the one task of a gang.
+    /// Starts the one task of a gang: the caller has seen that there is none.
     pub(super) fn start<F>(
         &mut self,
         job: &Key,
-        attempt: i64,
+        attempt: Option<i64>,
         task: impl FnOnce(CancellationToken) -> F,
     ) where
         F: Future<Output = Outcome> + Send + 'static,
     {
-        let Some(state) = self.gangs.get_mut(job) else {
+        let (Some(uid), Some(state)) = (self.job_uid(job), self.gangs.get_mut(job)) else {
             return;
         };
         let stop = CancellationToken::new();
-        state.task = Some((stop.clone(), attempt));
-        let world = self.committer.world.clone();
-        let task = task(stop);
+        state.task = Some(Task {
+            uid,
+            attempt,
+            stop: stop.clone(),
+        });
+        let world = self.committer.world().clone();
+        let task = tokio::spawn(task(stop));
         let job = job.clone();
         tokio::spawn(async move {
-            let outcome = task.await;
+            // A task that panics has ended too: its gang must not stand still for ever.
+            let outcome = task
+                .await
+                .unwrap_or_else(|error| Outcome::Again(error.to_string()));
             world.tell(Feed::Ended(job, outcome));
         });
     }
-
-    /// A place whose plan was not written is given back at once.
-    pub(super) fn release(&mut self, job: &Key) {
-        let group = self.committer.world.pod_groups.get(job);
-        let phase = group.and_then(|g| g.status.as_ref().and_then(|s| s.phase));
-        if phase.unwrap_or_default() == PodGroupPhase::Pending {
-            self.withdraw(job);
-        }
-    }
 }
 
-fn owned(group: &PodGroup, uid: &str) -> bool {
-    group
-        .metadata
-        .owner_references
-        .iter()
-        .flatten()
-        .any(|o| o.controller == Some(true) && o.uid == uid)
+fn is_expired(journal: &PodGroupStatus) -> bool {
+    let deadline = |plan: &Plan| plan.deadline.clone();
+    journal
+        .plan
+        .as_ref()
+        .and_then(deadline)
+        .is_some_and(|d| d.0 <= Timestamp::now())
 }
 
 fn lost_nodes(

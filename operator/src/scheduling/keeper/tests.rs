@@ -1,50 +1,9 @@
-use std::sync::Arc;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde_json::json;
 use trellis_api::pod_group::Plan;
-use trellis_api::{QueueSpec, TrainingJob, ValidatedJob};
-use trellis_compiler::{Found, Settings, Surroundings, compile};
-use trellis_policies::{Facts, authorize};
 
 use super::*;
-use crate::scheduling::wish::Run;
+use crate::scheduling::fixtures::run;
 use crate::watch::PodPhase;
-
-fn run(attempt: i64) -> Wish {
-    let job: TrainingJob = serde_json::from_value(json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
-        "metadata": {"name": "llm", "namespace": "team-a"},
-        "spec": {"taskGroups": [{"name": "worker", "gpus": 8, "image": "train:1",
-            "resources": {"cpu": "96", "memory": "1Ti"}}]},
-    }))
-    .unwrap();
-    let job = ValidatedJob::try_from(job).unwrap();
-    let found = Found {
-        queue: "default",
-        priority: 0,
-        namespace_enforces_restricted: false,
-        services: &BTreeMap::new(),
-    };
-    let surroundings = Surroundings::resolve(&job, found).unwrap();
-    let queue: QueueSpec = serde_json::from_value(json!({"namespaceSelector": {}})).unwrap();
-    let facts = Facts {
-        queue: "default",
-        queue_spec: &queue,
-        namespace: "team-a",
-        namespace_labels: &BTreeMap::new(),
-        priority_class: None,
-    };
-    let job = authorize(compile(job, surroundings, &Settings::default()), &facts).unwrap();
-    Wish::Run(Arc::new(Run {
-        job: job.into(),
-        uid: "mine".to_owned(),
-        attempt,
-        submitted: Timestamp::UNIX_EPOCH,
-        not_before: None,
-        excluded: Vec::new(),
-    }))
-}
 
 /// The journal of a plan for attempt 1, good until second 120.
 fn journal(phase: PodGroupPhase) -> PodGroupStatus {
@@ -79,7 +38,10 @@ fn pod(name: &str, job_uid: &str, phase: PodPhase) -> (String, PodView) {
 }
 
 fn step(phase: PodGroupPhase, wish: &Wish, pods: &BTreeMap<String, PodView>, now: i64) -> Step {
+    let (deletions, clock) = (Deletions::default(), Instant::now());
     Gang {
+        deletions: &deletions,
+        clock,
         uid: "mine",
         wish,
         journal: &journal(phase),
@@ -242,4 +204,50 @@ fn a_pod_that_no_plan_names_is_removed_from_a_placed_gang() {
     ]);
     pods.get_mut("stray").unwrap().plan = "earlier".to_owned();
     assert_eq!(word(&step(PHASES[2], &run(1), &pods, 0)), "delete stray");
+}
+
+#[test]
+fn a_pod_that_does_not_go_is_not_deleted_in_a_loop() {
+    let mut pods = BTreeMap::from([
+        pod("lost", "mine", PodPhase::Running),
+        pod("well", "mine", PodPhase::Running),
+    ]);
+    let wish = Wish::Stop(Reason::Suspended);
+    let lost = BTreeSet::from(["node-lost".to_owned()]);
+    let journal = journal(PodGroupPhase::Unwinding);
+    let start = Instant::now();
+    let mut deletions = Deletions::default();
+    let mut asked = BTreeMap::new();
+    // Of the first 200 s a watch that stalls shows nothing; then a finalizer keeps both.
+    for second in 0..400 {
+        let clock = start + std::time::Duration::from_secs(second);
+        if second == 200 {
+            pods.values_mut().for_each(|pod| pod.deleting = true);
+        }
+        let step = Gang {
+            uid: "mine",
+            wish: &wish,
+            journal: &journal,
+            pods: &pods,
+            lost: &lost,
+            deletions: &deletions,
+            now: Timestamp::UNIX_EPOCH,
+            clock,
+        }
+        .next();
+        match step {
+            Step::Delete(doomed) => {
+                for pod in doomed {
+                    deletions.ask(&pod.uid, pod.force, clock);
+                    *asked.entry(pod.name).or_insert(0) += 1;
+                }
+            }
+            other => assert_eq!(other, Step::AwaitPods),
+        }
+    }
+    // At 0, 1, 3, 7, 15, 31, 63, 127, and by force at 255 too.
+    assert_eq!(
+        asked,
+        BTreeMap::from([("lost".to_owned(), 9), ("well".to_owned(), 8)])
+    );
 }

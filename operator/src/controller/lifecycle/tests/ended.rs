@@ -67,3 +67,16 @@ fn what_is_left_expires() {
         assert_eq!(next.want, Want::Finish { keep: false });
     }
 }
+
+/// As an operator may have left it that could not read the job.
+#[test]
+fn a_job_with_a_completion_time_has_ended_whatever_its_phase_says() {
+    for phase in [JobPhase::Refused, JobPhase::Unrecognized] {
+        let mut case = ended(json!({}), &PodPhase::Succeeded);
+        case.status.phase = Some(phase);
+        let next = case.step();
+        assert_eq!(next.status, None);
+        assert_eq!(next.want, Want::Finish { keep: true });
+        assert_eq!(next.again, Some(at(86_400)));
+    }
+}

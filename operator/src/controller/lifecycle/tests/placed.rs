@@ -105,3 +105,19 @@ fn the_active_deadline_counts_running_time_over_attempts() {
     case.says(JobPhase::Failed, Reason::ActiveDeadlineExceeded);
     assert_eq!(case.status.active_seconds, Some(100));
 }
+
+#[test]
+fn refusals_in_a_row_wait_longer_each_time() {
+    let restart = json!({"backoffSeconds": 10, "maxBackoffSeconds": 30});
+    let mut case = Case::new(json!({"restart": restart}));
+    for (attempt, wait) in [(1, None), (2, time(10)), (3, time(20)), (4, time(30))] {
+        case.place(attempt, &PodPhase::Pending);
+        case.pod(1).phase = PodPhase::Refused {
+            reason: "OutOfnvidia.com/gpu".to_owned(),
+        };
+        case.says(JobPhase::Restarting, Reason::KubeletRefused);
+        assert_eq!(case.status.retry_time, wait, "attempt {attempt}");
+        assert_eq!(case.status.restarts, Some(0));
+        case.refusals += 1;
+    }
+}

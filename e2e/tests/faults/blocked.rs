@@ -1,0 +1,77 @@
+//! A gang that runs while its job may not start any more: what it holds is held, whoever leads.
+
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use trellis_api::job::JobPhase;
+use trellis_api::{Queue, Reason};
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::jobs::{reason, uids};
+use trellis_e2e::namespace::TestNamespace;
+use trellis_e2e::operator::{self, Launch, Operator};
+use trellis_e2e::site::Site;
+
+use super::program;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_quota_of_a_gang_that_may_not_start_any_more_is_not_given_twice() {
+    let control_plane = operator::control_plane().await.unwrap();
+    let (mut first, _proxy) =
+        Operator::behind_proxy(&control_plane, program(), &Launch::named("first"))
+            .await
+            .unwrap();
+    let site = Site::new(&control_plane, "held", Nodes::new(2).gpus(8)).await;
+    let other = TestNamespace::create(&control_plane, "other")
+        .await
+        .unwrap();
+    let selects = |namespaces: &[&str]| {
+        json!({"matchExpressions": [
+            {"key": "kubernetes.io/metadata.name", "operator": "In", "values": namespaces}]})
+    };
+    let queue = json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue", "metadata": {"name": "small"},
+        "spec": {
+            "namespaceSelector": selects(&[site.name(), other.name()]),
+            "resourceGroups": [{
+                "resources": ["cpu", "memory", "nvidia.com/gpu"],
+                "flavors": [{"name": "default", "quotas": [
+                    {"resource": "cpu", "nominal": 100},
+                    {"resource": "memory", "nominal": "100Gi"},
+                    {"resource": "nvidia.com/gpu", "nominal": 8},
+                ]}],
+            }],
+        },
+    });
+    control_plane.apply_yaml(&queue.to_string()).await.unwrap();
+    let mut runs = site.job("runs", 1, 8);
+    runs["spec"]["queue"] = json!("small");
+    site.create(runs).await.unwrap();
+    site.reaches("runs", JobPhase::Running).await;
+    let ran = uids(&site.whole("runs", 1).await);
+
+    // The queue is taken from its namespace, and a new leader has never seen it admitted.
+    first.kill().unwrap();
+    let queues: Api<Queue> = Api::all(control_plane.client());
+    let patch = json!({"spec": {"namespaceSelector": selects(&[other.name()])}});
+    queues
+        .patch("small", &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .unwrap();
+    let (mut second, _proxy) =
+        Operator::behind_proxy(&control_plane, program(), &Launch::named("second"))
+            .await
+            .unwrap();
+    let others = site.jobs_of(&other);
+    let mut waits = others.job("waits", 1, 8);
+    waits["spec"]["queue"] = json!("small");
+    others.create(waits).await.unwrap();
+    let waits = others.reaches("waits", JobPhase::Queued).await;
+    assert_eq!(reason(&waits), Reason::QuotaExceeded.as_str());
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    assert_eq!(others.pods("waits").await.len(), 0);
+    assert_eq!(uids(&site.whole("runs", 1).await), ran);
+    // When it ends, its quota is the other's.
+    site.exit("runs-worker-0", "0").await;
+    others.reaches("waits", JobPhase::Running).await;
+    assert!(second.ended().unwrap().is_none(), "{}", second.last_words());
+}

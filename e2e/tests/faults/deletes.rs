@@ -1,0 +1,138 @@
+//! Pods that do not go, or do not show that they go, are not deleted in a loop.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::ensure;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::json;
+use trellis_api::job::JobPhase;
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::jobs::SOON;
+use trellis_e2e::operator::{self, Launch, Operator};
+use trellis_e2e::proxy::{Fault, Proxy, Tally, Verb};
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::eventually;
+
+use super::program;
+
+fn deletes(proxy: &Proxy) -> Tally {
+    proxy
+        .counts()
+        .sum(|key| key.verb == Verb::Delete && key.resource == "pods")
+}
+
+async fn first_delete(proxy: &Proxy) {
+    eventually(SOON, || async {
+        ensure!(deletes(proxy).requests > 0, "nothing was deleted");
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
+/// A tenant makes a pod that nobody stops, since its node was never there, and that a finalizer
+/// keeps for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pod_that_a_finalizer_keeps_is_asked_for_ever_more_seldom() {
+    let control_plane = operator::control_plane().await.unwrap();
+    let site = Site::new(&control_plane, "kept", Nodes::new(1).gpus(8)).await;
+    let launch = Launch::named("operator").lease_seconds(120);
+    let (_operator, proxy) = Operator::behind_proxy(&control_plane, program(), &launch)
+        .await
+        .unwrap();
+    let forced = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&forced);
+    proxy.on_request(move |request| {
+        let body = String::from_utf8_lossy(&request.body);
+        if request.verb == Verb::Delete && body.contains("\"gracePeriodSeconds\":0") {
+            seen.store(true, Ordering::SeqCst);
+        }
+        Fault::Pass
+    });
+    let job = site.submit("j", 2, 8).await;
+    site.reaches("j", JobPhase::Queued).await;
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": {
+            "name": "j-worker-7",
+            "finalizers": ["test.trellis.dev/for-ever"],
+            "ownerReferences": [{
+                "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob", "name": "j",
+                "uid": job.metadata.uid, "controller": true,
+            }],
+        },
+        "spec": {"nodeName": "nowhere", "containers": [{"name": "main", "image": "busybox"}]},
+    }))
+    .unwrap();
+    let pods = site.api::<Pod>();
+    pods.create(&PostParams::default(), &pod).await.unwrap();
+    // A node that was never seen is given up after a minute.
+    eventually(3 * SOON, || async {
+        ensure!(forced.load(Ordering::SeqCst), "it was not deleted by force");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    proxy.reset_counts();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let later = deletes(&proxy);
+    // At 1, 3 and 7 s.
+    assert!((1..=3).contains(&later.requests), "{later:?}");
+    // Once it is let go it goes, and the job is looked at again.
+    let patch = json!({"metadata": {"finalizers": null}});
+    pods.patch("j-worker-7", &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .unwrap();
+    let more = site.more_nodes(&control_plane, Nodes::new(1).gpus(8)).await;
+    site.reaches("j", JobPhase::Running).await;
+    site.whole("j", 2).await;
+    drop(more);
+}
+
+/// Behind a watch that stalls, pods that were deleted still seem to be there; and an API server
+/// that refuses deletes is asked less and less often.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delete_is_asked_for_once_behind_a_watch_that_stalls() {
+    let control_plane = operator::control_plane().await.unwrap();
+    let launch = Launch::named("operator").lease_seconds(60);
+    let (_operator, proxy) = Operator::behind_proxy(&control_plane, program(), &launch)
+        .await
+        .unwrap();
+    let site = Site::new(&control_plane, "stalled", Nodes::new(1).gpus(8)).await;
+    site.submit("j", 4, 1).await;
+    site.reaches("j", JobPhase::Running).await;
+    proxy.stall_watches(|request| request.resource == "pods");
+    proxy.reset_counts();
+    site.patch("j", json!({"spec": {"suspend": true}}))
+        .await
+        .unwrap();
+    site.pods_become("j", 0).await;
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let stalled = deletes(&proxy);
+    assert_eq!(stalled.requests, 4, "{stalled:?}");
+    proxy.resume_watches();
+    site.reaches("j", JobPhase::Suspended).await;
+
+    site.submit("k", 1, 1).await;
+    site.reaches("k", JobPhase::Running).await;
+    proxy.reset_counts();
+    proxy.on_request(|request| {
+        if request.verb == Verb::Delete && request.resource == "pods" {
+            Fault::Status(403, None)
+        } else {
+            Fault::Pass
+        }
+    });
+    site.patch("k", json!({"spec": {"suspend": true}}))
+        .await
+        .unwrap();
+    first_delete(&proxy).await;
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    // At 0, 1, 3 and 7 s.
+    let refused = deletes(&proxy);
+    assert!((2..=4).contains(&refused.requests), "{refused:?}");
+    proxy.heal();
+    site.pods_become("k", 0).await;
+}

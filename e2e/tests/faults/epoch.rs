@@ -1,0 +1,79 @@
+//! A Lease that was deleted: terms begin anew, and journals bear higher ones.
+
+use anyhow::ensure;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::json;
+use trellis_api::PodGroup;
+use trellis_api::job::JobPhase;
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::jobs::{SOON, uids};
+use trellis_e2e::operator::{self, Launch, NAMESPACE, Operator};
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::eventually;
+
+use super::program;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_that_was_deleted_leaves_no_gang_behind() {
+    let control_plane = operator::control_plane().await.unwrap();
+    let leases: Api<Lease> = Api::namespaced(control_plane.client(), NAMESPACE);
+    let (mut first, _proxy) =
+        Operator::behind_proxy(&control_plane, program(), &Launch::named("first"))
+            .await
+            .unwrap();
+    let site = Site::new(&control_plane, "lease", Nodes::new(2).gpus(8)).await;
+    site.submit("j", 2, 8).await;
+    site.reaches("j", JobPhase::Running).await;
+    let ran = uids(&site.whole("j", 2).await);
+    // As after many changes of leader.
+    let groups = site.api::<PodGroup>();
+    let patch = json!({"status": {"epoch": 41}});
+    groups
+        .patch_status("j", &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .unwrap();
+
+    leases
+        .delete("trellis-operator", &DeleteParams::default())
+        .await
+        .unwrap();
+    // It does not go on until its time is up: whoever is next need not wait either.
+    eventually(SOON, || async {
+        ensure!(
+            leases.get_opt("trellis-operator").await?.is_none(),
+            "it is back"
+        );
+        Ok(())
+    })
+    .await
+    .unwrap();
+    let ended = std::time::Instant::now() + SOON;
+    while first.ended().unwrap().is_none() {
+        assert!(std::time::Instant::now() < ended, "{}", first.last_words());
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+
+    let (mut second, _proxy) =
+        Operator::behind_proxy(&control_plane, program(), &Launch::named("second"))
+            .await
+            .unwrap();
+    // Its journal can be written: the gang is undone, cleared, and committed anew.
+    site.exit("j-worker-1", "1").await;
+    site.runs_again("j", 2).await;
+    assert!(uids(&site.whole("j", 2).await).is_disjoint(&ran));
+    let epoch = groups
+        .get("j")
+        .await
+        .unwrap()
+        .status
+        .unwrap()
+        .epoch
+        .unwrap();
+    assert!(epoch > 41, "{epoch}");
+    let lease = leases.get("trellis-operator").await.unwrap();
+    let transitions = lease.spec.unwrap().lease_transitions.unwrap();
+    assert_eq!(i64::from(transitions) + 1, epoch);
+    assert!(second.ended().unwrap().is_none(), "{}", second.last_words());
+}

@@ -1,0 +1,182 @@
+//! What differs between a child as it is and as it should be. Pure.
+
+use serde_json::{Map, Value};
+
+/// The merge patch (RFC 7386) that makes a child what it should be; None if it
+/// is so. Of metadata, what others added is theirs. The spec is ours as a
+/// whole: what nobody wants there goes, but for what the API server itself
+/// fills in. Lists are replaced whole: a list that is merged by key would keep
+/// what is no longer wanted.
+pub(super) fn patch(kind: &str, actual: &Value, wanted: &Value) -> Option<Map<String, Value>> {
+    let mut patch = Map::new();
+    for (part, extra) in [
+        ("metadata", Extra::Theirs),
+        ("spec", Extra::Unwanted(defaulted(kind))),
+    ] {
+        let (Some(actual), Some(wanted)) = (actual.get(part), wanted.get(part)) else {
+            continue;
+        };
+        if let Some(change) = value(actual, wanted, extra) {
+            patch.insert(part.to_owned(), change);
+        }
+    }
+    (!patch.is_empty()).then_some(patch)
+}
+
+/// What a key is that is there and not wanted.
+#[derive(Clone, Copy)]
+enum Extra {
+    Theirs,
+    /// To be removed, unless it is one of these.
+    Unwanted(&'static [&'static str]),
+}
+
+/// Fields of a spec that the API server fills in where they are not given
+/// (`pkg/apis/core/v1/defaults.go`). In NetworkPolicies and PodGroups we give
+/// all that it would.
+fn defaulted(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "Service" => &[
+            "clusterIPs",
+            "internalTrafficPolicy",
+            "ipFamilies",
+            "ipFamilyPolicy",
+            "protocol",
+            "sessionAffinity",
+            "targetPort",
+            "type",
+        ],
+        _ => &[],
+    }
+}
+
+fn value(actual: &Value, wanted: &Value, extra: Extra) -> Option<Value> {
+    match (actual, wanted) {
+        (Value::Object(actual), Value::Object(wanted)) => {
+            let patch = object(actual, wanted, extra);
+            (!patch.is_empty()).then_some(Value::Object(patch))
+        }
+        (Value::Array(actual), Value::Array(wanted)) => {
+            let same = actual.len() == wanted.len()
+                && actual
+                    .iter()
+                    .zip(wanted)
+                    .all(|(a, w)| value(a, w, extra).is_none());
+            (!same).then(|| Value::Array(wanted.clone()))
+        }
+        _ => (actual != wanted).then(|| wanted.clone()),
+    }
+}
+
+fn object(
+    actual: &Map<String, Value>,
+    wanted: &Map<String, Value>,
+    extra: Extra,
+) -> Map<String, Value> {
+    let mut patch = Map::new();
+    for (key, wanted) in wanted {
+        let change = match actual.get(key) {
+            Some(actual) => value(actual, wanted, extra),
+            None => (!is_empty(wanted)).then(|| wanted.clone()),
+        };
+        if let Some(change) = change {
+            patch.insert(key.clone(), change);
+        }
+    }
+    if let Extra::Unwanted(but) = extra {
+        let unwanted = actual.iter().filter(|(key, value)| {
+            !wanted.contains_key(*key) && !but.contains(&key.as_str()) && !is_empty(value)
+        });
+        patch.extend(unwanted.map(|(key, _)| (key.clone(), Value::Null)));
+    }
+    patch
+}
+
+/// The API server keeps nothing of an empty list or map.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(map) => map.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn patch(kind: &str, actual: &Value, wanted: &Value) -> Option<Value> {
+        super::patch(kind, actual, wanted).map(Value::Object)
+    }
+
+    #[test]
+    fn what_is_so_needs_no_patch() {
+        let wanted = json!({"apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": "j", "labels": {"a": "1"}},
+            "spec": {"clusterIP": "None", "ports": [{"name": "x", "port": 1, "protocol": "TCP"}],
+                "selector": {"job": "1"}, "none": []}});
+        let actual = json!({
+            "metadata": {"name": "j", "uid": "u", "labels": {"a": "1", "theirs": "2"}, "annotations": {"b": "c"}},
+            "spec": {"clusterIP": "None", "clusterIPs": ["None"], "type": "ClusterIP", "sessionAffinity": "None",
+                "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "internalTrafficPolicy": "Cluster",
+                "ports": [{"name": "x", "port": 1, "protocol": "TCP", "targetPort": 1}],
+                "selector": {"job": "1"}, "externalIPs": []}});
+        assert_eq!(patch("Service", &actual, &wanted), None);
+    }
+
+    #[test]
+    fn lists_are_replaced_whole() {
+        let actual =
+            json!({"spec": {"ports": [{"name": "a", "port": 1}, {"name": "b", "port": 2}]}});
+        let wanted = json!({"spec": {"ports": [{"name": "a", "port": 1}]}});
+        assert_eq!(patch("Service", &actual, &wanted).unwrap(), wanted);
+        let none = json!({"spec": {"publishNotReadyAddresses": true}});
+        assert_eq!(
+            patch("Service", &actual, &none).unwrap(),
+            json!({"spec": {"publishNotReadyAddresses": true, "ports": null}})
+        );
+    }
+
+    #[test]
+    fn what_is_no_longer_wanted_goes() {
+        let member = |resources: Value| json!({"spec": {"groups": [{"name": "worker", "resources": resources}]}});
+        let actual = member(json!({"cpu": "1", "nvidia.com/gpu": 8}));
+        let wanted = member(json!({"cpu": "1"}));
+        assert_eq!(patch("PodGroup", &actual, &wanted).unwrap(), wanted);
+    }
+
+    #[test]
+    fn a_policy_that_selects_other_pods_or_opens_more_is_drift() {
+        let spec = |selector: Value, egress: Value| json!({"spec": {"podSelector": selector, "policyTypes": ["Ingress", "Egress"], "egress": egress}});
+        let own = json!({"matchLabels": {"job": "1"}});
+        let peer = json!([{"to": [{"podSelector": own}]}]);
+        let wanted = spec(own.clone(), peer.clone());
+        let narrowed = json!({"matchLabels": {"job": "1", "no": "pod"}});
+        assert_eq!(
+            patch("NetworkPolicy", &spec(narrowed, peer.clone()), &wanted).unwrap(),
+            json!({"spec": {"podSelector": {"matchLabels": {"no": null}}}})
+        );
+        let except = json!([{"to": [{"podSelector": own, "namespaceSelector": {"matchLabels": {"a": "b"}}}]}]);
+        for opened in [
+            json!([{}]),
+            json!([{"to": peer[0]["to"]}, {}]),
+            except,
+            json!([]),
+        ] {
+            let now = patch("NetworkPolicy", &spec(own.clone(), opened.clone()), &wanted);
+            assert_eq!(now, Some(json!({"spec": {"egress": peer}})), "{opened}");
+        }
+    }
+
+    #[test]
+    fn a_label_that_is_gone_is_put_back_and_those_of_others_stay() {
+        let wanted = json!({"metadata": {"labels": {"ours": "1"}}, "spec": {}});
+        let actual = json!({"metadata": {"labels": {"theirs": "2"}}, "spec": {}});
+        assert_eq!(
+            patch("NetworkPolicy", &actual, &wanted).unwrap(),
+            json!({"metadata": {"labels": {"ours": "1"}}})
+        );
+    }
+}

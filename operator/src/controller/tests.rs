@@ -1,0 +1,58 @@
+use kube::core::ObjectMeta;
+use serde_json::json;
+use trellis_api::TrainingJob;
+
+use super::*;
+use crate::leader::Leadership;
+
+/// A controller whose API server does not answer.
+fn controller() -> Controller {
+    let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+    let client = Client::try_from(nowhere).unwrap();
+    let commands = Commands::new(client.clone(), Leadership::of_a_test());
+    let (world, _) = World::new();
+    Controller::new(world, commands, client, Settings::default())
+}
+
+fn job(version: &str, status: serde_json::Value) -> TrainingJob {
+    let mut job: TrainingJob = serde_json::from_value(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+        "metadata": {},
+        "spec": {"taskGroups": [{"name": "worker", "gpus": 8, "image": "train:1",
+            "resources": {"cpu": "96", "memory": "1Ti"}}]},
+        "status": status,
+    }))
+    .unwrap();
+    job.metadata = ObjectMeta {
+        name: Some("j".to_owned()),
+        namespace: Some("ns".to_owned()),
+        uid: Some("uid".to_owned()),
+        resource_version: Some(version.to_owned()),
+        ..ObjectMeta::default()
+    };
+    job
+}
+
+#[tokio::test]
+async fn nothing_is_kept_of_a_job_that_has_ended() {
+    let controller = controller();
+    let key = Key::new("ns", "j");
+    let refused = json!({"phase": "Restarting", "reason": "KubeletRefused", "lastFailure": {
+        "pod": "j-worker-0", "node": "n", "reason": "OutOfcpu", "attempt": 1,
+        "time": "2026-01-01T00:00:00Z",
+    }});
+    controller
+        .world
+        .jobs
+        .observed(key.clone(), job("1", refused));
+    controller.reconcile(&key).await.unwrap_err();
+    assert!(controller.builds.knows(&key));
+    assert!(controller.counted.lock().contains_key(&key));
+    assert!(controller.refusals.lock().contains_key(&key));
+    let ended = json!({"phase": "Complete", "completionTime": Timestamp::now().to_string()});
+    controller.world.jobs.observed(key.clone(), job("2", ended));
+    assert!(controller.reconcile(&key).await.unwrap().is_some());
+    assert!(!controller.builds.knows(&key));
+    assert!(controller.counted.lock().is_empty());
+    assert!(controller.refusals.lock().is_empty());
+}

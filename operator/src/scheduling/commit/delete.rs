@@ -1,0 +1,49 @@
+//! Pods are deleted, and what the API server answers is known at once.
+
+use futures::StreamExt;
+use futures::stream;
+use tracing::debug;
+
+use super::{Committer, Outcome};
+use crate::commands::Deletion;
+use crate::key::Key;
+use crate::scheduling::Feed;
+use crate::scheduling::keeper::Doomed;
+use crate::watch::SlimPod;
+
+/// Deletes of one gang that are under way at once.
+const DELETES: usize = 32;
+
+impl Committer {
+    /// Deletes pods. One that is refused is asked for again when its pause is over.
+    pub async fn delete(&self, job: &Key, pods: Vec<Doomed>) -> Outcome {
+        let mut futures = Vec::with_capacity(pods.len());
+        for pod in &pods {
+            futures.push(self.delete_one(job, pod));
+        }
+        stream::iter(futures)
+            .buffer_unordered(DELETES)
+            .collect::<Vec<()>>()
+            .await;
+        Outcome::Done
+    }
+
+    async fn delete_one(&self, job: &Key, pod: &Doomed) {
+        let grace = pod.force.then_some(0);
+        let deleted = self
+            .commands
+            .delete_as::<SlimPod>(&job.namespace, &pod.name, &pod.uid, grace)
+            .await;
+        let key = Key::new(&job.namespace, &pod.name);
+        match deleted {
+            Ok(Deletion::Begun) => self.world.pods.deleting(&key, &pod.uid),
+            Ok(Deletion::Gone) => {
+                if self.world.pods.delete(&key, &pod.uid).is_some() {
+                    self.world.tell(Feed::PodGone(key));
+                    self.world.touch(job.clone());
+                }
+            }
+            Err(error) => debug!(%job, pod = %key, %error, "not deleted"),
+        }
+    }
+}

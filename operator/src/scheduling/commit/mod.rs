@@ -1,0 +1,133 @@
+//! A placement becomes pods: preflight, journal (`open`), create (`create`),
+//! close. Everything else in the operator decides; this writes.
+
+mod create;
+mod delete;
+mod open;
+mod write;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ResourceQuota;
+use tokio_util::sync::CancellationToken;
+use trellis_api::{PodGroup, Reason};
+use trellis_scheduler::Placement;
+
+use super::admitted::Admitted;
+use super::namespace_quota::{self, Ask};
+use super::open_plans::{OpenPlan, OpenPlans};
+use super::preflight::Preflight;
+use super::wish::Run;
+use crate::commands::{Commands, WriteError};
+use crate::key::Key;
+use crate::world::World;
+
+/// What came of a task.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Done: look at the journal again.
+    Done,
+    /// Admission makes the pods ask for something else, by group: find a place anew.
+    Replan(BTreeMap<String, Admitted>),
+    /// The gang cannot start, and nothing was promised yet.
+    PutOff(Reason, String),
+    /// The gang cannot start while a quota of its namespace has no room for
+    /// what it asks for. Nothing was promised yet.
+    OverQuota(Ask, String),
+    /// The plan is to be undone.
+    Undo(Reason, String),
+    /// Try the same again in a while.
+    Again(String),
+}
+
+impl From<WriteError> for Outcome {
+    fn from(error: WriteError) -> Self {
+        Self::Again(error.to_string())
+    }
+}
+
+/// What a task needs.
+#[derive(Clone)]
+pub struct Committer {
+    world: Arc<World>,
+    commands: Commands,
+    preflight: Arc<Preflight>,
+    open_plans: Arc<OpenPlans>,
+}
+
+impl Committer {
+    /// A committer for one leader.
+    #[must_use]
+    pub fn new(world: Arc<World>, commands: Commands) -> Self {
+        Self {
+            world,
+            commands,
+            preflight: Arc::default(),
+            open_plans: Arc::default(),
+        }
+    }
+
+    /// The world, for the newest objects.
+    #[must_use]
+    pub fn world(&self) -> &Arc<World> {
+        &self.world
+    }
+
+    /// The door for writes.
+    #[must_use]
+    pub fn commands(&self) -> &Commands {
+        &self.commands
+    }
+
+    /// Plans that are being carried out.
+    #[must_use]
+    pub fn open_plans(&self) -> &OpenPlans {
+        &self.open_plans
+    }
+
+    /// Carries out a new placement, which was found for pods that are as
+    /// `planned` says.
+    pub async fn commit(
+        &self,
+        job: Key,
+        run: Arc<Run>,
+        placement: Placement,
+        planned: BTreeMap<String, Admitted>,
+        stop: CancellationToken,
+    ) -> Outcome {
+        match self.open(&job, &run, &placement, planned, &stop).await {
+            Ok(plan) => self.create(&job, &run, &plan, &stop).await,
+            Err(outcome) => outcome,
+        }
+    }
+
+    /// The first quota of the job's namespace that has no room for what the
+    /// gang asks for, in words.
+    #[must_use]
+    pub fn over_quota(&self, job: &Key, ask: &Ask) -> Option<String> {
+        let others = self.open_plans.others(job, |o, plan| self.rest(o, plan));
+        namespace_quota::exceeded(&self.quotas(job), ask, &others)
+    }
+
+    fn quotas(&self, job: &Key) -> Vec<Arc<ResourceQuota>> {
+        let all = self.world.resource_quotas.all().into_iter();
+        all.filter(|q| q.metadata.namespace.as_deref() == Some(&*job.namespace))
+            .collect()
+    }
+
+    fn rest(&self, job: &Key, plan: &OpenPlan) -> Ask {
+        plan.rest(&self.world.pods.of(job))
+    }
+}
+
+/// True if the PodGroup's controlling owner is the job of that uid.
+#[must_use]
+pub fn is_owned(group: &PodGroup, uid: &str) -> bool {
+    group
+        .metadata
+        .owner_references
+        .iter()
+        .flatten()
+        .any(|o| o.controller == Some(true) && o.uid == uid)
+}

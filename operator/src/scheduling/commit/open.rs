@@ -1,0 +1,113 @@
+//! Before the first pod: preflight, the namespace's quota, the journal.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+use trellis_api::Reason;
+use trellis_api::pod_group::Plan;
+use trellis_compiler::PodPlacement;
+use trellis_scheduler::Placement;
+
+use super::{Committer, Outcome};
+use crate::commands::WriteError;
+use crate::key::Key;
+use crate::scheduling::admitted::Admitted;
+use crate::scheduling::open_plans::OpenPlan;
+use crate::scheduling::wish::Run;
+use crate::scheduling::{journal, namespace_quota};
+
+impl Committer {
+    /// Preflight and journal: after this the plan is durable.
+    pub(super) async fn open(
+        &self,
+        job: &Key,
+        run: &Run,
+        placement: &Placement,
+        planned: BTreeMap<String, Admitted>,
+        stop: &CancellationToken,
+    ) -> Result<Plan, Outcome> {
+        let plan = journal::plan(run, placement, Timestamp::now());
+        let actual = self.preflight(job, run, &plan, &planned).await?;
+        if actual != planned {
+            return Err(Outcome::Replan(actual));
+        }
+        if stop.is_cancelled() {
+            return Err(Outcome::Done);
+        }
+        let open = open_plan(run, &plan, &actual);
+        let whole = open.whole();
+        self.open_plans
+            .enter(
+                job,
+                open,
+                |other, plan| self.rest(other, plan),
+                |promised| namespace_quota::exceeded(&self.quotas(job), &whole, promised),
+            )
+            .map_err(|message| Outcome::OverQuota(whole.clone(), message))?;
+        let opened = plan.clone();
+        self.journal(job, &run.uid, move |before| journal::opened(before, opened))
+            .await?;
+        Ok(plan)
+    }
+
+    /// What admission makes of the pods, by group: one is tried with dry run.
+    async fn preflight(
+        &self,
+        job: &Key,
+        run: &Run,
+        plan: &Plan,
+        planned: &BTreeMap<String, Admitted>,
+    ) -> Result<BTreeMap<String, Admitted>, Outcome> {
+        let mut actual = planned.clone();
+        for group in run.job.compiled().groups() {
+            let Some(first) = plan.assignments.iter().find(|a| a.group == group.name()) else {
+                continue;
+            };
+            let at = PodPlacement {
+                attempt: run.attempt,
+                plan: &plan.hash,
+                node: &first.node,
+            };
+            let asked = self
+                .preflight
+                .ask(&self.commands, &job.namespace, group, &at)
+                .await;
+            let admitted = asked.map_err(|error| match error {
+                WriteError::Refused { message, .. } => Outcome::PutOff(Reason::PodRefused, message),
+                // A dry run counts quota too. Our own count tells when there is room again.
+                WriteError::Exhausted(message) => {
+                    let whole = open_plan(run, plan, planned).whole();
+                    match self.over_quota(job, &whole) {
+                        Some(counted) => Outcome::OverQuota(whole, counted),
+                        None => Outcome::PutOff(Reason::ResourceQuotaExceeded, message),
+                    }
+                }
+                // A pod of that name that is not ours: of an older job, or a foreign one.
+                WriteError::Conflict(message) => Outcome::PutOff(Reason::NameConflict, message),
+                other => other.into(),
+            })?;
+            actual.insert(group.name().to_owned(), admitted);
+        }
+        Ok(actual)
+    }
+}
+
+/// What a plan is to the namespace's quota.
+pub(super) fn open_plan(run: &Run, plan: &Plan, admitted: &BTreeMap<String, Admitted>) -> OpenPlan {
+    let compiled = run.job.compiled();
+    let groups = compiled.groups().iter().map(|group| {
+        let request = admitted
+            .get(group.name())
+            .cloned()
+            .unwrap_or_else(|| Admitted::unchanged(group))
+            .request;
+        let name = group.name().to_owned();
+        (name, i64::from(group.replicas()), request)
+    });
+    OpenPlan {
+        hash: plan.hash.clone(),
+        priority_class: compiled.job().spec().priority_class_name.clone(),
+        groups: groups.collect(),
+    }
+}

@@ -1,0 +1,86 @@
+//! What has come of a task.
+
+use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
+use tracing::{debug, info};
+use trellis_api::Reason;
+use trellis_api::pod_group::PodGroupPhase;
+
+use super::Driver;
+use crate::key::Key;
+use crate::scheduling::commit::Outcome;
+use crate::scheduling::journal;
+
+impl Driver {
+    pub(super) fn ended(&mut self, job: &Key, outcome: Outcome) {
+        let uid = self.job_uid(job);
+        let Some(state) = self.gangs.get_mut(job) else {
+            return;
+        };
+        let Some(task) = state.task.take() else {
+            return;
+        };
+        if state.wish.is_none() {
+            self.forget(job);
+            return;
+        }
+        // The job is another by now, or cannot be read: this means nothing to it.
+        if uid.as_ref() != Some(&task.uid) {
+            debug!(%job, ?outcome, "of a job that is not there");
+            if uid.is_some() {
+                self.over_quota.remove(job);
+                self.withdraw(job);
+            }
+            return;
+        }
+        if !matches!(outcome, Outcome::Again(_)) {
+            state.pause.end();
+        }
+        match outcome {
+            Outcome::Done => {}
+            Outcome::Replan(actual) => {
+                debug!(%job, "admission changed the pods; a place is sought anew");
+                state.actual = actual;
+            }
+            Outcome::PutOff(reason, message) => self.put_off(job, reason, message),
+            Outcome::OverQuota(ask, message) => {
+                self.over_quota.insert(job.clone(), ask);
+                self.put_off(job, Reason::ResourceQuotaExceeded, message);
+            }
+            Outcome::Undo(reason, message) => self.undo(job, reason, message, true),
+            Outcome::Again(message) => {
+                let until = state.pause.begin(Instant::now());
+                debug!(%job, %message, "again");
+                self.alarms.set(job, until);
+                self.release(job);
+            }
+        }
+    }
+
+    fn put_off(&mut self, job: &Key, reason: Reason, message: String) {
+        info!(%job, %reason, %message, "put off");
+        self.withdraw(job);
+        self.write(job, move |before| {
+            journal::put_off(before, reason, message, Timestamp::now())
+        });
+    }
+
+    /// The plan is undone. Its place is given back once that is written: until
+    /// then it may have to be gone on with.
+    pub(super) fn undo(&mut self, job: &Key, reason: Reason, message: String, failed: bool) {
+        info!(%job, %reason, %message, "undone");
+        self.write(job, move |before| {
+            journal::undone(before, reason, message, failed, Timestamp::now())
+        });
+    }
+
+    /// A place whose plan was not written is given back at once. Whether it was
+    /// is known: a task does not end before.
+    fn release(&mut self, job: &Key) {
+        let group = self.committer.world().pod_groups.get(job);
+        let phase = group.and_then(|g| g.status.as_ref().and_then(|s| s.phase));
+        if phase.unwrap_or_default() == PodGroupPhase::Pending {
+            self.withdraw(job);
+        }
+    }
+}

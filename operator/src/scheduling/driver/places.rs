@@ -1,0 +1,125 @@
+//! What the engine knows of one gang's place.
+
+use k8s_openapi::jiff::Timestamp;
+use trellis_api::pod_group::{Plan, PodGroupStatus};
+use trellis_api::{PodGroup, Reason};
+use trellis_scheduler::Placement;
+
+use super::{Driver, Inside};
+use crate::key::Key;
+use crate::scheduling::gang;
+
+impl Driver {
+    /// The gang waits for a place.
+    pub(super) fn enqueue(&mut self, job: &Key, journal: &PodGroupStatus) {
+        let retry = self.retry_time(job, journal);
+        let Some(state) = self.gangs.get_mut(job) else {
+            return;
+        };
+        let Some(run) = state.run().cloned() else {
+            return;
+        };
+        let ticket = gang::Ticket {
+            submitted: run.submitted,
+            not_before: run.not_before.max(retry),
+            excluded: run.excluded.clone(),
+        };
+        let gang = gang::gang(run.job.compiled(), &ticket, &state.actual);
+        if state.inside == Inside::Placed {
+            // The place was tentative and its plan was never written.
+            self.engine.delete_gang(&gang.id);
+        }
+        state.inside = Inside::Waiting;
+        self.engine.apply_gang(gang);
+    }
+
+    /// When the gang may be tried again. One that was put off because a quota
+    /// had no room, and before it created anything, need not wait once there is
+    /// room. One that was undone must: what it deletes makes room by itself.
+    fn retry_time(&self, job: &Key, journal: &PodGroupStatus) -> Option<Timestamp> {
+        let retry = journal.retry_time.as_ref().map(|t| t.0);
+        let has_room = journal.reason == Some(Reason::ResourceQuotaExceeded)
+            && self
+                .over_quota
+                .get(job)
+                .is_some_and(|ask| self.committer.over_quota(job, ask).is_none());
+        retry.filter(|_| !has_room)
+    }
+
+    /// The engine forgets the gang.
+    pub(super) fn withdraw(&mut self, job: &Key) {
+        if let Some(state) = self.gangs.get_mut(job)
+            && state.inside != Inside::No
+        {
+            state.inside = Inside::No;
+            self.engine.delete_gang(&gang::id(job));
+        }
+    }
+
+    /// The engine learns of the place that the journal names, whatever is
+    /// wanted of the gang: what it holds is held.
+    pub(super) fn adopt(&mut self, job: &Key, group: &PodGroup, plan: &Plan) {
+        let Some(state) = self.gangs.get_mut(job) else {
+            return;
+        };
+        let place = gang::placement(plan);
+        let known = self.engine.placement(&gang::id(job));
+        if state.inside == Inside::Placed && known.is_some_and(|known| is_same(&known, &place)) {
+            return;
+        }
+        state.inside = Inside::Placed;
+        let gang = match state.run() {
+            Some(run) => {
+                let ticket = gang::Ticket {
+                    submitted: run.submitted,
+                    ..gang::Ticket::default()
+                };
+                gang::gang(run.job.compiled(), &ticket, &state.actual)
+            }
+            None => gang::of_pod_group(job, group),
+        };
+        // A pod that has ended holds nothing, though the plan names it.
+        let over: Vec<_> = self
+            .committer
+            .world()
+            .pods
+            .of(job)
+            .iter()
+            .filter(|(_, pod)| pod.phase.is_over())
+            .map(|(name, _)| gang::pod_key(&Key::new(&job.namespace, name)))
+            .collect();
+        self.engine.restore_gang(gang, place);
+        for pod in over {
+            self.engine.drop_assumed(&pod);
+        }
+    }
+}
+
+/// True if both put the same pods on the same nodes.
+fn is_same(one: &Placement, other: &Placement) -> bool {
+    one.groups().len() == other.groups().len()
+        && one
+            .groups()
+            .iter()
+            .all(|g| other.runs(&g.group) == Some(g.runs.as_slice()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trellis_scheduler::{GroupName, NodeName};
+
+    #[test]
+    fn a_place_is_the_same_by_its_groups_and_their_runs() {
+        let place = |groups: &[(&str, &str, u32)]| -> Placement {
+            let group = |(group, node, pods): &(&str, &str, u32)| {
+                (GroupName::new(*group), vec![(NodeName::new(*node), *pods)])
+            };
+            groups.iter().map(group).collect()
+        };
+        let one = place(&[("a", "x", 1), ("b", "y", 2)]);
+        assert!(is_same(&one, &place(&[("b", "y", 2), ("a", "x", 1)])));
+        assert!(!is_same(&one, &place(&[("b", "y", 2), ("a", "z", 1)])));
+        assert!(!is_same(&one, &place(&[("a", "x", 1)])));
+    }
+}

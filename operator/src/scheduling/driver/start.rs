@@ -1,0 +1,104 @@
+//! What a new leader finds: it takes over before it decides anything.
+
+use kube::Resource;
+use tracing::{info, warn};
+use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
+
+use super::Driver;
+use crate::key::Key;
+use crate::leader::Epoch;
+use crate::scheduling::commit::is_owned;
+
+/// The highest epoch that a Lease can bear: its transitions are an i32.
+const HIGHEST: i64 = i32::MAX as i64;
+
+impl Driver {
+    /// Raises the term above all that the journals bear, and charges the places
+    /// that they name. What is placed holds its nodes and its quota, whatever
+    /// becomes of its queue or its class meanwhile.
+    pub(super) async fn take_over(&mut self) {
+        let mut groups = self.committer.world().pod_groups.all();
+        groups.retain(|group| {
+            let uid = self.any_uid(&Key::of(group.meta()));
+            uid.is_some_and(|uid| is_owned(group, &uid))
+        });
+        let journals = groups.iter().filter_map(|g| g.status.as_ref());
+        if let Ok(ours) = self.committer.commands().epoch()
+            && let Some(seen) = highest(journals).filter(|seen| *seen >= ours)
+        {
+            info!(
+                ours = ours.0,
+                seen = seen.0,
+                "the lease has begun anew; the term is raised"
+            );
+            self.committer.commands().lead_above(seen).await;
+        }
+        for group in groups {
+            let job = Key::of(group.meta());
+            let Some(journal) = &group.status else {
+                continue;
+            };
+            let Some(plan) = &journal.plan else { continue };
+            self.unadopted.insert(job.clone());
+            self.inherited.insert(job.clone(), plan.hash.clone());
+            if holds(journal) {
+                self.gangs.entry(job.clone()).or_default();
+                self.adopt(&job, &group, plan);
+            }
+        }
+    }
+
+    /// Uid of the job of that name, though it may not decode. What is no job's
+    /// charges nothing, whatever it claims to hold.
+    fn any_uid(&self, job: &Key) -> Option<String> {
+        let undecodable = || {
+            let all = self.committer.world().undecodable.read();
+            all.get(job).map(|job| job.uid.clone())
+        };
+        self.job_uid(job).or_else(undecodable)
+    }
+}
+
+/// True if the plan's place is the gang's: pods may come that are not there yet.
+fn holds(journal: &PodGroupStatus) -> bool {
+    matches!(
+        journal.phase,
+        Some(PodGroupPhase::Committing | PodGroupPhase::Placed)
+    )
+}
+
+/// The highest epoch of the journals.
+fn highest<'a>(journals: impl Iterator<Item = &'a PodGroupStatus>) -> Option<Epoch> {
+    journals
+        .filter_map(|journal| journal.epoch)
+        .filter(|epoch| {
+            // No leader of ours wrote it, and none can write over it.
+            let possible = *epoch <= HIGHEST;
+            if !possible {
+                warn!(epoch, "a journal bears an epoch that no lease can have");
+            }
+            possible
+        })
+        .max()
+        .map(Epoch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_epoch_that_a_lease_can_bear_counts() {
+        let journal = |epoch: Option<i64>| PodGroupStatus {
+            epoch,
+            ..PodGroupStatus::default()
+        };
+        let of = |epochs: &[Option<i64>]| {
+            let journals: Vec<_> = epochs.iter().map(|e| journal(*e)).collect();
+            highest(journals.iter())
+        };
+        assert_eq!(of(&[None]), None);
+        assert_eq!(of(&[Some(3), None, Some(7), Some(5)]), Some(Epoch(7)));
+        assert_eq!(of(&[Some(3), Some(i64::MAX)]), Some(Epoch(3)));
+    }
+}

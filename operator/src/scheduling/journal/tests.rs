@@ -1,0 +1,108 @@
+use super::*;
+
+const PHASES: [PodGroupPhase; 5] = [
+    PodGroupPhase::Pending,
+    PodGroupPhase::Committing,
+    PodGroupPhase::Placed,
+    PodGroupPhase::Unwinding,
+    PodGroupPhase::Finished,
+];
+
+fn plan_of(hash: &str) -> Plan {
+    Plan {
+        hash: hash.to_owned(),
+        ..Plan::default()
+    }
+}
+
+fn journal(phase: PodGroupPhase) -> PodGroupStatus {
+    PodGroupStatus {
+        phase: Some(phase),
+        epoch: Some(3),
+        plan: (phase != PodGroupPhase::Pending).then(|| plan_of("plan")),
+        ..PodGroupStatus::default()
+    }
+}
+
+/// The phases that a transition starts from, by the letters of their names.
+fn from(transition: impl Fn(&PodGroupStatus) -> Option<PodGroupStatus>) -> String {
+    PHASES
+        .into_iter()
+        .filter(|phase| transition(&journal(*phase)).is_some())
+        .map(|phase| format!("{phase:?}").chars().next().unwrap())
+        .collect()
+}
+
+#[test]
+fn a_transition_starts_from_its_own_phases_alone() {
+    let now = Timestamp::UNIX_EPOCH;
+    let because = |failed| {
+        move |before: &PodGroupStatus| {
+            undone(before, Reason::PodRefused, String::new(), failed, now)
+        }
+    };
+    assert_eq!(from(|b| opened(b, plan_of("new"))), "P");
+    assert_eq!(
+        from(|b| put_off(b, Reason::PodRefused, String::new(), now)),
+        "P"
+    );
+    assert_eq!(from(taken_over), "C");
+    // Committing and Placed.
+    assert_eq!(from(because(true)), "CP");
+    assert_eq!(from(because(false)), "CP");
+    assert!(because(true)(&journal(PodGroupPhase::Pending)).is_none());
+    assert_eq!(from(cleared), "U");
+    assert_eq!(
+        finished(&journal(PodGroupPhase::Placed)).unwrap().phase,
+        Some(PodGroupPhase::Finished)
+    );
+    assert!(finished(&journal(PodGroupPhase::Pending)).is_none());
+}
+
+#[test]
+fn a_plan_is_closed_by_its_own_hash_alone() {
+    assert_eq!(from(|b| closed(b, "plan")), "C");
+    assert_eq!(from(|b| closed(b, "another")), "");
+    let no_plan = PodGroupStatus {
+        plan: None,
+        ..journal(PodGroupPhase::Committing)
+    };
+    assert!(closed(&no_plan, "plan").is_none());
+}
+
+#[test]
+fn a_gang_that_is_refused_loses_its_turn_for_longer_each_time() {
+    let now = Timestamp::UNIX_EPOCH;
+    let mut status = PodGroupStatus::default();
+    let mut waits = Vec::new();
+    for _ in 0..9 {
+        status = opened(&status, plan_of("plan")).unwrap();
+        status = undone(&status, Reason::PodRefused, String::new(), true, now).unwrap();
+        waits.push(status.retry_time.as_ref().unwrap().0.as_second());
+        status = cleared(&status).unwrap();
+    }
+    assert_eq!(waits, [5, 10, 20, 40, 80, 160, 300, 300, 300]);
+    let open = opened(&status, plan_of("plan")).unwrap();
+    assert_eq!(open.failures, Some(9));
+    assert_eq!(closed(&open, "plan").unwrap().failures, None);
+}
+
+#[test]
+fn a_patch_removes_what_is_gone() {
+    let before = journal(PodGroupPhase::Unwinding);
+    let patch = patch::between(&before, &cleared(&before).unwrap());
+    assert_eq!(patch["plan"], serde_json::Value::Null);
+    assert_eq!(patch["phase"], "Pending");
+}
+
+#[test]
+fn a_plan_of_another_epoch_is_the_predecessors_only_if_it_was_there_before() {
+    let open = journal(PodGroupPhase::Committing);
+    assert_eq!(author(&open, Epoch(3), None), Author::Ours);
+    // However often it is asked: a take-over that failed is tried again.
+    for _ in 0..2 {
+        assert_eq!(author(&open, Epoch(4), Some("plan")), Author::Predecessor);
+    }
+    assert_eq!(author(&open, Epoch(4), Some("another")), Author::Stale);
+    assert_eq!(author(&open, Epoch(4), None), Author::Stale);
+}

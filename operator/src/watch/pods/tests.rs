@@ -1,0 +1,96 @@
+use super::*;
+use serde_json::json;
+
+fn pod(uid: &str, phase: &str) -> SlimPod {
+    serde_json::from_value(json!({
+        "metadata": {
+            "name": "j-worker-0", "namespace": "ns", "uid": uid,
+            "ownerReferences": [{
+                "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob", "name": "j",
+                "uid": "job", "controller": true,
+            }],
+        },
+        "spec": {"nodeName": "n"},
+        "status": {"phase": phase},
+    }))
+    .unwrap()
+}
+
+#[test]
+fn what_a_change_means() {
+    let index = PodIndex::default();
+    let key = Key::new("ns", "j-worker-0");
+    let change = |pod: &SlimPod| index.apply(&key, pod)[0].1;
+    assert_eq!(change(&pod("a", "Pending")), Change::New);
+    assert_eq!(change(&pod("a", "Pending")), Change::None);
+    assert_eq!(change(&pod("a", "Running")), Change::Progress);
+    assert_eq!(change(&pod("a", "Failed")), Change::Turn);
+    assert_eq!(change(&pod("b", "Pending")), Change::Turn, "another pod");
+    let mut going = pod("b", "Pending");
+    going.metadata.deletion_timestamp =
+        serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+    assert_eq!(change(&going), Change::Turn);
+}
+
+#[test]
+fn a_late_answer_to_a_create_brings_no_deleted_pod_back() {
+    let index = PodIndex::default();
+    let key = Key::new("ns", "j-worker-0");
+    assert!(index.created(&key, &pod("a", "Pending")));
+    assert!(!index.created(&key, &pod("a", "Pending")), "known");
+    assert_eq!(index.apply(&key, &pod("a", "Pending"))[0].1, Change::None);
+    index.delete(&key, "a");
+    assert!(!index.created(&key, &pod("a", "Pending")));
+    assert!(index.of(&Key::new("ns", "j")).is_empty());
+}
+
+#[test]
+fn an_accepted_delete_is_known_before_the_watch_shows_it() {
+    let index = PodIndex::default();
+    let key = Key::new("ns", "j-worker-0");
+    index.apply(&key, &pod("a", "Running"));
+    let deleting = || index.of(&Key::new("ns", "j"))["j-worker-0"].deleting;
+    index.deleting(&key, "another");
+    assert!(!deleting());
+    index.deleting(&key, "a");
+    assert!(deleting());
+}
+
+#[test]
+fn a_late_deletion_does_not_touch_what_a_create_has_made() {
+    let index = PodIndex::default();
+    let key = Key::new("ns", "j-worker-0");
+    assert!(index.created(&key, &pod("b", "Pending")));
+    assert_eq!(index.delete(&key, "a"), None);
+    assert_eq!(index.of(&Key::new("ns", "j")).len(), 1);
+}
+
+#[test]
+fn a_pod_that_loses_its_owner_is_the_jobs_no_more() {
+    let index = PodIndex::default();
+    let key = Key::new("ns", "j-worker-0");
+    let job = Key::new("ns", "j");
+    index.apply(&key, &pod("a", "Running"));
+    let mut orphan = pod("a", "Running");
+    orphan.metadata.owner_references = None;
+    assert_eq!(index.apply(&key, &orphan), [(job.clone(), Change::Turn)]);
+    assert!(index.of(&job).is_empty());
+    assert_eq!(index.apply(&key, &orphan), []);
+    assert_eq!(index.delete(&key, "a"), None);
+}
+
+#[test]
+fn a_pod_that_another_job_takes_over_is_news_to_both() {
+    let index = PodIndex::default();
+    let key = Key::new("ns", "j-worker-0");
+    let (job, other) = (Key::new("ns", "j"), Key::new("ns", "other"));
+    index.apply(&key, &pod("a", "Running"));
+    let mut moved = pod("a", "Running");
+    moved.metadata.owner_references.as_mut().unwrap()[0].name = "other".to_owned();
+    assert_eq!(
+        index.apply(&key, &moved),
+        [(job.clone(), Change::Turn), (other.clone(), Change::New)]
+    );
+    assert!(index.of(&job).is_empty());
+    assert_eq!(index.of(&other).len(), 1);
+}

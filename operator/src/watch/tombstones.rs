@@ -1,0 +1,58 @@
+//! Uids of objects that are gone. The answer to a create or a read may come
+//! after the watch has shown the object's end: it must not bring it back.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+/// Uids that are remembered: more deletions than come between a request's
+/// effect and its answer.
+const REMEMBERED: usize = 4096;
+
+/// The uids of the last objects that went.
+#[derive(Debug, Default)]
+pub(super) struct Tombstones {
+    uids: HashSet<Arc<str>>,
+    oldest_first: VecDeque<Arc<str>>,
+}
+
+impl Tombstones {
+    /// The object is gone, for good: uids do not come back.
+    pub(super) fn add(&mut self, uid: &str) {
+        if uid.is_empty() || self.uids.contains(uid) {
+            return;
+        }
+        if self.oldest_first.len() >= REMEMBERED
+            && let Some(oldest) = self.oldest_first.pop_front()
+        {
+            self.uids.remove(&oldest);
+        }
+        let uid: Arc<str> = uid.into();
+        self.uids.insert(uid.clone());
+        self.oldest_first.push_back(uid);
+    }
+
+    /// True if the object is known to be gone.
+    pub(super) fn contains(&self, uid: &str) -> bool {
+        self.uids.contains(uid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_ones_are_remembered_and_no_more() {
+        let mut gone = Tombstones::default();
+        for i in 0..=REMEMBERED {
+            gone.add(&i.to_string());
+            gone.add(&i.to_string());
+        }
+        assert!(!gone.contains("0"));
+        assert!(gone.contains("1"));
+        assert!(gone.contains(&REMEMBERED.to_string()));
+        assert_eq!(gone.uids.len(), REMEMBERED);
+        gone.add("");
+        assert!(!gone.contains(""));
+    }
+}

@@ -1,0 +1,88 @@
+//! What belongs to a job, as the watches show it: NetworkPolicy, PodGroup, pods.
+
+use std::time::Duration;
+
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::core::DeserializeGuard;
+use tracing::warn;
+use trellis_api::PodGroup;
+
+use super::Watched;
+use crate::key::Key;
+use crate::scheduling::Feed;
+use crate::watch::{Change, Sink, SlimPod};
+
+/// How long the news of pods that start are gathered before their job is looked at.
+const GATHER: Duration = Duration::from_millis(50);
+
+impl Sink<NetworkPolicy> for Watched {
+    fn apply(&self, key: Key, object: NetworkPolicy) {
+        self.world.network_policies.observed(key.clone(), object);
+        self.world.touch(key);
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        self.world.network_policies.deleted(key, uid);
+        self.world.touch(key.clone());
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}
+
+impl Sink<DeserializeGuard<PodGroup>> for Watched {
+    fn apply(&self, key: Key, object: DeserializeGuard<PodGroup>) {
+        match object.0 {
+            Ok(group) => {
+                self.world.pod_groups.observed(key.clone(), group);
+            }
+            // Its job stands still until it is mended: nothing is decided on what we cannot read.
+            Err(error) => {
+                warn!(job = %key, %error, "a PodGroup does not decode");
+                self.world.pod_groups.remove(&key);
+            }
+        }
+        self.world.touch(key);
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        self.world.pod_groups.deleted(key, uid);
+        self.world.touch(key.clone());
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}
+
+impl Sink<SlimPod> for Watched {
+    fn apply(&self, key: Key, object: SlimPod) {
+        let changes = self.world.pods.apply(&key, &object);
+        self.world.tell(Feed::pod(key, &object));
+        for (job, change) in changes {
+            match change {
+                Change::Turn => self.world.touch(job),
+                // A gang of a thousand pods starts: a few looks, not a thousand.
+                Change::Progress | Change::New => {
+                    if change == Change::New {
+                        self.world.tell(Feed::Look(job.clone()));
+                    }
+                    self.world.work.add_after(job, GATHER);
+                }
+                Change::None => {}
+            }
+        }
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        self.world.tell(Feed::PodGone(key.clone()));
+        if let Some(job) = self.world.pods.delete(key, uid) {
+            self.world.touch(job);
+        }
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}

@@ -1,0 +1,191 @@
+//! Everything that the operator knows, and who is told when it changes.
+
+mod children;
+mod jobs;
+mod nodes;
+mod surroundings;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use k8s_openapi::api::core::v1::ResourceQuota;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::Resource;
+use parking_lot::RwLock;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+use trellis_api::{PodGroup, Queue, Reason, TrainingJob};
+
+use crate::controller::WorkQueue;
+use crate::key::Key;
+use crate::scheduling::Feed;
+use crate::watch::{NodeHealth, PodIndex, SlimNamespace, SlimNode, SlimService, Store};
+
+/// What the scheduler says about a gang that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certificate {
+    /// Why it waits.
+    pub reason: Reason,
+    /// The same in words, with numbers.
+    pub message: String,
+}
+
+/// A TrainingJob that does not decode: stored under another schema than ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Undecodable {
+    /// Its uid.
+    pub uid: String,
+    /// Its generation.
+    pub generation: Option<i64>,
+    /// Why it does not decode.
+    pub error: String,
+}
+
+/// The cluster as we know it.
+#[derive(Debug)]
+pub struct World {
+    /// TrainingJobs.
+    pub jobs: Store<TrainingJob>,
+    /// TrainingJobs that do not decode.
+    pub undecodable: RwLock<BTreeMap<Key, Undecodable>>,
+    /// Queues that do not decode, and why.
+    pub undecodable_queues: RwLock<BTreeMap<String, String>>,
+    /// PodGroups of our jobs.
+    pub pod_groups: Store<PodGroup>,
+    /// Queues.
+    pub queues: Store<Queue>,
+    /// Namespaces.
+    pub namespaces: Store<SlimNamespace>,
+    /// PriorityClasses.
+    pub priority_classes: Store<PriorityClass>,
+    /// Services: our own, and those that jobs name.
+    pub services: Store<SlimService>,
+    /// NetworkPolicies of our jobs.
+    pub network_policies: Store<NetworkPolicy>,
+    /// Core ResourceQuotas.
+    pub resource_quotas: Store<ResourceQuota>,
+    /// Nodes.
+    pub nodes: Store<SlimNode>,
+    /// Pods of our jobs.
+    pub pods: PodIndex,
+    /// Why gangs wait, by job.
+    pub certificates: RwLock<BTreeMap<Key, Certificate>>,
+    /// Jobs that are to be reconciled.
+    pub work: WorkQueue,
+    /// What the scheduler is to hear.
+    pub feed: mpsc::UnboundedSender<Feed>,
+    /// Which nodes are lost.
+    health: RwLock<NodeHealth>,
+    /// A node's health may have changed.
+    health_changed: Notify,
+    unsynced: AtomicUsize,
+    synced: Notify,
+}
+
+/// Kinds that are watched: the count that [`World::synced`] waits for.
+pub const WATCHES: usize = 10;
+
+impl World {
+    /// An empty world. What the scheduler is to hear comes out of the receiver.
+    #[must_use]
+    pub fn new() -> (Arc<Self>, mpsc::UnboundedReceiver<Feed>) {
+        let (feed, heard) = mpsc::unbounded_channel();
+        let world = Self {
+            jobs: Store::default(),
+            undecodable: RwLock::default(),
+            undecodable_queues: RwLock::default(),
+            pod_groups: Store::default(),
+            queues: Store::default(),
+            namespaces: Store::default(),
+            priority_classes: Store::default(),
+            services: Store::default(),
+            network_policies: Store::default(),
+            resource_quotas: Store::default(),
+            nodes: Store::default(),
+            pods: PodIndex::default(),
+            certificates: RwLock::default(),
+            work: WorkQueue::default(),
+            feed,
+            health: RwLock::new(NodeHealth::new(Instant::now())),
+            health_changed: Notify::new(),
+            unsynced: AtomicUsize::new(WATCHES),
+            synced: Notify::new(),
+        };
+        (Arc::new(world), heard)
+    }
+
+    /// Waits until every kind has been listed once.
+    pub async fn synced(&self) {
+        loop {
+            let notified = self.synced.notified();
+            if self.is_synced() {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// True once every kind has been listed.
+    #[must_use]
+    pub fn is_synced(&self) -> bool {
+        self.unsynced.load(Ordering::Acquire) == 0
+    }
+
+    /// Tells the scheduler. It is gone only when the process ends.
+    pub fn tell(&self, feed: Feed) {
+        let _ = self.feed.send(feed);
+    }
+
+    /// A job changed, or something that belongs to it: both look at it.
+    pub fn touch(&self, job: Key) {
+        self.tell(Feed::Look(job.clone()));
+        self.work.add(job);
+    }
+
+    /// The jobs of which this holds are looked at again: something that they
+    /// depend on changed.
+    fn look_again_at(&self, which: impl Fn(&TrainingJob) -> bool) {
+        for job in self.jobs.all() {
+            if which(&job) {
+                self.work.add(Key::of(job.meta()));
+            }
+        }
+    }
+
+    fn one_synced(&self) {
+        let before = self
+            .unsynced
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1));
+        if before == Ok(1) {
+            self.synced.notify_waiters();
+        }
+    }
+}
+
+/// A sink that marks its kind as synced after the first list.
+#[derive(Debug)]
+pub struct Watched {
+    world: Arc<World>,
+    listed: AtomicBool,
+}
+
+impl Watched {
+    /// A sink into the world.
+    #[must_use]
+    pub fn new(world: &Arc<World>) -> Arc<Self> {
+        Arc::new(Self {
+            world: world.clone(),
+            listed: AtomicBool::new(false),
+        })
+    }
+
+    fn listed(&self) {
+        if !self.listed.swap(true, Ordering::AcqRel) {
+            self.world.one_synced();
+        }
+    }
+}

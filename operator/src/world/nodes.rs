@@ -1,0 +1,90 @@
+//! Nodes, as the watch shows them, and the jobs that are told when a node is lost.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::{Watched, World};
+use crate::key::Key;
+use crate::scheduling::Feed;
+use crate::watch::{Health, Sink, SlimNode};
+
+impl World {
+    /// True if the node's pods are to be planned anew.
+    #[must_use]
+    pub fn is_lost(&self, node: &str) -> bool {
+        self.health.read().of(node, Instant::now()) >= Health::Lost
+    }
+
+    /// True if nobody is left to stop the node's pods: they may be deleted by force.
+    #[must_use]
+    pub fn is_given_up(&self, node: &str) -> bool {
+        self.health.read().of(node, Instant::now()) >= Health::GivenUp
+    }
+
+    /// Has the jobs on a node looked at whenever its health changes, by what
+    /// the watch shows or by the mere passing of time. Runs until the process ends.
+    pub async fn tell_of_lost_nodes(self: Arc<Self>) {
+        // Before that, which jobs are on a node is not known.
+        self.synced().await;
+        loop {
+            let next = self.tell_news_of_nodes(Instant::now());
+            let passed = async {
+                match next {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.health_changed.notified() => {}
+                () = passed => {}
+            }
+        }
+    }
+
+    /// Gives the time of the next news.
+    fn tell_news_of_nodes(&self, now: Instant) -> Option<Instant> {
+        let (jobs, next) = {
+            let mut health = self.health.write();
+            let news = health.news(now);
+            let is_news =
+                |node: &str| news.nodes.contains(node) || (news.strangers && !health.knows(node));
+            let quiet = news.nodes.is_empty() && !news.strangers;
+            let jobs = if quiet {
+                Vec::new()
+            } else {
+                self.pods.jobs_on(is_news)
+            };
+            (jobs, health.next_news(now))
+        };
+        for job in jobs {
+            self.touch(job);
+        }
+        next
+    }
+}
+
+impl Sink<SlimNode> for Watched {
+    fn apply(&self, key: Key, object: SlimNode) {
+        let changed = {
+            let mut health = self.world.health.write();
+            health.apply(&key.name, object.is_ready(), Instant::now())
+        };
+        self.world.nodes.observed(key.clone(), object);
+        self.world.tell(Feed::Node(key.name));
+        if changed {
+            self.world.health_changed.notify_one();
+        }
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        self.world.health.write().delete(&key.name, Instant::now());
+        self.world.nodes.deleted(key, uid);
+        self.world.tell(Feed::Node(key.name.clone()));
+        self.world.health_changed.notify_one();
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}

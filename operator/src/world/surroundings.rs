@@ -1,0 +1,162 @@
+//! What jobs depend on and do not own, as the watches show it. Each change is
+//! told to the jobs that it means something to, and to no others.
+
+use k8s_openapi::api::core::v1::ResourceQuota;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::core::DeserializeGuard;
+use tracing::warn;
+use trellis_api::{Queue, TrainingJob};
+
+use super::Watched;
+use crate::controller::lookup;
+use crate::key::Key;
+use crate::scheduling::Feed;
+use crate::watch::{Sink, SlimNamespace, SlimService};
+
+fn is_in(job: &TrainingJob, namespace: &str) -> bool {
+    job.metadata.namespace.as_deref() == Some(namespace)
+}
+
+impl Watched {
+    /// A Service is a child of the job of its name, and may be named by any
+    /// job of the namespace, whoever made it.
+    fn service_changed(&self, key: &Key) {
+        if self.world.jobs.get(key).is_some() {
+            self.world.touch(key.clone());
+        }
+        self.world.look_again_at(|job| {
+            is_in(job, &key.namespace) && lookup::services(&job.spec).any(|s| s == &*key.name)
+        });
+    }
+
+    fn namespace_changed(&self, key: &Key) {
+        self.world.look_again_at(|job| is_in(job, &key.name));
+    }
+
+    fn priority_class_changed(&self) {
+        self.world.look_again_at(|_| true);
+    }
+
+    fn queue_changed(&self, key: &Key) {
+        self.world.tell(Feed::Queue(key.name.clone()));
+        self.world.look_again_at(|_| true);
+    }
+}
+
+impl Sink<SlimService> for Watched {
+    fn apply(&self, key: Key, object: SlimService) {
+        self.world.services.observed(key.clone(), object);
+        self.service_changed(&key);
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        self.world.services.deleted(key, uid);
+        self.service_changed(key);
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}
+
+impl Sink<SlimNamespace> for Watched {
+    fn apply(&self, key: Key, object: SlimNamespace) {
+        // Nothing else of a namespace is read.
+        let read = |n: &SlimNamespace| {
+            let meta = &n.metadata;
+            (meta.labels.clone(), meta.deletion_timestamp.is_some())
+        };
+        let before = self.world.namespaces.get(&key);
+        let changed = before.is_none_or(|before| read(&before) != read(&object));
+        self.world.namespaces.observed(key.clone(), object);
+        if changed {
+            self.namespace_changed(&key);
+        }
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        self.world.namespaces.deleted(key, uid);
+        self.namespace_changed(key);
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}
+
+impl Sink<PriorityClass> for Watched {
+    fn apply(&self, key: Key, object: PriorityClass) {
+        let read = |c: &PriorityClass| (c.value, c.global_default);
+        let before = self.world.priority_classes.get(&key);
+        let changed = before.is_none_or(|before| read(&before) != read(&object));
+        self.world.priority_classes.observed(key, object);
+        if changed {
+            self.priority_class_changed();
+        }
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        self.world.priority_classes.deleted(key, uid);
+        self.priority_class_changed();
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}
+
+impl Sink<DeserializeGuard<Queue>> for Watched {
+    fn apply(&self, key: Key, object: DeserializeGuard<Queue>) {
+        match object.0 {
+            Ok(queue) => {
+                self.world.undecodable_queues.write().remove(&*key.name);
+                // Its status is ours.
+                let before = self.world.queues.get(&key);
+                let changed = before.is_none_or(|before| {
+                    let read = |q: &Queue| (q.metadata.uid.clone(), q.metadata.generation);
+                    read(&before) != read(&queue)
+                });
+                self.world.queues.observed(key.clone(), queue);
+                if changed {
+                    self.queue_changed(&key);
+                }
+            }
+            // It stops itself, and no other: nothing is started by a quota that we cannot read.
+            Err(error) => {
+                warn!(queue = %key, %error, "a Queue does not decode");
+                self.world
+                    .undecodable_queues
+                    .write()
+                    .insert(key.name.to_string(), error.error);
+                self.world.queues.remove(&key);
+                self.queue_changed(&key);
+            }
+        }
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        self.world.undecodable_queues.write().remove(&*key.name);
+        self.world.queues.deleted(key, uid);
+        self.queue_changed(key);
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}
+
+impl Sink<ResourceQuota> for Watched {
+    fn apply(&self, key: Key, object: ResourceQuota) {
+        self.world.resource_quotas.observed(key.clone(), object);
+        self.world.tell(Feed::NamespaceQuota(key.namespace));
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        self.world.resource_quotas.deleted(key, uid);
+        self.world.tell(Feed::NamespaceQuota(key.namespace.clone()));
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}

@@ -1,0 +1,228 @@
+use std::time::Duration;
+
+use kube::core::DeserializeGuard;
+use serde_json::{Value, json};
+use trellis_api::{TrainingJob, names};
+
+use super::*;
+use crate::watch::{GIVEN_UP_AFTER, LOST_AFTER, Sink, SlimPod};
+
+/// A world in which nothing has happened, and the sinks into it.
+struct Case {
+    world: Arc<World>,
+    watched: Arc<Watched>,
+    _heard: mpsc::UnboundedReceiver<Feed>,
+}
+
+fn decoded<T: serde::de::DeserializeOwned>(object: Value) -> T {
+    serde_json::from_value(object).unwrap()
+}
+
+impl Case {
+    fn new() -> Self {
+        let (world, heard) = World::new();
+        Self {
+            watched: Watched::new(&world),
+            world,
+            _heard: heard,
+        }
+    }
+
+    /// Jobs by namespace and name, each with the Services that it names; nobody looks at them.
+    async fn jobs(&self, jobs: &[(&str, &str, &[&str])]) {
+        for (namespace, name, services) in jobs {
+            let egress: Vec<Value> = services.iter().map(|s| json!({"service": s})).collect();
+            let job: TrainingJob = decoded(json!({
+                "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+                "metadata": {"name": name, "namespace": namespace, "uid": format!("{namespace}-{name}")},
+                "spec": {"taskGroups": [], "network": {"egress": egress}},
+            }));
+            self.watched
+                .apply(Key::of(job.meta()), DeserializeGuard(Ok(job)));
+        }
+        self.looked_at().await;
+    }
+
+    fn node(&self, name: &str, ready: &str) {
+        let node: SlimNode = decoded(json!({
+            "metadata": {"name": name, "uid": name},
+            "status": {"conditions": [{"type": "Ready", "status": ready}]},
+        }));
+        self.watched.apply(Key::new("", name), node);
+    }
+
+    fn pod(&self, job: &str, node: &str) {
+        let pod: SlimPod = decoded(json!({
+            "metadata": {
+                "name": format!("{job}-worker-0"), "namespace": "a", "uid": format!("pod-of-{job}"),
+                "ownerReferences": [{"apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+                    "name": job, "uid": format!("a-{job}"), "controller": true}],
+            },
+            "spec": {"nodeName": node},
+            "status": {"phase": "Running"},
+        }));
+        self.watched.apply(Key::of(&pod.metadata), pod);
+    }
+
+    fn service(&self, namespace: &str, name: &str, labels: Value) {
+        let service: SlimService = decoded(json!({
+            "metadata": {"name": name, "namespace": namespace, "uid": "s", "labels": labels},
+        }));
+        self.watched.apply(Key::new(namespace, name), service);
+    }
+
+    fn namespace(&self, meta: Value) {
+        let mut meta = meta;
+        meta["name"] = json!("a");
+        meta["uid"] = json!("a");
+        let namespace: SlimNamespace = decoded(json!({"metadata": meta}));
+        self.watched.apply(Key::new("", "a"), namespace);
+    }
+
+    /// Everything has been listed, and nodes are looked after.
+    fn sync(&self) {
+        for _ in 0..WATCHES {
+            self.world.one_synced();
+        }
+        tokio::spawn(self.world.clone().tell_of_lost_nodes());
+    }
+
+    /// The jobs that are due within the next tenth of a second.
+    async fn looked_at(&self) -> Vec<String> {
+        let mut jobs = Vec::new();
+        let due = || tokio::time::timeout(Duration::from_millis(100), self.world.work.next());
+        while let Ok(job) = due().await {
+            self.world.work.done(&job);
+            jobs.push(job.to_string());
+        }
+        jobs.sort();
+        jobs
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_down_when_we_started_is_told_of_when_it_is_lost_and_when_it_is_given_up() {
+    let case = Case::new();
+    case.jobs(&[("a", "down", &[]), ("a", "up", &[])]).await;
+    case.node("n0", "Unknown");
+    case.node("n1", "True");
+    case.pod("down", "n0");
+    case.pod("up", "n1");
+    case.sync();
+    case.looked_at().await;
+    assert!(!case.world.is_lost("n0"));
+    tokio::time::sleep(LOST_AFTER).await;
+    assert!(case.world.is_lost("n0"));
+    assert_eq!(case.looked_at().await, ["a/down"]);
+    assert!(!case.world.is_given_up("n0"));
+    tokio::time::sleep(GIVEN_UP_AFTER - LOST_AFTER).await;
+    assert!(case.world.is_given_up("n0"));
+    assert_eq!(case.looked_at().await, ["a/down"]);
+    tokio::time::sleep(GIVEN_UP_AFTER).await;
+    assert!(case.looked_at().await.is_empty());
+    assert!(!case.world.is_lost("n1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_most_nodes_are_back_the_jobs_on_the_others_are_looked_at() {
+    let case = Case::new();
+    for i in 0..10 {
+        case.node(&format!("n{i}"), "True");
+    }
+    case.jobs(&[("a", "j", &[])]).await;
+    case.pod("j", "n0");
+    case.sync();
+    case.looked_at().await;
+    for i in 0..6 {
+        case.node(&format!("n{i}"), "Unknown");
+    }
+    tokio::time::sleep(2 * GIVEN_UP_AFTER).await;
+    case.looked_at().await;
+    assert!(!case.world.is_lost("n0"), "we are cut off");
+    for i in 2..6 {
+        case.node(&format!("n{i}"), "True");
+    }
+    assert_eq!(case.looked_at().await, ["a/j"]);
+    assert!(case.world.is_lost("n0"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_a_node_that_we_never_saw_are_given_up_in_the_end() {
+    let case = Case::new();
+    case.jobs(&[("a", "j", &[])]).await;
+    case.pod("j", "gone-before-us");
+    case.sync();
+    case.looked_at().await;
+    assert!(case.world.is_lost("gone-before-us"));
+    assert!(!case.world.is_given_up("gone-before-us"));
+    tokio::time::sleep(GIVEN_UP_AFTER).await;
+    assert_eq!(case.looked_at().await, ["a/j"]);
+    assert!(case.world.is_given_up("gone-before-us"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_node_is_told_of_at_once_and_when_it_is_given_up() {
+    let case = Case::new();
+    case.node("n0", "True");
+    case.jobs(&[("a", "j", &[])]).await;
+    case.pod("j", "n0");
+    case.sync();
+    case.looked_at().await;
+    Sink::<SlimNode>::delete(case.watched.as_ref(), &Key::new("", "n0"), "n0");
+    assert_eq!(case.looked_at().await, ["a/j"]);
+    assert!(case.world.is_lost("n0") && !case.world.is_given_up("n0"));
+    tokio::time::sleep(GIVEN_UP_AFTER).await;
+    assert_eq!(case.looked_at().await, ["a/j"]);
+    assert!(case.world.is_given_up("n0"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_wakes_its_own_job_and_those_that_name_it() {
+    let case = Case::new();
+    case.jobs(&[
+        ("a", "svc", &[]),
+        ("a", "names-it", &["other", "svc"]),
+        ("a", "names-another", &["other"]),
+        ("b", "elsewhere", &["svc"]),
+    ])
+    .await;
+    let ours = json!({names::MANAGED_BY: names::MANAGER});
+    for labels in [ours, json!({})] {
+        case.service("a", "svc", labels.clone());
+        assert_eq!(case.looked_at().await, ["a/names-it", "a/svc"], "{labels}");
+    }
+    let svc = Key::new("a", "svc");
+    Sink::<SlimService>::delete(case.watched.as_ref(), &svc, "s");
+    assert_eq!(case.looked_at().await, ["a/names-it", "a/svc"]);
+    assert!(case.world.services.get(&svc).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_wakes_its_own_jobs_and_only_when_something_that_is_read_has_changed() {
+    let case = Case::new();
+    case.jobs(&[("a", "j", &[]), ("b", "j", &[])]).await;
+    case.namespace(json!({"labels": {"team": "x"}}));
+    assert_eq!(case.looked_at().await, ["a/j"]);
+    case.namespace(json!({"labels": {"team": "x"}, "annotations": {"by": "someone"}}));
+    assert!(case.looked_at().await.is_empty());
+    case.namespace(json!({"labels": {"team": "y"}}));
+    assert_eq!(case.looked_at().await, ["a/j"]);
+    case.namespace(json!({"labels": {"team": "y"}, "deletionTimestamp": "2026-01-01T00:00:00Z"}));
+    assert_eq!(case.looked_at().await, ["a/j"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_whose_pod_loses_its_owner_is_looked_at() {
+    let case = Case::new();
+    case.jobs(&[("a", "j", &[])]).await;
+    case.pod("j", "n0");
+    case.looked_at().await;
+    let orphan: SlimPod = decoded(json!({
+        "metadata": {"name": "j-worker-0", "namespace": "a", "uid": "pod-of-j"},
+        "spec": {"nodeName": "n0"},
+        "status": {"phase": "Running"},
+    }));
+    case.watched.apply(Key::of(&orphan.metadata), orphan);
+    assert_eq!(case.looked_at().await, ["a/j"]);
+    assert!(case.world.pods.of(&Key::new("a", "j")).is_empty());
+}
