@@ -20,8 +20,20 @@ pub struct Gang {
     pub not_before: Option<Time>,
     /// Nodes that none of its pods is placed on.
     pub excluded_nodes: Vec<NodeName>,
+    /// Which of the nodes with room its pods go to.
+    pub strategy: Strategy,
     /// Its task groups; their names are unique.
     pub groups: Vec<TaskGroup>,
+}
+
+/// Which of the nodes with room are taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Strategy {
+    /// Those where the least is broken off what others could use.
+    #[default]
+    Pack,
+    /// As many as there are, those with most free first.
+    Spread,
 }
 
 /// Identical pods of a gang.

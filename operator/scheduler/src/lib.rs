@@ -7,7 +7,7 @@
 //! ```
 //! use trellis_scheduler::{
 //!     Constraints, Decision, Engine, Gang, GangId, GroupName, Node, NodeName, Queue, QueueName,
-//!     Resources, Stop, TaskGroup, Time,
+//!     Resources, Stop, Strategy, TaskGroup, Time,
 //! };
 //!
 //! let mut engine = Engine::new();
@@ -32,6 +32,7 @@
 //!     submitted: Time::from_millis(0),
 //!     not_before: None,
 //!     excluded_nodes: vec![],
+//!     strategy: Strategy::Pack,
 //!     groups: vec![TaskGroup {
 //!         name: GroupName::new("worker"),
 //!         count: 2,
@@ -79,10 +80,10 @@ pub use constraints::{
 pub use decision::{Decision, Score};
 pub use engine::Engine;
 pub use explain::{Certificate, Detail, Exclusions, Silent, WaitReason};
-pub use gang::{Gang, TaskGroup};
+pub use gang::{Gang, Strategy, TaskGroup};
 pub use ids::{GangId, GroupName, NodeName, PodKey, QueueName, ResourceName};
 pub use node::{Node, Taint, TaintEffect};
-pub use placement::{GroupPlacement, Placement};
+pub use placement::{GroupPlacement, History, Placement};
 pub use queue::{Queue, QueueCounts, Stop};
 pub use resources::{AmountOverflow, Resources};
 pub use time::Time;

@@ -11,8 +11,8 @@ use trellis_api::reason::Reason;
 use trellis_compiler::{CompiledGroup, CompiledJob, PodPlacement};
 use trellis_scheduler::{
     Constraints, Expression, Gang, GangId, GroupName, Node, NodeName, NodeSelectorTerm, Operator,
-    Placement, PodKey, Preference, Queue, QueueName, ResourceName, Resources, Stop, Taint,
-    TaintEffect, TaskGroup, Time, Toleration, TolerationOperator, WaitReason,
+    Placement, PodKey, Preference, Queue, QueueName, ResourceName, Resources, Stop, Strategy,
+    Taint, TaintEffect, TaskGroup, Time, Toleration, TolerationOperator, WaitReason,
 };
 
 use super::request;
@@ -77,6 +77,7 @@ pub fn gang(job: &CompiledJob, turn: &Turn, actual: &BTreeMap<String, Resources>
         priority: job.priority(),
         submitted: time(turn.submitted),
         not_before: turn.not_before.map(time),
+        strategy: Strategy::Pack,
         excluded_nodes: turn
             .excluded
             .iter()

@@ -68,6 +68,7 @@ pub(crate) fn gang(id: &str, count: u32, gpus: i64, not_in: Option<&str>) -> Gan
         submitted: Time::from_millis(0),
         not_before: None,
         excluded_nodes: vec![],
+        strategy: trellis_scheduler::Strategy::Pack,
         groups: vec![TaskGroup {
             name: GroupName::new("worker"),
             count,

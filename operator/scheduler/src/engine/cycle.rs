@@ -8,7 +8,7 @@ use crate::decision::{Decision, Score};
 use crate::explain::{self, Certificate, Detail};
 use crate::gang::Gang;
 use crate::ids::GangId;
-use crate::placement::{self, NoPlace, Placement, Runs, UndoLog};
+use crate::placement::{self, NoPlace, Placement, Runs, UndoLog, Wish};
 use crate::queueing::{Blocked, OrderKey, Signal, Wake};
 use crate::state::{GangIdx, NodeIdx, ResourceIdx, Shape};
 use crate::time::Time;
@@ -82,6 +82,9 @@ impl Engine {
         self.refusals.clear();
         for (resource, amount) in &shape.total {
             self.parking.raise(&Signal::Taken(*resource), *amount);
+            if let Some((along, amount)) = self.nodes.along(*resource, *amount) {
+                self.parking.raise(&Signal::Taken(along), amount);
+            }
         }
         let score = self.score(shape, &groups);
         let placement = placed::placement(&self.nodes, gang, groups.iter());
@@ -176,14 +179,25 @@ impl Engine {
         if let Some(refusal) = self.refusals.get(gang, shape) {
             return Err(refusal);
         }
-        self.nodes.rank();
+        self.packing.prepare(&mut self.nodes, &mut self.catalog);
         self.catalog.refresh(shape, &self.nodes);
         let excluded: Vec<NodeIdx> = shape
             .excluded
             .iter()
             .filter_map(|name| self.nodes.find(name))
             .collect();
-        match placement::place(&mut self.nodes, &self.catalog, shape, &excluded, log) {
+        let wish = Wish {
+            shape,
+            strategy: gang.strategy,
+            excluded: &excluded,
+        };
+        match placement::place(
+            &mut self.nodes,
+            &mut self.packing,
+            &self.catalog,
+            &wish,
+            log,
+        ) {
             Ok(groups) => Ok(groups
                 .into_iter()
                 .map(|runs| placed::by_name(&self.nodes, runs))

@@ -25,6 +25,7 @@ impl Engine {
 
     fn insert(&mut self, gang: Gang, stage: Stage) -> GangIdx {
         let shape = Arc::new(self.catalog.acquire_shape(&gang));
+        self.packing.learn(&mut self.catalog, &shape);
         let id = gang.id.clone();
         let state = GangState {
             gang: Arc::new(gang),

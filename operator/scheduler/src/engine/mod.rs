@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use crate::explain::{Certificate, WaitReason};
 use crate::gang::Gang;
 use crate::ids::{GangId, NodeName, PodKey, QueueName, ResourceName};
-use crate::placement::Placement;
+use crate::placement::{History, Packing, Placement};
 use crate::queue::QueueCounts;
 use crate::queueing::{Parking, Queues, Signal, Waiting};
 use crate::state::{Catalog, GangIdx, NodeIdx, Nodes, Pods, ResourceIdx, Shape, Slots};
@@ -53,6 +53,7 @@ pub struct Engine {
     waiting: Waiting,
     parking: Parking,
     refusals: Refusals,
+    packing: Packing,
     placed: usize,
 }
 
@@ -175,6 +176,20 @@ impl Engine {
         self.parking.next_alarm()
     }
 
+    /// What has been learned about the tasks that come, from every gang that was
+    /// applied: packing keeps nodes useful for the likes of them.
+    #[must_use]
+    pub fn history(&self) -> History {
+        self.packing.export(&self.catalog)
+    }
+
+    /// Takes what another engine has learned in the place of what this one has:
+    /// with the same cluster and gangs it then decides the same.
+    pub fn restore_history(&mut self, history: &History) {
+        self.packing.restore(&mut self.catalog, history);
+        self.refusals.clear();
+    }
+
     fn state(&self, at: GangIdx) -> Option<&GangState> {
         self.gangs.get(at.at())
     }
@@ -192,6 +207,7 @@ impl Engine {
 
     /// Charges pods to a node, and tells whoever waits for that.
     fn take(&mut self, node: NodeIdx, demand: &[(ResourceIdx, i64)], pods: u32, held: bool) {
+        self.nodes.know_shares(&self.catalog);
         self.nodes.charge(node, demand, i64::from(pods), held);
         self.tell(demand, pods, Signal::Taken);
     }
@@ -213,6 +229,9 @@ impl Engine {
         for (resource, need) in demand {
             let amount = i128::from(*need).saturating_mul(i128::from(pods));
             self.parking.raise(&signal(*resource), amount);
+            if let Some((along, amount)) = self.nodes.along(*resource, amount) {
+                self.parking.raise(&signal(along), amount);
+            }
         }
     }
 

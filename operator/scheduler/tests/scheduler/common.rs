@@ -88,6 +88,7 @@ pub fn gang(name: &str, groups: Vec<TaskGroup>) -> Gang {
         submitted: ms(0),
         not_before: None,
         excluded_nodes: vec![],
+        strategy: trellis_scheduler::Strategy::Pack,
         groups: groups.into_iter().map(prefixed).collect(),
     }
 }

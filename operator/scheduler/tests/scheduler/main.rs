@@ -14,6 +14,10 @@ mod oracle;
 #[cfg(test)]
 mod placement;
 #[cfg(test)]
+mod placement_devices;
+#[cfg(test)]
+mod placement_score;
+#[cfg(test)]
 mod queueing;
 #[cfg(test)]
 mod random;

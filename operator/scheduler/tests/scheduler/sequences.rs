@@ -136,6 +136,8 @@ fn cycle(engine: &mut Engine, model: &mut Model, now: Time) -> Result<(), TestCa
     // An engine that was built just now decides the same.
     if !model.has_leftovers() {
         let mut rebuilt = model.build();
+        rebuilt.restore_history(&engine.history());
+        prop_assert_eq!(rebuilt.history(), engine.history());
         let placed = |decisions: Vec<Decision>| -> Vec<Decision> {
             let place = |d: &Decision| matches!(d, Decision::Place { .. });
             decisions.into_iter().filter(place).collect()

@@ -7,7 +7,7 @@ use serde_json::json;
 use trellis_api::PodGroup;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_scheduler::{
-    Constraints, Engine, Gang, GroupName, NodeName, QueueName, Resources, TaskGroup, Time,
+    Constraints, Engine, Gang, GroupName, NodeName, QueueName, Resources, Strategy, TaskGroup, Time,
 };
 
 use super::snapshot::Snapshot;
@@ -100,6 +100,7 @@ fn gang_of(key: &Key, group: &PodGroup) -> Gang {
         priority: group.spec.priority,
         submitted: Time::from_millis(0),
         not_before: None,
+        strategy: Strategy::Pack,
         excluded_nodes: Vec::new(),
         groups,
     }
