@@ -50,6 +50,8 @@ names! {
     QueueName;
     /// A task group of a gang.
     GroupName;
+    /// A flavor of resources.
+    FlavorName;
     /// A resource, by its Kubernetes name: `cpu`, `memory`, `nvidia.com/gpu`.
     ResourceName;
 }
@@ -61,6 +63,13 @@ impl GangId {
         self.0
             .split_once('/')
             .map_or("", |(namespace, _)| namespace)
+    }
+}
+
+/// The flavor that needs no definition: every node.
+impl Default for FlavorName {
+    fn default() -> Self {
+        Self::new("default")
     }
 }
 

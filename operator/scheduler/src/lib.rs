@@ -7,7 +7,7 @@
 //! ```
 //! use trellis_scheduler::{
 //!     Constraints, Decision, Engine, Gang, GangId, GroupName, Node, NodeName, Queue, QueueName,
-//!     Resources, Stop, TaskGroup, Time,
+//!     Resources, TaskGroup, Time,
 //! };
 //!
 //! let mut engine = Engine::new();
@@ -24,7 +24,7 @@
 //!         unschedulable: false,
 //!     });
 //! }
-//! engine.apply_queue(Queue { name: QueueName::new("default"), quota: None, stop: Stop::None });
+//! engine.apply_queue(Queue::new(QueueName::new("default")));
 //! engine.apply_gang(Gang {
 //!     id: GangId::new("team-a/llm"),
 //!     queue: QueueName::new("default"),
@@ -37,6 +37,7 @@
 //!         count: 2,
 //!         request: Resources::new().with("cpu", 8_000).with("nvidia.com/gpu", 8),
 //!         device: None,
+//!         flavors: vec![],
 //!         constraints: Constraints::default(),
 //!         pod_prefix: "llm-worker".to_owned(),
 //!     }],
@@ -67,6 +68,11 @@ mod node;
 mod placement;
 mod queue;
 mod queueing;
+#[allow(
+    dead_code,
+    reason = "preemption and fairness over restarts take up the rest"
+)]
+mod quota;
 mod resources;
 mod state;
 mod time;
@@ -75,12 +81,13 @@ pub use constraints::{
     Constraints, Expression, NodeSelectorTerm, Operator, Preference, Toleration, TolerationOperator,
 };
 pub use decision::{Decision, Score};
-pub use engine::Engine;
+pub use engine::{Engine, QueueStanding, StandingLine};
 pub use explain::{Certificate, Detail, Exclusions, Silent, WaitReason};
 pub use gang::{Gang, TaskGroup};
-pub use ids::{GangId, GroupName, NodeName, PodKey, QueueName, ResourceName};
+pub use ids::{FlavorName, GangId, GroupName, NodeName, PodKey, QueueName, ResourceName};
 pub use node::{Node, Taint, TaintEffect};
 pub use placement::{GroupPlacement, Placement};
-pub use queue::{Queue, QueueCounts, Stop};
+pub use queue::{Flavor, FlavorQuotas, Queue, QueueCounts, QueueOrder, ResourceGroup, Stop};
+pub use quota::{Decay, Quota, Weight};
 pub use resources::{AmountOverflow, Resources};
 pub use time::Time;

@@ -16,6 +16,8 @@ mod placement;
 #[cfg(test)]
 mod queueing;
 #[cfg(test)]
+mod queues;
+#[cfg(test)]
 mod random;
 #[cfg(test)]
 mod sequences;

@@ -1,0 +1,99 @@
+//! What is asked of a quota.
+
+use smallvec::SmallVec;
+
+use crate::state::ResourceIdx;
+
+/// A flavor of resources, by number. Who builds the tree gives the numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlavorIdx(u32);
+
+impl FlavorIdx {
+    /// The place in an array.
+    pub(crate) const fn at(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The flavor at a place in an array.
+    pub(crate) fn of(at: usize) -> Self {
+        Self(u32::try_from(at).unwrap_or(u32::MAX))
+    }
+}
+
+/// A resource of a flavor: what a quota is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct FlavorResource {
+    pub(crate) flavor: FlavorIdx,
+    pub(crate) resource: ResourceIdx,
+}
+
+/// The most that one demand counts of anything. All nominal quotas together stay
+/// far below it, so that nothing changes for who asks for more; and thousands of
+/// such demands can be summed, and weighed by [`super::memory`], without overflow,
+/// so that what is taken back is exactly what was taken.
+const MOST: i128 = 1 << 80;
+
+/// What a gang needs, in base units: each resource of each flavor once, in their
+/// order, more than 0 and at most 2^80.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Demand(SmallVec<[(FlavorResource, i128); 4]>);
+
+impl Demand {
+    /// All of it of one flavor.
+    pub(crate) fn of(flavor: FlavorIdx, totals: &[(ResourceIdx, i128)]) -> Self {
+        totals
+            .iter()
+            .map(|(resource, amount)| {
+                let resource = *resource;
+                (FlavorResource { flavor, resource }, *amount)
+            })
+            .collect()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (FlavorResource, i128)> + '_ {
+        self.0.iter().copied()
+    }
+}
+
+/// Several amounts of one resource of one flavor are added; a negative one is 0.
+impl FromIterator<(FlavorResource, i128)> for Demand {
+    fn from_iter<I: IntoIterator<Item = (FlavorResource, i128)>>(amounts: I) -> Self {
+        let mut all: SmallVec<[(FlavorResource, i128); 4]> = amounts
+            .into_iter()
+            .map(|(what, amount)| (what, amount.clamp(0, MOST)))
+            .filter(|(_, amount)| *amount > 0)
+            .collect();
+        all.sort_unstable();
+        all.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            if same {
+                kept.1 = kept.1.saturating_add(next.1).min(MOST);
+            }
+            same
+        });
+        Self(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_named_once_and_counts_for_something() {
+        let resource = ResourceIdx::of;
+        let demand = Demand::of(
+            FlavorIdx::of(0),
+            &[
+                (resource(2), 3),
+                (resource(1), -1),
+                (resource(0), 0),
+                (resource(3), i128::MAX),
+                (resource(2), 4),
+                (resource(3), i128::MAX),
+            ],
+        );
+        let amounts: Vec<_> = demand.iter().map(|(what, n)| (what.resource, n)).collect();
+        assert_eq!(amounts, [(resource(2), 7), (resource(3), MOST)]);
+    }
+}

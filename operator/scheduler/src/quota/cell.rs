@@ -1,0 +1,185 @@
+//! One resource of one flavor in one queue: the algebra.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use super::member::Quota;
+use super::tree::QueueIdx;
+use crate::ids::QueueName;
+
+/// What a parent counts of a child.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Contribution {
+    /// The part of the child's quota that others may hold.
+    lent: i128,
+    /// The part of the child's usage that its local quota does not cover.
+    passed: i128,
+    /// How many queues name a quota, from the child down.
+    named: u32,
+    /// What the child holds beyond its quota.
+    borrowed: i128,
+}
+
+/// A child that holds more than its quota. In order: who borrows most, then by name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Over {
+    pub(super) borrowed: Reverse<i128>,
+    pub(super) name: QueueName,
+    pub(super) queue: QueueIdx,
+}
+
+/// The quota and usage of one resource of one flavor in one queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cell {
+    /// None: the queue does not name it.
+    pub(super) quota: Option<Quota>,
+    /// What is charged to the queue itself.
+    pub(super) own: i128,
+    /// What is charged to the queue itself does not count.
+    pub(super) exempt: bool,
+    lent: i128,
+    passed: i128,
+    named: u32,
+    /// The children that hold more than their quota.
+    pub(super) over: BTreeSet<Over>,
+}
+
+/// What a queue has that does not know of a resource.
+pub(super) static NOTHING: Cell = Cell {
+    quota: None,
+    own: 0,
+    exempt: false,
+    lent: 0,
+    passed: 0,
+    named: 0,
+    over: BTreeSet::new(),
+};
+
+impl Cell {
+    pub(super) fn nominal(&self) -> i128 {
+        self.quota.map_or(0, |quota| i128::from(quota.nominal))
+    }
+
+    /// Its nominal quota, and what its children do not keep local.
+    pub(super) fn subtree(&self) -> i128 {
+        self.nominal().saturating_add(self.lent)
+    }
+
+    /// The part of its quota that nobody else may hold.
+    pub(super) fn local(&self) -> i128 {
+        match self.quota.and_then(|quota| quota.lending_limit) {
+            Some(limit) => self.subtree().saturating_sub(i128::from(limit)).max(0),
+            None => 0,
+        }
+    }
+
+    /// What counts against its quota.
+    pub(super) fn usage(&self) -> i128 {
+        self.counted().saturating_add(self.passed)
+    }
+
+    /// What counts of what is charged to the queue itself.
+    pub(super) fn counted(&self) -> i128 {
+        if self.exempt { 0 } else { self.own }
+    }
+
+    /// What it holds beyond its quota.
+    pub(super) fn borrowed(&self) -> i128 {
+        self.usage().saturating_sub(self.subtree()).max(0)
+    }
+
+    /// The most that it may hold; None: whatever its parent has.
+    pub(super) fn bound(&self, root: bool) -> Option<i128> {
+        if root {
+            return Some(self.subtree());
+        }
+        let limit = self.quota?.borrowing_limit?;
+        Some(self.subtree().saturating_add(i128::from(limit)))
+    }
+
+    /// What is missing for `need` more, if so much is in use.
+    pub(super) fn missing(&self, need: i128, usage: i128, root: bool) -> i128 {
+        self.bound(root).map_or(0, |bound| {
+            usage.saturating_add(need).saturating_sub(bound).max(0)
+        })
+    }
+
+    /// The part of `need` that local quota does not cover, if so much is in use.
+    pub(super) fn beyond_local(&self, need: i128, usage: i128) -> i128 {
+        let left = self.local().saturating_sub(usage).max(0);
+        need.saturating_sub(left).max(0)
+    }
+
+    /// What is available here, if so much is in use and the parent has that much;
+    /// None: there is no parent.
+    pub(super) fn available(&self, usage: i128, parent: Option<i128>) -> i128 {
+        let (subtree, local) = (self.subtree(), self.local());
+        let Some(parent) = parent else {
+            return subtree.saturating_sub(usage);
+        };
+        let in_parent = match self.quota.and_then(|quota| quota.borrowing_limit) {
+            None => parent,
+            Some(limit) => {
+                let used = usage.saturating_sub(local).max(0);
+                let left = subtree.saturating_sub(local).saturating_sub(used);
+                parent.min(left.saturating_add(i128::from(limit)))
+            }
+        };
+        if usage > local {
+            return in_parent;
+        }
+        // Another's debt never eats a guarantee.
+        local.saturating_sub(usage).saturating_add(in_parent.max(0))
+    }
+
+    /// Whether a queue names it, from here down.
+    pub(super) fn is_named(&self) -> bool {
+        self.named > 0 || self.quota.is_some()
+    }
+
+    /// What the parent counts of it.
+    pub(super) fn contribution(&self) -> Contribution {
+        let (subtree, local, usage) = (self.subtree(), self.local(), self.usage());
+        Contribution {
+            lent: subtree.saturating_sub(local),
+            passed: usage.saturating_sub(local).max(0),
+            named: self.named.saturating_add(u32::from(self.quota.is_some())),
+            borrowed: usage.saturating_sub(subtree).max(0),
+        }
+    }
+
+    /// A child contributes something else than before.
+    pub(super) fn replace(
+        &mut self,
+        (queue, name): (QueueIdx, QueueName),
+        before: &Contribution,
+        now: &Contribution,
+    ) {
+        let moved =
+            |sum: i128, before: i128, now: i128| sum.saturating_add(now.saturating_sub(before));
+        self.lent = moved(self.lent, before.lent, now.lent);
+        self.passed = moved(self.passed, before.passed, now.passed);
+        self.named = self
+            .named
+            .saturating_sub(before.named)
+            .saturating_add(now.named);
+        if before.borrowed == now.borrowed {
+            return;
+        }
+        let mut over = Over {
+            borrowed: Reverse(before.borrowed),
+            name,
+            queue,
+        };
+        self.over.remove(&over);
+        if now.borrowed > 0 {
+            over.borrowed = Reverse(now.borrowed);
+            self.over.insert(over);
+        }
+    }
+
+    /// Nothing is known of it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.quota.is_none() && self.own == 0 && self.named == 0 && self.passed == 0
+    }
+}

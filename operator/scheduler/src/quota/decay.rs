@@ -1,0 +1,230 @@
+//! How usage is forgotten.
+//!
+//! The decayed usage `U` follows what is held, `u`, with a half-life `H`:
+//! `dU/dt = (u - U) ln 2 / H`. Between two events `u` is constant, so that
+//!
+//! ```text
+//! U(t) = u - lag(t0) 2^-((t - t0) / H),   lag = u - U
+//! ```
+//!
+//! exactly; and since the equation is linear, an event that changes `u` by `d` at
+//! `t` changes the lag by `d`. So nothing but the lag need be kept. It is kept as
+//! an integer, in the measure of the time at which its half-life began (*forward
+//! decay*: Cormode et al., ICDE '09): with `t = (k + x) H`, `k` an integer and
+//! `0 <= x < 1`, an event adds `d 2^x`, and when `k` grows by 1 the sum is halved.
+//!
+//! Why integers: sums do not depend on their order, so that the same events in
+//! any order leave the same bytes; a charge that is taken back at once leaves no
+//! trace; halving by `a` and then by `b` is halving by `a + b`, so that it makes
+//! no difference how often anybody looks; and `2^x` is computed by multiplication
+//! alone, so that every machine computes the same, which no floating-point `exp2`
+//! promises.
+
+use crate::time::Time;
+
+const HOUR: i64 = 3_600_000;
+
+/// How usage is forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decay {
+    half_life: i64,
+    ahead: i64,
+}
+
+/// Half of it in 7 days, ordered by what will be in 21 hours.
+impl Default for Decay {
+    fn default() -> Self {
+        Self::half_life(HOUR.saturating_mul(7 * 24))
+    }
+}
+
+impl Decay {
+    /// Usage is forgotten by half in so many milliseconds; 0 or less: what is held
+    /// now counts, and nothing else.
+    ///
+    /// Decayed usage alone cannot tell apart queues between which a whole cycle
+    /// hands out what is free: what is charged at an instant has not been held at
+    /// all yet. So order goes by what usage will be an eighth of a half-life from
+    /// now, if everybody keeps what they hold. Kueue has the same in another form,
+    /// the entry penalty of its admission fair sharing (KEP-4136).
+    #[must_use]
+    pub const fn half_life(millis: i64) -> Self {
+        let half_life = if millis > 0 { millis } else { 0 };
+        Self {
+            half_life,
+            ahead: half_life >> 3,
+        }
+    }
+
+    /// Order goes by what usage will be in so many milliseconds. 0: by decayed
+    /// usage as it is.
+    #[must_use]
+    pub const fn ordered_ahead(self, millis: i64) -> Self {
+        Self {
+            half_life: self.half_life,
+            ahead: if millis > 0 { millis } else { 0 },
+        }
+    }
+}
+
+/// 1, where growth is counted.
+pub(super) const ONE: i128 = 1 << 32;
+
+/// An instant, in the measure of half-lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Instant {
+    /// How many half-lives have gone by since the epoch.
+    pub(super) epoch: i64,
+    /// `2^x` for the part `x` of a half-life that has gone by since; in 2^-32.
+    /// 0 where nothing is remembered.
+    pub(super) growth: i128,
+}
+
+/// The time, and what it means for what is remembered.
+#[derive(Clone, Debug)]
+pub(super) struct Clock {
+    decay: Decay,
+    now: Time,
+    at: Instant,
+    fade: i128,
+}
+
+impl Clock {
+    pub(super) fn new(decay: Decay) -> Self {
+        let mut clock = Self {
+            decay,
+            now: Time::default(),
+            at: Instant::default(),
+            fade: ONE,
+        };
+        clock.at = clock.instant(Time::default());
+        let ahead = clock.instant(Time::from_millis(decay.ahead));
+        clock.fade = ONE
+            .saturating_mul(ONE)
+            .checked_div(ahead.growth)
+            .map_or(0, |fade| halved(fade, ahead.epoch));
+        clock
+    }
+
+    pub(super) fn advance(&mut self, now: Time) {
+        if now > self.now {
+            self.now = now;
+            self.at = self.instant(now);
+        }
+    }
+
+    pub(super) const fn now(&self) -> Time {
+        self.now
+    }
+
+    pub(super) const fn at(&self) -> Instant {
+        self.at
+    }
+
+    /// What is left of a lag after the time that order looks ahead; in 2^-32.
+    pub(super) const fn fade(&self) -> i128 {
+        self.fade
+    }
+
+    pub(super) fn instant(&self, time: Time) -> Instant {
+        let (millis, half_life) = (time.as_millis(), self.decay.half_life);
+        let (Some(epoch), Some(since)) = (
+            millis.checked_div_euclid(half_life),
+            millis.checked_rem_euclid(half_life),
+        ) else {
+            return Instant::default();
+        };
+        let part = (i128::from(since) << 32).checked_div(i128::from(half_life));
+        let part = part.and_then(|part| u32::try_from(part).ok());
+        Instant {
+            epoch,
+            growth: power_of_two(part.unwrap_or(u32::MAX)),
+        }
+    }
+}
+
+/// Half of it, so many times, towards 0.
+pub(super) fn halved(amount: i128, times: i64) -> i128 {
+    u32::try_from(times.max(0))
+        .ok()
+        .and_then(|times| 1_i128.checked_shl(times))
+        .filter(|divisor| *divisor > 0)
+        .and_then(|divisor| amount.checked_div(divisor))
+        .unwrap_or(0)
+}
+
+/// The square root of 2, the square root of that, and so on; in 2^-62.
+const ROOTS: [u128; 32] = roots();
+
+#[allow(
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "computed when this is compiled: nothing of it can fail later"
+)]
+const fn roots() -> [u128; 32] {
+    let mut roots = [0; 32];
+    let mut root = 2_u128 << 62;
+    let mut at = 0;
+    while at < roots.len() {
+        root = (root << 62).isqrt();
+        roots[at] = root;
+        at += 1;
+    }
+    roots
+}
+
+/// `2^x`, of and in 2^-32: at least 1 and less than 2.
+fn power_of_two(x: u32) -> i128 {
+    let product = ROOTS
+        .iter()
+        .enumerate()
+        .fold(1_u128 << 62, |product, (at, root)| {
+            let bit = x.rotate_left(u32::try_from(at).unwrap_or(0)) >> 31;
+            if bit == 0 {
+                product
+            } else {
+                product.saturating_mul(*root) >> 62
+            }
+        });
+    i128::try_from(product >> 30).unwrap_or(ONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn powers_of_two_grow_from_one_to_two() {
+        assert_eq!(power_of_two(0), ONE);
+        for x in [1_u32, 1 << 20, 1 << 31, 3_000_000_000, u32::MAX] {
+            let exact = (f64::from(x) / 2_f64.powi(32)).exp2();
+            let ours = power_of_two(x) as f64 / 2_f64.powi(32);
+            assert!(
+                (ours - exact).abs() < 1e-9,
+                "2^{x}/2^32: {ours} is not {exact}"
+            );
+        }
+        let ladder = (0..4_096_u32).map(|i| power_of_two(i.saturating_mul(1 << 20)));
+        assert!(ladder.is_sorted());
+        assert!((0..4_096).map(power_of_two).is_sorted());
+    }
+
+    #[test]
+    fn half_a_half_life_is_a_square_root() {
+        let clock = Clock::new(Decay::half_life(1_000).ordered_ahead(1_500));
+        let at = clock.instant(Time::from_millis(-500));
+        assert_eq!((at.epoch, at.growth), (-1, power_of_two(1 << 31)));
+        // 2^-1.5
+        assert_eq!(clock.fade(), 1_518_500_250);
+        assert_eq!(Clock::new(Decay::half_life(0)).fade(), 0);
+    }
+
+    #[test]
+    fn halves_add_up() {
+        for amount in [-1_001, 1_001, i128::MAX, i128::MIN] {
+            for (a, b) in [(0, 3), (1, 1), (5, 90), (100, 100), (200, 0)] {
+                assert_eq!(halved(halved(amount, a), b), halved(amount, a + b));
+            }
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Which queues count, and to whom.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use super::amounts::FlavorResource;
+use super::cell::Contribution;
+use super::member::{Member, Quota};
+use super::misconfigured::{MAX_DEPTH, Misconfigured};
+use super::tree::{QueueIdx, Tree};
+use crate::ids::QueueName;
+
+/// Queues that are each below the next, and the last below the first.
+struct Cycle {
+    members: BTreeSet<QueueIdx>,
+    /// From the first by name on.
+    names: Arc<[QueueName]>,
+}
+
+impl Tree {
+    /// A queue is written, or is gone.
+    pub(super) fn configure(&mut self, at: QueueIdx, member: Option<Member>) {
+        let parent = member.as_ref().and_then(|m| m.parent.clone());
+        let parent = parent.map(|name| self.hold(&name));
+        let Some(node) = self.node_mut(at) else {
+            return;
+        };
+        node.member = member;
+        let before = std::mem::replace(&mut node.named_parent, parent);
+        if before != parent {
+            if let Some(parent) = parent.and_then(|p| self.node_mut(p)) {
+                parent.named_by.insert(at);
+            }
+            if let Some(parent) = before.and_then(|p| self.node_mut(p)) {
+                parent.named_by.remove(&at);
+            }
+        }
+        self.limit(at);
+        self.judge(at);
+        if let Some(before) = before.filter(|b| *b != at) {
+            self.forget_unless_needed(before);
+        }
+    }
+
+    /// Brings the quotas of a queue's cells in line with what it names.
+    fn limit(&mut self, at: QueueIdx) {
+        let Some(node) = self.node(at) else {
+            return;
+        };
+        let usable = |m: &&Member| m.wrong_amount().is_none();
+        let named = node.member.as_ref().filter(usable);
+        let named = named.and_then(|m| m.quotas.clone());
+        let limits = named.is_some();
+        let named = named.unwrap_or_default();
+        let known: BTreeSet<FlavorResource> =
+            node.cells.keys().chain(named.keys()).copied().collect();
+        let was = node.limits;
+        if let Some(node) = self.node_mut(at) {
+            node.limits = limits;
+        }
+        for what in known {
+            self.limit_one(at, what, &named);
+        }
+        if limits != was {
+            self.count_limits(Some(at), u32::from(was), u32::from(limits));
+        }
+    }
+
+    fn limit_one(
+        &mut self,
+        at: QueueIdx,
+        what: FlavorResource,
+        named: &BTreeMap<FlavorResource, Quota>,
+    ) {
+        let quota = named.get(&what).copied();
+        self.change(at, what, |cell| cell.quota = quota);
+    }
+
+    /// From here up, so many queues name quotas instead of so many.
+    fn count_limits(&mut self, mut from: Option<QueueIdx>, before: u32, now: u32) {
+        while let Some(node) = from.and_then(|at| self.node_mut(at)) {
+            node.limiting = node.limiting.saturating_sub(before).saturating_add(now);
+            from = node.parent;
+        }
+    }
+
+    /// Finds out anew which queues count: this one, and those below it for whom
+    /// that makes a difference.
+    fn judge(&mut self, first: QueueIdx) {
+        let cycle = self.cycle(first);
+        let mut seen = BTreeSet::from([first]);
+        let mut due = VecDeque::from([first]);
+        while let Some(at) = due.pop_front() {
+            let (fault, depth) = self.verdict(at, cycle.as_ref());
+            let Some(node) = self.node_mut(at) else {
+                continue;
+            };
+            if node.fault != fault || node.depth != depth {
+                // Only then does it make a difference to those below.
+                due.extend(node.named_by.iter().filter(|below| seen.insert(**below)));
+            }
+            let parent = node.named_parent.filter(|_| depth > 0);
+            node.fault = fault;
+            node.depth = depth;
+            self.attach(at, parent);
+        }
+    }
+
+    /// The cycle of parents that a queue is part of. Any cycle among the queues
+    /// below `at` goes through `at`.
+    fn cycle(&self, at: QueueIdx) -> Option<Cycle> {
+        let parent = |of: &QueueIdx| self.node(*of)?.named_parent;
+        // Who is nobody's parent is on no cycle.
+        if self.is_leaf(at) {
+            return None;
+        }
+        let mut on_the_way = vec![at];
+        let mut members = BTreeSet::from([at]);
+        let mut above = parent(&at)?;
+        while above != at {
+            if !members.insert(above) {
+                return None;
+            }
+            on_the_way.push(above);
+            above = parent(&above)?;
+        }
+        let mut names: Vec<QueueName> = on_the_way
+            .iter()
+            .filter_map(|member| self.name(*member).cloned())
+            .collect();
+        let first = names.iter().enumerate().min_by_key(|(_, name)| *name);
+        let first = first.map_or(0, |(place, _)| place);
+        names.rotate_left(first);
+        let names = names.into();
+        Some(Cycle { members, names })
+    }
+
+    /// What is wrong with a queue, and how deep it is; its parent has been judged.
+    fn verdict(&self, at: QueueIdx, cycle: Option<&Cycle>) -> (Option<Misconfigured>, usize) {
+        let Some((node, member)) = self.node(at).and_then(|n| Some((n, n.member.as_ref()?))) else {
+            return (None, 0);
+        };
+        let wrong = |fault| (Some(fault), 0);
+        if node.named_parent == Some(at) {
+            return wrong(Misconfigured::OwnParent);
+        }
+        if let Some(cycle) = cycle.filter(|cycle| cycle.members.contains(&at)) {
+            let members = Arc::clone(&cycle.names);
+            return wrong(Misconfigured::Cycle { members });
+        }
+        if let Some(fault) = member.wrong_amount() {
+            return wrong(fault);
+        }
+        let Some(parent) = node.named_parent.and_then(|p| self.node(p)) else {
+            return (None, 1);
+        };
+        let name = parent.name.clone();
+        if parent.member.is_none() {
+            return wrong(Misconfigured::ParentNotFound { parent: name });
+        }
+        if parent.fault.is_some() {
+            return wrong(Misconfigured::ParentFaulty { parent: name });
+        }
+        if parent.depth >= MAX_DEPTH {
+            return wrong(Misconfigured::TooDeep);
+        }
+        (None, parent.depth.saturating_add(1))
+    }
+
+    /// A queue counts to this parent from now on, with all that counts to it.
+    fn attach(&mut self, at: QueueIdx, parent: Option<QueueIdx>) {
+        let Some(node) = self.node_mut(at) else {
+            return;
+        };
+        let before = std::mem::replace(&mut node.parent, parent);
+        if before == parent {
+            return;
+        }
+        let limiting = node.limiting;
+        let cells: Vec<(FlavorResource, Contribution)> = node
+            .cells
+            .iter()
+            .map(|(what, cell)| (*what, cell.contribution()))
+            .collect();
+        let held: Vec<_> = node.memory.iter().map(|(r, m)| (*r, m.held())).collect();
+        let nothing = Contribution::default();
+        if let Some(before) = before {
+            for (what, contribution) in &cells {
+                self.absorb(before, *what, at, contribution, &nothing);
+            }
+            self.count_limits(Some(before), limiting, 0);
+            for (resource, amount) in &held {
+                self.remember(before, *resource, amount.saturating_neg());
+            }
+        }
+        if let Some(parent) = parent {
+            for (what, contribution) in &cells {
+                self.absorb(parent, *what, at, &nothing, contribution);
+            }
+            self.count_limits(Some(parent), 0, limiting);
+            for (resource, amount) in &held {
+                self.remember(parent, *resource, *amount);
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What a queue holds of a resource, and has held.
+
+use super::amounts::FlavorResource;
+use super::decay::{Clock, halved};
+use super::tree::{QueueIdx, Tree};
+use crate::state::ResourceIdx;
+use crate::time::Time;
+
+/// Decayed usage, in [`Decayed::PER_UNIT`]ths of a base unit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Decayed(i128);
+
+impl Decayed {
+    const BITS: u32 = 20;
+
+    /// How many of them make one base unit.
+    pub const PER_UNIT: i128 = 1 << Self::BITS;
+
+    /// So many [`Decayed::PER_UNIT`]ths of a base unit; never less than 0.
+    #[must_use]
+    pub const fn from_parts(parts: i128) -> Self {
+        Self(if parts > 0 { parts } else { 0 })
+    }
+
+    /// In [`Decayed::PER_UNIT`]ths of a base unit.
+    #[must_use]
+    pub const fn as_parts(self) -> i128 {
+        self.0
+    }
+}
+
+/// The decayed usage of a queue's whole subtree at some time: what is kept of it
+/// over a restart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Remembered {
+    pub(crate) at: Time,
+    /// By resource; none that is 0.
+    pub(crate) usage: Vec<(ResourceIdx, Decayed)>,
+}
+
+/// What a queue's whole subtree holds of a resource, over all flavors, and how far
+/// its decayed usage lags behind that (see [`super::decay`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Memory {
+    held: i128,
+    /// As it was when this half-life began; in 2^-32 of a base unit.
+    lag: i128,
+    epoch: i64,
+}
+
+impl Memory {
+    pub(super) const fn held(&self) -> i128 {
+        self.held
+    }
+
+    /// So much more is held from now on.
+    pub(super) fn change(&mut self, amount: i128, clock: &Clock) {
+        let at = clock.at();
+        let added = amount.saturating_mul(at.growth);
+        self.lag = self.lag(clock).saturating_add(added);
+        self.epoch = at.epoch;
+        self.held = self.held.saturating_add(amount);
+    }
+
+    fn lag(&self, clock: &Clock) -> i128 {
+        halved(self.lag, clock.at().epoch.saturating_sub(self.epoch))
+    }
+
+    /// Nothing is held, and nothing remembered.
+    pub(super) fn is_empty(&self, clock: &Clock) -> bool {
+        self.held == 0 && self.lag(clock) == 0
+    }
+
+    fn parts_held(&self) -> i128 {
+        self.held.saturating_mul(Decayed::PER_UNIT)
+    }
+
+    /// How far the decayed usage lags behind now.
+    fn parts_behind(&self, clock: &Clock) -> i128 {
+        self.lag(clock)
+            .saturating_mul(Decayed::PER_UNIT)
+            .checked_div(clock.at().growth)
+            .unwrap_or(0)
+    }
+
+    pub(super) fn decayed(&self, clock: &Clock) -> Decayed {
+        let behind = self.parts_behind(clock);
+        Decayed::from_parts(self.parts_held().saturating_sub(behind))
+    }
+
+    /// The decayed usage that order goes by (see [`super::decay::Decay::half_life`]).
+    pub(super) fn ahead(&self, clock: &Clock) -> Decayed {
+        let behind = self.parts_behind(clock).saturating_mul(clock.fade()) >> 32;
+        Decayed::from_parts(self.parts_held().saturating_sub(behind))
+    }
+
+    /// What is held now, in the same measure.
+    pub(super) fn instantaneous(&self) -> Decayed {
+        Decayed::from_parts(self.parts_held())
+    }
+
+    /// The decayed usage was so much at that time, and what is held now has been
+    /// held since then.
+    fn recall(&mut self, decayed: Decayed, at: Time, clock: &Clock) {
+        let then = clock.instant(at);
+        let behind = self.parts_held().saturating_sub(decayed.as_parts());
+        // Away from 0, so that what is asked at that very time is what was told.
+        let up = behind
+            .signum()
+            .saturating_mul(Decayed::PER_UNIT.saturating_sub(1));
+        self.lag = behind
+            .saturating_mul(then.growth)
+            .saturating_add(up)
+            .checked_div(Decayed::PER_UNIT)
+            .unwrap_or(0);
+        self.epoch = then.epoch;
+    }
+}
+
+impl Tree {
+    /// What a queue's subtree has held, as of now.
+    pub(crate) fn remembered(&self, queue: QueueIdx) -> Remembered {
+        let memory = self.node(queue).into_iter().flat_map(|n| &n.memory);
+        let usage = memory
+            .map(|(resource, memory)| (*resource, memory.decayed(&self.clock)))
+            .filter(|(_, decayed)| *decayed > Decayed::default());
+        Remembered {
+            at: self.clock.now(),
+            usage: usage.collect(),
+        }
+    }
+
+    /// Sets what a queue's subtree has held: it was so much at that time, and what
+    /// is held now has been held since. So what is held is to be charged first.
+    /// Each queue is told its own, a parent too.
+    ///
+    /// Decayed usage is then what it would have been without the interruption, to
+    /// 2^-20 of a base unit.
+    pub(crate) fn recall(&mut self, queue: QueueIdx, remembered: &Remembered) {
+        let clock = self.clock.clone();
+        let Some(node) = self.node_mut(queue) else {
+            return;
+        };
+        let at = remembered.at.min(clock.now());
+        for (resource, _) in &remembered.usage {
+            node.memory.entry(*resource).or_default();
+        }
+        for (resource, memory) in &mut node.memory {
+            let told = remembered.usage.iter().find(|(r, _)| r == resource);
+            let decayed = told.map_or_else(Decayed::default, |(_, decayed)| *decayed);
+            memory.recall(decayed, at, &clock);
+        }
+        node.memory.retain(|_, memory| !memory.is_empty(&clock));
+    }
+
+    /// What is charged to a queue itself of a resource of a flavor.
+    pub(crate) fn charged(&self, queue: QueueIdx, what: FlavorResource) -> i128 {
+        let node = self.node(queue);
+        node.and_then(|n| n.cells.get(&what)).map_or(0, |c| c.own)
+    }
+}

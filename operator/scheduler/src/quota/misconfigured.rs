@@ -1,0 +1,95 @@
+//! Why a queue stops itself.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::amounts::FlavorResource;
+use crate::ids::QueueName;
+
+/// How many queues there may be on the way from a root down to a leaf, both of
+/// them counted.
+pub(crate) const MAX_DEPTH: usize = 16;
+
+/// How many members of a cycle a message names.
+const NAMED: usize = 8;
+
+/// One of the amounts of a quota.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Limit {
+    Nominal,
+    Borrowing,
+    Lending,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nominal => "nominal quota",
+            Self::Borrowing => "borrowing limit",
+            Self::Lending => "lending limit",
+        })
+    }
+}
+
+/// Why nothing of a queue is started, though it is there. Neither its quota nor
+/// its usage counts for any other queue until that is mended.
+///
+/// A queue that has several of these shows the first.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Misconfigured {
+    /// It is below itself.
+    #[error("names itself as its parent")]
+    OwnParent,
+    /// It is below itself by way of others. All of them say so, and in the same
+    /// words: from the first name on, each is below the next.
+    #[error("is part of a cycle of parents: {}", cycle(members))]
+    Cycle { members: Arc<[QueueName]> },
+    /// An amount of its quota is negative.
+    #[error("has a {limit} of {amount}: an amount cannot be negative")]
+    NegativeAmount {
+        of: FlavorResource,
+        limit: Limit,
+        amount: i64,
+    },
+    /// There is no such queue (yet).
+    #[error("is below {:?}, which does not exist", parent.as_str())]
+    ParentNotFound { parent: QueueName },
+    /// Its parent is misconfigured, so nobody knows what it may borrow.
+    #[error("is below {:?}, which is misconfigured", parent.as_str())]
+    ParentFaulty { parent: QueueName },
+    /// It is too far below its root.
+    #[error("is more than {MAX_DEPTH} levels deep")]
+    TooDeep,
+}
+
+fn cycle(members: &[QueueName]) -> String {
+    let mut names: Vec<String> = members
+        .iter()
+        .take(NAMED)
+        .chain(members.first())
+        .map(|name| format!("{:?}", name.as_str()))
+        .collect();
+    if members.len() > NAMED {
+        names.insert(NAMED, "...".to_owned());
+    }
+    names.join(" below ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_cycle_has_a_short_message() {
+        let members = (0..10_000).map(|i| QueueName::new(format!("q{i:04}")));
+        let fault = Misconfigured::Cycle {
+            members: members.collect(),
+        };
+        assert_eq!(
+            fault.to_string(),
+            "is part of a cycle of parents: \"q0000\" below \"q0001\" below \"q0002\" below \
+             \"q0003\" below \"q0004\" below \"q0005\" below \"q0006\" below \"q0007\" below \
+             ... below \"q0000\""
+        );
+    }
+}

@@ -1,0 +1,144 @@
+//! How much a queue may still be given.
+
+use smallvec::SmallVec;
+
+use super::amounts::{Demand, FlavorResource};
+use super::cell::{Cell, NOTHING};
+use super::misconfigured::MAX_DEPTH;
+use super::tree::{Node, QueueIdx, Tree};
+
+/// What a queue has to do with a resource of a flavor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Offer {
+    /// It does not offer it, or offers nothing at all.
+    Nothing,
+    /// As much as quota allows.
+    Quota,
+    /// As much as there is.
+    NoLimit,
+}
+
+impl Node {
+    pub(super) fn cell(&self, what: FlavorResource) -> &Cell {
+        self.cells.get(&what).unwrap_or(&NOTHING)
+    }
+}
+
+impl Tree {
+    pub(super) fn offer(&self, queue: QueueIdx, what: FlavorResource) -> Offer {
+        let Some(node) = self.node(queue).filter(|n| n.counts()) else {
+            return Offer::Nothing;
+        };
+        let unnamed = if what.resource == self.pods {
+            Offer::NoLimit
+        } else {
+            Offer::Nothing
+        };
+        if node.limits {
+            let named = node.cell(what).quota.is_some();
+            return if named { Offer::Quota } else { unnamed };
+        }
+        match self.path(queue).last() {
+            Some((_, root)) if root.limiting == 0 => Offer::NoLimit,
+            Some((_, root)) if root.cell(what).is_named() => Offer::Quota,
+            _ => unnamed,
+        }
+    }
+
+    /// Whether a queue offers a resource of a flavor. Who is misconfigured offers
+    /// nothing.
+    pub(crate) fn offers(&self, queue: QueueIdx, what: FlavorResource) -> bool {
+        self.offer(queue, what) != Offer::Nothing
+    }
+
+    /// How much more a queue may be given now, in base units. None: it has no
+    /// limit; 0: it does not offer it, or nothing is left. Negative where more is
+    /// held than there is, since a quota was lowered.
+    pub(crate) fn available(&self, queue: QueueIdx, what: FlavorResource) -> Option<i128> {
+        self.room(queue, what, Cell::usage)
+    }
+
+    /// How much a queue could be given with everything else gone, itself included.
+    /// As [`Tree::available`].
+    pub(crate) fn could_ever(&self, queue: QueueIdx, what: FlavorResource) -> Option<i128> {
+        self.room(queue, what, |_| 0)
+    }
+
+    pub(super) fn room(
+        &self,
+        queue: QueueIdx,
+        what: FlavorResource,
+        usage: impl Fn(&Cell) -> i128,
+    ) -> Option<i128> {
+        match self.offer(queue, what) {
+            Offer::Nothing => return Some(0),
+            Offer::NoLimit => return None,
+            Offer::Quota => {}
+        }
+        let path: SmallVec<[&Cell; MAX_DEPTH]> =
+            self.path(queue).map(|(_, node)| node.cell(what)).collect();
+        path.iter().rev().fold(None, |parent, cell| {
+            Some(cell.available(usage(cell), parent))
+        })
+    }
+
+    /// Whether a queue may be given all of a demand now.
+    pub(crate) fn fits(&self, queue: QueueIdx, demand: &Demand) -> bool {
+        demand
+            .iter()
+            .all(|(what, need)| match self.offer(queue, what) {
+                Offer::Nothing => false,
+                Offer::NoLimit => true,
+                Offer::Quota => self
+                    .climb(queue, what, need, Cell::usage)
+                    .all(|s| s.missing == 0),
+            })
+    }
+
+    /// Whether a queue would hold more than its quota if it were given a demand:
+    /// nominal quota, for a leaf.
+    pub(crate) fn borrows(&self, queue: QueueIdx, demand: &Demand) -> bool {
+        demand.iter().any(|(what, need)| {
+            let cell = self.node(queue).map_or(&NOTHING, |n| n.cell(what));
+            self.offer(queue, what) == Offer::Quota
+                && cell.usage().saturating_add(need) > cell.subtree()
+        })
+    }
+
+    /// The queues that must have something of `need`, from `queue` up: local quota
+    /// on the way covers some of it, until nothing is left or the root is reached.
+    ///
+    /// That none of them lacks anything says the same as that `need`, if it is
+    /// more than 0, is at most what is available: the formula, solved for `need`.
+    pub(super) fn climb(
+        &self,
+        queue: QueueIdx,
+        what: FlavorResource,
+        need: i128,
+        usage: impl Fn(&Cell) -> i128,
+    ) -> impl Iterator<Item = Step<'_>> {
+        self.path(queue).scan(need, move |need, (_, node)| {
+            if *need <= 0 {
+                return None;
+            }
+            let cell = node.cell(what);
+            let used = usage(cell);
+            let step = Step {
+                node,
+                used,
+                missing: cell.missing(*need, used, node.parent.is_none()),
+            };
+            *need = cell.beyond_local(*need, used);
+            Some(step)
+        })
+    }
+}
+
+/// A queue on the way of a demand to the root.
+#[derive(Debug)]
+pub(super) struct Step<'a> {
+    pub(super) node: &'a Node,
+    pub(super) used: i128,
+    /// How much it does not have of what reaches it of the demand.
+    pub(super) missing: i128,
+}

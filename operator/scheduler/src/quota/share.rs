@@ -1,0 +1,66 @@
+//! A queue's share: max over resources of usage / capacity, divided by weight.
+
+use super::memory::{Decayed, Memory};
+use super::tree::{Node, QueueIdx, Tree};
+
+/// How much a queue has had for its weight. The smaller comes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Share {
+    /// It has no weight: then this is its dominant share as it is.
+    weightless: bool,
+    /// In 2^-48.
+    ratio: i128,
+}
+
+const RATIO_BITS: u32 = 48;
+const PARTS_TO_RATIO: i128 = (1 << RATIO_BITS) / Decayed::PER_UNIT;
+
+impl Share {
+    /// As a number: 1 is all of some resource, for a queue of weight 1. Infinite
+    /// for a queue without weight.
+    #[must_use]
+    pub fn as_f64(self) -> f64 {
+        if self.weightless {
+            return f64::INFINITY;
+        }
+        self.ratio as f64 / (1_i128 << RATIO_BITS) as f64
+    }
+}
+
+impl Tree {
+    /// The share that a queue is ordered by, now: of decayed usage, as far ahead as
+    /// [`super::decay::Decay`] says.
+    pub(crate) fn share(&self, queue: QueueIdx) -> Share {
+        self.node(queue).map_or_else(Share::default, |node| {
+            self.share_of(node, |memory| memory.ahead(&self.clock))
+        })
+    }
+
+    /// The share of what is held now.
+    pub(super) fn held_share(&self, node: &Node) -> Share {
+        self.share_of(node, Memory::instantaneous)
+    }
+
+    fn share_of(&self, node: &Node, usage: impl Fn(&Memory) -> Decayed) -> Share {
+        let dominant = node
+            .memory
+            .iter()
+            .filter_map(|(resource, memory)| {
+                let parts = usage(memory).as_parts().saturating_mul(PARTS_TO_RATIO);
+                parts.checked_div(*self.capacity.get(resource)?)
+            })
+            .max()
+            .unwrap_or(0);
+        let weight = node
+            .member
+            .as_ref()
+            .map_or(0, |m| m.weight.as_thousandths());
+        let weighted = dominant
+            .saturating_mul(1_000)
+            .checked_div(i128::from(weight));
+        Share {
+            weightless: weighted.is_none(),
+            ratio: weighted.unwrap_or(dominant),
+        }
+    }
+}

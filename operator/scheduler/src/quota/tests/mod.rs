@@ -1,0 +1,14 @@
+//! The tree of queues, from outside.
+#![allow(clippy::arithmetic_side_effects, reason = "a test fails by panicking")]
+
+mod common;
+mod fairness;
+mod links;
+mod oracle;
+mod order;
+mod properties;
+mod random;
+mod reclaim;
+mod restart;
+mod rules;
+mod table;

@@ -1,0 +1,293 @@
+//! Random trees, random charges.
+
+use std::cmp::Reverse;
+
+use proptest::prelude::*;
+
+use super::common::{cases, tree as tree_of, what};
+use super::oracle::Oracle;
+use super::random::{
+    QUEUES, any_charges, any_demand, any_event, any_sound, happen, kinds, queue_name,
+};
+use crate::ids::QueueName;
+use crate::quota::amounts::{Demand, FlavorResource};
+use crate::quota::tree::Tree;
+
+/// All that can be asked about a tree.
+fn told(tree: &Tree) -> Vec<String> {
+    let names = (0..QUEUES).map(queue_name);
+    let told = names.map(|of| {
+        let Some(at) = tree.find(&of) else {
+            return format!("{of} {}", tree.number(&of).is_some());
+        };
+        let of_kind = |kind: FlavorResource| {
+            let (room, ever) = (tree.available(at, kind), tree.could_ever(at, kind));
+            let held = tree.held(at, kind.resource);
+            let borrowers = tree.borrowers(at, kind, 5, 3);
+            let demand = Demand::from_iter([(kind, 5)]);
+            let (lacks, back) = (tree.lacks(at, &demand), tree.reclaimable(at, &demand));
+            format!("{room:?} {ever:?} {held} {borrowers:?} {lacks:?} {back:?}")
+        };
+        format!(
+            "{of} {:?} {} {:?} {:?}",
+            tree.misconfigured(at),
+            tree.is_leaf(at),
+            tree.standings(at),
+            kinds().map(of_kind),
+        )
+    });
+    told.collect()
+}
+
+fn sum_of(oracle: &Oracle, amount: impl Fn(&QueueName) -> i128) -> i128 {
+    oracle.queues.keys().map(amount).sum()
+}
+
+/// Each charge that fits is charged, some are taken back; after each `check`.
+fn fill(
+    oracle: &mut Oracle,
+    leaves: &[QueueName],
+    charges: &[(prop::sample::Index, Demand, bool)],
+    mut check: impl FnMut(&Tree, &Oracle) -> Result<(), TestCaseError>,
+) -> Result<Tree, TestCaseError> {
+    let mut tree = oracle.rebuilt();
+    let mut taken = Vec::new();
+    for (at, demand, back) in charges {
+        let leaf = at.get(leaves);
+        if tree.fits(tree.find(leaf).unwrap(), demand) {
+            tree.charge(leaf, demand);
+            oracle.charge(leaf, demand);
+            taken.push((leaf, demand));
+        }
+        if *back && !taken.is_empty() {
+            let (leaf, demand) = taken.swap_remove(at.index(taken.len()));
+            tree.release(leaf, demand);
+            oracle.release(leaf, demand);
+        }
+        check(&tree, oracle)?;
+    }
+    Ok(tree)
+}
+
+proptest! {
+    #![proptest_config(cases(256))]
+
+    #[test]
+    fn after_any_events_the_tree_is_as_if_built_from_what_is_there(
+        events in prop::collection::vec(any_event(), 0..40),
+    ) {
+        let mut tree = tree_of(&[]);
+        let mut oracle = Oracle::default();
+        for event in events {
+            happen(&mut tree, &mut oracle, event);
+            for of in oracle.queues.keys() {
+                let at = tree.find(of).unwrap();
+                let sound = tree.misconfigured(at).is_none();
+                prop_assert_eq!(sound, oracle.path(of).is_some(), "{}", of);
+                for kind in kinds() {
+                    let room = oracle.available(of, kind);
+                    prop_assert_eq!(tree.available(at, kind), room, "{} {:?}", of, kind);
+                    if sound {
+                        let standings = tree.standings(at);
+                        let found = standings.iter().find(|s| s.what == kind);
+                        let found = found.map_or((0, 0), |s| (s.quota, s.usage));
+                        let expected = (oracle.subtree(of, kind), oracle.usage(of, kind));
+                        prop_assert_eq!(found, expected, "{} {:?}", of, kind);
+                    }
+                }
+            }
+        }
+        prop_assert_eq!(told(&tree), told(&oracle.rebuilt()));
+        // Nothing is left when all is gone.
+        for (of, charged) in &oracle.charged {
+            tree.release(of, &charged.iter().map(|(w, n)| (*w, *n)).collect());
+        }
+        for at in 0..QUEUES {
+            tree.delete(&queue_name(at));
+        }
+        for at in 0..QUEUES {
+            prop_assert!(tree.number(&queue_name(at)).is_none());
+        }
+    }
+
+    #[test]
+    fn what_was_charged_is_taken_back_exactly(
+        events in prop::collection::vec(any_event(), 0..30),
+        charges in prop::collection::vec((0..QUEUES, any_demand()), 0..8),
+    ) {
+        let mut tree = tree_of(&[]);
+        let mut oracle = Oracle::default();
+        for event in events {
+            happen(&mut tree, &mut oracle, event);
+        }
+        let before = format!("{:?}", told(&tree));
+        for (at, demand) in &charges {
+            tree.charge(&queue_name(*at), demand);
+        }
+        for (at, demand) in &charges {
+            tree.release(&queue_name(*at), demand);
+        }
+        prop_assert_eq!(before, format!("{:?}", told(&tree)));
+    }
+
+    #[test]
+    fn charging_what_is_available_keeps_every_promise(
+        (mut oracle, leaves) in any_sound(),
+        charges in any_charges(),
+    ) {
+        let root = queue_name(0);
+        let filled = fill(&mut oracle, &leaves, &charges, |tree, oracle| {
+            for kind in kinds() {
+                let used = oracle.usage(&root, kind);
+                prop_assert!(used <= oracle.subtree(&root, kind), "the root is over");
+                let nominal = |q: &QueueName| {
+                    let named = oracle.queues[q].quotas.as_ref().and_then(|n| n.get(&kind));
+                    named.map_or(0, |n| i128::from(n.nominal))
+                };
+                let counted = |q: &QueueName| {
+                    let exempt = tree.available(tree.find(q).unwrap(), kind).is_none();
+                    if exempt { 0 } else { oracle.own(q, kind) }
+                };
+                prop_assert!(sum_of(oracle, counted) <= sum_of(oracle, nominal));
+                for leaf in &leaves {
+                    let kept = (oracle.local(leaf, kind) - oracle.usage(leaf, kind)).max(0);
+                    let room = tree.available(tree.find(leaf).unwrap(), kind);
+                    prop_assert!(room.is_none_or(|room| room >= kept), "{} is robbed", leaf);
+                }
+            }
+            Ok(())
+        })?;
+        // All at once may take what they keep.
+        let mut tree = filled;
+        for leaf in &leaves {
+            let kept = kinds().map(|k| (k, oracle.local(leaf, k) - oracle.usage(leaf, k)));
+            let kept: Demand = kept.into_iter().collect();
+            prop_assert!(tree.fits(tree.find(leaf).unwrap(), &kept));
+            tree.charge(leaf, &kept);
+        }
+    }
+
+    #[test]
+    fn debts_of_others_never_reach_what_a_queue_keeps(
+        (oracle, leaves) in any_sound(),
+        charges in any_charges(),
+    ) {
+        let mut oracle = oracle;
+        let mut tree = oracle.rebuilt();
+        for (at, demand, _) in &charges {
+            tree.charge(at.get(&leaves), demand);
+            oracle.charge(at.get(&leaves), demand);
+        }
+        for of in oracle.queues.keys() {
+            for kind in kinds() {
+                let (local, usage) = (oracle.local(of, kind), oracle.usage(of, kind));
+                let room = tree.available(tree.find(of).unwrap(), kind);
+                // None of it is offered to who does not name it.
+                if usage <= local && local > 0 {
+                    prop_assert!(room.is_some_and(|room| room >= local - usage));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_lacks_is_what_would_help(
+        (oracle, leaves) in any_sound(),
+        charges in any_charges(),
+        asked in any::<prop::sample::Index>(),
+        need in 1..20_i128,
+    ) {
+        let (mut oracle, kind) = (oracle, what("gpu"));
+        let mut tree = oracle.rebuilt();
+        for (at, demand, _) in &charges {
+            tree.charge(at.get(&leaves), demand);
+            oracle.charge(at.get(&leaves), demand);
+        }
+        let leaf = asked.get(&leaves);
+        let at = tree.find(leaf).unwrap();
+        let demand = Demand::from_iter([(kind, need)]);
+        let room = tree.available(at, kind);
+        prop_assert_eq!(tree.fits(at, &demand), room.is_none_or(|room| room >= need));
+        let lacks = tree.lacks(at, &demand);
+        prop_assert_eq!(lacks.is_empty(), tree.fits(at, &demand) || !tree.offers(at, kind));
+        let Some(lack) = lacks.first() else { return Ok(()) };
+        prop_assert_eq!(Some(lack.available), room);
+        // All limits raised by what is missing: it fits; one of them by 1 less: not.
+        let raise = |less: Option<usize>| {
+            let mut raised = oracle.clone();
+            for (place, shortage) in lack.shortages.iter().enumerate() {
+                let by = i64::try_from(shortage.missing).unwrap() - i64::from(less == Some(place));
+                let member = raised.queues.get_mut(&shortage.queue).unwrap();
+                let quota = member.quotas.get_or_insert_default().entry(kind).or_default();
+                match quota.borrowing_limit.as_mut().filter(|_| shortage.borrowing_limit) {
+                    Some(limit) => *limit += by,
+                    None => quota.nominal += by,
+                }
+            }
+            let tree = raised.rebuilt();
+            tree.fits(tree.find(leaf).unwrap(), &demand)
+        };
+        prop_assert!(raise(None));
+        for place in 0..lack.shortages.len() {
+            prop_assert!(!raise(Some(place)));
+        }
+        // It does not fit before so much has been given back.
+        let mut given = 0;
+        for (at, demand, _) in &charges {
+            tree.release(at.get(&leaves), demand);
+            given += demand.iter().find(|(w, _)| *w == kind).map_or(0, |(_, n)| n);
+            if tree.fits(tree.find(leaf).unwrap(), &Demand::from_iter([(kind, need)])) {
+                prop_assert!(given >= lack.least_release());
+                break;
+            }
+        }
+    }
+
+    #[test]
+    fn what_may_be_reclaimed_is_enough_for_what_is_guaranteed(
+        (oracle, leaves) in any_sound(),
+        charges in any_charges(),
+        asked in any::<prop::sample::Index>(),
+        demand in any_demand(),
+    ) {
+        let mut tree = oracle.rebuilt();
+        for (at, demand, _) in &charges {
+            tree.charge(at.get(&leaves), demand);
+        }
+        let leaf = asked.get(&leaves);
+        let at = tree.find(leaf).unwrap();
+        let all = tree.reclaimable(at, &demand);
+        prop_assert_eq!(&all, &tree.reclaimable(at, &demand));
+        for one in &all {
+            prop_assert!(&one.queue != leaf);
+            let of = tree.find(&one.queue).unwrap();
+            for (kind, amount) in &one.amounts {
+                let borrowed = tree.standings(of).iter().find(|s| s.what == *kind).unwrap().borrowed;
+                prop_assert!(0 < *amount && *amount <= borrowed);
+            }
+        }
+        for (kind, need) in demand.iter() {
+            // Who borrows is told the same way, largest first.
+            let told = tree.borrowers(at, kind, need, usize::MAX);
+            prop_assert!(told.is_sorted_by_key(|b| Reverse(b.borrowed)));
+            let first = tree.borrowers(at, kind, need, 2);
+            prop_assert_eq!(&first[..], &told[..told.len().min(2)]);
+            let mut told: Vec<_> = told.into_iter().map(|b| (b.queue, b.borrowed)).collect();
+            told.retain(|(queue, _)| queue != leaf);
+            told.sort();
+            let one = tree.reclaimable(at, &Demand::from_iter([(kind, need)]));
+            let mut asked: Vec<_> = one.iter().map(|r| (r.queue.clone(), r.amounts[0].1)).collect();
+            asked.sort();
+            prop_assert_eq!(told, asked);
+        }
+        let offered = demand.iter().all(|(kind, _)| tree.offers(at, kind));
+        if !offered || tree.borrows(at, &demand) {
+            return Ok(());
+        }
+        prop_assert!(all.iter().all(|one| one.owed));
+        for one in &all {
+            tree.release(&one.queue, &one.amounts.iter().copied().collect());
+        }
+        prop_assert!(tree.fits(at, &demand), "it is guaranteed, but {:?}", tree.lacks(at, &demand));
+    }
+}

@@ -1,0 +1,211 @@
+//! Who may be asked to give back, case by case: Kueue's reclaim within a cohort.
+
+use super::common::{demand, queue, resource, tree};
+use crate::quota::member::Weight;
+use crate::quota::tree::Tree;
+
+/// Who, from where, how much; `?` where it is not owed.
+fn asked(tree: &Tree, queue: &str, needs: &str) -> Vec<String> {
+    let all = tree.reclaimable(tree.at(queue), &demand(needs));
+    let each = all.iter().map(|r| {
+        let amounts: Vec<String> = r.amounts.iter().map(|(_, n)| n.to_string()).collect();
+        let owed = if r.owed { "" } else { "?" };
+        format!("{}<{}: {}{owed}", r.queue, r.common, amounts.join(" "))
+    });
+    each.collect()
+}
+
+fn sized(queues: &[&str], gpus: i128, charged: &[&str]) -> Tree {
+    let mut tree = tree(queues);
+    tree.set_capacity(resource("gpu"), gpus);
+    for charge in charged {
+        tree.take(charge);
+    }
+    tree
+}
+
+#[test]
+fn nominal_quota_is_asked_back_from_who_borrows_it() {
+    let tree = sized(
+        &["c:", "a < c: gpu=4", "b < c: gpu=4", "d < c: gpu=4"],
+        12,
+        &["a: gpu=7", "d: gpu=4"],
+    );
+    assert_eq!(asked(&tree, "b", "gpu=4"), ["a<c: 3"]);
+    assert!(asked(&tree, "b", "gpu=1").is_empty(), "1 is idle");
+    // Beyond nominal it is no claim: whether it may be asked for, policies say.
+    assert_eq!(asked(&tree, "b", "gpu=5"), ["a<c: 3?"]);
+}
+
+#[test]
+fn nobody_else_is_asked() {
+    let within = sized(
+        &["c:", "a < c: gpu=4", "b < c: gpu=2"],
+        6,
+        &["a: gpu=4", "b: gpu=2"],
+    );
+    assert!(
+        asked(&within, "b", "gpu=1").is_empty(),
+        "all are within nominal"
+    );
+    let apart = sized(&["a: gpu=4", "b: gpu=2"], 6, &["a: gpu=6"]);
+    assert!(asked(&apart, "b", "gpu=2").is_empty(), "they share nothing");
+    let kept = sized(&["c:", "a < c: gpu=4-0", "b < c: gpu=2"], 6, &["b: gpu=2"]);
+    assert!(asked(&kept, "a", "gpu=4").is_empty(), "all of it was kept");
+}
+
+#[test]
+fn who_holds_most_for_its_weight_is_asked_first() {
+    let mut tree = sized(
+        &[
+            "c: gpu=9",
+            "a < c: gpu=1",
+            "b < c: gpu=0",
+            "d < c: gpu=0",
+            "e < c: gpu=0",
+        ],
+        10,
+        &["b: gpu=4", "d: gpu=3", "e: gpu=3"],
+    );
+    assert_eq!(asked(&tree, "a", "gpu=1"), ["b<c: 4", "d<c: 3", "e<c: 3"]);
+    let weigh = |tree: &mut Tree, thousandths| {
+        let (of, mut member) = queue("b < c: gpu=0");
+        member.weight = Weight::from_thousandths(thousandths);
+        tree.apply(&of, member);
+    };
+    weigh(&mut tree, 2_000);
+    assert_eq!(asked(&tree, "a", "gpu=1"), ["d<c: 3", "e<c: 3", "b<c: 4"]);
+    weigh(&mut tree, 0);
+    assert_eq!(asked(&tree, "a", "gpu=1"), ["b<c: 4", "d<c: 3", "e<c: 3"]);
+}
+
+#[test]
+fn a_cohort_within_its_quota_is_left_alone() {
+    let queues = [
+        "root:",
+        "left < root:",
+        "right < root:",
+        "a < left: gpu=4",
+        "x < right: gpu=2",
+        "y < right: gpu=4",
+    ];
+    // x borrows from y, which is none of a's business.
+    let tree = sized(&queues, 10, &["x: gpu=6", "a: gpu=1"]);
+    assert!(asked(&tree, "a", "gpu=3").is_empty());
+    // Of what x borrows, 2 are a's and 4 are y's.
+    let tree = sized(&queues, 10, &["x: gpu=8", "a: gpu=2"]);
+    assert_eq!(asked(&tree, "a", "gpu=2"), ["x<root: 2"]);
+    assert_eq!(asked(&tree, "y", "gpu=4"), ["x<right: 6"]);
+}
+
+#[test]
+fn guarantees_of_a_cohort_are_owed_by_other_cohorts() {
+    let tree = sized(
+        &[
+            "root:",
+            "left < root: gpu=4",
+            "a < left: gpu=1",
+            "b < left: gpu=0",
+            "x < root: gpu=1",
+        ],
+        6,
+        &["b: gpu=3", "x: gpu=3"],
+    );
+    // a would borrow from left: b need not give way, x must.
+    assert_eq!(asked(&tree, "a", "gpu=2"), ["x<root: 2", "b<left: 3?"]);
+    // Within its own nominal quota, both must; b's side of the tree holds more.
+    assert!(asked(&tree, "a", "gpu=1").is_empty() || tree.room_of("a", "gpu") == Some(0));
+    assert_eq!(asked(&tree, "a", "gpu=1"), ["b<left: 3", "x<root: 2"]);
+}
+
+#[test]
+fn what_is_owed_below_is_owed_above_too() {
+    // left itself is over its quota, but what a wants is its own.
+    let tree = sized(
+        &[
+            "root:",
+            "left < root:",
+            "a < left: gpu=2",
+            "b < left: gpu=0",
+            "x < root: gpu=1",
+            "y < root: gpu=3",
+        ],
+        6,
+        &["b: gpu=3", "x: gpu=3"],
+    );
+    assert_eq!(asked(&tree, "a", "gpu=2"), ["b<left: 3", "x<root: 2"]);
+}
+
+#[test]
+fn what_a_queue_keeps_is_not_asked_of_its_parent() {
+    // Of 5, a keeps 2; the other 3 are what its parent has.
+    let tree = sized(
+        &[
+            "root:",
+            "p < root: gpu=1",
+            "a < p: gpu=4-2",
+            "x < root: gpu=2",
+        ],
+        7,
+        &["x: gpu=4"],
+    );
+    assert_eq!(asked(&tree, "a", "gpu=5"), ["x<root: 2"]);
+    assert_eq!(asked(&tree, "a", "gpu=6"), ["x<root: 2?"]);
+}
+
+#[test]
+fn shares_are_compared_level_by_level() {
+    let tree = sized(
+        &[
+            "root: gpu=11",
+            "left < root:",
+            "right < root:",
+            "x < left: gpu=0",
+            "y < left: gpu=0",
+            "z < right: gpu=0",
+            "a < root: gpu=1",
+        ],
+        12,
+        &["x: gpu=3", "y: gpu=4", "z: gpu=5"],
+    );
+    // left holds 7, so even x gives before z.
+    assert_eq!(
+        asked(&tree, "a", "gpu=1"),
+        ["y<root: 4", "x<root: 3", "z<root: 5"]
+    );
+}
+
+#[test]
+fn what_lies_behind_a_borrowing_limit_is_left_alone() {
+    let tree = sized(
+        &[
+            "root:",
+            "left < root: gpu=0+0",
+            "a < left: gpu=2",
+            "b < left: gpu=2",
+            "x < root: gpu=2",
+            "y < root: gpu=2",
+        ],
+        8,
+        &["b: gpu=4", "x: gpu=3"],
+    );
+    assert_eq!(asked(&tree, "a", "gpu=1"), ["b<left: 2"]);
+}
+
+#[test]
+fn only_what_is_lacking_is_asked_for() {
+    let tree = sized(
+        &[
+            "c:",
+            "a < c: gpu=4 cpu=8",
+            "b < c: gpu=4 cpu=8",
+            "d < c: gpu=4 cpu=8",
+        ],
+        12,
+        &["a: gpu=6 cpu=10", "d: cpu=12 gpu=5"],
+    );
+    // Of gpu there is 1 left, of cpu 2.
+    assert_eq!(asked(&tree, "b", "gpu=3 cpu=2"), ["a<c: 2", "d<c: 1"]);
+    assert_eq!(asked(&tree, "b", "gpu=1 cpu=3"), ["a<c: 2", "d<c: 4"]);
+    assert_eq!(asked(&tree, "b", "gpu=3 cpu=3"), ["a<c: 2 2", "d<c: 4 1"]);
+}
