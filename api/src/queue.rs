@@ -1,7 +1,7 @@
 //! [`Queue`]: who may use how much.
 
 use garde::Validate;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -167,6 +167,16 @@ pub struct FlavorUsage {
     pub borrowed: Quantity,
 }
 
+/// Decayed usage of one resource, over all flavors.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct DecayedUsage {
+    /// Name of the resource.
+    pub resource: String,
+    /// How much.
+    pub amount: Quantity,
+}
+
 /// Observed state of a Queue.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
@@ -189,6 +199,14 @@ pub struct QueueStatus {
     /// the next turn. To three digits after the point.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<String>,
+    /// What the queue and those below it have held, forgotten by half in 7 days, as
+    /// of `decayedTime`: what turns are taken by after a restart of the operator.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub decayed_usage: Vec<DecayedUsage>,
+    /// When that was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decayed_time: Option<Time>,
     /// Conditions: Active.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]

@@ -81,13 +81,13 @@ pub use constraints::{
     Constraints, Expression, NodeSelectorTerm, Operator, Preference, Toleration, TolerationOperator,
 };
 pub use decision::{Decision, Score};
-pub use engine::{Engine, QueueStanding, StandingLine};
+pub use engine::{Engine, QueueMemory, QueueStanding, StandingLine};
 pub use explain::{Certificate, Detail, Exclusions, Silent, WaitReason};
 pub use gang::{Gang, TaskGroup};
 pub use ids::{FlavorName, GangId, GroupName, NodeName, PodKey, QueueName, ResourceName};
 pub use node::{Node, Taint, TaintEffect};
 pub use placement::{GroupPlacement, Placement};
 pub use queue::{Flavor, FlavorQuotas, Queue, QueueCounts, QueueOrder, ResourceGroup, Stop};
-pub use quota::{Decay, Quota, Weight};
+pub use quota::{Decay, Decayed, Quota, Weight};
 pub use resources::{AmountOverflow, Resources};
 pub use time::Time;

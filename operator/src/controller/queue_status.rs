@@ -12,7 +12,7 @@ use kube::core::PartialObjectMeta;
 use serde_json::json;
 use tokio::sync::oneshot;
 use tracing::{debug, warn};
-use trellis_api::queue::{FlavorUsage, QueueStatus, StopPolicy};
+use trellis_api::queue::{DecayedUsage, FlavorUsage, QueueStatus, StopPolicy};
 use trellis_api::{Queue, Reason, names};
 use trellis_scheduler::{QueueName, QueueStanding};
 
@@ -75,10 +75,14 @@ async fn write(
     report: &QueueReport,
 ) -> Result<(), WriteError> {
     let before = queue.status.clone().unwrap_or_default();
-    let after = status(queue, report, Timestamp::now());
+    let mut after = status(queue, report, Timestamp::now());
+    // What is remembered follows from the rest and the time: alone it is no news.
+    after.decayed_usage.clone_from(&before.decayed_usage);
+    after.decayed_time.clone_from(&before.decayed_time);
     if before == after {
         return Ok(());
     }
+    remember(&mut after, report);
     let patch = json!({
         "metadata": {
             "uid": queue.metadata.uid,
@@ -138,6 +142,8 @@ fn status(queue: &Queue, report: &QueueReport, now: Timestamp) -> QueueStatus {
         admitted: i64::try_from(report.counts.admitted).ok(),
         usage: report.standing.iter().flat_map(usage).collect(),
         share: report.standing.as_ref().map(|s| share(s.share)),
+        decayed_usage: Vec::new(),
+        decayed_time: None,
         conditions: vec![Condition {
             type_: ACTIVE.to_owned(),
             status: active.to_owned(),
@@ -147,6 +153,21 @@ fn status(queue: &Queue, report: &QueueReport, now: Timestamp) -> QueueStatus {
             last_transition_time: since.unwrap_or(Time(now)),
         }],
     }
+}
+
+/// Adds what is remembered of the queue.
+fn remember(status: &mut QueueStatus, report: &QueueReport) {
+    let Some(memory) = &report.memory else { return };
+    let at = Timestamp::from_millisecond(memory.at.as_millis());
+    status.decayed_time = at.ok().map(Time);
+    status.decayed_usage = memory
+        .usage
+        .iter()
+        .map(|(resource, decayed)| DecayedUsage {
+            resource: resource.as_str().to_owned(),
+            amount: gang::decayed(resource.as_str(), *decayed),
+        })
+        .collect();
 }
 
 /// What is held, without the pods, which nobody asks about unless they are limited.
@@ -189,7 +210,7 @@ mod tests {
                 pending: 2,
                 admitted: 1,
             },
-            standing: None,
+            ..QueueReport::default()
         };
         let at = |second| Timestamp::from_second(second).unwrap();
         let first = status(&queue, count, at(1));

@@ -7,15 +7,15 @@ use k8s_openapi::jiff::Timestamp;
 use trellis_api::job::TolerationEffect;
 use trellis_api::pod_group::Plan;
 use trellis_api::quantity::Amount;
-use trellis_api::queue::{QueueOrder, QueueSpec, StopPolicy};
+use trellis_api::queue::{QueueOrder, QueueSpec, QueueStatus, StopPolicy};
 use trellis_api::reason::Reason;
 use trellis_api::{Quantity, ResourceFlavorSpec};
 use trellis_compiler::{CompiledGroup, CompiledJob, PodPlacement};
 use trellis_scheduler::{
-    Constraints, Expression, Flavor, FlavorName, FlavorQuotas, Gang, GangId, GroupName, Node,
-    NodeName, NodeSelectorTerm, Operator, Placement, PodKey, Preference, Queue, QueueName, Quota,
-    ResourceGroup, ResourceName, Resources, Stop, Taint, TaintEffect, TaskGroup, Time, Toleration,
-    TolerationOperator, WaitReason, Weight,
+    Constraints, Decayed, Expression, Flavor, FlavorName, FlavorQuotas, Gang, GangId, GroupName,
+    Node, NodeName, NodeSelectorTerm, Operator, Placement, PodKey, Preference, Queue, QueueMemory,
+    QueueName, Quota, ResourceGroup, ResourceName, Resources, Stop, Taint, TaintEffect, TaskGroup,
+    Time, Toleration, TolerationOperator, WaitReason, Weight,
 };
 
 use super::request;
@@ -282,6 +282,47 @@ fn quota(quota: &trellis_api::queue::ResourceQuota) -> (ResourceName, Quota) {
         lending_limit: quota.lending_limit.as_ref().map(units),
     };
     (ResourceName::new(name), amounts)
+}
+
+/// What a queue's status remembers. None: nothing yet.
+#[must_use]
+pub fn memory(status: &QueueStatus) -> Option<QueueMemory> {
+    let at = status.decayed_time.as_ref()?;
+    let usage = status.decayed_usage.iter().filter_map(|line| {
+        let name = line.resource.as_str();
+        let (amount, parts) = (line.amount.amount().ok()?, Decayed::PER_UNIT);
+        let thousandths = i128::from(amount.millis_up()?);
+        let units = if name == "cpu" { 1 } else { 1000 };
+        let parts = thousandths.checked_mul(parts)?.checked_div(units)?;
+        Some((ResourceName::new(name), Decayed::from_parts(parts)))
+    });
+    Some(QueueMemory {
+        at: time(at.0),
+        usage: usage.collect(),
+    })
+}
+
+/// Decayed usage as people write it: of devices to the thousandth.
+#[must_use]
+pub fn decayed(resource: &str, decayed: Decayed) -> Quantity {
+    let per = if is_counted_in_thousandths(resource) {
+        1000
+    } else {
+        1
+    };
+    let parts = decayed.as_parts().saturating_mul(per);
+    let rounded = parts.checked_div(Decayed::PER_UNIT).unwrap_or(0);
+    let rounded = i64::try_from(rounded).unwrap_or(i64::MAX);
+    let amount = match (resource, per) {
+        ("cpu", _) | (_, 1000) => Amount::from_millis(rounded),
+        _ => Amount::from_units(rounded),
+    };
+    Quantity::new(amount.to_string())
+}
+
+/// Of cores the base unit is a thousandth already; of bytes a thousandth is nothing.
+fn is_counted_in_thousandths(resource: &str) -> bool {
+    !matches!(resource, "cpu" | "memory" | "ephemeral-storage")
 }
 
 /// The engine's form of a flavor.

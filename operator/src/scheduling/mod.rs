@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use trellis_scheduler::{QueueCounts, QueueName, QueueStanding, Resources};
+use trellis_scheduler::{QueueCounts, QueueMemory, QueueName, QueueStanding, Resources};
 
 use crate::key::Key;
 use crate::watch::SlimPod;
@@ -37,6 +37,8 @@ pub struct QueueReport {
     pub counts: QueueCounts,
     /// What they hold. None: the queue is not known (yet).
     pub standing: Option<QueueStanding>,
+    /// What they have held.
+    pub memory: Option<QueueMemory>,
 }
 
 /// What the scheduler hears.

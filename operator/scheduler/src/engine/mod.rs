@@ -24,7 +24,7 @@ use crate::state::{Catalog, GangIdx, NodeIdx, Nodes, Pods, ResourceIdx, Shape, S
 use crate::time::Time;
 use placed::Placed;
 use refusals::Refusals;
-pub use standing::{QueueStanding, StandingLine};
+pub use standing::{QueueMemory, QueueStanding, StandingLine};
 use ways::KnownWays;
 
 /// The scheduling engine: a state machine over plain data.

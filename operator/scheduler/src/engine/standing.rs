@@ -1,7 +1,11 @@
 //! How queues stand: what their status says.
 
+use std::collections::BTreeMap;
+
 use super::Engine;
 use crate::ids::{FlavorName, QueueName, ResourceName};
+use crate::quota::{Decayed, Remembered};
+use crate::time::Time;
 
 /// How a queue stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +34,49 @@ pub struct StandingLine {
     pub borrowed: i128,
 }
 
+/// What a queue and those below it have held, at some time: what turns are taken
+/// by, to be kept over a restart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueueMemory {
+    /// The time.
+    pub at: Time,
+    /// Decayed usage by resource.
+    pub usage: BTreeMap<ResourceName, Decayed>,
+}
+
 impl Engine {
+    /// It is so late now: what follows happens at this time. Time does not go
+    /// back. [`Engine::cycle`] does the same.
+    pub fn advance(&mut self, now: Time) {
+        self.queues.advance(now);
+    }
+
+    /// What a queue has held. None where it does not exist.
+    #[must_use]
+    pub fn queue_memory(&self, queue: &QueueName) -> Option<QueueMemory> {
+        let tree = self.queues.tree();
+        let Remembered { at, usage } = tree.remembered(tree.find(queue)?);
+        let named = |(resource, decayed)| (self.catalog.name(resource), decayed);
+        Some(QueueMemory {
+            at,
+            usage: usage.into_iter().map(named).collect(),
+        })
+    }
+
+    /// A queue had held so much at that time, and what it holds now it has held
+    /// since: after a restart, once what runs has been restored. Each queue is
+    /// told its own, those above others too.
+    pub fn recall_queue(&mut self, queue: &QueueName, memory: &QueueMemory) {
+        let usage = memory.usage.iter();
+        let remembered = Remembered {
+            at: memory.at,
+            usage: usage
+                .map(|(name, decayed)| (self.catalog.pin(name), *decayed))
+                .collect(),
+        };
+        self.queues.recall(queue, &remembered);
+    }
+
     /// How a queue stands. None where it does not exist.
     #[must_use]
     pub fn queue_standing(&self, queue: &QueueName) -> Option<QueueStanding> {

@@ -8,7 +8,9 @@ use super::{Blocked, Signal, Wake};
 use crate::explain::Detail;
 use crate::ids::{FlavorName, GangId, QueueName};
 use crate::queue::{Queue, QueueOrder, ResourceGroup, Stop};
-use crate::quota::{Decay, Demand, FlavorResource, Lack, Member, Order, QueueIdx, Tree};
+use crate::quota::{
+    Decay, Demand, FlavorResource, Lack, Member, Order, QueueIdx, Remembered, Tree,
+};
 use crate::state::{Catalog, GangIdx, ResourceIdx};
 use crate::time::Time;
 
@@ -64,6 +66,13 @@ impl Queues {
     /// It is so late now.
     pub(crate) fn advance(&mut self, now: Time) {
         self.tree.advance(now);
+    }
+
+    /// What a queue had held at some time.
+    pub(crate) fn recall(&mut self, name: &QueueName, remembered: &Remembered) {
+        if let Some(at) = self.tree.find(name) {
+            self.tree.recall(at, remembered);
+        }
     }
 
     /// What there is of a resource, by which shares are measured.

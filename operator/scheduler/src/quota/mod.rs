@@ -58,13 +58,14 @@ mod tree;
 
 pub use self::decay::Decay;
 pub use self::member::{Quota, Weight};
+pub use self::memory::Decayed;
 #[allow(unused_imports, reason = "preemption takes up the rest")]
 pub(crate) use self::{
     amounts::{Demand, FlavorIdx, FlavorResource},
     borrowers::Borrower,
     lack::{Lack, Shortage},
     member::Member,
-    memory::{Decayed, Remembered},
+    memory::Remembered,
     misconfigured::{Limit, MAX_DEPTH, Misconfigured},
     order::Order,
     reclaim::Reclaimable,

@@ -143,6 +143,48 @@ fn turns_go_by_what_was_had_for_the_weight() {
 }
 
 #[test]
+fn turns_go_on_after_a_restart_as_if_nothing_had_happened() {
+    let day = 86_400_000;
+    let build = || {
+        let mut engine = engine(gpu_nodes(2));
+        engine.apply_queue(below("all", None, gpus(16)));
+        for name in ["a", "b"] {
+            engine.apply_queue(below(name, Some("all"), gpus(0)));
+        }
+        engine
+    };
+    let mut before = build();
+    // `a` has had all for a day, and nobody holds anything now.
+    before.apply_gang(small("a", "long", 16));
+    before.cycle(ms(day));
+    before.cycle(ms(2 * day));
+    before.delete_gang(&id("long"));
+    before.cycle(ms(2 * day));
+    let mut after = build();
+    after.advance(ms(3 * day));
+    for name in ["all", "a", "b"] {
+        let name = QueueName::new(name);
+        after.recall_queue(&name, &before.queue_memory(&name).unwrap());
+    }
+    for engine in [&mut before, &mut after] {
+        engine.apply_gang(small("a", "a", 16));
+        engine.apply_gang(small("b", "b", 16));
+        let said = said(&engine.cycle(ms(3 * day)));
+        assert_eq!(said, ["+b", "-a QuotaExceeded"]);
+    }
+    for name in ["all", "a", "b"] {
+        let name = QueueName::new(name);
+        let memory = |engine: &Engine| engine.queue_memory(&name).unwrap().usage;
+        for (resource, decayed) in memory(&before) {
+            let again = memory(&after)[&resource];
+            // To 2^-20 of a base unit.
+            let apart = (decayed.as_parts() - again.as_parts()).abs();
+            assert!(apart <= 1, "{resource}: {decayed:?} {again:?}");
+        }
+    }
+}
+
+#[test]
 fn a_strict_queue_lets_nothing_pass_its_head() {
     let mut engine = engine(gpu_nodes(1));
     let mut strict = Queue::new(QueueName::new("strict"));

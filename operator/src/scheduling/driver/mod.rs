@@ -91,6 +91,8 @@ impl Driver {
                 self.inherited.insert(Key::of(group.meta()));
             }
         }
+        self.engine.advance(gang::time(Timestamp::now()));
+        let mut recalled = false;
         let adoption = Instant::now().checked_add(ADOPTION);
         let mut batch = Vec::new();
         loop {
@@ -121,7 +123,20 @@ impl Driver {
                     self.unadopted.clear();
                 }
             }
+            if !std::mem::replace(&mut recalled, true) {
+                self.recall();
+            }
             self.decide();
+        }
+    }
+
+    /// Turns go on as they were before a restart, now that what runs is charged.
+    fn recall(&mut self) {
+        for queue in self.committer.world.queues.all() {
+            let name = QueueName::new(queue.metadata.name.as_deref().unwrap_or_default());
+            if let Some(memory) = queue.status.as_ref().and_then(gang::memory) {
+                self.engine.recall_queue(&name, &memory);
+            }
         }
     }
 
@@ -220,6 +235,7 @@ impl Driver {
                 let report = QueueReport {
                     counts: counts.get(&name).copied().unwrap_or_default(),
                     standing: self.engine.queue_standing(&name),
+                    memory: self.engine.queue_memory(&name),
                 };
                 Some((name, report))
             })
