@@ -13,7 +13,7 @@ use kube::runtime::watcher::Config as Watch;
 use kube::{Api, Client};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info};
-use trellis_api::{PodGroup, Queue, TrainingJob, names};
+use trellis_api::{PodGroup, Queue, ResourceFlavor, TrainingJob, names};
 use trellis_compiler::Settings;
 
 use crate::clients::Clients;
@@ -107,6 +107,7 @@ fn watch(client: &Client, world: &Arc<World>) {
     start::<DeserializeGuard<TrainingJob>>(client, all(), world);
     start::<DeserializeGuard<PodGroup>>(client, all(), world);
     start::<DeserializeGuard<Queue>>(client, all(), world);
+    start::<DeserializeGuard<ResourceFlavor>>(client, all(), world);
     start::<SlimNamespace>(client, all(), world);
     start::<PriorityClass>(client, all(), world);
     start::<SlimService>(client, all(), world);

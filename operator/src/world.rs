@@ -14,7 +14,7 @@ use parking_lot::RwLock;
 use tokio::sync::{Notify, mpsc};
 use tracing::warn;
 use trellis_api::names;
-use trellis_api::{PodGroup, Queue, Reason, TrainingJob};
+use trellis_api::{PodGroup, Queue, Reason, ResourceFlavor, TrainingJob};
 
 use crate::controller::WorkQueue;
 use crate::key::Key;
@@ -57,6 +57,8 @@ pub struct World {
     pub pod_groups: Store<PodGroup>,
     /// Queues.
     pub queues: Store<Queue>,
+    /// ResourceFlavors.
+    pub flavors: Store<ResourceFlavor>,
     /// Namespaces.
     pub namespaces: Store<SlimNamespace>,
     /// PriorityClasses.
@@ -87,7 +89,7 @@ pub struct World {
 const GATHER: Duration = Duration::from_millis(50);
 
 /// Kinds that are watched: the count that [`World::synced`] waits for.
-pub const WATCHES: usize = 10;
+pub const WATCHES: usize = 11;
 
 impl World {
     /// An empty world. What the scheduler is to hear comes out of the receiver.
@@ -100,6 +102,7 @@ impl World {
             undecodable_queues: RwLock::default(),
             pod_groups: Store::default(),
             queues: Store::default(),
+            flavors: Store::default(),
             namespaces: Store::default(),
             priority_classes: Store::default(),
             services: Store::default(),
@@ -359,6 +362,31 @@ impl Sink<DeserializeGuard<Queue>> for Watched {
     fn delete(&self, key: &Key) {
         self.world.undecodable_queues.write().remove(&*key.name);
         self.delete_queue(key);
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}
+
+impl Sink<DeserializeGuard<ResourceFlavor>> for Watched {
+    fn apply(&self, key: Key, object: DeserializeGuard<ResourceFlavor>) {
+        match object.0 {
+            Ok(flavor) => {
+                self.world.flavors.put(key.clone(), flavor);
+            }
+            // Nothing is started with it until it is mended.
+            Err(error) => {
+                warn!(flavor = %key, %error, "a ResourceFlavor does not decode");
+                self.world.flavors.remove(&key);
+            }
+        }
+        self.world.tell(Feed::Flavor(key.name));
+    }
+
+    fn delete(&self, key: &Key) {
+        self.world.flavors.remove(key);
+        self.world.tell(Feed::Flavor(key.name.clone()));
     }
 
     fn synced(&self) {

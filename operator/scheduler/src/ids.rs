@@ -50,6 +50,8 @@ names! {
     QueueName;
     /// A task group of a gang.
     GroupName;
+    /// A flavor of resources.
+    FlavorName;
     /// A resource, by its Kubernetes name: `cpu`, `memory`, `nvidia.com/gpu`.
     ResourceName;
 }
@@ -64,6 +66,12 @@ impl GangId {
     }
 }
 
+/// The flavor that needs no definition: every node.
+impl Default for FlavorName {
+    fn default() -> Self {
+        Self::new("default")
+    }
+}
 /// What the name of a resource that counts thousandths of a device ends in: no
 /// name in Kubernetes has this character, so that no pod there asks for one.
 const SHARE: &str = "#thousandths";

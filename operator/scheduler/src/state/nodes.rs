@@ -173,6 +173,11 @@ impl Nodes {
             .map(|(at, _)| NodeIdx::of(at))
     }
 
+    /// What all nodes have together, of each resource that any has had some of.
+    pub(crate) fn totals(&self) -> impl Iterator<Item = (ResourceIdx, i128)> {
+        self.ledger.totals()
+    }
+
     pub(crate) fn column(&self, resource: ResourceIdx) -> Option<&Column> {
         self.ledger.column(resource)
     }

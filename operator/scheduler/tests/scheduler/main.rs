@@ -20,6 +20,8 @@ mod placement_score;
 #[cfg(test)]
 mod queueing;
 #[cfg(test)]
+mod queues;
+#[cfg(test)]
 mod random;
 #[cfg(test)]
 mod sequences;

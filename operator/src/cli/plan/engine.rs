@@ -22,6 +22,9 @@ pub(super) fn engine(snapshot: &mut Snapshot, planned: &BTreeSet<Key>) -> Engine
     for (name, queue) in snapshot.with_queues() {
         engine.apply_queue(gang::queue(name, &queue.spec));
     }
+    for (name, flavor) in &snapshot.flavors {
+        engine.apply_flavor(gang::flavor(name, &flavor.spec));
+    }
     for node in snapshot.nodes.values() {
         engine.apply_node(gang::node(node));
     }
@@ -90,6 +93,7 @@ fn gang_of(key: &Key, group: &PodGroup) -> Gang {
             count: u32::try_from(member.count).unwrap_or(0),
             request: request_of(&json!(member.resources)),
             device: None,
+            flavors: Vec::new(),
             constraints: Constraints::default(),
             pod_prefix: format!("{}-{}", key.name, member.name),
         })

@@ -13,11 +13,11 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
-use trellis_scheduler::{Engine, NodeName, QueueName, Resources};
+use trellis_scheduler::{Engine, FlavorName, NodeName, QueueName, Resources};
 
 use super::commit::{Committer, Outcome};
 use super::wish::Wish;
-use super::{Feed, gang, journal};
+use super::{Feed, QueueReport, gang, journal};
 use crate::key::Key;
 
 /// Events of one batch at most: then the engine decides, whatever else waits.
@@ -91,6 +91,8 @@ impl Driver {
                 self.inherited.insert(Key::of(group.meta()));
             }
         }
+        self.engine.advance(gang::time(Timestamp::now()));
+        let mut recalled = false;
         let adoption = Instant::now().checked_add(ADOPTION);
         let mut batch = Vec::new();
         loop {
@@ -121,7 +123,20 @@ impl Driver {
                     self.unadopted.clear();
                 }
             }
+            if !std::mem::replace(&mut recalled, true) {
+                self.recall();
+            }
             self.decide();
+        }
+    }
+
+    /// Turns go on as they were before a restart, now that what runs is charged.
+    fn recall(&mut self) {
+        for queue in self.committer.world.queues.all() {
+            let name = QueueName::new(queue.metadata.name.as_deref().unwrap_or_default());
+            if let Some(memory) = queue.status.as_ref().and_then(gang::memory) {
+                self.engine.recall_queue(&name, &memory);
+            }
         }
     }
 
@@ -168,6 +183,12 @@ impl Driver {
                     None => self.engine.delete_queue(&QueueName::new(name)),
                 };
             }
+            Feed::Flavor(name) => {
+                match self.committer.world.flavors.get(&Key::new("", &name)) {
+                    Some(flavor) => self.engine.apply_flavor(gang::flavor(&name, &flavor.spec)),
+                    None => self.engine.delete_flavor(&FlavorName::new(name)),
+                };
+            }
             Feed::NamespaceQuota(namespace) => {
                 for (job, state) in &mut self.gangs {
                     if job.namespace == namespace {
@@ -194,15 +215,31 @@ impl Driver {
                 self.engine.delete_gang(&gang::id(&job));
                 self.committer.world.certificates.write().remove(&job);
             }
-            Feed::CountQueues(answer) => {
+            Feed::AskQueues(answer) => {
                 // Who asked may have gone.
-                let _ = answer.send(self.engine.queue_counts());
+                let _ = answer.send(self.report_queues());
             }
             Feed::Ended(job, outcome) => {
                 self.ended(&job, outcome);
                 touched.insert(job);
             }
         }
+    }
+
+    fn report_queues(&self) -> BTreeMap<QueueName, QueueReport> {
+        let counts = self.engine.queue_counts();
+        let queues = self.committer.world.queues.all().into_iter();
+        queues
+            .filter_map(|queue| {
+                let name = QueueName::new(queue.metadata.name.as_deref()?);
+                let report = QueueReport {
+                    counts: counts.get(&name).copied().unwrap_or_default(),
+                    standing: self.engine.queue_standing(&name),
+                    memory: self.engine.queue_memory(&name),
+                };
+                Some((name, report))
+            })
+            .collect()
     }
 
     /// Takes a wish. False: it is what was wanted before.
