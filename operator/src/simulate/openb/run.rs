@@ -2,8 +2,8 @@
 
 use trellis_scheduler::{
     Constraints, Decision, Engine, Expression, Gang, GangId, GroupName, Node, NodeName,
-    NodeSelectorTerm, Operator, Queue, QueueName, ResourceName, Resources, Stop, Strategy,
-    TaskGroup, Time,
+    NodeSelectorTerm, Operator, Queue, QueueName, ResourceName, Resources, Strategy, TaskGroup,
+    Time,
 };
 
 use super::arrivals::arrivals;
@@ -23,11 +23,7 @@ pub fn run(trace: &Trace, load: f64, seed: u64) -> Summary {
     let gpu = ResourceName::new(GPU);
     let share = ResourceName::share_of(&gpu);
     let mut engine = Engine::new();
-    engine.apply_queue(Queue {
-        name: QueueName::new(QUEUE),
-        quota: None,
-        stop: Stop::None,
-    });
+    engine.apply_queue(Queue::new(QueueName::new(QUEUE)));
     for machine in &trace.nodes {
         engine.apply_node(node(machine));
     }
@@ -111,6 +107,7 @@ fn gang(number: i64, pod: &Pod, share: &ResourceName) -> Gang {
             count: 1,
             request,
             device: None,
+            flavors: Vec::new(),
             constraints,
             pod_prefix: format!("{}-{number}", pod.name),
         }],
