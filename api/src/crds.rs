@@ -3,7 +3,7 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 
-use crate::{PodGroup, Queue, TrainingJob};
+use crate::{PodGroup, Queue, ResourceFlavor, TrainingJob};
 
 /// Largest CRD, in bytes of JSON: client-side apply keeps a copy of the object
 /// in an annotation, and annotations end at 256 KiB.
@@ -12,7 +12,12 @@ pub const MAX_SIZE: usize = 100 * 1024;
 /// Every kind of Trellis.
 #[must_use]
 pub fn all() -> Vec<CustomResourceDefinition> {
-    vec![TrainingJob::crd(), Queue::crd(), PodGroup::crd()]
+    vec![
+        TrainingJob::crd(),
+        Queue::crd(),
+        PodGroup::crd(),
+        ResourceFlavor::crd(),
+    ]
 }
 
 /// A CRD as YAML, as it stands in the chart.
@@ -87,6 +92,6 @@ mod tests {
             .into_iter()
             .map(|c| c.spec.names.short_names.unwrap_or_default().join(","))
             .collect();
-        assert_eq!(names, ["tj", "q", "pg"]);
+        assert_eq!(names, ["tj", "q", "pg", "rf"]);
     }
 }

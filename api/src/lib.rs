@@ -16,6 +16,7 @@ pub mod quantity;
 pub mod queue;
 pub mod reason;
 pub mod reference;
+pub mod resource_flavor;
 pub mod rules;
 pub mod validate;
 mod word;
@@ -25,6 +26,7 @@ pub use pod_group::{PodGroup, PodGroupSpec};
 pub use quantity::Quantity;
 pub use queue::{Queue, QueueSpec};
 pub use reason::Reason;
+pub use resource_flavor::{ResourceFlavor, ResourceFlavorSpec};
 pub use validate::{ValidatedJob, Violation, Violations};
 
 /// The one API group of Trellis.

@@ -1,14 +1,14 @@
 //! [`Queue`]: who may use how much.
 
 use garde::Validate;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Quantity, rules};
 
-/// The one flavor that there is so far: every node.
+/// The flavor that need not exist: every node.
 pub const DEFAULT_FLAVOR: &str = "default";
 
 /// A line that jobs wait in, and what they may hold together.
@@ -35,6 +35,22 @@ pub const DEFAULT_FLAVOR: &str = "default";
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct QueueSpec {
+    /// Name of the Queue that this one is below: what one of them leaves idle, the
+    /// others may hold. Jobs go to queues that have none below them. Absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    #[garde(inner(custom(rules::queue_name)))]
+    #[x_kube(validation = rules::QUEUE_NAME.cel())]
+    pub parent: Option<String>,
+    /// What the queue's share is divided by when turns are taken, in thousandths:
+    /// 0 to 1000000. 0: after all that have a weight. Absent: 1000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::weight)))]
+    #[x_kube(validation = rules::WEIGHT.cel())]
+    pub weight: Option<i64>,
+    /// Whether the job at the head may be passed. Absent: Priority.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<QueueOrder>,
     /// Quota by resource. Absent: the queue takes what the nodes have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
@@ -66,9 +82,9 @@ pub struct ResourceGroup {
         custom(rules::quota_covers(self))
     )]
     pub resources: Vec<String>,
-    /// Quota by flavor. So far there is one flavor, `default`: every node.
-    #[schemars(length(min = 1, max = 1), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
-    #[garde(length(min = 1, max = 1), dive)]
+    /// Quota by flavor, in the order in which they are tried.
+    #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[garde(length(min = 1, max = 16), dive)]
     pub flavors: Vec<FlavorQuotas>,
 }
 
@@ -77,7 +93,7 @@ pub struct ResourceGroup {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct FlavorQuotas {
-    /// Name of the flavor.
+    /// Name of a ResourceFlavor; `default` need not exist and is every node.
     #[schemars(length(max = 63))]
     #[garde(custom(rules::flavor_name))]
     #[x_kube(validation = rules::FLAVOR_NAME.cel())]
@@ -102,6 +118,28 @@ pub struct ResourceQuota {
     #[garde(custom(rules::nominal))]
     #[x_kube(validation = rules::NOMINAL.cel())]
     pub nominal: Quantity,
+    /// How much more than its quota the queue may hold. Absent: what others leave idle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::nominal)))]
+    #[x_kube(validation = rules::NOMINAL.cel())]
+    pub borrowing_limit: Option<Quantity>,
+    /// How much of its quota others may hold. Absent: all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::nominal)))]
+    #[x_kube(validation = rules::NOMINAL.cel())]
+    pub lending_limit: Option<Quantity>,
+}
+
+/// Whether the job at the head of a queue may be passed.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum QueueOrder {
+    /// By priority, then by submission; a job that cannot start may be passed.
+    #[default]
+    Priority,
+    /// The same order, and nothing passes the job at the head, unless its last
+    /// start failed a moment ago.
+    #[serde(rename = "StrictFIFO")]
+    StrictFifo,
 }
 
 /// Whether a queue is open.
@@ -112,6 +150,31 @@ pub enum StopPolicy {
     None,
     /// Nothing more starts; what runs goes on.
     Hold,
+}
+
+/// What is held of one resource of one flavor.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct FlavorUsage {
+    /// Name of the flavor.
+    pub flavor: String,
+    /// Name of the resource.
+    pub resource: String,
+    /// What counts against the quota: held by the queue's jobs, and by queues
+    /// below it beyond their own quota.
+    pub used: Quantity,
+    /// How much of it is more than the quota.
+    pub borrowed: Quantity,
+}
+
+/// Decayed usage of one resource, over all flavors.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct DecayedUsage {
+    /// Name of the resource.
+    pub resource: String,
+    /// How much.
+    pub amount: Quantity,
 }
 
 /// Observed state of a Queue.
@@ -127,6 +190,23 @@ pub struct QueueStatus {
     /// Jobs that hold a place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admitted: Option<i64>,
+    /// What is held, by flavor and resource.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub usage: Vec<FlavorUsage>,
+    /// What the queue and those below it have had for their weight, as a part of
+    /// all that there is of the resource that they had most of: the smallest has
+    /// the next turn. To three digits after the point.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<String>,
+    /// What the queue and those below it have held, forgotten by half in 7 days, as
+    /// of `decayedTime`: what turns are taken by after a restart of the operator.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub decayed_usage: Vec<DecayedUsage>,
+    /// When that was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decayed_time: Option<Time>,
     /// Conditions: Active.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]

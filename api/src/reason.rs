@@ -58,6 +58,12 @@ reasons! {
 
     /// The job is in its queue and has not been looked at yet.
     Queued: "Nothing: the next cycle decides.";
+    /// The queue is there and cannot be used as it is configured.
+    QueueMisconfigured: "Ask whoever owns the queue to mend what the message names; the job goes on by itself.";
+    /// The queue starts its jobs strictly in order, and another job is at its head.
+    BehindHead: "Wait until the job that the message names starts or goes, or use a queue whose order is Priority.";
+    /// No ResourceFlavor of the queue exists that the job accepts and tolerates.
+    FlavorNotFound: "Create the ResourceFlavor, tolerate its taints, or name another in taskGroups[].flavors; the job goes on by itself.";
     /// The queue is stopped.
     QueueStopped: "Ask whoever stopped the queue; the job keeps its place.";
     /// The queue's quota is held by others.

@@ -30,7 +30,7 @@ fn chart(file: &str) -> Result<String> {
 /// # Errors
 /// If the chart's files cannot be read.
 pub fn options() -> Result<Options> {
-    let crds = ["trainingjobs", "queues", "podgroups"];
+    let crds = ["trainingjobs", "queues", "podgroups", "resourceflavors"];
     let manifests = crds
         .iter()
         .map(|name| chart(&format!("crds/{name}.yaml")))

@@ -15,6 +15,7 @@ pub mod operator;
 pub mod patch;
 pub mod rbac;
 pub mod scheduling;
+pub mod simulate;
 pub mod telemetry;
 pub mod watch;
 pub mod world;

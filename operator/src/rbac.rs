@@ -25,7 +25,11 @@ const CLUSTER: &[Row] = &[
         &["get", "list", "watch", "create", "patch", "delete"],
     ),
     ("trellis.dev", &["podgroups/status"], &["patch"]),
-    ("trellis.dev", &["queues"], &["list", "watch"]),
+    (
+        "trellis.dev",
+        &["queues", "resourceflavors"],
+        &["list", "watch"],
+    ),
     ("trellis.dev", &["queues/status"], &["patch"]),
     ("", &["pods"], &["get", "list", "watch", "create", "delete"]),
     (

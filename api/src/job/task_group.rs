@@ -41,6 +41,12 @@ pub struct TaskGroup {
     #[garde(inner(custom(rules::extended_resource)))]
     #[x_kube(validation = rules::EXTENDED_RESOURCE.cel())]
     pub gpu_resource: Option<String>,
+    /// Names of ResourceFlavors that the group accepts, the best first. Absent: those of the queue, in its order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), inner(length(max = 63)))]
+    #[garde(length(max = 8), inner(custom(rules::flavor_name)))]
+    #[x_kube(validation = rules::FLAVOR_NAMES.cel())]
+    pub flavors: Vec<String>,
     /// Container image.
     #[schemars(length(max = 1024))]
     #[garde(custom(rules::image))]

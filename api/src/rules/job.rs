@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::Rule;
 use crate::job::{Framework, Restart, Role, TaskGroup};
 use crate::names::LABEL_MAX;
-use crate::queue::{DEFAULT_FLAVOR, ResourceGroup};
+use crate::queue::ResourceGroup;
 
 /// Pods of one job at most.
 pub const MAX_PODS: u32 = 10_000;
@@ -50,11 +50,6 @@ pub const RESERVED_ENV: Rule = Rule::new(
 pub const BACKOFF: Rule = Rule::new(
     "(has(self.backoffSeconds) ? self.backoffSeconds : 10) <= (has(self.maxBackoffSeconds) ? self.maxBackoffSeconds : 300)",
     "backoffSeconds (10 if absent) must be at most maxBackoffSeconds (300 if absent)",
-);
-/// There is one flavor so far.
-pub const FLAVOR_NAME: Rule = Rule::new(
-    "self == 'default'",
-    "must be default, which is every node: there are no other flavors yet",
 );
 /// Quotas speak of the group's resources.
 pub const QUOTA_COVERS: Rule = Rule::new(
@@ -101,7 +96,7 @@ pub const CHANGED_WHILE_SUSPENDED: Rule = Rule::new(
      (has(self.spec.queue) == has(oldSelf.spec.queue) && (!has(self.spec.queue) || self.spec.queue == oldSelf.spec.queue)) \
      && (has(self.spec.priorityClassName) == has(oldSelf.spec.priorityClassName) && (!has(self.spec.priorityClassName) || self.spec.priorityClassName == oldSelf.spec.priorityClassName)) \
      && self.spec.taskGroups == oldSelf.spec.taskGroups)",
-    "queue, priorityClassName and the groups' image, imagePullPolicy, imagePullSecrets, gpus, gpuResource, resources, nodeSelector, affinity and tolerations change only while the job is suspended, once it has had its first place: set suspend to true first",
+    "queue, priorityClassName and the groups' image, imagePullPolicy, imagePullSecrets, gpus, gpuResource, flavors, resources, nodeSelector, affinity and tolerations change only while the job is suspended, once it has had its first place: set suspend to true first",
 );
 /// A leader's term.
 pub const EPOCH_NEVER_FALLS: Rule = Rule::new(
@@ -170,11 +165,6 @@ pub fn reserved_env(
 pub fn backoff(restart: &Restart) -> impl FnOnce(&Option<i64>, &()) -> garde::Result {
     let ok = restart.backoff_seconds.unwrap_or(10) <= restart.max_backoff_seconds.unwrap_or(300);
     move |_, ()| BACKOFF.holds(ok)
-}
-
-/// [`FLAVOR_NAME`].
-pub fn flavor_name(name: &str, _: &()) -> garde::Result {
-    FLAVOR_NAME.holds(name == DEFAULT_FLAVOR)
 }
 
 /// [`QUOTA_COVERS`].

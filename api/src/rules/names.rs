@@ -26,6 +26,21 @@ pub const QUEUE_NAME: Rule = Rule::new(
     "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
     "must be the name of a Queue: at most 253 of a-z, 0-9, - and ., starting and ending with a letter or digit",
 );
+/// The name of a flavor.
+pub const FLAVOR_NAME: Rule = Rule::new(
+    "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
+    "must be the name of a ResourceFlavor, or default: at most 63 of a-z, 0-9, - and ., starting and ending with a letter or digit",
+);
+/// Names of flavors, in a list.
+pub const FLAVOR_NAMES: Rule = Rule::new(
+    "self.all(f, size(f) <= 63 && f.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$'))",
+    "every one must be the name of a ResourceFlavor: at most 63 of a-z, 0-9, - and ., starting and ending with a letter or digit",
+);
+/// A ResourceFlavor's own name is named by queues.
+pub const FLAVOR_OBJECT_NAME: Rule = Rule::new(
+    "size(self.metadata.name) <= 63",
+    "metadata.name must have at most 63 characters: shorten it",
+);
 /// A Queue's own name becomes a label value.
 pub const QUEUE_OBJECT_NAME: Rule = Rule::new(
     "size(self.metadata.name) <= 63",
@@ -157,6 +172,11 @@ pub fn object_name(name: &str, _: &()) -> garde::Result {
 /// [`QUEUE_NAME`].
 pub fn queue_name(name: &str, _: &()) -> garde::Result {
     QUEUE_NAME.holds(is_name(name))
+}
+
+/// [`FLAVOR_NAME`].
+pub fn flavor_name(name: &str, _: &()) -> garde::Result {
+    FLAVOR_NAME.holds(name.len() <= 63 && is_name(name))
 }
 
 /// [`PRIORITY_CLASS`] and [`SYSTEM_PRIORITY`].

@@ -62,6 +62,11 @@ pub const USER_ID: Rule = Rule::new(
 );
 /// Budgets of restarts.
 pub const LIMIT: Rule = Rule::new("self >= 0 && self <= 10000", "must be 0 to 10000 restarts");
+/// Weights of queues.
+pub const WEIGHT: Rule = Rule::new(
+    "self >= 0 && self <= 1000000",
+    "must be 0 to 1000000 thousandths: 1000 is the weight of a queue that names none",
+);
 /// Back-off.
 pub const BACKOFF_SECONDS: Rule = Rule::new(
     "self >= 0 && self <= 86400",
@@ -115,6 +120,10 @@ range!(
 range!(
     /// [`LIMIT`].
     limit, LIMIT, i64, 0..=10_000
+);
+range!(
+    /// [`WEIGHT`].
+    weight, WEIGHT, i64, 0..=1_000_000
 );
 range!(
     /// [`BACKOFF_SECONDS`].

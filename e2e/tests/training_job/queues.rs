@@ -103,3 +103,182 @@ async fn quota_is_kept_and_counted_and_a_stopped_queue_starts_nothing() {
     })
     .await;
 }
+
+fn quotas(gpus: i64) -> serde_json::Value {
+    json!([
+        {"resource": "cpu", "nominal": 1000},
+        {"resource": "memory", "nominal": "1000Gi"},
+        {"resource": "nvidia.com/gpu", "nominal": gpus},
+    ])
+}
+
+fn resource_groups(flavors: &[(&str, i64)]) -> serde_json::Value {
+    let flavors: Vec<_> = flavors
+        .iter()
+        .map(|(name, gpus)| json!({"name": name, "quotas": quotas(*gpus)}))
+        .collect();
+    json!([{"resources": ["cpu", "memory", "nvidia.com/gpu"], "flavors": flavors}])
+}
+
+async fn apply(kind: &str, name: &str, spec: serde_json::Value) {
+    let object = json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": kind,
+        "metadata": {"name": name}, "spec": spec,
+    });
+    shared()
+        .await
+        .apply_yaml(&object.to_string())
+        .await
+        .unwrap();
+}
+
+/// GPUs of a flavor that count against a queue, and those of them that are borrowed.
+fn gpus(status: &QueueStatus, flavor: &str) -> Option<(String, String)> {
+    let line = status
+        .usage
+        .iter()
+        .find(|u| u.flavor == flavor && u.resource == "nvidia.com/gpu")?;
+    Some((
+        line.used.as_str().to_owned(),
+        line.borrowed.as_str().to_owned(),
+    ))
+}
+
+#[tokio::test]
+async fn a_team_borrows_what_another_leaves_idle() {
+    let site = site("borrow", 2).await;
+    let queue = |name: &str| format!("{}-{name}", site.name());
+    apply(
+        "Queue",
+        &queue("all"),
+        json!({"resourceGroups": resource_groups(&[("default", 0)])}),
+    )
+    .await;
+    for team in ["a", "b"] {
+        let spec = json!({
+            "parent": queue("all"), "namespaceSelector": {},
+            "resourceGroups": resource_groups(&[("default", 8)]),
+        });
+        apply("Queue", &queue(team), spec).await;
+    }
+    let submit = |team: &'static str, name: &'static str, pods: u32| {
+        let mut job = site.job(name, pods, 1);
+        job["spec"]["queue"] = json!(queue(team));
+        site.create(job)
+    };
+    submit("a", "borrows", 12).await.unwrap();
+    site.reaches("borrows", JobPhase::Running).await;
+    submit("b", "waits", 8).await.unwrap();
+    let waiting = site
+        .becomes("waits", |s| {
+            s.reason.is_some_and(|r| r.as_str() == "QuotaExceeded")
+        })
+        .await;
+    let said = message(&waiting);
+    assert!(
+        said.contains("4 are missing")
+            && said.contains(&format!("borrowed by queue {:?} 4", queue("a"))),
+        "{said}"
+    );
+    let queues: Api<Queue> = Api::all(shared().await.client());
+    says(&queues, &queue("a"), |s| {
+        gpus(s, "default") == Some(("12".to_owned(), "4".to_owned()))
+    })
+    .await;
+    site.delete::<trellis_api::TrainingJob>("borrows").await;
+    site.reaches("waits", JobPhase::Running).await;
+
+    // A queue that others are below takes no jobs, and says so.
+    submit("all", "inner", 1).await.unwrap();
+    let refused = site.reaches("inner", JobPhase::Refused).await;
+    assert_eq!(reason(&refused), "PolicyDenied", "{}", message(&refused));
+    apply(
+        "Queue",
+        &queue("lost"),
+        json!({"parent": queue("nobody"), "namespaceSelector": {}}),
+    )
+    .await;
+    submit("lost", "lost", 1).await.unwrap();
+    let held = site
+        .becomes("lost", |s| {
+            s.reason.is_some_and(|r| r.as_str() == "QueueMisconfigured")
+        })
+        .await;
+    assert!(
+        message(&held).contains("does not exist"),
+        "{}",
+        message(&held)
+    );
+    says(&queues, &queue("lost"), |s| {
+        active(s) == Some(("False", "QueueMisconfigured"))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn flavors_are_tried_in_order() {
+    let control_plane = shared().await;
+    let site = site("flavors", 0).await;
+    let flavor = |name: &str| format!("{}-{name}", site.name());
+    let mut nodes = Vec::new();
+    for name in ["h100", "a100"] {
+        let set = trellis_e2e::cluster::Nodes::new(1)
+            .gpus(8)
+            .name(&format!("{}-{name}-{{i}}", site.name()))
+            .scope(site.name())
+            .label("gpu", name)
+            .create(control_plane)
+            .await
+            .unwrap();
+        nodes.push(set);
+        apply(
+            "ResourceFlavor",
+            &flavor(name),
+            json!({"nodeLabels": {"gpu": name}}),
+        )
+        .await;
+    }
+    let queue = format!("{}-q", site.name());
+    let spec = json!({
+        "namespaceSelector": {},
+        "resourceGroups": resource_groups(&[(&flavor("h100"), 8), (&flavor("a100"), 8)]),
+    });
+    apply("Queue", &queue, spec).await;
+    let submit = |name: &'static str, flavors: Vec<String>| {
+        let mut job = site.job(name, 8, 1);
+        job["spec"]["queue"] = json!(queue);
+        job["spec"]["taskGroups"][0]["flavors"] = json!(flavors);
+        site.create(job)
+    };
+    let node_of = async |name: &str| {
+        let pods = site.whole(name, 8).await;
+        pods[0].spec.as_ref().unwrap().node_name.clone().unwrap()
+    };
+    submit("first", vec![]).await.unwrap();
+    site.reaches("first", JobPhase::Running).await;
+    assert!(node_of("first").await.contains("h100"));
+    // The quota of the best is held: the next is taken.
+    submit("second", vec![]).await.unwrap();
+    site.reaches("second", JobPhase::Running).await;
+    assert!(node_of("second").await.contains("a100"));
+    let queues: Api<Queue> = Api::all(control_plane.client());
+    says(&queues, &queue, |s| {
+        let all = Some(("8".to_owned(), "0".to_owned()));
+        gpus(s, &flavor("h100")) == all && gpus(s, &flavor("a100")) == all
+    })
+    .await;
+    submit("third", vec![flavor("h100")]).await.unwrap();
+    let waiting = site
+        .becomes("third", |s| {
+            s.reason.is_some_and(|r| r.as_str() == "QuotaExceeded")
+        })
+        .await;
+    assert!(
+        message(&waiting).contains(&flavor("h100")),
+        "{}",
+        message(&waiting)
+    );
+    site.delete::<trellis_api::TrainingJob>("first").await;
+    site.reaches("third", JobPhase::Running).await;
+    assert!(node_of("third").await.contains("h100"));
+}

@@ -1,7 +1,7 @@
 //! Gangs: what is placed whole or not at all.
 
 use crate::constraints::Constraints;
-use crate::ids::{GangId, GroupName, NodeName, PodKey, QueueName, ResourceName};
+use crate::ids::{FlavorName, GangId, GroupName, NodeName, PodKey, QueueName, ResourceName};
 use crate::resources::Resources;
 use crate::time::Time;
 
@@ -20,8 +20,20 @@ pub struct Gang {
     pub not_before: Option<Time>,
     /// Nodes that none of its pods is placed on.
     pub excluded_nodes: Vec<NodeName>,
+    /// Which of the nodes with room its pods go to.
+    pub strategy: Strategy,
     /// Its task groups; their names are unique.
     pub groups: Vec<TaskGroup>,
+}
+
+/// Which of the nodes with room are taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Strategy {
+    /// Those where the least is broken off what others could use.
+    #[default]
+    Pack,
+    /// As many as there are, those with most free first.
+    Spread,
 }
 
 /// Identical pods of a gang.
@@ -36,6 +48,8 @@ pub struct TaskGroup {
     /// The device that packing looks at first; ignored where the pod requests
     /// none of it. None: the first device that the pod requests, if any.
     pub device: Option<ResourceName>,
+    /// Flavors that it accepts, the best first. Empty: those of its queue, in its order.
+    pub flavors: Vec<FlavorName>,
     /// What one pod asks of its node besides room.
     pub constraints: Constraints,
     /// Pods are called `<pod_prefix>-<index>`, index from 0, in the gang's namespace.

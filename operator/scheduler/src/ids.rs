@@ -50,6 +50,8 @@ names! {
     QueueName;
     /// A task group of a gang.
     GroupName;
+    /// A flavor of resources.
+    FlavorName;
     /// A resource, by its Kubernetes name: `cpu`, `memory`, `nvidia.com/gpu`.
     ResourceName;
 }
@@ -64,7 +66,30 @@ impl GangId {
     }
 }
 
+/// The flavor that needs no definition: every node.
+impl Default for FlavorName {
+    fn default() -> Self {
+        Self::new("default")
+    }
+}
+/// What the name of a resource that counts thousandths of a device ends in: no
+/// name in Kubernetes has this character, so that no pod there asks for one.
+const SHARE: &str = "#thousandths";
+
 impl ResourceName {
+    /// The resource that counts thousandths of one device: a pod that requests
+    /// so many of it gets that share of a single device, at most 1000.
+    #[must_use]
+    pub fn share_of(device: &Self) -> Self {
+        Self::new(format!("{device}{SHARE}"))
+    }
+
+    /// The device that this is a share of.
+    #[must_use]
+    pub fn shared_device(&self) -> Option<Self> {
+        self.0.strip_suffix(SHARE).map(Self::new)
+    }
+
     /// True for what is handed out by count, such as `nvidia.com/gpu`: all but
     /// the resources that Kubernetes itself knows.
     #[must_use]
@@ -85,6 +110,14 @@ mod tests {
     fn namespace_is_what_stands_before_the_slash() {
         assert_eq!(GangId::new("team-a/llm").namespace(), "team-a");
         assert_eq!(GangId::new("llm").namespace(), "");
+    }
+
+    #[test]
+    fn a_share_knows_its_device() {
+        let gpu = ResourceName::new("nvidia.com/gpu");
+        let share = ResourceName::share_of(&gpu);
+        assert_eq!(share.shared_device(), Some(gpu.clone()));
+        assert_eq!(gpu.shared_device(), None);
     }
 
     #[test]

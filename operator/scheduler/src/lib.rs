@@ -7,7 +7,7 @@
 //! ```
 //! use trellis_scheduler::{
 //!     Constraints, Decision, Engine, Gang, GangId, GroupName, Node, NodeName, Queue, QueueName,
-//!     Resources, Stop, TaskGroup, Time,
+//!     Resources, Strategy, TaskGroup, Time,
 //! };
 //!
 //! let mut engine = Engine::new();
@@ -24,7 +24,7 @@
 //!         unschedulable: false,
 //!     });
 //! }
-//! engine.apply_queue(Queue { name: QueueName::new("default"), quota: None, stop: Stop::None });
+//! engine.apply_queue(Queue::new(QueueName::new("default")));
 //! engine.apply_gang(Gang {
 //!     id: GangId::new("team-a/llm"),
 //!     queue: QueueName::new("default"),
@@ -32,11 +32,13 @@
 //!     submitted: Time::from_millis(0),
 //!     not_before: None,
 //!     excluded_nodes: vec![],
+//!     strategy: Strategy::Pack,
 //!     groups: vec![TaskGroup {
 //!         name: GroupName::new("worker"),
 //!         count: 2,
 //!         request: Resources::new().with("cpu", 8_000).with("nvidia.com/gpu", 8),
 //!         device: None,
+//!         flavors: vec![],
 //!         constraints: Constraints::default(),
 //!         pod_prefix: "llm-worker".to_owned(),
 //!     }],
@@ -67,7 +69,10 @@ mod node;
 mod placement;
 mod queue;
 mod queueing;
-#[cfg_attr(not(test), expect(dead_code, reason = "the engine takes it up next"))]
+#[allow(
+    dead_code,
+    reason = "preemption and fairness over restarts take up the rest"
+)]
 mod quota;
 mod resources;
 mod state;
@@ -77,12 +82,13 @@ pub use constraints::{
     Constraints, Expression, NodeSelectorTerm, Operator, Preference, Toleration, TolerationOperator,
 };
 pub use decision::{Decision, Score};
-pub use engine::Engine;
+pub use engine::{Engine, QueueMemory, QueueStanding, StandingLine};
 pub use explain::{Certificate, Detail, Exclusions, Silent, WaitReason};
-pub use gang::{Gang, TaskGroup};
-pub use ids::{GangId, GroupName, NodeName, PodKey, QueueName, ResourceName};
+pub use gang::{Gang, Strategy, TaskGroup};
+pub use ids::{FlavorName, GangId, GroupName, NodeName, PodKey, QueueName, ResourceName};
 pub use node::{Node, Taint, TaintEffect};
-pub use placement::{GroupPlacement, Placement};
-pub use queue::{Queue, QueueCounts, Stop};
+pub use placement::{GroupPlacement, History, Placement};
+pub use queue::{Flavor, FlavorQuotas, Queue, QueueCounts, QueueOrder, ResourceGroup, Stop};
+pub use quota::{Decay, Decayed, Quota, Weight};
 pub use resources::{AmountOverflow, Resources};
 pub use time::Time;

@@ -1,21 +1,83 @@
-//! Queues: who may hold how much.
+//! Queues: who may hold how much, and in which order it starts.
 
 use std::collections::BTreeMap;
 
-use crate::ids::{QueueName, ResourceName};
+use crate::constraints::Toleration;
+use crate::ids::{FlavorName, QueueName, ResourceName};
+use crate::node::Taint;
+use crate::quota::{Quota, Weight};
 
-/// A queue.
+/// A queue. The names and the arithmetic of its quota are Kueue's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Queue {
     /// Its name.
     pub name: QueueName,
-    /// How much its gangs may hold together. None: what the nodes have. Some:
-    /// of these resources so much each (nominal, in base units), and nothing of
-    /// a resource that is not named; `pods` alone need not be named, and then
-    /// has no limit. These are Kueue's rules.
-    pub quota: Option<BTreeMap<ResourceName, i64>>,
+    /// The queue that it is below: both lend to each other what they leave idle.
+    pub parent: Option<QueueName>,
+    /// What its share is divided by when turns are taken.
+    pub weight: Weight,
+    /// Whether the gang at its head may be passed.
+    pub order: QueueOrder,
+    /// How much its gangs may hold together. Empty: what the nodes have. Else of
+    /// these resources so much each, and nothing of a resource that no group
+    /// names; `pods` alone need not be named, and then has no limit.
+    pub resource_groups: Vec<ResourceGroup>,
     /// Whether it is stopped.
     pub stop: Stop,
+}
+
+/// Resources whose flavors are chosen together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourceGroup {
+    /// In the order in which they are tried.
+    pub flavors: Vec<FlavorQuotas>,
+}
+
+/// Quota of one flavor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlavorQuotas {
+    /// The flavor.
+    pub flavor: FlavorName,
+    /// Quota by resource, in base units; the same resources for every flavor of a group.
+    pub quotas: BTreeMap<ResourceName, Quota>,
+}
+
+impl Queue {
+    /// A queue that takes what the nodes have.
+    #[must_use]
+    pub fn new(name: QueueName) -> Self {
+        Self {
+            name,
+            parent: None,
+            weight: Weight::default(),
+            order: QueueOrder::default(),
+            resource_groups: Vec::new(),
+            stop: Stop::None,
+        }
+    }
+
+    /// The same with so much of some resources, on every node: one group, with
+    /// the flavor [`FlavorName::default`].
+    #[must_use]
+    pub fn with_quotas(mut self, quotas: impl IntoIterator<Item = (ResourceName, Quota)>) -> Self {
+        self.resource_groups.push(ResourceGroup {
+            flavors: vec![FlavorQuotas {
+                flavor: FlavorName::default(),
+                quotas: quotas.into_iter().collect(),
+            }],
+        });
+        self
+    }
+}
+
+/// Whether the gang at the head of a queue may be passed by others of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum QueueOrder {
+    /// Priority, then submission; who cannot start may be passed.
+    #[default]
+    Priority,
+    /// The same order, and nothing passes the head, unless the head is in a back-off.
+    StrictFifo,
 }
 
 /// Whether a queue is stopped.
@@ -26,6 +88,20 @@ pub enum Stop {
     None,
     /// Nothing of it is started; what runs goes on.
     Hold,
+}
+
+/// A kind of nodes that quota is counted by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flavor {
+    /// Its name.
+    pub name: FlavorName,
+    /// Labels that its nodes bear. None: every node.
+    pub node_labels: BTreeMap<String, String>,
+    /// Taints that its nodes bear: who tolerates them not, itself or by
+    /// `tolerations`, gets none of it.
+    pub node_taints: Vec<Taint>,
+    /// Tolerations that pods get by using it.
+    pub tolerations: Vec<Toleration>,
 }
 
 /// How many gangs of a queue there are.

@@ -2,6 +2,7 @@
 
 mod crds;
 mod plan;
+mod simulate;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -28,6 +29,8 @@ enum Command {
     /// would wait. Reads the current cluster, or files; writes nothing. Exit status:
     /// 0 all would run, 1 one would wait, 2 invalid input or no cluster.
     Plan(plan::Options),
+    /// Let a recorded workload come, and sum up what the engine made of it.
+    Simulate(simulate::Options),
     /// Print the version.
     Version,
 }
@@ -44,6 +47,7 @@ pub fn run(cli: Cli) -> ExitCode {
         }
         Command::Operator(options) => operate(options),
         Command::Crds(options) => crds::run(&options),
+        Command::Simulate(options) => simulate::run(&options),
         Command::Version => print(concat!("trellis ", env!("CARGO_PKG_VERSION"), "\n")),
     };
     match result {

@@ -12,14 +12,14 @@ use kube::core::PartialObjectMeta;
 use serde_json::json;
 use tokio::sync::oneshot;
 use tracing::{debug, warn};
-use trellis_api::queue::{QueueStatus, StopPolicy};
+use trellis_api::queue::{DecayedUsage, FlavorUsage, QueueStatus, StopPolicy};
 use trellis_api::{Queue, Reason, names};
-use trellis_scheduler::QueueName;
+use trellis_scheduler::{QueueName, QueueStanding};
 
 use crate::commands::{Commands, WriteError};
 use crate::key::Key;
 use crate::patch;
-use crate::scheduling::{Feed, QueueCounts};
+use crate::scheduling::{Feed, QueueReport, gang};
 use crate::world::World;
 
 /// Time between two looks.
@@ -34,9 +34,9 @@ pub async fn keep_queue_status(world: Arc<World>, commands: Commands) {
     let mut told: BTreeMap<String, String> = BTreeMap::new();
     loop {
         tokio::time::sleep(EVERY).await;
-        let (answer, counts) = oneshot::channel();
-        world.tell(Feed::CountQueues(answer));
-        let Ok(counts) = counts.await else { continue };
+        let (answer, reports) = oneshot::channel();
+        world.tell(Feed::AskQueues(answer));
+        let Ok(reports) = reports.await else { continue };
         let undecodable = world.undecodable_queues.read().clone();
         for (name, error) in &undecodable {
             if told.get(name) == Some(error) {
@@ -52,11 +52,10 @@ pub async fn keep_queue_status(world: Arc<World>, commands: Commands) {
         told.retain(|name, _| undecodable.contains_key(name));
         for queue in world.queues.all() {
             let name = queue.metadata.name.as_deref().unwrap_or_default();
-            let count = counts
-                .get(&QueueName::new(name))
-                .copied()
-                .unwrap_or_default();
-            match write(&world, &commands, name, &queue, count).await {
+            let Some(report) = reports.get(&QueueName::new(name)) else {
+                continue;
+            };
+            match write(&world, &commands, name, &queue, report).await {
                 // The watch brings the newer version, and the next look is soon.
                 Ok(()) | Err(WriteError::Conflict(_) | WriteError::NotFound(_)) => {}
                 Err(WriteError::Transient(error)) => {
@@ -73,13 +72,17 @@ async fn write(
     commands: &Commands,
     name: &str,
     queue: &Queue,
-    count: QueueCounts,
+    report: &QueueReport,
 ) -> Result<(), WriteError> {
     let before = queue.status.clone().unwrap_or_default();
-    let after = status(queue, count, Timestamp::now());
+    let mut after = status(queue, report, Timestamp::now());
+    // What is remembered follows from the rest and the time: alone it is no news.
+    after.decayed_usage.clone_from(&before.decayed_usage);
+    after.decayed_time.clone_from(&before.decayed_time);
     if before == after {
         return Ok(());
     }
+    remember(&mut after, report);
     let patch = json!({
         "metadata": {
             "uid": queue.metadata.uid,
@@ -111,14 +114,22 @@ async fn refuse(commands: &Commands, name: &str, error: &str) -> Result<(), Writ
     written.map(|_| ())
 }
 
-fn status(queue: &Queue, count: QueueCounts, now: Timestamp) -> QueueStatus {
-    let (active, reason, message) = match queue.spec.stop {
-        Some(StopPolicy::Hold) => (
+fn status(queue: &Queue, report: &QueueReport, now: Timestamp) -> QueueStatus {
+    let fault = report.standing.as_ref().and_then(|s| s.fault.clone());
+    let (active, reason, message) = match (queue.spec.stop, fault) {
+        (_, Some(fault)) => (
+            "False",
+            Reason::QueueMisconfigured,
+            format!("the queue {fault}"),
+        ),
+        (Some(StopPolicy::Hold), None) => (
             "False",
             Reason::QueueStopped,
-            "spec.stop is Hold: nothing of the queue is started",
+            "spec.stop is Hold: nothing of the queue is started".to_owned(),
         ),
-        Some(StopPolicy::None) | None => ("True", Reason::Accepted, "the queue starts jobs"),
+        (Some(StopPolicy::None) | None, None) => {
+            ("True", Reason::Accepted, "the queue starts jobs".to_owned())
+        }
     };
     let before = queue.status.iter().flat_map(|s| &s.conditions);
     let since = before
@@ -127,16 +138,61 @@ fn status(queue: &Queue, count: QueueCounts, now: Timestamp) -> QueueStatus {
         .next();
     QueueStatus {
         observed_generation: queue.metadata.generation,
-        pending: i64::try_from(count.pending).ok(),
-        admitted: i64::try_from(count.admitted).ok(),
+        pending: i64::try_from(report.counts.pending).ok(),
+        admitted: i64::try_from(report.counts.admitted).ok(),
+        usage: report.standing.iter().flat_map(usage).collect(),
+        share: report.standing.as_ref().map(|s| share(s.share)),
+        decayed_usage: Vec::new(),
+        decayed_time: None,
         conditions: vec![Condition {
             type_: ACTIVE.to_owned(),
             status: active.to_owned(),
             reason: reason.as_str().to_owned(),
-            message: message.to_owned(),
+            message,
             observed_generation: queue.metadata.generation,
             last_transition_time: since.unwrap_or(Time(now)),
         }],
+    }
+}
+
+/// Adds what is remembered of the queue.
+fn remember(status: &mut QueueStatus, report: &QueueReport) {
+    let Some(memory) = &report.memory else { return };
+    let at = Timestamp::from_millisecond(memory.at.as_millis());
+    status.decayed_time = at.ok().map(Time);
+    status.decayed_usage = memory
+        .usage
+        .iter()
+        .map(|(resource, decayed)| DecayedUsage {
+            resource: resource.as_str().to_owned(),
+            amount: gang::decayed(resource.as_str(), *decayed),
+        })
+        .collect();
+}
+
+/// What is held, without the pods, which nobody asks about unless they are limited.
+fn usage(standing: &QueueStanding) -> impl Iterator<Item = FlavorUsage> {
+    let shown = standing
+        .lines
+        .iter()
+        .filter(|l| l.nominal > 0 || l.resource.as_str() != "pods");
+    shown.map(|line| {
+        let resource = line.resource.as_str();
+        FlavorUsage {
+            flavor: line.flavor.as_str().to_owned(),
+            resource: resource.to_owned(),
+            used: gang::quantity(resource, line.usage),
+            borrowed: gang::quantity(resource, line.borrowed),
+        }
+    })
+}
+
+/// To three digits: it changes all the time, and a change is a write.
+fn share(share: f64) -> String {
+    if share.is_finite() {
+        format!("{share:.3}")
+    } else {
+        "unweighted".to_owned()
     }
 }
 
@@ -144,13 +200,17 @@ fn status(queue: &Queue, count: QueueCounts, now: Timestamp) -> QueueStatus {
 mod tests {
     use super::*;
     use trellis_api::QueueSpec;
+    use trellis_scheduler::QueueCounts;
 
     #[test]
     fn a_queue_is_active_until_it_is_stopped_and_the_time_is_of_the_change() {
         let mut queue = Queue::new("q", QueueSpec::default());
-        let count = QueueCounts {
-            pending: 2,
-            admitted: 1,
+        let count = &QueueReport {
+            counts: QueueCounts {
+                pending: 2,
+                admitted: 1,
+            },
+            ..QueueReport::default()
         };
         let at = |second| Timestamp::from_second(second).unwrap();
         let first = status(&queue, count, at(1));

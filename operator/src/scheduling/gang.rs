@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::PodGroup;
+use trellis_api::job::TolerationEffect;
 use trellis_api::pod_group::{Plan, PodGroupMember};
 use trellis_api::quantity::Amount;
-use trellis_api::queue::{QueueSpec, StopPolicy};
+use trellis_api::queue::{QueueOrder, QueueSpec, QueueStatus, StopPolicy};
 use trellis_api::reason::Reason;
+use trellis_api::{Quantity, ResourceFlavorSpec};
 use trellis_compiler::{CompiledGroup, CompiledJob};
 use trellis_scheduler::{
-    Constraints, Gang, GangId, GroupName, Node, NodeName, Placement, PodKey, Queue, QueueName,
-    ResourceName, Resources, Stop, Taint, TaintEffect, TaskGroup, Time, WaitReason,
+    Constraints, Decayed, Flavor, FlavorName, FlavorQuotas, Gang, GangId, GroupName, Node,
+    NodeName, Placement, PodKey, Queue, QueueMemory, QueueName, Quota, ResourceGroup, ResourceName,
+    Resources, Stop, Strategy, Taint, TaintEffect, TaskGroup, Time, WaitReason, Weight,
 };
 
 use super::admitted::Admitted;
@@ -77,6 +80,7 @@ pub fn gang(job: &CompiledJob, ticket: &Ticket, actual: &BTreeMap<String, Admitt
         priority: job.priority(),
         submitted: time(ticket.submitted),
         not_before: ticket.not_before.map(time),
+        strategy: Strategy::Pack,
         excluded_nodes: ticket
             .excluded
             .iter()
@@ -105,6 +109,8 @@ pub fn of_pod_group(job: &Key, group: &PodGroup) -> Gang {
                 (ResourceName::new(name.as_str()), units)
             })
             .collect(),
+        // Its flavors are known by its nodes.
+        flavors: Vec::new(),
         device: None,
         constraints: Constraints::default(),
         pod_prefix: format!("{}-{}", job.name, member.name),
@@ -115,6 +121,7 @@ pub fn of_pod_group(job: &Key, group: &PodGroup) -> Gang {
         priority: group.spec.priority,
         submitted: Time::from_millis(0),
         not_before: None,
+        strategy: Strategy::Pack,
         excluded_nodes: Vec::new(),
         groups: group.spec.groups.iter().map(member).collect(),
     }
@@ -154,6 +161,11 @@ fn task_group(job: &CompiledJob, group: &CompiledGroup, admitted: Admitted) -> T
         count: group.replicas(),
         request: admitted.request,
         device,
+        flavors: spec
+            .iter()
+            .flat_map(|g| &g.flavors)
+            .map(|f| FlavorName::new(f.as_str()))
+            .collect(),
         constraints: admitted.constraints,
         pod_prefix: format!("{}-{}", job.job().name(), group.name()),
     }
@@ -186,26 +198,119 @@ pub fn node(node: &SlimNode) -> Node {
 /// The engine's form of a queue.
 #[must_use]
 pub fn queue(name: &str, spec: &QueueSpec) -> Queue {
-    let quotas: BTreeMap<ResourceName, i64> = spec
-        .resource_groups
-        .iter()
-        .flat_map(|g| &g.flavors)
-        .flat_map(|f| &f.quotas)
-        .map(|q| {
-            // An unreadable quota is none: the queue stops itself, not another.
-            let amount = q.nominal.amount().unwrap_or(Amount::ZERO);
-            let name = q.resource.as_str();
-            (ResourceName::new(name), base_units(name, amount).max(0))
-        })
-        .collect();
+    let weight = spec.weight.and_then(|w| u32::try_from(w).ok());
     Queue {
         name: QueueName::new(name),
-        quota: (!spec.resource_groups.is_empty()).then_some(quotas),
+        parent: spec.parent.as_deref().map(QueueName::new),
+        weight: weight.map_or_else(Weight::default, Weight::from_thousandths),
+        order: match spec.order.unwrap_or_default() {
+            QueueOrder::Priority => trellis_scheduler::QueueOrder::Priority,
+            QueueOrder::StrictFifo => trellis_scheduler::QueueOrder::StrictFifo,
+        },
+        resource_groups: spec.resource_groups.iter().map(resource_group).collect(),
         stop: match spec.stop.unwrap_or_default() {
             StopPolicy::None => Stop::None,
             StopPolicy::Hold => Stop::Hold,
         },
     }
+}
+
+fn resource_group(group: &trellis_api::queue::ResourceGroup) -> ResourceGroup {
+    let flavors = group.flavors.iter().map(|flavor| FlavorQuotas {
+        flavor: FlavorName::new(flavor.name.as_str()),
+        quotas: flavor.quotas.iter().map(quota).collect(),
+    });
+    ResourceGroup {
+        flavors: flavors.collect(),
+    }
+}
+
+fn quota(quota: &trellis_api::queue::ResourceQuota) -> (ResourceName, Quota) {
+    let name = quota.resource.as_str();
+    // An unreadable amount is none: the queue stops itself, not another.
+    let units = |q: &Quantity| base_units(name, q.amount().unwrap_or(Amount::ZERO)).max(0);
+    let amounts = Quota {
+        nominal: units(&quota.nominal),
+        borrowing_limit: quota.borrowing_limit.as_ref().map(units),
+        lending_limit: quota.lending_limit.as_ref().map(units),
+    };
+    (ResourceName::new(name), amounts)
+}
+
+/// What a queue's status remembers. None: nothing yet.
+#[must_use]
+pub fn memory(status: &QueueStatus) -> Option<QueueMemory> {
+    let at = status.decayed_time.as_ref()?;
+    let usage = status.decayed_usage.iter().filter_map(|line| {
+        let name = line.resource.as_str();
+        let (amount, parts) = (line.amount.amount().ok()?, Decayed::PER_UNIT);
+        let thousandths = i128::from(amount.millis_up()?);
+        let units = if name == "cpu" { 1 } else { 1000 };
+        let parts = thousandths.checked_mul(parts)?.checked_div(units)?;
+        Some((ResourceName::new(name), Decayed::from_parts(parts)))
+    });
+    Some(QueueMemory {
+        at: time(at.0),
+        usage: usage.collect(),
+    })
+}
+
+/// Decayed usage as people write it: of devices to the thousandth.
+#[must_use]
+pub fn decayed(resource: &str, decayed: Decayed) -> Quantity {
+    let per = if is_counted_in_thousandths(resource) {
+        1000
+    } else {
+        1
+    };
+    let parts = decayed.as_parts().saturating_mul(per);
+    let rounded = parts.checked_div(Decayed::PER_UNIT).unwrap_or(0);
+    let rounded = i64::try_from(rounded).unwrap_or(i64::MAX);
+    let amount = match (resource, per) {
+        ("cpu", _) | (_, 1000) => Amount::from_millis(rounded),
+        _ => Amount::from_units(rounded),
+    };
+    Quantity::new(amount.to_string())
+}
+
+/// Of cores the base unit is a thousandth already; of bytes a thousandth is nothing.
+fn is_counted_in_thousandths(resource: &str) -> bool {
+    !matches!(resource, "cpu" | "memory" | "ephemeral-storage")
+}
+
+/// The engine's form of a flavor.
+#[must_use]
+pub fn flavor(name: &str, spec: &ResourceFlavorSpec) -> Flavor {
+    Flavor {
+        name: FlavorName::new(name),
+        node_labels: spec.node_labels.clone(),
+        node_taints: spec
+            .node_taints
+            .iter()
+            .map(|t| Taint {
+                key: t.key.clone(),
+                value: t.value.clone().unwrap_or_default(),
+                effect: match t.effect {
+                    TolerationEffect::NoSchedule => TaintEffect::NoSchedule,
+                    TolerationEffect::PreferNoSchedule => TaintEffect::PreferNoSchedule,
+                    TolerationEffect::NoExecute => TaintEffect::NoExecute,
+                },
+            })
+            .collect(),
+        tolerations: Vec::new(),
+    }
+}
+
+/// A quantity of a resource, from base units: as people write it.
+#[must_use]
+pub fn quantity(resource: &str, base_units: i128) -> Quantity {
+    let units = i64::try_from(base_units).unwrap_or(i64::MAX);
+    let amount = if resource == "cpu" {
+        Amount::from_millis(units)
+    } else {
+        Amount::from_units(units)
+    };
+    Quantity::new(amount.to_string())
 }
 
 /// The placement that a plan wrote down.
@@ -235,7 +340,10 @@ pub fn reason(reason: WaitReason) -> Reason {
     match reason {
         WaitReason::QueueNotFound => Reason::QueueNotFound,
         WaitReason::QueueStopped => Reason::QueueStopped,
+        WaitReason::QueueMisconfigured => Reason::QueueMisconfigured,
         WaitReason::BackingOff => Reason::BackingOff,
+        WaitReason::BehindHead => Reason::BehindHead,
+        WaitReason::FlavorNotFound => Reason::FlavorNotFound,
         WaitReason::ExceedsQuota => Reason::ExceedsQuota,
         WaitReason::QuotaExceeded => Reason::QuotaExceeded,
         WaitReason::NoMatchingNodes => Reason::NoMatchingNodes,

@@ -23,18 +23,28 @@ mod wish;
 pub use commit::Committer;
 pub use driver::Driver;
 pub use journal::PLAN_TIME;
-pub use trellis_scheduler::QueueCounts;
 pub use wish::{Run, Wish};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use trellis_scheduler::{QueueName, Resources};
+use trellis_scheduler::{QueueCounts, QueueMemory, QueueName, QueueStanding, Resources};
 
 use crate::key::Key;
 use crate::watch::SlimPod;
 use commit::Outcome;
+
+/// How a queue stands.
+#[derive(Clone, Debug, Default)]
+pub struct QueueReport {
+    /// Jobs that wait and hold a place.
+    pub counts: QueueCounts,
+    /// What they hold. None: the queue is not known (yet).
+    pub standing: Option<QueueStanding>,
+    /// What they have held.
+    pub memory: Option<QueueMemory>,
+}
 
 /// What the scheduler hears.
 #[derive(Debug)]
@@ -56,14 +66,16 @@ pub enum Feed {
     PodGone(Key),
     /// A queue is new, changed or gone.
     Queue(Arc<str>),
+    /// A flavor is new, changed or gone.
+    Flavor(Arc<str>),
     /// A namespace's core ResourceQuotas changed.
     NamespaceQuota(Arc<str>),
     /// Something about a job changed.
     Look(Key),
     /// What the controller wants of a gang. None: the job is gone.
     Wish(Key, Option<Wish>),
-    /// Someone asks how many gangs of each queue wait and hold a place.
-    CountQueues(oneshot::Sender<BTreeMap<QueueName, QueueCounts>>),
+    /// Someone asks how queues stand.
+    AskQueues(oneshot::Sender<BTreeMap<QueueName, QueueReport>>),
     /// A task has ended.
     Ended(Key, Outcome),
 }

@@ -18,7 +18,7 @@ use kube::Resource;
 use parking_lot::RwLock;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
-use trellis_api::{PodGroup, Queue, Reason, TrainingJob};
+use trellis_api::{PodGroup, Queue, Reason, ResourceFlavor, TrainingJob};
 
 use crate::controller::WorkQueue;
 use crate::key::Key;
@@ -58,6 +58,8 @@ pub struct World {
     pub pod_groups: Store<PodGroup>,
     /// Queues.
     pub queues: Store<Queue>,
+    /// ResourceFlavors.
+    pub flavors: Store<ResourceFlavor>,
     /// Namespaces.
     pub namespaces: Store<SlimNamespace>,
     /// PriorityClasses.
@@ -87,7 +89,7 @@ pub struct World {
 }
 
 /// Kinds that are watched: the count that [`World::synced`] waits for.
-pub const WATCHES: usize = 10;
+pub const WATCHES: usize = 11;
 
 impl World {
     /// An empty world. What the scheduler is to hear comes out of the receiver.
@@ -100,6 +102,7 @@ impl World {
             undecodable_queues: RwLock::default(),
             pod_groups: Store::default(),
             queues: Store::default(),
+            flavors: Store::default(),
             namespaces: Store::default(),
             priority_classes: Store::default(),
             services: Store::default(),

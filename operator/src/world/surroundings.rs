@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::core::DeserializeGuard;
 use tracing::warn;
-use trellis_api::{Queue, TrainingJob};
+use trellis_api::{Queue, ResourceFlavor, TrainingJob};
 
 use super::Watched;
 use crate::controller::lookup;
@@ -138,6 +138,31 @@ impl Sink<DeserializeGuard<Queue>> for Watched {
         self.world.undecodable_queues.write().remove(&*key.name);
         self.world.queues.deleted(key, uid);
         self.queue_changed(key);
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}
+
+impl Sink<DeserializeGuard<ResourceFlavor>> for Watched {
+    fn apply(&self, key: Key, object: DeserializeGuard<ResourceFlavor>) {
+        match object.0 {
+            Ok(flavor) => {
+                self.world.flavors.observed(key.clone(), flavor);
+            }
+            // Nothing is started with it until it is mended.
+            Err(error) => {
+                warn!(flavor = %key, %error, "a ResourceFlavor does not decode");
+                self.world.flavors.remove(&key);
+            }
+        }
+        self.world.tell(Feed::Flavor(key.name));
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        self.world.flavors.deleted(key, uid);
+        self.world.tell(Feed::Flavor(key.name.clone()));
     }
 
     fn synced(&self) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use trellis_scheduler::{
     Constraints, Engine, Expression, Gang, GangId, GroupName, Node, NodeName, NodeSelectorTerm,
-    Operator, PodKey, Queue, QueueName, Resources, Stop, TaskGroup, Time,
+    Operator, PodKey, Queue, QueueName, Resources, TaskGroup, Time,
 };
 
 /// Nodes of 8 GPUs, 96 cores and 1 TiB; 8 in a rack, 16 racks in a block.
@@ -34,11 +34,7 @@ impl Fleet {
                 unschedulable: false,
             });
         }
-        engine.apply_queue(Queue {
-            name: QueueName::new("default"),
-            quota: None,
-            stop: Stop::None,
-        });
+        engine.apply_queue(Queue::new(QueueName::new("default")));
         engine
     }
 }
@@ -68,6 +64,7 @@ pub(crate) fn gang(id: &str, count: u32, gpus: i64, not_in: Option<&str>) -> Gan
         submitted: Time::from_millis(0),
         not_before: None,
         excluded_nodes: vec![],
+        strategy: trellis_scheduler::Strategy::Pack,
         groups: vec![TaskGroup {
             name: GroupName::new("worker"),
             count,
@@ -76,6 +73,7 @@ pub(crate) fn gang(id: &str, count: u32, gpus: i64, not_in: Option<&str>) -> Gan
                 .with("memory", 1 << 35)
                 .with("nvidia.com/gpu", gpus),
             device: None,
+            flavors: vec![],
             constraints,
             pod_prefix: format!("{}-worker", id.split('/').next_back().unwrap_or(id)),
         }],

@@ -5,6 +5,12 @@
 //! Each figure is a median over many runs on the same state: what a run changes
 //! it takes back outside the measured time.
 
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::print_stdout,
+    reason = "a program that prints its table"
+)]
+
 mod cluster;
 mod row;
 mod timing;

@@ -1,9 +1,9 @@
 //! What the cluster has: nodes, pods, queues.
 
 use super::Engine;
-use crate::ids::{NodeName, PodKey, QueueName};
+use crate::ids::{FlavorName, NodeName, PodKey, QueueName};
 use crate::node::Node;
-use crate::queue::Queue;
+use crate::queue::{Flavor, Queue};
 use crate::queueing::Signal;
 use crate::resources::Resources;
 use crate::state::{DemandIdx, GangIdx, NodeIdx, Pod};
@@ -27,6 +27,7 @@ impl Engine {
 
     fn nodes_changed(&mut self) {
         self.refusals.clear();
+        self.capacity_changed = true;
         self.parking.raise(&Signal::Nodes, 1);
     }
 
@@ -132,15 +133,35 @@ impl Engine {
     /// Takes a queue as it is now. What its gangs hold stays theirs, even if it
     /// is more than the quota.
     pub fn apply_queue(&mut self, queue: Queue) {
-        if self.queues.apply(&queue, &mut self.catalog) {
-            self.parking.raise(&Signal::Queue(queue.name), 1);
+        if self.queues.apply(queue, &mut self.catalog) {
+            self.queues_changed();
         }
     }
 
     /// The queue is gone: nothing of it is started, what runs goes on.
     pub fn delete_queue(&mut self, queue: &QueueName) {
         if self.queues.delete(queue) {
-            self.parking.raise(&Signal::Queue(queue.clone()), 1);
+            self.queues_changed();
         }
+    }
+
+    /// Takes a flavor as it is now. Gangs that are placed stay what they are
+    /// charged for.
+    pub fn apply_flavor(&mut self, flavor: Flavor) {
+        if self.queues.flavors_mut().apply(flavor) {
+            self.queues_changed();
+        }
+    }
+
+    /// The flavor is gone: nothing is started with it, what runs goes on.
+    pub fn delete_flavor(&mut self, flavor: &FlavorName) {
+        if self.queues.flavors_mut().delete(flavor) {
+            self.queues_changed();
+        }
+    }
+
+    fn queues_changed(&mut self) {
+        self.config = self.config.saturating_add(1);
+        self.parking.raise(&Signal::Queues, 1);
     }
 }

@@ -3,20 +3,31 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::ways::{Way, Ways};
 use super::{Engine, Stage, placed};
 use crate::decision::{Decision, Score};
 use crate::explain::{self, Certificate, Detail};
 use crate::gang::Gang;
-use crate::ids::GangId;
-use crate::placement::{self, NoPlace, Placement, Runs, UndoLog};
-use crate::queueing::{Blocked, OrderKey, Signal, Wake};
+use crate::ids::{GangId, QueueName};
+use crate::placement::{self, NoPlace, Placement, Runs, UndoLog, Wish};
+use crate::queue::QueueOrder;
+use crate::queueing::{Blocked, OrderKey, Signal, Wake, Words};
+use crate::quota::Order;
 use crate::state::{GangIdx, NodeIdx, ResourceIdx, Shape};
 use crate::time::Time;
 
+/// The way that a gang takes and its place, charged in the log; or why it waits.
+type Admission = Result<(Way, Vec<Runs>), Box<Blocked>>;
+
+/// Who has been looked at in a cycle, in order.
+type LookedAt = BTreeSet<(OrderKey, GangIdx)>;
+
 impl Engine {
-    /// Decides about every gang for which something has changed: in order of
-    /// priority, submission and name, until nothing more can start. A gang that
-    /// cannot start does not keep those behind it from starting.
+    /// Decides about every gang for which something has changed, until nothing
+    /// more can start. Between queues: who stays within nominal quota goes before
+    /// who borrows, then who has had least for its weight; within a queue:
+    /// priority, submission and name. A gang that cannot start does not keep those
+    /// behind it from starting, unless its queue is strict.
     ///
     /// First come the gangs that start, in that order, then those whose reason to
     /// wait is another than was last told. Where nothing has changed this costs
@@ -24,6 +35,8 @@ impl Engine {
     pub fn cycle(&mut self, now: Time) -> Vec<Decision> {
         let mut decisions = Vec::new();
         let mut looked_at = BTreeSet::new();
+        self.queues.advance(now);
+        self.measure_capacity();
         self.parking.ring(now);
         loop {
             // Who is woken by what starts here can only wait for another reason.
@@ -32,60 +45,143 @@ impl Engine {
                     self.waiting.make_due(&state.gang, at);
                 }
             }
-            let mut any = false;
-            while let Some(at) = self.waiting.pop_due() {
-                any = true;
-                if let Some(decision) = self.decide(at, now, &mut looked_at) {
-                    decisions.push(decision);
-                }
-            }
-            if !any {
+            let due = self.waiting.due_queues();
+            if due.is_empty() {
                 break;
             }
+            self.take_turns(due, now, &mut decisions, &mut looked_at);
         }
         decisions.extend(looked_at.into_iter().filter_map(|(_, at)| self.news(at)));
         decisions
     }
 
-    fn decide(
+    /// Looks at everyone who is due in these queues, each queue in its turn.
+    fn take_turns(
         &mut self,
-        at: GangIdx,
+        due: Vec<QueueName>,
         now: Time,
-        looked_at: &mut BTreeSet<(OrderKey, GangIdx)>,
-    ) -> Option<Decision> {
-        let state = self.state(at)?;
-        let (gang, shape) = (Arc::clone(&state.gang), Arc::clone(&state.shape));
-        let not_before = gang.not_before.max(state.not_before);
-        let mut log = UndoLog::default();
-        match self.admit(&gang, &shape, not_before, now, &mut log) {
-            Ok(groups) => Some(self.commit(at, &gang, &shape, groups)),
-            Err(blocked) => {
-                if let Some(state) = self.state_mut(at) {
-                    state.stage = Stage::Waiting(Some(blocked.certificate));
+        decisions: &mut Vec<Decision>,
+        looked_at: &mut LookedAt,
+    ) {
+        let mut order = Order::default();
+        let alone = due.len() == 1;
+        for name in due {
+            if alone || !self.rank(&mut order, &name, now, looked_at) {
+                // It takes turns with nobody, or nothing of it can start.
+                while let Some(at) = self.waiting.pop_due(&name) {
+                    decisions.extend(self.decide(at, now, looked_at));
                 }
-                self.parking.park(at, blocked.wake);
-                looked_at.insert((OrderKey::of(&gang), at));
+            }
+        }
+        while let Some(queue) = order.first() {
+            let Some(name) = self.queues.tree().name(queue).cloned() else {
+                return;
+            };
+            let decision = self
+                .waiting
+                .pop_due(&name)
+                .and_then(|at| self.decide(at, now, looked_at));
+            if decision.is_some() {
+                order.moved(self.queues.tree(), queue);
+            }
+            decisions.extend(decision);
+            if !self.rank(&mut order, &name, now, looked_at) {
+                order.remove(self.queues.tree(), queue);
+            }
+        }
+    }
+
+    /// Gives a queue its place among those that have something to start, by the
+    /// first of its gangs that would start now: who cannot start anyway must not
+    /// decide whose turn it is, or it would depend on who happens to be looked at.
+    /// False: it has nothing, or may start nothing.
+    fn rank(
+        &mut self,
+        order: &mut Order,
+        name: &QueueName,
+        now: Time,
+        looked_at: &mut LookedAt,
+    ) -> bool {
+        let Some(queue) = self.queues.leaf(name) else {
+            return false;
+        };
+        while let Some(next) = self.waiting.next_due(name) {
+            let mut log = UndoLog::default();
+            let answer = self.try_to_admit(next, now, &mut log);
+            log.roll_back(&mut self.nodes);
+            match answer {
+                Some(Ok((way, _))) => {
+                    self.queues.rank(order, queue, &way.demand);
+                    return true;
+                }
+                Some(Err(blocked)) => {
+                    self.waiting.pop_due(name);
+                    self.block(next, blocked, looked_at);
+                }
+                None => {
+                    self.waiting.pop_due(name);
+                }
+            }
+        }
+        false
+    }
+
+    /// Shares are measured by what the nodes have.
+    fn measure_capacity(&mut self) {
+        if std::mem::take(&mut self.capacity_changed) {
+            for (resource, total) in self.nodes.totals() {
+                self.queues.set_capacity(resource, total);
+            }
+        }
+    }
+
+    fn decide(&mut self, at: GangIdx, now: Time, looked_at: &mut LookedAt) -> Option<Decision> {
+        let mut log = UndoLog::default();
+        match self.try_to_admit(at, now, &mut log)? {
+            Ok((way, groups)) => {
+                let gang = Arc::clone(&self.state(at)?.gang);
+                Some(self.commit(at, &gang, &way, groups))
+            }
+            Err(blocked) => {
+                self.block(at, blocked, looked_at);
                 None
             }
         }
     }
 
+    fn try_to_admit(&mut self, at: GangIdx, now: Time, log: &mut UndoLog) -> Option<Admission> {
+        let ways = self.ways(at)?;
+        let state = self.state(at)?;
+        let gang = Arc::clone(&state.gang);
+        let not_before = gang.not_before.max(state.not_before);
+        Some(self.admit(&gang, &ways, not_before, now, log))
+    }
+
+    /// The gang goes on waiting.
+    fn block(&mut self, at: GangIdx, blocked: Box<Blocked>, looked_at: &mut LookedAt) {
+        let Some(state) = self.state_mut(at) else {
+            return;
+        };
+        state.stage = Stage::Waiting(Some(blocked.certificate));
+        let key = OrderKey::of(&state.gang);
+        self.parking.park(at, blocked.wake);
+        looked_at.insert((key, at));
+    }
+
     /// Keeps the place that has been found.
-    fn commit(
-        &mut self,
-        at: GangIdx,
-        gang: &Arc<Gang>,
-        shape: &Shape,
-        groups: Vec<Runs>,
-    ) -> Decision {
+    fn commit(&mut self, at: GangIdx, gang: &Arc<Gang>, way: &Way, groups: Vec<Runs>) -> Decision {
         self.waiting.remove(gang);
+        self.parking.raise(&Signal::Head(gang.queue.clone()), 1);
         self.refusals.clear();
-        for (resource, amount) in &shape.total {
+        for (resource, amount) in &way.shape.total {
             self.parking.raise(&Signal::Taken(*resource), *amount);
+            if let Some((along, amount)) = self.nodes.along(*resource, *amount) {
+                self.parking.raise(&Signal::Taken(along), amount);
+            }
         }
-        let score = self.score(shape, &groups);
+        let score = self.score(&way.shape, &groups);
         let placement = placed::placement(&self.nodes, gang, groups.iter());
-        self.settle_place(at, groups);
+        self.settle_place(at, way, groups);
         Decision::Place {
             gang: gang.id.clone(),
             placement,
@@ -116,13 +212,16 @@ impl Engine {
     ///
     /// The certificate that a cycle would give it.
     pub fn trial(&mut self, gang: &Gang, now: Time) -> Result<Placement, Certificate> {
+        self.queues.advance(now);
         let shape = Arc::new(self.catalog.acquire_shape(gang));
+        let ways = self.make_ways(gang, &shape);
         let mut log = UndoLog::default();
-        let answer = self.admit(gang, &shape, gang.not_before, now, &mut log);
+        let answer = self.admit(gang, &ways, gang.not_before, now, &mut log);
         log.roll_back(&mut self.nodes);
+        self.drop_ways(&ways);
         self.drop_shape(&shape);
         match answer {
-            Ok(groups) => Ok(placed::placement(&self.nodes, gang, groups.iter())),
+            Ok((_, groups)) => Ok(placed::placement(&self.nodes, gang, groups.iter())),
             Err(blocked) => Err(blocked.certificate),
         }
     }
@@ -130,41 +229,97 @@ impl Engine {
     /// Why a waiting gang does not start, with the numbers of now. None where it
     /// does not wait, or the next cycle would start it if none went before it.
     pub fn explain(&mut self, gang: &GangId, now: Time) -> Option<Certificate> {
-        let state = self.state(*self.ids.get(gang)?)?;
-        if matches!(state.stage, Stage::Placed(_)) {
+        let at = *self.ids.get(gang)?;
+        if matches!(self.state(at)?.stage, Stage::Placed(_)) {
             return None;
         }
-        let (gang, shape) = (Arc::clone(&state.gang), Arc::clone(&state.shape));
-        let not_before = gang.not_before.max(state.not_before);
+        self.queues.advance(now);
         let mut log = UndoLog::default();
-        let answer = self.admit(&gang, &shape, not_before, now, &mut log);
+        let answer = self.try_to_admit(at, now, &mut log)?;
         log.roll_back(&mut self.nodes);
         answer.err().map(|blocked| blocked.certificate)
     }
 
-    /// Lets a gang start if its queue, its back-off, the quota and the nodes
-    /// allow it: the nodes are charged, in the log.
+    /// Lets a gang start in one of its ways if its queue, its back-off, the quota
+    /// and the nodes allow it: the nodes are charged, in the log.
+    ///
+    /// Where no way is open, the certificate is that of the best; any may wake it.
     fn admit(
         &mut self,
         gang: &Gang,
-        shape: &Arc<Shape>,
+        ways: &Ways,
         not_before: Option<Time>,
         now: Time,
         log: &mut UndoLog,
-    ) -> Result<Vec<Runs>, Box<Blocked>> {
+    ) -> Admission {
         self.queues.open(&gang.queue)?;
         if let Some(until) = not_before.filter(|until| *until > now) {
             let mut wake = Wake::default();
-            wake.on(Signal::Queue(gang.queue.clone()), 1).at(until);
+            wake.on(Signal::Queues, 1).at(until);
             return Err(Blocked::new(Detail::BackingOff { until }, wake));
         }
-        self.queues
-            .admit(&gang.queue, &shape.total, &self.catalog)?;
-        self.find_place(gang, shape, log).map_err(|mut blocked| {
-            self.queues
-                .watch(&gang.queue, &shape.total, &mut blocked.wake);
-            blocked
-        })
+        self.is_at_head(gang, now)?;
+        let ways = match ways {
+            Ok(ways) => ways,
+            Err(why) => return Err(self.no_way(gang, why)),
+        };
+        let mut closed: Option<Box<Blocked>> = None;
+        for way in ways.iter() {
+            match self.try_way(gang, way, log) {
+                Ok(groups) => return Ok((way.clone(), groups)),
+                Err(blocked) => match &mut closed {
+                    Some(first) => {
+                        first.wake.join(&blocked.wake);
+                    }
+                    None => closed = Some(blocked),
+                },
+            }
+        }
+        Err(closed.unwrap_or_else(|| self.no_node_of_a_flavor(gang)))
+    }
+
+    fn try_way(
+        &mut self,
+        gang: &Gang,
+        way: &Way,
+        log: &mut UndoLog,
+    ) -> Result<Vec<Runs>, Box<Blocked>> {
+        let words = Words {
+            catalog: &self.catalog,
+        };
+        self.queues.admit(&gang.queue, &way.demand, &words)?;
+        self.find_place(gang, &way.shape, log)
+            .map_err(|mut blocked| {
+                self.queues
+                    .watch(&gang.queue, &way.demand, &mut blocked.wake);
+                blocked
+            })
+    }
+
+    /// In a strict queue only the first that is not in a back-off may start.
+    fn is_at_head(&self, gang: &Gang, now: Time) -> Result<(), Box<Blocked>> {
+        if self.queues.order(&gang.queue) != QueueOrder::StrictFifo {
+            return Ok(());
+        }
+        let line = self.waiting.line(&gang.queue);
+        let head = line.filter_map(|at| self.state(at)).find(|state| {
+            let not_before = state.gang.not_before.max(state.not_before);
+            not_before.is_none_or(|until| until <= now)
+        });
+        // One that is only tried waits behind all that its order puts before it.
+        match head {
+            Some(head) if OrderKey::of(&head.gang) < OrderKey::of(gang) => {
+                let mut wake = Wake::default();
+                wake.on(Signal::Queues, 1)
+                    .on(Signal::Head(gang.queue.clone()), 1);
+                let detail = Detail::BehindHead {
+                    queue: gang.queue.clone(),
+                    head: head.gang.id.clone(),
+                };
+                Err(Blocked::new(detail, wake))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn find_place(
@@ -176,14 +331,25 @@ impl Engine {
         if let Some(refusal) = self.refusals.get(gang, shape) {
             return Err(refusal);
         }
-        self.nodes.rank();
+        self.packing.prepare(&mut self.nodes, &mut self.catalog);
         self.catalog.refresh(shape, &self.nodes);
         let excluded: Vec<NodeIdx> = shape
             .excluded
             .iter()
             .filter_map(|name| self.nodes.find(name))
             .collect();
-        match placement::place(&mut self.nodes, &self.catalog, shape, &excluded, log) {
+        let wish = Wish {
+            shape,
+            strategy: gang.strategy,
+            excluded: &excluded,
+        };
+        match placement::place(
+            &mut self.nodes,
+            &mut self.packing,
+            &self.catalog,
+            &wish,
+            log,
+        ) {
             Ok(groups) => Ok(groups
                 .into_iter()
                 .map(|runs| placed::by_name(&self.nodes, runs))

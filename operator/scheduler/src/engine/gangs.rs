@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::placed::{Placed, PlacedGroup};
+use super::ways::Way;
 use super::{Engine, GangState, Stage};
 use crate::gang::Gang;
 use crate::ids::{GangId, PodKey};
@@ -25,10 +26,12 @@ impl Engine {
 
     fn insert(&mut self, gang: Gang, stage: Stage) -> GangIdx {
         let shape = Arc::new(self.catalog.acquire_shape(&gang));
+        self.packing.learn(&mut self.catalog, &shape);
         let id = gang.id.clone();
         let state = GangState {
             gang: Arc::new(gang),
             shape,
+            ways: None,
             not_before: None,
             told: None,
             stage,
@@ -53,7 +56,11 @@ impl Engine {
         if let Some(state) = self.state_mut(at) {
             state.gang = Arc::new(gang);
             let before = std::mem::replace(&mut state.shape, shape);
+            let ways = state.ways.take();
             self.drop_shape(&before);
+            if let Some(known) = ways {
+                self.drop_ways(&known.ways);
+            }
         }
         if waits {
             self.wait(at);
@@ -77,10 +84,7 @@ impl Engine {
             }
             None => self.insert(gang, Stage::Waiting(None)),
         };
-        let Some((gang, shape)) = self
-            .state(at)
-            .map(|s| (Arc::clone(&s.gang), Arc::clone(&s.shape)))
-        else {
+        let Some(gang) = self.state(at).map(|s| Arc::clone(&s.gang)) else {
             return;
         };
         let groups: Vec<Runs> = gang
@@ -98,12 +102,15 @@ impl Engine {
                     .collect()
             })
             .collect();
-        for (group, runs) in shape.groups.iter().zip(&groups) {
+        let Some(way) = self.way_taken(at, &groups) else {
+            return;
+        };
+        for (group, runs) in way.shape.groups.iter().zip(&groups) {
             for (node, pods) in runs {
                 self.take(*node, &group.demand, *pods, true);
             }
         }
-        self.settle_place(at, groups.clone());
+        self.settle_place(at, &way, groups.clone());
         // The place has holds of its own now.
         for (node, _) in groups.iter().flatten() {
             self.nodes.unhold(*node);
@@ -143,6 +150,9 @@ impl Engine {
         self.stop_waiting(at);
         if let Some(state) = self.gangs.remove(at.at()) {
             self.drop_shape(&state.shape);
+            if let Some(known) = state.ways {
+                self.drop_ways(&known.ways);
+            }
         }
     }
 
@@ -164,19 +174,21 @@ impl Engine {
     }
 
     /// The gang has its place: the nodes are charged already, the quota is now.
-    pub(super) fn settle_place(&mut self, at: GangIdx, groups: Vec<Runs>) {
+    pub(super) fn settle_place(&mut self, at: GangIdx, way: &Way, groups: Vec<Runs>) {
         let Some(state) = self.gangs.get_mut(at.at()) else {
             return;
         };
-        let (gang, shape) = (Arc::clone(&state.gang), Arc::clone(&state.shape));
+        let (gang, shape) = (Arc::clone(&state.gang), Arc::clone(&way.shape));
         for (node, _) in groups.iter().flatten() {
             self.nodes.hold_again(*node);
         }
         self.catalog.retain_shape(&shape);
-        self.queues.charge(&gang.queue, at, &gang.id, &shape.total);
-        for (resource, amount) in &shape.total {
-            let signal = Signal::QuotaTaken(gang.queue.clone(), *resource);
-            self.parking.raise(&signal, *amount);
+        self.queues
+            .charge(&gang.queue, at, &gang.id, way.demand.clone());
+        let root = self.queues.root(&gang.queue);
+        for (what, amount) in way.demand.iter() {
+            self.parking
+                .raise(&Signal::QuotaTaken(root.clone(), what), amount);
         }
         for (number, group) in gang.groups.iter().enumerate() {
             let family = format!("{}/{}", gang.id.namespace(), group.pod_prefix);
@@ -231,9 +243,10 @@ impl Engine {
                 self.nodes.unhold(*node);
             }
         }
-        for (resource, amount) in self.queues.discharge(&gang.queue, at) {
-            let signal = Signal::QuotaFreed(gang.queue.clone(), resource);
-            self.parking.raise(&signal, amount);
+        let root = self.queues.root(&gang.queue);
+        for (what, amount) in self.queues.discharge(&gang.queue, at).iter() {
+            self.parking
+                .raise(&Signal::QuotaFreed(root.clone(), what), amount);
         }
         self.drop_shape(&placed.shape);
     }
@@ -252,6 +265,8 @@ impl Engine {
     fn wait(&mut self, at: GangIdx) {
         if let Some(state) = self.gangs.get(at.at()) {
             self.waiting.insert(&state.gang, at);
+            self.parking
+                .raise(&Signal::Head(state.gang.queue.clone()), 1);
         }
     }
 
@@ -259,6 +274,8 @@ impl Engine {
         self.parking.unpark(at);
         if let Some(state) = self.gangs.get(at.at()) {
             self.waiting.remove(&state.gang);
+            self.parking
+                .raise(&Signal::Head(state.gang.queue.clone()), 1);
         }
     }
 

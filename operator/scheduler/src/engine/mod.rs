@@ -5,6 +5,8 @@ mod cycle;
 mod gangs;
 mod placed;
 mod refusals;
+mod standing;
+mod ways;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,13 +16,16 @@ use smallvec::SmallVec;
 use crate::explain::{Certificate, WaitReason};
 use crate::gang::Gang;
 use crate::ids::{GangId, NodeName, PodKey, QueueName, ResourceName};
-use crate::placement::Placement;
+use crate::placement::{History, Packing, Placement};
 use crate::queue::QueueCounts;
 use crate::queueing::{Parking, Queues, Signal, Waiting};
+use crate::quota::Decay;
 use crate::state::{Catalog, GangIdx, NodeIdx, Nodes, Pods, ResourceIdx, Shape, Slots};
 use crate::time::Time;
 use placed::Placed;
 use refusals::Refusals;
+pub use standing::{QueueMemory, QueueStanding, StandingLine};
+use ways::KnownWays;
 
 /// The scheduling engine: a state machine over plain data.
 ///
@@ -40,7 +45,7 @@ use refusals::Refusals;
 /// A pod that was there before the gang was placed, under the key of one of its
 /// pods, does not confirm: both count until it is deleted. So a pod that is
 /// replaced by another of its name must be deleted before the other is applied.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Engine {
     catalog: Catalog,
     nodes: Nodes,
@@ -53,7 +58,18 @@ pub struct Engine {
     waiting: Waiting,
     parking: Parking,
     refusals: Refusals,
+    packing: Packing,
     placed: usize,
+    /// Which state of queues and flavors it is: what was worked out in another is worked out anew.
+    config: u64,
+    /// The nodes have changed since shares were last measured by what they have.
+    capacity_changed: bool,
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self::with_decay(Decay::default())
+    }
 }
 
 /// A gang and where it is.
@@ -61,6 +77,8 @@ pub struct Engine {
 struct GangState {
     gang: Arc<Gang>,
     shape: Arc<Shape>,
+    /// None: not worked out yet.
+    ways: Option<KnownWays>,
     /// The back-off of the last release.
     not_before: Option<Time>,
     /// The reason that a cycle last told.
@@ -80,6 +98,28 @@ impl Engine {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An engine that forgets usage in another time than 7 days.
+    #[must_use]
+    pub fn with_decay(decay: Decay) -> Self {
+        let catalog = Catalog::default();
+        Self {
+            queues: Queues::new(&catalog, decay),
+            catalog,
+            nodes: Nodes::default(),
+            pods: Pods::default(),
+            gangs: Slots::default(),
+            ids: BTreeMap::new(),
+            families: HashMap::new(),
+            waiting: Waiting::default(),
+            parking: Parking::default(),
+            refusals: Refusals::default(),
+            packing: Packing::default(),
+            placed: 0,
+            config: 0,
+            capacity_changed: false,
+        }
     }
 
     /// Why a gang waits, as of when it was last looked at. It is looked at again
@@ -132,6 +172,7 @@ impl Engine {
     pub fn queue_usage(&self, queue: &QueueName) -> BTreeMap<ResourceName, i128> {
         self.queues
             .usage(queue)
+            .into_iter()
             .map(|(resource, used)| (self.catalog.name(resource), used))
             .collect()
     }
@@ -175,6 +216,20 @@ impl Engine {
         self.parking.next_alarm()
     }
 
+    /// What has been learned about the tasks that come, from every gang that was
+    /// applied: packing keeps nodes useful for the likes of them.
+    #[must_use]
+    pub fn history(&self) -> History {
+        self.packing.export(&self.catalog)
+    }
+
+    /// Takes what another engine has learned in the place of what this one has:
+    /// with the same cluster and gangs it then decides the same.
+    pub fn restore_history(&mut self, history: &History) {
+        self.packing.restore(&mut self.catalog, history);
+        self.refusals.clear();
+    }
+
     fn state(&self, at: GangIdx) -> Option<&GangState> {
         self.gangs.get(at.at())
     }
@@ -192,6 +247,7 @@ impl Engine {
 
     /// Charges pods to a node, and tells whoever waits for that.
     fn take(&mut self, node: NodeIdx, demand: &[(ResourceIdx, i64)], pods: u32, held: bool) {
+        self.nodes.know_shares(&self.catalog);
         self.nodes.charge(node, demand, i64::from(pods), held);
         self.tell(demand, pods, Signal::Taken);
     }
@@ -213,6 +269,9 @@ impl Engine {
         for (resource, need) in demand {
             let amount = i128::from(*need).saturating_mul(i128::from(pods));
             self.parking.raise(&signal(*resource), amount);
+            if let Some((along, amount)) = self.nodes.along(*resource, amount) {
+                self.parking.raise(&signal(along), amount);
+            }
         }
     }
 

@@ -10,7 +10,7 @@ pub(crate) use capacity::{Question, explain};
 
 use std::sync::Arc;
 
-use crate::ids::{GangId, GroupName, QueueName, ResourceName};
+use crate::ids::{FlavorName, GangId, GroupName, QueueName, ResourceName};
 use crate::time::Time;
 
 /// Why a gang waits. `Display` is the sentence that users read.
@@ -40,8 +40,14 @@ pub enum WaitReason {
     QueueNotFound,
     /// Its queue is stopped.
     QueueStopped,
+    /// Its queue is there and cannot be used as it is configured.
+    QueueMisconfigured,
     /// A try failed, and the next waits for a while.
     BackingOff,
+    /// Its queue starts its gangs strictly in order, and another is at its head.
+    BehindHead,
+    /// None of the queue's flavors can be used by it.
+    FlavorNotFound,
     /// It asks for more than the queue's whole quota, or for what the queue does not offer.
     ExceedsQuota,
     /// The queue's quota is held by others.
@@ -63,7 +69,10 @@ impl WaitReason {
         match self {
             Self::QueueNotFound => "QueueNotFound",
             Self::QueueStopped => "QueueStopped",
+            Self::QueueMisconfigured => "QueueMisconfigured",
             Self::BackingOff => "BackingOff",
+            Self::BehindHead => "BehindHead",
+            Self::FlavorNotFound => "FlavorNotFound",
             Self::ExceedsQuota => "ExceedsQuota",
             Self::QuotaExceeded => "QuotaExceeded",
             Self::NoMatchingNodes => "NoMatchingNodes",
@@ -96,6 +105,29 @@ pub enum Detail {
         /// The queue.
         queue: QueueName,
     },
+    /// [`WaitReason::QueueMisconfigured`].
+    QueueMisconfigured {
+        /// The queue.
+        queue: QueueName,
+        /// What is wrong with it: what it is or does, without a subject.
+        fault: String,
+    },
+    /// [`WaitReason::BehindHead`].
+    BehindHead {
+        /// The queue.
+        queue: QueueName,
+        /// The gang at its head.
+        head: GangId,
+    },
+    /// [`WaitReason::FlavorNotFound`].
+    FlavorNotFound {
+        /// The queue.
+        queue: QueueName,
+        /// The task group, where there are several.
+        group: Option<GroupName>,
+        /// Flavors that it might use: not defined, or with taints that it does not tolerate.
+        flavors: Vec<FlavorName>,
+    },
     /// [`WaitReason::BackingOff`].
     BackingOff {
         /// When it is tried again.
@@ -116,31 +148,40 @@ pub enum Detail {
     ExceedsQuota {
         /// The queue.
         queue: QueueName,
+        /// The flavor, where it is not the default one.
+        flavor: Option<FlavorName>,
         /// The resource.
         resource: ResourceName,
         /// What the gang needs of it.
         needs: i128,
-        /// The queue's quota.
-        nominal: i64,
+        /// The most that the queue could ever be given.
+        most: i128,
     },
     /// [`WaitReason::QuotaExceeded`].
     QuotaExceeded {
-        /// The queue.
+        /// The queue whose limit stands in the way: the gang's, or one above it.
         queue: QueueName,
+        /// It is that queue's borrowing limit; else its quota.
+        borrowing_limit: bool,
+        /// The flavor, where it is not the default one.
+        flavor: Option<FlavorName>,
         /// The resource that lacks most, measured by its quota.
         resource: ResourceName,
         /// What the gang needs of it.
         needs: i128,
-        /// The queue's quota.
-        nominal: i64,
+        /// The limit.
+        most: i128,
         /// What is held of it.
         used: i128,
         /// What would have to be given back.
         missing: i128,
-        /// How many gangs hold some.
+        /// How many gangs of the gang's own queue hold some.
         holders: u32,
-        /// Who holds most, at most three.
+        /// Who of them holds most, at most three.
         largest: Vec<(GangId, i128)>,
+        /// Other queues that hold more than their quota, with how much more: those
+        /// that borrow most, at most three.
+        borrowers: Vec<(QueueName, i128)>,
     },
     /// [`WaitReason::NoMatchingNodes`].
     NoMatchingNodes {
@@ -269,7 +310,10 @@ impl Detail {
         match self {
             Self::QueueNotFound { .. } => WaitReason::QueueNotFound,
             Self::QueueStopped { .. } => WaitReason::QueueStopped,
+            Self::QueueMisconfigured { .. } => WaitReason::QueueMisconfigured,
             Self::BackingOff { .. } => WaitReason::BackingOff,
+            Self::BehindHead { .. } => WaitReason::BehindHead,
+            Self::FlavorNotFound { .. } => WaitReason::FlavorNotFound,
             Self::NotOffered { .. } | Self::ExceedsQuota { .. } => WaitReason::ExceedsQuota,
             Self::QuotaExceeded { .. } => WaitReason::QuotaExceeded,
             Self::NoMatchingNodes { .. } => WaitReason::NoMatchingNodes,

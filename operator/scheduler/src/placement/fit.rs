@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::state::{Column, GroupShape, NodeIdx, Nodes};
+use crate::state::{Column, GroupShape, NodeIdx, Nodes, ResourceIdx, WHOLE};
 
 /// What of a node counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,17 +27,26 @@ impl Room {
 pub(crate) struct Fit<'a> {
     /// None: a resource that no node has.
     columns: Option<SmallVec<[(&'a Column, i64); 6]>>,
+    /// A share of one device: the device, and how many thousandths.
+    share: Option<(ResourceIdx, i64)>,
+    nodes: &'a Nodes,
     room: Room,
 }
 
 impl<'a> Fit<'a> {
     pub(crate) fn new(nodes: &'a Nodes, group: &GroupShape, room: Room) -> Self {
-        let columns = group
+        let needs = nodes.needs(&group.demand);
+        let columns: Option<SmallVec<_>> = group
             .demand
             .iter()
             .map(|(resource, need)| Some((nodes.column(*resource)?, *need)))
             .collect();
-        Self { columns, room }
+        Self {
+            columns: columns.filter(|_| needs.is_some()),
+            share: needs.and_then(|needs| needs.share),
+            nodes,
+            room,
+        }
     }
 
     /// How many pods the node holds, at most so many.
@@ -56,6 +65,23 @@ impl<'a> Fit<'a> {
                 return 0;
             }
         }
-        u32::try_from(pods).unwrap_or(0)
+        u32::try_from(pods.min(self.places(node))).unwrap_or(0)
+    }
+
+    /// How many shares the devices of the node hold.
+    fn places(&self, node: NodeIdx) -> i64 {
+        let Some((device, share)) = self.share else {
+            return i64::MAX;
+        };
+        let places = |left: i64| left.checked_div(share).unwrap_or(0);
+        let whole = match self.room {
+            Room::Free => self.nodes.free(device, node),
+            Room::Empty => self.nodes.allocatable(device, node),
+        };
+        let whole = whole.max(0).saturating_mul(places(WHOLE));
+        let open = self.nodes.open_devices(node);
+        let open = open.filter(|(d, _)| *d == device && self.room == Room::Free);
+        open.map(|(_, left)| places(left))
+            .fold(whole, i64::saturating_add)
     }
 }

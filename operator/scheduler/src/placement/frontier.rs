@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use super::fit::Room;
 use super::pack::Runs;
 use super::share;
-use crate::state::{Catalog, Column, GroupShape, NodeIdx, Nodes, Shape, Signature};
+use crate::state::{Catalog, Column, GroupShape, NodeIdx, Nodes, ResourceIdx, Shape, Signature};
 
 /// Remainders that are kept at a node.
 const WIDTH: usize = 128;
@@ -67,6 +67,10 @@ pub(crate) fn search(
     excluded: &[NodeIdx],
     room: Room,
 ) -> Answer {
+    let shared = |(r, _): &(ResourceIdx, i128)| nodes.shared_device(*r).is_some();
+    if shape.total.iter().any(shared) {
+        return Answer::Nothing { certain: false };
+    }
     let Some(mut search) = Search::new(nodes, catalog, shape, excluded, room) else {
         return Answer::Nothing { certain: true };
     };
@@ -110,7 +114,7 @@ impl<'a> Search<'a> {
         let left = shape.groups.iter().map(|g| g.count).collect();
         let mut frontier = vec![Remainder { left, last: None }];
         // Tightest first, as in packing; nodes without devices before all others.
-        for node in nodes.walk(None, 0, 0) {
+        for node in nodes.tightest() {
             let ways = self.ways(node, &frontier);
             if ways.is_empty() {
                 continue;

@@ -1,15 +1,23 @@
 //! Where the pods of a gang go, and how a place is found.
 
 mod fit;
+mod fragmentation;
 mod frontier;
+mod history;
 mod pack;
+mod packing;
 mod place;
+mod ranking;
+mod spread;
 mod undo;
+
+pub use history::History;
 
 pub(crate) use fit::{Fit, Room};
 pub(crate) use frontier::{Answer, search};
 pub(crate) use pack::Runs;
-pub(crate) use place::{NoPlace, place, share};
+pub(crate) use packing::Packing;
+pub(crate) use place::{NoPlace, Wish, place, share};
 pub(crate) use undo::UndoLog;
 
 use crate::ids::{GroupName, NodeName};

@@ -1,61 +1,101 @@
-//! Pack: identical pods onto the tightest nodes that hold them.
+//! Pack: identical pods onto the nodes where they break off the least.
 
-use super::fit::{Fit, Room};
-use crate::state::{Catalog, GroupShape, NodeIdx, Nodes, Signature};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::packing::Packing;
+use super::ranking::Ranked;
+use crate::state::{Catalog, Class, GroupShape, NodeIdx, Nodes, Signature};
 
 /// Nodes with how many pods go onto each, in the order in which they were chosen.
 pub(crate) type Runs = Vec<(NodeIdx, u32)>;
 
-/// Fills node by node. Best fit: the node that leaves the fewest devices free,
-/// then the smallest fraction of the cores, then by name; where pods of the group
-/// prefer some nodes to others, that comes first, as in Kubernetes. Taking one
-/// pod after the other would come to the same: a node that has taken one is
-/// tighter than it was.
+/// Fills node by node: first the one where the pods that it holds cost the least
+/// fragmentation each, then the best fit, then by name; where pods of the group
+/// prefer some nodes to others, that comes first, as in Kubernetes.
 ///
 /// None where the nodes do not hold all of them. That is exact: identical pods
 /// do not get into each other's way.
 pub(crate) fn fill(
-    nodes: &Nodes,
+    nodes: &mut Nodes,
+    packing: &mut Packing,
     catalog: &Catalog,
     group: &GroupShape,
     excluded: &[NodeIdx],
 ) -> Option<Runs> {
-    let signature = catalog.signature(group.signature)?;
-    let mut candidates = candidates(nodes, catalog, group, signature, excluded);
-    if !signature.has_tiers() {
-        return take(group.count, &mut candidates);
+    if group.count == 0 {
+        return Some(Runs::new());
     }
-    let mut all: Runs = candidates.collect();
-    // Stable: within a tier the order of packing remains.
-    all.sort_by_key(|(node, _)| signature.tier(*node));
-    take(group.count, &mut all.into_iter())
+    let signature = catalog.signature(group.signature)?;
+    let ranked = packing.rank(group, nodes, catalog)?;
+    let allows = |node: NodeIdx| signature.allows(node) && !excluded.contains(&node);
+    if signature.has_tiers() {
+        return by_tier(&ranked, group.count, signature, allows);
+    }
+    let mut left = group.count;
+    let mut runs = Runs::new();
+    let mut classes = ranked.iter().peekable();
+    while let Some((order, class)) = classes.next() {
+        let mut equals = vec![class];
+        while let Some((_, equal)) = classes.next_if(|(next, _)| *next == order) {
+            equals.push(equal);
+        }
+        for (node, class) in by_name(&equals) {
+            if !allows(node) {
+                continue;
+            }
+            let pods = ranked.fits(class, left);
+            left = left.saturating_sub(pods);
+            runs.push((node, pods));
+            if left == 0 {
+                return Some(runs);
+            }
+        }
+    }
+    None
 }
 
-/// Nodes that hold some of the pods, tightest first.
-fn candidates<'a>(
-    nodes: &'a Nodes,
-    catalog: &'a Catalog,
-    group: &'a GroupShape,
-    signature: &'a Signature,
-    excluded: &'a [NodeIdx],
-) -> impl Iterator<Item = (NodeIdx, u32)> + 'a {
-    let fit = Fit::new(nodes, group, Room::Free);
-    let devices = group.device.map_or(0, |device| group.need(device));
-    nodes
-        .walk(group.device, devices, group.need(catalog.cpu()))
-        .filter(|node| signature.allows(*node) && !excluded.contains(node))
-        .map(move |node| (node, fit.pods(node, group.count)))
-        .filter(|(_, pods)| *pods > 0)
+/// The members of several classes, by name.
+fn by_name<'a>(classes: &[&'a Class]) -> impl Iterator<Item = (NodeIdx, &'a Class)> + use<'a> {
+    let mut members: Vec<_> = classes.iter().map(|c| (c.members.iter(), *c)).collect();
+    let mut heads = BinaryHeap::new();
+    for (at, (members, _)) in members.iter_mut().enumerate() {
+        heads.extend(members.next().map(|head| Reverse((*head, at))));
+    }
+    std::iter::from_fn(move || {
+        let Reverse(((_, node), at)) = heads.pop()?;
+        let (members, class) = members.get_mut(at)?;
+        heads.extend(members.next().map(|head| Reverse((*head, at))));
+        Some((node, *class))
+    })
 }
 
-fn take(count: u32, candidates: &mut dyn Iterator<Item = (NodeIdx, u32)>) -> Option<Runs> {
+fn by_tier(
+    ranked: &Ranked<'_>,
+    count: u32,
+    signature: &Signature,
+    allows: impl Fn(NodeIdx) -> bool,
+) -> Option<Runs> {
+    let mut all: Vec<_> = ranked
+        .iter()
+        .flat_map(|(order, class)| {
+            let pods = ranked.fits(class, count);
+            let members = class.members.iter();
+            members.map(move |(rank, node)| (order, *rank, *node, pods))
+        })
+        .filter(|(_, _, node, _)| allows(*node))
+        .map(|(order, rank, node, pods)| (signature.tier(node), order, rank, node, pods))
+        .collect();
+    all.sort_unstable();
     let mut left = count;
     let mut runs = Runs::new();
-    while left > 0 {
-        let (node, pods) = candidates.next()?;
+    for (.., node, pods) in all {
         let pods = pods.min(left);
         left = left.saturating_sub(pods);
         runs.push((node, pods));
+        if left == 0 {
+            return Some(runs);
+        }
     }
-    Some(runs)
+    None
 }

@@ -3,7 +3,10 @@
 use super::fit::Room;
 use super::frontier::{self, Answer};
 use super::pack::{self, Runs};
+use super::packing::Packing;
+use super::spread;
 use super::undo::UndoLog;
+use crate::gang::Strategy;
 use crate::state::{Catalog, GroupShape, NodeIdx, Nodes, Shape};
 
 /// The dominant share of one pod: the largest part that it takes of any
@@ -29,29 +32,39 @@ pub(crate) struct NoPlace {
     pub(crate) certain: bool,
 }
 
+/// A gang's wish.
+pub(crate) struct Wish<'a> {
+    pub(crate) shape: &'a Shape,
+    pub(crate) strategy: Strategy,
+    pub(crate) excluded: &'a [NodeIdx],
+}
+
 /// Finds a place for all groups of a gang and charges it to the live state, with
 /// the log that takes it back; the runs are in the order of the gang's groups.
 ///
-/// Groups go largest first, each packed. Where that fails, and every group alone
-/// would fit, the order is at fault or the groups collide: then every way is
-/// tried, within bounds.
+/// Groups go largest first, each packed or spread. Where that fails, and every
+/// group alone would fit, the order is at fault or the groups collide: then every
+/// way is tried, within bounds; but not of sharing devices.
 ///
 /// # Errors
 ///
 /// [`NoPlace`]: there is none, and the state is as before.
 pub(crate) fn place(
     nodes: &mut Nodes,
+    packing: &mut Packing,
     catalog: &Catalog,
-    shape: &Shape,
-    excluded: &[NodeIdx],
+    wish: &Wish<'_>,
     log: &mut UndoLog,
 ) -> Result<Vec<Runs>, NoPlace> {
-    if let Some(runs) = largest_first(nodes, catalog, shape, excluded, log) {
+    let Wish {
+        shape, excluded, ..
+    } = *wish;
+    if let Some(runs) = largest_first(nodes, packing, catalog, wish, log) {
         return Ok(runs);
     }
     log.roll_back(nodes);
-    let alone = |g: &GroupShape| pack::fill(nodes, catalog, g, excluded).is_some();
-    if shape.groups.len() < 2 || !shape.groups.iter().all(alone) {
+    let mut alone = |g: &GroupShape| pack::fill(nodes, packing, catalog, g, excluded).is_some();
+    if shape.groups.len() < 2 || !shape.groups.iter().all(&mut alone) {
         return Err(NoPlace { certain: true });
     }
     match frontier::search(nodes, catalog, shape, excluded, Room::Free) {
@@ -67,17 +80,21 @@ pub(crate) fn place(
 
 fn largest_first(
     nodes: &mut Nodes,
+    packing: &mut Packing,
     catalog: &Catalog,
-    shape: &Shape,
-    excluded: &[NodeIdx],
+    wish: &Wish<'_>,
     log: &mut UndoLog,
 ) -> Option<Vec<Runs>> {
-    let mut order: Vec<(usize, &GroupShape)> = shape.groups.iter().enumerate().collect();
+    let mut order: Vec<(usize, &GroupShape)> = wish.shape.groups.iter().enumerate().collect();
     // Stable: of equal groups the first goes first.
     order.sort_by_cached_key(|(_, group)| std::cmp::Reverse(share(nodes, group)));
+    let fill = match wish.strategy {
+        Strategy::Pack => pack::fill,
+        Strategy::Spread => spread::fill,
+    };
     let mut placed: Vec<(usize, Runs)> = Vec::with_capacity(order.len());
     for (at, group) in order {
-        let runs = pack::fill(nodes, catalog, group, excluded)?;
+        let runs = fill(nodes, packing, catalog, group, wish.excluded)?;
         charge(nodes, group, &runs, log);
         placed.push((at, runs));
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::state::{NodeIdx, Nodes, ResourceIdx};
+use crate::state::{NodeIdx, Nodes, ResourceIdx, SavedShares};
 
 /// What has been tried. To be rolled back or kept; dropping it keeps it.
 #[derive(Debug, Default)]
@@ -15,6 +15,8 @@ struct Entry {
     node: NodeIdx,
     demand: Arc<Vec<(ResourceIdx, i64)>>,
     pods: u32,
+    /// The node's shared devices before.
+    shares: SavedShares,
 }
 
 impl UndoLog {
@@ -26,18 +28,20 @@ impl UndoLog {
         demand: &Arc<Vec<(ResourceIdx, i64)>>,
         pods: u32,
     ) {
+        let shares = nodes.saved_shares(node, demand);
         nodes.charge(node, demand, i64::from(pods), true);
         self.entries.push(Entry {
             node,
             demand: Arc::clone(demand),
             pods,
+            shares,
         });
     }
 
     /// Takes everything back.
     pub(crate) fn roll_back(&mut self, nodes: &mut Nodes) {
-        while let Some(Entry { node, demand, pods }) = self.entries.pop() {
-            nodes.charge(node, &demand, i64::from(pods).saturating_neg(), true);
+        while let Some(entry) = self.entries.pop() {
+            nodes.undo(entry.node, &entry.demand, entry.pods, entry.shares);
         }
     }
 }

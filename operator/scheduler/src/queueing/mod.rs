@@ -1,9 +1,12 @@
 //! Who waits, in which order, and for what.
 
+mod assignment;
+mod flavors;
 mod order;
 mod parking;
-mod quota;
+mod queues;
 
+pub(crate) use assignment::{Choice, NoWay, ways};
 pub(crate) use order::{OrderKey, Waiting};
 pub(crate) use parking::{Blocked, Parking, Signal, Wake};
-pub(crate) use quota::Queues;
+pub(crate) use queues::{Queues, Words};

@@ -1,7 +1,7 @@
-//! The order of gangs.
+//! The order of gangs within a queue.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::gang::Gang;
 use crate::ids::{GangId, QueueName};
@@ -26,25 +26,23 @@ impl OrderKey {
     }
 }
 
-/// The gangs that wait: all of them by queue, and those that are to be looked at.
+/// Gangs in order.
+type Line = BTreeMap<OrderKey, GangIdx>;
+
+/// The gangs that wait, by queue: all of them, and those that are to be looked at.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
-    queues: BTreeMap<QueueName, BTreeSet<OrderKey>>,
-    due: BTreeMap<OrderKey, GangIdx>,
+    queues: BTreeMap<QueueName, Line>,
+    due: BTreeMap<QueueName, Line>,
     count: usize,
 }
 
 impl Waiting {
     /// A gang begins to wait; it is to be looked at.
     pub(crate) fn insert(&mut self, gang: &Gang, at: GangIdx) {
-        let key = OrderKey::of(gang);
-        self.due.insert(key.clone(), at);
-        if self
-            .queues
-            .entry(gang.queue.clone())
-            .or_default()
-            .insert(key)
-        {
+        self.make_due(gang, at);
+        let queue = self.queues.entry(gang.queue.clone()).or_default();
+        if queue.insert(OrderKey::of(gang), at).is_none() {
             self.count = self.count.saturating_add(1);
         }
     }
@@ -52,33 +50,52 @@ impl Waiting {
     /// A gang waits no longer.
     pub(crate) fn remove(&mut self, gang: &Gang) {
         let key = OrderKey::of(gang);
-        self.due.remove(&key);
-        let Some(queue) = self.queues.get_mut(&gang.queue) else {
-            return;
-        };
-        if queue.remove(&key) {
+        take(&mut self.due, &gang.queue, &key);
+        if take(&mut self.queues, &gang.queue, &key) {
             self.count = self.count.saturating_sub(1);
-        }
-        if queue.is_empty() {
-            self.queues.remove(&gang.queue);
         }
     }
 
     /// A gang that waits is to be looked at.
     pub(crate) fn make_due(&mut self, gang: &Gang, at: GangIdx) {
-        self.due.insert(OrderKey::of(gang), at);
+        self.due
+            .entry(gang.queue.clone())
+            .or_default()
+            .insert(OrderKey::of(gang), at);
     }
 
-    /// The first that is to be looked at.
-    pub(crate) fn pop_due(&mut self) -> Option<GangIdx> {
-        self.due.pop_first().map(|(_, at)| at)
+    /// The queues in which someone is to be looked at.
+    pub(crate) fn due_queues(&self) -> Vec<QueueName> {
+        self.due.keys().cloned().collect()
+    }
+
+    /// The first of a queue that is to be looked at.
+    pub(crate) fn next_due(&self, queue: &QueueName) -> Option<GangIdx> {
+        self.due.get(queue)?.values().next().copied()
+    }
+
+    /// The same; it has been looked at now.
+    pub(crate) fn pop_due(&mut self, queue: &QueueName) -> Option<GangIdx> {
+        let line = self.due.get_mut(queue)?;
+        let (_, at) = line.pop_first()?;
+        if line.is_empty() {
+            self.due.remove(queue);
+        }
+        Some(at)
+    }
+
+    /// The gangs of a queue, in order.
+    pub(crate) fn line(&self, queue: &QueueName) -> impl Iterator<Item = GangIdx> {
+        self.queues
+            .get(queue)
+            .into_iter()
+            .flatten()
+            .map(|(_, at)| *at)
     }
 
     /// How many gangs wait in each queue in which any does.
     pub(crate) fn by_queue(&self) -> impl Iterator<Item = (&QueueName, usize)> {
-        self.queues
-            .iter()
-            .map(|(queue, gangs)| (queue, gangs.len()))
+        self.queues.iter().map(|(queue, line)| (queue, line.len()))
     }
 
     /// How many gangs wait.
@@ -89,10 +106,18 @@ impl Waiting {
     /// The place of a gang in its queue, from 1. Costs the gangs before it.
     pub(crate) fn position(&self, gang: &Gang) -> Option<usize> {
         let key = OrderKey::of(gang);
-        let queue = self.queues.get(&gang.queue)?;
-        if !queue.contains(&key) {
-            return None;
-        }
-        Some(queue.range(..=key).count())
+        let line = self.queues.get(&gang.queue)?;
+        line.contains_key(&key).then(|| line.range(..=key).count())
     }
+}
+
+fn take(lines: &mut BTreeMap<QueueName, Line>, queue: &QueueName, key: &OrderKey) -> bool {
+    let Some(line) = lines.get_mut(queue) else {
+        return false;
+    };
+    let was = line.remove(key).is_some();
+    if line.is_empty() {
+        lines.remove(queue);
+    }
+    was
 }

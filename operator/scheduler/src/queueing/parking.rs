@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use crate::explain::{Certificate, Detail};
 use crate::ids::QueueName;
+use crate::quota::FlavorResource;
 use crate::state::{GangIdx, ResourceIdx, Slots};
 use crate::time::Time;
 
@@ -19,12 +20,14 @@ pub(crate) enum Signal {
     Freed(ResourceIdx),
     /// What has been taken of a resource, anywhere.
     Taken(ResourceIdx),
-    /// Changes of a queue.
-    Queue(QueueName),
-    /// What has been given back of a queue's quota.
-    QuotaFreed(QueueName, ResourceIdx),
-    /// What has been charged to a queue's quota.
-    QuotaTaken(QueueName, ResourceIdx),
+    /// Changes of queues and flavors.
+    Queues,
+    /// Changes of who is at the head of a queue.
+    Head(QueueName),
+    /// What has been given back of quota below a root.
+    QuotaFreed(QueueName, FlavorResource),
+    /// What has been charged to quota below a root.
+    QuotaTaken(QueueName, FlavorResource),
 }
 
 /// When a gang is to be looked at again: as soon as one of the counters has
@@ -39,6 +42,20 @@ impl Wake {
     /// When a counter has risen by so much.
     pub(crate) fn on(&mut self, signal: Signal, rise: i128) -> &mut Self {
         self.signals.push((signal, rise.max(1)));
+        self
+    }
+
+    /// When another wake would.
+    pub(crate) fn join(&mut self, other: &Self) -> &mut Self {
+        for (signal, rise) in &other.signals {
+            if !self.signals.contains(&(signal.clone(), *rise)) {
+                self.signals.push((signal.clone(), *rise));
+            }
+        }
+        self.at = match (self.at, other.at) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
         self
     }
 

@@ -9,6 +9,11 @@ use crate::state::ResourceIdx;
 pub struct FlavorIdx(u32);
 
 impl FlavorIdx {
+    /// The place in an array.
+    pub(crate) const fn at(self) -> usize {
+        self.0 as usize
+    }
+
     /// The flavor at a place in an array.
     pub(crate) fn of(at: usize) -> Self {
         Self(u32::try_from(at).unwrap_or(u32::MAX))

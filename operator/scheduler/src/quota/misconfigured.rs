@@ -52,10 +52,10 @@ pub(crate) enum Misconfigured {
         amount: i64,
     },
     /// There is no such queue (yet).
-    #[error("its parent {:?} does not exist", parent.as_str())]
+    #[error("is below {:?}, which does not exist", parent.as_str())]
     ParentNotFound { parent: QueueName },
     /// Its parent is misconfigured, so nobody knows what it may borrow.
-    #[error("its parent {:?} is misconfigured", parent.as_str())]
+    #[error("is below {:?}, which is misconfigured", parent.as_str())]
     ParentFaulty { parent: QueueName },
     /// It is too far below its root.
     #[error("is more than {MAX_DEPTH} levels deep")]

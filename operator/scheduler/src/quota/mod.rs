@@ -56,14 +56,16 @@ mod standing;
 mod tests;
 mod tree;
 
-#[expect(unused_imports, reason = "the engine takes it up next")]
+pub use self::decay::Decay;
+pub use self::member::{Quota, Weight};
+pub use self::memory::Decayed;
+#[allow(unused_imports, reason = "preemption takes up the rest")]
 pub(crate) use self::{
     amounts::{Demand, FlavorIdx, FlavorResource},
     borrowers::Borrower,
-    decay::Decay,
     lack::{Lack, Shortage},
-    member::{Member, Quota, Weight},
-    memory::{Decayed, Remembered},
+    member::Member,
+    memory::Remembered,
     misconfigured::{Limit, MAX_DEPTH, Misconfigured},
     order::Order,
     reclaim::Reclaimable,

@@ -28,6 +28,8 @@ pub(crate) struct Catalog {
     unused: VecDeque<SignatureIdx>,
     cpu: ResourceIdx,
     pods: ResourceIdx,
+    /// Resources that count thousandths of a device, and the device.
+    shares: Vec<(ResourceIdx, ResourceIdx)>,
 }
 
 impl Default for Catalog {
@@ -44,6 +46,7 @@ impl Default for Catalog {
             unused: VecDeque::new(),
             cpu: ResourceIdx::of(cpu),
             pods: ResourceIdx::of(pods),
+            shares: Vec::new(),
         }
     }
 }
@@ -68,6 +71,19 @@ impl Catalog {
             self.resources.release(at);
         }
         index
+    }
+
+    fn pin_share(&mut self, share: &ResourceName, device: &ResourceName) {
+        let pair = (self.pin(share), self.pin(device));
+        if !self.shares.contains(&pair) {
+            self.shares.push(pair);
+        }
+    }
+
+    /// Resources that count thousandths of a device, and the device, in the
+    /// order in which they were first asked for.
+    pub(crate) fn shares(&self) -> &[(ResourceIdx, ResourceIdx)] {
+        &self.shares
     }
 
     /// The index of a resource that is in use.
@@ -95,6 +111,9 @@ impl Catalog {
         for (name, amount) in request.iter() {
             if amount == 0 || name.as_str() == "pods" {
                 continue;
+            }
+            if let Some(device) = name.shared_device() {
+                self.pin_share(name, &device);
             }
             let (at, _) = self.resources.acquire(name.clone());
             demand.push((ResourceIdx::of(at), amount));
@@ -135,10 +154,32 @@ impl Catalog {
     /// Brings the signatures of a shape up to date.
     pub(crate) fn refresh(&mut self, shape: &Shape, nodes: &Nodes) {
         for group in &shape.groups {
-            if let Some(Some(signature)) = self.signatures.get_mut(group.signature.at()) {
-                signature.refresh(nodes);
-            }
+            self.refresh_signature(group.signature, nodes);
         }
+    }
+
+    /// Brings a signature up to date.
+    pub(crate) fn refresh_signature(&mut self, signature: SignatureIdx, nodes: &Nodes) {
+        if let Some(Some(signature)) = self.signatures.get_mut(signature.at()) {
+            signature.refresh(nodes);
+        }
+    }
+
+    /// One use more of a demand and of constraints that are in use.
+    pub(crate) fn retain(&mut self, demand: DemandIdx, signature: SignatureIdx) {
+        self.demands.retain(demand.at());
+        self.constraints.retain(signature.at());
+    }
+
+    /// One use less of both.
+    pub(crate) fn release(&mut self, demand: DemandIdx, signature: SignatureIdx) {
+        self.release_demand(demand);
+        self.release_signature(signature);
+    }
+
+    /// Interns constraints.
+    pub(crate) fn acquire_constraints(&mut self, constraints: &Constraints) -> SignatureIdx {
+        self.acquire_signature(constraints)
     }
 
     /// The shape of a gang. To be released.
@@ -153,15 +194,13 @@ impl Catalog {
     /// One owner more of a shape that has one.
     pub(crate) fn retain_shape(&mut self, shape: &Shape) {
         for group in &shape.groups {
-            self.demands.retain(group.demand_idx.at());
-            self.constraints.retain(group.signature.at());
+            self.retain(group.demand_idx, group.signature);
         }
     }
 
     pub(crate) fn release_shape(&mut self, shape: &Shape) {
         for group in &shape.groups {
-            self.release_demand(group.demand_idx);
-            self.release_signature(group.signature);
+            self.release(group.demand_idx, group.signature);
         }
     }
 

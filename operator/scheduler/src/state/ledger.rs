@@ -84,6 +84,12 @@ impl Ledger {
         self.columns.get(resource.at())?.as_ref()
     }
 
+    /// What all nodes have together, by resource.
+    pub(crate) fn totals(&self) -> impl Iterator<Item = (ResourceIdx, i128)> {
+        let columns = self.columns.iter().enumerate();
+        columns.filter_map(|(at, column)| Some((ResourceIdx::of(at), column.as_ref()?.total())))
+    }
+
     pub(crate) fn allocatable(&self, resource: ResourceIdx, node: NodeIdx) -> i64 {
         self.column(resource).map_or(0, |c| c.allocatable(node))
     }

@@ -1,20 +1,24 @@
 //! The live state: arrays over interned names. Nothing in here decides anything.
 
 mod catalog;
+mod classes;
 mod interner;
 mod ledger;
 mod nodes;
-mod packing_index;
 mod pods;
+mod profile;
 mod shape;
+mod shares;
 mod signature;
 mod slots;
 
 pub(crate) use catalog::Catalog;
+pub(crate) use classes::Class;
 pub(crate) use ledger::Column;
-pub(crate) use nodes::{Facts, Nodes};
+pub(crate) use nodes::{Facts, Nodes, SavedShares};
 pub(crate) use pods::{Pod, Pods};
-pub(crate) use shape::{GroupShape, Shape};
+pub(crate) use profile::{Needs, Profile, WHOLE, fraction};
+pub(crate) use shape::{Demand, GroupShape, Shape};
 pub(crate) use signature::{Signature, cordoned};
 pub(crate) use slots::Slots;
 

@@ -1,11 +1,17 @@
 //! Nodes: what they are, what they have, what is used of it.
 
+mod charging;
+mod sorting;
+
+pub(crate) use charging::SavedShares;
+
 use std::collections::BTreeMap;
 
+use super::classes::Classes;
 use super::ledger::{Column, Ledger};
-use super::packing_index::{self, PackingIndex};
-use super::shape::Demand;
-use super::{Catalog, NodeIdx, ResourceIdx};
+use super::profile::WHOLE;
+use super::shares::Shares;
+use super::{Catalog, NodeIdx, ResourceIdx, SignatureIdx};
 use crate::ids::NodeName;
 use crate::node::{Node, Taint};
 
@@ -29,6 +35,8 @@ struct Entry {
     holds: u32,
     /// The version in which its facts last changed.
     changed: u64,
+    /// It is to be sorted into its class.
+    stale: bool,
 }
 
 /// All nodes.
@@ -43,13 +51,16 @@ pub(crate) struct Nodes {
     /// Devices that a node has or had some of.
     devices: Vec<ResourceIdx>,
     cpu: Option<ResourceIdx>,
-    /// At least what the largest node has of cores.
-    most_cores: i64,
-    /// By device; None is for pods without any.
-    packing: BTreeMap<Option<ResourceIdx>, PackingIndex>,
+    shares: Shares,
+    /// As of when they were last sorted.
+    classes: Classes,
+    /// The signatures that classes tell apart.
+    lenses: Vec<SignatureIdx>,
+    /// Nodes that have changed since they were last sorted.
+    stale: Vec<NodeIdx>,
     /// Each node's place in the order of names.
     ranks: Vec<u32>,
-    /// Nodes have come: ranks and packing are to be made anew.
+    /// Nodes have come: ranks and classes are to be made anew.
     unranked: bool,
 }
 
@@ -71,13 +82,10 @@ impl Nodes {
         for (resource, _) in &offers {
             if catalog.is_device(*resource) && !self.devices.contains(resource) {
                 self.devices.push(*resource);
-                self.packing
-                    .insert(Some(*resource), PackingIndex::default());
-                self.unranked = true;
             }
         }
         let changed = self.set_facts(at, Some(facts)) | self.set_offers(at, &offers);
-        self.reindex(at);
+        self.touch(at);
         changed
     }
 
@@ -87,7 +95,7 @@ impl Nodes {
             return false;
         };
         let changed = self.set_offers(at, &[]) | self.set_facts(at, None);
-        self.reindex(at);
+        self.touch(at);
         self.forget_unless_held(at);
         changed
     }
@@ -112,25 +120,6 @@ impl Nodes {
             entry.holds = entry.holds.saturating_sub(1);
         }
         self.forget_unless_held(at);
-    }
-
-    /// Adds (or with negative `times` takes back) what so many pods use; `held`
-    /// where they are a placed gang's.
-    pub(crate) fn charge(&mut self, at: NodeIdx, demand: &Demand, times: i64, held: bool) {
-        for (resource, need) in demand {
-            let used = i128::from(*need).saturating_mul(i128::from(times));
-            self.ledger
-                .add(*resource, at, used, if held { used } else { 0 });
-        }
-        self.reindex(at);
-    }
-
-    /// So many pods on the node become (or with negative `times` are no longer) a placed gang's.
-    pub(crate) fn set_held(&mut self, at: NodeIdx, demand: &Demand, times: i64) {
-        for (resource, need) in demand {
-            let held = i128::from(*need).saturating_mul(i128::from(times));
-            self.ledger.add(*resource, at, 0, held);
-        }
     }
 
     pub(crate) fn find(&self, name: &NodeName) -> Option<NodeIdx> {
@@ -184,6 +173,11 @@ impl Nodes {
             .map(|(at, _)| NodeIdx::of(at))
     }
 
+    /// What all nodes have together, of each resource that any has had some of.
+    pub(crate) fn totals(&self) -> impl Iterator<Item = (ResourceIdx, i128)> {
+        self.ledger.totals()
+    }
+
     pub(crate) fn column(&self, resource: ResourceIdx) -> Option<&Column> {
         self.ledger.column(resource)
     }
@@ -211,61 +205,6 @@ impl Nodes {
         &self.devices
     }
 
-    /// Nodes that may have room for a pod, in the order in which packing wants
-    /// them: tightest first. All that have room are among them.
-    pub(crate) fn walk(
-        &self,
-        device: Option<ResourceIdx>,
-        devices: i64,
-        cores: i64,
-    ) -> impl Iterator<Item = NodeIdx> {
-        // A node that has the cores has them free, and is no larger than the largest.
-        let cores = packing_index::fraction(cores, self.most_cores);
-        let devices = device.map_or(0, |_| u32::try_from(devices).unwrap_or(u32::MAX));
-        self.packing
-            .get(&device)
-            .into_iter()
-            .flat_map(move |index| index.walk(devices, cores))
-    }
-
-    /// Makes the order of packing anew where nodes have come. Before any walk.
-    pub(crate) fn rank(&mut self) {
-        if !std::mem::take(&mut self.unranked) {
-            return;
-        }
-        self.packing.entry(None).or_default();
-        for index in self.packing.values_mut() {
-            index.clear();
-        }
-        self.ranks.clear();
-        self.ranks.resize(self.entries.len(), 0);
-        for (rank, at) in (0_u32..).zip(self.by_name.values()) {
-            if let Some(slot) = self.ranks.get_mut(at.at()) {
-                *slot = rank;
-            }
-        }
-        self.most_cores = 0;
-        let all: Vec<NodeIdx> = self.by_name.values().copied().collect();
-        for at in all {
-            self.reindex(at);
-        }
-    }
-
-    fn reindex(&mut self, at: NodeIdx) {
-        if self.unranked {
-            return;
-        }
-        let there = self.facts(at).is_some();
-        let rank = self.ranks.get(at.at()).copied().unwrap_or(0);
-        if let Some(cpu) = self.cpu {
-            self.most_cores = self.most_cores.max(self.ledger.allocatable(cpu, at));
-        }
-        for (device, index) in &mut self.packing {
-            let key = packing_index::key(&self.ledger, at, *device, self.cpu, &self.devices);
-            index.place(at, rank, key.filter(|_| there));
-        }
-    }
-
     fn find_or_insert(&mut self, name: &NodeName) -> NodeIdx {
         if let Some(at) = self.find(name) {
             return at;
@@ -277,11 +216,13 @@ impl Nodes {
             holds: 0,
             // Whoever has seen a former node in this place must look again.
             changed: self.version,
+            stale: false,
         };
         let at = match self.vacant.pop() {
             Some(at) => {
                 if let Some(slot) = self.entries.get_mut(at.at()) {
-                    *slot = entry;
+                    let stale = slot.stale;
+                    *slot = Entry { stale, ..entry };
                 }
                 at
             }
@@ -340,6 +281,11 @@ impl Nodes {
         for (resource, amount) in offers {
             changed |= self.ledger.allocatable(*resource, at) != *amount;
             self.ledger.set_allocatable(*resource, at, *amount);
+        }
+        for (share, device) in self.shares.list() {
+            let all = self.ledger.allocatable(device, at);
+            self.ledger
+                .set_allocatable(share, at, all.saturating_mul(WHOLE));
         }
         if let Some(entry) = self.entries.get_mut(at.at()) {
             entry.offers = offers.iter().map(|(resource, _)| *resource).collect();

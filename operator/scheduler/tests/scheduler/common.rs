@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use trellis_scheduler::{
     Certificate, Constraints, Decision, Engine, Gang, GangId, GroupName, Node, NodeName, Placement,
-    PodKey, Queue, QueueName, ResourceName, Resources, Stop, Taint, TaintEffect, TaskGroup, Time,
+    PodKey, Queue, QueueName, Quota, ResourceName, Resources, Taint, TaintEffect, TaskGroup, Time,
     WaitReason,
 };
 
@@ -70,6 +70,7 @@ pub fn group(name: &str, count: u32, request: Resources) -> TaskGroup {
         count,
         request,
         device: None,
+        flavors: vec![],
         constraints: Constraints::default(),
         pod_prefix: name.to_owned(),
     }
@@ -88,6 +89,7 @@ pub fn gang(name: &str, groups: Vec<TaskGroup>) -> Gang {
         submitted: ms(0),
         not_before: None,
         excluded_nodes: vec![],
+        strategy: trellis_scheduler::Strategy::Pack,
         groups: groups.into_iter().map(prefixed).collect(),
     }
 }
@@ -105,12 +107,17 @@ pub fn worker(gang: &str, index: u32) -> PodKey {
     PodKey::new(format!("team/{gang}-worker-{index}"))
 }
 
+/// A queue with these quotas on every node; without any, it takes what the nodes have.
 pub fn queue(name: &str, quota: Option<&[(&str, i64)]>) -> Queue {
-    Queue {
-        name: QueueName::new(name),
-        quota: quota.map(|q| q.iter().map(|(r, n)| (ResourceName::new(*r), *n)).collect()),
-        stop: Stop::None,
-    }
+    let queue = Queue::new(QueueName::new(name));
+    let Some(quota) = quota else { return queue };
+    queue.with_quotas(quota.iter().map(|(resource, nominal)| {
+        let quota = Quota {
+            nominal: *nominal,
+            ..Quota::default()
+        };
+        (ResourceName::new(*resource), quota)
+    }))
 }
 
 /// An engine with these nodes and an open queue `default`.

@@ -14,7 +14,13 @@ mod oracle;
 #[cfg(test)]
 mod placement;
 #[cfg(test)]
+mod placement_devices;
+#[cfg(test)]
+mod placement_score;
+#[cfg(test)]
 mod queueing;
+#[cfg(test)]
+mod queues;
 #[cfg(test)]
 mod random;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_scheduler::{
-    Engine, Gang, GangId, Node, NodeName, Placement, PodKey, Queue, QueueName, ResourceName,
+    Decay, Engine, Gang, GangId, Node, NodeName, Placement, PodKey, Queue, QueueName, ResourceName,
     Resources, Time,
 };
 
@@ -125,7 +125,7 @@ impl Model {
 
     /// An engine that is built from what is there.
     pub fn build(&self) -> Engine {
-        let mut engine = Engine::new();
+        let mut engine = Engine::with_decay(Decay::half_life(0));
         for gang in self.gangs.values() {
             let mut gang = gang.clone();
             gang.not_before = gang.not_before.max(self.back_off.get(&gang.id).copied());

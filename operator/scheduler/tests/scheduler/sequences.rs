@@ -7,11 +7,12 @@ use crate::model::{Model, with_pod};
 use crate::random::{QUEUES, any_gang, any_node, any_request, node_name};
 use proptest::prelude::*;
 use trellis_scheduler::{
-    Decision, Engine, Gang, GangId, Node, PodKey, QueueName, Resources, Stop, Time,
+    Decay, Decision, Engine, Gang, GangId, Node, PodKey, QueueName, Resources, Stop, Time,
 };
 
 const NODES: usize = 4;
 const GANGS: usize = 5;
+const ROOT: &str = "root";
 
 #[derive(Clone, Debug)]
 enum Event {
@@ -19,7 +20,10 @@ enum Event {
     DeleteNode(usize),
     ApplyForeign(usize, usize, Resources),
     DeleteForeign(usize),
-    ApplyQueue(usize, Option<(i64, i64)>, bool),
+    ApplyQueue(usize, Option<(i64, i64)>, bool, bool),
+    /// The queue that others may be below.
+    ApplyRoot(Option<(i64, i64)>),
+    DeleteRoot,
     DeleteQueue(usize),
     ApplyGang(Gang),
     DeleteGang(usize),
@@ -40,7 +44,10 @@ fn any_event() -> impl Strategy<Value = Event> {
         1 => (0..NODES).prop_map(Event::DeleteNode),
         2 => (0..3_usize, 0..NODES, any_request()).prop_map(|(p, n, r)| Event::ApplyForeign(p, n, r)),
         1 => (0..3_usize).prop_map(Event::DeleteForeign),
-        2 => (0..2_usize, quota, prop::bool::weighted(0.1)).prop_map(|(q, n, h)| Event::ApplyQueue(q, n, h)),
+        2 => (0..2_usize, quota.clone(), prop::bool::weighted(0.1), prop::bool::ANY)
+            .prop_map(|(q, n, h, b)| Event::ApplyQueue(q, n, h, b)),
+        1 => quota.prop_map(Event::ApplyRoot),
+        1 => Just(Event::DeleteRoot),
         1 => (0..2_usize).prop_map(Event::DeleteQueue),
         6 => gang.prop_map(Event::ApplyGang),
         1 => (0..GANGS).prop_map(Event::DeleteGang),
@@ -76,12 +83,23 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
             engine.delete_pod(&key);
             model.pods.remove(&key);
         }
-        Event::ApplyQueue(at, quota, hold) => {
+        Event::ApplyQueue(at, quota, hold, below) => {
             let quota = quota.map(|(cpu, gpu)| [("cpu", cpu), (GPU, gpu)]);
             let mut queue = queue(QUEUES[at], quota.as_ref().map(|q| &q[..]));
             queue.stop = if hold { Stop::Hold } else { Stop::None };
+            queue.parent = below.then(|| QueueName::new(ROOT));
             engine.apply_queue(queue.clone());
             model.queues.insert(queue.name.clone(), queue);
+        }
+        Event::ApplyRoot(quota) => {
+            let quota = quota.map(|(cpu, gpu)| [("cpu", cpu), (GPU, gpu)]);
+            let root = queue(ROOT, quota.as_ref().map(|q| &q[..]));
+            engine.apply_queue(root.clone());
+            model.queues.insert(root.name.clone(), root);
+        }
+        Event::DeleteRoot => {
+            engine.delete_queue(&QueueName::new(ROOT));
+            model.queues.remove(ROOT);
         }
         Event::DeleteQueue(at) => {
             engine.delete_queue(&QueueName::new(QUEUES[at]));
@@ -136,6 +154,8 @@ fn cycle(engine: &mut Engine, model: &mut Model, now: Time) -> Result<(), TestCa
     // An engine that was built just now decides the same.
     if !model.has_leftovers() {
         let mut rebuilt = model.build();
+        rebuilt.restore_history(&engine.history());
+        prop_assert_eq!(rebuilt.history(), engine.history());
         let placed = |decisions: Vec<Decision>| -> Vec<Decision> {
             let place = |d: &Decision| matches!(d, Decision::Place { .. });
             decisions.into_iter().filter(place).collect()
@@ -201,11 +221,13 @@ fn check_decisions(
         }
         let queue = &model.queues[&gang.queue];
         prop_assert_eq!(queue.stop, Stop::None);
-        if let Some(quota) = &queue.quota {
+        // What may be borrowed is the tree's own test.
+        if let (Some(group), None) = (queue.resource_groups.first(), &queue.parent) {
+            let quota = &group.flavors[0].quotas;
             let usage = model.usage(gang.queue.as_str());
             for group in gang.groups.iter().filter(|g| g.count > 0) {
                 for (resource, _) in group.request.iter().filter(|(_, n)| *n > 0) {
-                    prop_assert!(usage[resource] <= i128::from(quota[resource]));
+                    prop_assert!(usage[resource] <= i128::from(quota[resource].nominal));
                 }
             }
         }
@@ -239,10 +261,10 @@ proptest! {
 
     #[test]
     fn any_sequence_of_events(events in prop::collection::vec(any_event(), 1..60)) {
-        let mut engine = Engine::new();
+        let mut engine = Engine::with_decay(Decay::half_life(0));
         let mut model = Model::default();
         for name in QUEUES {
-            apply(&mut engine, &mut model, Event::ApplyQueue(usize::from(name != QUEUES[0]), None, false))?;
+            apply(&mut engine, &mut model, Event::ApplyQueue(usize::from(name != QUEUES[0]), None, false, false))?;
         }
         for event in events {
             apply(&mut engine, &mut model, event)?;

@@ -19,6 +19,9 @@ pub(super) fn engine(snapshot: &mut Snapshot, planned: &BTreeSet<Key>) -> Engine
     for (name, queue) in snapshot.with_queues() {
         engine.apply_queue(gang::queue(name, &queue.spec));
     }
+    for (name, flavor) in &snapshot.flavors {
+        engine.apply_flavor(gang::flavor(name, &flavor.spec));
+    }
     for node in snapshot.nodes.values() {
         engine.apply_node(gang::node(node));
     }

@@ -13,7 +13,7 @@ use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Api, Client, Config, Resource};
 use serde::de::DeserializeOwned;
-use trellis_api::{PodGroup, Queue, TrainingJob};
+use trellis_api::{PodGroup, Queue, ResourceFlavor, TrainingJob};
 
 use super::snapshot::Snapshot;
 use crate::watch::{SlimNamespace, SlimNode, SlimPod};
@@ -135,6 +135,12 @@ async fn read(client: &Client, jobs: &[TrainingJob]) -> anyhow::Result<Seen> {
             snapshot.queues = Some(Default::default());
             queues.into_iter().for_each(|q| snapshot.queue(q));
         }
+    }
+    for flavor in list::<ResourceFlavor>(client, &everything)
+        .await?
+        .unwrap_or_default()
+    {
+        snapshot.flavor(flavor);
     }
     for group in list::<PodGroup>(client, &everything)
         .await?

@@ -20,14 +20,14 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 use tracing::warn;
 use trellis_api::pod_group::PodGroupPhase;
-use trellis_scheduler::{Engine, NodeName, QueueName};
+use trellis_scheduler::{Engine, FlavorName, NodeName, QueueName};
 
 use super::admitted::Admitted;
 use super::commit::Committer;
 use super::deletions::Deletions;
 use super::namespace_quota::Ask;
 use super::wish::{Run, Wish};
-use super::{Feed, gang};
+use super::{Feed, QueueReport, gang};
 use crate::key::Key;
 use alarms::Alarms;
 use pause::Pause;
@@ -110,7 +110,17 @@ impl Driver {
     /// Runs until the process ends. Starts once everything has been listed.
     pub async fn run(mut self) {
         self.committer.world().synced().await;
+        self.engine.advance(gang::time(Timestamp::now()));
+        // Nodes, flavors and queues first: what runs is charged to the flavors of its nodes.
+        let mut touched = BTreeSet::new();
+        while let Ok(feed) = self.heard.try_recv() {
+            self.hear(feed, &mut touched);
+        }
         self.take_over().await;
+        for job in touched {
+            self.advance(&job);
+        }
+        let mut recalled = false;
         let adoption = Instant::now().checked_add(ADOPTION);
         let mut batch = Vec::new();
         loop {
@@ -144,7 +154,20 @@ impl Driver {
                     self.unadopted.clear();
                 }
             }
+            if !std::mem::replace(&mut recalled, true) {
+                self.recall();
+            }
             self.decide();
+        }
+    }
+
+    /// Turns go on as they were before a restart, now that what runs is charged.
+    fn recall(&mut self) {
+        for queue in self.committer.world().queues.all() {
+            let name = QueueName::new(queue.metadata.name.as_deref().unwrap_or_default());
+            if let Some(memory) = queue.status.as_ref().and_then(gang::memory) {
+                self.engine.recall_queue(&name, &memory);
+            }
         }
     }
 
@@ -203,6 +226,12 @@ impl Driver {
                     None => self.engine.delete_queue(&QueueName::new(name)),
                 };
             }
+            Feed::Flavor(name) => {
+                match self.committer.world().flavors.get(&Key::new("", &name)) {
+                    Some(flavor) => self.engine.apply_flavor(gang::flavor(&name, &flavor.spec)),
+                    None => self.engine.delete_flavor(&FlavorName::new(name)),
+                };
+            }
             Feed::NamespaceQuota(namespace) => self.quota_changed(&namespace, touched),
             Feed::Look(job) => {
                 touched.insert(job);
@@ -213,9 +242,9 @@ impl Driver {
                 }
             }
             Feed::Wish(job, None) => self.want_nothing(&job),
-            Feed::CountQueues(answer) => {
+            Feed::AskQueues(answer) => {
                 // Who asked may have gone.
-                let _ = answer.send(self.engine.queue_counts());
+                let _ = answer.send(self.report_queues());
             }
             Feed::Ended(job, outcome) => {
                 self.ended(&job, outcome);
@@ -239,6 +268,22 @@ impl Driver {
         let from = self.over_quota.range(Key::new(namespace, "")..);
         let here = from.take_while(|(job, _)| &*job.namespace == namespace);
         touched.extend(here.map(|(job, _)| job.clone()));
+    }
+
+    fn report_queues(&self) -> BTreeMap<QueueName, QueueReport> {
+        let counts = self.engine.queue_counts();
+        let queues = self.committer.world().queues.all().into_iter();
+        queues
+            .filter_map(|queue| {
+                let name = QueueName::new(queue.metadata.name.as_deref()?);
+                let report = QueueReport {
+                    counts: counts.get(&name).copied().unwrap_or_default(),
+                    standing: self.engine.queue_standing(&name),
+                    memory: self.engine.queue_memory(&name),
+                };
+                Some((name, report))
+            })
+            .collect()
     }
 
     /// Takes a wish. False: it is what was wanted before.

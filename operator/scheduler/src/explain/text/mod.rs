@@ -20,6 +20,9 @@ impl fmt::Display for Detail {
         match self {
             Self::QueueNotFound { .. }
             | Self::QueueStopped { .. }
+            | Self::QueueMisconfigured { .. }
+            | Self::BehindHead { .. }
+            | Self::FlavorNotFound { .. }
             | Self::BackingOff { .. }
             | Self::NotOffered { .. }
             | Self::ExceedsQuota { .. }

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::{Count, Is, amount};
+use super::{Count, Is, Of, amount};
 use crate::explain::Detail;
-use crate::ids::ResourceName;
+use crate::ids::{FlavorName, ResourceName};
 
 impl Detail {
     /// The sentences about the queue.
@@ -45,46 +45,114 @@ impl Detail {
                     },
                 )
             }
-            Self::ExceedsQuota {
-                queue,
-                resource,
-                needs,
-                nominal,
-            } => write!(
+            Self::QueueMisconfigured { queue, fault } => {
+                write!(f, "queue {:?} {fault}", queue.as_str())
+            }
+            Self::BehindHead { queue, head } => write!(
                 f,
-                "needs {} {resource}, the whole quota of queue {:?} is {}",
-                amount(resource, *needs),
+                "queue {:?} starts its jobs strictly in order, and {:?} is at its head",
                 queue.as_str(),
-                amount(resource, i128::from(*nominal)),
+                head.as_str()
             ),
-            Self::QuotaExceeded {
+            Self::FlavorNotFound {
                 queue,
-                resource,
-                needs,
-                nominal,
-                used,
-                missing,
-                holders,
-                largest,
+                group,
+                flavors,
             } => {
+                let flavors: Vec<String> = flavors
+                    .iter()
+                    .map(|f| format!("{:?}", f.as_str()))
+                    .collect();
                 write!(
                     f,
-                    "needs {} {resource}, {} of {} are held in queue {:?}: {} missing; held by {} (",
-                    amount(resource, *needs),
-                    amount(resource, *used),
-                    amount(resource, i128::from(*nominal)),
+                    "{}no flavor of queue {:?} is defined and tolerated: looked at {}",
+                    Of(group),
                     queue.as_str(),
-                    Is(amount(resource, *missing)),
-                    Count(*holders, "gang"),
-                )?;
-                for (i, (gang, held)) in largest.iter().enumerate() {
-                    let comma = if i == 0 { "" } else { ", " };
-                    write!(f, "{comma}{:?} {}", gang.as_str(), amount(resource, *held))?;
-                }
-                let all = usize::try_from(*holders).is_ok_and(|n| n <= largest.len());
-                f.write_str(if all { ")" } else { ", ...)" })
+                    flavors.join(", ")
+                )
             }
+            Self::ExceedsQuota {
+                queue,
+                flavor,
+                resource,
+                needs,
+                most,
+            } => write!(
+                f,
+                "needs {} {resource}{}, the whole quota of queue {:?} is {}",
+                amount(resource, *needs),
+                OfFlavor(flavor),
+                queue.as_str(),
+                amount(resource, *most),
+            ),
+            Self::QuotaExceeded { .. } => self.quota_exceeded(f),
             _ => Ok(()),
+        }
+    }
+
+    fn quota_exceeded(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::QuotaExceeded {
+            queue,
+            borrowing_limit,
+            flavor,
+            resource,
+            needs,
+            most,
+            used,
+            missing,
+            holders,
+            largest,
+            borrowers,
+        } = self
+        else {
+            return Ok(());
+        };
+        write!(
+            f,
+            "needs {} {resource}{}, {} of {}{} are held in queue {:?}: {} missing; held by {}",
+            amount(resource, *needs),
+            OfFlavor(flavor),
+            amount(resource, *used),
+            amount(resource, *most),
+            if *borrowing_limit {
+                " (its borrowing limit)"
+            } else {
+                ""
+            },
+            queue.as_str(),
+            Is(amount(resource, *missing)),
+            Count(*holders, "gang"),
+        )?;
+        if !largest.is_empty() {
+            f.write_str(" (")?;
+            for (i, (gang, held)) in largest.iter().enumerate() {
+                let comma = if i == 0 { "" } else { ", " };
+                write!(f, "{comma}{:?} {}", gang.as_str(), amount(resource, *held))?;
+            }
+            let all = usize::try_from(*holders).is_ok_and(|n| n <= largest.len());
+            f.write_str(if all { ")" } else { ", ...)" })?;
+        }
+        for (i, (queue, borrowed)) in borrowers.iter().enumerate() {
+            let start = if i == 0 { "; borrowed by queue" } else { "," };
+            write!(
+                f,
+                "{start} {:?} {}",
+                queue.as_str(),
+                amount(resource, *borrowed)
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// ` of flavor "h100"`, where it says something.
+struct OfFlavor<'a>(&'a Option<FlavorName>);
+
+impl fmt::Display for OfFlavor<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(flavor) => write!(f, " of flavor {:?}", flavor.as_str()),
+            None => Ok(()),
         }
     }
 }

@@ -18,8 +18,8 @@ fn a_queue_waits_for_its_parent() {
     assert_eq!(
         faults(&tree, &["b", "c"]),
         [
-            "b its parent \"a\" does not exist",
-            "c its parent \"b\" is misconfigured"
+            "b is below \"a\", which does not exist",
+            "c is below \"b\", which is misconfigured"
         ]
     );
     assert_eq!(tree.room_of("c", "gpu"), Some(0));
@@ -53,7 +53,7 @@ fn all_members_of_a_cycle_are_stopped() {
             format!("a {cycle}"),
             format!("b {cycle}"),
             format!("c {cycle}"),
-            "below its parent \"b\" is misconfigured".to_owned(),
+            "below is below \"b\", which is misconfigured".to_owned(),
         ]
     );
     assert_eq!(tree.room_of("beside", "gpu"), Some(33));
@@ -71,14 +71,17 @@ fn no_queue_is_its_own_parent() {
         faults(&tree, &["a", "b"]),
         [
             "a names itself as its parent",
-            "b its parent \"a\" is misconfigured"
+            "b is below \"a\", which is misconfigured"
         ]
     );
     tree.put("a: gpu=2");
     assert_eq!(tree.room_of("b", "gpu"), Some(3));
     tree.put("a < a: gpu=2");
     assert!(tree.delete(&name("a")));
-    assert_eq!(faults(&tree, &["b"]), ["b its parent \"a\" does not exist"]);
+    assert_eq!(
+        faults(&tree, &["b"]),
+        ["b is below \"a\", which does not exist"]
+    );
 }
 
 #[test]
@@ -114,7 +117,7 @@ fn sixteen_levels_are_deep_enough() {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let expected = [
         "q17 is more than 16 levels deep",
-        "q18 its parent \"q17\" is misconfigured",
+        "q18 is below \"q17\", which is misconfigured",
     ];
     assert_eq!(faults(&tree, &names), expected);
     assert_eq!(tree.room_of("q16", "gpu"), Some(16));

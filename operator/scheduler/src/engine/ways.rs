@@ -1,0 +1,226 @@
+//! The ways in which a gang may be placed: one for each choice of flavors.
+
+use std::sync::Arc;
+
+use super::Engine;
+use crate::explain::Detail;
+use crate::gang::Gang;
+use crate::ids::FlavorName;
+use crate::placement::Runs;
+use crate::queueing::{self, Blocked, Choice, NoWay, Signal, Wake};
+use crate::quota::{Demand, FlavorResource};
+use crate::state::{GangIdx, Shape};
+
+/// What would be placed, and charged.
+#[derive(Clone, Debug)]
+pub(super) struct Way {
+    /// With what the flavors ask of nodes.
+    pub(super) shape: Arc<Shape>,
+    pub(super) demand: Demand,
+    /// By task group.
+    choices: Vec<Choice>,
+    /// The shape is one of its own in the catalog, to be given back.
+    own_shape: bool,
+}
+
+/// The ways of a gang, the best first, or why it has none.
+pub(super) type Ways = Result<Arc<[Way]>, NoWay>;
+
+/// The ways of a gang, as of some state of queues and flavors.
+#[derive(Debug)]
+pub(super) struct KnownWays {
+    pub(super) version: u64,
+    pub(super) ways: Ways,
+}
+
+impl Engine {
+    /// The ways of a gang that the engine knows.
+    pub(super) fn ways(&mut self, at: GangIdx) -> Option<Ways> {
+        let state = self.state(at)?;
+        if let Some(known) = &state.ways
+            && known.version == self.config
+        {
+            return Some(known.ways.clone());
+        }
+        let (gang, shape) = (Arc::clone(&state.gang), Arc::clone(&state.shape));
+        let ways = self.make_ways(&gang, &shape);
+        let known = KnownWays {
+            version: self.config,
+            ways: ways.clone(),
+        };
+        let before = self.state_mut(at).and_then(|s| s.ways.replace(known));
+        if let Some(before) = before {
+            self.drop_ways(&before.ways);
+        }
+        Some(ways)
+    }
+
+    /// The way that a gang took which was placed on these nodes before this engine
+    /// knew of it.
+    pub(super) fn way_taken(&mut self, at: GangIdx, groups: &[Runs]) -> Option<Way> {
+        let ways = self.ways(at);
+        let taken = match &ways {
+            Some(Ok(ways)) => self.way_of(ways, groups),
+            _ => None,
+        };
+        if taken.is_some() {
+            return taken;
+        }
+        // Its queue offers it nothing any more: it holds what it holds.
+        let state = self.state(at)?;
+        let (gang, shape) = (Arc::clone(&state.gang), Arc::clone(&state.shape));
+        Some(Way {
+            demand: self.demand(&gang, &shape, &[]),
+            shape,
+            choices: Vec::new(),
+            own_shape: false,
+        })
+    }
+
+    /// The gang asks for nodes that are none of its flavors'.
+    pub(super) fn no_node_of_a_flavor(&self, gang: &Gang) -> Box<Blocked> {
+        let offered = self.queues.offered(&gang.queue).iter();
+        let flavors = offered
+            .flat_map(|g| &g.flavors)
+            .map(|f| f.flavor.clone())
+            .collect();
+        let why = NoWay::NoFlavor { group: 0, flavors };
+        self.no_way(gang, &why)
+    }
+
+    /// Works out the ways of a gang. To be given back by [`Self::drop_ways`].
+    pub(super) fn make_ways(&mut self, gang: &Gang, shape: &Arc<Shape>) -> Ways {
+        let offered = self.queues.offered(&gang.queue).to_vec();
+        if offered.is_empty() {
+            let way = Way {
+                shape: Arc::clone(shape),
+                demand: self.demand(gang, shape, &[]),
+                choices: Vec::new(),
+                own_shape: false,
+            };
+            return Ok(Arc::new([way]));
+        }
+        let choices = queueing::ways(gang, &offered, self.queues.flavors())?;
+        let mut ways = Vec::with_capacity(choices.len());
+        for choices in choices {
+            if let Some(way) = self.make_way(gang, shape, choices) {
+                ways.push(way);
+            }
+        }
+        Ok(ways.into())
+    }
+
+    /// None: the gang asks for nodes that are none of the flavors'.
+    fn make_way(&mut self, gang: &Gang, shape: &Arc<Shape>, choices: Vec<Choice>) -> Option<Way> {
+        let mut constrained = gang.clone();
+        let mut changed = false;
+        for (group, choice) in constrained.groups.iter_mut().zip(&choices) {
+            let before = group.constraints.clone();
+            let flavors: std::collections::BTreeSet<&FlavorName> = choice.values().collect();
+            for flavor in flavors {
+                if !self
+                    .queues
+                    .flavors()
+                    .constrain(flavor, &mut group.constraints)
+                {
+                    return None;
+                }
+            }
+            changed |= before != group.constraints;
+        }
+        let shape = if changed {
+            Arc::new(self.catalog.acquire_shape(&constrained))
+        } else {
+            Arc::clone(shape)
+        };
+        Some(Way {
+            demand: self.demand(gang, &shape, &choices),
+            shape,
+            choices,
+            own_shape: changed,
+        })
+    }
+
+    /// What is charged. What no flavor is chosen for counts to the default one.
+    fn demand(&mut self, gang: &Gang, shape: &Shape, choices: &[Choice]) -> Demand {
+        let mut amounts = Vec::new();
+        for (number, group) in shape.groups.iter().enumerate() {
+            for (resource, need) in group.demand.iter() {
+                let name = self.catalog.name(*resource);
+                // What queues remember outlives the gang.
+                let resource = self.catalog.pin(&name);
+                let chosen = choices.get(number).and_then(|choice| choice.get(&name));
+                let flavor = match chosen {
+                    Some(flavor) => self.queues.flavors_mut().number(flavor),
+                    None => self.queues.flavors_mut().number(&FlavorName::default()),
+                };
+                let all = i128::from(*need).saturating_mul(i128::from(group.count));
+                amounts.push((FlavorResource { flavor, resource }, all));
+            }
+        }
+        debug_assert_eq!(gang.groups.len(), shape.groups.len());
+        amounts.into_iter().collect()
+    }
+
+    /// Gives back what the ways of a gang hold.
+    pub(super) fn drop_ways(&mut self, ways: &Ways) {
+        for way in ways.iter().flat_map(|ways| ways.iter()) {
+            if way.own_shape {
+                self.drop_shape(&way.shape);
+            }
+        }
+    }
+
+    /// The way in which a gang was placed on these nodes: the first whose flavors
+    /// they bear the labels of; the first at all where none fits, since labels may
+    /// have changed meanwhile.
+    fn way_of(&self, ways: &[Way], groups: &[Runs]) -> Option<Way> {
+        let fits = |way: &&Way| {
+            way.choices.iter().zip(groups).all(|(choice, runs)| {
+                choice.values().all(|flavor| {
+                    runs.iter().all(|(node, _)| {
+                        self.nodes
+                            .facts(*node)
+                            .is_none_or(|facts| self.queues.flavors().is_on(flavor, &facts.labels))
+                    })
+                })
+            })
+        };
+        ways.iter().find(fits).or_else(|| ways.first()).cloned()
+    }
+
+    /// Why a gang without a way waits.
+    pub(super) fn no_way(&self, gang: &Gang, why: &NoWay) -> Box<Blocked> {
+        let mut wake = Wake::default();
+        wake.on(Signal::Queues, 1);
+        let detail = match why {
+            NoWay::NotOffered { group, resource } => {
+                let needs = gang.groups.get(*group).map_or(0, |g| {
+                    i128::from(g.request.get(resource)).saturating_mul(i128::from(g.count))
+                });
+                let offered = self.queues.offered(&gang.queue).iter();
+                let mut offers: Vec<_> = offered
+                    .filter_map(|g| g.flavors.first())
+                    .flat_map(|f| f.quotas.keys().cloned())
+                    .collect();
+                offers.sort_unstable();
+                Detail::NotOffered {
+                    queue: gang.queue.clone(),
+                    resource: resource.clone(),
+                    needs,
+                    offers,
+                }
+            }
+            NoWay::NoFlavor { group, flavors } => Detail::FlavorNotFound {
+                queue: gang.queue.clone(),
+                group: gang
+                    .groups
+                    .get(*group)
+                    .filter(|_| gang.groups.len() > 1)
+                    .map(|g| g.name.clone()),
+                flavors: flavors.clone(),
+            },
+        };
+        Blocked::new(detail, wake)
+    }
+}

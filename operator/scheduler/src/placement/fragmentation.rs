@@ -1,0 +1,136 @@
+//! How much of a node's devices typical tasks can use: what packing preserves.
+//!
+//! Fragmentation as in FGD (Weng et al., "Beware of Fragmentation: Scheduling
+//! GPU-Sharing Workloads with Fragmentation Gradient Descent", USENIX ATC '23):
+//! the devices that are free on a node, less what a typical task could use of
+//! them, expected over the typical tasks. Of all nodes, the one is taken where
+//! it grows least. As what is free shrinks by the same amount everywhere, this
+//! is where what is usable shrinks least beyond that. A task uses
+//!
+//! - nothing of a node that has no room for it or does not meet its constraints;
+//! - else every device that is free enough for it,
+//! - but no more devices than the free cores feed, at the cores that typical
+//!   tasks need for a device on average, and at least its own.
+//!
+//! The last is ours: FGD calls all free devices usable as long as one task fits,
+//! so that the devices that are stranded by and by for want of cores come as a
+//! surprise. It has no parameter: the average is that of the same tasks.
+
+use super::history::{Seen, Typical};
+use crate::state::{Catalog, Needs, Nodes, Profile, ResourceIdx, SignatureIdx, WHOLE};
+
+/// The typical tasks, ready to be tried on profiles.
+#[derive(Debug, Default)]
+pub(super) struct Fragmentation {
+    tasks: Vec<Task>,
+    cpu: Option<ResourceIdx>,
+}
+
+#[derive(Debug)]
+struct Task {
+    needs: Needs,
+    /// The device itself, where a task needs a share of it too.
+    device: ResourceIdx,
+    /// What one pod takes of devices, in thousandths.
+    takes: i64,
+    weight: i64,
+    /// The bit of its signature in a profile.
+    bit: u128,
+    /// What all tasks with this device take of devices (thousandths) and of
+    /// cores (thousandths), each by weight.
+    devices: i128,
+    cores: i128,
+}
+
+impl Fragmentation {
+    /// Prepares the typical tasks; the signatures whose bits profiles must show.
+    pub(super) fn new(seen: &Seen, nodes: &Nodes, catalog: &Catalog) -> (Self, Vec<SignatureIdx>) {
+        let mut lenses: Vec<SignatureIdx> = seen.typical().map(|t| t.signature).collect();
+        lenses.sort_unstable();
+        lenses.dedup();
+        let task = |typical| task(typical, &lenses, nodes, catalog);
+        let mut tasks: Vec<Task> = seen.typical().filter_map(task).collect();
+        let cpu = catalog.cpu();
+        let sums: Vec<(ResourceIdx, i128, i128)> = tasks
+            .iter()
+            .map(|t| {
+                let weight = i128::from(t.weight);
+                let takes = i128::from(t.takes).saturating_mul(weight);
+                let cores = i128::from(amount(&t.needs, cpu)).saturating_mul(weight);
+                (t.device, takes, cores)
+            })
+            .collect();
+        for task in &mut tasks {
+            for (_, takes, cores) in sums.iter().filter(|(d, ..)| *d == task.device) {
+                task.devices = task.devices.saturating_add(*takes);
+                task.cores = task.cores.saturating_add(*cores);
+            }
+        }
+        let cpu = Some(cpu);
+        (Self { tasks, cpu }, lenses)
+    }
+
+    /// The thousandths of devices that typical tasks can use of what is free, by
+    /// weight of the tasks.
+    pub(super) fn usable(&self, profile: &Profile) -> i64 {
+        let cores = self.cpu.map_or(0, |cpu| profile.free(cpu));
+        self.tasks.iter().fold(0, |sum, task| {
+            let usable = task.usable(profile, cores);
+            sum.saturating_add(usable.saturating_mul(task.weight))
+        })
+    }
+}
+
+impl Task {
+    fn usable(&self, profile: &Profile, cores: i64) -> i64 {
+        if profile.meets & self.bit == 0 || !profile.holds(&self.needs) {
+            return 0;
+        }
+        let whole = profile.free(self.device).saturating_mul(WHOLE);
+        let enough = match self.needs.share {
+            Some((_, share)) => profile
+                .open(self.device)
+                .filter(|left| *left >= share)
+                .fold(whole, i64::saturating_add),
+            None => whole,
+        };
+        let fed = i128::from(cores)
+            .saturating_mul(self.devices)
+            .checked_div(self.cores)
+            .map_or(enough, |fed| i64::try_from(fed).unwrap_or(i64::MAX));
+        enough.min(fed).max(self.takes)
+    }
+}
+
+fn amount(needs: &Needs, resource: ResourceIdx) -> i64 {
+    let found = needs.amounts.iter().find(|(r, _)| *r == resource);
+    found.map_or(0, |(_, amount)| *amount)
+}
+
+fn task(
+    typical: Typical,
+    lenses: &[SignatureIdx],
+    nodes: &Nodes,
+    catalog: &Catalog,
+) -> Option<Task> {
+    let needs = nodes.needs(&catalog.demand(typical.demand))?;
+    let (device, takes) = match needs.share {
+        Some((device, share)) if nodes.shared_device(typical.device) == Some(device) => {
+            (device, share)
+        }
+        _ => {
+            let devices = amount(&needs, typical.device);
+            (typical.device, devices.saturating_mul(WHOLE))
+        }
+    };
+    let place = lenses.binary_search(&typical.signature).ok()?;
+    Some(Task {
+        needs,
+        device,
+        takes,
+        weight: i64::try_from(typical.weight).unwrap_or(i64::MAX),
+        bit: 1_u128.checked_shl(u32::try_from(place).ok()?)?,
+        devices: 0,
+        cores: 0,
+    })
+}

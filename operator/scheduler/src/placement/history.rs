@@ -1,0 +1,215 @@
+//! The typical tasks: what the queues hold and have held.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::constraints::Constraints;
+use crate::ids::ResourceName;
+use crate::resources::Resources;
+use crate::state::{Catalog, DemandIdx, GroupShape, ResourceIdx, Shape, SignatureIdx};
+
+/// Shapes that fragmentation is measured with, the most frequent ones: as many
+/// as a profile has bits.
+pub(super) const TYPICAL: usize = 128;
+/// Shapes that are counted: twice as many, so that the next ones can come up.
+const COUNTED: usize = TYPICAL.saturating_mul(2);
+/// Pods after which what is older counts half: what 10,000 nodes hold, roughly.
+const HALF_LIFE: u64 = 1 << 16;
+
+/// What an engine has learned about the tasks that come: restored into another
+/// one, that decides the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    tasks: Vec<Task>,
+    since: u64,
+    known: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Task {
+    request: Resources,
+    device: ResourceName,
+    constraints: Constraints,
+    pods: u64,
+    weight: u64,
+}
+
+/// Pods by what they need and where they may go, and their weights as of the
+/// last renewal.
+///
+/// Weights are renewed when as many pods have come as were known then, or a half
+/// life of them: at least half of what there is to know is known, and a thousand
+/// gangs cost ten renewals. Between two of them every score stays what it is.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    tasks: BTreeMap<(DemandIdx, SignatureIdx), Count>,
+    /// Pods since the last renewal.
+    since: u64,
+    /// Pods that were known at the last renewal.
+    known: u64,
+    version: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Count {
+    device: ResourceIdx,
+    pods: u64,
+    weight: u64,
+}
+
+/// A typical task.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Typical {
+    pub(super) demand: DemandIdx,
+    pub(super) signature: SignatureIdx,
+    pub(super) device: ResourceIdx,
+    pub(super) weight: u64,
+}
+
+impl Seen {
+    /// Counts the pods of a gang that need devices.
+    pub(super) fn learn(&mut self, catalog: &mut Catalog, shape: &Shape) {
+        for group in &shape.groups {
+            if let Some(device) = group.device.filter(|_| group.count > 0) {
+                self.count(catalog, group, device);
+            }
+        }
+        if self.since >= self.known.min(HALF_LIFE) {
+            self.renew(catalog);
+        }
+    }
+
+    fn count(&mut self, catalog: &mut Catalog, group: &GroupShape, device: ResourceIdx) {
+        let pods = u64::from(group.count);
+        self.since = self.since.saturating_add(pods);
+        let key = (group.demand_idx, group.signature);
+        if let Some(task) = self.tasks.get_mut(&key) {
+            task.pods = task.pods.saturating_add(pods);
+            return;
+        }
+        if self.tasks.len() >= COUNTED {
+            self.drop_lightest(catalog);
+        }
+        catalog.retain(key.0, key.1);
+        let task = Count {
+            device,
+            pods,
+            weight: 0,
+        };
+        self.tasks.insert(key, task);
+    }
+
+    /// Keys by number of pods, the most frequent first; of equal ones by content,
+    /// since numbers depend on the order in which things came.
+    fn by_weight(&self, catalog: &Catalog) -> Vec<(DemandIdx, SignatureIdx)> {
+        let mut keys: Vec<_> = self.tasks.iter().collect();
+        keys.sort_by_cached_key(|(key, task)| {
+            let (request, constraints) = content(catalog, **key);
+            (Reverse(task.pods), request, constraints)
+        });
+        keys.into_iter().map(|(key, _)| *key).collect()
+    }
+
+    /// The lighter half goes.
+    fn drop_lightest(&mut self, catalog: &mut Catalog) {
+        for key in self.by_weight(catalog).into_iter().skip(TYPICAL) {
+            self.tasks.remove(&key);
+            catalog.release(key.0, key.1);
+        }
+    }
+
+    fn renew(&mut self, catalog: &Catalog) {
+        if self.known >= HALF_LIFE {
+            for task in self.tasks.values_mut() {
+                task.pods = task.pods.div_ceil(2);
+            }
+        }
+        self.since = 0;
+        self.known = 0;
+        for (place, key) in self.by_weight(catalog).into_iter().enumerate() {
+            if let Some(task) = self.tasks.get_mut(&key) {
+                self.known = self.known.saturating_add(task.pods);
+                task.weight = if place < TYPICAL { task.pods } else { 0 };
+            }
+        }
+        self.version = self.version.saturating_add(1);
+    }
+
+    /// Counts the renewals.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The typical tasks as of the last renewal.
+    pub(super) fn typical(&self) -> impl Iterator<Item = Typical> {
+        let weighty = self.tasks.iter().filter(|(_, task)| task.weight > 0);
+        weighty.map(|((demand, signature), task)| Typical {
+            demand: *demand,
+            signature: *signature,
+            device: task.device,
+            weight: task.weight,
+        })
+    }
+
+    /// By content, to be restored into another engine.
+    pub(super) fn export(&self, catalog: &Catalog) -> History {
+        let task = |(key, count): (&(DemandIdx, SignatureIdx), &Count)| {
+            let (request, constraints) = content(catalog, *key);
+            Task {
+                request,
+                device: catalog.name(count.device),
+                constraints,
+                pods: count.pods,
+                weight: count.weight,
+            }
+        };
+        let mut tasks: Vec<Task> = self.tasks.iter().map(task).collect();
+        tasks.sort_unstable();
+        History {
+            tasks,
+            since: self.since,
+            known: self.known,
+        }
+    }
+
+    /// Takes what another engine has learned in the place of what is known.
+    pub(super) fn restore(&mut self, catalog: &mut Catalog, history: &History) {
+        for (demand, signature) in std::mem::take(&mut self.tasks).into_keys() {
+            catalog.release(demand, signature);
+        }
+        for task in &history.tasks {
+            let demand = catalog.acquire_demand(&task.request);
+            let signature = catalog.acquire_constraints(&task.constraints);
+            let Some(device) = catalog.resource(&task.device) else {
+                catalog.release(demand, signature);
+                continue;
+            };
+            let count = Count {
+                device,
+                pods: task.pods,
+                weight: task.weight,
+            };
+            self.tasks.insert((demand, signature), count);
+        }
+        self.since = history.since;
+        self.known = history.known;
+        self.version = self.version.saturating_add(1);
+    }
+}
+
+/// What a task needs and where it may go.
+fn content(
+    catalog: &Catalog,
+    (demand, signature): (DemandIdx, SignatureIdx),
+) -> (Resources, Constraints) {
+    let demand = catalog.demand(demand);
+    let request = demand
+        .iter()
+        .filter(|(resource, _)| *resource != catalog.pods())
+        .map(|(resource, amount)| (catalog.name(*resource), *amount))
+        .collect();
+    let constraints = catalog
+        .signature(signature)
+        .map(|s| s.constraints().clone());
+    (request, constraints.unwrap_or_default())
+}

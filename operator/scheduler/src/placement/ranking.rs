@@ -1,0 +1,190 @@
+//! Classes of nodes in the order in which packing wants them for a demand.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::fragmentation::Fragmentation;
+use crate::state::{Catalog, Class, Demand, GroupShape, Needs, Nodes, Profile, ResourceIdx};
+use crate::state::{WHOLE, fraction};
+
+/// Places that all rankings together may have for each class, and beyond that (5
+/// MB): what bounds their memory. The least recently used one goes first.
+const PLACES_A_CLASS: usize = 2;
+const PLACES: usize = 1 << 17;
+
+/// How much a class is wanted, the least first. Nodes with equal order are
+/// taken by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Order {
+    /// What typical tasks can use less of it then, a pod: FGD.
+    loss: i64,
+    /// Best fit: devices that are free, in thousandths. For pods without devices
+    /// 0 for nodes without any, else 1 more than are free, so that such nodes
+    /// come last.
+    devices: i64,
+    /// Then the free fraction of the cores.
+    cores: u32,
+}
+
+impl Order {
+    /// The other way round: most devices free first, then most of the cores.
+    pub(super) fn most_free(self) -> Reverse<(i64, u32)> {
+        Reverse((self.devices, self.cores))
+    }
+}
+
+/// The classes that hold a pod, in order.
+#[derive(Debug)]
+struct Ranking {
+    needs: Needs,
+    /// Classes from this number on have not been looked at.
+    seen: usize,
+    places: BTreeSet<(Order, usize)>,
+    used: u64,
+}
+
+type Key = (Arc<Vec<(ResourceIdx, i64)>>, Option<ResourceIdx>, u32);
+
+/// Rankings of the demands that were lately placed.
+#[derive(Debug, Default)]
+pub(super) struct Rankings {
+    by_demand: FxHashMap<Key, Ranking>,
+    /// What typical tasks can use of a class, by its number.
+    usable: Vec<Option<i64>>,
+    /// The age of the classes that the numbers are of.
+    age: u64,
+    clock: u64,
+}
+
+impl Rankings {
+    /// Forgets all scores.
+    pub(super) fn clear(&mut self) {
+        self.by_demand.clear();
+        self.usable.clear();
+    }
+
+    /// Brings the ranking of a group up to date: only classes that are new are
+    /// looked at. None where nothing could ever hold a pod.
+    pub(super) fn refresh<'a>(
+        &'a mut self,
+        group: &GroupShape,
+        nodes: &'a Nodes,
+        catalog: &Catalog,
+        fragmentation: &Fragmentation,
+    ) -> Option<Ranked<'a>> {
+        if self.age != nodes.classes().age() {
+            self.clear();
+            self.age = nodes.classes().age();
+        }
+        self.clock = self.clock.saturating_add(1);
+        let key = (Arc::clone(&group.demand), group.device, group.count);
+        if !self.by_demand.contains_key(&key) {
+            // Resources that no node has are numbered anew when their last pod is
+            // gone: what is remembered must not name them.
+            let demand: &Demand = &group.demand;
+            if demand.iter().any(|(r, _)| nodes.column(*r).is_none()) {
+                return None;
+            }
+            self.make_room(nodes.classes().len());
+            let ranking = Ranking {
+                needs: nodes.needs(demand)?,
+                seen: 0,
+                places: BTreeSet::new(),
+                used: 0,
+            };
+            self.by_demand.insert(key.clone(), ranking);
+        }
+        let ranking = self.by_demand.get_mut(&key)?;
+        ranking.used = self.clock;
+        self.usable.resize(nodes.classes().len(), None);
+        for (number, class) in nodes.classes().from(ranking.seen) {
+            // Once it is empty it stays so.
+            if class.members.is_empty() {
+                continue;
+            }
+            let profile = &class.profile;
+            let pods = profile.fits(&ranking.needs, group.count);
+            if pods == 0 {
+                continue;
+            }
+            let slot = self.usable.get_mut(number)?;
+            let before = *slot.get_or_insert_with(|| fragmentation.usable(profile));
+            let after = fragmentation.usable(&profile.with(&ranking.needs, pods));
+            let order = Order {
+                loss: a_pod(before.saturating_sub(after), pods),
+                devices: devices(profile, group.device, nodes),
+                cores: fraction(profile.free(catalog.cpu()), profile.cores()),
+            };
+            ranking.places.insert((order, number));
+        }
+        ranking.seen = nodes.classes().len();
+        Some(Ranked { ranking, nodes })
+    }
+
+    /// Drops rankings that have not been used for longest.
+    fn make_room(&mut self, classes: usize) {
+        let most = classes
+            .saturating_mul(PLACES_A_CLASS)
+            .saturating_add(PLACES);
+        loop {
+            let places = self.by_demand.values().map(|r| r.places.len());
+            if places.fold(self.by_demand.len(), usize::saturating_add) <= most {
+                return;
+            }
+            let oldest = self.by_demand.iter().min_by_key(|(_, r)| r.used);
+            let Some(key) = oldest.map(|(key, _)| key.clone()) else {
+                return;
+            };
+            self.by_demand.remove(&key);
+        }
+    }
+}
+
+/// A loss by so many pods, a pod, in parts of 2^16.
+fn a_pod(loss: i64, pods: u32) -> i64 {
+    let fine = i128::from(loss).saturating_mul(1 << 16);
+    let share = fine.checked_div(i128::from(pods)).unwrap_or(fine);
+    i64::try_from(share).unwrap_or(i64::MAX)
+}
+
+/// Free devices as [`Order`] counts them.
+fn devices(profile: &Profile, device: Option<ResourceIdx>, nodes: &Nodes) -> i64 {
+    let free = |device: ResourceIdx| {
+        let device = nodes.shared_device(device).unwrap_or(device);
+        let whole = profile.free(device).saturating_mul(WHOLE);
+        profile.open(device).fold(whole, i64::saturating_add)
+    };
+    match device {
+        Some(device) => free(device),
+        None if profile.has_devices() => {
+            let all = nodes.devices().iter().map(|d| free(*d));
+            all.fold(1, i64::saturating_add)
+        }
+        None => 0,
+    }
+}
+
+/// A ranking that is up to date.
+pub(super) struct Ranked<'a> {
+    ranking: &'a Ranking,
+    nodes: &'a Nodes,
+}
+
+impl<'a> Ranked<'a> {
+    /// The classes that hold a pod and have members, in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Order, &'a Class)> + use<'a> {
+        let nodes = self.nodes;
+        let places = self.ranking.places.iter();
+        places
+            .filter_map(move |(order, number)| Some((*order, nodes.classes().get(*number)?)))
+            .filter(|(_, class)| !class.members.is_empty())
+    }
+
+    /// How many pods a node of the class holds, at most so many.
+    pub(super) fn fits(&self, class: &Class, most: u32) -> u32 {
+        class.profile.fits(&self.ranking.needs, most)
+    }
+}

@@ -1,0 +1,290 @@
+//! Which flavors a gang may be given, the best first.
+
+use std::collections::BTreeMap;
+
+use super::flavors::Flavors;
+use crate::gang::{Gang, TaskGroup};
+use crate::ids::{FlavorName, ResourceName};
+use crate::queue::{FlavorQuotas, ResourceGroup};
+
+/// Ways that are tried at most. A gang has few task groups and a queue few
+/// flavors; past this the ways that are wanted least are not tried.
+const WAYS: usize = 64;
+
+/// The flavor of each resource of one task group.
+pub(crate) type Choice = BTreeMap<ResourceName, FlavorName>;
+
+/// Why a gang has no way at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NoWay {
+    /// The queue names no quota of a resource that a group requests.
+    NotOffered {
+        group: usize,
+        resource: ResourceName,
+    },
+    /// No flavor of the queue is defined, accepted by the group, and tolerated by it.
+    NoFlavor {
+        group: usize,
+        flavors: Vec<FlavorName>,
+    },
+}
+
+/// The ways to give a gang its flavors: for each a choice for each of its task
+/// groups. In the order of preference of the first group, then of the second, ...
+///
+/// # Errors
+///
+/// The first group that has no way, and why.
+pub(crate) fn ways(
+    gang: &Gang,
+    offered: &[ResourceGroup],
+    flavors: &Flavors,
+) -> Result<Vec<Vec<Choice>>, NoWay> {
+    let mut ways: Vec<Vec<Choice>> = vec![Vec::new()];
+    for (number, group) in gang.groups.iter().enumerate() {
+        let choices = choices(number, group, offered, flavors)?;
+        ways = ways
+            .into_iter()
+            .flat_map(|way| {
+                choices.iter().map(move |choice| {
+                    let mut way = way.clone();
+                    way.push(choice.clone());
+                    way
+                })
+            })
+            .take(WAYS)
+            .collect();
+    }
+    Ok(ways)
+}
+
+fn choices(
+    number: usize,
+    group: &TaskGroup,
+    offered: &[ResourceGroup],
+    flavors: &Flavors,
+) -> Result<Vec<Choice>, NoWay> {
+    let needs: Vec<&ResourceName> = group
+        .request
+        .iter()
+        .filter(|(_, amount)| *amount > 0)
+        .map(|(resource, _)| resource)
+        .collect();
+    for resource in &needs {
+        let named = offered.iter().any(|o| names(o, resource));
+        if !named && resource.as_str() != "pods" {
+            return Err(NoWay::NotOffered {
+                group: number,
+                resource: (*resource).clone(),
+            });
+        }
+    }
+    let mut choices: Vec<Choice> = vec![Choice::new()];
+    for offered in offered {
+        let mut resources: Vec<&ResourceName> = needs
+            .iter()
+            .filter(|r| names(offered, r))
+            .copied()
+            .collect();
+        // The pods themselves are counted where a group names them.
+        let pods = ResourceName::new("pods");
+        if names(offered, &pods) && !resources.contains(&&pods) {
+            resources.push(&pods);
+        }
+        if resources.is_empty() {
+            continue;
+        }
+        let wanted = wanted(group, offered);
+        let accepted: Vec<&FlavorName> = wanted
+            .iter()
+            .filter(|flavor| flavors.exists(flavor) && flavors.accepts(flavor, group))
+            .copied()
+            .collect();
+        if accepted.is_empty() {
+            return Err(NoWay::NoFlavor {
+                group: number,
+                flavors: wanted.into_iter().cloned().collect(),
+            });
+        }
+        choices = choices
+            .into_iter()
+            .flat_map(|choice| {
+                accepted.iter().map({
+                    let resources = &resources;
+                    move |flavor| {
+                        let mut choice = choice.clone();
+                        for resource in resources {
+                            choice.insert((*resource).clone(), (*flavor).clone());
+                        }
+                        choice
+                    }
+                })
+            })
+            .take(WAYS)
+            .collect();
+    }
+    Ok(choices)
+}
+
+fn names(offered: &ResourceGroup, resource: &ResourceName) -> bool {
+    offered
+        .flavors
+        .first()
+        .is_some_and(|f: &FlavorQuotas| f.quotas.contains_key(resource))
+}
+
+/// The flavors of these resources that the group wants, in its order; all, in the
+/// queue's, where it names none of them.
+fn wanted<'a>(group: &TaskGroup, offered: &'a ResourceGroup) -> Vec<&'a FlavorName> {
+    let all = || offered.flavors.iter().map(|f| &f.flavor);
+    let named: Vec<&FlavorName> = group
+        .flavors
+        .iter()
+        .filter_map(|flavor| all().find(|offered| *offered == flavor))
+        .collect();
+    if named.is_empty() {
+        all().collect()
+    } else {
+        named
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::constraints::Constraints;
+    use crate::ids::{GangId, GroupName, QueueName};
+    use crate::queue::Flavor;
+    use crate::quota::Quota;
+    use crate::resources::Resources;
+    use crate::time::Time;
+
+    fn group(name: &str, gpus: i64, flavors: &[&str]) -> TaskGroup {
+        TaskGroup {
+            name: GroupName::new(name),
+            count: 1,
+            request: Resources::new().with("cpu", 1).with("gpu", gpus),
+            device: None,
+            flavors: flavors.iter().map(|f| FlavorName::new(*f)).collect(),
+            constraints: Constraints::default(),
+            pod_prefix: name.to_owned(),
+        }
+    }
+
+    fn gang(groups: Vec<TaskGroup>) -> Gang {
+        Gang {
+            id: GangId::new("a/b"),
+            queue: QueueName::new("q"),
+            priority: 0,
+            submitted: Time::from_millis(0),
+            not_before: None,
+            excluded_nodes: vec![],
+            strategy: crate::gang::Strategy::Pack,
+            groups,
+        }
+    }
+
+    fn offer(resources: &[&str], flavors: &[&str]) -> ResourceGroup {
+        ResourceGroup {
+            flavors: flavors
+                .iter()
+                .map(|flavor| FlavorQuotas {
+                    flavor: FlavorName::new(*flavor),
+                    quotas: resources
+                        .iter()
+                        .map(|r| (ResourceName::new(*r), Quota::default()))
+                        .collect(),
+                })
+                .collect(),
+        }
+    }
+
+    fn defined(names: &[&str]) -> Flavors {
+        let mut flavors = Flavors::default();
+        for name in names {
+            flavors.apply(Flavor {
+                name: FlavorName::new(*name),
+                node_labels: BTreeMap::new(),
+                node_taints: vec![],
+                tolerations: vec![],
+            });
+        }
+        flavors
+    }
+
+    fn text(ways: &[Vec<Choice>]) -> Vec<String> {
+        let choice = |c: &Choice| {
+            let parts: Vec<String> = c.iter().map(|(r, f)| format!("{r}={f}")).collect();
+            parts.join(",")
+        };
+        ways.iter()
+            .map(|way| way.iter().map(choice).collect::<Vec<_>>().join(" "))
+            .collect()
+    }
+
+    #[test]
+    fn the_queues_order_the_jobs_order_and_one_flavor_for_resources_that_belong_together() {
+        let offered = [offer(&["cpu", "gpu"], &["h100", "a100"])];
+        let flavors = defined(&["h100", "a100"]);
+        let any = gang(vec![group("w", 1, &[])]);
+        assert_eq!(
+            text(&ways(&any, &offered, &flavors).unwrap()),
+            ["cpu=h100,gpu=h100", "cpu=a100,gpu=a100"]
+        );
+        let own = gang(vec![group("w", 1, &["a100", "h100"])]);
+        assert_eq!(
+            text(&ways(&own, &offered, &flavors).unwrap()),
+            ["cpu=a100,gpu=a100", "cpu=h100,gpu=h100"]
+        );
+        let one = gang(vec![group("w", 1, &["a100"])]);
+        assert_eq!(
+            text(&ways(&one, &offered, &flavors).unwrap()),
+            ["cpu=a100,gpu=a100"]
+        );
+    }
+
+    #[test]
+    fn resource_groups_are_chosen_apart() {
+        let offered = [
+            offer(&["cpu"], &["spot", "own"]),
+            offer(&["gpu"], &["h100"]),
+        ];
+        let flavors = defined(&["spot", "own", "h100"]);
+        let both = gang(vec![group("w", 1, &[]), group("master", 0, &["own"])]);
+        assert_eq!(
+            text(&ways(&both, &offered, &flavors).unwrap()),
+            ["cpu=spot,gpu=h100 cpu=own", "cpu=own,gpu=h100 cpu=own"]
+        );
+    }
+
+    #[test]
+    fn what_is_not_offered_or_not_defined_says_so() {
+        let offered = [offer(&["cpu"], &["gone"])];
+        let none = ways(&gang(vec![group("w", 1, &[])]), &offered, &defined(&[]));
+        assert_eq!(
+            none,
+            Err(NoWay::NotOffered {
+                group: 0,
+                resource: ResourceName::new("gpu")
+            })
+        );
+        let none = ways(&gang(vec![group("w", 0, &[])]), &offered, &defined(&[]));
+        assert_eq!(
+            none,
+            Err(NoWay::NoFlavor {
+                group: 0,
+                flavors: vec![FlavorName::new("gone")]
+            })
+        );
+    }
+
+    #[test]
+    fn the_number_of_ways_is_bounded() {
+        let names: Vec<String> = (0..16).map(|i| format!("f{i}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let offered = [offer(&["cpu", "gpu"], &names)];
+        let groups = (0..16).map(|i| group(&format!("g{i}"), 1, &[])).collect();
+        let found = ways(&gang(groups), &offered, &defined(&names)).unwrap();
+        assert_eq!(found.len(), WAYS);
+    }
+}

@@ -1,0 +1,325 @@
+//! Queues as they are configured, what gangs hold of their quota, and what
+//! that means for a gang that would start. A gang is charged whole.
+
+use std::collections::BTreeMap;
+
+use super::flavors::Flavors;
+use super::{Blocked, Signal, Wake};
+use crate::explain::Detail;
+use crate::ids::{FlavorName, GangId, QueueName};
+use crate::queue::{Queue, QueueOrder, ResourceGroup, Stop};
+use crate::quota::{
+    Decay, Demand, FlavorResource, Lack, Member, Order, QueueIdx, Remembered, Tree,
+};
+use crate::state::{Catalog, GangIdx, ResourceIdx};
+use crate::time::Time;
+
+/// How many holders and borrowers a certificate names.
+const NAMED: usize = 3;
+
+/// A gang and its charge.
+#[derive(Debug)]
+struct Holder {
+    id: GangId,
+    demand: Demand,
+}
+
+/// All queues.
+#[derive(Debug)]
+pub(crate) struct Queues {
+    tree: Tree,
+    configs: BTreeMap<QueueName, Queue>,
+    holders: BTreeMap<QueueName, BTreeMap<GangIdx, Holder>>,
+    flavors: Flavors,
+}
+
+/// What a certificate is written with.
+pub(crate) struct Words<'a> {
+    pub(crate) catalog: &'a Catalog,
+}
+
+impl Queues {
+    pub(crate) fn new(catalog: &Catalog, decay: Decay) -> Self {
+        let mut flavors = Flavors::default();
+        // The first number is that of the flavor that needs no definition.
+        flavors.number(&FlavorName::default());
+        Self {
+            tree: Tree::new(catalog.pods(), decay),
+            configs: BTreeMap::new(),
+            holders: BTreeMap::new(),
+            flavors,
+        }
+    }
+
+    pub(crate) fn flavors(&self) -> &Flavors {
+        &self.flavors
+    }
+
+    pub(crate) fn flavors_mut(&mut self) -> &mut Flavors {
+        &mut self.flavors
+    }
+
+    pub(crate) fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// It is so late now.
+    pub(crate) fn advance(&mut self, now: Time) {
+        self.tree.advance(now);
+    }
+
+    /// What a queue had held at some time.
+    pub(crate) fn recall(&mut self, name: &QueueName, remembered: &Remembered) {
+        if let Some(at) = self.tree.find(name) {
+            self.tree.recall(at, remembered);
+        }
+    }
+
+    /// What there is of a resource, by which shares are measured.
+    pub(crate) fn set_capacity(&mut self, resource: ResourceIdx, capacity: i128) {
+        self.tree.set_capacity(resource, capacity);
+    }
+
+    /// Takes a queue as it is now. Says whether anything changed.
+    pub(crate) fn apply(&mut self, queue: Queue, catalog: &mut Catalog) -> bool {
+        if self.configs.get(&queue.name) == Some(&queue) {
+            return false;
+        }
+        let mut quotas = BTreeMap::new();
+        for offered in queue.resource_groups.iter().flat_map(|g| &g.flavors) {
+            let flavor = self.flavors.number(&offered.flavor);
+            for (name, quota) in &offered.quotas {
+                let resource = catalog.pin(name);
+                quotas.insert(FlavorResource { flavor, resource }, *quota);
+            }
+        }
+        let member = Member {
+            parent: queue.parent.clone(),
+            weight: queue.weight,
+            quotas: (!queue.resource_groups.is_empty()).then_some(quotas),
+        };
+        self.tree.apply(&queue.name, member);
+        self.configs.insert(queue.name.clone(), queue);
+        true
+    }
+
+    /// Forgets a queue; what is held of it is remembered.
+    pub(crate) fn delete(&mut self, name: &QueueName) -> bool {
+        self.tree.delete(name);
+        self.configs.remove(name).is_some()
+    }
+
+    /// What a queue offers. Empty: what the nodes have.
+    pub(crate) fn offered(&self, name: &QueueName) -> &[ResourceGroup] {
+        self.configs
+            .get(name)
+            .map_or(&[], |queue| &queue.resource_groups)
+    }
+
+    pub(crate) fn order(&self, name: &QueueName) -> QueueOrder {
+        self.configs
+            .get(name)
+            .map_or_else(QueueOrder::default, |queue| queue.order)
+    }
+
+    /// Charges a gang, whatever the quota says. The resources must be pinned.
+    pub(crate) fn charge(&mut self, name: &QueueName, gang: GangIdx, id: &GangId, demand: Demand) {
+        self.tree.charge(name, &demand);
+        let id = id.clone();
+        self.holders
+            .entry(name.clone())
+            .or_default()
+            .insert(gang, Holder { id, demand });
+    }
+
+    /// Takes the charge of a gang back; returns it.
+    pub(crate) fn discharge(&mut self, name: &QueueName, gang: GangIdx) -> Demand {
+        let Some(holders) = self.holders.get_mut(name) else {
+            return Demand::default();
+        };
+        let Some(Holder { demand, .. }) = holders.remove(&gang) else {
+            return Demand::default();
+        };
+        if holders.is_empty() {
+            self.holders.remove(name);
+        }
+        self.tree.release(name, &demand);
+        demand
+    }
+
+    /// How many gangs hold some of each queue of which any does.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = (&QueueName, usize)> {
+        self.holders
+            .iter()
+            .map(|(queue, holders)| (queue, holders.len()))
+    }
+
+    /// What gangs hold of a queue.
+    pub(crate) fn usage(&self, name: &QueueName) -> BTreeMap<ResourceIdx, i128> {
+        let mut usage: BTreeMap<ResourceIdx, i128> = BTreeMap::new();
+        let holders = self.holders.get(name).into_iter().flatten();
+        for (what, amount) in holders.flat_map(|(_, holder)| holder.demand.iter()) {
+            let sum = usage.entry(what.resource).or_default();
+            *sum = sum.saturating_add(amount);
+        }
+        usage
+    }
+
+    /// The name by which quota that is taken or given back is signalled: whatever
+    /// happens below one root may matter to all of it.
+    pub(crate) fn root(&self, name: &QueueName) -> QueueName {
+        let root = self.tree.find(name).and_then(|at| self.tree.root(at));
+        root.unwrap_or(name).clone()
+    }
+
+    /// The number of a queue from which gangs may start.
+    pub(crate) fn leaf(&self, name: &QueueName) -> Option<QueueIdx> {
+        let at = self.tree.find(name)?;
+        (self.tree.is_leaf(at) && self.tree.misconfigured(at).is_none()).then_some(at)
+    }
+
+    /// The gang that would start next in a queue takes its turn.
+    pub(crate) fn rank(&self, order: &mut Order, queue: QueueIdx, next: &Demand) {
+        order.insert(&self.tree, queue, next);
+    }
+
+    /// Whether the queue is there, sound and not stopped.
+    pub(crate) fn open(&self, name: &QueueName) -> Result<(), Box<Blocked>> {
+        let queue = name.clone();
+        let blocked = |detail| {
+            let mut wake = Wake::default();
+            wake.on(Signal::Queues, 1);
+            Err(Blocked::new(detail, wake))
+        };
+        let Some((config, at)) = self.configs.get(name).zip(self.tree.find(name)) else {
+            return blocked(Detail::QueueNotFound { queue });
+        };
+        if config.stop == Stop::Hold {
+            return blocked(Detail::QueueStopped { queue });
+        }
+        let fault = match self.tree.misconfigured(at) {
+            Some(fault) => Some(fault.to_string()),
+            None if !self.tree.is_leaf(at) => {
+                Some("has queues below it, and gangs wait in queues that have none".to_owned())
+            }
+            None => None,
+        };
+        match fault {
+            Some(fault) => blocked(Detail::QueueMisconfigured { queue, fault }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the queue has so much left.
+    pub(crate) fn admit(
+        &self,
+        name: &QueueName,
+        demand: &Demand,
+        words: &Words<'_>,
+    ) -> Result<(), Box<Blocked>> {
+        let Some(at) = self.tree.find(name) else {
+            return self.open(name);
+        };
+        if self.tree.fits(at, demand) {
+            return Ok(());
+        }
+        let mut wake = Wake::default();
+        wake.on(Signal::Queues, 1);
+        if let Some(lack) = most_lacking(self.tree.lacks_ever(at, demand), words.catalog) {
+            let detail = Detail::ExceedsQuota {
+                queue: name.clone(),
+                flavor: self.flavor(lack.what),
+                resource: words.catalog.name(lack.what.resource),
+                needs: lack.needs,
+                most: lack.available.max(0),
+            };
+            return Err(Blocked::new(detail, wake));
+        }
+        let Some(lack) = most_lacking(self.tree.lacks(at, demand), words.catalog) else {
+            return Ok(());
+        };
+        let what = lack.what;
+        wake.on(
+            Signal::QuotaFreed(self.root(name), what),
+            lack.least_release(),
+        );
+        Err(Blocked::new(self.exceeded(name, at, &lack, words), wake))
+    }
+
+    fn exceeded(&self, name: &QueueName, at: QueueIdx, lack: &Lack, words: &Words<'_>) -> Detail {
+        let what = lack.what;
+        let worst = lack.shortages.iter().max_by_key(|s| s.missing);
+        let (holders, largest) = self.who_holds(name, what);
+        let borrowers = self
+            .tree
+            .borrowers(at, what, lack.needs, NAMED)
+            .into_iter()
+            .filter(|b| b.queue != *name)
+            .map(|b| (b.queue, b.borrowed))
+            .collect();
+        Detail::QuotaExceeded {
+            queue: worst.map_or_else(|| name.clone(), |s| s.queue.clone()),
+            borrowing_limit: worst.is_some_and(|s| s.borrowing_limit),
+            flavor: self.flavor(what),
+            resource: words.catalog.name(what.resource),
+            needs: lack.needs,
+            most: worst.map_or(0, |s| s.most),
+            used: worst.map_or(0, |s| s.used),
+            missing: worst.map_or(0, |s| s.missing),
+            holders,
+            largest,
+            borrowers,
+        }
+    }
+
+    /// The flavor's name, where it says something.
+    fn flavor(&self, what: FlavorResource) -> Option<FlavorName> {
+        self.flavors
+            .name(what.flavor)
+            .filter(|name| **name != FlavorName::default())
+            .cloned()
+    }
+
+    /// Adds to `wake` what would make the quota the reason.
+    pub(crate) fn watch(&self, name: &QueueName, demand: &Demand, wake: &mut Wake) {
+        wake.on(Signal::Queues, 1);
+        let Some(at) = self.tree.find(name) else {
+            return;
+        };
+        for (what, needs) in demand.iter() {
+            if let Some(available) = self.tree.available(at, what) {
+                let left = available.saturating_sub(needs);
+                wake.on(
+                    Signal::QuotaTaken(self.root(name), what),
+                    left.saturating_add(1),
+                );
+            }
+        }
+    }
+
+    /// How many gangs of a queue hold some, and those that hold most.
+    fn who_holds(&self, name: &QueueName, what: FlavorResource) -> (u32, Vec<(GangId, i128)>) {
+        let held = |holder: &Holder| {
+            let (_, amount) = holder.demand.iter().find(|(w, _)| *w == what)?;
+            Some((holder.id.clone(), amount))
+        };
+        let holders = self.holders.get(name).into_iter().flatten();
+        let mut holders: Vec<(GangId, i128)> =
+            holders.filter_map(|(_, holder)| held(holder)).collect();
+        holders.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        let count = u32::try_from(holders.len()).unwrap_or(u32::MAX);
+        holders.truncate(NAMED);
+        (count, holders)
+    }
+}
+
+/// A device sooner than another resource, then what lacks most, measured by what
+/// is needed; ties by name.
+fn most_lacking(lacks: Vec<Lack>, catalog: &Catalog) -> Option<Lack> {
+    lacks.into_iter().min_by_key(|lack| {
+        let name = catalog.name(lack.what.resource);
+        let missing = lack.least_release().saturating_mul(1 << 20);
+        let part = missing.checked_div(lack.needs).unwrap_or(0);
+        (!name.is_device(), std::cmp::Reverse(part), name)
+    })
+}

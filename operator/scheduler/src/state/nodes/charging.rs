@@ -1,0 +1,139 @@
+//! What pods use of nodes is booked, whole devices and shares alike.
+
+use smallvec::SmallVec;
+
+use super::Nodes;
+use crate::state::profile::{Needs, WHOLE};
+use crate::state::shape::Demand;
+use crate::state::{Catalog, NodeIdx, ResourceIdx};
+
+/// Shared devices as they were before a charge.
+pub(crate) type SavedShares = SmallVec<[(ResourceIdx, Option<Vec<Vec<i64>>>); 0]>;
+
+impl Nodes {
+    /// Adds (or with negative `times` takes back) what so many pods use; `held`
+    /// where they are a placed gang's.
+    pub(crate) fn charge(&mut self, at: NodeIdx, demand: &Demand, times: i64, held: bool) {
+        for (resource, need) in demand {
+            let used = i128::from(*need).saturating_mul(i128::from(times));
+            self.add(*resource, at, used, if held { used } else { 0 });
+            if let Some(device) = self.shares.device_of(*resource) {
+                self.share_out(at, device, *need, times);
+            }
+        }
+        self.touch(at);
+    }
+
+    /// Takes back the last charge, so that every share is where it was: `saved`
+    /// is what [`Nodes::saved_shares`] was before.
+    pub(crate) fn undo(&mut self, at: NodeIdx, demand: &Demand, pods: u32, saved: SavedShares) {
+        for (resource, need) in demand {
+            let used = i128::from(*need).saturating_mul(i128::from(pods));
+            let used = used.saturating_neg();
+            self.add(*resource, at, used, used);
+        }
+        for (device, shares) in saved {
+            let freed = self.shares.restore(at, device, shares);
+            self.ledger
+                .add(device, at, i128::from(freed).saturating_neg(), 0);
+        }
+        self.touch(at);
+    }
+
+    /// The shared devices of a node, of those that the demand has a share of.
+    pub(crate) fn saved_shares(&self, at: NodeIdx, demand: &Demand) -> SavedShares {
+        if self.shares.kinds() == 0 {
+            return SavedShares::new();
+        }
+        let devices = demand.iter().filter_map(|(r, _)| self.shares.device_of(*r));
+        devices
+            .map(|device| (device, self.shares.saved(at, device)))
+            .collect()
+    }
+
+    /// So many pods on the node become (or with negative `times` are no longer) a placed gang's.
+    pub(crate) fn set_held(&mut self, at: NodeIdx, demand: &Demand, times: i64) {
+        for (resource, need) in demand {
+            let held = i128::from(*need).saturating_mul(i128::from(times));
+            self.add(*resource, at, 0, held);
+        }
+    }
+
+    /// Books what is used. Whole devices count a thousand thousandths each
+    /// where thousandths are counted.
+    fn add(&mut self, resource: ResourceIdx, at: NodeIdx, used: i128, held: i128) {
+        self.ledger.add(resource, at, used, held);
+        if let Some(share) = self.shares.share_of(resource) {
+            let whole = i128::from(WHOLE);
+            let (used, held) = (used.saturating_mul(whole), held.saturating_mul(whole));
+            self.ledger.add(share, at, used, held);
+        }
+    }
+
+    /// A device that is shared is no longer free as a whole.
+    fn share_out(&mut self, at: NodeIdx, device: ResourceIdx, share: i64, times: i64) {
+        for _ in 0..times.unsigned_abs() {
+            if times > 0 && self.shares.take(at, device, share) {
+                self.ledger.add(device, at, 1, 0);
+            } else if times < 0 && self.shares.give(at, device, share) {
+                self.ledger.add(device, at, -1, 0);
+            }
+        }
+    }
+
+    /// Counts thousandths from now on of all devices that the catalog knows
+    /// shares of. Before any such share is charged.
+    pub(crate) fn know_shares(&mut self, catalog: &Catalog) {
+        let new = catalog.shares().get(self.shares.kinds()..).unwrap_or(&[]);
+        for (share, device) in new {
+            for at in (0..self.entries.len()).map(NodeIdx::of) {
+                let all = self.ledger.allocatable(*device, at);
+                self.ledger
+                    .set_allocatable(*share, at, all.saturating_mul(WHOLE));
+                let (gangs, others) = self.ledger.held(*device, at);
+                let whole = |n: i128| n.saturating_mul(i128::from(WHOLE));
+                let used = whole(gangs.saturating_add(others));
+                self.ledger.add(*share, at, used, whole(gangs));
+            }
+            self.shares.add_kind(*share, *device);
+        }
+    }
+
+    /// A demand as profiles look at it. None where it is for more
+    /// than one device in thousandths, or for shares of several: nothing gives that.
+    pub(crate) fn needs(&self, demand: &Demand) -> Option<Needs> {
+        let mut needs = Needs {
+            amounts: SmallVec::new(),
+            share: None,
+        };
+        for (resource, need) in demand {
+            match self.shares.device_of(*resource) {
+                Some(device) if needs.share.is_none() && *need <= WHOLE => {
+                    needs.share = Some((device, *need));
+                }
+                Some(_) => return None,
+                None => needs.amounts.push((*resource, *need)),
+            }
+        }
+        Some(needs)
+    }
+
+    /// The resource that changes along with this one, and how much of it at most:
+    /// thousandths with the devices they are of, a device with its thousandths.
+    pub(crate) fn along(&self, resource: ResourceIdx, amount: i128) -> Option<(ResourceIdx, i128)> {
+        let share = self.shares.share_of(resource);
+        let share = share.map(|share| (share, amount.saturating_mul(i128::from(WHOLE))));
+        // A share is at least a thousandth, and may be the last of its device.
+        share.or_else(|| Some((self.shares.device_of(resource)?, amount)))
+    }
+
+    /// The device that a resource is a share of.
+    pub(crate) fn shared_device(&self, resource: ResourceIdx) -> Option<ResourceIdx> {
+        self.shares.device_of(resource)
+    }
+
+    /// What is left of each shared device of a node, in thousandths.
+    pub(crate) fn open_devices(&self, at: NodeIdx) -> impl Iterator<Item = (ResourceIdx, i64)> {
+        self.shares.open(at)
+    }
+}

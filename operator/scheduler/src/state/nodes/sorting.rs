@@ -1,0 +1,108 @@
+//! Nodes by name, by what is free on them, and in classes.
+
+use super::Nodes;
+use crate::state::classes::Classes;
+use crate::state::profile::{Profile, fraction};
+use crate::state::{Catalog, NodeIdx, ResourceIdx, SignatureIdx};
+
+impl Nodes {
+    /// Nodes that are there, tightest first: those without devices, then by free
+    /// devices, then by the free fraction of the cores, then by name.
+    pub(crate) fn tightest(&self) -> Vec<NodeIdx> {
+        let mut all: Vec<(i64, u32, NodeIdx)> = self
+            .iter()
+            .map(|(at, _)| {
+                let has = |d: &&ResourceIdx| self.ledger.allocatable(**d, at) > 0;
+                let free = |d: &ResourceIdx| self.ledger.free(*d, at).max(0).saturating_add(1);
+                let devices = self.devices.iter().filter(has).map(free);
+                let cores = self.cpu.map_or(0, |cpu| {
+                    fraction(self.ledger.free(cpu, at), self.ledger.allocatable(cpu, at))
+                });
+                (devices.fold(0, i64::saturating_add), cores, at)
+            })
+            .collect();
+        // Stable: they come by name.
+        all.sort_by_key(|(devices, cores, _)| (*devices, *cores));
+        all.into_iter().map(|(.., at)| at).collect()
+    }
+
+    /// The classes, as of when they were last sorted.
+    pub(crate) fn classes(&self) -> &Classes {
+        &self.classes
+    }
+
+    /// Makes the order of names anew where nodes have come.
+    pub(crate) fn rank(&mut self) {
+        if !std::mem::take(&mut self.unranked) {
+            return;
+        }
+        self.ranks.clear();
+        self.ranks.resize(self.entries.len(), 0);
+        for (rank, at) in (0_u32..).zip(self.by_name.values()) {
+            if let Some(slot) = self.ranks.get_mut(at.at()) {
+                *slot = rank;
+            }
+        }
+        self.unsort();
+    }
+
+    /// Classes tell from now on apart which of these signatures nodes meet, the
+    /// first 128.
+    pub(crate) fn look_through(&mut self, lenses: Vec<SignatureIdx>) {
+        self.lenses = lenses;
+        self.unsort();
+    }
+
+    /// All nodes are to be sorted again.
+    fn unsort(&mut self) {
+        self.classes.clear();
+        for at in (0..self.entries.len()).map(NodeIdx::of) {
+            self.touch(at);
+        }
+    }
+
+    /// Sorts the nodes that have changed into their classes. Costs nothing where
+    /// none has.
+    pub(crate) fn sort(&mut self, catalog: &Catalog) {
+        if self.stale.is_empty() {
+            return;
+        }
+        if self.classes.is_sparse() {
+            self.unsort();
+        }
+        for at in std::mem::take(&mut self.stale) {
+            if let Some(entry) = self.entries.get_mut(at.at()) {
+                entry.stale = false;
+            }
+            let there = self.facts(at).is_some();
+            let profile = there.then(|| self.profile(at, catalog));
+            self.classes.put(at, self.rank_of(at), profile);
+        }
+    }
+
+    fn profile(&self, at: NodeIdx, catalog: &Catalog) -> Profile {
+        let has = |d: &ResourceIdx| self.ledger.allocatable(*d, at) > 0;
+        let cores = self.cpu.map_or(0, |cpu| self.ledger.allocatable(cpu, at));
+        let mut profile = Profile::new(cores, self.devices.iter().any(has));
+        for resource in self.offers(at) {
+            profile.set(*resource, self.ledger.free(*resource, at));
+        }
+        for (device, left) in self.shares.open(at) {
+            profile.push_open(device, left);
+        }
+        for (bit, lens) in (0_u32..u128::BITS).zip(&self.lenses) {
+            if catalog.signature(*lens).is_some_and(|s| s.allows(at)) {
+                profile.meets |= 1_u128.checked_shl(bit).unwrap_or(0);
+            }
+        }
+        profile
+    }
+
+    pub(super) fn touch(&mut self, at: NodeIdx) {
+        if let Some(entry) = self.entries.get_mut(at.at())
+            && !std::mem::replace(&mut entry.stale, true)
+        {
+            self.stale.push(at);
+        }
+    }
+}

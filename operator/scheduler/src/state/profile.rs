@@ -1,0 +1,142 @@
+//! What is free on a node, as a value: nodes with equal profiles are as good as
+//! each other for every pod.
+
+use smallvec::SmallVec;
+
+use super::{NodeIdx, ResourceIdx};
+
+/// A whole device, in thousandths.
+pub(crate) const WHOLE: i64 = 1_000;
+
+/// The part of `whole` that `part` is, in parts of 2^16, rounded down.
+pub(crate) fn fraction(part: i64, whole: i64) -> u32 {
+    let scaled = i128::from(part.max(0)).saturating_mul(1 << 16);
+    let fraction = scaled.checked_div(i128::from(whole.max(0))).unwrap_or(0);
+    u32::try_from(fraction).unwrap_or(u32::MAX)
+}
+
+/// What one pod needs, apart from constraints.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Needs {
+    /// Counts and base units, none of them 0.
+    pub(crate) amounts: SmallVec<[(ResourceIdx, i64); 6]>,
+    /// A share of one device: the device, and 1 to 1000 thousandths.
+    pub(crate) share: Option<(ResourceIdx, i64)>,
+}
+
+/// What is free on a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Profile {
+    /// By index of the resource; of devices those that nobody has a share of.
+    free: SmallVec<[i64; 8]>,
+    /// What is left of devices that are shared, in thousandths, the least first.
+    open: SmallVec<[(ResourceIdx, i64); 0]>,
+    /// All cores of the node, in thousandths.
+    cores: i64,
+    /// It has devices, free or not.
+    devices: bool,
+    /// Which signatures of typical tasks it meets, a bit each.
+    pub(crate) meets: u128,
+}
+
+impl Profile {
+    pub(crate) fn new(cores: i64, devices: bool) -> Self {
+        Self {
+            cores,
+            devices,
+            ..Self::default()
+        }
+    }
+
+    /// Says how much is free of a resource.
+    pub(crate) fn set(&mut self, resource: ResourceIdx, free: i64) {
+        if self.free.len() <= resource.at() {
+            self.free.resize(resource.at().saturating_add(1), 0);
+        }
+        if let Some(slot) = self.free.get_mut(resource.at()) {
+            *slot = free.max(0);
+        }
+    }
+
+    /// Adds a device that is shared.
+    pub(crate) fn push_open(&mut self, device: ResourceIdx, left: i64) {
+        self.open.push((device, left));
+        self.open.sort_unstable();
+    }
+
+    /// What is free of a resource.
+    pub(crate) fn free(&self, resource: ResourceIdx) -> i64 {
+        self.free.get(resource.at()).copied().unwrap_or(0)
+    }
+
+    /// What is left of each shared device of a kind, the least first.
+    pub(crate) fn open(&self, device: ResourceIdx) -> impl Iterator<Item = i64> {
+        let of = move |open: &&(ResourceIdx, i64)| open.0 == device;
+        self.open.iter().filter(of).map(|(_, left)| *left)
+    }
+
+    /// All cores of the node.
+    pub(crate) fn cores(&self) -> i64 {
+        self.cores
+    }
+
+    pub(crate) fn has_devices(&self) -> bool {
+        self.devices
+    }
+
+    /// True where one pod fits.
+    pub(crate) fn holds(&self, needs: &Needs) -> bool {
+        needs.amounts.iter().all(|(r, need)| self.free(*r) >= *need)
+            && needs.share.is_none_or(|(device, share)| {
+                self.free(device) > 0 || self.open(device).any(|left| left >= share)
+            })
+    }
+
+    /// How many pods fit, at most so many.
+    pub(crate) fn fits(&self, needs: &Needs, most: u32) -> u32 {
+        let mut pods = i64::from(most);
+        for (resource, need) in &needs.amounts {
+            let free = self.free(*resource);
+            if need.checked_mul(pods).is_none_or(|needs| needs > free) {
+                pods = free.checked_div(*need).unwrap_or(0);
+            }
+        }
+        if let Some((device, share)) = needs.share {
+            let places = |left: i64| left.checked_div(share).unwrap_or(0);
+            let whole = self.free(device).saturating_mul(places(WHOLE));
+            let open = self.open(device).map(places);
+            pods = pods.min(open.fold(whole, i64::saturating_add));
+        }
+        u32::try_from(pods).unwrap_or(0)
+    }
+
+    /// The same with so many pods on it, of which there is room for all.
+    pub(crate) fn with(&self, needs: &Needs, pods: u32) -> Self {
+        let mut after = self.clone();
+        for (resource, need) in &needs.amounts {
+            let used = need.saturating_mul(i64::from(pods));
+            after.set(*resource, self.free(*resource).saturating_sub(used));
+        }
+        if let Some((device, share)) = needs.share {
+            for _ in 0..pods {
+                after.share_out(device, share);
+            }
+        }
+        after
+    }
+
+    /// Tightest first, as [`super::shares`] does.
+    fn share_out(&mut self, device: ResourceIdx, share: i64) {
+        let fits = |(d, left): &&mut (ResourceIdx, i64)| *d == device && *left >= share;
+        if let Some((_, left)) = self.open.iter_mut().find(fits) {
+            *left = left.saturating_sub(share);
+        } else {
+            self.set(device, self.free(device).saturating_sub(1));
+            self.open.push((device, WHOLE.saturating_sub(share)));
+        }
+        self.open.sort_unstable();
+    }
+}
+
+/// Nodes with equal profiles.
+pub(crate) type Members = std::collections::BTreeSet<(u32, NodeIdx)>;

@@ -1,0 +1,125 @@
+//! Devices that are shared: which thousandths of which device are taken. Only
+//! traces and simulation ask for shares, so that nothing is kept of nodes that
+//! never saw one.
+
+use std::collections::BTreeMap;
+
+use super::profile::WHOLE;
+use super::{NodeIdx, ResourceIdx};
+
+/// The shares that pods have of one device, in thousandths.
+type Device = Vec<i64>;
+
+/// The shared devices of all nodes.
+#[derive(Debug, Default)]
+pub(crate) struct Shares {
+    /// The resource whose unit is a thousandth, and the device.
+    kinds: Vec<(ResourceIdx, ResourceIdx)>,
+    open: BTreeMap<(NodeIdx, ResourceIdx), Vec<Device>>,
+}
+
+fn left(device: &Device) -> i64 {
+    let used = device.iter().fold(0_i64, |sum, s| sum.saturating_add(*s));
+    WHOLE.saturating_sub(used)
+}
+
+impl Shares {
+    /// How many kinds of shares are known.
+    pub(crate) fn kinds(&self) -> usize {
+        self.kinds.len()
+    }
+
+    /// From now on this resource counts thousandths of that device.
+    pub(crate) fn add_kind(&mut self, share: ResourceIdx, device: ResourceIdx) {
+        self.kinds.push((share, device));
+    }
+
+    /// Every kind: the resource that counts thousandths, and the device.
+    pub(crate) fn list(&self) -> Vec<(ResourceIdx, ResourceIdx)> {
+        self.kinds.clone()
+    }
+
+    /// The device that a resource is a share of.
+    pub(crate) fn device_of(&self, share: ResourceIdx) -> Option<ResourceIdx> {
+        let found = self.kinds.iter().find(|(s, _)| *s == share);
+        found.map(|(_, device)| *device)
+    }
+
+    /// The resource that counts thousandths of a device.
+    pub(crate) fn share_of(&self, device: ResourceIdx) -> Option<ResourceIdx> {
+        let found = self.kinds.iter().find(|(_, d)| *d == device);
+        found.map(|(share, _)| *share)
+    }
+
+    /// What is left of each shared device of a node.
+    pub(crate) fn open(&self, node: NodeIdx) -> impl Iterator<Item = (ResourceIdx, i64)> {
+        let kinds = self.kinds.iter().map(|(_, device)| *device);
+        kinds.flat_map(move |device| {
+            let open = self.open.get(&(node, device)).into_iter().flatten();
+            open.map(move |shares| (device, left(shares)))
+        })
+    }
+
+    /// Gives a share of the shared device that fits tightest. Says whether a
+    /// free device had to be opened for it.
+    pub(crate) fn take(&mut self, node: NodeIdx, device: ResourceIdx, share: i64) -> bool {
+        let open = self.open.entry((node, device)).or_default();
+        let fits = open.iter_mut().filter(|d| left(d) >= share);
+        if let Some(tightest) = fits.min_by_key(|d| left(d)) {
+            tightest.push(share);
+            return false;
+        }
+        open.push(vec![share]);
+        true
+    }
+
+    /// Takes a share back. Pods with equal shares are alike here, as they are in
+    /// Kubernetes, which does not say who has which device: the one on the device
+    /// that is used least is the one that goes. Says whether the device is free
+    /// now. What was merely tried is put back by [`Shares::restore`].
+    pub(crate) fn give(&mut self, node: NodeIdx, device: ResourceIdx, share: i64) -> bool {
+        let Some(open) = self.open.get_mut(&(node, device)) else {
+            return false;
+        };
+        let has = open.iter().enumerate().filter(|(_, d)| d.contains(&share));
+        let Some((at, _)) = has.max_by_key(|(_, d)| left(d)) else {
+            return false;
+        };
+        let Some(shares) = open.get_mut(at) else {
+            return false;
+        };
+        if let Some(place) = shares.iter().rposition(|s| *s == share) {
+            shares.remove(place);
+        }
+        let free = shares.is_empty();
+        if free {
+            open.remove(at);
+        }
+        if open.is_empty() {
+            self.open.remove(&(node, device));
+        }
+        free
+    }
+
+    /// The shared devices of a node as they are now, to be put back by
+    /// [`Shares::restore`]. None where it has none.
+    pub(crate) fn saved(&self, node: NodeIdx, device: ResourceIdx) -> Option<Vec<Vec<i64>>> {
+        self.open.get(&(node, device)).cloned()
+    }
+
+    /// Puts back what was saved. Says how many devices more are free than before.
+    pub(crate) fn restore(
+        &mut self,
+        node: NodeIdx,
+        device: ResourceIdx,
+        saved: Option<Vec<Vec<i64>>>,
+    ) -> i64 {
+        let count = |d: &Vec<Vec<i64>>| i64::try_from(d.len()).unwrap_or(i64::MAX);
+        let after = saved.as_ref().map_or(0, count);
+        let before = match saved {
+            Some(devices) => self.open.insert((node, device), devices),
+            None => self.open.remove(&(node, device)),
+        };
+        before.as_ref().map_or(0, count).saturating_sub(after)
+    }
+}

@@ -1,0 +1,222 @@
+//! GPUs as devices: whole ones, shares of one, and both on a node.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use trellis_scheduler::{Engine, NodeName, PodKey, ResourceName, Resources, WaitReason};
+
+use crate::common::*;
+
+/// One core and so many thousandths of one GPU.
+fn share(thousandths: i64) -> Resources {
+    let mut request = cpu(1);
+    let gpu = ResourceName::new(GPU);
+    request.set(ResourceName::share_of(&gpu), thousandths);
+    request
+}
+
+/// Places a gang of shares, one cycle.
+fn start(engine: &mut Engine, name: &str, count: u32, thousandths: i64) -> bool {
+    engine.apply_gang(workers(name, count, share(thousandths)));
+    engine.cycle(ms(0));
+    engine.placement(&id(name)).is_some()
+}
+
+#[test]
+fn a_share_closes_a_device_to_whole_requests_and_the_last_one_opens_it() {
+    let mut engine = engine([gpu_node("n", 2)]);
+    assert!(start(&mut engine, "a", 1, 460));
+    assert_eq!(free(&engine, "n", GPU), 1);
+    let two = refusal(&mut engine, &workers("two", 1, gpu(1, 2)));
+    assert_eq!(two.reason, WaitReason::InsufficientCapacity);
+    assert_eq!(
+        place(&mut engine, &workers("one", 1, gpu(1, 1))),
+        "worker: n*1"
+    );
+    assert!(start(&mut engine, "b", 1, 540), "beside it");
+    assert_eq!(free(&engine, "n", GPU), 1);
+    engine.delete_gang(&id("a"));
+    assert_eq!(free(&engine, "n", GPU), 1);
+    engine.delete_gang(&id("b"));
+    assert_eq!(free(&engine, "n", GPU), 2);
+}
+
+#[test]
+fn the_tightest_device_that_fits_is_shared_first() {
+    let mut engine = engine([gpu_node("n", 2)]);
+    assert!(start(&mut engine, "a", 1, 700));
+    assert!(start(&mut engine, "b", 1, 400), "opens the second");
+    assert!(start(&mut engine, "c", 1, 300), "fills the first");
+    assert!(start(&mut engine, "d", 1, 600), "fills the second");
+    assert!(!start(&mut engine, "e", 1, 1));
+}
+
+#[test]
+fn a_share_is_of_one_device_and_not_of_several() {
+    let mut engine = engine([gpu_node("n", 2)]);
+    assert!(start(&mut engine, "a", 2, 600));
+    assert!(
+        !start(&mut engine, "b", 1, 500),
+        "800 are free, in two halves"
+    );
+    assert!(start(&mut engine, "c", 2, 400));
+    let more = refusal(&mut engine, &workers("d", 1, share(1_001)));
+    assert!(!more.to_string().is_empty());
+}
+
+#[test]
+fn whole_gpus_leave_nothing_to_share() {
+    let mut engine = engine([gpu_node("n", 2)]);
+    pod(&mut engine, "x/a", "n", gpu(1, 1));
+    assert!(start(&mut engine, "a", 2, 500));
+    assert!(!start(&mut engine, "b", 1, 10));
+    engine.delete_pod(&PodKey::new("x/a"));
+    engine.cycle(ms(0));
+    assert!(engine.placement(&id("b")).is_some());
+}
+
+#[test]
+fn a_trial_leaves_every_share_where_it_is() {
+    let mut engine = engine([gpu_node("n", 2)]);
+    assert!(start(&mut engine, "a", 1, 700));
+    assert!(start(&mut engine, "b", 1, 600));
+    // Room for these, and for no more.
+    for _ in 0..3 {
+        assert!(engine.trial(&workers("t", 1, share(400)), ms(0)).is_ok());
+        assert!(engine.trial(&workers("t", 2, share(300)), ms(0)).is_ok());
+        assert!(engine.trial(&workers("t", 2, share(400)), ms(0)).is_err());
+    }
+}
+
+#[test]
+fn shares_that_are_seen_before_their_node_count_when_it_comes() {
+    let mut engine = engine([]);
+    pod(&mut engine, "x/a", "n", share(300));
+    engine.apply_node(gpu_node("n", 1));
+    assert_eq!(free(&engine, "n", GPU), 0);
+    assert!(!start(&mut engine, "a", 1, 800));
+    assert!(start(&mut engine, "b", 1, 700));
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Come(usize, u32, i64),
+    Go(usize),
+    Whole(usize, i64),
+    Foreign(usize, usize, i64),
+    End(usize),
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        4 => (0..8_usize, 1..4_u32, 1..11_i64).prop_map(|(g, n, s)| Event::Come(g, n, s * 100)),
+        2 => (0..8_usize).prop_map(Event::Go),
+        2 => (0..8_usize, 1..3_i64).prop_map(|(g, n)| Event::Whole(g, n)),
+        1 => (0..3_usize, 0..2_usize, 1..11_i64).prop_map(|(p, n, s)| Event::Foreign(p, n, s * 100)),
+        1 => (0..3_usize).prop_map(Event::End),
+    ]
+}
+
+/// The least number of devices that hold the shares: every way is tried.
+fn devices(shares: &[i64], open: &mut Vec<i64>, best: usize) -> usize {
+    let Some((first, rest)) = shares.split_first() else {
+        return open.len().min(best);
+    };
+    let mut best = best;
+    for at in 0..open.len() {
+        if open[at] >= *first {
+            open[at] -= first;
+            best = devices(rest, open, best);
+            open[at] += first;
+        }
+    }
+    if open.len() + 1 < best {
+        open.push(1_000 - first);
+        best = devices(rest, open, best);
+        open.pop();
+    }
+    best
+}
+
+proptest! {
+    #![proptest_config(cases(500))]
+
+    #[test]
+    fn no_device_gives_more_than_a_whole_and_all_comes_back(
+        events in prop::collection::vec(any_event(), 1..40),
+    ) {
+        let mut engine = engine([gpu_node("n0", 3), gpu_node("n1", 2)]);
+        let total = [3_i64, 2];
+        let mut foreign: BTreeMap<usize, (usize, i64)> = BTreeMap::new();
+        let mut wishes: BTreeMap<usize, (u32, i64)> = BTreeMap::new();
+        for event in events {
+            match event {
+                Event::Come(at, count, thousandths) => {
+                    let name = format!("g{at}");
+                    engine.delete_gang(&id(&name));
+                    wishes.remove(&at);
+                    if start(&mut engine, &name, count, thousandths) {
+                        wishes.insert(at, (count, thousandths));
+                    } else {
+                        engine.delete_gang(&id(&name));
+                    }
+                }
+                Event::Go(at) => {
+                    engine.delete_gang(&id(&format!("g{at}")));
+                    wishes.remove(&at);
+                }
+                Event::Whole(at, gpus) => {
+                    let name = format!("g{at}");
+                    engine.delete_gang(&id(&name));
+                    wishes.remove(&at);
+                    engine.apply_gang(workers(&name, 1, gpu(1, gpus)));
+                    engine.cycle(ms(0));
+                    if engine.placement(&id(&name)).is_some() {
+                        wishes.insert(at, (1, -gpus));
+                    } else {
+                        engine.delete_gang(&id(&name));
+                    }
+                }
+                Event::Foreign(at, node, thousandths) => {
+                    let key = format!("x/{at}");
+                    engine.delete_pod(&PodKey::new(key.as_str()));
+                    pod(&mut engine, &key, &format!("n{node}"), share(thousandths));
+                    foreign.insert(at, (node, thousandths));
+                }
+                Event::End(at) => {
+                    engine.delete_pod(&PodKey::new(format!("x/{at}")));
+                    foreign.remove(&at);
+                }
+            }
+            for (node, gpus) in total.iter().enumerate() {
+                let name = NodeName::new(format!("n{node}"));
+                let mut shares: Vec<i64> = Vec::new();
+                let mut whole = 0;
+                for (at, (_, wish)) in &wishes {
+                    let placement = engine.placement(&id(&format!("g{at}"))).unwrap();
+                    let here = placement.iter().filter(|(.., n)| **n == name).count();
+                    if *wish < 0 {
+                        whole += -wish * i64::try_from(here).unwrap();
+                    } else {
+                        shares.extend(std::iter::repeat_n(*wish, here));
+                    }
+                }
+                shares.extend(foreign.values().filter(|(n, _)| *n == node).map(|(_, s)| *s));
+                let taken = gpus - free(&engine, name.as_str(), GPU) - whole;
+                let taken = usize::try_from(taken).unwrap();
+                prop_assert!(taken <= shares.len(), "a device has a share");
+                prop_assert!(taken >= devices(&shares, &mut Vec::new(), shares.len()), "no device gives more");
+            }
+        }
+        for at in 0..8 {
+            engine.delete_gang(&id(&format!("g{at}")));
+        }
+        for at in 0..3 {
+            engine.delete_pod(&PodKey::new(format!("x/{at}")));
+        }
+        prop_assert_eq!(free(&engine, "n0", GPU), 3);
+        prop_assert_eq!(free(&engine, "n1", GPU), 2);
+        // Every device is whole again.
+        prop_assert!(start(&mut engine, "all", 5, 1_000));
+    }
+}

@@ -1,0 +1,399 @@
+//! Trees of queues, flavors, turns.
+
+use std::collections::BTreeMap;
+
+use crate::common::*;
+use trellis_scheduler::{
+    Engine, Flavor, FlavorName, FlavorQuotas, Gang, NodeName, Placement, Queue, QueueName,
+    QueueOrder, Quota, ResourceGroup, ResourceName, Taint, TaintEffect, Toleration,
+    TolerationOperator, WaitReason, Weight,
+};
+
+fn gpus(nominal: i64) -> Quota {
+    Quota {
+        nominal,
+        ..Quota::default()
+    }
+}
+
+/// A queue below `parent` with so many GPUs and as many cores as anyone wants.
+fn below(name: &str, parent: Option<&str>, quota: Quota) -> Queue {
+    let plenty = gpus(i64::MAX >> 8);
+    let mut queue = Queue::new(QueueName::new(name)).with_quotas([
+        (ResourceName::new(GPU), quota),
+        (ResourceName::new("cpu"), plenty),
+    ]);
+    queue.parent = parent.map(QueueName::new);
+    queue
+}
+
+fn in_queue(queue: &str, mut gang: Gang) -> Gang {
+    gang.queue = QueueName::new(queue);
+    gang
+}
+
+/// A gang of so many one-GPU pods.
+fn small(queue: &str, name: &str, pods: u32) -> Gang {
+    in_queue(queue, workers(name, pods, gpu(1, 1)))
+}
+
+/// Two teams of 8 GPUs each below `all`, on 16.
+fn two_teams() -> Engine {
+    let mut engine = engine(gpu_nodes(2));
+    engine.apply_queue(below("all", None, gpus(0)));
+    engine.apply_queue(below("a", Some("all"), gpus(8)));
+    engine.apply_queue(below("b", Some("all"), gpus(8)));
+    engine
+}
+
+#[test]
+fn what_one_team_leaves_idle_the_other_may_hold() {
+    let mut engine = two_teams();
+    engine.apply_gang(small("a", "big", 12));
+    assert_eq!(cycle(&mut engine), ["+big"]);
+    let standing = engine.queue_standing(&QueueName::new("a")).unwrap();
+    let line = standing.lines.iter().find(|l| l.resource.as_str() == GPU);
+    let line = line.unwrap();
+    assert_eq!((line.nominal, line.usage, line.borrowed), (8, 12, 4));
+    // The other's guarantee is partly lent: it waits, and is told who borrows.
+    let certificate = refusal(&mut engine, &small("b", "w", 8));
+    assert_eq!(
+        format!("{}: {certificate}", certificate.reason),
+        "QuotaExceeded: needs 8 nvidia.com/gpu, 12 of 16 are held in queue \"all\": 4 are missing; \
+         held by 0 gangs; borrowed by queue \"a\" 4"
+    );
+    engine.apply_gang(small("b", "fits", 4));
+    engine.apply_gang(small("b", "waits", 4));
+    assert_eq!(cycle(&mut engine), ["+fits", "-waits QuotaExceeded"]);
+    engine.delete_gang(&id("big"));
+    assert_eq!(
+        cycle(&mut engine),
+        ["+waits"],
+        "what is given back anywhere below the root wakes"
+    );
+}
+
+#[test]
+fn limits_of_borrowing_and_lending() {
+    let mut engine = two_teams();
+    engine.apply_queue(below(
+        "a",
+        Some("all"),
+        Quota {
+            borrowing_limit: Some(2),
+            ..gpus(8)
+        },
+    ));
+    engine.apply_gang(small("a", "too-much", 11));
+    engine.apply_gang(small("a", "enough", 10));
+    assert_eq!(cycle(&mut engine), ["+enough", "-too-much ExceedsQuota"]);
+    let certificate = refusal(&mut engine, &small("a", "one", 1));
+    assert_eq!(
+        certificate.to_string(),
+        "needs 1 nvidia.com/gpu, 10 of 10 (its borrowing limit) are held in queue \"a\": 1 is \
+         missing; held by 1 gang (\"team/enough\" 10)"
+    );
+    let mut engine = two_teams();
+    engine.apply_queue(below(
+        "b",
+        Some("all"),
+        Quota {
+            lending_limit: Some(3),
+            ..gpus(8)
+        },
+    ));
+    engine.apply_gang(small("a", "w", 12));
+    assert_eq!(cycle(&mut engine), ["-w ExceedsQuota"]);
+    engine.apply_gang(small("a", "w", 11));
+    assert_eq!(cycle(&mut engine), ["+w"]);
+}
+
+#[test]
+fn who_stays_within_nominal_goes_before_who_borrows() {
+    let mut engine = two_teams();
+    engine.apply_gang(small("a", "a1", 8));
+    engine.apply_gang(small("a", "a2", 4));
+    engine.apply_gang(small("b", "b1", 8));
+    assert_eq!(cycle(&mut engine), ["+a1", "+b1", "-a2 QuotaExceeded"]);
+}
+
+#[test]
+fn turns_go_by_what_was_had_for_the_weight() {
+    let mut engine = engine(gpu_nodes(2));
+    engine.apply_queue(below("all", None, gpus(16)));
+    for (name, weight) in [("a", 1_000), ("b", 3_000)] {
+        let mut queue = below(name, Some("all"), gpus(0));
+        queue.weight = Weight::from_thousandths(weight);
+        engine.apply_queue(queue);
+        for i in 0..16 {
+            engine.apply_gang(small(name, &format!("{name}{i:02}"), 1));
+        }
+    }
+    let started: Vec<String> = cycle(&mut engine)
+        .into_iter()
+        .filter(|d| d.starts_with('+'))
+        .collect();
+    let of = |queue: &str| {
+        started
+            .iter()
+            .filter(|d| d.starts_with(&format!("+{queue}")))
+            .count()
+    };
+    assert_eq!((of("a"), of("b")), (4, 12), "{started:?}");
+}
+
+#[test]
+fn turns_go_on_after_a_restart_as_if_nothing_had_happened() {
+    let day = 86_400_000;
+    let build = || {
+        let mut engine = engine(gpu_nodes(2));
+        engine.apply_queue(below("all", None, gpus(16)));
+        for name in ["a", "b"] {
+            engine.apply_queue(below(name, Some("all"), gpus(0)));
+        }
+        engine
+    };
+    let mut before = build();
+    // `a` has had all for a day, and nobody holds anything now.
+    before.apply_gang(small("a", "long", 16));
+    before.cycle(ms(day));
+    before.cycle(ms(2 * day));
+    before.delete_gang(&id("long"));
+    before.cycle(ms(2 * day));
+    let mut after = build();
+    after.advance(ms(3 * day));
+    for name in ["all", "a", "b"] {
+        let name = QueueName::new(name);
+        after.recall_queue(&name, &before.queue_memory(&name).unwrap());
+    }
+    for engine in [&mut before, &mut after] {
+        engine.apply_gang(small("a", "a", 16));
+        engine.apply_gang(small("b", "b", 16));
+        let said = said(&engine.cycle(ms(3 * day)));
+        assert_eq!(said, ["+b", "-a QuotaExceeded"]);
+    }
+    for name in ["all", "a", "b"] {
+        let name = QueueName::new(name);
+        let memory = |engine: &Engine| engine.queue_memory(&name).unwrap().usage;
+        for (resource, decayed) in memory(&before) {
+            let again = memory(&after)[&resource];
+            // To 2^-20 of a base unit.
+            let apart = (decayed.as_parts() - again.as_parts()).abs();
+            assert!(apart <= 1, "{resource}: {decayed:?} {again:?}");
+        }
+    }
+}
+
+#[test]
+fn a_strict_queue_lets_nothing_pass_its_head() {
+    let mut engine = engine(gpu_nodes(1));
+    let mut strict = Queue::new(QueueName::new("strict"));
+    strict.order = QueueOrder::StrictFifo;
+    engine.apply_queue(strict);
+    let mut head = in_queue("strict", workers("head", 2, gpu(1, 8)));
+    head.priority = 5;
+    engine.apply_gang(head);
+    engine.apply_gang(small("strict", "behind", 1));
+    assert_eq!(
+        cycle(&mut engine),
+        ["-head ExceedsCluster", "-behind BehindHead"]
+    );
+    assert_eq!(
+        engine.certificate(&id("behind")).unwrap().to_string(),
+        "queue \"strict\" starts its jobs strictly in order, and \"team/head\" is at its head"
+    );
+    // Another queue is not held up by it.
+    engine.apply_gang(small("default", "other", 1));
+    assert_eq!(cycle(&mut engine), ["+other"]);
+    engine.delete_gang(&id("head"));
+    assert_eq!(cycle(&mut engine), ["+behind"]);
+}
+
+#[test]
+fn a_head_in_a_back_off_is_passed() {
+    let mut engine = engine(gpu_nodes(1));
+    let mut strict = Queue::new(QueueName::new("strict"));
+    strict.order = QueueOrder::StrictFifo;
+    engine.apply_queue(strict);
+    let mut head = small("strict", "head", 1);
+    head.priority = 5;
+    head.not_before = Some(ms(1_000));
+    engine.apply_gang(head);
+    engine.apply_gang(small("strict", "behind", 1));
+    assert_eq!(cycle(&mut engine), ["+behind", "-head BackingOff"]);
+}
+
+#[test]
+fn a_misconfigured_queue_stops_itself_alone() {
+    let mut engine = two_teams();
+    engine.apply_queue(below("x", Some("y"), gpus(8)));
+    engine.apply_queue(below("y", Some("x"), gpus(8)));
+    engine.apply_queue(below("orphan", Some("nobody"), gpus(8)));
+    for (queue, name) in [
+        ("x", "in-cycle"),
+        ("orphan", "lost"),
+        ("all", "inner"),
+        ("a", "fine"),
+    ] {
+        engine.apply_gang(small(queue, name, 1));
+    }
+    let mut said = cycle(&mut engine);
+    said.sort();
+    assert_eq!(
+        said,
+        [
+            "+fine",
+            "-in-cycle QueueMisconfigured",
+            "-inner QueueMisconfigured",
+            "-lost QueueMisconfigured"
+        ]
+    );
+    let words = |gang: &str| engine.certificate(&id(gang)).unwrap().to_string();
+    assert_eq!(
+        words("in-cycle"),
+        "queue \"x\" is part of a cycle of parents: \"x\" below \"y\" below \"x\""
+    );
+    assert_eq!(
+        words("lost"),
+        "queue \"orphan\" is below \"nobody\", which does not exist"
+    );
+    assert_eq!(
+        words("inner"),
+        "queue \"all\" has queues below it, and gangs wait in queues that have none"
+    );
+    engine.apply_queue(below("x", None, gpus(8)));
+    engine.apply_queue(below("nobody", None, gpus(8)));
+    let mut said = cycle(&mut engine);
+    said.sort();
+    // x is y's parent now, so it is no leaf.
+    assert_eq!(said, ["+lost"]);
+    engine.delete_queue(&QueueName::new("y"));
+    assert_eq!(cycle(&mut engine), ["+in-cycle"]);
+}
+
+fn flavor(name: &str) -> Flavor {
+    Flavor {
+        name: FlavorName::new(name),
+        node_labels: BTreeMap::from([("gpu".to_owned(), name.to_owned())]),
+        node_taints: vec![],
+        tolerations: vec![],
+    }
+}
+
+/// One node of each flavor, a queue that offers 8 GPUs of `h100`, then 8 of `a100`.
+fn two_flavors() -> Engine {
+    let nodes = ["a100", "h100"].map(|f| label(gpu_node(f, 8), "gpu", f));
+    let mut engine = engine(nodes);
+    let offer = |name: &str| FlavorQuotas {
+        flavor: FlavorName::new(name),
+        quotas: [GPU, "cpu"]
+            .map(|r| {
+                (
+                    ResourceName::new(r),
+                    gpus(if r == GPU { 8 } else { 1 << 40 }),
+                )
+            })
+            .into(),
+    };
+    let mut queue = Queue::new(QueueName::new("q"));
+    queue.resource_groups = vec![ResourceGroup {
+        flavors: vec![offer("h100"), offer("a100")],
+    }];
+    engine.apply_queue(queue);
+    engine.apply_flavor(flavor("h100"));
+    engine.apply_flavor(flavor("a100"));
+    engine
+}
+
+#[test]
+fn flavors_are_tried_in_order_by_quota_and_by_place() {
+    let mut engine = two_flavors();
+    assert_eq!(place(&mut engine, &small("q", "w", 8)), "worker: h100*8");
+    // The quota of the first is held.
+    engine.apply_gang(small("q", "first", 8));
+    engine.apply_gang(small("q", "second", 8));
+    assert_eq!(cycle(&mut engine), ["+first", "+second"]);
+    assert_eq!(
+        shown(&engine.placement(&id("second")).unwrap()),
+        "worker: a100*8"
+    );
+    let certificate = refusal(&mut engine, &small("q", "third", 1));
+    assert!(
+        certificate.to_string().starts_with(
+            "needs 1 nvidia.com/gpu of flavor \"h100\", 8 of 8 are held in queue \"q\": 1 is missing"
+        ),
+        "{certificate}"
+    );
+    // Either of them wakes who waits.
+    engine.apply_gang(small("q", "third", 1));
+    assert_eq!(cycle(&mut engine), ["-third QuotaExceeded"]);
+    engine.delete_gang(&id("second"));
+    assert_eq!(cycle(&mut engine), ["+third"]);
+
+    // The nodes of the first are held, its quota is not.
+    let mut engine = two_flavors();
+    pod(&mut engine, "x/foreign", "h100", gpu(1, 4));
+    assert_eq!(place(&mut engine, &small("q", "w", 8)), "worker: a100*8");
+}
+
+#[test]
+fn a_group_names_the_flavors_that_it_accepts() {
+    let mut engine = two_flavors();
+    let mut gang = small("q", "w", 4);
+    gang.groups[0].flavors = vec![FlavorName::new("a100")];
+    assert_eq!(place(&mut engine, &gang), "worker: a100*4");
+    gang.groups[0].flavors = vec![FlavorName::new("a100"), FlavorName::new("h100")];
+    engine.apply_gang(small("q", "x", 8));
+    assert_eq!(cycle(&mut engine), ["+x"]);
+    assert_eq!(place(&mut engine, &gang), "worker: a100*4");
+}
+
+#[test]
+fn a_flavor_that_is_deleted_or_not_tolerated_is_passed_over() {
+    let mut engine = two_flavors();
+    let mut tainted = flavor("h100");
+    tainted.node_taints = vec![Taint {
+        key: "spot".to_owned(),
+        value: String::new(),
+        effect: TaintEffect::NoSchedule,
+    }];
+    engine.apply_flavor(tainted.clone());
+    assert_eq!(place(&mut engine, &small("q", "w", 1)), "worker: a100*1");
+    tainted.tolerations = vec![Toleration {
+        key: Some("spot".to_owned()),
+        operator: TolerationOperator::Exists,
+        value: String::new(),
+        effect: None,
+    }];
+    engine.apply_flavor(tainted);
+    assert_eq!(place(&mut engine, &small("q", "w", 1)), "worker: h100*1");
+    engine.delete_flavor(&FlavorName::new("h100"));
+    assert_eq!(place(&mut engine, &small("q", "w", 1)), "worker: a100*1");
+    engine.apply_gang(small("q", "w", 1));
+    engine.delete_flavor(&FlavorName::new("a100"));
+    assert_eq!(cycle(&mut engine), ["-w FlavorNotFound"]);
+    assert_eq!(reason(&engine, "w"), Some(WaitReason::FlavorNotFound));
+    engine.apply_flavor(flavor("a100"));
+    assert_eq!(cycle(&mut engine), ["+w"]);
+}
+
+#[test]
+fn a_restored_gang_is_charged_to_the_flavor_of_its_nodes() {
+    let mut engine = two_flavors();
+    let placement: Placement = [(
+        trellis_scheduler::GroupName::new("worker"),
+        vec![(NodeName::new("a100"), 8)],
+    )]
+    .into_iter()
+    .collect();
+    engine.restore_gang(small("q", "old", 8), placement);
+    let standing = engine.queue_standing(&QueueName::new("q")).unwrap();
+    let held: Vec<(&str, i128)> = standing
+        .lines
+        .iter()
+        .filter(|l| l.resource.as_str() == GPU)
+        .map(|l| (l.flavor.as_str(), l.usage))
+        .collect();
+    assert_eq!(held, [("h100", 0), ("a100", 8)]);
+    assert_eq!(place(&mut engine, &small("q", "w", 8)), "worker: h100*8");
+}

@@ -1,0 +1,13 @@
+//! The openb workloads (Alibaba, cluster-trace-gpu-v2023) and the protocol that
+//! FGD was published with (Weng et al., USENIX ATC '23): one job after the other,
+//! none ever ends, and what does not fit is dropped.
+
+mod arrivals;
+mod read;
+mod run;
+
+#[cfg(test)]
+mod tests;
+
+pub use read::Trace;
+pub use run::run;
