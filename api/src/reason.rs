@@ -70,6 +70,8 @@ reasons! {
     QuotaExceeded: "Wait until jobs of the queue end, or ask for more quota.";
     /// The job asks for more than the queue's whole quota, or for a resource that the queue does not offer.
     ExceedsQuota: "Ask for less, use another queue, or have the quota raised.";
+    /// Nodes that refused its pods a moment ago are left out, and the others do not suffice.
+    NodesAvoided: "Nothing: they are tried again by themselves. If it comes back, look at these nodes' kubelets and device plugins.";
     /// No node satisfies the job's constraints.
     NoMatchingNodes: "Compare nodeSelector, affinity, tolerations and gpuResource with the nodes; the message counts what each excludes.";
     /// The matching nodes have too little free in total.

@@ -346,6 +346,7 @@ pub fn reason(reason: WaitReason) -> Reason {
         WaitReason::FlavorNotFound => Reason::FlavorNotFound,
         WaitReason::ExceedsQuota => Reason::ExceedsQuota,
         WaitReason::QuotaExceeded => Reason::QuotaExceeded,
+        WaitReason::NodesAvoided => Reason::NodesAvoided,
         WaitReason::NoMatchingNodes => Reason::NoMatchingNodes,
         WaitReason::ExceedsCluster => Reason::ExceedsCluster,
         WaitReason::InsufficientCapacity => Reason::InsufficientCapacity,

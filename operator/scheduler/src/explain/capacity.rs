@@ -42,6 +42,7 @@ pub(crate) fn explain(question: &Question<'_>) -> Box<Blocked> {
     let mut wake = Wake::default();
     wake.on(Signal::Nodes, 1);
     if let Some(detail) = question.never(&surveys) {
+        let detail = question.avoiding().unwrap_or(detail);
         return Blocked::new(detail, wake);
     }
     let union = question.union(&surveys);
@@ -68,6 +69,26 @@ impl Question<'_> {
     fn silent(&self, group: usize) -> Option<Silent> {
         let group = self.shape.groups.get(group)?;
         exclusions::silent(self.nodes, self.catalog, group, self.excluded)
+    }
+
+    /// What could never be is for a while only, if it could be on the nodes that
+    /// are left out.
+    fn avoiding(&self) -> Option<Detail> {
+        if self.excluded.is_empty() {
+            return None;
+        }
+        let all = Self {
+            excluded: &[],
+            ..*self
+        };
+        let groups = self.shape.groups.iter();
+        let surveys: Vec<Survey> = groups
+            .map(|group| Survey::new(self.nodes, self.catalog, group, &[]))
+            .collect();
+        let avoided = u32::try_from(self.excluded.len()).unwrap_or(u32::MAX);
+        all.never(&surveys)
+            .is_none()
+            .then_some(Detail::NodesAvoided { avoided })
     }
 
     /// What no other gang's end would change.

@@ -54,6 +54,8 @@ pub enum WaitReason {
     QuotaExceeded,
     /// No node meets its constraints.
     NoMatchingNodes,
+    /// Nodes that failed it are left out for a while, and the others do not suffice.
+    NodesAvoided,
     /// It would not fit even if all matching nodes were empty.
     ExceedsCluster,
     /// The matching nodes have too little free in total.
@@ -76,6 +78,7 @@ impl WaitReason {
             Self::ExceedsQuota => "ExceedsQuota",
             Self::QuotaExceeded => "QuotaExceeded",
             Self::NoMatchingNodes => "NoMatchingNodes",
+            Self::NodesAvoided => "NodesAvoided",
             Self::ExceedsCluster => "ExceedsCluster",
             Self::InsufficientCapacity => "InsufficientCapacity",
             Self::Fragmented => "Fragmented",
@@ -182,6 +185,11 @@ pub enum Detail {
         /// Other queues that hold more than their quota, with how much more: those
         /// that borrow most, at most three.
         borrowers: Vec<(QueueName, i128)>,
+    },
+    /// [`WaitReason::NodesAvoided`].
+    NodesAvoided {
+        /// How many nodes are left out; with them it might fit.
+        avoided: u32,
     },
     /// [`WaitReason::NoMatchingNodes`].
     NoMatchingNodes {
@@ -316,6 +324,7 @@ impl Detail {
             Self::FlavorNotFound { .. } => WaitReason::FlavorNotFound,
             Self::NotOffered { .. } | Self::ExceedsQuota { .. } => WaitReason::ExceedsQuota,
             Self::QuotaExceeded { .. } => WaitReason::QuotaExceeded,
+            Self::NodesAvoided { .. } => WaitReason::NodesAvoided,
             Self::NoMatchingNodes { .. } => WaitReason::NoMatchingNodes,
             Self::PodTooLarge { .. } | Self::ClusterTooSmall { .. } | Self::TooFewPlaces { .. } => {
                 WaitReason::ExceedsCluster

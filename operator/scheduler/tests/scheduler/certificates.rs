@@ -331,3 +331,18 @@ fn a_request_that_cannot_be_counted_is_refused_and_not_wrapped() {
     let certificate = refusal(&mut engine, &workers("w", 4_096, huge));
     assert_eq!(certificate.reason, WaitReason::ExceedsQuota);
 }
+
+#[test]
+fn nodes_that_are_avoided_for_a_while_are_the_reason_and_not_the_size() {
+    let mut engine = engine(gpu_nodes(2));
+    let mut gang = workers("w", 2, gpu(1, 8));
+    gang.excluded_nodes = vec![NodeName::new("n01")];
+    assert_eq!(
+        says(&mut engine, &gang),
+        "NodesAvoided: 1 node is left out for a while after a failure there, and the others do \
+         not suffice"
+    );
+    // What would not fit with them either is too large.
+    gang.groups[0].count = 3;
+    assert!(says(&mut engine, &gang).starts_with("ExceedsCluster"));
+}

@@ -27,7 +27,8 @@ impl fmt::Display for Detail {
             | Self::NotOffered { .. }
             | Self::ExceedsQuota { .. }
             | Self::QuotaExceeded { .. } => self.queue(f),
-            Self::NoMatchingNodes { .. }
+            Self::NodesAvoided { .. }
+            | Self::NoMatchingNodes { .. }
             | Self::PodTooLarge { .. }
             | Self::ClusterTooSmall { .. }
             | Self::TooFewPlaces { .. } => self.never(f),

@@ -9,6 +9,15 @@ impl Detail {
     /// The sentences about what no other gang's end would change.
     pub(super) fn never(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::NodesAvoided { avoided } => write!(
+                f,
+                "{} left out for a while after a failure there, and the others do not suffice",
+                if *avoided == 1 {
+                    "1 node is".to_owned()
+                } else {
+                    format!("{avoided} nodes are")
+                }
+            ),
             Self::NoMatchingNodes { group, exclusions } => {
                 write!(f, "{}{exclusions}", Of(group))
             }
