@@ -65,17 +65,3 @@ pub struct NodeTaint {
     /// What it does to pods that do not tolerate it.
     pub effect: TolerationEffect,
 }
-
-impl Validate for ResourceFlavor {
-    type Context = ();
-
-    fn validate_into(
-        &self,
-        ctx: &(),
-        parent: &mut dyn FnMut() -> garde::Path,
-        report: &mut garde::Report,
-    ) {
-        self.spec
-            .validate_into(ctx, &mut || parent().join("spec"), report);
-    }
-}

@@ -6,6 +6,7 @@ use garde::Validate;
 
 use crate::job::{TrainingJob, TrainingJobSpec};
 use crate::queue::Queue;
+use crate::resource_flavor::ResourceFlavor;
 use crate::rules;
 
 /// A TrainingJob that every rule holds for, with the identity that what it is
@@ -90,19 +91,26 @@ impl Validate for TrainingJob {
     }
 }
 
-impl Validate for Queue {
-    type Context = ();
+/// Kinds whose rules are all of their spec.
+macro_rules! by_spec {
+    ($($kind:ty),+) => {$(
+        impl Validate for $kind {
+            type Context = ();
 
-    fn validate_into(
-        &self,
-        ctx: &(),
-        parent: &mut dyn FnMut() -> garde::Path,
-        report: &mut garde::Report,
-    ) {
-        self.spec
-            .validate_into(ctx, &mut || parent().join("spec"), report);
-    }
+            fn validate_into(
+                &self,
+                ctx: &(),
+                parent: &mut dyn FnMut() -> garde::Path,
+                report: &mut garde::Report,
+            ) {
+                self.spec
+                    .validate_into(ctx, &mut || parent().join("spec"), report);
+            }
+        }
+    )+};
 }
+
+by_spec!(Queue, ResourceFlavor);
 
 /// One rule that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -30,10 +30,9 @@ fn chart(file: &str) -> Result<String> {
 /// # Errors
 /// If the chart's files cannot be read.
 pub fn options() -> Result<Options> {
-    let crds = ["trainingjobs", "queues", "podgroups", "resourceflavors"];
-    let manifests = crds
+    let manifests = trellis_api::crds::all()
         .iter()
-        .map(|name| chart(&format!("crds/{name}.yaml")))
+        .map(|crd| chart(&format!("crds/{}.yaml", crd.spec.names.plural)))
         .collect::<Result<_>>()?;
     Ok(Options {
         manifests,

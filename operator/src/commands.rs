@@ -200,13 +200,8 @@ impl Commands {
             + DeserializeOwned
             + std::fmt::Debug,
     {
-        let api = self.api::<K>(namespace);
-        let params = PatchParams {
-            field_manager: Some(manager.to_owned()),
-            ..PatchParams::default()
-        };
-        let patch = Patch::Merge(patch);
-        self.write(api.patch_status(name, &params, &patch)).await
+        self.patch_status_in(&self.api(namespace), name, manager, patch)
+            .await
     }
 
     /// Patches the status of an object without a namespace, as [`Self::patch_status`] does.
@@ -225,7 +220,20 @@ impl Commands {
             + DeserializeOwned
             + std::fmt::Debug,
     {
-        let api: Api<K> = Api::all(self.client.clone());
+        self.patch_status_in(&Api::all(self.client.clone()), name, manager, patch)
+            .await
+    }
+
+    async fn patch_status_in<K>(
+        &self,
+        api: &Api<K>,
+        name: &str,
+        manager: &str,
+        patch: &serde_json::Value,
+    ) -> Result<K, WriteError>
+    where
+        K: Clone + DeserializeOwned + std::fmt::Debug,
+    {
         let params = PatchParams {
             field_manager: Some(manager.to_owned()),
             ..PatchParams::default()

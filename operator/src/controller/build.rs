@@ -1,12 +1,75 @@
-//! The third step: compile and authorize. Pure.
+//! The third step: compile and authorize. One way for the controller and for
+//! `trellis plan`, so that a plan cannot differ from what is then done. Pure.
 
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Service;
 use trellis_api::job::JobPhase;
-use trellis_api::{Reason, ValidatedJob};
-use trellis_compiler::{Found, Settings, Surroundings, compile};
-use trellis_policies::{AuthorizedJob, Facts, authorize};
+use trellis_api::{Queue, Reason, ValidatedJob};
+use trellis_compiler::{CompiledJob, Found, Settings, Surroundings, compile};
+use trellis_policies::{AuthorizedJob, Denial, Facts, authorize};
 
-use super::dereference::{Surrounded, enforces_restricted};
+use super::dereference::{Surrounded, waits};
 use super::lifecycle::Standing;
+use super::lookup::{Missing, enforces_restricted};
+
+/// What a job is compiled with and judged by, beside itself.
+pub(crate) struct Around<'a> {
+    /// Its queue.
+    pub(crate) queue: &'a Queue,
+    /// Its PriorityClass.
+    pub(crate) class: Option<&'a str>,
+    /// Its priority.
+    pub(crate) priority: i32,
+    /// Labels of its namespace.
+    pub(crate) namespace_labels: &'a BTreeMap<String, String>,
+    /// The Services of its namespace that it names.
+    pub(crate) services: &'a BTreeMap<String, Service>,
+}
+
+impl Around<'_> {
+    fn queue_name(&self) -> &str {
+        self.queue.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// What the job becomes.
+    ///
+    /// # Errors
+    /// If a Service that it names is not there.
+    pub(crate) fn compile(
+        &self,
+        job: ValidatedJob,
+        settings: &Settings,
+    ) -> Result<CompiledJob, Missing> {
+        let found = Found {
+            queue: self.queue_name(),
+            priority: self.priority,
+            namespace_enforces_restricted: enforces_restricted(self.namespace_labels),
+            services: self.services,
+        };
+        let surroundings = Surroundings::resolve(&job, found).map_err(|missing| Missing {
+            reason: Reason::ServiceNotFound,
+            message: missing.to_string(),
+        })?;
+        Ok(compile(job, surroundings, settings))
+    }
+
+    /// Whether it may.
+    ///
+    /// # Errors
+    /// Everything that policy denies.
+    pub(crate) fn authorize(&self, compiled: CompiledJob) -> Result<AuthorizedJob, Denial> {
+        let namespace = compiled.job().namespace().to_owned();
+        let facts = Facts {
+            queue: self.queue_name(),
+            queue_spec: &self.queue.spec,
+            namespace: &namespace,
+            namespace_labels: self.namespace_labels,
+            priority_class: self.class,
+        };
+        authorize(compiled, &facts)
+    }
+}
 
 /// What the job becomes, if all that it names is there and policy allows it.
 pub(super) fn authorized(
@@ -16,28 +79,15 @@ pub(super) fn authorized(
 ) -> Result<AuthorizedJob, Standing> {
     let queue = seen.queue.as_ref().map_err(Clone::clone)?;
     let (class, priority) = seen.priority.as_ref().map_err(Clone::clone)?;
-    let queue_name = queue.metadata.name.as_deref().unwrap_or_default();
-    let found = Found {
-        queue: queue_name,
+    let around = Around {
+        queue,
+        class: class.as_deref(),
         priority: *priority,
-        namespace_enforces_restricted: enforces_restricted(&seen.namespace_labels),
+        namespace_labels: &seen.namespace_labels,
         services: &seen.services,
     };
-    let surroundings = Surroundings::resolve(&job, found).map_err(|missing| Standing::Held {
-        phase: JobPhase::Waiting,
-        reason: Reason::ServiceNotFound,
-        message: missing.to_string(),
-    })?;
-    let namespace = job.namespace().to_owned();
-    let compiled = compile(job, surroundings, settings);
-    let facts = Facts {
-        queue: queue_name,
-        queue_spec: &queue.spec,
-        namespace: &namespace,
-        namespace_labels: &seen.namespace_labels,
-        priority_class: class.as_deref(),
-    };
-    authorize(compiled, &facts).map_err(|denial| Standing::Held {
+    let compiled = around.compile(job, settings).map_err(waits)?;
+    around.authorize(compiled).map_err(|denial| Standing::Held {
         phase: JobPhase::Refused,
         reason: Reason::PolicyDenied,
         message: denial.to_string(),

@@ -10,7 +10,6 @@ use trellis_api::pod_group::PodGroupStatus;
 use trellis_api::{PodGroup, Queue, TrainingJob};
 
 use super::lifecycle::Standing;
-pub(super) use super::lookup::enforces_restricted;
 use super::lookup::{self, Missing};
 use crate::key::Key;
 use crate::watch::Pods;
@@ -102,7 +101,7 @@ pub(super) fn job(world: &World, key: &Key) -> Option<Surrounded> {
 }
 
 /// What is not there yet keeps the job waiting.
-fn waits(missing: Missing) -> Standing {
+pub(super) fn waits(missing: Missing) -> Standing {
     Standing::Held {
         phase: JobPhase::Waiting,
         reason: missing.reason,

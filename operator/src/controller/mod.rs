@@ -4,7 +4,7 @@
 //! in messages, and a second pass writes nothing.
 
 mod apply;
-mod build;
+pub(crate) mod build;
 mod builds;
 mod dereference;
 mod drift;

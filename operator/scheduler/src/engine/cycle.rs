@@ -11,7 +11,7 @@ use crate::gang::Gang;
 use crate::ids::{GangId, QueueName};
 use crate::placement::{self, NoPlace, Placement, Runs, UndoLog, Wish};
 use crate::queue::QueueOrder;
-use crate::queueing::{Blocked, OrderKey, Signal, Wake, Words};
+use crate::queueing::{Blocked, OrderKey, Signal, Wake};
 use crate::quota::Order;
 use crate::state::{GangIdx, NodeIdx, ResourceIdx, Shape};
 use crate::time::Time;
@@ -284,10 +284,7 @@ impl Engine {
         way: &Way,
         log: &mut UndoLog,
     ) -> Result<Vec<Runs>, Box<Blocked>> {
-        let words = Words {
-            catalog: &self.catalog,
-        };
-        self.queues.admit(&gang.queue, &way.demand, &words)?;
+        self.queues.admit(&gang.queue, &way.demand, &self.catalog)?;
         self.find_place(gang, &way.shape, log)
             .map_err(|mut blocked| {
                 self.queues

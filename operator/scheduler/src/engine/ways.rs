@@ -1,5 +1,6 @@
 //! The ways in which a gang may be placed: one for each choice of flavors.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Engine;
@@ -67,10 +68,9 @@ impl Engine {
             return taken;
         }
         // Its queue offers it nothing any more: it holds what it holds.
-        let state = self.state(at)?;
-        let (gang, shape) = (Arc::clone(&state.gang), Arc::clone(&state.shape));
+        let shape = Arc::clone(&self.state(at)?.shape);
         Some(Way {
-            demand: self.demand(&gang, &shape, &[]),
+            demand: self.demand(&shape, &[]),
             shape,
             choices: Vec::new(),
             own_shape: false,
@@ -94,7 +94,7 @@ impl Engine {
         if offered.is_empty() {
             let way = Way {
                 shape: Arc::clone(shape),
-                demand: self.demand(gang, shape, &[]),
+                demand: self.demand(shape, &[]),
                 choices: Vec::new(),
                 own_shape: false,
             };
@@ -116,7 +116,7 @@ impl Engine {
         let mut changed = false;
         for (group, choice) in constrained.groups.iter_mut().zip(&choices) {
             let before = group.constraints.clone();
-            let flavors: std::collections::BTreeSet<&FlavorName> = choice.values().collect();
+            let flavors: BTreeSet<&FlavorName> = choice.values().collect();
             for flavor in flavors {
                 if !self
                     .queues
@@ -134,7 +134,7 @@ impl Engine {
             Arc::clone(shape)
         };
         Some(Way {
-            demand: self.demand(gang, &shape, &choices),
+            demand: self.demand(&shape, &choices),
             shape,
             choices,
             own_shape: changed,
@@ -142,7 +142,7 @@ impl Engine {
     }
 
     /// What is charged. What no flavor is chosen for counts to the default one.
-    fn demand(&mut self, gang: &Gang, shape: &Shape, choices: &[Choice]) -> Demand {
+    fn demand(&mut self, shape: &Shape, choices: &[Choice]) -> Demand {
         let mut amounts = Vec::new();
         for (number, group) in shape.groups.iter().enumerate() {
             for (resource, need) in group.demand.iter() {
@@ -158,7 +158,6 @@ impl Engine {
                 amounts.push((FlavorResource { flavor, resource }, all));
             }
         }
-        debug_assert_eq!(gang.groups.len(), shape.groups.len());
         amounts.into_iter().collect()
     }
 

@@ -3,9 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::packing::Packing;
 use super::ranking::Ranked;
-use crate::state::{Catalog, Class, GroupShape, NodeIdx, Nodes, Signature};
+use crate::state::{Class, NodeIdx, Signature};
 
 /// Nodes with how many pods go onto each, in the order in which they were chosen.
 pub(crate) type Runs = Vec<(NodeIdx, u32)>;
@@ -14,25 +13,18 @@ pub(crate) type Runs = Vec<(NodeIdx, u32)>;
 /// fragmentation each, then the best fit, then by name; where pods of the group
 /// prefer some nodes to others, that comes first, as in Kubernetes.
 ///
-/// None where the nodes do not hold all of them. That is exact: identical pods
+/// None where the nodes do not hold all of them; there is at least one. That is exact: identical pods
 /// do not get into each other's way.
-pub(crate) fn fill(
-    nodes: &mut Nodes,
-    packing: &mut Packing,
-    catalog: &Catalog,
-    group: &GroupShape,
-    excluded: &[NodeIdx],
+pub(super) fn fill(
+    ranked: &Ranked<'_>,
+    count: u32,
+    signature: &Signature,
+    allows: &dyn Fn(NodeIdx) -> bool,
 ) -> Option<Runs> {
-    if group.count == 0 {
-        return Some(Runs::new());
-    }
-    let signature = catalog.signature(group.signature)?;
-    let ranked = packing.rank(group, nodes, catalog)?;
-    let allows = |node: NodeIdx| signature.allows(node) && !excluded.contains(&node);
     if signature.has_tiers() {
-        return by_tier(&ranked, group.count, signature, allows);
+        return by_tier(ranked, count, signature, allows);
     }
-    let mut left = group.count;
+    let mut left = count;
     let mut runs = Runs::new();
     let mut classes = ranked.iter().peekable();
     while let Some((order, class)) = classes.next() {
@@ -74,7 +66,7 @@ fn by_tier(
     ranked: &Ranked<'_>,
     count: u32,
     signature: &Signature,
-    allows: impl Fn(NodeIdx) -> bool,
+    allows: &dyn Fn(NodeIdx) -> bool,
 ) -> Option<Runs> {
     let mut all: Vec<_> = ranked
         .iter()

@@ -63,7 +63,8 @@ pub(crate) fn place(
         return Ok(runs);
     }
     log.roll_back(nodes);
-    let mut alone = |g: &GroupShape| pack::fill(nodes, packing, catalog, g, excluded).is_some();
+    let mut alone =
+        |g: &GroupShape| fill(nodes, packing, catalog, g, (Strategy::Pack, excluded)).is_some();
     if shape.groups.len() < 2 || !shape.groups.iter().all(&mut alone) {
         return Err(NoPlace { certain: true });
     }
@@ -88,18 +89,35 @@ fn largest_first(
     let mut order: Vec<(usize, &GroupShape)> = wish.shape.groups.iter().enumerate().collect();
     // Stable: of equal groups the first goes first.
     order.sort_by_cached_key(|(_, group)| std::cmp::Reverse(share(nodes, group)));
-    let fill = match wish.strategy {
-        Strategy::Pack => pack::fill,
-        Strategy::Spread => spread::fill,
-    };
     let mut placed: Vec<(usize, Runs)> = Vec::with_capacity(order.len());
     for (at, group) in order {
-        let runs = fill(nodes, packing, catalog, group, wish.excluded)?;
+        let how = (wish.strategy, wish.excluded);
+        let runs = fill(nodes, packing, catalog, group, how)?;
         charge(nodes, group, &runs, log);
         placed.push((at, runs));
     }
     placed.sort_unstable_by_key(|(at, _)| *at);
     Some(placed.into_iter().map(|(_, runs)| runs).collect())
+}
+
+/// A place for one group. None where the nodes do not hold all of its pods.
+fn fill(
+    nodes: &mut Nodes,
+    packing: &mut Packing,
+    catalog: &Catalog,
+    group: &GroupShape,
+    (strategy, excluded): (Strategy, &[NodeIdx]),
+) -> Option<Runs> {
+    if group.count == 0 {
+        return Some(Runs::new());
+    }
+    let signature = catalog.signature(group.signature)?;
+    let ranked = packing.rank(group, nodes, catalog)?;
+    let allows = |node: NodeIdx| signature.allows(node) && !excluded.contains(&node);
+    match strategy {
+        Strategy::Pack => pack::fill(&ranked, group.count, signature, &allows),
+        Strategy::Spread => spread::fill(&ranked, group.count, signature, &allows),
+    }
 }
 
 fn charge(nodes: &mut Nodes, group: &GroupShape, runs: &Runs, log: &mut UndoLog) {

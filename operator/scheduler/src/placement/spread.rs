@@ -1,36 +1,30 @@
 //! Spread: identical pods over as many nodes as there are.
 
 use super::pack::Runs;
-use super::packing::Packing;
-use crate::state::{Catalog, GroupShape, NodeIdx, Nodes};
+use super::ranking::Ranked;
+use crate::state::{NodeIdx, Signature};
 
 /// A pod a node, then another one a node, and so on: the nodes with most free
 /// first, then by name. Nodes that the pods prefer are filled before others.
 ///
 /// None where the nodes do not hold all of them.
-pub(crate) fn fill(
-    nodes: &mut Nodes,
-    packing: &mut Packing,
-    catalog: &Catalog,
-    group: &GroupShape,
-    excluded: &[NodeIdx],
+pub(super) fn fill(
+    ranked: &Ranked<'_>,
+    count: u32,
+    signature: &Signature,
+    allows: &dyn Fn(NodeIdx) -> bool,
 ) -> Option<Runs> {
-    if group.count == 0 {
-        return Some(Runs::new());
-    }
-    let signature = catalog.signature(group.signature)?;
-    let ranked = packing.rank(group, nodes, catalog)?;
     let mut all = Vec::new();
     for (order, class) in ranked.iter() {
-        let most = ranked.fits(class, group.count);
+        let most = ranked.fits(class, count);
         for (rank, node) in &class.members {
-            if signature.allows(*node) && !excluded.contains(node) {
+            if allows(*node) {
                 all.push((signature.tier(*node), order.most_free(), *rank, *node, most));
             }
         }
     }
     all.sort_unstable();
-    let mut left = group.count;
+    let mut left = count;
     let mut runs = Runs::new();
     for tier in all.chunk_by(|a, b| a.0 == b.0) {
         let mut own: Vec<(NodeIdx, u32)> = tier.iter().map(|(.., node, _)| (*node, 0)).collect();

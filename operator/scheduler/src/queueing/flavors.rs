@@ -87,9 +87,7 @@ impl Flavors {
         }
         true
     }
-}
 
-impl Flavors {
     /// Whether a node with these labels is one of the flavor's.
     pub(crate) fn is_on(&self, name: &FlavorName, labels: &BTreeMap<String, String>) -> bool {
         self.defined.get(name).is_none_or(|flavor| {

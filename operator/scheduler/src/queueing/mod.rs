@@ -9,4 +9,4 @@ mod queues;
 pub(crate) use assignment::{Choice, NoWay, ways};
 pub(crate) use order::{OrderKey, Waiting};
 pub(crate) use parking::{Blocked, Parking, Signal, Wake};
-pub(crate) use queues::{Queues, Words};
+pub(crate) use queues::Queues;

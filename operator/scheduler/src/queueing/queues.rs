@@ -33,11 +33,6 @@ pub(crate) struct Queues {
     flavors: Flavors,
 }
 
-/// What a certificate is written with.
-pub(crate) struct Words<'a> {
-    pub(crate) catalog: &'a Catalog,
-}
-
 impl Queues {
     pub(crate) fn new(catalog: &Catalog, decay: Decay) -> Self {
         let mut flavors = Flavors::default();
@@ -215,7 +210,7 @@ impl Queues {
         &self,
         name: &QueueName,
         demand: &Demand,
-        words: &Words<'_>,
+        catalog: &Catalog,
     ) -> Result<(), Box<Blocked>> {
         let Some(at) = self.tree.find(name) else {
             return self.open(name);
@@ -225,17 +220,17 @@ impl Queues {
         }
         let mut wake = Wake::default();
         wake.on(Signal::Queues, 1);
-        if let Some(lack) = most_lacking(self.tree.lacks_ever(at, demand), words.catalog) {
+        if let Some(lack) = most_lacking(self.tree.lacks_ever(at, demand), catalog) {
             let detail = Detail::ExceedsQuota {
                 queue: name.clone(),
                 flavor: self.flavor(lack.what),
-                resource: words.catalog.name(lack.what.resource),
+                resource: catalog.name(lack.what.resource),
                 needs: lack.needs,
                 most: lack.available.max(0),
             };
             return Err(Blocked::new(detail, wake));
         }
-        let Some(lack) = most_lacking(self.tree.lacks(at, demand), words.catalog) else {
+        let Some(lack) = most_lacking(self.tree.lacks(at, demand), catalog) else {
             return Ok(());
         };
         let what = lack.what;
@@ -243,10 +238,10 @@ impl Queues {
             Signal::QuotaFreed(self.root(name), what),
             lack.least_release(),
         );
-        Err(Blocked::new(self.exceeded(name, at, &lack, words), wake))
+        Err(Blocked::new(self.exceeded(name, at, &lack, catalog), wake))
     }
 
-    fn exceeded(&self, name: &QueueName, at: QueueIdx, lack: &Lack, words: &Words<'_>) -> Detail {
+    fn exceeded(&self, name: &QueueName, at: QueueIdx, lack: &Lack, catalog: &Catalog) -> Detail {
         let what = lack.what;
         let worst = lack.shortages.iter().max_by_key(|s| s.missing);
         let (holders, largest) = self.who_holds(name, what);
@@ -261,7 +256,7 @@ impl Queues {
             queue: worst.map_or_else(|| name.clone(), |s| s.queue.clone()),
             borrowing_limit: worst.is_some_and(|s| s.borrowing_limit),
             flavor: self.flavor(what),
-            resource: words.catalog.name(what.resource),
+            resource: catalog.name(what.resource),
             needs: lack.needs,
             most: worst.map_or(0, |s| s.most),
             used: worst.map_or(0, |s| s.used),

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use trellis_api::{Reason, TrainingJob, ValidatedJob};
-use trellis_compiler::{CompiledJob, Found, Settings, Surroundings, compile};
-use trellis_policies::{Facts, authorize};
+use trellis_compiler::{CompiledJob, Settings};
 use trellis_scheduler::{Decision, Placement};
 
 use super::engine::engine;
 use super::snapshot::Snapshot;
+use crate::controller::build::Around;
 use crate::controller::lookup;
 use crate::key::Key;
 use crate::scheduling::gang::{self, Ticket};
@@ -186,32 +186,19 @@ fn authorized(job: ValidatedJob, snapshot: &Snapshot) -> (Option<CompiledJob>, R
         Ok(found) => found,
         Err(missing) => return (None, Err(missing.into())),
     };
-    let queue_name = queue.metadata.name.as_deref().unwrap_or_default();
-    let found = Found {
-        queue: queue_name,
+    let around = Around {
+        queue,
+        class: class.as_deref(),
         priority,
-        namespace_enforces_restricted: lookup::enforces_restricted(&labels),
+        namespace_labels: &labels,
         services: &snapshot.services_of(&namespace),
     };
-    let surroundings = match Surroundings::resolve(&job, found) {
-        Ok(surroundings) => surroundings,
-        Err(missing) => {
-            let held = Held {
-                reason: Reason::ServiceNotFound,
-                message: missing.to_string(),
-            };
-            return (None, Err(held));
-        }
+    let compiled = match around.compile(job, &Settings::default()) {
+        Ok(compiled) => compiled,
+        Err(missing) => return (None, Err(missing.into())),
     };
-    let compiled = compile(job, surroundings, &Settings::default());
-    let facts = Facts {
-        queue: queue_name,
-        queue_spec: &queue.spec,
-        namespace: &namespace,
-        namespace_labels: &labels,
-        priority_class: class.as_deref(),
-    };
-    let standing = authorize(compiled.clone(), &facts)
+    let standing = around
+        .authorize(compiled.clone())
         .map(drop)
         .map_err(|denial| Held {
             reason: Reason::PolicyDenied,
