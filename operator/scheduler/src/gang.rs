@@ -57,6 +57,22 @@ pub struct TaskGroup {
 }
 
 impl Gang {
+    /// A gang with these groups, of priority 0, submitted at the epoch, that asks
+    /// for nothing else.
+    #[must_use]
+    pub fn new(id: GangId, queue: QueueName, groups: Vec<TaskGroup>) -> Self {
+        Self {
+            id,
+            queue,
+            priority: 0,
+            submitted: Time::default(),
+            not_before: None,
+            excluded_nodes: Vec::new(),
+            strategy: Strategy::default(),
+            groups,
+        }
+    }
+
     /// The name of one pod of a group: a function of gang, group and index, the
     /// same after every restart.
     #[must_use]
@@ -74,5 +90,21 @@ impl Gang {
         self.groups
             .iter()
             .fold(0, |sum, group| sum.saturating_add(u64::from(group.count)))
+    }
+}
+
+impl TaskGroup {
+    /// So many pods with this request that ask for nothing else.
+    #[must_use]
+    pub fn new(name: GroupName, count: u32, request: Resources, pod_prefix: String) -> Self {
+        Self {
+            name,
+            count,
+            request,
+            device: None,
+            flavors: Vec::new(),
+            constraints: Constraints::default(),
+            pod_prefix,
+        }
     }
 }

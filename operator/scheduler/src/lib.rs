@@ -6,43 +6,26 @@
 //!
 //! ```
 //! use trellis_scheduler::{
-//!     Constraints, Decision, Engine, Gang, GangId, GroupName, Node, NodeName, Queue, QueueName,
-//!     Resources, Strategy, TaskGroup, Time,
+//!     Decision, Engine, Gang, GangId, GroupName, Node, NodeName, Queue, QueueName, Resources,
+//!     TaskGroup, Time,
 //! };
 //!
 //! let mut engine = Engine::new();
 //! for name in ["gpu-0", "gpu-1"] {
-//!     engine.apply_node(Node {
-//!         name: NodeName::new(name),
-//!         labels: Default::default(),
-//!         taints: vec![],
-//!         allocatable: Resources::new()
-//!             .with("cpu", 96_000)
-//!             .with("pods", 110)
-//!             .with("nvidia.com/gpu", 8),
-//!         ready: true,
-//!         unschedulable: false,
-//!     });
+//!     let allocatable = Resources::new()
+//!         .with("cpu", 96_000)
+//!         .with("pods", 110)
+//!         .with("nvidia.com/gpu", 8);
+//!     engine.apply_node(Node::new(NodeName::new(name), allocatable));
 //! }
 //! engine.apply_queue(Queue::new(QueueName::new("default")));
-//! engine.apply_gang(Gang {
-//!     id: GangId::new("team-a/llm"),
-//!     queue: QueueName::new("default"),
-//!     priority: 0,
-//!     submitted: Time::from_millis(0),
-//!     not_before: None,
-//!     excluded_nodes: vec![],
-//!     strategy: Strategy::Pack,
-//!     groups: vec![TaskGroup {
-//!         name: GroupName::new("worker"),
-//!         count: 2,
-//!         request: Resources::new().with("cpu", 8_000).with("nvidia.com/gpu", 8),
-//!         device: None,
-//!         flavors: vec![],
-//!         constraints: Constraints::default(),
-//!         pod_prefix: "llm-worker".to_owned(),
-//!     }],
-//! });
+//! let request = Resources::new().with("cpu", 8_000).with("nvidia.com/gpu", 8);
+//! let workers = TaskGroup::new(GroupName::new("worker"), 2, request, "llm-worker".to_owned());
+//! engine.apply_gang(Gang::new(
+//!     GangId::new("team-a/llm"),
+//!     QueueName::new("default"),
+//!     vec![workers],
+//! ));
 //!
 //! let decisions = engine.cycle(Time::from_millis(0));
 //! let [Decision::Place { placement, .. }] = decisions.as_slice() else {

@@ -25,6 +25,21 @@ pub struct Node {
     pub unschedulable: bool,
 }
 
+impl Node {
+    /// A node that is ready, without labels and taints.
+    #[must_use]
+    pub fn new(name: NodeName, allocatable: Resources) -> Self {
+        Self {
+            name,
+            labels: BTreeMap::new(),
+            taints: Vec::new(),
+            allocatable,
+            ready: true,
+            unschedulable: false,
+        }
+    }
+}
+
 /// What keeps pods away that do not tolerate it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Taint {

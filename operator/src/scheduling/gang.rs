@@ -12,9 +12,9 @@ use trellis_api::reason::Reason;
 use trellis_api::{Quantity, ResourceFlavorSpec};
 use trellis_compiler::{CompiledGroup, CompiledJob};
 use trellis_scheduler::{
-    Constraints, Decayed, Flavor, FlavorName, FlavorQuotas, Gang, GangId, GroupName, Node,
-    NodeName, Placement, PodKey, Queue, QueueMemory, QueueName, Quota, ResourceGroup, ResourceName,
-    Resources, Stop, Strategy, Taint, TaintEffect, TaskGroup, Time, WaitReason, Weight,
+    Decayed, Flavor, FlavorName, FlavorQuotas, Gang, GangId, GroupName, Node, NodeName, Placement,
+    PodKey, Queue, QueueMemory, QueueName, Quota, ResourceGroup, ResourceName, Resources, Stop,
+    Taint, TaintEffect, TaskGroup, Time, WaitReason, Weight,
 };
 
 use super::admitted::Admitted;
@@ -74,19 +74,13 @@ pub fn gang(job: &CompiledJob, ticket: &Ticket, actual: &BTreeMap<String, Admitt
             task_group(job, group, admitted)
         })
         .collect();
+    let excluded = ticket.excluded.iter().map(|n| NodeName::new(n.as_str()));
     Gang {
-        id: id(&key),
-        queue: QueueName::new(job.queue()),
         priority: job.priority(),
         submitted: time(ticket.submitted),
         not_before: ticket.not_before.map(time),
-        strategy: Strategy::Pack,
-        excluded_nodes: ticket
-            .excluded
-            .iter()
-            .map(|n| NodeName::new(n.as_str()))
-            .collect(),
-        groups,
+        excluded_nodes: excluded.collect(),
+        ..Gang::new(id(&key), QueueName::new(job.queue()), groups)
     }
 }
 
@@ -95,35 +89,30 @@ pub fn gang(job: &CompiledJob, ticket: &Ticket, actual: &BTreeMap<String, Admitt
 /// gang's place in the queue are not in there.
 #[must_use]
 pub fn of_pod_group(job: &Key, group: &PodGroup) -> Gang {
-    let member = |member: &PodGroupMember| TaskGroup {
-        name: GroupName::new(member.name.as_str()),
-        count: u32::try_from(member.count).unwrap_or(0),
-        request: member
-            .resources
-            .iter()
-            .map(|(name, quantity)| {
-                // What is no quantity fills the node, as in `request`.
-                let units = quantity
-                    .amount()
-                    .map_or(i64::MAX, |amount| base_units(name, amount).max(0));
-                (ResourceName::new(name.as_str()), units)
-            })
-            .collect(),
-        // Its flavors are known by its nodes.
-        flavors: Vec::new(),
-        device: None,
-        constraints: Constraints::default(),
-        pod_prefix: format!("{}-{}", job.name, member.name),
+    let request = |member: &PodGroupMember| -> Resources {
+        let amounts = member.resources.iter().map(|(name, quantity)| {
+            // What is no quantity fills the node, as in `request`.
+            let units = quantity
+                .amount()
+                .map_or(i64::MAX, |amount| base_units(name, amount).max(0));
+            (ResourceName::new(name.as_str()), units)
+        });
+        amounts.collect()
     };
+    // Its flavors are known by its nodes.
+    let member = |member: &PodGroupMember| {
+        TaskGroup::new(
+            GroupName::new(member.name.as_str()),
+            u32::try_from(member.count).unwrap_or(0),
+            request(member),
+            format!("{}-{}", job.name, member.name),
+        )
+    };
+    let queue = QueueName::new(group.spec.queue.as_str());
+    let groups = group.spec.groups.iter().map(member).collect();
     Gang {
-        id: id(job),
-        queue: QueueName::new(group.spec.queue.as_str()),
         priority: group.spec.priority,
-        submitted: Time::from_millis(0),
-        not_before: None,
-        strategy: Strategy::Pack,
-        excluded_nodes: Vec::new(),
-        groups: group.spec.groups.iter().map(member).collect(),
+        ..Gang::new(id(job), queue, groups)
     }
 }
 
@@ -156,18 +145,17 @@ fn task_group(job: &CompiledJob, group: &CompiledGroup, admitted: Admitted) -> T
     let device = spec
         .filter(|g| g.gpus() > 0)
         .map(|g| ResourceName::new(g.gpu_resource()));
+    let flavors = spec.iter().flat_map(|g| &g.flavors);
     TaskGroup {
-        name: GroupName::new(group.name()),
-        count: group.replicas(),
-        request: admitted.request,
         device,
-        flavors: spec
-            .iter()
-            .flat_map(|g| &g.flavors)
-            .map(|f| FlavorName::new(f.as_str()))
-            .collect(),
+        flavors: flavors.map(|f| FlavorName::new(f.as_str())).collect(),
         constraints: admitted.constraints,
-        pod_prefix: format!("{}-{}", job.job().name(), group.name()),
+        ..TaskGroup::new(
+            GroupName::new(group.name()),
+            group.replicas(),
+            admitted.request,
+            format!("{}-{}", job.job().name(), group.name()),
+        )
     }
 }
 
@@ -176,7 +164,6 @@ fn task_group(job: &CompiledJob, group: &CompiledGroup, admitted: Admitted) -> T
 pub fn node(node: &SlimNode) -> Node {
     let name = node.metadata.name.as_deref().unwrap_or_default();
     Node {
-        name: NodeName::new(name),
         labels: node.metadata.labels.clone().unwrap_or_default(),
         taints: node
             .spec
@@ -189,9 +176,9 @@ pub fn node(node: &SlimNode) -> Node {
                 effect: constraints::effect(&t.effect).unwrap_or(TaintEffect::NoSchedule),
             })
             .collect(),
-        allocatable: request::of_node(node),
         ready: node.is_ready(),
         unschedulable: node.spec.unschedulable,
+        ..Node::new(NodeName::new(name), request::of_node(node))
     }
 }
 

@@ -57,27 +57,16 @@ pub(crate) fn gang(id: &str, count: u32, gpus: i64, not_in: Option<&str>) -> Gan
             match_fields: vec![],
         }];
     }
-    Gang {
-        id: GangId::new(id),
-        queue: QueueName::new("default"),
-        priority: 0,
-        submitted: Time::from_millis(0),
-        not_before: None,
-        excluded_nodes: vec![],
-        strategy: trellis_scheduler::Strategy::Pack,
-        groups: vec![TaskGroup {
-            name: GroupName::new("worker"),
-            count,
-            request: Resources::new()
-                .with("cpu", 8_000)
-                .with("memory", 1 << 35)
-                .with("nvidia.com/gpu", gpus),
-            device: None,
-            flavors: vec![],
-            constraints,
-            pod_prefix: format!("{}-worker", id.split('/').next_back().unwrap_or(id)),
-        }],
-    }
+    let request = Resources::new()
+        .with("cpu", 8_000)
+        .with("memory", 1 << 35)
+        .with("nvidia.com/gpu", gpus);
+    let prefix = format!("{}-worker", id.split('/').next_back().unwrap_or(id));
+    let group = TaskGroup {
+        constraints,
+        ..TaskGroup::new(GroupName::new("worker"), count, request, prefix)
+    };
+    Gang::new(GangId::new(id), QueueName::new("default"), vec![group])
 }
 
 /// Some pod of others, with one GPU.

@@ -152,36 +152,21 @@ fn wanted<'a>(group: &TaskGroup, offered: &'a ResourceGroup) -> Vec<&'a FlavorNa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::constraints::Constraints;
     use crate::ids::{GangId, GroupName, QueueName};
     use crate::queue::Flavor;
     use crate::quota::Quota;
     use crate::resources::Resources;
-    use crate::time::Time;
 
     fn group(name: &str, gpus: i64, flavors: &[&str]) -> TaskGroup {
+        let request = Resources::new().with("cpu", 1).with("gpu", gpus);
         TaskGroup {
-            name: GroupName::new(name),
-            count: 1,
-            request: Resources::new().with("cpu", 1).with("gpu", gpus),
-            device: None,
             flavors: flavors.iter().map(|f| FlavorName::new(*f)).collect(),
-            constraints: Constraints::default(),
-            pod_prefix: name.to_owned(),
+            ..TaskGroup::new(GroupName::new(name), 1, request, name.to_owned())
         }
     }
 
     fn gang(groups: Vec<TaskGroup>) -> Gang {
-        Gang {
-            id: GangId::new("a/b"),
-            queue: QueueName::new("q"),
-            priority: 0,
-            submitted: Time::from_millis(0),
-            not_before: None,
-            excluded_nodes: vec![],
-            strategy: crate::gang::Strategy::Pack,
-            groups,
-        }
+        Gang::new(GangId::new("a/b"), QueueName::new("q"), groups)
     }
 
     fn offer(resources: &[&str], flavors: &[&str]) -> ResourceGroup {

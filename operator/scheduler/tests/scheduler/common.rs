@@ -1,10 +1,8 @@
 //! Short words for nodes, gangs and what an engine says.
 
-use std::collections::BTreeMap;
-
 use trellis_scheduler::{
-    Certificate, Constraints, Decision, Engine, Gang, GangId, GroupName, Node, NodeName, Placement,
-    PodKey, Queue, QueueName, Quota, ResourceName, Resources, Taint, TaintEffect, TaskGroup, Time,
+    Certificate, Decision, Engine, Gang, GangId, GroupName, Node, NodeName, Placement, PodKey,
+    Queue, QueueName, Quota, ResourceName, Resources, Taint, TaintEffect, TaskGroup, Time,
     WaitReason,
 };
 
@@ -32,14 +30,7 @@ pub fn cpu_node(name: &str) -> Node {
 }
 
 pub fn node(name: &str, allocatable: Resources) -> Node {
-    Node {
-        name: NodeName::new(name),
-        labels: BTreeMap::new(),
-        taints: vec![],
-        allocatable,
-        ready: true,
-        unschedulable: false,
-    }
+    Node::new(NodeName::new(name), allocatable)
 }
 
 pub fn label(mut node: Node, key: &str, value: &str) -> Node {
@@ -65,15 +56,7 @@ pub fn gpu(cores: i64, gpus: i64) -> Resources {
 }
 
 pub fn group(name: &str, count: u32, request: Resources) -> TaskGroup {
-    TaskGroup {
-        name: GroupName::new(name),
-        count,
-        request,
-        device: None,
-        flavors: vec![],
-        constraints: Constraints::default(),
-        pod_prefix: name.to_owned(),
-    }
+    TaskGroup::new(GroupName::new(name), count, request, name.to_owned())
 }
 
 /// A gang in queue `default`, submitted at 0; its pods are `team/<name>-<group>-<index>`.
@@ -82,16 +65,8 @@ pub fn gang(name: &str, groups: Vec<TaskGroup>) -> Gang {
         pod_prefix: format!("{name}-{}", g.name),
         ..g
     };
-    Gang {
-        id: id(name),
-        queue: QueueName::new("default"),
-        priority: 0,
-        submitted: ms(0),
-        not_before: None,
-        excluded_nodes: vec![],
-        strategy: trellis_scheduler::Strategy::Pack,
-        groups: groups.into_iter().map(prefixed).collect(),
-    }
+    let groups = groups.into_iter().map(prefixed).collect();
+    Gang::new(id(name), QueueName::new("default"), groups)
 }
 
 /// A gang of workers.

@@ -2,8 +2,7 @@
 
 use trellis_scheduler::{
     Constraints, Decision, Engine, Expression, Gang, GangId, GroupName, Node, NodeName,
-    NodeSelectorTerm, Operator, Queue, QueueName, ResourceName, Resources, Strategy, TaskGroup,
-    Time,
+    NodeSelectorTerm, Operator, Queue, QueueName, ResourceName, Resources, TaskGroup, Time,
 };
 
 use super::arrivals::arrivals;
@@ -55,17 +54,14 @@ pub fn run(trace: &Trace, load: f64, seed: u64) -> Summary {
 }
 
 fn node(machine: &Machine) -> Node {
+    let allocatable = Resources::new()
+        .with("cpu", machine.cpu_milli)
+        .with("memory", bytes(machine.memory_mib))
+        .with("pods", PODS)
+        .with(GPU, machine.gpus);
     Node {
-        name: NodeName::new(machine.name.as_str()),
         labels: [(MODEL.to_owned(), machine.model.clone())].into(),
-        taints: vec![],
-        allocatable: Resources::new()
-            .with("cpu", machine.cpu_milli)
-            .with("memory", bytes(machine.memory_mib))
-            .with("pods", PODS)
-            .with(GPU, machine.gpus),
-        ready: true,
-        unschedulable: false,
+        ..Node::new(NodeName::new(machine.name.as_str()), allocatable)
     }
 }
 
@@ -93,23 +89,15 @@ fn gang(number: i64, pod: &Pod, share: &ResourceName) -> Gang {
             match_fields: vec![],
         });
     }
+    let prefix = format!("{}-{number}", pod.name);
+    let group = TaskGroup {
+        constraints,
+        ..TaskGroup::new(GroupName::new("pod"), 1, request, prefix)
+    };
+    // Pods come more than once.
+    let id = GangId::new(format!("openb/{}-{number}", pod.name));
     Gang {
-        // Pods come more than once.
-        id: GangId::new(format!("openb/{}-{number}", pod.name)),
-        queue: QueueName::new(QUEUE),
-        priority: 0,
         submitted: Time::from_millis(number),
-        not_before: None,
-        excluded_nodes: vec![],
-        strategy: Strategy::Pack,
-        groups: vec![TaskGroup {
-            name: GroupName::new("pod"),
-            count: 1,
-            request,
-            device: None,
-            flavors: Vec::new(),
-            constraints,
-            pod_prefix: format!("{}-{number}", pod.name),
-        }],
+        ..Gang::new(id, QueueName::new(QUEUE), vec![group])
     }
 }
