@@ -16,6 +16,25 @@ pub enum Decision {
         /// How good the place is.
         score: Score,
     },
+    /// The whole gang will have a place once its victims are gone. From now on the
+    /// place is its own, nobody else is put there, and the victims are leaving:
+    /// they hold no quota, are charged to their nodes until their pods are gone,
+    /// and neither start nor are victims again until they are released
+    /// ([`crate::Engine::release_gang`]), deleted, or restored because the gang
+    /// gave up. Once all that they hold is free, [`Decision::Place`] follows.
+    Preempt {
+        /// The gang.
+        gang: GangId,
+        /// Where its pods go.
+        placement: Placement,
+        /// Who leaves, by name.
+        victims: Vec<Victim>,
+    },
+    /// The queue of the gang is drained: the gang is leaving, as victims are.
+    Drain {
+        /// The gang.
+        victim: Victim,
+    },
     /// The gang goes on waiting, for another reason than was last said.
     Wait {
         /// The gang.
@@ -23,6 +42,31 @@ pub enum Decision {
         /// Why, with the numbers of this moment.
         certificate: Certificate,
     },
+}
+
+/// A gang that leaves so that another can be placed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Victim {
+    /// The gang.
+    pub gang: GangId,
+    /// Why it, and not another.
+    pub because: Because,
+    /// What is lost: device-seconds of work since its last checkpoint, or since
+    /// it got its place.
+    pub lost_device_seconds: u64,
+}
+
+/// Why a gang may be preempted by another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Because {
+    /// It waits in the same queue, behind the other.
+    LaterInQueue,
+    /// Its queue holds more than its quota, and the other asks for its own.
+    Borrows,
+    /// Both borrow, and its priority is lower.
+    LowerPriority,
+    /// Its queue is drained.
+    Drained,
 }
 
 /// How good a place is. Fewer devices left over is better, then fewer nodes.

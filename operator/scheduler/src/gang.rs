@@ -1,9 +1,12 @@
 //! Gangs: what is placed whole or not at all.
 
+use std::time::Duration;
+
 use crate::constraints::Constraints;
 use crate::ids::{FlavorName, GangId, GroupName, NodeName, PodKey, QueueName, ResourceName};
 use crate::resources::Resources;
 use crate::time::Time;
+use crate::topology::TopologyRequest;
 
 /// A gang. All of its pods are placed, or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +25,18 @@ pub struct Gang {
     pub excluded_nodes: Vec<NodeName>,
     /// Which of the nodes with room its pods go to.
     pub strategy: Strategy,
+    /// How close its pods are to be to each other. None: anywhere.
+    pub topology: Option<TopologyRequest>,
+    /// It may be a victim of preemption. Where not, that holds only for what its
+    /// queue has of its own: what is borrowed is given back.
+    pub preemptible: bool,
+    /// It is no victim before it has held its place for so long.
+    pub min_runtime: Duration,
+    /// How long it holds its place at most from when it gets it, or is predicted
+    /// to: what backfill plans with. Nothing is ended by it. None: unknown.
+    pub runtime: Option<Duration>,
+    /// How long its pods may take to stop once they are told to.
+    pub grace: Duration,
     /// Its task groups; their names are unique.
     pub groups: Vec<TaskGroup>,
 }
@@ -52,6 +67,8 @@ pub struct TaskGroup {
     pub flavors: Vec<FlavorName>,
     /// What one pod asks of its node besides room.
     pub constraints: Constraints,
+    /// How close its pods are to be to each other, within what the gang asks.
+    pub topology: Option<TopologyRequest>,
     /// Pods are called `<pod_prefix>-<index>`, index from 0, in the gang's namespace.
     pub pod_prefix: String,
 }
@@ -69,6 +86,11 @@ impl Gang {
             not_before: None,
             excluded_nodes: Vec::new(),
             strategy: Strategy::default(),
+            topology: None,
+            preemptible: true,
+            min_runtime: Duration::ZERO,
+            runtime: None,
+            grace: Duration::ZERO,
             groups,
         }
     }
@@ -104,6 +126,7 @@ impl TaskGroup {
             device: None,
             flavors: Vec::new(),
             constraints: Constraints::default(),
+            topology: None,
             pod_prefix,
         }
     }

@@ -52,6 +52,8 @@ names! {
     GroupName;
     /// A flavor of resources.
     FlavorName;
+    /// A topology.
+    TopologyName;
     /// A resource, by its Kubernetes name: `cpu`, `memory`, `nvidia.com/gpu`.
     ResourceName;
 }

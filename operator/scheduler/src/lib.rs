@@ -60,18 +60,25 @@ mod quota;
 mod resources;
 mod state;
 mod time;
+mod topology;
 
 pub use constraints::{
     Constraints, Expression, NodeSelectorTerm, Operator, Preference, Toleration, TolerationOperator,
 };
-pub use decision::{Decision, Score};
+pub use decision::{Because, Decision, Score, Victim};
 pub use engine::{Engine, QueueMemory, QueueStanding, StandingLine};
 pub use explain::{Certificate, Detail, Exclusions, Silent, WaitReason};
 pub use gang::{Gang, Strategy, TaskGroup};
-pub use ids::{FlavorName, GangId, GroupName, NodeName, PodKey, QueueName, ResourceName};
+pub use ids::{
+    FlavorName, GangId, GroupName, NodeName, PodKey, QueueName, ResourceName, TopologyName,
+};
 pub use node::{Node, Taint, TaintEffect};
 pub use placement::{GroupPlacement, History, Placement};
-pub use queue::{Flavor, FlavorQuotas, Queue, QueueCounts, QueueOrder, ResourceGroup, Stop};
+pub use queue::{
+    BorrowWithin, Flavor, FlavorQuotas, Preemption, Queue, QueueCounts, QueueOrder, Reclaim,
+    ResourceGroup, Stop, WithinQueue,
+};
 pub use quota::{Decay, Decayed, Quota, Weight};
 pub use resources::{AmountOverflow, Resources};
 pub use time::Time;
+pub use topology::{Topology, TopologyMode, TopologyRequest};

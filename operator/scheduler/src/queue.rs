@@ -1,6 +1,7 @@
 //! Queues: who may hold how much, and in which order it starts.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::constraints::Toleration;
 use crate::ids::{FlavorName, QueueName, ResourceName};
@@ -22,8 +23,67 @@ pub struct Queue {
     /// these resources so much each, and nothing of a resource that no group
     /// names; `pods` alone need not be named, and then has no limit.
     pub resource_groups: Vec<ResourceGroup>,
+    /// Whom its gangs may preempt.
+    pub preemption: Preemption,
+    /// Whether its gangs may start before others that wait for room, where that
+    /// does not make them later.
+    pub backfill: bool,
+    /// What backfill plans with where a gang's runtime is unknown. None: no end.
+    pub default_runtime: Option<Duration>,
+    /// The longest time for which a gang of it is safe from preemption. None: as
+    /// long as the gang says.
+    pub max_min_runtime: Option<Duration>,
     /// Whether it is stopped.
     pub stop: Stop,
+}
+
+/// Whom the gangs of a queue may preempt. The words are Kueue's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Preemption {
+    /// Gangs of the same queue.
+    pub within_queue: WithinQueue,
+    /// Gangs of other queues that hold more than their quota, for what is within
+    /// the queue's own.
+    pub reclaim: Reclaim,
+    /// The same for what the queue would borrow itself.
+    pub borrow_within: BorrowWithin,
+}
+
+/// Which gangs of its own queue a gang may preempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WithinQueue {
+    /// None.
+    #[default]
+    Never,
+    /// Those of lower priority.
+    LowerPriority,
+    /// Those, and of equal priority those that were submitted later.
+    LowerOrNewerEqualPriority,
+}
+
+/// Which gangs of queues that borrow a gang may preempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reclaim {
+    /// None.
+    #[default]
+    Never,
+    /// Those of lower priority.
+    LowerPriority,
+    /// Whichever.
+    Any,
+}
+
+/// Which gangs of queues that borrow a gang may preempt that would borrow too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BorrowWithin {
+    /// None.
+    #[default]
+    Never,
+    /// Those of lower priority, and of at most `max_priority` where it is given.
+    LowerPriority {
+        /// The highest priority of a victim.
+        max_priority: Option<i32>,
+    },
 }
 
 /// Resources whose flavors are chosen together.
@@ -52,6 +112,10 @@ impl Queue {
             weight: Weight::default(),
             order: QueueOrder::default(),
             resource_groups: Vec::new(),
+            preemption: Preemption::default(),
+            backfill: true,
+            default_runtime: None,
+            max_min_runtime: None,
             stop: Stop::None,
         }
     }
@@ -88,6 +152,8 @@ pub enum Stop {
     None,
     /// Nothing of it is started; what runs goes on.
     Hold,
+    /// Nothing of it is started, and what runs is preempted.
+    HoldAndDrain,
 }
 
 /// A kind of nodes that quota is counted by.

@@ -1,6 +1,7 @@
 //! Time is an argument: the engine has no clock.
 
 use std::fmt;
+use std::time::Duration;
 
 /// Milliseconds since the epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,6 +20,20 @@ impl Time {
     #[must_use]
     pub const fn as_millis(self) -> i64 {
         self.0
+    }
+
+    /// Later by so much; the end of time where there is no later.
+    #[must_use]
+    pub fn plus(self, duration: Duration) -> Self {
+        let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+        self.plus_millis(millis)
+    }
+
+    /// How long ago an earlier time was; nothing where it is later.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        let millis = self.0.saturating_sub(earlier.0);
+        Duration::from_millis(u64::try_from(millis).unwrap_or(0))
     }
 
     /// Later by so many milliseconds; the end of time where there is no later.

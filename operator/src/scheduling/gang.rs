@@ -187,7 +187,6 @@ pub fn node(node: &SlimNode) -> Node {
 pub fn queue(name: &str, spec: &QueueSpec) -> Queue {
     let weight = spec.weight.and_then(|w| u32::try_from(w).ok());
     Queue {
-        name: QueueName::new(name),
         parent: spec.parent.as_deref().map(QueueName::new),
         weight: weight.map_or_else(Weight::default, Weight::from_thousandths),
         order: match spec.order.unwrap_or_default() {
@@ -199,6 +198,7 @@ pub fn queue(name: &str, spec: &QueueSpec) -> Queue {
             StopPolicy::None => Stop::None,
             StopPolicy::Hold => Stop::Hold,
         },
+        ..Queue::new(QueueName::new(name))
     }
 }
 

@@ -35,7 +35,7 @@ impl Engine {
     pub fn cycle(&mut self, now: Time) -> Vec<Decision> {
         let mut decisions = Vec::new();
         let mut looked_at = BTreeSet::new();
-        self.queues.advance(now);
+        self.advance(now);
         self.measure_capacity();
         self.parking.ring(now);
         loop {
@@ -181,7 +181,7 @@ impl Engine {
         }
         let score = self.score(&way.shape, &groups);
         let placement = placed::placement(&self.nodes, gang, groups.iter());
-        self.settle_place(at, way, groups);
+        self.settle_place(at, way, groups, self.now);
         Decision::Place {
             gang: gang.id.clone(),
             placement,
@@ -212,7 +212,7 @@ impl Engine {
     ///
     /// The certificate that a cycle would give it.
     pub fn trial(&mut self, gang: &Gang, now: Time) -> Result<Placement, Certificate> {
-        self.queues.advance(now);
+        self.advance(now);
         let shape = Arc::new(self.catalog.acquire_shape(gang));
         let ways = self.make_ways(gang, &shape);
         let mut log = UndoLog::default();
@@ -233,7 +233,7 @@ impl Engine {
         if matches!(self.state(at)?.stage, Stage::Placed(_)) {
             return None;
         }
-        self.queues.advance(now);
+        self.advance(now);
         let mut log = UndoLog::default();
         let answer = self.try_to_admit(at, now, &mut log)?;
         log.roll_back(&mut self.nodes);

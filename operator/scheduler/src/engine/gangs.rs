@@ -69,10 +69,11 @@ impl Engine {
 
     /// Takes a gang that was placed before this engine knew of it, and leaves
     /// it where it is, whatever capacity and quota say. A pod of it that has been
-    /// seen on its node is confirmed, all others are assumed. Task groups and
+    /// seen on its node is confirmed, all others are assumed. It has had its place
+    /// since then, or since now if that is in the future. Task groups and
     /// pods that the placement does not name hold nothing; what it names beyond
     /// the gang's is ignored.
-    pub fn restore_gang(&mut self, gang: Gang, placement: Placement) {
+    pub fn restore_gang(&mut self, gang: Gang, placement: Placement, since: Time) {
         let at = match self.ids.get(&gang.id) {
             Some(&at) => {
                 self.unplace(at);
@@ -110,7 +111,7 @@ impl Engine {
                 self.take(*node, &group.demand, *pods, true);
             }
         }
-        self.settle_place(at, &way, groups.clone());
+        self.settle_place(at, &way, groups.clone(), since.min(self.now));
         // The place has holds of its own now.
         for (node, _) in groups.iter().flatten() {
             self.nodes.unhold(*node);
@@ -174,7 +175,7 @@ impl Engine {
     }
 
     /// The gang has its place: the nodes are charged already, the quota is now.
-    pub(super) fn settle_place(&mut self, at: GangIdx, way: &Way, groups: Vec<Runs>) {
+    pub(super) fn settle_place(&mut self, at: GangIdx, way: &Way, groups: Vec<Runs>, since: Time) {
         let Some(state) = self.gangs.get_mut(at.at()) else {
             return;
         };
@@ -199,6 +200,7 @@ impl Engine {
         state.stage = Stage::Placed(Box::new(Placed {
             gang,
             shape,
+            since,
             groups: groups.into_iter().map(PlacedGroup::new).collect(),
         }));
         self.placed = self.placed.saturating_add(1);

@@ -60,6 +60,8 @@ pub struct Engine {
     refusals: Refusals,
     packing: Packing,
     placed: usize,
+    /// The latest time that the engine was told.
+    now: Time,
     /// Which state of queues and flavors it is: what was worked out in another is worked out anew.
     config: u64,
     /// The nodes have changed since shares were last measured by what they have.
@@ -117,6 +119,7 @@ impl Engine {
             refusals: Refusals::default(),
             packing: Packing::default(),
             placed: 0,
+            now: Time::default(),
             config: 0,
             capacity_changed: false,
         }

@@ -7,6 +7,7 @@ use fixedbitset::FixedBitSet;
 use crate::gang::Gang;
 use crate::placement::{Placement, Runs};
 use crate::state::{NodeIdx, Nodes, Shape};
+use crate::time::Time;
 
 /// A gang as it was placed, where its pods go, and which of them are assumed:
 /// charged to their node because they are planned there, not because they have
@@ -15,6 +16,8 @@ use crate::state::{NodeIdx, Nodes, Shape};
 pub(crate) struct Placed {
     pub(crate) gang: Arc<Gang>,
     pub(crate) shape: Arc<Shape>,
+    /// When it got its place.
+    pub(crate) since: Time,
     /// In the order of the gang's.
     pub(crate) groups: Vec<PlacedGroup>,
 }

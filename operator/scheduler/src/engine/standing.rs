@@ -48,6 +48,7 @@ impl Engine {
     /// It is so late now: what follows happens at this time. Time does not go
     /// back. [`Engine::cycle`] does the same.
     pub fn advance(&mut self, now: Time) {
+        self.now = self.now.max(now);
         self.queues.advance(now);
     }
 

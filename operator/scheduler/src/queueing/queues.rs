@@ -189,7 +189,7 @@ impl Queues {
         let Some((config, at)) = self.configs.get(name).zip(self.tree.find(name)) else {
             return blocked(Detail::QueueNotFound { queue });
         };
-        if config.stop == Stop::Hold {
+        if config.stop != Stop::None {
             return blocked(Detail::QueueStopped { queue });
         }
         let fault = match self.tree.misconfigured(at) {

@@ -254,7 +254,7 @@ fn a_gang_is_restored_whatever_capacity_says() {
     let mut engine = engine([gpu_node("n00", 4)]);
     engine.apply_queue(queue("default", Some(&[])));
     let placement = place_at(&[("n00", 1), ("gone", 1)]);
-    engine.restore_gang(workers("w", 2, gpu(8, 8)), placement.clone());
+    engine.restore_gang(workers("w", 2, gpu(8, 8)), placement.clone(), ms(0));
     assert_eq!(free(&engine, "n00", GPU), -4);
     assert_eq!(engine.placement(&id("w")), Some(placement));
     assert_eq!(
@@ -277,6 +277,7 @@ fn restored_pods_count_once_whether_seen_before_or_after() {
         e.restore_gang(
             workers("w", 2, gpu(8, 8)),
             place_at(&[("n00", 1), ("n01", 1)]),
+            ms(0),
         );
     };
     let see = |e: &mut Engine| e.apply_pod(worker("w", 0), NodeName::new("n00"), gpu(8, 8));
@@ -306,10 +307,10 @@ fn restored_pods_count_once_whether_seen_before_or_after() {
 fn restoring_again_replaces_and_restoring_what_waits_places_it() {
     let mut engine = engine(gpu_nodes(2));
     engine.apply_gang(workers("w", 1, gpu(8, 8)));
-    engine.restore_gang(workers("w", 1, gpu(8, 8)), place_at(&[("n01", 1)]));
+    engine.restore_gang(workers("w", 1, gpu(8, 8)), place_at(&[("n01", 1)]), ms(0));
     assert_eq!(gpus(&engine), [8, 0]);
     assert!(engine.cycle(ms(0)).is_empty());
-    engine.restore_gang(workers("w", 1, gpu(4, 4)), place_at(&[("n00", 1)]));
+    engine.restore_gang(workers("w", 1, gpu(4, 4)), place_at(&[("n00", 1)]), ms(0));
     assert_eq!(gpus(&engine), [4, 8]);
     assert_eq!((engine.placed_gangs(), engine.waiting_gangs()), (1, 0));
 }
@@ -319,9 +320,9 @@ fn a_placement_that_does_not_match_the_gang_is_taken_as_far_as_it_does() {
     let mut engine = engine(gpu_nodes(2));
     let mut placement = place_at(&[("n00", 1), ("n01", 5)]);
     placement.push(GroupName::new("stranger"), vec![(NodeName::new("n01"), 1)]);
-    engine.restore_gang(workers("w", 3, gpu(1, 1)), placement);
+    engine.restore_gang(workers("w", 3, gpu(1, 1)), placement, ms(0));
     assert_eq!(gpus(&engine), [7, 6]);
-    engine.restore_gang(workers("w", 3, gpu(1, 1)), place_at(&[("n00", 1)]));
+    engine.restore_gang(workers("w", 3, gpu(1, 1)), place_at(&[("n00", 1)]), ms(0));
     assert_eq!(gpus(&engine), [7, 8]);
     pod(&mut engine, "team/w-worker-2", "n01", gpu(1, 1));
     assert_eq!(gpus(&engine), [7, 7]);

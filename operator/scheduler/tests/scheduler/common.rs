@@ -120,7 +120,8 @@ pub fn free(engine: &Engine, node: &str, resource: &str) -> i64 {
     engine.free(&NodeName::new(node)).unwrap()[&ResourceName::new(resource)]
 }
 
-/// What a cycle decided: `+name` placed, `-name` waiting, without the namespace.
+/// What a cycle decided: `+name` placed, `-name` waiting, `!name victim ...`
+/// preempting, `~name` drained, without the namespace.
 pub fn said(decisions: &[Decision]) -> Vec<String> {
     let short = |id: &GangId| id.as_str().trim_start_matches("team/").to_owned();
     decisions
@@ -130,6 +131,11 @@ pub fn said(decisions: &[Decision]) -> Vec<String> {
             Decision::Wait { gang, certificate } => {
                 format!("-{} {}", short(gang), certificate.reason)
             }
+            Decision::Preempt { gang, victims, .. } => {
+                let victims: Vec<String> = victims.iter().map(|v| short(&v.gang)).collect();
+                format!("!{} {}", short(gang), victims.join(" "))
+            }
+            Decision::Drain { victim } => format!("~{}", short(&victim.gang)),
         })
         .collect()
 }

@@ -135,7 +135,11 @@ impl Model {
             engine.apply_pod(key.clone(), node.clone(), request.clone());
         }
         for place in self.places.values() {
-            engine.restore_gang(place.gang.clone(), place.placement.clone());
+            engine.restore_gang(
+                place.gang.clone(),
+                place.placement.clone(),
+                crate::common::ms(0),
+            );
             for (key, ..) in &place.pods {
                 if !place.assumed.contains(key) {
                     engine.drop_assumed(key);

@@ -386,7 +386,7 @@ fn a_restored_gang_is_charged_to_the_flavor_of_its_nodes() {
     )]
     .into_iter()
     .collect();
-    engine.restore_gang(small("q", "old", 8), placement);
+    engine.restore_gang(small("q", "old", 8), placement, ms(0));
     let standing = engine.queue_standing(&QueueName::new("q")).unwrap();
     let held: Vec<(&str, i128)> = standing
         .lines

@@ -73,7 +73,11 @@ fn restore(engine: &mut Engine, snapshot: &Snapshot, key: &Key, group: &PodGroup
             })
         })
         .collect();
-    engine.restore_gang(restored, gang::placement(plan));
+    engine.restore_gang(
+        restored,
+        gang::placement(plan),
+        trellis_scheduler::Time::default(),
+    );
     for pod in over {
         engine.drop_assumed(&pod);
     }

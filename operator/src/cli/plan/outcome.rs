@@ -91,6 +91,8 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot) -> Vec<Planne
                 };
                 (gang, Err(held))
             }
+            // No queue of the API lets its gangs preempt yet.
+            Decision::Preempt { .. } | Decision::Drain { .. } => continue,
         };
         let key = gang::job_of(&id);
         if let Some(job) = planned.iter_mut().find(|p| p.key == key) {

@@ -27,6 +27,8 @@ impl Driver {
                     let reason = gang::reason(certificate.reason);
                     self.say(&gang::job_of(&id), reason, certificate.to_string());
                 }
+                // No queue of the API lets its gangs preempt yet.
+                Decision::Preempt { .. } | Decision::Drain { .. } => {}
             }
         }
     }

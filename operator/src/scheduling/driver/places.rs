@@ -88,7 +88,8 @@ impl Driver {
             .filter(|(_, pod)| pod.phase.is_over())
             .map(|(name, _)| gang::pod_key(&Key::new(&job.namespace, name)))
             .collect();
-        self.engine.restore_gang(gang, place);
+        self.engine
+            .restore_gang(gang, place, gang::time(Timestamp::now()));
         for pod in over {
             self.engine.drop_assumed(&pod);
         }

@@ -1,0 +1,31 @@
+//! Topologies: which nodes are close to each other.
+
+use crate::ids::TopologyName;
+
+/// A tree of domains, from labels of nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    /// Its name.
+    pub name: TopologyName,
+    /// Keys of node labels, coarse to fine. The domain of a node at a level is
+    /// told by its labels of that level and of all above it.
+    pub levels: Vec<String>,
+}
+
+/// How close pods are to be to each other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TopologyRequest {
+    /// The level: the key of a node label that a topology names.
+    pub level: String,
+    /// Whether it must be so.
+    pub mode: TopologyMode,
+}
+
+/// Whether closeness is a must.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TopologyMode {
+    /// All pods are in one domain of the level, or are not placed.
+    Required,
+    /// As few domains of the level as can be.
+    Preferred,
+}
