@@ -13,6 +13,7 @@ pub mod leader;
 pub mod limiter;
 pub mod operator;
 pub mod patch;
+pub mod predict;
 pub mod rbac;
 pub mod scheduling;
 pub mod simulate;

@@ -163,7 +163,8 @@ impl Tree {
             .map_or_else(|| self.find(path), |e| e.at)
     }
 
-    fn descend(&self, path: &str) -> Option<&Self> {
+    /// What stands at a path such as `spec.events[0].apply`.
+    pub(super) fn descend(&self, path: &str) -> Option<&Self> {
         let path = path.strip_prefix('.').unwrap_or(path);
         if path.is_empty() {
             return Some(self);

@@ -2,26 +2,22 @@
 //! go: what the operator would say, by the very same steps, and nothing written.
 
 mod engine;
-mod input;
+pub(super) mod input;
 mod live;
 mod manifests;
-mod outcome;
+pub(super) mod outcome;
 mod report;
-mod runs;
-mod snapshot;
+pub(super) mod runs;
+pub(super) mod snapshot;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-
-use trellis_api::document::Problem;
 
 use input::Input;
 use outcome::Planned;
 
 /// Exit status where a job would wait.
 const WAITS: u8 = 1;
-/// Exit status where the input is invalid, or no cluster can be read.
-pub(super) const INVALID: u8 = 2;
 
 /// What to plan, and with what.
 #[derive(clap::Args, Debug)]
@@ -59,7 +55,7 @@ enum Format {
 pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let input = Input::read(&options.filenames, &options.nodes);
     if !input.problems.is_empty() {
-        return Ok(refuse(&input.problems));
+        return Ok(super::refuse(&input.problems));
     }
     let Input {
         jobs,
@@ -72,7 +68,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         let namespace = options.namespace.as_deref().unwrap_or("default");
         let jobs = match input::settle(jobs, namespace, options.namespace.as_deref()) {
             Ok(jobs) => jobs,
-            Err(problems) => return Ok(refuse(&problems)),
+            Err(problems) => return Ok(super::refuse(&problems)),
         };
         (jobs, snapshot, Vec::new())
     } else {
@@ -81,7 +77,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         let of_context = namespace.unwrap_or(cluster.namespace()).to_owned();
         let jobs = match input::settle(jobs, &of_context, namespace) {
             Ok(jobs) => jobs,
-            Err(problems) => return Ok(refuse(&problems)),
+            Err(problems) => return Ok(super::refuse(&problems)),
         };
         let mut seen = cluster.read(&jobs)?;
         // What the files say beside the jobs would be applied with them.
@@ -106,12 +102,4 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     } else {
         ExitCode::from(WAITS)
     })
-}
-
-/// Says everything that is wrong.
-fn refuse(problems: &[Problem]) -> ExitCode {
-    for problem in problems {
-        super::warn(&format!("error: {problem}"));
-    }
-    ExitCode::from(INVALID)
 }

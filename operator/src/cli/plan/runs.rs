@@ -11,7 +11,7 @@ struct Stretch<'a> {
 }
 
 /// The runs in words, neighbours that count up taken together.
-pub(super) fn text(runs: &[(NodeName, u32)]) -> String {
+pub(in crate::cli) fn text(runs: &[(NodeName, u32)]) -> String {
     let mut stretches: Vec<Stretch<'_>> = Vec::new();
     for (node, pods) in runs {
         let node = node.as_str();

@@ -1,0 +1,119 @@
+//! One line of what happened.
+
+use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
+use trellis_scheduler::{Because, Certificate, Gang, GangId, Placement, Time, Victim};
+
+/// What happened to a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Event {
+    /// It has its place, and starts.
+    Placed,
+    /// It waits, for another reason than was last told.
+    Waiting,
+    /// It will have its place once its victims are gone.
+    Nominated,
+    /// It loses its place to another, or because its queue is drained.
+    Preempted,
+    /// It loses its place because a node of it is gone, and waits again.
+    Restarted,
+    /// It has done its work.
+    Finished,
+    /// It was ended before it had.
+    Failed,
+    /// It will not be queued as it is.
+    Refused,
+    /// It is deleted.
+    Deleted,
+}
+
+impl Event {
+    /// The word.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Placed => "placed",
+            Self::Waiting => "waiting",
+            Self::Nominated => "nominated",
+            Self::Preempted => "preempted",
+            Self::Restarted => "restarted",
+            Self::Finished => "finished",
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+            Self::Deleted => "deleted",
+        }
+    }
+}
+
+/// What happened to a job, and when. As JSON: `t`, `event`, `job`, `pods`, `reason`.
+#[derive(Clone, Debug)]
+pub struct Record<'a> {
+    /// When.
+    pub t: Time,
+    /// What.
+    pub event: Event,
+    /// To which job.
+    pub job: &'a GangId,
+    /// Where its pods go, where it got a place.
+    pub place: Option<(&'a Gang, &'a Placement)>,
+    /// Why. Empty where the event says it.
+    pub reason: String,
+}
+
+/// Pods with their nodes, in the order of their ranks.
+struct Pods<'a>(Option<(&'a Gang, &'a Placement)>);
+
+impl Serialize for Pods<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        if let Some((gang, placement)) = self.0 {
+            for (name, index, node) in placement.iter() {
+                if let Some(group) = gang.groups.iter().find(|g| g.name == *name) {
+                    let pod = format!("{}-{index}", group.pod_prefix);
+                    map.serialize_entry(&pod, node.as_str())?;
+                }
+            }
+        }
+        map.end()
+    }
+}
+
+impl Serialize for Record<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut line = serializer.serialize_struct("Record", 5)?;
+        line.serialize_field("t", &seconds(self.t))?;
+        line.serialize_field("event", self.event.as_str())?;
+        line.serialize_field("job", self.job.as_str())?;
+        line.serialize_field("pods", &Pods(self.place))?;
+        line.serialize_field("reason", &self.reason)?;
+        line.end()
+    }
+}
+
+/// Seconds since the simulation began.
+#[must_use]
+pub fn seconds(time: Time) -> f64 {
+    time.as_millis() as f64 / 1000.0
+}
+
+/// Why a gang waits: the reason's word and the sentence.
+#[must_use]
+pub fn why(certificate: &Certificate) -> String {
+    format!("{}: {certificate}", certificate.reason)
+}
+
+/// Why a gang leaves. `by`: who takes its place.
+#[must_use]
+pub fn why_victim(victim: &Victim, by: Option<&GangId>) -> String {
+    let because = match victim.because {
+        Because::LaterInQueue => "it is later in the same queue",
+        Because::Borrows => "its queue holds more than its quota",
+        Because::LowerPriority => "its priority is lower",
+        Because::Drained => "its queue is drained",
+    };
+    let lost = victim.lost_device_seconds;
+    match by {
+        Some(by) => format!("for {by}: {because}; {lost} device-seconds of work are lost"),
+        None => format!("{because}; {lost} device-seconds of work are lost"),
+    }
+}
