@@ -10,6 +10,7 @@ use crate::topology::TopologyRequest;
 
 /// A gang. All of its pods are placed, or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(serde::Serialize, serde::Deserialize)]
 pub struct Gang {
     /// Its name.
     pub id: GangId,
@@ -43,6 +44,7 @@ pub struct Gang {
 
 /// Which of the nodes with room are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(serde::Serialize, serde::Deserialize)]
 pub enum Strategy {
     /// Those where the least is broken off what others could use.
     #[default]
@@ -53,6 +55,7 @@ pub enum Strategy {
 
 /// Identical pods of a gang.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(serde::Serialize, serde::Deserialize)]
 pub struct TaskGroup {
     /// Its name.
     pub name: GroupName,

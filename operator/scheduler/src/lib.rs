@@ -66,7 +66,10 @@ pub use constraints::{
     Constraints, Expression, NodeSelectorTerm, Operator, Preference, Toleration, TolerationOperator,
 };
 pub use decision::{Because, Decision, Score, Victim};
-pub use engine::{Engine, QueueMemory, QueueStanding, StandingLine};
+pub use engine::{
+    ChargeSnapshot, Engine, GangSnapshot, LagSnapshot, PlaceSnapshot, PodSnapshot, QueueMemory, QueueStanding,
+    Snapshot, StandingLine,
+};
 pub use explain::{Certificate, Detail, Exclusions, Silent, WaitReason};
 pub use gang::{Gang, Strategy, TaskGroup};
 pub use ids::{

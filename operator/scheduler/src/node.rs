@@ -7,6 +7,7 @@ use crate::resources::Resources;
 
 /// A node of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(serde::Serialize, serde::Deserialize)]
 pub struct Node {
     /// Its name.
     pub name: NodeName,
@@ -42,6 +43,7 @@ impl Node {
 
 /// What keeps pods away that do not tolerate it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(serde::Serialize, serde::Deserialize)]
 pub struct Taint {
     /// Its key.
     pub key: String,
@@ -53,6 +55,7 @@ pub struct Taint {
 
 /// What a taint does to pods that do not tolerate it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(serde::Serialize, serde::Deserialize)]
 pub enum TaintEffect {
     /// They are not placed.
     NoSchedule,

@@ -11,6 +11,7 @@ use crate::ids::ResourceName;
 /// 0 as well; what is named with 0 is kept, since a node that lists a device with
 /// 0 has a device plugin that is silent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(serde::Serialize, serde::Deserialize)]
 pub struct Resources(BTreeMap<ResourceName, i64>);
 
 /// A sum or product that does not fit into 64 bits.

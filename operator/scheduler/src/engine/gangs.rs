@@ -24,7 +24,7 @@ impl Engine {
         self.update(at, gang);
     }
 
-    fn insert(&mut self, gang: Gang, stage: Stage) -> GangIdx {
+    pub(super) fn insert(&mut self, gang: Gang, stage: Stage) -> GangIdx {
         let shape = Arc::new(self.catalog.acquire_shape(&gang));
         self.packing.learn(&mut self.catalog, &shape);
         let id = gang.id.clone();
@@ -41,7 +41,7 @@ impl Engine {
         at
     }
 
-    fn update(&mut self, at: GangIdx, gang: Gang) {
+    pub(super) fn update(&mut self, at: GangIdx, gang: Gang) {
         let Some(state) = self.state(at) else {
             return;
         };
@@ -264,7 +264,7 @@ impl Engine {
         }
     }
 
-    fn wait(&mut self, at: GangIdx) {
+    pub(super) fn wait(&mut self, at: GangIdx) {
         if let Some(state) = self.gangs.get(at.at()) {
             self.waiting.insert(&state.gang, at);
             self.parking

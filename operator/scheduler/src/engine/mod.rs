@@ -5,6 +5,7 @@ mod cycle;
 mod gangs;
 mod placed;
 mod refusals;
+mod snapshot;
 mod standing;
 mod ways;
 
@@ -24,6 +25,7 @@ use crate::state::{Catalog, GangIdx, NodeIdx, Nodes, Pods, ResourceIdx, Shape, S
 use crate::time::Time;
 use placed::Placed;
 use refusals::Refusals;
+pub use snapshot::{ChargeSnapshot, GangSnapshot, LagSnapshot, PlaceSnapshot, PodSnapshot, Snapshot};
 pub use standing::{QueueMemory, QueueStanding, StandingLine};
 use ways::KnownWays;
 

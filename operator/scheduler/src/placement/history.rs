@@ -19,6 +19,7 @@ const HALF_LIFE: u64 = 1 << 16;
 /// What an engine has learned about the tasks that come: restored into another
 /// one, that decides the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(serde::Serialize, serde::Deserialize)]
 pub struct History {
     tasks: Vec<Task>,
     since: u64,
@@ -26,6 +27,7 @@ pub struct History {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(serde::Serialize, serde::Deserialize)]
 struct Task {
     request: Resources,
     device: ResourceName,

@@ -24,12 +24,14 @@ use crate::ids::{GroupName, NodeName};
 
 /// A node for every pod of a gang, run-length by node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(serde::Serialize, serde::Deserialize)]
 pub struct Placement {
     groups: Vec<GroupPlacement>,
 }
 
 /// A node for every pod of one task group.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(serde::Serialize, serde::Deserialize)]
 pub struct GroupPlacement {
     /// The task group.
     pub group: GroupName,

@@ -9,7 +9,7 @@ use crate::explain::Detail;
 use crate::ids::{FlavorName, GangId, QueueName};
 use crate::queue::{Queue, QueueOrder, ResourceGroup, Stop};
 use crate::quota::{
-    Decay, Demand, FlavorResource, Lack, Member, Order, QueueIdx, Remembered, Tree,
+    Decay, Demand, FlavorResource, Lack, Lag, Member, Order, QueueIdx, Remembered, Tree,
 };
 use crate::state::{Catalog, GangIdx, ResourceIdx};
 use crate::time::Time;
@@ -68,6 +68,21 @@ impl Queues {
         if let Some(at) = self.tree.find(name) {
             self.tree.recall(at, remembered);
         }
+    }
+
+    /// The queues as they are configured, by name.
+    pub(crate) fn configs(&self) -> impl Iterator<Item = &Queue> {
+        self.configs.values()
+    }
+
+    /// What a gang is charged with.
+    pub(crate) fn charged(&self, name: &QueueName, gang: GangIdx) -> Option<&Demand> {
+        Some(&self.holders.get(name)?.get(&gang)?.demand)
+    }
+
+    /// What queues remember takes the place of what they do.
+    pub(crate) fn restore_lags(&mut self, lags: impl IntoIterator<Item = Lag>) {
+        self.tree.restore_lags(lags);
     }
 
     /// What there is of a resource, by which shares are measured.

@@ -26,6 +26,7 @@ const HOUR: i64 = 3_600_000;
 
 /// How usage is forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(serde::Serialize, serde::Deserialize)]
 pub struct Decay {
     half_life: i64,
     ahead: i64,
@@ -111,6 +112,10 @@ impl Clock {
             self.now = now;
             self.at = self.instant(now);
         }
+    }
+
+    pub(super) const fn decay(&self) -> Decay {
+        self.decay
     }
 
     pub(super) const fn now(&self) -> Time {

@@ -8,6 +8,7 @@ use crate::ids::QueueName;
 
 /// How much of one resource of one flavor, in base units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(serde::Serialize, serde::Deserialize)]
 pub struct Quota {
     /// What it has of its own.
     pub nominal: i64,
@@ -21,6 +22,7 @@ pub struct Quota {
 /// What a queue's share is divided by, in thousandths. A queue of weight 0 comes
 /// after all of its siblings that have a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(serde::Serialize, serde::Deserialize)]
 pub struct Weight(u32);
 
 impl Weight {

@@ -65,7 +65,7 @@ pub(crate) use self::{
     borrowers::Borrower,
     lack::{Lack, Shortage},
     member::Member,
-    memory::Remembered,
+    memory::{Lag, Remembered},
     misconfigured::{Limit, MAX_DEPTH, Misconfigured},
     order::Order,
     reclaim::Reclaimable,

@@ -25,3 +25,5 @@ mod queues;
 mod random;
 #[cfg(test)]
 mod sequences;
+#[cfg(test)]
+mod snapshots;
