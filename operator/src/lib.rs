@@ -17,6 +17,7 @@ pub mod predict;
 pub mod rbac;
 pub mod scheduling;
 pub mod simulate;
+pub mod snapshot;
 pub mod telemetry;
 pub mod watch;
 pub mod world;

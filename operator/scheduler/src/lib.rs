@@ -67,8 +67,8 @@ pub use constraints::{
 };
 pub use decision::{Because, Decision, Score, Victim};
 pub use engine::{
-    ChargeSnapshot, Engine, GangSnapshot, LagSnapshot, PlaceSnapshot, PodSnapshot, QueueMemory, QueueStanding,
-    Snapshot, StandingLine,
+    ChargeSnapshot, Engine, GangSnapshot, LagSnapshot, PlaceSnapshot, PodSnapshot, QueueMemory,
+    QueueStanding, Snapshot, StandingLine,
 };
 pub use explain::{Certificate, Detail, Exclusions, Silent, WaitReason};
 pub use gang::{Gang, Strategy, TaskGroup};

@@ -2,6 +2,7 @@
 
 mod crds;
 mod plan;
+mod replay;
 mod simulate;
 
 use std::io::Write;
@@ -34,6 +35,9 @@ enum Command {
     /// engine makes of them. Exit status: 0 all was as expected, 1 something was
     /// not, 2 invalid input.
     Simulate(simulate::Options),
+    /// Decide again what a running scheduler had to decide when it wrote a snapshot:
+    /// the decisions, and why those wait that do. The same every time.
+    Replay(replay::Options),
     /// Print the version.
     Version,
 }
@@ -44,6 +48,7 @@ pub fn run(cli: Cli) -> ExitCode {
     let result = match cli.command {
         Command::Plan(options) => return status(plan::run(&options)),
         Command::Simulate(options) => return status(simulate::run(&options)),
+        Command::Replay(options) => return status(replay::run(&options)),
         Command::Operator(options) => operate(options),
         Command::Crds(options) => crds::run(&options),
         Command::Version => print(concat!("trellis ", env!("CARGO_PKG_VERSION"), "\n")),

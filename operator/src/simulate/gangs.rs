@@ -264,7 +264,10 @@ mod tests {
         let jobs = jobs(workload(7).script());
         assert_eq!(jobs.len(), 2_000);
         for pods in [1, 2, 4, 8, 16, 32, 64] {
-            assert!(jobs.iter().any(|j| j.gang.groups[0].count == pods), "{pods}");
+            assert!(
+                jobs.iter().any(|j| j.gang.groups[0].count == pods),
+                "{pods}"
+            );
         }
         let work: f64 = jobs
             .iter()
@@ -274,7 +277,10 @@ mod tests {
         let load = work / (1024.0 * last);
         assert!((0.75..0.85).contains(&load), "{load}");
         // A few jobs are most of the work.
-        let mut runtimes: Vec<f64> = jobs.iter().map(|j| j.runtime.unwrap().as_secs_f64()).collect();
+        let mut runtimes: Vec<f64> = jobs
+            .iter()
+            .map(|j| j.runtime.unwrap().as_secs_f64())
+            .collect();
         runtimes.sort_by(f64::total_cmp);
         let all: f64 = runtimes.iter().sum();
         let longest: f64 = runtimes[1_800..].iter().sum();

@@ -43,7 +43,9 @@ pub enum HeliosError {
         pool: String,
     },
     /// GPUs that its nodes cannot share equally.
-    #[error("row {row}, column \"num_nodes\": {gpus} GPUs cannot be shared equally by {nodes} nodes")]
+    #[error(
+        "row {row}, column \"num_nodes\": {gpus} GPUs cannot be shared equally by {nodes} nodes"
+    )]
     Uneven {
         /// The row, from 1, not counting the header.
         row: usize,
@@ -114,8 +116,10 @@ fn job(row: &Row<'_>, pools: &BTreeSet<&str>) -> Result<Job, HeliosError> {
         nodes,
     };
     let even = gpus.checked_rem(nodes) == Some(0);
-    let (Some(each), Ok(count)) = (gpus.checked_div(nodes).filter(|_| even), u32::try_from(nodes))
-    else {
+    let (Some(each), Ok(count)) = (
+        gpus.checked_div(nodes).filter(|_| even),
+        u32::try_from(nodes),
+    ) else {
         return Err(uneven);
     };
     let seconds = |column| -> Result<Duration, TableError> {

@@ -20,7 +20,7 @@ pub use openb::{Trace, run};
 pub use pools::{Pool, parse as parse_pools};
 pub use runner::{
     Change, Event, Expect, Expectation, Held, Job, Options, Record, Runtimes, Script, Tell,
-    run as run_script, seconds, why, why_victim,
+    run as run_script, seconds, why,
 };
 pub use summary::{SizeRow, Summary};
 pub use table::{Table, TableError};

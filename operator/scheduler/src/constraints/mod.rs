@@ -7,8 +7,18 @@ use std::collections::BTreeMap;
 use crate::node::TaintEffect;
 
 /// Constraints of the pods of one task group, with Kubernetes' meaning.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub struct Constraints {
     /// Labels that the node must have: `spec.nodeSelector`.
     pub node_selector: BTreeMap<String, String>,
@@ -22,8 +32,18 @@ pub struct Constraints {
 
 /// A term of node affinity: all of its expressions must match. A term without
 /// any matches nothing, as in Kubernetes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub struct NodeSelectorTerm {
     /// On the node's labels.
     pub match_expressions: Vec<Expression>,
@@ -33,8 +53,9 @@ pub struct NodeSelectorTerm {
 }
 
 /// A term that is wished for.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct Preference {
     /// How much, 1 to 100.
     pub weight: i32,
@@ -43,8 +64,9 @@ pub struct Preference {
 }
 
 /// A condition on one label or field.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct Expression {
     /// The label or field.
     pub key: String,
@@ -55,8 +77,9 @@ pub struct Expression {
 }
 
 /// How a label or field is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub enum Operator {
     /// It is there and one of the values.
     In,
@@ -73,8 +96,9 @@ pub enum Operator {
 }
 
 /// Taints that do not keep a pod away.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct Toleration {
     /// The taint's key. None, with Exists: every key.
     pub key: Option<String>,
@@ -87,8 +111,19 @@ pub struct Toleration {
 }
 
 /// How a taint's value is compared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub enum TolerationOperator {
     /// Any value will do.
     Exists,

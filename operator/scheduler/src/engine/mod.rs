@@ -25,7 +25,9 @@ use crate::state::{Catalog, GangIdx, NodeIdx, Nodes, Pods, ResourceIdx, Shape, S
 use crate::time::Time;
 use placed::Placed;
 use refusals::Refusals;
-pub use snapshot::{ChargeSnapshot, GangSnapshot, LagSnapshot, PlaceSnapshot, PodSnapshot, Snapshot};
+pub use snapshot::{
+    ChargeSnapshot, GangSnapshot, LagSnapshot, PlaceSnapshot, PodSnapshot, Snapshot,
+};
 pub use standing::{QueueMemory, QueueStanding, StandingLine};
 use ways::KnownWays;
 

@@ -126,7 +126,10 @@ mod wide {
     use serde::de::{Deserialize, Deserializer, Error};
     use serde::ser::Serializer;
 
-    pub(super) fn serialize<S: Serializer>(number: &i128, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        number: &i128,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.collect_str(number)
     }
 

@@ -25,8 +25,7 @@ use crate::time::Time;
 const HOUR: i64 = 3_600_000;
 
 /// How usage is forgotten.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Decay {
     half_life: i64,
     ahead: i64,

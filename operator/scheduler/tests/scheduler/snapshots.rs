@@ -3,9 +3,7 @@
 
 use crate::common::*;
 use proptest::prelude::*;
-use trellis_scheduler::{
-    Decision, Engine, GangId, Quota, ResourceName, Resources, Snapshot, Time,
-};
+use trellis_scheduler::{Decision, Engine, GangId, Quota, ResourceName, Resources, Snapshot, Time};
 
 /// The engine that is read from what this one writes, to the byte.
 pub fn twin(engine: &Engine) -> Result<Engine, TestCaseError> {

@@ -1,6 +1,6 @@
 //! Runs of pods on nodes, in few words: `1 on each of gpu-0..gpu-7`.
 
-use trellis_scheduler::NodeName;
+use trellis_scheduler::{NodeName, Placement};
 
 /// Nodes whose names count up, with as many pods on each.
 struct Stretch<'a> {
@@ -8,6 +8,13 @@ struct Stretch<'a> {
     last: &'a str,
     nodes: usize,
     pods: u32,
+}
+
+/// Where all pods of a gang go, on one line.
+pub(in crate::cli) fn places(placement: &Placement) -> String {
+    let groups = placement.groups().iter();
+    let groups = groups.map(|g| format!("{}: {}", g.group, text(&g.runs)));
+    groups.collect::<Vec<_>>().join("; ")
 }
 
 /// The runs in words, neighbours that count up taken together.

@@ -116,8 +116,12 @@ impl Snapshot {
             self.priority_classes.keys().next(),
             self.namespaces.keys().next(),
         ];
-        named.iter().any(|key| key.is_some_and(|k| k.name.is_empty()))
-            || cluster.iter().any(|name| name.is_some_and(String::is_empty))
+        named
+            .iter()
+            .any(|key| key.is_some_and(|k| k.name.is_empty()))
+            || cluster
+                .iter()
+                .any(|name| name.is_some_and(String::is_empty))
     }
 
     /// Where nobody has said which queues there are: that of a fresh install.

@@ -37,7 +37,10 @@ pub(super) fn settle(document: &Document, node: &mut SlimNode) -> Result<(), Pro
             .into_iter()
             .map(|(name, quantity)| {
                 let quantity = quantity.as_str().to_owned();
-                (name, k8s_openapi::apimachinery::pkg::api::resource::Quantity(quantity))
+                (
+                    name,
+                    k8s_openapi::apimachinery::pkg::api::resource::Quantity(quantity),
+                )
             })
             .collect();
     }

@@ -4,7 +4,6 @@ use std::io::{BufWriter, Stdout, Write};
 use std::time::Duration;
 
 use serde::Serialize;
-use trellis_scheduler::Placement;
 
 use super::Format;
 use crate::cli::plan::runs;
@@ -100,7 +99,7 @@ fn line(record: &Record<'_>) -> String {
     let mut told = record.reason.clone();
     if let Some((_, placement)) = record.place {
         let separator = if told.is_empty() { "" } else { "; " };
-        told = format!("{}{separator}{told}", places(placement));
+        told = format!("{}{separator}{told}", runs::places(placement));
     }
     let line = format!(
         "{time:>12}  {:<10} {:<24} {told}",
@@ -108,10 +107,4 @@ fn line(record: &Record<'_>) -> String {
         record.job
     );
     format!("{}\n", line.trim_end())
-}
-
-fn places(placement: &Placement) -> String {
-    let groups = placement.groups().iter();
-    let groups = groups.map(|g| format!("{}: {}", g.group, runs::text(&g.runs)));
-    groups.collect::<Vec<_>>().join("; ")
 }

@@ -73,9 +73,14 @@ impl Expect {
         }
         let list = self.preempted.as_deref();
         let was = |job: &GangId| look.was_preempted(job);
-        judge(list, "preempted", look, was, &mut wrong, |_| {
-            "was not preempted"
-        });
+        judge(
+            list,
+            "preempted",
+            look,
+            was,
+            &mut wrong,
+            |_| "was not preempted",
+        );
         Expectation {
             t: seconds(at),
             held: wrong.is_empty(),

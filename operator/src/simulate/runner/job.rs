@@ -33,8 +33,8 @@ pub(super) struct JobState {
     pub(super) runtime: Option<Duration>,
     pub(super) limit: Option<Duration>,
     pub(super) runs_as: String,
-    /// `gang.runtime` is a prediction.
-    pub(super) predicted: bool,
+    /// The prediction that `gang.runtime` comes from, if it does.
+    pub(super) prediction: Option<Duration>,
     pub(super) stage: Stage,
     /// Counts whatever makes what was going to happen to it void.
     pub(super) run: u32,

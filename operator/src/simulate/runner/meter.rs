@@ -88,7 +88,8 @@ impl Meter {
         let before = *of;
         change(of);
         let now = *of;
-        let moved = |sum: i64, before: i64, now: i64| sum.saturating_sub(before).saturating_add(now);
+        let moved =
+            |sum: i64, before: i64, now: i64| sum.saturating_sub(before).saturating_add(now);
         self.has = moved(self.has, before.has, now.has);
         self.held = moved(self.held, before.held, now.held);
         self.stranded = moved(self.stranded, before.stranded(), now.stranded());

@@ -19,7 +19,7 @@ mod tally;
 mod tests;
 
 pub use expect::{Expect, Expectation};
-pub use record::{Event, Record, seconds, why, why_victim};
+pub use record::{Event, Record, seconds, why};
 pub use script::{Change, Held, Job, Script};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,22 +67,7 @@ pub type Tell<'a> = dyn FnMut(&Record<'_>) + 'a;
 
 /// Lets a script happen, and tells everything that comes of it.
 pub fn run(script: Script, options: Options, tell: &mut Tell<'_>) -> Summary {
-    let mut runner = Runner {
-        engine: Engine::new(),
-        options,
-        agenda: Agenda::default(),
-        jobs: BTreeMap::new(),
-        holding: BTreeSet::new(),
-        foreign: BTreeMap::new(),
-        meter: Meter::default(),
-        tally: Tally::default(),
-        heads: Heads::default(),
-        predictor: Predictor::new(),
-        random: Random::new(options.seed),
-        expects: Vec::new(),
-        now: Time::default(),
-        tell,
-    };
+    let mut runner = Runner::new(options, tell);
     runner.run(script.into_order());
     runner.sum_up()
 }
@@ -109,6 +94,27 @@ struct Runner<'a, 'b> {
     expects: Vec<Expectation>,
     now: Time,
     tell: &'a mut Tell<'b>,
+}
+
+impl<'a, 'b> Runner<'a, 'b> {
+    fn new(options: Options, tell: &'a mut Tell<'b>) -> Self {
+        Self {
+            engine: Engine::new(),
+            options,
+            agenda: Agenda::default(),
+            jobs: BTreeMap::new(),
+            holding: BTreeSet::new(),
+            foreign: BTreeMap::new(),
+            meter: Meter::default(),
+            tally: Tally::default(),
+            heads: Heads::default(),
+            predictor: Predictor::new(),
+            random: Random::new(options.seed),
+            expects: Vec::new(),
+            now: Time::default(),
+            tell,
+        }
+    }
 }
 
 impl Runner<'_, '_> {
@@ -140,7 +146,7 @@ impl Runner<'_, '_> {
                     }
                 }
                 for decision in self.engine.cycle(self.now) {
-                    self.carry_out(decision);
+                    self.carry_out(&decision);
                 }
                 // What takes no time has happened too.
                 if self.agenda.next().is_none_or(|next| next > self.now) {
@@ -204,11 +210,10 @@ impl Runner<'_, '_> {
         let Some(job) = self.jobs.get_mut(id) else {
             return;
         };
-        let Some(predicted) = job.gang.runtime else {
+        let Some(prediction) = job.prediction else {
             return;
         };
-        let next = corrected(predicted, ran);
-        job.gang.runtime = Some(next);
+        job.gang.runtime = Some(corrected(prediction, ran));
         self.engine.apply_gang(job.gang.clone());
         self.watch_prediction(id);
     }
@@ -218,7 +223,7 @@ impl Runner<'_, '_> {
         let Some((job, since)) = self.jobs.get(id).and_then(|j| Some((j, j.since()?))) else {
             return;
         };
-        let Some(predicted) = job.gang.runtime.filter(|_| job.predicted) else {
+        let Some(predicted) = job.gang.runtime.filter(|_| job.prediction.is_some()) else {
             return;
         };
         if job.holds_for().is_none_or(|holds| predicted < holds) {
@@ -231,33 +236,21 @@ impl Runner<'_, '_> {
         }
     }
 
-    fn carry_out(&mut self, decision: Decision) {
+    fn carry_out(&mut self, decision: &Decision) {
+        for record in Record::of(self.now, decision, |id| Some(&self.jobs.get(id)?.gang)) {
+            (self.tell)(&record);
+        }
         match decision {
             Decision::Place {
                 gang, placement, ..
-            } => self.place(&gang, &placement),
-            Decision::Preempt {
-                gang,
-                placement,
-                victims,
-            } => {
-                if let Some(job) = self.jobs.get(&gang) {
-                    (self.tell)(&Record {
-                        t: self.now,
-                        event: Event::Nominated,
-                        job: &gang,
-                        place: Some((&job.gang, &placement)),
-                        reason: format!("once {} victims are gone", victims.len()),
-                    });
-                }
-                for victim in &victims {
-                    self.evict(victim, Some(&gang));
+            } => self.place(gang, placement),
+            Decision::Preempt { victims, .. } => {
+                for victim in victims {
+                    self.evict(victim);
                 }
             }
-            Decision::Drain { victim } => self.evict(&victim, None),
-            Decision::Wait { gang, certificate } => {
-                self.say(Event::Waiting, &gang, why(&certificate));
-            }
+            Decision::Drain { victim } => self.evict(victim),
+            Decision::Wait { .. } => {}
         }
     }
 
@@ -277,13 +270,6 @@ impl Runner<'_, '_> {
             let waited = self.now.since(job.gang.submitted);
             self.tally.started(job.gpus, waited);
         }
-        (self.tell)(&Record {
-            t: self.now,
-            event: Event::Placed,
-            job: id,
-            place: Some((&job.gang, placement)),
-            reason: String::new(),
-        });
         if let Some(holds) = job.holds_for() {
             let due = Due {
                 what: What::End,
@@ -297,7 +283,7 @@ impl Runner<'_, '_> {
 
     /// A victim is told to stop: what it has done is lost, and its place is free
     /// once its grace is over.
-    fn evict(&mut self, victim: &Victim, by: Option<&GangId>) {
+    fn evict(&mut self, victim: &Victim) {
         let Some(job) = self.jobs.get_mut(&victim.gang) else {
             return;
         };
@@ -312,7 +298,6 @@ impl Runner<'_, '_> {
         };
         self.agenda.add(after(self.now, job.gang.grace), due);
         self.tally.preemptions = self.tally.preemptions.saturating_add(1);
-        self.say(Event::Preempted, &victim.gang, why_victim(victim, by));
     }
 
     /// It holds its place no longer.

@@ -78,7 +78,7 @@ impl Runner<'_, '_> {
             None => self.tally.jobs = self.tally.jobs.saturating_add(1),
             Some(Stage::Held | Stage::Refused) => {}
         }
-        let (runtime, predicted) = self.told(&job);
+        let (runtime, prediction) = self.told(&job);
         let state = JobState {
             gpus: job::gpus(&job.gang),
             gang: Gang {
@@ -88,7 +88,7 @@ impl Runner<'_, '_> {
             runtime: job.runtime,
             limit: job.limit,
             runs_as: job.runs_as,
-            predicted,
+            prediction,
             stage: Stage::Waiting,
             run: 0,
             place: Vec::new(),
@@ -101,19 +101,21 @@ impl Runner<'_, '_> {
         self.jobs.insert(state.gang.id.clone(), state);
     }
 
-    /// What backfill is told of its runtime, and whether that is a prediction.
-    fn told(&mut self, job: &Job) -> (Option<Duration>, bool) {
+    /// What backfill is told of its runtime, and the prediction that this comes from.
+    fn told(&mut self, job: &Job) -> (Option<Duration>, Option<Duration>) {
         let unknown = self.random.below(100) < usize::from(self.options.unknown_percent);
         if unknown {
-            return (None, false);
+            return (None, None);
         }
         match self.options.runtimes {
-            Runtimes::Declared => (job.gang.runtime, false),
-            Runtimes::Exact => (job.holds_for(), false),
-            Runtimes::Predicted => match (self.predictor.predict(&job.runs_as), job.limit) {
-                (Some(predicted), Some(limit)) => (Some(predicted.min(limit)), predicted < limit),
-                (Some(predicted), None) => (Some(predicted), true),
-                (None, limit) => (limit, false),
+            Runtimes::Declared => (job.gang.runtime, None),
+            Runtimes::Exact => (job.holds_for(), None),
+            Runtimes::Predicted => match self.predictor.predict(&job.runs_as) {
+                Some(predicted) => {
+                    let told = job.limit.map_or(predicted, |limit| limit.min(predicted));
+                    (Some(told), Some(predicted))
+                }
+                None => (job.limit, None),
             },
         }
     }
@@ -158,7 +160,7 @@ impl Runner<'_, '_> {
                     runtime: None,
                     limit: None,
                     runs_as: String::new(),
-                    predicted: false,
+                    prediction: None,
                     stage,
                     run: 0,
                     place: Vec::new(),

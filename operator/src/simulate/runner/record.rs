@@ -1,7 +1,7 @@
 //! One line of what happened.
 
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
-use trellis_scheduler::{Because, Certificate, Gang, GangId, Placement, Time, Victim};
+use trellis_scheduler::{Because, Certificate, Decision, Gang, GangId, Placement, Time, Victim};
 
 /// What happened to a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -90,6 +90,53 @@ impl Serialize for Record<'_> {
     }
 }
 
+impl<'a> Record<'a> {
+    /// What a decision means for jobs, in words. `gang` knows those that get a place.
+    #[must_use]
+    pub fn of(
+        t: Time,
+        decision: &'a Decision,
+        gang: impl Fn(&GangId) -> Option<&'a Gang>,
+    ) -> Vec<Self> {
+        let one = |event, job, place, reason| Self {
+            t,
+            event,
+            job,
+            place,
+            reason,
+        };
+        let leaves = |victim: &'a Victim, by| {
+            one(Event::Preempted, &victim.gang, None, why_victim(victim, by))
+        };
+        match decision {
+            Decision::Place {
+                gang: id,
+                placement,
+                ..
+            } => {
+                let place = gang(id).map(|gang| (gang, placement));
+                vec![one(Event::Placed, id, place, String::new())]
+            }
+            Decision::Preempt {
+                gang: id,
+                placement,
+                victims,
+            } => {
+                let place = gang(id).map(|gang| (gang, placement));
+                let reason = format!("once {} victims are gone", victims.len());
+                let nominated = one(Event::Nominated, id, place, reason);
+                let victims = victims.iter().map(|victim| leaves(victim, Some(id)));
+                std::iter::once(nominated).chain(victims).collect()
+            }
+            Decision::Drain { victim } => vec![leaves(victim, None)],
+            Decision::Wait {
+                gang: id,
+                certificate,
+            } => vec![one(Event::Waiting, id, None, why(certificate))],
+        }
+    }
+}
+
 /// Seconds since the simulation began.
 #[must_use]
 pub fn seconds(time: Time) -> f64 {
@@ -104,7 +151,7 @@ pub fn why(certificate: &Certificate) -> String {
 
 /// Why a gang leaves. `by`: who takes its place.
 #[must_use]
-pub fn why_victim(victim: &Victim, by: Option<&GangId>) -> String {
+fn why_victim(victim: &Victim, by: Option<&GangId>) -> String {
     let because = match victim.because {
         Because::LaterInQueue => "it is later in the same queue",
         Because::Borrows => "its queue holds more than its quota",

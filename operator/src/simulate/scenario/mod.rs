@@ -170,7 +170,9 @@ fn countable(count: &u32, (): &()) -> garde::Result {
 
 fn not_empty(name: &str, (): &()) -> garde::Result {
     if name.is_empty() {
-        return Err(garde::Error::new("must not be empty: write one, such as gpu-{i}"));
+        return Err(garde::Error::new(
+            "must not be empty: write one, such as gpu-{i}",
+        ));
     }
     Ok(())
 }

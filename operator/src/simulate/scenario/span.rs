@@ -133,7 +133,18 @@ mod tests {
 
     #[test]
     fn what_is_no_time_is_refused() {
-        for text in ["", "5", "s", "-5s", "5 s", "5y", "1.2.3s", "9e99s", "99999999999999d", "nans"] {
+        for text in [
+            "",
+            "5",
+            "s",
+            "-5s",
+            "5 s",
+            "5y",
+            "1.2.3s",
+            "9e99s",
+            "99999999999999d",
+            "nans",
+        ] {
             assert_eq!(millis(text), None, "{text:?}");
         }
         let of = |json: &str| serde_json::from_str::<Span>(json);

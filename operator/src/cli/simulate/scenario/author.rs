@@ -15,8 +15,8 @@ use crate::cli::plan::snapshot::Snapshot;
 use crate::cli::simulate::files::Source;
 use crate::cli::simulate::nodes;
 use crate::key::Key;
-use crate::scheduling::gang::{self, Ticket};
 use crate::scheduling::Feed;
+use crate::scheduling::gang::{self, Ticket};
 use crate::simulate::scenario::{NodePattern, Target};
 use crate::simulate::{Change, Held, Job, Script};
 use crate::watch::{SlimNode, SlimPod};
@@ -89,7 +89,9 @@ impl Author {
         for source in others {
             match self.take(start, &source.document, source) {
                 Ok(true) => {}
-                Ok(false) if source.document.api_version.split('/').next() == OURS.split('/').next() => {
+                Ok(false)
+                    if source.document.api_version.split('/').next() == OURS.split('/').next() =>
+                {
                     let kind = &source.document.kind;
                     let message = format!(
                         "{kind:?} of {:?} is no kind that there is",
@@ -148,7 +150,9 @@ impl Author {
             }
             None => None,
         };
-        let is_job = document.as_ref().is_some_and(|d| d.api_version == OURS && d.kind == "TrainingJob");
+        let is_job = document
+            .as_ref()
+            .is_some_and(|d| d.api_version == OURS && d.kind == "TrainingJob");
         if said.runtime.is_some() && !is_job {
             let message = "is how long a TrainingJob runs, and none is applied here: remove it";
             let field = format!("{}.runtime", event.field);
