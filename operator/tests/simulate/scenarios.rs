@@ -163,9 +163,7 @@ fn what_a_job_needs_may_come_later() {
 #[test]
 fn what_policy_denies_is_refused() {
     let queued = job("a", 1).replace("spec: {", "spec: {queue: closed, ");
-    let queue = |spec: &str| {
-        format!("{{kind: Queue, metadata: {{name: closed}}, spec: {spec}}}")
-    };
+    let queue = |spec: &str| format!("{{kind: Queue, metadata: {{name: closed}}, spec: {spec}}}");
     let events = format!(
         "  - {{at: 0s, apply: {}}}
   - {{at: 1s, apply: {queued}, runtime: 5s}}
@@ -183,7 +181,12 @@ fn what_policy_denies_is_refused() {
         .collect();
     assert_eq!(
         told,
-        [(1.0, "refused"), (9.0, "placed"), (14.0, "finished"), (14.0, "summary")]
+        [
+            (1.0, "refused"),
+            (9.0, "placed"),
+            (14.0, "finished"),
+            (14.0, "summary")
+        ]
     );
     let reason = lines[0]["reason"].as_str().unwrap();
     assert!(reason.starts_with("PolicyDenied: "), "{reason}");

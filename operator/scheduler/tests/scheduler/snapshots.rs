@@ -17,9 +17,9 @@ pub fn twin(engine: &Engine) -> Result<Engine, TestCaseError> {
     Ok(twin)
 }
 
-fn place(decisions: &[Decision]) -> Vec<&GangId> {
-    let starts = |d| match d {
-        &Decision::Place { ref gang, .. } => Some(gang),
+fn place<'d>(decisions: &'d [Decision]) -> Vec<&'d GangId> {
+    let starts = |decision: &'d Decision| match decision {
+        Decision::Place { gang, .. } => Some(gang),
         _ => None,
     };
     decisions.iter().filter_map(starts).collect()

@@ -140,7 +140,6 @@ mod tests {
     #[test]
     fn a_short_job_is_not_slowed_down_a_thousandfold() {
         let mut tally = Tally::default();
-        tally.jobs = 1;
         tally.queued(8);
         tally.started(8, Duration::from_secs(90));
         tally.ended(8, Duration::from_secs(91), Duration::from_secs(1));

@@ -16,7 +16,7 @@ fn node(name: &str, gpus: i64) -> Change {
 }
 
 fn at(seconds: i64) -> Time {
-    Time::from_millis(seconds * 1_000)
+    Time::from_millis(seconds.saturating_mul(1_000))
 }
 
 /// A gang of so many pods of 8 GPUs that runs for so many seconds.
