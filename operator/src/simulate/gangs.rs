@@ -1,7 +1,7 @@
 //! A made-up workload: gangs that come, run and go. The recorded ones have either
 //! no ends (openb) or no priorities and one queue a pool (Helios).
 //!
-//! Integers alone, so that every machine draws the same.
+//! Drawn with integers alone, so that every machine draws the same.
 
 use std::time::Duration;
 
@@ -196,7 +196,12 @@ impl Workload {
         let request = Resources::new().with(GPU, gpus);
         let group = TaskGroup {
             constraints: Pool::constraints(&self.pool.name),
-            ..TaskGroup::new(GroupName::new("worker"), pods, request, name.clone())
+            ..TaskGroup::new(
+                GroupName::new("worker"),
+                pods,
+                request,
+                format!("{name}-worker"),
+            )
         };
         let gang = Gang {
             priority,

@@ -131,7 +131,12 @@ fn job(row: &Row<'_>, pools: &BTreeSet<&str>) -> Result<Job, HeliosError> {
     let request = Resources::new().with(GPU, each);
     let group = TaskGroup {
         constraints: Pool::constraints(pool),
-        ..TaskGroup::new(GroupName::new("worker"), count, request, id.to_owned())
+        ..TaskGroup::new(
+            GroupName::new("worker"),
+            count,
+            request,
+            format!("{id}-worker"),
+        )
     };
     let declared = if row.text("walltime_limit_s").is_empty() {
         None
