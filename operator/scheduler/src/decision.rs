@@ -44,6 +44,15 @@ pub enum Decision {
     },
 }
 
+/// What would become of a gang that is tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outlook {
+    /// Where its pods would go.
+    pub placement: Placement,
+    /// Who would have to leave first, by name. Mostly nobody.
+    pub victims: Vec<Victim>,
+}
+
 /// A gang that leaves so that another can be placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Victim {

@@ -50,6 +50,7 @@ mod gang;
 mod ids;
 mod node;
 mod placement;
+mod preemption;
 mod queue;
 mod queueing;
 #[allow(
@@ -65,7 +66,7 @@ mod topology;
 pub use constraints::{
     Constraints, Expression, NodeSelectorTerm, Operator, Preference, Toleration, TolerationOperator,
 };
-pub use decision::{Because, Decision, Score, Victim};
+pub use decision::{Because, Decision, Outlook, Score, Victim};
 pub use engine::{Engine, QueueMemory, QueueStanding, StandingLine};
 pub use explain::{Certificate, Detail, Exclusions, Silent, WaitReason};
 pub use gang::{Gang, Strategy, TaskGroup};

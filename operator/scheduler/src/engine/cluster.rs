@@ -47,6 +47,7 @@ impl Engine {
         let at = self.nodes.hold(&node);
         let held = match seen {
             Some(seen) => {
+                self.part_from_plan(&pod, seen);
                 self.pods.remove(&pod);
                 self.take_pod(at, demand, seen.held);
                 self.give_pod(seen);
@@ -73,6 +74,9 @@ impl Engine {
             // As planned: nothing changes.
             Some(plan) if plan == (at, demand) => {}
             Some((planned_at, planned)) => {
+                if let Some(owner) = owner {
+                    self.set_apart(owner);
+                }
                 self.take_pod(at, demand, held);
                 let planned = self.catalog.demand(planned);
                 self.give(planned_at, &planned, 1, true);
@@ -82,8 +86,23 @@ impl Engine {
         held
     }
 
+    /// The pod does not hold any more what was planned, if it is a gang's.
+    fn part_from_plan(&mut self, pod: &PodKey, seen: Pod) {
+        if seen.held
+            && let Some(owner) = self.owner(pod)
+        {
+            self.set_apart(owner);
+        }
+    }
+
+    pub(super) fn set_apart(&mut self, (gang, group, index): (GangIdx, usize, u32)) {
+        if let Some(group) = self.placed_mut(gang).and_then(|p| p.groups.get_mut(group)) {
+            group.set_apart(index);
+        }
+    }
+
     /// A planned pod is no longer assumed: where it was planned, if it was.
-    fn settle(
+    pub(super) fn settle(
         &mut self,
         (gang, group, index): (GangIdx, usize, u32),
     ) -> Option<(NodeIdx, DemandIdx)> {
@@ -108,7 +127,9 @@ impl Engine {
 
     /// The pod is gone, or has ended and holds nothing any more.
     pub fn delete_pod(&mut self, pod: &PodKey) {
-        if let Some(seen) = self.pods.remove(pod) {
+        if let Some(seen) = self.pods.get(pod).copied() {
+            self.part_from_plan(pod, seen);
+            self.pods.remove(pod);
             self.give_pod(seen);
         }
     }
@@ -123,8 +144,9 @@ impl Engine {
     }
 
     /// The planned pod holds nothing, if it is still assumed.
-    pub(super) fn forgo(&mut self, owner: (GangIdx, usize, u32)) {
+    fn forgo(&mut self, owner: (GangIdx, usize, u32)) {
         if let Some((at, demand)) = self.settle(owner) {
+            self.set_apart(owner);
             let demand = self.catalog.demand(demand);
             self.give(at, &demand, 1, true);
         }

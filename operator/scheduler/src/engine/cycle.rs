@@ -3,21 +3,49 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::preempt::Plan;
 use super::ways::{Way, Ways};
 use super::{Engine, Stage, placed};
-use crate::decision::{Decision, Score};
+use crate::decision::{Decision, Outlook, Score};
 use crate::explain::{self, Certificate, Detail};
 use crate::gang::Gang;
 use crate::ids::{GangId, QueueName};
-use crate::placement::{self, NoPlace, Placement, Runs, UndoLog, Wish};
+use crate::placement::{self, NoPlace, Runs, UndoLog, Wish};
 use crate::queue::QueueOrder;
 use crate::queueing::{Blocked, OrderKey, Signal, Wake};
 use crate::quota::Order;
 use crate::state::{GangIdx, NodeIdx, ResourceIdx, Shape};
 use crate::time::Time;
 
-/// The way that a gang takes and its place, charged in the log; or why it waits.
-type Admission = Result<(Way, Vec<Runs>), Box<Blocked>>;
+/// How a gang may start, or why it waits.
+type Admission = Result<Start, Box<Blocked>>;
+
+/// How a gang may start.
+#[derive(Debug)]
+pub(super) enum Start {
+    /// The way that it takes, and its place, charged in the log.
+    Now(Way, Vec<Runs>),
+    /// Others make room for it. Nothing is charged.
+    After(Box<Plan>),
+}
+
+impl Start {
+    fn way(&self) -> &Way {
+        match self {
+            Self::Now(way, _) => way,
+            Self::After(plan) => &plan.way,
+        }
+    }
+}
+
+/// What happened to a gang before.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    /// It is not to start before this time.
+    not_before: Option<Time>,
+    /// It had to leave its place for another.
+    preempted: bool,
+}
 
 /// Who has been looked at in a cycle, in order.
 type LookedAt = BTreeSet<(OrderKey, GangIdx)>;
@@ -38,6 +66,8 @@ impl Engine {
         self.advance(now);
         self.measure_capacity();
         self.parking.ring(now);
+        decisions.extend(self.drain());
+        decisions.extend(self.settle_nominations());
         loop {
             // Who is woken by what starts here can only wait for another reason.
             for at in self.parking.take_woken() {
@@ -110,8 +140,8 @@ impl Engine {
             let answer = self.try_to_admit(next, now, &mut log);
             log.roll_back(&mut self.nodes);
             match answer {
-                Some(Ok((way, _))) => {
-                    self.queues.rank(order, queue, &way.demand);
+                Some(Ok(start)) => {
+                    self.queues.rank(order, queue, &start.way().demand);
                     return true;
                 }
                 Some(Err(blocked)) => {
@@ -138,9 +168,12 @@ impl Engine {
     fn decide(&mut self, at: GangIdx, now: Time, looked_at: &mut LookedAt) -> Option<Decision> {
         let mut log = UndoLog::default();
         match self.try_to_admit(at, now, &mut log)? {
-            Ok((way, groups)) => {
+            Ok(start) => {
                 let gang = Arc::clone(&self.state(at)?.gang);
-                Some(self.commit(at, &gang, &way, groups))
+                Some(match start {
+                    Start::Now(way, groups) => self.commit(at, &gang, &way, groups),
+                    Start::After(plan) => self.nominate(at, &gang, *plan),
+                })
             }
             Err(blocked) => {
                 self.block(at, blocked, looked_at);
@@ -153,8 +186,11 @@ impl Engine {
         let ways = self.ways(at)?;
         let state = self.state(at)?;
         let gang = Arc::clone(&state.gang);
-        let not_before = gang.not_before.max(state.not_before);
-        Some(self.admit(&gang, &ways, not_before, now, log))
+        let before = Before {
+            not_before: gang.not_before.max(state.not_before),
+            preempted: state.preempted || gang.preempted,
+        };
+        Some(self.admit(&gang, &ways, before, now, log))
     }
 
     /// The gang goes on waiting.
@@ -211,17 +247,29 @@ impl Engine {
     /// # Errors
     ///
     /// The certificate that a cycle would give it.
-    pub fn trial(&mut self, gang: &Gang, now: Time) -> Result<Placement, Certificate> {
+    pub fn trial(&mut self, gang: &Gang, now: Time) -> Result<Outlook, Certificate> {
         self.advance(now);
         let shape = Arc::new(self.catalog.acquire_shape(gang));
         let ways = self.make_ways(gang, &shape);
         let mut log = UndoLog::default();
-        let answer = self.admit(gang, &ways, gang.not_before, now, &mut log);
+        let before = Before {
+            not_before: gang.not_before,
+            preempted: gang.preempted,
+        };
+        let answer = self.admit(gang, &ways, before, now, &mut log);
         log.roll_back(&mut self.nodes);
         self.drop_ways(&ways);
         self.drop_shape(&shape);
+        let place = |groups: &[Runs]| placed::placement(&self.nodes, gang, groups.iter());
         match answer {
-            Ok((_, groups)) => Ok(placed::placement(&self.nodes, gang, groups.iter())),
+            Ok(Start::Now(_, groups)) => Ok(Outlook {
+                placement: place(&groups),
+                victims: Vec::new(),
+            }),
+            Ok(Start::After(plan)) => Ok(Outlook {
+                placement: place(&plan.groups),
+                victims: self.named(&plan.victims),
+            }),
             Err(blocked) => Err(blocked.certificate),
         }
     }
@@ -248,12 +296,12 @@ impl Engine {
         &mut self,
         gang: &Gang,
         ways: &Ways,
-        not_before: Option<Time>,
+        before: Before,
         now: Time,
         log: &mut UndoLog,
     ) -> Admission {
         self.queues.open(&gang.queue)?;
-        if let Some(until) = not_before.filter(|until| *until > now) {
+        if let Some(until) = before.not_before.filter(|until| *until > now) {
             let mut wake = Wake::default();
             wake.on(Signal::Queues, 1).at(until);
             return Err(Blocked::new(Detail::BackingOff { until }, wake));
@@ -264,18 +312,30 @@ impl Engine {
             Err(why) => return Err(self.no_way(gang, why)),
         };
         let mut closed: Option<Box<Blocked>> = None;
+        let mut held: Vec<&Way> = Vec::new();
         for way in ways.iter() {
             match self.try_way(gang, way, log) {
-                Ok(groups) => return Ok((way.clone(), groups)),
-                Err(blocked) => match &mut closed {
-                    Some(first) => {
-                        first.wake.join(&blocked.wake);
+                Ok(groups) => return Ok(Start::Now(way.clone(), groups)),
+                Err(blocked) => {
+                    if blocked.certificate.reason.ends_when_others_do() {
+                        held.push(way);
                     }
-                    None => closed = Some(blocked),
-                },
+                    match &mut closed {
+                        Some(first) => {
+                            first.wake.join(&blocked.wake);
+                        }
+                        None => closed = Some(blocked),
+                    }
+                }
             }
         }
-        Err(closed.unwrap_or_else(|| self.no_node_of_a_flavor(gang)))
+        let mut closed = closed.unwrap_or_else(|| self.no_node_of_a_flavor(gang));
+        for way in held {
+            if let Some(plan) = self.make_room(gang, before.preempted, way, &mut closed.wake) {
+                return Ok(Start::After(Box::new(plan)));
+            }
+        }
+        Err(closed)
     }
 
     fn try_way(
@@ -328,30 +388,10 @@ impl Engine {
         if let Some(refusal) = self.refusals.get(gang, shape) {
             return Err(refusal);
         }
-        self.packing.prepare(&mut self.nodes, &mut self.catalog);
-        self.catalog.refresh(shape, &self.nodes);
-        let excluded: Vec<NodeIdx> = shape
-            .excluded
-            .iter()
-            .filter_map(|name| self.nodes.find(name))
-            .collect();
-        let wish = Wish {
-            shape,
-            strategy: gang.strategy,
-            excluded: &excluded,
-        };
-        match placement::place(
-            &mut self.nodes,
-            &mut self.packing,
-            &self.catalog,
-            &wish,
-            log,
-        ) {
-            Ok(groups) => Ok(groups
-                .into_iter()
-                .map(|runs| placed::by_name(&self.nodes, runs))
-                .collect()),
+        match self.seek(gang, shape, log) {
+            Ok(groups) => Ok(groups),
             Err(NoPlace { certain }) => {
+                let excluded = self.excluded(shape);
                 let refusal = explain::explain(&explain::Question {
                     nodes: &self.nodes,
                     catalog: &self.catalog,
@@ -366,8 +406,35 @@ impl Engine {
         }
     }
 
+    /// Nodes that a gang is kept off.
+    pub(super) fn excluded(&self, shape: &Shape) -> Vec<NodeIdx> {
+        let names = shape.excluded.iter();
+        names.filter_map(|name| self.nodes.find(name)).collect()
+    }
+
+    /// Looks for a place on the nodes as they are charged now, and charges it.
+    pub(super) fn seek(
+        &mut self,
+        gang: &Gang,
+        shape: &Arc<Shape>,
+        log: &mut UndoLog,
+    ) -> Result<Vec<Runs>, NoPlace> {
+        self.packing.prepare(&mut self.nodes, &mut self.catalog);
+        self.catalog.refresh(shape, &self.nodes);
+        let excluded = self.excluded(shape);
+        let wish = Wish {
+            shape,
+            strategy: gang.strategy,
+            excluded: &excluded,
+        };
+        let (nodes, packing) = (&mut self.nodes, &mut self.packing);
+        let groups = placement::place(nodes, packing, &self.catalog, &wish, log)?;
+        let by_name = |runs| placed::by_name(&self.nodes, runs);
+        Ok(groups.into_iter().map(by_name).collect())
+    }
+
     /// How good a place is that is charged already.
-    fn score(&self, shape: &Shape, groups: &[Runs]) -> Score {
+    pub(super) fn score(&self, shape: &Shape, groups: &[Runs]) -> Score {
         let used: BTreeSet<NodeIdx> = groups.iter().flatten().map(|(node, _)| *node).collect();
         let mut devices: Vec<ResourceIdx> = shape.groups.iter().filter_map(|g| g.device).collect();
         if devices.is_empty() {

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use super::placed::{Placed, PlacedGroup};
+use super::placed::{Placed, PlacedGroup, Standing};
 use super::ways::Way;
 use super::{Engine, GangState, Stage};
 use crate::gang::Gang;
-use crate::ids::{GangId, PodKey};
+use crate::ids::{GangId, PodKey, QueueName};
 use crate::placement::{Placement, Runs};
 use crate::queueing::Signal;
+use crate::quota::Demand;
 use crate::state::{GangIdx, Shape};
 use crate::time::Time;
 
@@ -33,6 +34,7 @@ impl Engine {
             shape,
             ways: None,
             not_before: None,
+            preempted: false,
             told: None,
             stage,
         };
@@ -136,7 +138,13 @@ impl Engine {
                 let seen = *seen;
                 let demand = self.catalog.demand(seen.demand);
                 self.nodes.set_held(seen.node, &demand, 1);
-                self.forgo((at, number, index));
+                if let Some((_, planned)) = self.settle((at, number, index)) {
+                    if planned != seen.demand {
+                        self.set_apart((at, number, index));
+                    }
+                    let planned = self.catalog.demand(planned);
+                    self.give(seen.node, &planned, 1, true);
+                }
             }
         }
     }
@@ -184,30 +192,31 @@ impl Engine {
             self.nodes.hold_again(*node);
         }
         self.catalog.retain_shape(&shape);
-        self.queues
-            .charge(&gang.queue, at, &gang.id, way.demand.clone());
-        let root = self.queues.root(&gang.queue);
-        for (what, amount) in way.demand.iter() {
-            self.parking
-                .raise(&Signal::QuotaTaken(root.clone(), what), amount);
-        }
+        self.take_quota(at, &gang, way.demand.clone());
         for (number, group) in gang.groups.iter().enumerate() {
             let family = format!("{}/{}", gang.id.namespace(), group.pod_prefix);
             self.families.entry(family).or_default().push((at, number));
         }
+        let Some(state) = self.gangs.get_mut(at.at()) else {
+            return;
+        };
         state.not_before = None;
         state.told = None;
         state.stage = Stage::Placed(Box::new(Placed {
             gang,
             shape,
+            demand: way.demand.clone(),
             since,
+            standing: Standing::Settled,
+            checkpoint: None,
+            protected: None,
             groups: groups.into_iter().map(PlacedGroup::new).collect(),
         }));
         self.placed = self.placed.saturating_add(1);
     }
 
     /// Takes its place from a gang that has one.
-    fn unplace(&mut self, at: GangIdx) {
+    pub(super) fn unplace(&mut self, at: GangIdx) {
         let Some(state) = self.state_mut(at) else {
             return;
         };
@@ -245,12 +254,28 @@ impl Engine {
                 self.nodes.unhold(*node);
             }
         }
+        self.nominated.remove(&at);
+        self.give_quota_back(&gang.queue, at);
+        self.drop_shape(&placed.shape);
+    }
+
+    /// Charges a gang to its queue.
+    pub(super) fn take_quota(&mut self, at: GangIdx, gang: &Gang, demand: Demand) {
         let root = self.queues.root(&gang.queue);
-        for (what, amount) in self.queues.discharge(&gang.queue, at).iter() {
+        for (what, amount) in demand.iter() {
+            self.parking
+                .raise(&Signal::QuotaTaken(root.clone(), what), amount);
+        }
+        self.queues.charge(at, gang, demand);
+    }
+
+    /// Takes the charge of a gang back, if there is one.
+    pub(super) fn give_quota_back(&mut self, queue: &QueueName, at: GangIdx) {
+        let root = self.queues.root(queue);
+        for (what, amount) in self.queues.discharge(queue, at).iter() {
             self.parking
                 .raise(&Signal::QuotaFreed(root.clone(), what), amount);
         }
-        self.drop_shape(&placed.shape);
     }
 
     /// A pod is no longer a placed gang's, if it is there.
@@ -264,7 +289,7 @@ impl Engine {
         }
     }
 
-    fn wait(&mut self, at: GangIdx) {
+    pub(super) fn wait(&mut self, at: GangIdx) {
         if let Some(state) = self.gangs.get(at.at()) {
             self.waiting.insert(&state.gang, at);
             self.parking

@@ -4,11 +4,12 @@ mod cluster;
 mod cycle;
 mod gangs;
 mod placed;
+mod preempt;
 mod refusals;
 mod standing;
 mod ways;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -60,6 +61,8 @@ pub struct Engine {
     refusals: Refusals,
     packing: Packing,
     placed: usize,
+    /// Gangs that follow others, who have not left yet.
+    nominated: BTreeSet<GangIdx>,
     /// The latest time that the engine was told.
     now: Time,
     /// Which state of queues and flavors it is: what was worked out in another is worked out anew.
@@ -83,6 +86,8 @@ struct GangState {
     ways: Option<KnownWays>,
     /// The back-off of the last release.
     not_before: Option<Time>,
+    /// It had to leave its place for another, or since its queue was drained.
+    preempted: bool,
     /// The reason that a cycle last told.
     told: Option<WaitReason>,
     stage: Stage,
@@ -119,6 +124,7 @@ impl Engine {
             refusals: Refusals::default(),
             packing: Packing::default(),
             placed: 0,
+            nominated: BTreeSet::new(),
             now: Time::default(),
             config: 0,
             capacity_changed: false,

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use fixedbitset::FixedBitSet;
 
 use crate::gang::Gang;
+use crate::ids::PodKey;
 use crate::placement::{Placement, Runs};
-use crate::state::{NodeIdx, Nodes, Shape};
+use crate::quota::Demand;
+use crate::state::{GangIdx, NodeIdx, Nodes, Shape};
 use crate::time::Time;
 
 /// A gang as it was placed, where its pods go, and which of them are assumed:
@@ -16,10 +18,37 @@ use crate::time::Time;
 pub(crate) struct Placed {
     pub(crate) gang: Arc<Gang>,
     pub(crate) shape: Arc<Shape>,
+    /// What it is charged of its queue's quota.
+    pub(crate) demand: Demand,
     /// When it got its place.
     pub(crate) since: Time,
+    pub(crate) standing: Standing,
+    /// When its work was last safe, as it was told.
+    pub(crate) checkpoint: Option<Time>,
+    /// It is no victim before this time, whatever else holds.
+    pub(crate) protected: Option<Time>,
     /// In the order of the gang's.
     pub(crate) groups: Vec<PlacedGroup>,
+}
+
+/// What a placed gang's place is to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Its pods are there or are being created.
+    #[default]
+    Settled,
+    /// Nobody else is put there, and its pods come when its victims' are gone.
+    Nominated(Nomination),
+    /// It is leaving: it holds its nodes until its pods are gone, and no quota.
+    Leaving,
+}
+
+/// Whom a gang waits for that is to follow them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Nomination {
+    pub(crate) victims: Vec<GangIdx>,
+    /// The victims' pods that had been seen, and where.
+    pub(crate) pods: Vec<(PodKey, NodeIdx)>,
 }
 
 /// One task group of it.
@@ -29,6 +58,9 @@ pub(crate) struct PlacedGroup {
     /// For each run, the index after its last pod.
     ends: Vec<u32>,
     assumed: FixedBitSet,
+    /// Pods that are no more as planned: seen with another request or elsewhere,
+    /// or gone.
+    apart: FixedBitSet,
 }
 
 impl PlacedGroup {
@@ -48,6 +80,7 @@ impl PlacedGroup {
             runs,
             ends,
             assumed,
+            apart: FixedBitSet::with_capacity(end as usize),
         }
     }
 
@@ -78,6 +111,33 @@ impl PlacedGroup {
             self.assumed.set(index as usize, false);
         }
         was
+    }
+
+    /// The pod is not as planned, or no more there.
+    pub(crate) fn set_apart(&mut self, index: u32) {
+        if (index as usize) < self.apart.len() {
+            self.apart.insert(index as usize);
+        }
+    }
+
+    /// Indexes of the pods that are not as planned.
+    pub(crate) fn apart(&self) -> impl Iterator<Item = u32> {
+        self.apart.ones().filter_map(|at| u32::try_from(at).ok())
+    }
+
+    /// Nodes with how many pods hold there what was planned.
+    pub(crate) fn as_planned(&self) -> impl Iterator<Item = (NodeIdx, u32)> {
+        let mut from = 0_u32;
+        let runs = self.runs.iter().zip(&self.ends);
+        runs.map(move |((node, pods), end)| {
+            let apart = self.apart.count_ones(from as usize..*end as usize);
+            from = *end;
+            (
+                *node,
+                pods.saturating_sub(u32::try_from(apart).unwrap_or(u32::MAX)),
+            )
+        })
+        .filter(|(_, pods)| *pods > 0)
     }
 
     /// Indexes of the pods that are not assumed.

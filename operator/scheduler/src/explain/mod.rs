@@ -65,6 +65,14 @@ pub enum WaitReason {
 }
 
 impl WaitReason {
+    /// True where it is others that stand in the way, with what they hold now.
+    pub(crate) const fn ends_when_others_do(self) -> bool {
+        matches!(
+            self,
+            Self::QuotaExceeded | Self::InsufficientCapacity | Self::Fragmented
+        )
+    }
+
     /// The word itself, as conditions, events and metrics bear it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

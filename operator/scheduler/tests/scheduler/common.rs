@@ -155,7 +155,7 @@ pub fn shown(placement: &Placement) -> String {
 
 /// Where a gang would go.
 pub fn place(engine: &mut Engine, gang: &Gang) -> String {
-    shown(&engine.trial(gang, ms(0)).unwrap())
+    shown(&engine.trial(gang, ms(0)).unwrap().placement)
 }
 
 /// Why a gang would wait.

@@ -18,6 +18,10 @@ mod placement_devices;
 #[cfg(test)]
 mod placement_score;
 #[cfg(test)]
+mod preemption;
+#[cfg(test)]
+mod preemption_model;
+#[cfg(test)]
 mod queueing;
 #[cfg(test)]
 mod queues;

@@ -7,7 +7,8 @@ use crate::common::*;
 use crate::random::{any_gang, any_node, any_request, node_name};
 use proptest::prelude::*;
 use trellis_scheduler::{
-    Engine, Gang, Node, NodeName, ResourceName, Resources, TaintEffect, TaskGroup, WaitReason,
+    Engine, Gang, Node, NodeName, Outlook, ResourceName, Resources, TaintEffect, TaskGroup,
+    WaitReason,
 };
 
 const NODES: usize = 5;
@@ -74,7 +75,7 @@ fn exhaustive(
     false
 }
 
-fn feasible(gang: &Gang, nodes: &[Node], mut free: Free) -> bool {
+pub fn feasible(gang: &Gang, nodes: &[Node], mut free: Free) -> bool {
     let first = gang.groups.first().map_or(0, |g| g.count);
     exhaustive(gang, nodes, &mut free, 0, first, 0)
 }
@@ -134,8 +135,9 @@ proptest! {
 
         let fits = feasible(&gang, &nodes, before.clone());
         match answer {
-            Ok(placement) => {
+            Ok(Outlook { placement, victims }) => {
                 prop_assert!(fits);
+                prop_assert!(victims.is_empty());
                 let mut free = before;
                 let mut counts: BTreeMap<_, u32> = BTreeMap::new();
                 for (name, index, node) in placement.iter() {
