@@ -14,6 +14,11 @@ pub struct Place {
     pub placement: Placement,
     pub pods: Vec<(PodKey, NodeName, Resources)>,
     pub assumed: BTreeSet<PodKey>,
+    pub since: Time,
+    /// It holds no quota any more.
+    pub leaving: bool,
+    /// It follows these.
+    pub follows: Option<BTreeSet<GangId>>,
 }
 
 /// What is there, counted anew every time.
@@ -25,6 +30,7 @@ pub struct Model {
     pub gangs: BTreeMap<GangId, Gang>,
     pub back_off: BTreeMap<GangId, Time>,
     pub places: BTreeMap<GangId, Place>,
+    pub preempted: BTreeSet<GangId>,
     pub now: Time,
 }
 
@@ -67,7 +73,7 @@ impl Model {
         for place in self
             .places
             .values()
-            .filter(|p| p.gang.queue.as_str() == queue)
+            .filter(|p| p.gang.queue.as_str() == queue && !p.leaving)
         {
             for group in &place.gang.groups {
                 for (resource, amount) in with_pod(&group.request) {
@@ -99,6 +105,9 @@ impl Model {
             placement: placement.clone(),
             pods,
             assumed,
+            since: self.now,
+            leaving: false,
+            follows: None,
         };
         self.places.insert(gang.id.clone(), place);
     }
@@ -129,17 +138,26 @@ impl Model {
         for gang in self.gangs.values() {
             let mut gang = gang.clone();
             gang.not_before = gang.not_before.max(self.back_off.get(&gang.id).copied());
+            gang.preempted = self.preempted.contains(&gang.id);
             engine.apply_gang(gang);
         }
         for (key, (node, request)) in &self.pods {
             engine.apply_pod(key.clone(), node.clone(), request.clone());
         }
-        for place in self.places.values() {
-            engine.restore_gang(
-                place.gang.clone(),
-                place.placement.clone(),
-                crate::common::ms(0),
-            );
+        engine.advance(self.now);
+        let follows = |p: &&Place| p.follows.is_some();
+        let first = self.places.values().filter(|p| !follows(p));
+        for place in first.chain(self.places.values().filter(follows)) {
+            let mut gang = place.gang.clone();
+            gang.preempted = self.preempted.contains(&gang.id);
+            let placement = place.placement.clone();
+            match &place.follows {
+                None => engine.restore_gang(gang, placement, place.since),
+                Some(victims) => {
+                    let victims: Vec<GangId> = victims.iter().cloned().collect();
+                    engine.restore_nomination(gang, placement, &victims);
+                }
+            }
             for (key, ..) in &place.pods {
                 if !place.assumed.contains(key) {
                     engine.drop_assumed(key);
@@ -155,11 +173,21 @@ impl Model {
         engine
     }
 
-    /// Pods of an earlier attempt that are still there: only events tell them
-    /// from those of the present one, so that a rebuilt engine cannot.
+    /// Pods of an earlier attempt that are still there, or a gang that leaves for
+    /// nobody any more: only events tell that, so that a rebuilt engine cannot know.
     pub fn has_leftovers(&self) -> bool {
-        self.places
-            .values()
-            .any(|p| p.assumed.iter().any(|key| self.pods.contains_key(key)))
+        let all = || self.places.values();
+        let followed: BTreeSet<&GangId> =
+            all().filter_map(|p| p.follows.as_ref()).flatten().collect();
+        all().any(|p| p.assumed.iter().any(|key| self.pods.contains_key(key)))
+            || all().any(|p| p.leaving && !followed.contains(&p.gang.id))
+            || followed
+                .iter()
+                .any(|id| !self.places.get(*id).is_some_and(|p| p.leaving))
+    }
+
+    /// A gang has no place any more.
+    pub fn unplace(&mut self, id: &GangId) {
+        self.places.remove(id);
     }
 }

@@ -13,7 +13,7 @@ use trellis_scheduler::{
 
 const NODES: usize = 5;
 
-type Free = BTreeMap<NodeName, BTreeMap<ResourceName, i64>>;
+pub type Free = BTreeMap<NodeName, BTreeMap<ResourceName, i64>>;
 
 /// The constraints that the random gangs have, told in another way.
 fn allows(gang: &Gang, group: &TaskGroup, node: &Node) -> bool {

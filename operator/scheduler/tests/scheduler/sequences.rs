@@ -7,7 +7,8 @@ use crate::model::{Model, with_pod};
 use crate::random::{QUEUES, any_gang, any_node, any_request, node_name};
 use proptest::prelude::*;
 use trellis_scheduler::{
-    Decay, Decision, Engine, Gang, GangId, Node, PodKey, QueueName, Resources, Stop, Time,
+    Because, BorrowWithin, Decay, Decision, Engine, Gang, GangId, Node, Placement, PodKey,
+    Preemption, QueueName, Reclaim, Resources, Stop, Time, Victim, WithinQueue,
 };
 
 const NODES: usize = 4;
@@ -20,7 +21,7 @@ enum Event {
     DeleteNode(usize),
     ApplyForeign(usize, usize, Resources),
     DeleteForeign(usize),
-    ApplyQueue(usize, Option<(i64, i64)>, bool, bool),
+    ApplyQueue(usize, Option<(i64, i64)>, Stop, bool, Preemption),
     /// The queue that others may be below.
     ApplyRoot(Option<(i64, i64)>),
     DeleteRoot,
@@ -36,6 +37,36 @@ enum Event {
     Cycle(i64),
 }
 
+fn any_stop() -> impl Strategy<Value = Stop> {
+    prop_oneof![
+        17 => Just(Stop::None),
+        2 => Just(Stop::Hold),
+        1 => Just(Stop::HoldAndDrain),
+    ]
+}
+
+fn any_preemption() -> impl Strategy<Value = Preemption> {
+    let within = prop_oneof![
+        2 => Just(WithinQueue::Never),
+        1 => Just(WithinQueue::LowerPriority),
+        1 => Just(WithinQueue::LowerOrNewerEqualPriority),
+    ];
+    let reclaim = prop_oneof![
+        2 => Just(Reclaim::Never),
+        1 => Just(Reclaim::LowerPriority),
+        1 => Just(Reclaim::Any),
+    ];
+    let borrow = prop_oneof![
+        2 => Just(BorrowWithin::Never),
+        1 => Just(BorrowWithin::LowerPriority { max_priority: None }),
+    ];
+    (within, reclaim, borrow).prop_map(|(within_queue, reclaim, borrow_within)| Preemption {
+        within_queue,
+        reclaim,
+        borrow_within,
+    })
+}
+
 fn any_event() -> impl Strategy<Value = Event> {
     let gang = (0..GANGS).prop_flat_map(|g| any_gang(format!("w{g}"), NODES));
     let quota = prop_oneof![Just(None), (0..12_i64, 0..8_i64).prop_map(Some)];
@@ -44,8 +75,8 @@ fn any_event() -> impl Strategy<Value = Event> {
         1 => (0..NODES).prop_map(Event::DeleteNode),
         2 => (0..3_usize, 0..NODES, any_request()).prop_map(|(p, n, r)| Event::ApplyForeign(p, n, r)),
         1 => (0..3_usize).prop_map(Event::DeleteForeign),
-        2 => (0..2_usize, quota.clone(), prop::bool::weighted(0.1), prop::bool::ANY)
-            .prop_map(|(q, n, h, b)| Event::ApplyQueue(q, n, h, b)),
+        2 => (0..2_usize, quota.clone(), any_stop(), prop::bool::ANY, any_preemption())
+            .prop_map(|(q, n, h, b, p)| Event::ApplyQueue(q, n, h, b, p)),
         1 => quota.prop_map(Event::ApplyRoot),
         1 => Just(Event::DeleteRoot),
         1 => (0..2_usize).prop_map(Event::DeleteQueue),
@@ -83,10 +114,11 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
             engine.delete_pod(&key);
             model.pods.remove(&key);
         }
-        Event::ApplyQueue(at, quota, hold, below) => {
+        Event::ApplyQueue(at, quota, stop, below, preemption) => {
             let quota = quota.map(|(cpu, gpu)| [("cpu", cpu), (GPU, gpu)]);
             let mut queue = queue(QUEUES[at], quota.as_ref().map(|q| &q[..]));
-            queue.stop = if hold { Stop::Hold } else { Stop::None };
+            queue.stop = stop;
+            queue.preemption = preemption;
             queue.parent = below.then(|| QueueName::new(ROOT));
             engine.apply_queue(queue.clone());
             model.queues.insert(queue.name.clone(), queue);
@@ -112,14 +144,14 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
         Event::DeleteGang(at) => {
             engine.delete_gang(&gang_id(at));
             model.gangs.remove(&gang_id(at));
-            model.places.remove(&gang_id(at));
+            model.unplace(&gang_id(at));
             model.back_off.remove(&gang_id(at));
         }
         Event::ReleaseGang(at, not_before) => {
             let id = gang_id(at);
             let not_before = not_before.map(|later| model.now.plus_millis(later));
             engine.release_gang(&id, not_before);
-            model.places.remove(&id);
+            model.unplace(&id);
             if let (Some(until), true) = (not_before, model.gangs.contains_key(&id)) {
                 let latest = model.back_off.get(&id).copied().max(Some(until));
                 model.back_off.insert(id, latest.unwrap());
@@ -157,8 +189,8 @@ fn cycle(engine: &mut Engine, model: &mut Model, now: Time) -> Result<(), TestCa
         rebuilt.restore_history(&engine.history());
         prop_assert_eq!(rebuilt.history(), engine.history());
         let placed = |decisions: Vec<Decision>| -> Vec<Decision> {
-            let place = |d: &Decision| matches!(d, Decision::Place { .. });
-            decisions.into_iter().filter(place).collect()
+            let told = |d: &Decision| matches!(d, Decision::Wait { .. });
+            decisions.into_iter().filter(|d| !told(d)).collect()
         };
         let decisions = engine.cycle(now);
         check_decisions(model, &decisions, now)?;
@@ -195,16 +227,44 @@ fn check_decisions(
     now: Time,
 ) -> Result<(), TestCaseError> {
     for decision in decisions {
-        let Decision::Place {
-            gang: id,
-            placement,
-            ..
-        } = decision
-        else {
-            continue;
+        let (id, placement) = match decision {
+            Decision::Place {
+                gang, placement, ..
+            } => (gang, placement),
+            Decision::Preempt {
+                gang,
+                placement,
+                victims,
+            } => {
+                preempt(model, gang, placement, victims)?;
+                continue;
+            }
+            Decision::Drain { victim } => {
+                let place = model.places.get_mut(&victim.gang).unwrap();
+                prop_assert_eq!(model.queues[&place.gang.queue].stop, Stop::HoldAndDrain);
+                place.leaving = true;
+                model.preempted.insert(victim.gang.clone());
+                continue;
+            }
+            Decision::Wait { gang, .. } => {
+                // Who followed others and waits again has given up.
+                model.unplace(gang);
+                continue;
+            }
         };
+        if let Some(place) = model.places.get_mut(id) {
+            prop_assert!(place.follows.take().is_some());
+            place.since = now;
+            let place = &model.places[id];
+            for (_, node, request) in &place.pods {
+                let free = model.free(&model.nodes[node]);
+                for resource in with_pod(request).keys() {
+                    prop_assert!(free[resource] >= 0, "{} is overbooked: {:?}", node, free);
+                }
+            }
+            continue;
+        }
         let gang = model.gangs[id].clone();
-        prop_assert!(!model.places.contains_key(id));
         prop_assert!(
             gang.not_before
                 .max(model.back_off.get(id).copied())
@@ -232,6 +292,40 @@ fn check_decisions(
             }
         }
     }
+    Ok(())
+}
+
+/// Whole gangs leave, each for a reason that its queue or the other's allows.
+fn preempt(
+    model: &mut Model,
+    id: &GangId,
+    placement: &Placement,
+    victims: &[Victim],
+) -> Result<(), TestCaseError> {
+    let gang = model.gangs[id].clone();
+    prop_assert!(!victims.is_empty());
+    let policy = model.queues[&gang.queue].preemption;
+    for victim in victims {
+        let place = model.places.get_mut(&victim.gang).unwrap();
+        prop_assert!(!place.leaving && place.follows.is_none());
+        place.leaving = true;
+        let same = place.gang.queue == gang.queue;
+        match victim.because {
+            Because::LaterInQueue => {
+                prop_assert!(same && policy.within_queue != WithinQueue::Never);
+                prop_assert!(place.gang.priority <= gang.priority);
+            }
+            Because::Borrows => prop_assert!(!same && policy.reclaim != Reclaim::Never),
+            Because::LowerPriority => {
+                prop_assert!(!same && place.gang.priority < gang.priority);
+            }
+            Because::Drained => prop_assert!(false, "nobody drains for a gang"),
+        }
+        model.preempted.insert(victim.gang.clone());
+    }
+    model.place(&gang, placement);
+    let place = model.places.get_mut(id).unwrap();
+    place.follows = Some(victims.iter().map(|v| v.gang.clone()).collect());
     Ok(())
 }
 
@@ -264,7 +358,7 @@ proptest! {
         let mut engine = Engine::with_decay(Decay::half_life(0));
         let mut model = Model::default();
         for name in QUEUES {
-            apply(&mut engine, &mut model, Event::ApplyQueue(usize::from(name != QUEUES[0]), None, false, false))?;
+            apply(&mut engine, &mut model, Event::ApplyQueue(usize::from(name != QUEUES[0]), None, Stop::None, false, Preemption::default()))?;
         }
         for event in events {
             apply(&mut engine, &mut model, event)?;
