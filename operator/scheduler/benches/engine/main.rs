@@ -12,6 +12,7 @@
 )]
 
 mod cluster;
+mod reclaim;
 mod row;
 mod timing;
 
@@ -40,6 +41,7 @@ fn main() {
     refuse(&print);
     idle(&print);
     event(&print);
+    reclaim::reclaim(&print);
     rebuild(&print);
 }
 

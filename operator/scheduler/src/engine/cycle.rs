@@ -24,7 +24,7 @@ type Admission = Result<Start, Box<Blocked>>;
 #[derive(Debug)]
 pub(super) enum Start {
     /// The way that it takes, and its place, charged in the log.
-    Now(Way, Vec<Runs>),
+    Now(Box<Way>, Vec<Runs>),
     /// Others make room for it. Nothing is charged.
     After(Box<Plan>),
 }
@@ -315,7 +315,7 @@ impl Engine {
         let mut held: Vec<&Way> = Vec::new();
         for way in ways.iter() {
             match self.try_way(gang, way, log) {
-                Ok(groups) => return Ok(Start::Now(way.clone(), groups)),
+                Ok(groups) => return Ok(Start::Now(Box::new(way.clone()), groups)),
                 Err(blocked) => {
                     if blocked.certificate.reason.ends_when_others_do() {
                         held.push(way);

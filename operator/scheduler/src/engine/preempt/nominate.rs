@@ -148,11 +148,12 @@ impl Engine {
                 room &= group.demand.iter().all(free);
             }
         }
-        match (room, left && gone) {
-            (true, _) => Prospect::Ready,
-            (false, false) => Prospect::Waits,
+        match (left, room, gone) {
+            // Quota is given back with the place, and not before.
+            (true, true, _) => Prospect::Ready,
             // Someone else took it, or the nodes shrank.
-            (false, true) => Prospect::Lost,
+            (true, false, true) => Prospect::Lost,
+            _ => Prospect::Waits,
         }
     }
 
