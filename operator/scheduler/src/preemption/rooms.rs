@@ -11,13 +11,13 @@ use crate::state::{Catalog, Demand, NodeIdx, Nodes, ResourceIdx, Shape};
 ///
 /// For a gang of one group without a wish for closeness it is exact; else it is a
 /// bound that no placement can beat.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Rooms {
     columns: Vec<(ResourceIdx, Vec<i64>)>,
     groups: Vec<Group>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Group {
     count: u32,
     /// By column.

@@ -210,14 +210,9 @@ impl Queues {
         self.drains.iter().filter(held).cloned().collect()
     }
 
-    /// As if a demand were not charged, until it is put back.
-    pub(crate) fn lift(&mut self, queue: QueueIdx, demand: &Demand) {
-        self.tree.lift(queue, demand);
-    }
-
-    /// Takes a lift back.
-    pub(crate) fn put_back(&mut self, queue: QueueIdx, demand: &Demand) {
-        self.tree.put_back(queue, demand);
+    /// As [`Tree::shift`].
+    pub(crate) fn shift(&mut self, queue: QueueIdx, amounts: &[(FlavorResource, i128)]) {
+        self.tree.shift(queue, amounts);
     }
 
     /// What gangs hold of a queue.

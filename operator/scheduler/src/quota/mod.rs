@@ -64,7 +64,7 @@ pub use self::memory::Decayed;
 pub(crate) use self::{
     amounts::{Demand, FlavorIdx, FlavorResource},
     borrowers::Borrower,
-    claim::Claim,
+    claim::{Claim, Claimed},
     lack::{Lack, Shortage},
     member::Member,
     memory::Remembered,

@@ -11,9 +11,9 @@ use crate::decision::Because;
 use crate::gang::Gang;
 use crate::ids::{GangId, PodKey, QueueName};
 use crate::preemption::policy::{self, Holds};
-use crate::preemption::price;
+use crate::preemption::{Budget, price};
 use crate::queue::Preemption;
-use crate::quota::{Demand, QueueIdx};
+use crate::quota::{Claim, Demand, QueueIdx};
 use crate::state::{GangIdx, NodeIdx, ResourceIdx};
 use crate::time::Time;
 
@@ -53,30 +53,42 @@ pub(super) struct Held {
 impl Engine {
     /// The gangs that may make room, in the order in which they are asked; and when
     /// the next one may that may not yet.
-    pub(super) fn candidates(&self, asker: &Asker<'_>) -> (Vec<Candidate>, Option<Time>) {
+    pub(super) fn candidates(
+        &mut self,
+        asker: &Asker<'_>,
+        budget: &mut Budget,
+    ) -> (Vec<Candidate>, Option<Time>) {
         let mut ranked: Vec<(Rank, Candidate)> = Vec::new();
         let mut next: Option<Time> = None;
         let names: Vec<QueueName> = self.queues.holders().map(|(q, _)| q.clone()).collect();
         for name in names {
-            let same_queue = name == asker.gang.queue;
             let Some(queue) = self.queues.tree().find(&name) else {
                 continue;
             };
-            let Some(lowest) = self.queues.lowest_priority(&name) else {
-                continue;
+            let same_queue = name == asker.gang.queue;
+            let claim = if same_queue {
+                let lowest = self.queues.lowest_priority(&name);
+                if lowest.is_none_or(|lowest| lowest > asker.gang.priority) {
+                    continue;
+                }
+                None
+            } else {
+                match budget.claim(&mut self.queues, queue) {
+                    None => continue,
+                    claimed => claimed,
+                }
             };
-            if self.holds(asker, queue, same_queue, None).is_none()
-                || (same_queue && lowest > asker.gang.priority)
-            {
-                continue;
-            }
             let cap = self.queues.max_min_runtime(&name);
             for (gang, demand) in self.queues.held_by(&name) {
                 let Some(placed) = self.settled(gang) else {
                     continue;
                 };
-                let Some(because) = self.because(asker, queue, same_queue, &placed.gang, demand)
-                else {
+                let holds = match claim {
+                    Some(claimed) => Holds::Other(claimed.claim),
+                    None => self.own(queue, &placed.gang, demand),
+                };
+                let may = policy::may(&asker.preemption, asker.gang, &placed.gang, holds);
+                let Some(because) = may else {
                     continue;
                 };
                 if let Some(until) = safe_until(placed, cap).filter(|until| *until > self.now) {
@@ -84,69 +96,58 @@ impl Engine {
                     continue;
                 }
                 let lost = self.lost(placed);
-                let rank = (
-                    placed.gang.priority,
-                    lost,
-                    Reverse(placed.since),
-                    placed.gang.id.clone(),
-                );
+                let priority = placed.gang.priority;
                 let candidate = Candidate {
                     gang,
                     queue,
                     same_queue,
                     because,
-                    priority: placed.gang.priority,
+                    priority,
                     lost_device_seconds: lost,
                     demand: demand.clone(),
                 };
-                ranked.push((rank, candidate));
+                let id = placed.gang.id.clone();
+                ranked.push(((priority, lost, Reverse(placed.since), id), candidate));
             }
         }
-        ranked.sort_by(|a, b| a.0.cmp(&b.0));
+        ranked.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         (ranked.into_iter().map(|(_, c)| c).collect(), next)
     }
 
     /// Whether a candidate may still be asked, after others have left.
-    pub(super) fn is_still_asked(&self, asker: &Asker<'_>, candidate: &Candidate) -> bool {
-        let Candidate {
-            queue, same_queue, ..
-        } = *candidate;
-        self.settled(candidate.gang).is_some_and(|placed| {
-            self.because(asker, queue, same_queue, &placed.gang, &candidate.demand)
-                .is_some()
-        })
-    }
-
-    fn because(
-        &self,
+    pub(super) fn is_still_asked(
+        &mut self,
         asker: &Asker<'_>,
-        queue: QueueIdx,
-        same_queue: bool,
-        victim: &Gang,
-        demand: &Demand,
-    ) -> Option<Because> {
-        let holds = self.holds(asker, queue, same_queue, Some((victim, demand)))?;
-        policy::may(&asker.preemption, asker.gang, victim, holds)
-    }
-
-    /// What a queue, or one gang of it, is to the one that asks.
-    fn holds(
-        &self,
-        asker: &Asker<'_>,
-        queue: QueueIdx,
-        same_queue: bool,
-        victim: Option<(&Gang, &Demand)>,
-    ) -> Option<Holds> {
-        let tree = self.queues.tree();
-        if same_queue {
-            // Asked only where it matters: for gangs that are to be kept.
-            let borrowing = victim.is_some_and(|(gang, demand)| {
-                !gang.preemptible && tree.is_borrowing(queue, demand)
-            });
-            return Some(Holds::Own { borrowing });
+        budget: &mut Budget,
+        candidate: &Candidate,
+    ) -> bool {
+        let gang = |engine: &Self| Some(Arc::clone(&engine.settled(candidate.gang)?.gang));
+        if candidate.same_queue {
+            // Who may always be asked may be now.
+            let Some(gang) = gang(self).filter(|g| !g.preemptible) else {
+                return true;
+            };
+            let holds = self.own(candidate.queue, &gang, &candidate.demand);
+            return policy::may(&asker.preemption, asker.gang, &gang, holds).is_some();
         }
-        let claim = tree.claim(asker.queue, asker.demand, queue)?;
-        Some(Holds::Other(claim))
+        let Some(claimed) = budget.claim(&mut self.queues, candidate.queue) else {
+            return false;
+        };
+        let because = match claimed.claim {
+            Claim::Owed => Because::Borrows,
+            Claim::Borrowing => Because::LowerPriority,
+        };
+        because == candidate.because
+            || gang(self).is_some_and(|gang| {
+                let holds = Holds::Other(claimed.claim);
+                policy::may(&asker.preemption, asker.gang, &gang, holds).is_some()
+            })
+    }
+
+    /// What the asker's own queue is to it: looked at for gangs that are to be kept.
+    fn own(&self, queue: QueueIdx, victim: &Gang, demand: &Demand) -> Holds {
+        let borrowing = !victim.preemptible && self.queues.tree().is_borrowing(queue, demand);
+        Holds::Own { borrowing }
     }
 
     /// A gang that has its place for good.
@@ -211,15 +212,11 @@ impl Engine {
         going
     }
 
-    /// What the pods of a placed gang hold, node by node.
-    pub(super) fn held(&self, at: GangIdx) -> Vec<Held> {
-        let Some(state) = self.state(at) else {
-            return Vec::new();
+    /// Adds what the pods of a placed gang hold, node by node.
+    pub(super) fn held(&self, at: GangIdx, held: &mut Vec<Held>) {
+        let Some(Stage::Placed(placed)) = self.state(at).map(|s| &s.stage) else {
+            return;
         };
-        let Stage::Placed(placed) = &state.stage else {
-            return Vec::new();
-        };
-        let mut held = Vec::new();
         let groups = placed.gang.groups.iter().zip(&placed.shape.groups);
         for ((group, shape), planned) in groups.zip(&placed.groups) {
             held.extend(planned.as_planned().map(|(node, pods)| Held {
@@ -241,7 +238,6 @@ impl Engine {
                 }
             }
         }
-        held
     }
 }
 

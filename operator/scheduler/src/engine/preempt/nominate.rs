@@ -186,23 +186,21 @@ impl Engine {
 
     /// Lets go of all that runs in queues that are drained.
     pub(in crate::engine) fn drain(&mut self) -> Vec<Decision> {
-        let mut decisions = Vec::new();
+        let mut leavers = Vec::new();
         for queue in self.queues.draining() {
-            let holders: Vec<GangIdx> = self.queues.held_by(&queue).map(|(at, _)| at).collect();
-            for at in holders {
-                let Some(placed) = self.settled(at) else {
-                    continue;
-                };
-                let victim = Victim {
-                    gang: placed.gang.id.clone(),
+            for (gang, _) in self.queues.held_by(&queue) {
+                leavers.extend(self.settled(gang).map(|placed| Leaver {
+                    gang,
                     because: Because::Drained,
                     lost_device_seconds: self.lost(placed),
-                };
-                self.leave(at);
-                decisions.push(Decision::Drain { victim });
+                }));
             }
         }
-        decisions
+        for leaver in &leavers {
+            self.leave(leaver.gang);
+        }
+        let victims = self.named(&leavers).into_iter();
+        victims.map(|victim| Decision::Drain { victim }).collect()
     }
 
     /// As [`Engine::restore_gang`], for a gang that is to have its place once these

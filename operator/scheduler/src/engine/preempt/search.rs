@@ -1,7 +1,10 @@
 //! Whom it takes: the fewest of the cheapest that make a gang fit.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
+
+use fixedbitset::FixedBitSet;
 
 use super::super::Engine;
 use super::super::ways::Way;
@@ -9,9 +12,9 @@ use super::candidates::{Asker, Candidate, Held};
 use super::{Leaver, Plan};
 use crate::gang::Gang;
 use crate::placement::{Runs, UndoLog};
-use crate::preemption::{Rooms, policy};
+use crate::preemption::{Budget, Rooms, policy};
 use crate::queueing::{Signal, Wake};
-use crate::state::{GangIdx, NodeIdx};
+use crate::state::NodeIdx;
 
 /// Placements that are tried at most to do without single victims, where counting
 /// alone does not tell; past it victims may be left that are not needed.
@@ -22,15 +25,22 @@ struct Search<'a> {
     asker: Asker<'a>,
     way: &'a Way,
     candidates: &'a [Candidate],
-    held: Vec<Vec<Held>>,
+    /// What all candidates hold, and which part of it is each one's.
+    held: Vec<Held>,
+    parts: Vec<Range<usize>>,
     /// What goes anyway.
     going: Vec<Held>,
-    /// Who leaves, by number.
-    out: BTreeSet<usize>,
+    /// With that gone.
     rooms: Option<Rooms>,
     /// Counting tells all: the gang fits if there is room for so many pods.
     counted: bool,
-    quota: bool,
+}
+
+/// Who is out, and what there is room for then.
+struct Trial {
+    out: FixedBitSet,
+    rooms: Option<Rooms>,
+    budget: Budget,
 }
 
 impl Engine {
@@ -65,13 +75,46 @@ impl Engine {
             demand: &way.demand,
             preemption,
         };
-        let (candidates, next) = self.candidates(&asker);
+        let mut budget = Budget::new(&self.queues, queue, &way.demand);
+        let (candidates, next) = self.candidates(&asker, &mut budget);
+        budget.end(&mut self.queues);
         if let Some(next) = next {
             wake.at(next);
         }
         if candidates.is_empty() {
             return None;
         }
+        let search = self.search(asker, way, &candidates);
+        let in_order: Vec<usize> = (0..candidates.len()).collect();
+        let mut found = self.fewest(&search, &in_order, wake)?;
+        if search.counted {
+            // One by one the cheapest may sit apart: node by node may cost less.
+            let by_node = self.by_node(&search);
+            let other = self.fewest(&search, &by_node, wake);
+            found = [Some(found), other]
+                .into_iter()
+                .flatten()
+                .min_by_key(|out| search.cost(out))?;
+        }
+        // Nobody more needs to leave: it waits for those who do already.
+        if found.is_clear() {
+            return None;
+        }
+        let groups = self.place_without(&search, &found)?;
+        let victims = found.ones().filter_map(|number| candidates.get(number));
+        Some(Plan {
+            way: way.clone(),
+            groups,
+            victims: victims.map(leaver).collect(),
+        })
+    }
+
+    fn search<'a>(
+        &mut self,
+        asker: Asker<'a>,
+        way: &'a Way,
+        candidates: &'a [Candidate],
+    ) -> Search<'a> {
         self.packing.prepare(&mut self.nodes, &mut self.catalog);
         self.catalog.refresh(&way.shape, &self.nodes);
         let excluded = self.excluded(&way.shape);
@@ -82,72 +125,128 @@ impl Engine {
                 rooms.free(held.node, &held.demand, i64::from(held.pods));
             }
         }
+        let (mut held, mut parts) = (Vec::new(), Vec::with_capacity(candidates.len()));
+        for candidate in candidates {
+            let from = held.len();
+            self.held(candidate.gang, &mut held);
+            parts.push(from..held.len());
+        }
         let groups = way.shape.groups.iter().filter(|g| g.count > 0).count();
+        let gang = asker.gang;
         let close = gang.topology.is_some() || gang.groups.iter().any(|g| g.topology.is_some());
-        let mut search = Search {
+        Search {
+            counted: rooms.is_some() && groups < 2 && !close,
             asker,
             way,
-            candidates: &candidates,
-            held: candidates.iter().map(|c| self.held(c.gang)).collect(),
+            candidates,
+            held,
+            parts,
             going,
-            out: BTreeSet::new(),
-            counted: rooms.is_some() && groups < 2 && !close,
             rooms,
-            quota: false,
-        };
-        let in_order: Vec<usize> = (0..candidates.len()).collect();
-        let mut found = self.fewest(&mut search, &in_order);
-        if found.is_none() {
-            self.wake_for(&search, wake);
         }
-        self.all_back(&mut search);
-        if found.is_some() && search.counted {
-            // One by one the cheapest may sit apart: node by node may cost less.
-            let by_node = self.by_node(&search);
-            let other = self.fewest(&mut search, &by_node);
-            self.all_back(&mut search);
-            found = [found, other]
-                .into_iter()
-                .flatten()
-                .min_by_key(|out| search.cost(out));
-        }
-        // Nobody more needs to leave: it waits for those who do already.
-        search.out = found.filter(|out| !out.is_empty())?;
-        let groups = self.place_without(&search)?;
-        let victims = search
-            .out
-            .iter()
-            .filter_map(|number| candidates.get(*number));
-        Some(Plan {
-            way: way.clone(),
-            groups,
-            victims: victims.map(leaver).collect(),
-        })
     }
 
     /// Who leaves when all are asked in an order until the gang fits, and those
     /// who are not needed stay. None: it never fits.
-    fn fewest(&mut self, search: &mut Search<'_>, order: &[usize]) -> Option<BTreeSet<usize>> {
-        if !self.ask_in_order(search, order) {
-            return None;
+    fn fewest(
+        &mut self,
+        search: &Search<'_>,
+        order: &[usize],
+        wake: &mut Wake,
+    ) -> Option<FixedBitSet> {
+        let mut trial = Trial {
+            out: FixedBitSet::with_capacity(search.candidates.len()),
+            rooms: search.rooms.clone(),
+            budget: Budget::new(&self.queues, search.asker.queue, search.asker.demand),
+        };
+        let fits = self.ask_in_order(search, &mut trial, order);
+        if fits {
+            self.keep_dearest(search, &mut trial);
+        } else {
+            self.wake_for(search, &trial, wake);
         }
-        self.keep_dearest(search);
-        Some(search.out.clone())
+        trial.budget.end(&mut self.queues);
+        fits.then_some(trial.out)
     }
 
-    /// Everyone is where they were.
-    fn all_back(&mut self, search: &mut Search<'_>) {
-        for number in search.out.clone() {
-            self.keep(search, number);
+    /// Asks one after the other until the gang fits. False: it never does.
+    fn ask_in_order(&mut self, search: &Search<'_>, trial: &mut Trial, order: &[usize]) -> bool {
+        // Where counting does not tell, a place is sought after each doubling only.
+        let (mut left, mut patience) = (0_usize, 0_usize);
+        for number in order {
+            if left >= patience && trial.is_promising() {
+                if search.counted || self.place_without(search, &trial.out).is_some() {
+                    return true;
+                }
+                patience = left.saturating_mul(2).saturating_add(1);
+            }
+            let Some(candidate) = search.candidates.get(*number) else {
+                continue;
+            };
+            if !self.is_still_asked(&search.asker, &mut trial.budget, candidate) {
+                continue;
+            }
+            let mut of_use = !trial.budget.does() || trial.rooms.is_none();
+            if let Some(rooms) = &mut trial.rooms {
+                for held in search.held_by(*number) {
+                    of_use |= rooms.free(held.node, &held.demand, i64::from(held.pods));
+                }
+            }
+            if of_use {
+                let (queue, demand) = (candidate.queue, &candidate.demand);
+                trial.budget.leaves(&mut self.queues, queue, demand);
+                trial.out.insert(*number);
+                left = left.saturating_add(1);
+            }
         }
-        search.quota = false;
+        trial.is_promising() && (search.counted || self.place_without(search, &trial.out).is_some())
+    }
+
+    /// Keeps everyone who is not needed: the dearest first.
+    fn keep_dearest(&mut self, search: &Search<'_>, trial: &mut Trial) {
+        let mut tries = 0_usize;
+        let dearest_first: Vec<usize> = trial.out.ones().rev().collect();
+        for number in dearest_first {
+            let Some(candidate) = search.candidates.get(number) else {
+                continue;
+            };
+            trial.out.set(number, false);
+            if self.does_without(search, trial, number, &mut tries) {
+                let (queue, demand) = (candidate.queue, &candidate.demand);
+                if trial.budget.returns(&mut self.queues, queue, demand) {
+                    continue;
+                }
+                trial.shift(search, number, 1);
+            }
+            trial.out.insert(number);
+        }
+    }
+
+    /// Whether there is room still when one comes back. Where not, it is as before.
+    fn does_without(
+        &mut self,
+        search: &Search<'_>,
+        trial: &mut Trial,
+        number: usize,
+        tries: &mut usize,
+    ) -> bool {
+        trial.shift(search, number, -1);
+        let mut fits = trial.rooms.as_ref().is_none_or(Rooms::enough);
+        if fits && !search.counted {
+            *tries = tries.saturating_add(1);
+            fits = *tries <= TRIES && self.place_without(search, &trial.out).is_some();
+        }
+        if !fits {
+            trial.shift(search, number, 1);
+        }
+        fits
     }
 
     /// The candidates, those first that make room for a pod on one node most cheaply.
     fn by_node(&self, search: &Search<'_>) -> Vec<usize> {
         let mut on: BTreeMap<NodeIdx, Vec<(usize, &Held)>> = BTreeMap::new();
-        for (number, held) in search.held.iter().enumerate() {
-            for held in held {
+        for number in 0..search.candidates.len() {
+            for held in search.held_by(number) {
                 on.entry(held.node).or_default().push((number, held));
             }
         }
@@ -181,95 +280,18 @@ impl Engine {
         // Stable: of one node the earlier step comes first.
         steps.sort_by_key(|(priority, cost, rank, _)| (*priority, *cost, *rank));
         let first = steps.into_iter().flat_map(|(.., step)| step);
-        let mut seen = BTreeSet::new();
+        let mut seen = FixedBitSet::with_capacity(search.candidates.len());
         first
             .chain(0..search.candidates.len())
-            .filter(|number| seen.insert(*number))
+            .filter(|number| !seen.put(*number))
             .collect()
     }
 
-    /// Asks one after the other until the gang fits. False: it never does.
-    fn ask_in_order(&mut self, search: &mut Search<'_>, order: &[usize]) -> bool {
-        // Where counting does not tell, a place is sought after each doubling only.
-        let mut patience = 0_usize;
-        for number in order {
-            if search.out.len() >= patience && search.promising(&self.queues) {
-                if search.counted || self.place_without(search).is_some() {
-                    return true;
-                }
-                patience = search.out.len().saturating_mul(2).saturating_add(1);
-            }
-            let candidate = search.candidates.get(*number);
-            if candidate.is_some_and(|c| self.is_still_asked(&search.asker, c)) {
-                self.send(search, *number);
-            }
-        }
-        self.fits(search)
-    }
-
-    /// Keeps everyone who is not needed: the dearest first.
-    fn keep_dearest(&mut self, search: &mut Search<'_>) {
-        let mut tries = 0_usize;
-        for number in search.out.clone().into_iter().rev() {
-            if !search.counted {
-                tries = tries.saturating_add(1);
-                if tries > TRIES {
-                    return;
-                }
-            }
-            self.keep(search, number);
-            search.quota = false;
-            if !self.fits(search) {
-                self.send(search, number);
-            }
-        }
-    }
-
-    /// Whether the gang fits, with everyone out who is.
-    fn fits(&mut self, search: &mut Search<'_>) -> bool {
-        search.promising(&self.queues) && (search.counted || self.place_without(search).is_some())
-    }
-
-    /// A candidate leaves, if that is of any use.
-    fn send(&mut self, search: &mut Search<'_>, number: usize) {
-        let Some(candidate) = search.candidates.get(number) else {
-            return;
-        };
-        let mut of_use = !search.quota || search.rooms.is_none();
-        if let Some(rooms) = &mut search.rooms {
-            for held in search.held.get(number).into_iter().flatten() {
-                of_use |= rooms.free(held.node, &held.demand, i64::from(held.pods));
-            }
-        }
-        if of_use {
-            self.queues.lift(candidate.queue, &candidate.demand);
-            search.out.insert(number);
-        }
-    }
-
-    /// It stays after all.
-    fn keep(&mut self, search: &mut Search<'_>, number: usize) {
-        let Some(candidate) = search.candidates.get(number) else {
-            return;
-        };
-        if let Some(rooms) = &mut search.rooms {
-            for held in search.held.get(number).into_iter().flatten() {
-                let pods = i64::from(held.pods).saturating_neg();
-                rooms.free(held.node, &held.demand, pods);
-            }
-        }
-        self.queues.put_back(candidate.queue, &candidate.demand);
-        search.out.remove(&number);
-    }
-
-    /// The place that the gang has when all have left who are out.
-    fn place_without(&mut self, search: &Search<'_>) -> Option<Vec<Runs>> {
+    /// The place that the gang has when these have left.
+    fn place_without(&mut self, search: &Search<'_>, out: &FixedBitSet) -> Option<Vec<Runs>> {
         let mut left = UndoLog::default();
-        let out = search
-            .out
-            .iter()
-            .filter_map(|number| search.held.get(*number));
-        for held in search.going.iter().chain(out.flatten()) {
+        let held = out.ones().flat_map(|number| search.held_by(number));
+        for held in search.going.iter().chain(held) {
             left.lift(
                 &mut self.nodes,
                 held.node,
@@ -287,17 +309,12 @@ impl Engine {
     }
 
     /// Nobody can make room now. When may that be otherwise?
-    fn wake_for(&self, search: &Search<'_>, wake: &mut Wake) {
-        let tree = self.queues.tree();
-        let lacks = tree.lacks(search.asker.queue, search.asker.demand);
-        for lack in &lacks {
+    fn wake_for(&self, search: &Search<'_>, trial: &Trial, wake: &mut Wake) {
+        for (what, least) in trial.budget.lacking() {
             let root = self.queues.root(&search.asker.gang.queue);
-            wake.on(
-                Signal::QuotaFreed(root.clone(), lack.what),
-                lack.least_release(),
-            );
+            wake.on(Signal::QuotaFreed(root.clone(), what), least);
         }
-        match &search.rooms {
+        match &trial.rooms {
             Some(rooms) => {
                 for (resource, amount) in rooms.lacking() {
                     wake.on(Signal::Freed(resource), amount);
@@ -313,29 +330,44 @@ impl Engine {
 }
 
 impl Search<'_> {
+    /// What a candidate holds.
+    fn held_by(&self, number: usize) -> impl Iterator<Item = &Held> {
+        let part = self.parts.get(number).cloned();
+        let held = part.and_then(|part| self.held.get(part));
+        held.unwrap_or(&[]).iter()
+    }
+
     /// What is lost with these, the highest priority first; then how many they are.
-    fn cost(&self, out: &BTreeSet<usize>) -> (Vec<(i32, u64)>, usize) {
+    fn cost(&self, out: &FixedBitSet) -> (Vec<(i32, u64)>, usize) {
         let mut lost: BTreeMap<i32, u64> = BTreeMap::new();
-        for candidate in out.iter().filter_map(|number| self.candidates.get(*number)) {
+        for candidate in out.ones().filter_map(|number| self.candidates.get(number)) {
             let sum = lost.entry(candidate.priority).or_default();
             *sum = sum.saturating_add(candidate.lost_device_seconds);
         }
-        (lost.into_iter().rev().collect(), out.len())
+        (lost.into_iter().rev().collect(), out.count_ones(..))
+    }
+}
+
+impl Trial {
+    /// Whether quota allows it and nothing that can be counted speaks against it.
+    fn is_promising(&self) -> bool {
+        self.budget.does() && self.rooms.as_ref().is_none_or(Rooms::enough)
     }
 
-    /// Whether quota allows it and nothing that can be counted speaks against it.
-    fn promising(&mut self, queues: &crate::queueing::Queues) -> bool {
-        if !self.quota {
-            self.quota = queues.tree().fits(self.asker.queue, self.asker.demand);
+    /// A candidate leaves its nodes (1) or comes back (-1).
+    fn shift(&mut self, search: &Search<'_>, number: usize, times: i64) {
+        if let Some(rooms) = &mut self.rooms {
+            for held in search.held_by(number) {
+                let pods = i64::from(held.pods).saturating_mul(times);
+                rooms.free(held.node, &held.demand, pods);
+            }
         }
-        self.quota && self.rooms.as_ref().is_none_or(Rooms::enough)
     }
 }
 
 fn leaver(candidate: &Candidate) -> Leaver {
-    let gang: GangIdx = candidate.gang;
     Leaver {
-        gang,
+        gang: candidate.gang,
         because: candidate.because,
         lost_device_seconds: candidate.lost_device_seconds,
     }
