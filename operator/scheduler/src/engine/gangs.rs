@@ -200,6 +200,7 @@ impl Engine {
         state.stage = Stage::Placed(Box::new(Placed {
             gang,
             shape,
+            choices: way.choices.clone(),
             since,
             groups: groups.into_iter().map(PlacedGroup::new).collect(),
         }));

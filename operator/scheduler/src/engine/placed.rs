@@ -6,6 +6,7 @@ use fixedbitset::FixedBitSet;
 
 use crate::gang::Gang;
 use crate::placement::{Placement, Runs};
+use crate::queueing::Choice;
 use crate::state::{NodeIdx, Nodes, Shape};
 use crate::time::Time;
 
@@ -16,6 +17,9 @@ use crate::time::Time;
 pub(crate) struct Placed {
     pub(crate) gang: Arc<Gang>,
     pub(crate) shape: Arc<Shape>,
+    /// The flavors that it is charged to, by task group; empty where its queue
+    /// offers none.
+    pub(crate) choices: Vec<Choice>,
     /// When it got its place.
     pub(crate) since: Time,
     /// In the order of the gang's.

@@ -19,7 +19,7 @@ pub(super) struct Way {
     pub(super) shape: Arc<Shape>,
     pub(super) demand: Demand,
     /// By task group.
-    choices: Vec<Choice>,
+    pub(super) choices: Vec<Choice>,
     /// The shape is one of its own in the catalog, to be given back.
     own_shape: bool,
 }
