@@ -122,7 +122,7 @@ fn status(queue: &Queue, report: &QueueReport, now: Timestamp) -> QueueStatus {
             Reason::QueueMisconfigured,
             format!("the queue {fault}"),
         ),
-        (Some(StopPolicy::Hold), None) => (
+        (Some(StopPolicy::Hold | StopPolicy::HoldAndDrain), None) => (
             "False",
             Reason::QueueStopped,
             "spec.stop is Hold: nothing of the queue is started".to_owned(),

@@ -81,14 +81,46 @@ fn a_queue_that_takes_what_the_nodes_have_charges_to_none() {
     assert_eq!(given(&engine, "w").as_deref(), Some(""));
 }
 
-#[test]
-fn a_restored_gang_that_accepts_one_flavor_alone_is_charged_to_it() {
-    let mut engine = two_on_the_same_node();
-    let placement: Placement = [(GroupName::new("worker"), vec![(NodeName::new("a"), 8)])]
+fn on_a() -> Placement {
+    [(GroupName::new("worker"), vec![(NodeName::new("a"), 8)])]
         .into_iter()
-        .collect();
-    let mut gang = eight("old");
-    gang.groups[0].flavors = vec![FlavorName::new("any"), FlavorName::new("spot")];
-    engine.restore_gang(gang, placement, ms(0));
-    assert_eq!(given(&engine, "old"), Some(format!("cpu=any {GPU}=spot")));
+        .collect()
+}
+
+/// GPUs of each flavor that are held of the queue.
+fn held(engine: &Engine) -> Vec<(String, i128)> {
+    let standing = engine.queue_standing(&QueueName::new("q")).unwrap();
+    let lines = standing.lines.iter().filter(|l| l.resource.as_str() == GPU);
+    lines
+        .map(|l| (l.flavor.as_str().to_owned(), l.usage))
+        .collect()
+}
+
+#[test]
+fn a_restored_gang_is_charged_to_the_flavors_that_it_was_given() {
+    let mut first = two_on_the_same_node();
+    for name in ["gone", "old"] {
+        first.apply_gang(eight(name));
+    }
+    cycle(&mut first);
+    let flavors = first.flavors(&id("old")).unwrap();
+    assert_eq!(given(&first, "old"), Some(format!("cpu=any {GPU}=spot")));
+
+    let spot = |used| vec![("own".to_owned(), 0), ("spot".to_owned(), used)];
+    let mut second = two_on_the_same_node();
+    second.restore_gang_in(eight("old"), on_a(), &flavors, ms(0));
+    assert_eq!(
+        (given(&second, "old"), held(&second)),
+        (given(&first, "old"), spot(8))
+    );
+    // Whatever has become of them: nothing is offered any more than is there.
+    let mut third = two_on_the_same_node();
+    third.delete_flavor(&FlavorName::new("spot"));
+    third.restore_gang_in(eight("old"), on_a(), &flavors, ms(0));
+    assert_eq!(held(&third), spot(8));
+    third.delete_gang(&id("old"));
+    assert_eq!(held(&third), spot(0));
+    // Where they are not known, the first that suits the nodes.
+    third.restore_gang(eight("old"), on_a(), ms(0));
+    assert_eq!(held(&third)[0].1, 8);
 }

@@ -88,8 +88,9 @@ impl Driver {
             .filter(|(_, pod)| pod.phase.is_over())
             .map(|(name, _)| gang::pod_key(&Key::new(&job.namespace, name)))
             .collect();
+        let now = gang::time(Timestamp::now());
         self.engine
-            .restore_gang(gang, place, gang::time(Timestamp::now()));
+            .restore_gang_in(gang, place, &gang::flavors(plan), now);
         for pod in over {
             self.engine.drop_assumed(&pod);
         }
