@@ -58,6 +58,14 @@ pub fn plan(run: &Run, place: &Place, now: Timestamp) -> Plan {
     }
 }
 
+/// When a plan was made, which is when the gang got its place. None: an
+/// earlier version wrote it, or no version of ours.
+#[must_use]
+pub fn made_at(plan: &Plan) -> Option<Timestamp> {
+    let deadline = plan.deadline.as_ref()?;
+    deadline.0.saturating_sub(PLAN_TIME).ok()
+}
+
 /// The status before, if it is in one of these phases.
 fn starts(before: &PodGroupStatus, phases: &[PodGroupPhase]) -> Option<PodGroupStatus> {
     phases

@@ -23,7 +23,7 @@ mod wish;
 
 pub use commit::Committer;
 pub use driver::Driver;
-pub use journal::PLAN_TIME;
+pub use journal::{PLAN_TIME, made_at};
 pub use wish::{Run, Wish};
 
 use std::collections::BTreeMap;
