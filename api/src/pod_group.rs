@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::Toleration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::rules;
+use crate::topology::TopologyRequest;
 use crate::word::open_word;
 use crate::{Quantity, Reason};
 
@@ -38,6 +40,16 @@ pub struct PodGroupSpec {
     pub queue: String,
     /// Priority: higher goes first.
     pub priority: i32,
+    /// False: no victim of preemption, unless its queue borrows or is drained. Absent: true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preemptible: Option<bool>,
+    /// Seconds for which it is no victim of preemption once it has its place. Absent: 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = rules::MIN_RUNTIME.cel())]
+    pub min_runtime_seconds: Option<i64>,
+    /// How close all pods are to be to each other. Absent: anywhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topology: Option<TopologyRequest>,
     /// The task groups.
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub groups: Vec<PodGroupMember>,
@@ -55,6 +67,9 @@ pub struct PodGroupMember {
     /// What one pod requests.
     #[schemars(extend("maxProperties" = 32))]
     pub resources: BTreeMap<String, Quantity>,
+    /// How close the pods of the group are to be to each other. Absent: as the whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topology: Option<TopologyRequest>,
 }
 
 /// The journal: where the gang is on its way, and the plan that binds whoever leads.
@@ -108,7 +123,7 @@ open_word!(PodGroupPhase);
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
-    /// Hash of attempt, compiled job and assignments. Every pod of the plan bears it.
+    /// Hash of attempt, compiled job, flavors and assignments. Every pod of the plan bears it.
     pub hash: String,
     /// Attempt of the job that the plan is for.
     pub attempt: i64,
@@ -119,9 +134,27 @@ pub struct Plan {
     /// When an unfinished plan is undone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Time>,
+    /// What the task groups get from their queue's flavors. Groups that are given none are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub groups: Vec<PlannedGroup>,
     /// Where the pods go, run-length by node, in order of the index.
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub assignments: Vec<Assignment>,
+}
+
+/// What one task group gets from flavors. It is written down, so that a plan that
+/// is gone on with makes the very same pods, whatever has become of the flavors.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedGroup {
+    /// Name of the task group.
+    pub name: String,
+    /// The flavor that each resource is counted by.
+    pub flavors: BTreeMap<String, String>,
+    /// What the pods tolerate because of their flavors, beside what the job asks for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tolerations: Vec<Toleration>,
 }
 
 /// A run of pods of one group on one node.

@@ -89,6 +89,9 @@ reasons! {
     /// What is left of an earlier attempt or plan is still being removed.
     PodsTerminating: "Wait until the pods are gone; a pod that stays terminating has a finalizer or a lost node.";
 
+    /// The job was stopped so that another with more right to the room could start, or its queue was drained. It keeps its turn.
+    Preempted: "Nothing: it starts again when there is room; the message names who took it. Checkpoint, so that little is lost; minRuntimeSeconds or a higher priority makes it a victim less often.";
+
     /// The pods of the gang are being created.
     Committing: "Nothing.";
     /// The whole gang has its place.

@@ -8,6 +8,7 @@ use crate::job::{TrainingJob, TrainingJobSpec};
 use crate::queue::Queue;
 use crate::resource_flavor::ResourceFlavor;
 use crate::rules;
+use crate::topology::Topology;
 
 /// A TrainingJob that every rule holds for, with the identity that what it is
 /// compiled into needs. Only [`TryFrom`] makes one.
@@ -110,7 +111,7 @@ macro_rules! by_spec {
     )+};
 }
 
-by_spec!(Queue, ResourceFlavor);
+by_spec!(Queue, ResourceFlavor, Topology);
 
 /// One rule that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -27,7 +27,7 @@ const CLUSTER: &[Row] = &[
     ("trellis.dev", &["podgroups/status"], &["patch"]),
     (
         "trellis.dev",
-        &["queues", "resourceflavors"],
+        &["queues", "resourceflavors", "topologies"],
         &["list", "watch"],
     ),
     ("trellis.dev", &["queues/status"], &["patch"]),

@@ -23,6 +23,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::rules;
+use crate::topology::TopologyRequest;
 
 /// A gang of pods that run all together or not at all.
 ///
@@ -78,6 +79,14 @@ pub struct TrainingJobSpec {
     #[schemars(length(max = 253))]
     #[x_kube(validation = rules::PRIORITY_CLASS.cel(), validation = rules::SYSTEM_PRIORITY.cel())]
     pub priority_class_name: Option<String>,
+    /// False: the job is no victim of preemption, unless its queue borrows or is drained. Absent: true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preemptible: Option<bool>,
+    /// Seconds for which the job is no victim of preemption once it has its place; its queue may bound them. Absent: 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::min_runtime)))]
+    #[x_kube(validation = rules::MIN_RUNTIME.cel())]
+    pub min_runtime_seconds: Option<i64>,
     /// True: the gang is stopped and holds nothing until this is false again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
@@ -92,6 +101,13 @@ pub struct TrainingJobSpec {
         custom(rules::reserved_env(self.framework))
     )]
     pub task_groups: Vec<TaskGroup>,
+    /// Which of the nodes with room are taken. Absent: Pack.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placement: Option<PlacementPolicy>,
+    /// How close the pods of the whole job are to be to each other. Absent: anywhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(dive)]
+    pub topology: Option<TopologyRequest>,
     /// What happens when a pod fails. Absent: restart the gang, at most 3 times.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
@@ -135,6 +151,16 @@ pub enum Framework {
     /// Only Trellis' own variables.
     #[default]
     None,
+}
+
+/// Which of the nodes with room are taken: few, and those where the least is broken off what others could use, or as many as there are. Absent: Pack.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum PlacementPolicy {
+    /// Few nodes, and those where the least is broken off what others could use.
+    #[default]
+    Pack,
+    /// As many nodes as there are, those with most free first.
+    Spread,
 }
 
 /// User and group ids of the pods.
@@ -184,6 +210,18 @@ impl TrainingJobSpec {
     #[must_use]
     pub fn is_suspended(&self) -> bool {
         self.suspend.unwrap_or(false)
+    }
+
+    /// Which nodes are taken, Pack where nothing is given.
+    #[must_use]
+    pub fn placement(&self) -> PlacementPolicy {
+        self.placement.unwrap_or_default()
+    }
+
+    /// True if the job may be a victim of preemption.
+    #[must_use]
+    pub fn is_preemptible(&self) -> bool {
+        self.preemptible.unwrap_or(true)
     }
 
     /// Pods of the whole job.

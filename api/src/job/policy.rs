@@ -70,6 +70,14 @@ pub struct Deadlines {
     pub active_seconds: Option<i64>,
 }
 
+impl Deadlines {
+    /// `startupSeconds`, 1800 where none is given.
+    #[must_use]
+    pub fn startup_seconds(&self) -> i64 {
+        self.startup_seconds.unwrap_or(1800)
+    }
+}
+
 /// When the job counts as complete.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ContainerPort, EnvFrom, EnvVar, LocalReference, Mount, PullPolicy, Resources};
+use crate::topology::TopologyRequest;
 use crate::{Quantity, rules};
 
 /// The resource that `gpus` counts where none is named.
@@ -106,6 +107,10 @@ pub struct TaskGroup {
     /// The Coordinator group has rank 0. Absent: Worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
+    /// How close the pods of the group are to be to each other, within what the job asks. Absent: as the job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(dive)]
+    pub topology: Option<TopologyRequest>,
     /// Labels that a node must have.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 32))]

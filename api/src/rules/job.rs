@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::Rule;
 use crate::job::{Framework, Restart, Role, TaskGroup};
 use crate::names::LABEL_MAX;
-use crate::queue::ResourceGroup;
+use crate::queue::{BorrowWithin, BorrowWithinPolicy, QueuePreemption, Reclaim, ResourceGroup};
 
 /// Pods of one job at most.
 pub const MAX_PODS: u32 = 10_000;
@@ -62,6 +62,17 @@ pub const UNIQUE_QUOTA_RESOURCES: Rule = Rule::new(
     "a resource must be in one resource group alone",
 );
 
+/// Preemption by a queue that borrows is a part of reclaim, as in Kueue.
+pub const BORROW_WITHIN: Rule = Rule::new(
+    "!has(self.borrowWithin) || !has(self.borrowWithin.policy) || self.borrowWithin.policy == 'Never' || (has(self.reclaim) && self.reclaim != 'Never')",
+    "borrowWithin.policy LowerPriority needs reclaim LowerPriority or Any: set reclaim, or leave borrowWithin out",
+);
+/// A bound on the priority of victims needs victims.
+pub const MAX_PRIORITY: Rule = Rule::new(
+    "!has(self.maxPriority) || (has(self.policy) && self.policy == 'LowerPriority')",
+    "maxPriority needs policy LowerPriority: set policy, or leave maxPriority out",
+);
+
 /// What is part of the identity of a job that has had a place.
 pub const FIXED_AFTER_ADMISSION: Rule = Rule::new(
     "!has(oldSelf.status) || !has(oldSelf.status.admittedTime) || (\
@@ -95,8 +106,12 @@ pub const CHANGED_WHILE_SUSPENDED: Rule = Rule::new(
     "!has(oldSelf.status) || !has(oldSelf.status.admittedTime) || (has(oldSelf.status.phase) && oldSelf.status.phase == 'Suspended') || (\
      (has(self.spec.queue) == has(oldSelf.spec.queue) && (!has(self.spec.queue) || self.spec.queue == oldSelf.spec.queue)) \
      && (has(self.spec.priorityClassName) == has(oldSelf.spec.priorityClassName) && (!has(self.spec.priorityClassName) || self.spec.priorityClassName == oldSelf.spec.priorityClassName)) \
+     && (has(self.spec.preemptible) == has(oldSelf.spec.preemptible) && (!has(self.spec.preemptible) || self.spec.preemptible == oldSelf.spec.preemptible)) \
+     && (has(self.spec.minRuntimeSeconds) == has(oldSelf.spec.minRuntimeSeconds) && (!has(self.spec.minRuntimeSeconds) || self.spec.minRuntimeSeconds == oldSelf.spec.minRuntimeSeconds)) \
+     && (has(self.spec.placement) == has(oldSelf.spec.placement) && (!has(self.spec.placement) || self.spec.placement == oldSelf.spec.placement)) \
+     && (has(self.spec.topology) == has(oldSelf.spec.topology) && (!has(self.spec.topology) || self.spec.topology == oldSelf.spec.topology)) \
      && self.spec.taskGroups == oldSelf.spec.taskGroups)",
-    "queue, priorityClassName and the groups' image, imagePullPolicy, imagePullSecrets, gpus, gpuResource, flavors, resources, nodeSelector, affinity and tolerations change only while the job is suspended, once it has had its first place: set suspend to true first",
+    "queue, priorityClassName, preemptible, minRuntimeSeconds, placement, topology and the groups' image, imagePullPolicy, imagePullSecrets, gpus, gpuResource, flavors, resources, topology, nodeSelector, affinity and tolerations change only while the job is suspended, once it has had its first place: set suspend to true first",
 );
 /// A leader's term.
 pub const EPOCH_NEVER_FALLS: Rule = Rule::new(
@@ -115,6 +130,23 @@ pub fn pod_name(job: &str, groups: &[TaskGroup]) -> garde::Result {
             <= LABEL_MAX
     };
     POD_NAME.holds(groups.iter().all(fits))
+}
+
+/// [`BORROW_WITHIN`].
+pub fn borrow_within(
+    preemption: &QueuePreemption,
+) -> impl FnOnce(&Option<BorrowWithin>, &()) -> garde::Result {
+    let reclaims = preemption.reclaim.unwrap_or_default() != Reclaim::Never;
+    move |within, ()| {
+        let policy = within.as_ref().and_then(|w| w.policy).unwrap_or_default();
+        BORROW_WITHIN.holds(reclaims || policy == BorrowWithinPolicy::Never)
+    }
+}
+
+/// [`MAX_PRIORITY`].
+pub fn max_priority(within: &BorrowWithin) -> impl FnOnce(&Option<i32>, &()) -> garde::Result {
+    let has_victims = within.policy == Some(BorrowWithinPolicy::LowerPriority);
+    move |most, ()| MAX_PRIORITY.holds(most.is_none() || has_victims)
 }
 
 /// [`GROUP_COUNT`].

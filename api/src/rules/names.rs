@@ -1,6 +1,6 @@
 //! Rules on names, keys, paths and addresses.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::Rule;
@@ -40,6 +40,21 @@ pub const FLAVOR_NAMES: Rule = Rule::new(
 pub const FLAVOR_OBJECT_NAME: Rule = Rule::new(
     "size(self.metadata.name) <= 63",
     "metadata.name must have at most 63 characters: shorten it",
+);
+/// A level of a topology.
+pub const TOPOLOGY_LEVEL: Rule = Rule::new(
+    "self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",
+    "must be the key of a node label, such as topology.kubernetes.io/zone: an optional domain and /, then at most 63 letters, digits, -, _ and .",
+);
+/// Levels of a topology.
+pub const TOPOLOGY_LEVELS: Rule = Rule::new(
+    "size(self) >= 1 && size(self) <= 8 && self.all(k, k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",
+    "must be 1 to 8 keys of node labels, coarse to fine, each an optional domain and /, then at most 63 letters, digits, -, _ and .",
+);
+/// A level stands in one place.
+pub const UNIQUE_LEVELS: Rule = Rule::new(
+    "self.all(k, self.exists_one(o, o == k))",
+    "levels must be different keys: remove the one that stands twice",
 );
 /// A Queue's own name becomes a label value.
 pub const QUEUE_OBJECT_NAME: Rule = Rule::new(
@@ -177,6 +192,19 @@ pub fn queue_name(name: &str, _: &()) -> garde::Result {
 /// [`FLAVOR_NAME`].
 pub fn flavor_name(name: &str, _: &()) -> garde::Result {
     FLAVOR_NAME.holds(name.len() <= 63 && is_name(name))
+}
+
+/// [`TOPOLOGY_LEVEL`].
+pub fn topology_level(key: &str, _: &()) -> garde::Result {
+    TOPOLOGY_LEVEL.holds(is_qualified_name(key))
+}
+
+/// [`TOPOLOGY_LEVELS`] and [`UNIQUE_LEVELS`].
+pub fn topology_levels(keys: &[String], _: &()) -> garde::Result {
+    let some = (1..=8).contains(&keys.len());
+    TOPOLOGY_LEVELS.holds(some && keys.iter().all(|k| is_qualified_name(k)))?;
+    let different: BTreeSet<_> = keys.iter().collect();
+    UNIQUE_LEVELS.holds(different.len() == keys.len())
 }
 
 /// [`PRIORITY_CLASS`] and [`SYSTEM_PRIORITY`].

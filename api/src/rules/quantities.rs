@@ -77,6 +77,16 @@ pub const DEADLINE: Rule = Rule::new(
     "self >= 1 && self <= 31536000",
     "must be 1 to 31536000 seconds (a year): leave it out for no limit",
 );
+/// How long a gang runs, where it does not say so itself.
+pub const RUNTIME: Rule = Rule::new(
+    "self >= 1 && self <= 31536000",
+    "must be 1 to 31536000 seconds (a year): leave it out where nothing is known",
+);
+/// How long a gang is safe from preemption.
+pub const MIN_RUNTIME: Rule = Rule::new(
+    "self >= 0 && self <= 604800",
+    "must be 0 to 604800 seconds (a week)",
+);
 /// Time to live.
 pub const TTL: Rule = Rule::new(
     "self >= 0 && self <= 31536000",
@@ -132,6 +142,14 @@ range!(
 range!(
     /// [`DEADLINE`].
     deadline, DEADLINE, i64, 1..=31_536_000
+);
+range!(
+    /// [`RUNTIME`].
+    runtime, RUNTIME, i64, 1..=31_536_000
+);
+range!(
+    /// [`MIN_RUNTIME`].
+    min_runtime, MIN_RUNTIME, i64, 0..=604_800
 );
 range!(
     /// [`TTL`].

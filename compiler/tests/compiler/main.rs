@@ -11,6 +11,8 @@ mod hash;
 #[cfg(test)]
 mod network;
 #[cfg(test)]
+mod place;
+#[cfg(test)]
 mod pods;
 #[cfg(test)]
 mod service;

@@ -13,6 +13,7 @@ pub const PLACEMENT: PodPlacement<'_> = PodPlacement {
     attempt: 1,
     plan: "0123456789abcdef",
     node: "node-a",
+    tolerations: &[],
 };
 
 /// The one TrainingJob of a file, as the API server would return it.

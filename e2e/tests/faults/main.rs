@@ -5,6 +5,7 @@ mod apiserver;
 mod blocked;
 mod deletes;
 mod epoch;
+mod flavors;
 mod held;
 mod journal;
 mod lease;

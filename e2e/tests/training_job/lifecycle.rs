@@ -63,23 +63,39 @@ async fn suspend_releases_everything_and_resume_is_a_new_attempt() {
     let site = site("suspend", 2).await;
     site.submit("j", 2, 8).await;
     site.reaches("j", JobPhase::Running).await;
-    let refused = site.patch("j", json!({"spec": {"queue": "other"}})).await;
-    assert!(
-        refused
-            .unwrap_err()
-            .to_string()
-            .contains("while the job is suspended")
-    );
+    let closer = json!({"level": "rack", "mode": "Preferred"});
+    let mut groups = site.job("j", 2, 8)["spec"]["taskGroups"].clone();
+    groups[0]["topology"] = closer.clone();
+    for change in [
+        json!({"queue": "other"}),
+        json!({"placement": "Spread"}),
+        json!({"preemptible": false}),
+        json!({"minRuntimeSeconds": 60}),
+        json!({"topology": closer}),
+        json!({"taskGroups": groups}),
+    ] {
+        let refused = site.patch("j", json!({"spec": change})).await;
+        let refused = refused.expect_err(&change.to_string()).to_string();
+        assert!(
+            refused.contains("while the job is suspended"),
+            "{change}: {refused}"
+        );
+    }
     site.patch("j", json!({"spec": {"suspend": true}}))
         .await
         .unwrap();
     site.reaches("j", JobPhase::Suspended).await;
     assert_eq!(site.pods("j").await.len(), 0);
+    let changes = json!({"placement": "Spread", "preemptible": false, "minRuntimeSeconds": 60});
+    site.patch("j", json!({"spec": changes})).await.unwrap();
     site.patch("j", json!({"spec": {"suspend": false}}))
         .await
         .unwrap();
     let resumed = site.reaches("j", JobPhase::Running).await;
     assert_eq!(resumed.status.unwrap().attempt, Some(2));
+    let gang = site.api::<PodGroup>().get("j").await.unwrap().spec;
+    let said = (gang.preemptible, gang.min_runtime_seconds);
+    assert_eq!(said, (Some(false), Some(60)));
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 mod admission;
 mod drift;
+mod kinds;
 mod lifecycle;
 mod namesake;
 mod placement;

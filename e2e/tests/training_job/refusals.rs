@@ -298,6 +298,25 @@ async fn the_api_server_refuses_what_only_the_whole_shows() {
             with("/spec/taskGroups/0/tolerations", json!([{"value": "x"}])),
             "without key, operator must be Exists",
         ),
+        (
+            with("/spec/minRuntimeSeconds", json!(-1)),
+            "must be 0 to 604800 seconds",
+        ),
+        (
+            with("/spec/minRuntimeSeconds", json!(604_801)),
+            "must be 0 to 604800 seconds",
+        ),
+        (
+            with("/spec/topology", json!({"level": "rack/"})),
+            "must be the key of a node label",
+        ),
+        (
+            with(
+                "/spec/taskGroups/0/topology",
+                json!({"level": "Example.com/rack", "mode": "Preferred"}),
+            ),
+            "must be the key of a node label",
+        ),
     ];
     for (spec, words) in cases {
         let error = site

@@ -76,8 +76,8 @@ pub use ids::{
 pub use node::{Node, Taint, TaintEffect};
 pub use placement::{GroupPlacement, History, Placement};
 pub use queue::{
-    BorrowWithin, Flavor, FlavorQuotas, Preemption, Queue, QueueCounts, QueueOrder, Reclaim,
-    ResourceGroup, Stop, WithinQueue,
+    BorrowWithin, Flavor, FlavorQuotas, GroupFlavors, Preemption, Queue, QueueCounts, QueueOrder,
+    Reclaim, ResourceGroup, Stop, WithinQueue,
 };
 pub use quota::{Decay, Decayed, Quota, Weight};
 pub use resources::{AmountOverflow, Resources};

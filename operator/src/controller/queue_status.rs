@@ -127,6 +127,12 @@ fn status(queue: &Queue, report: &QueueReport, now: Timestamp) -> QueueStatus {
             Reason::QueueStopped,
             "spec.stop is Hold: nothing of the queue is started".to_owned(),
         ),
+        (Some(StopPolicy::HoldAndDrain), None) => (
+            "False",
+            Reason::QueueStopped,
+            "spec.stop is HoldAndDrain: nothing of the queue is started, and what runs is preempted"
+                .to_owned(),
+        ),
         (Some(StopPolicy::None) | None, None) => {
             ("True", Reason::Accepted, "the queue starts jobs".to_owned())
         }
@@ -224,5 +230,9 @@ mod tests {
             ("False", "QueueStopped")
         );
         assert_eq!(stopped.last_transition_time, Time(at(3)));
+        queue.spec.stop = Some(StopPolicy::HoldAndDrain);
+        let drained = status(&queue, count, at(4)).conditions.remove(0);
+        assert_eq!(drained.reason, "QueueStopped");
+        assert!(drained.message.contains("preempted"), "{}", drained.message);
     }
 }

@@ -13,11 +13,18 @@ use super::wish::{Run, Wish};
 
 /// The wish that an attempt of the job "team-a/llm", whose uid is "mine", runs.
 pub(super) fn run(attempt: i64) -> Wish {
+    run_with(attempt, json!({}))
+}
+
+/// The same of a job with more fields in its spec.
+pub(super) fn run_with(attempt: i64, more: serde_json::Value) -> Wish {
+    let mut spec = json!({"taskGroups": [{"name": "worker", "gpus": 8, "image": "train:1",
+        "resources": {"cpu": "96", "memory": "1Ti"}}]});
+    let more = more.as_object().unwrap().clone();
+    spec.as_object_mut().unwrap().extend(more);
     let job: TrainingJob = serde_json::from_value(json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
-        "metadata": {"name": "llm", "namespace": "team-a"},
-        "spec": {"taskGroups": [{"name": "worker", "gpus": 8, "image": "train:1",
-            "resources": {"cpu": "96", "memory": "1Ti"}}]},
+        "metadata": {"name": "llm", "namespace": "team-a"}, "spec": spec,
     }))
     .unwrap();
     let job = ValidatedJob::try_from(job).unwrap();

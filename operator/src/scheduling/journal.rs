@@ -9,8 +9,8 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use trellis_api::pod_group::{Assignment, Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason, names};
-use trellis_scheduler::Placement;
 
+use super::flavors::Place;
 use super::wish::Run;
 use crate::commands::{Commands, WriteError};
 use crate::leader::Epoch;
@@ -24,9 +24,10 @@ const LONGEST_RETRY: i64 = 300;
 
 /// The plan of a placement.
 #[must_use]
-pub fn plan(run: &Run, placement: &Placement, now: Timestamp) -> Plan {
+pub fn plan(run: &Run, place: &Place, now: Timestamp) -> Plan {
     let job = run.job.compiled();
-    let assignments: Vec<Assignment> = placement
+    let assignments: Vec<Assignment> = place
+        .placement
         .groups()
         .iter()
         .flat_map(|g| {
@@ -42,6 +43,7 @@ pub fn plan(run: &Run, placement: &Placement, now: Timestamp) -> Plan {
         run.uid,
         run.attempt,
         job.hash(),
+        place.groups,
         assignments,
         now.as_nanosecond().to_string()
     ]);
@@ -51,8 +53,17 @@ pub fn plan(run: &Run, placement: &Placement, now: Timestamp) -> Plan {
         generation: job.job().generation(),
         compiled: job.hash().to_owned(),
         deadline: now.saturating_add(PLAN_TIME).ok().map(Time),
+        groups: place.groups.clone(),
         assignments,
     }
+}
+
+/// When a plan was made, which is when the gang got its place. None: an
+/// earlier version wrote it, or no version of ours.
+#[must_use]
+pub fn made_at(plan: &Plan) -> Option<Timestamp> {
+    let deadline = plan.deadline.as_ref()?;
+    deadline.0.saturating_sub(PLAN_TIME).ok()
 }
 
 /// The status before, if it is in one of these phases.

@@ -11,6 +11,7 @@ mod deletions;
 mod driver;
 #[cfg(test)]
 mod fixtures;
+pub mod flavors;
 pub mod gang;
 mod journal;
 mod keeper;
@@ -22,7 +23,7 @@ mod wish;
 
 pub use commit::Committer;
 pub use driver::Driver;
-pub use journal::PLAN_TIME;
+pub use journal::{PLAN_TIME, made_at};
 pub use wish::{Run, Wish};
 
 use std::collections::BTreeMap;
@@ -68,6 +69,8 @@ pub enum Feed {
     Queue(Arc<str>),
     /// A flavor is new, changed or gone.
     Flavor(Arc<str>),
+    /// A topology is new, changed or gone.
+    Topology(Arc<str>),
     /// A namespace's core ResourceQuotas changed.
     NamespaceQuota(Arc<str>),
     /// Something about a job changed.

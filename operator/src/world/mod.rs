@@ -18,7 +18,7 @@ use kube::Resource;
 use parking_lot::RwLock;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
-use trellis_api::{PodGroup, Queue, Reason, ResourceFlavor, TrainingJob};
+use trellis_api::{PodGroup, Queue, Reason, ResourceFlavor, Topology, TrainingJob};
 
 use crate::controller::WorkQueue;
 use crate::key::Key;
@@ -60,6 +60,8 @@ pub struct World {
     pub queues: Store<Queue>,
     /// ResourceFlavors.
     pub flavors: Store<ResourceFlavor>,
+    /// Topologies.
+    pub topologies: Store<Topology>,
     /// Namespaces.
     pub namespaces: Store<SlimNamespace>,
     /// PriorityClasses.
@@ -89,7 +91,7 @@ pub struct World {
 }
 
 /// Kinds that are watched: the count that [`World::synced`] waits for.
-pub const WATCHES: usize = 11;
+pub const WATCHES: usize = 12;
 
 impl World {
     /// An empty world. What the scheduler is to hear comes out of the receiver.
@@ -103,6 +105,7 @@ impl World {
             pod_groups: Store::default(),
             queues: Store::default(),
             flavors: Store::default(),
+            topologies: Store::default(),
             namespaces: Store::default(),
             priority_classes: Store::default(),
             services: Store::default(),

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use kube::core::DeserializeGuard;
 use serde_json::{Value, json};
-use trellis_api::{TrainingJob, names};
+use trellis_api::{Topology, TrainingJob, names};
 
 use super::*;
 use crate::watch::{GIVEN_UP_AFTER, LOST_AFTER, Sink, SlimPod};
@@ -11,7 +11,7 @@ use crate::watch::{GIVEN_UP_AFTER, LOST_AFTER, Sink, SlimPod};
 struct Case {
     world: Arc<World>,
     watched: Arc<Watched>,
-    _heard: mpsc::UnboundedReceiver<Feed>,
+    heard: mpsc::UnboundedReceiver<Feed>,
 }
 
 fn decoded<T: serde::de::DeserializeOwned>(object: Value) -> T {
@@ -24,7 +24,7 @@ impl Case {
         Self {
             watched: Watched::new(&world),
             world,
-            _heard: heard,
+            heard,
         }
     }
 
@@ -225,4 +225,34 @@ async fn a_job_whose_pod_loses_its_owner_is_looked_at() {
     case.watched.apply(Key::of(&orphan.metadata), orphan);
     assert_eq!(case.looked_at().await, ["a/j"]);
     assert!(case.world.pods.of(&Key::new("a", "j")).is_empty());
+}
+
+#[tokio::test]
+async fn a_topology_is_told_of_and_one_that_does_not_decode_is_none() {
+    let mut case = Case::new();
+    let mut told = || match case.heard.try_recv() {
+        Ok(Feed::Topology(name)) => name.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let guard = |spec: Value| -> DeserializeGuard<Topology> {
+        decoded(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "Topology",
+            "metadata": {"name": "network", "uid": "t"}, "spec": spec,
+        }))
+    };
+    let key = Key::new("", "network");
+    let levels = |world: &World| world.topologies.get(&key).map(|t| t.spec.levels.clone());
+    case.watched
+        .apply(key.clone(), guard(json!({"levels": ["block", "rack"]})));
+    assert_eq!(told(), "network");
+    let two = vec!["block".to_owned(), "rack".to_owned()];
+    assert_eq!(levels(&case.world), Some(two));
+    case.watched
+        .apply(key.clone(), guard(json!({"levels": "rack"})));
+    assert_eq!((told(), levels(&case.world)), ("network".to_owned(), None));
+    case.watched
+        .apply(key.clone(), guard(json!({"levels": ["rack"]})));
+    told();
+    Sink::<DeserializeGuard<Topology>>::delete(&*case.watched, &key, "t");
+    assert_eq!((told(), levels(&case.world)), ("network".to_owned(), None));
 }

@@ -202,6 +202,7 @@ fn root_where_nothing_is_said_and_nowhere_else() {
                 attempt: 1,
                 plan: "",
                 node: "",
+                tolerations: &[],
             },
         );
         let privileges = trellis_policies::privileges(&pod);

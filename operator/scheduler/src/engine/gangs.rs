@@ -8,6 +8,7 @@ use super::{Engine, GangState, Stage};
 use crate::gang::Gang;
 use crate::ids::{GangId, PodKey, QueueName};
 use crate::placement::{Placement, Runs};
+use crate::queue::GroupFlavors;
 use crate::queueing::Signal;
 use crate::quota::Demand;
 use crate::state::{GangIdx, Shape};
@@ -75,7 +76,23 @@ impl Engine {
     /// since then, or since now if that is in the future. Task groups and
     /// pods that the placement does not name hold nothing; what it names beyond
     /// the gang's is ignored.
+    ///
+    /// It is charged to the first flavors of its queue that its nodes are of; where it
+    /// is known which it was given, see [`Self::restore_gang_in`].
     pub fn restore_gang(&mut self, gang: Gang, placement: Placement, since: Time) {
+        self.restore_gang_in(gang, placement, &[], since);
+    }
+
+    /// The same of a gang that was given these flavors (as [`Self::flavors`] told): it
+    /// is charged to them, whatever has become of them and of its queue. Where none
+    /// are named, as [`Self::restore_gang`].
+    pub fn restore_gang_in(
+        &mut self,
+        gang: Gang,
+        placement: Placement,
+        flavors: &[GroupFlavors],
+        since: Time,
+    ) {
         let at = match self.ids.get(&gang.id) {
             Some(&at) => {
                 self.unplace(at);
@@ -105,7 +122,7 @@ impl Engine {
                     .collect()
             })
             .collect();
-        let Some(way) = self.way_taken(at, &groups) else {
+        let Some(way) = self.way_taken(at, &groups, flavors) else {
             return;
         };
         for (group, runs) in way.shape.groups.iter().zip(&groups) {
@@ -206,6 +223,7 @@ impl Engine {
             gang,
             shape,
             demand: way.demand.clone(),
+            choices: way.choices.clone(),
             since,
             standing: Standing::Settled,
             checkpoint: None,

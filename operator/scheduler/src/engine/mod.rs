@@ -18,7 +18,7 @@ use crate::explain::{Certificate, WaitReason};
 use crate::gang::Gang;
 use crate::ids::{GangId, NodeName, PodKey, QueueName, ResourceName};
 use crate::placement::{History, Packing, Placement};
-use crate::queue::QueueCounts;
+use crate::queue::{GroupFlavors, QueueCounts};
 use crate::queueing::{Parking, Queues, Signal, Waiting};
 use crate::quota::Decay;
 use crate::state::{Catalog, GangIdx, NodeIdx, Nodes, Pods, ResourceIdx, Shape, Slots};
@@ -159,6 +159,24 @@ impl Engine {
             Stage::Waiting(_) => None,
             Stage::Placed(placed) => Some(placed.placement(&self.nodes)),
         }
+    }
+
+    /// The flavors that a placed gang is charged to: of each of its task groups, by
+    /// resource. A group whose queue offers what the nodes have is charged to none.
+    #[must_use]
+    pub fn flavors(&self, gang: &GangId) -> Option<Vec<GroupFlavors>> {
+        let Stage::Placed(placed) = &self.state(*self.ids.get(gang)?)?.stage else {
+            return None;
+        };
+        let groups = placed.gang.groups.iter().enumerate();
+        Some(
+            groups
+                .map(|(number, group)| GroupFlavors {
+                    group: group.name.clone(),
+                    flavors: placed.choices.get(number).cloned().unwrap_or_default(),
+                })
+                .collect(),
+        )
     }
 
     /// What is free on a node of each resource that it lists, in base units;

@@ -7,6 +7,7 @@ use fixedbitset::FixedBitSet;
 use crate::gang::Gang;
 use crate::ids::PodKey;
 use crate::placement::{Placement, Runs};
+use crate::queueing::Choice;
 use crate::quota::Demand;
 use crate::state::{GangIdx, NodeIdx, Nodes, Shape};
 use crate::time::Time;
@@ -20,6 +21,9 @@ pub(crate) struct Placed {
     pub(crate) shape: Arc<Shape>,
     /// What it is charged of its queue's quota.
     pub(crate) demand: Demand,
+    /// The flavors that it is charged to, by task group; empty where its queue
+    /// offers none.
+    pub(crate) choices: Vec<Choice>,
     /// When it got its place.
     pub(crate) since: Time,
     pub(crate) standing: Standing,

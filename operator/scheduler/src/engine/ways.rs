@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::Engine;
 use crate::explain::Detail;
-use crate::gang::Gang;
+use crate::gang::{Gang, TaskGroup};
 use crate::ids::FlavorName;
 use crate::placement::Runs;
+use crate::queue::GroupFlavors;
 use crate::queueing::{self, Blocked, Choice, NoWay, Signal, Wake};
 use crate::quota::{Demand, FlavorResource};
 use crate::state::{GangIdx, Shape};
@@ -19,7 +20,7 @@ pub(super) struct Way {
     pub(super) shape: Arc<Shape>,
     pub(super) demand: Demand,
     /// By task group.
-    choices: Vec<Choice>,
+    pub(super) choices: Vec<Choice>,
     /// The shape is one of its own in the catalog, to be given back.
     own_shape: bool,
 }
@@ -57,8 +58,16 @@ impl Engine {
     }
 
     /// The way that a gang took which was placed on these nodes before this engine
-    /// knew of it.
-    pub(super) fn way_taken(&mut self, at: GangIdx, groups: &[Runs]) -> Option<Way> {
+    /// knew of it. `given` are its flavors, where they are known.
+    pub(super) fn way_taken(
+        &mut self,
+        at: GangIdx,
+        groups: &[Runs],
+        given: &[GroupFlavors],
+    ) -> Option<Way> {
+        if !given.is_empty() {
+            return self.way_in(at, given);
+        }
         let ways = self.ways(at);
         let taken = match &ways {
             Some(Ok(ways)) => self.way_of(ways, groups),
@@ -73,6 +82,23 @@ impl Engine {
             demand: self.demand(&shape, &[]),
             shape,
             choices: Vec::new(),
+            own_shape: false,
+        })
+    }
+
+    /// The way of a placed gang that was given these flavors.
+    fn way_in(&mut self, at: GangIdx, given: &[GroupFlavors]) -> Option<Way> {
+        let state = self.state(at)?;
+        let (gang, shape) = (Arc::clone(&state.gang), Arc::clone(&state.shape));
+        let choice = |group: &TaskGroup| {
+            let given = given.iter().find(|g| g.group == group.name);
+            given.map(|g| g.flavors.clone()).unwrap_or_default()
+        };
+        let choices: Vec<Choice> = gang.groups.iter().map(choice).collect();
+        Some(Way {
+            demand: self.demand(&shape, &choices),
+            shape,
+            choices,
             own_shape: false,
         })
     }

@@ -73,9 +73,10 @@ fn restore(engine: &mut Engine, snapshot: &Snapshot, key: &Key, group: &PodGroup
             })
         })
         .collect();
-    engine.restore_gang(
+    engine.restore_gang_in(
         restored,
         gang::placement(plan),
+        &gang::flavors(plan),
         trellis_scheduler::Time::default(),
     );
     for pod in over {

@@ -87,7 +87,7 @@ impl Input {
             Ok(true) => {}
             Ok(false) if ours => {
                 let message = format!(
-                    "{:?} of {:?} is no kind that there is: kinds of trellis.dev/v1alpha1 are TrainingJob, Queue and PodGroup",
+                    "{:?} of {:?} is no kind that there is: kinds of trellis.dev/v1alpha1 are TrainingJob, Queue, ResourceFlavor, Topology and PodGroup",
                     document.kind, document.api_version
                 );
                 let problem = document.problem("kind", message);

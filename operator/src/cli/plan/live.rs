@@ -13,7 +13,7 @@ use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Api, Client, Config, Resource};
 use serde::de::DeserializeOwned;
-use trellis_api::{PodGroup, Queue, ResourceFlavor, TrainingJob};
+use trellis_api::{PodGroup, Queue, ResourceFlavor, Topology, TrainingJob};
 
 use super::snapshot::Snapshot;
 use crate::watch::{SlimNamespace, SlimNode, SlimPod};
@@ -141,6 +141,12 @@ async fn read(client: &Client, jobs: &[TrainingJob]) -> anyhow::Result<Seen> {
         .unwrap_or_default()
     {
         snapshot.flavor(flavor);
+    }
+    for topology in list::<Topology>(client, &everything)
+        .await?
+        .unwrap_or_default()
+    {
+        snapshot.topology(topology);
     }
     for group in list::<PodGroup>(client, &everything)
         .await?

@@ -31,7 +31,8 @@ pub(super) struct Options {
     #[arg(short, long = "filename", required = true, value_name = "FILE")]
     filenames: Vec<PathBuf>,
     /// Files that hold a cluster, as `kubectl get -o yaml` writes it: Nodes, and
-    /// Pods, Queues, PodGroups, TrainingJobs, PriorityClasses, Namespaces, Services.
+    /// Pods, Queues, ResourceFlavors, Topologies, PodGroups, TrainingJobs,
+    /// PriorityClasses, Namespaces, Services.
     /// Then no cluster is asked.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
     nodes: Vec<PathBuf>,

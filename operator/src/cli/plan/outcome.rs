@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use trellis_api::{Reason, TrainingJob, ValidatedJob};
 use trellis_compiler::{CompiledJob, Settings};
-use trellis_scheduler::{Decision, Placement};
+use trellis_scheduler::{Decision, FlavorName};
 
 use super::engine::engine;
 use super::snapshot::Snapshot;
 use crate::controller::build::Around;
 use crate::controller::lookup;
 use crate::key::Key;
+use crate::scheduling::flavors::{Flavors, Place};
 use crate::scheduling::gang::{self, Ticket};
 
 /// Why a job would not run: the words that its conditions would bear.
@@ -38,8 +39,8 @@ pub(super) struct Planned {
     pub(super) compiled: Option<CompiledJob>,
     /// The attempt that the pods would be of.
     pub(super) attempt: i64,
-    /// Where its pods would go, or why it would not run.
-    pub(super) place: Result<Placement, Held>,
+    /// Its place, or why it would not run.
+    pub(super) place: Result<Place, Held>,
 }
 
 impl Planned {
@@ -53,6 +54,10 @@ impl Planned {
 pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot) -> Vec<Planned> {
     let keys: BTreeSet<Key> = jobs.iter().map(|j| Key::of(&j.metadata)).collect();
     let mut engine = engine(&mut snapshot, &keys);
+    let mut flavors = Flavors::default();
+    for (name, flavor) in &snapshot.flavors {
+        flavors.apply(FlavorName::new(name.as_str()), &flavor.spec);
+    }
     let mut submission = Submission::after(&snapshot);
     let mut planned = Vec::with_capacity(jobs.len());
     for job in jobs {
@@ -83,7 +88,11 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot) -> Vec<Planne
         let (id, place) = match decision {
             Decision::Place {
                 gang, placement, ..
-            } => (gang, Ok(placement)),
+            } => {
+                let given = engine.flavors(&gang).unwrap_or_default();
+                let groups = flavors.planned(&given);
+                (gang, Ok(Place { placement, groups }))
+            }
             Decision::Wait { gang, certificate } => {
                 let held = Held {
                     reason: gang::reason(certificate.reason),

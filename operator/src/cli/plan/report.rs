@@ -44,7 +44,7 @@ fn one(job: &Planned, out: &mut String) {
         rows("objects", objects(compiled), out);
     }
     match &job.place {
-        Ok(placement) => rows("nodes", places(placement), out),
+        Ok(place) => rows("nodes", places(&place.placement), out),
         Err(held) => rows(
             "reason",
             [format!("{}: {}", held.reason, held.message)],

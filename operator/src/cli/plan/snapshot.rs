@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::ObjectMeta;
 use trellis_api::document::{Document, Problems};
-use trellis_api::{PodGroup, Queue, QueueSpec, ResourceFlavor, TrainingJob, names};
+use trellis_api::{PodGroup, Queue, QueueSpec, ResourceFlavor, Topology, TrainingJob, names};
 
 use crate::key::Key;
 use crate::watch::{SlimNamespace, SlimNode, SlimPod};
@@ -19,6 +19,7 @@ pub(super) struct Snapshot {
     /// None: nobody has said which there are.
     pub(super) queues: Option<BTreeMap<String, Queue>>,
     pub(super) flavors: BTreeMap<String, ResourceFlavor>,
+    pub(super) topologies: BTreeMap<String, Topology>,
     pub(super) pod_groups: BTreeMap<Key, PodGroup>,
     pub(super) jobs: BTreeMap<Key, TrainingJob>,
     pub(super) priority_classes: BTreeMap<String, PriorityClass>,
@@ -44,6 +45,7 @@ impl Snapshot {
             ("v1", "Pod") => self.pod(document.decode()?),
             ("trellis.dev/v1alpha1", "Queue") => self.queue(document.valid()?),
             ("trellis.dev/v1alpha1", "ResourceFlavor") => self.flavor(document.valid()?),
+            ("trellis.dev/v1alpha1", "Topology") => self.topology(document.valid()?),
             ("trellis.dev/v1alpha1", "PodGroup") => self.pod_group(document.decode()?),
             ("trellis.dev/v1alpha1", "TrainingJob") => self.job(document.decode()?),
             ("scheduling.k8s.io/v1", "PriorityClass") => self.priority_class(document.decode()?),
@@ -69,6 +71,10 @@ impl Snapshot {
 
     pub(super) fn flavor(&mut self, flavor: ResourceFlavor) {
         self.flavors.insert(name(&flavor.metadata), flavor);
+    }
+
+    pub(super) fn topology(&mut self, topology: Topology) {
+        self.topologies.insert(name(&topology.metadata), topology);
     }
 
     pub(super) fn pod_group(&mut self, group: PodGroup) {
@@ -99,6 +105,7 @@ impl Snapshot {
             self.queues.get_or_insert_default().extend(queues);
         }
         self.flavors.extend(other.flavors);
+        self.topologies.extend(other.topologies);
         self.pod_groups.extend(other.pod_groups);
         self.jobs.extend(other.jobs);
         self.priority_classes.extend(other.priority_classes);

@@ -4,14 +4,11 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use trellis_api::Reason;
-use trellis_api::job::{JobPhase, SuccessPolicy};
+use trellis_api::job::{Deadlines, JobPhase, SuccessPolicy};
 
 use super::{Next, Turn, Want, after};
 use crate::controller::failure::{self, Fault};
 use crate::watch::{PodPhase, PodView};
-
-/// `deadlines.startupSeconds` where none is given.
-const DEFAULT_STARTUP: i64 = 1800;
 
 impl Turn<'_> {
     pub(super) fn placed(mut self) -> Next {
@@ -48,13 +45,10 @@ impl Turn<'_> {
         if up >= total || was_running {
             return self.running(want);
         }
-        let startup = self
-            .o
-            .spec
-            .deadlines
-            .as_ref()
-            .and_then(|d| d.startup_seconds)
-            .unwrap_or(DEFAULT_STARTUP);
+        let startup = self.o.spec.deadlines.as_ref().map_or_else(
+            || Deadlines::default().startup_seconds(),
+            Deadlines::startup_seconds,
+        );
         let since = self
             .status
             .scheduled_time

@@ -150,6 +150,7 @@ impl Case {
                     Standing::Held { .. } => "first".to_owned(),
                 },
                 deadline: Some(Time(deadline)),
+                groups: Vec::new(),
                 assignments: vec![on("node-0"), on("node-1")],
             }),
             ..PodGroupStatus::default()

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use tokio_util::sync::CancellationToken;
 use trellis_api::{PodGroup, Reason};
-use trellis_scheduler::Placement;
 
 use super::admitted::Admitted;
+use super::flavors::Place;
 use super::namespace_quota::{self, Ask};
 use super::open_plans::{OpenPlan, OpenPlans};
 use super::preflight::Preflight;
@@ -86,17 +86,17 @@ impl Committer {
         &self.open_plans
     }
 
-    /// Carries out a new placement, which was found for pods that are as
-    /// `planned` says.
+    /// Carries out a new plan: a place that was found for pods that are as
+    /// `planned` says, beside what their flavors bring.
     pub async fn commit(
         &self,
         job: Key,
         run: Arc<Run>,
-        placement: Placement,
+        place: Place,
         planned: BTreeMap<String, Admitted>,
         stop: CancellationToken,
     ) -> Outcome {
-        match self.open(&job, &run, &placement, planned, &stop).await {
+        match self.open(&job, &run, &place, planned, &stop).await {
             Ok(plan) => self.create(&job, &run, &plan, &stop).await,
             Err(outcome) => outcome,
         }

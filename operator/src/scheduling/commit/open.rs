@@ -7,12 +7,12 @@ use tokio_util::sync::CancellationToken;
 use trellis_api::Reason;
 use trellis_api::pod_group::Plan;
 use trellis_compiler::PodPlacement;
-use trellis_scheduler::Placement;
 
 use super::{Committer, Outcome};
 use crate::commands::WriteError;
 use crate::key::Key;
 use crate::scheduling::admitted::Admitted;
+use crate::scheduling::flavors::{self, Place};
 use crate::scheduling::open_plans::OpenPlan;
 use crate::scheduling::wish::Run;
 use crate::scheduling::{journal, namespace_quota};
@@ -23,11 +23,11 @@ impl Committer {
         &self,
         job: &Key,
         run: &Run,
-        placement: &Placement,
+        place: &Place,
         planned: BTreeMap<String, Admitted>,
         stop: &CancellationToken,
     ) -> Result<Plan, Outcome> {
-        let plan = journal::plan(run, placement, Timestamp::now());
+        let plan = journal::plan(run, place, Timestamp::now());
         let actual = self.preflight(job, run, &plan, &planned).await?;
         if actual != planned {
             return Err(Outcome::Replan(actual));
@@ -51,7 +51,8 @@ impl Committer {
         Ok(plan)
     }
 
-    /// What admission makes of the pods, by group: one is tried with dry run.
+    /// What admission makes of the pods, by group, beside what their flavors
+    /// bring: one is tried with dry run.
     async fn preflight(
         &self,
         job: &Key,
@@ -64,10 +65,12 @@ impl Committer {
             let Some(first) = plan.assignments.iter().find(|a| a.group == group.name()) else {
                 continue;
             };
+            let brought = flavors::tolerations(&plan.groups, group.name());
             let at = PodPlacement {
                 attempt: run.attempt,
                 plan: &plan.hash,
                 node: &first.node,
+                tolerations: brought,
             };
             let asked = self
                 .preflight
@@ -87,7 +90,7 @@ impl Committer {
                 WriteError::Conflict(message) => Outcome::PutOff(Reason::NameConflict, message),
                 other => other.into(),
             })?;
-            actual.insert(group.name().to_owned(), admitted);
+            actual.insert(group.name().to_owned(), admitted.without(brought, group));
         }
         Ok(actual)
     }

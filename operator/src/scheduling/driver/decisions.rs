@@ -2,11 +2,12 @@
 
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::Reason;
-use trellis_scheduler::{Decision, Placement};
+use trellis_scheduler::Decision;
 
 use super::{Driver, Inside};
 use crate::key::Key;
 use crate::scheduling::admitted::Admitted;
+use crate::scheduling::flavors::Place;
 use crate::scheduling::gang;
 use crate::world::Certificate;
 
@@ -19,7 +20,11 @@ impl Driver {
                     gang: id,
                     placement,
                     ..
-                } => self.place(&gang::job_of(&id), placement),
+                } => {
+                    let flavors = self.engine.flavors(&id).unwrap_or_default();
+                    let groups = self.flavors.planned(&flavors);
+                    self.place(&gang::job_of(&id), Place { placement, groups });
+                }
                 Decision::Wait {
                     gang: id,
                     certificate,
@@ -33,7 +38,7 @@ impl Driver {
         }
     }
 
-    fn place(&mut self, job: &Key, placement: Placement) {
+    fn place(&mut self, job: &Key, place: Place) {
         let Some(state) = self.gangs.get_mut(job) else {
             return;
         };
@@ -64,7 +69,7 @@ impl Driver {
         let key = job.clone();
         let attempt = run.attempt;
         self.start(job, Some(attempt), |stop| async move {
-            committer.commit(key, run, placement, planned, stop).await
+            committer.commit(key, run, place, planned, stop).await
         });
     }
 

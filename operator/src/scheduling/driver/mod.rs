@@ -25,6 +25,7 @@ use trellis_scheduler::{Engine, FlavorName, NodeName, QueueName};
 use super::admitted::Admitted;
 use super::commit::Committer;
 use super::deletions::Deletions;
+use super::flavors::Flavors;
 use super::namespace_quota::Ask;
 use super::wish::{Run, Wish};
 use super::{Feed, QueueReport, gang};
@@ -59,6 +60,8 @@ struct Gang {
     /// What admission makes of the pods, by group, for one compiled job.
     actual: BTreeMap<String, Admitted>,
     compiled: String,
+    /// Places in a row that were given up since admission changed the pods.
+    replans: u32,
     task: Option<Task>,
     pause: Pause,
     deletions: Deletions,
@@ -80,6 +83,8 @@ pub struct Driver {
     /// What gangs ask for that were put off since a quota of their namespace
     /// had no room for it.
     over_quota: BTreeMap<Key, Ask>,
+    /// What the flavors that the engine knows bring to pods.
+    flavors: Flavors,
     /// Uid of each pod that the engine counts.
     pods: HashMap<Key, Box<str>>,
     /// Jobs with a plan that the controller has not looked at since we lead:
@@ -101,6 +106,7 @@ impl Driver {
             gangs: HashMap::new(),
             alarms: Alarms::default(),
             over_quota: BTreeMap::new(),
+            flavors: Flavors::default(),
             pods: HashMap::new(),
             unadopted: HashSet::new(),
             inherited: HashMap::new(),
@@ -226,12 +232,9 @@ impl Driver {
                     None => self.engine.delete_queue(&QueueName::new(name)),
                 };
             }
-            Feed::Flavor(name) => {
-                match self.committer.world().flavors.get(&Key::new("", &name)) {
-                    Some(flavor) => self.engine.apply_flavor(gang::flavor(&name, &flavor.spec)),
-                    None => self.engine.delete_flavor(&FlavorName::new(name)),
-                };
-            }
+            Feed::Flavor(name) => self.flavor_changed(&name),
+            // The engine takes none yet.
+            Feed::Topology(_) => {}
             Feed::NamespaceQuota(namespace) => self.quota_changed(&namespace, touched),
             Feed::Look(job) => {
                 touched.insert(job);
@@ -252,6 +255,20 @@ impl Driver {
                     self.quota_changed(&job.namespace, touched);
                 }
                 touched.insert(job);
+            }
+        }
+    }
+
+    fn flavor_changed(&mut self, name: &str) {
+        let flavor = FlavorName::new(name);
+        match self.committer.world().flavors.get(&Key::new("", name)) {
+            Some(now) => {
+                self.engine.apply_flavor(gang::flavor(name, &now.spec));
+                self.flavors.apply(flavor, &now.spec);
+            }
+            None => {
+                self.engine.delete_flavor(&flavor);
+                self.flavors.delete(&flavor);
             }
         }
     }
@@ -296,6 +313,7 @@ impl Driver {
             let compiled = run.job.compiled().hash();
             if state.compiled != compiled {
                 state.actual.clear();
+                state.replans = 0;
                 compiled.clone_into(&mut state.compiled);
             }
         }

@@ -7,7 +7,7 @@ use trellis_scheduler::Placement;
 
 use super::{Driver, Inside};
 use crate::key::Key;
-use crate::scheduling::gang;
+use crate::scheduling::{gang, journal};
 
 impl Driver {
     /// The gang waits for a place.
@@ -88,8 +88,10 @@ impl Driver {
             .filter(|(_, pod)| pod.phase.is_over())
             .map(|(name, _)| gang::pod_key(&Key::new(&job.namespace, name)))
             .collect();
+        let since = journal::made_at(plan).unwrap_or_else(Timestamp::now);
+        let flavors = gang::flavors(plan);
         self.engine
-            .restore_gang(gang, place, gang::time(Timestamp::now()));
+            .restore_gang_in(gang, place, &flavors, gang::time(since));
         for pod in over {
             self.engine.drop_assumed(&pod);
         }

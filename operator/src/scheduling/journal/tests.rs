@@ -88,6 +88,15 @@ fn a_gang_that_is_refused_loses_its_turn_for_longer_each_time() {
 }
 
 #[test]
+fn a_plan_says_when_its_gang_got_its_place() {
+    let wish = crate::scheduling::fixtures::run(1);
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    let plan = plan(wish.run().unwrap(), &Place::default(), now);
+    assert_eq!(made_at(&plan), Some(now));
+    assert_eq!(made_at(&plan_of("of nobody")), None);
+}
+
+#[test]
 fn a_patch_removes_what_is_gone() {
     let before = journal(PodGroupPhase::Unwinding);
     let patch = patch::between(&before, &cleared(&before).unwrap());
