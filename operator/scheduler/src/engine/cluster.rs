@@ -27,6 +27,7 @@ impl Engine {
 
     fn nodes_changed(&mut self) {
         self.refusals.clear();
+        self.backfill.disturb();
         self.capacity_changed = true;
         self.parking.raise(&Signal::Nodes, 1);
     }
@@ -50,6 +51,9 @@ impl Engine {
                 self.pods.remove(&pod);
                 self.take_pod(at, demand, seen.held);
                 self.give_pod(seen);
+                if seen.held {
+                    self.look_for(&pod, Some((at, demand)));
+                }
                 seen.held
             }
             None => self.confirm(&pod, at, demand),
@@ -73,13 +77,40 @@ impl Engine {
             // As planned: nothing changes.
             Some(plan) if plan == (at, demand) => {}
             Some((planned_at, planned)) => {
+                self.look_for(pod, Some((at, demand)));
                 self.take_pod(at, demand, held);
                 let planned = self.catalog.demand(planned);
                 self.give(planned_at, &planned, 1, true);
             }
-            None => self.take_pod(at, demand, held),
+            None => {
+                self.look_for(pod, Some((at, demand)));
+                self.take_pod(at, demand, held);
+            }
         }
         held
+    }
+
+    /// Whether a pod of a placed gang, seen there or gone, holds what was planned.
+    fn look_for(&mut self, pod: &PodKey, seen: Option<(NodeIdx, DemandIdx)>) {
+        if let Some(owner) = self.owner(pod) {
+            self.set_there(owner, seen);
+        }
+    }
+
+    /// The same.
+    pub(super) fn set_there(
+        &mut self,
+        (gang, group, index): (GangIdx, usize, u32),
+        seen: Option<(NodeIdx, DemandIdx)>,
+    ) {
+        let Some(placed) = self.placed_mut(gang) else {
+            return;
+        };
+        let demand = placed.shape.groups.get(group).map(|g| g.demand_idx);
+        if let Some(group) = placed.groups.get_mut(group) {
+            let planned = group.node(index).zip(demand);
+            group.set_there(index, planned.is_some() && planned == seen);
+        }
     }
 
     /// A planned pod is no longer assumed: where it was planned, if it was.
@@ -109,6 +140,9 @@ impl Engine {
     /// The pod is gone, or has ended and holds nothing any more.
     pub fn delete_pod(&mut self, pod: &PodKey) {
         if let Some(seen) = self.pods.remove(pod) {
+            if seen.held {
+                self.look_for(pod, None);
+            }
             self.give_pod(seen);
         }
     }
@@ -125,6 +159,7 @@ impl Engine {
     /// The planned pod holds nothing, if it is still assumed.
     pub(super) fn forgo(&mut self, owner: (GangIdx, usize, u32)) {
         if let Some((at, demand)) = self.settle(owner) {
+            self.set_there(owner, None);
             let demand = self.catalog.demand(demand);
             self.give(at, &demand, 1, true);
         }
@@ -162,6 +197,7 @@ impl Engine {
 
     fn queues_changed(&mut self) {
         self.config = self.config.saturating_add(1);
+        self.backfill.disturb();
         self.parking.raise(&Signal::Queues, 1);
     }
 }

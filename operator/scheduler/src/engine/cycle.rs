@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::ways::{Way, Ways};
 use super::{Engine, Stage, placed};
+use crate::backfill;
 use crate::decision::{Decision, Score};
 use crate::explain::{self, Certificate, Detail};
 use crate::gang::Gang;
@@ -37,22 +38,35 @@ impl Engine {
         let mut looked_at = BTreeSet::new();
         self.advance(now);
         self.measure_capacity();
+        self.check_reservations();
         self.parking.ring(now);
         loop {
             // Who is woken by what starts here can only wait for another reason.
-            for at in self.parking.take_woken() {
-                if let Some(state) = self.gangs.get(at.at()) {
-                    self.waiting.make_due(&state.gang, at);
-                }
-            }
+            self.wake();
             let due = self.waiting.due_queues();
-            if due.is_empty() {
+            if !due.is_empty() {
+                self.take_turns(due, now, &mut decisions, &mut looked_at);
+                continue;
+            }
+            // What is kept is a function of what is there, whoever was looked at.
+            let settled = !self.backfill.stale && !self.backfill.outdated;
+            if settled || !self.renew_heads() {
                 break;
             }
-            self.take_turns(due, now, &mut decisions, &mut looked_at);
         }
+        decisions.extend(self.tell_reservations());
         decisions.extend(looked_at.into_iter().filter_map(|(_, at)| self.news(at)));
         decisions
+    }
+
+    /// Whoever has been woken is to be looked at.
+    fn wake(&mut self) {
+        for at in self.parking.take_woken() {
+            self.forget_blocked(at);
+            if let Some(state) = self.gangs.get(at.at()) {
+                self.waiting.make_due(&state.gang, at);
+            }
+        }
     }
 
     /// Looks at everyone who is due in these queues, each queue in its turn.
@@ -65,6 +79,9 @@ impl Engine {
     ) {
         let mut order = Order::default();
         let alone = due.len() == 1;
+        if !alone {
+            self.skip_blocked(&due, now, looked_at);
+        }
         for name in due {
             if alone || !self.rank(&mut order, &name, now, looked_at) {
                 // It takes turns with nobody, or nothing of it can start.
@@ -87,6 +104,28 @@ impl Engine {
             decisions.extend(decision);
             if !self.rank(&mut order, &name, now, looked_at) {
                 order.remove(self.queues.tree(), queue);
+            }
+        }
+    }
+
+    /// Whoever is at the front of a queue and finds no place goes on waiting: then
+    /// it is known for whom room is kept before anybody starts.
+    fn skip_blocked(&mut self, due: &[QueueName], now: Time, looked_at: &mut LookedAt) {
+        for name in due {
+            while let Some(next) = self.waiting.next_due(name) {
+                let mut log = UndoLog::default();
+                let answer = self.try_alone(next, now, &mut log);
+                log.roll_back(&mut self.nodes);
+                match answer {
+                    Some(Ok(_)) => break,
+                    Some(Err(blocked)) => {
+                        self.waiting.pop_due(name);
+                        self.block(next, blocked, looked_at);
+                    }
+                    None => {
+                        self.waiting.pop_due(name);
+                    }
+                }
             }
         }
     }
@@ -157,13 +196,22 @@ impl Engine {
         Some(self.admit(&gang, &ways, not_before, now, log))
     }
 
+    /// As if nothing were kept for others.
+    fn try_alone(&mut self, at: GangIdx, now: Time, log: &mut UndoLog) -> Option<Admission> {
+        self.backfill.ignored = true;
+        let answer = self.try_to_admit(at, now, log);
+        self.backfill.ignored = false;
+        answer
+    }
+
     /// The gang goes on waiting.
     fn block(&mut self, at: GangIdx, blocked: Box<Blocked>, looked_at: &mut LookedAt) {
         let Some(state) = self.state_mut(at) else {
             return;
         };
-        state.stage = Stage::Waiting(Some(blocked.certificate));
+        state.stage = Stage::Waiting(Some(blocked.certificate.clone()));
         let key = OrderKey::of(&state.gang);
+        self.note_blocked(at, &blocked);
         self.parking.park(at, blocked.wake);
         looked_at.insert((key, at));
     }
@@ -182,6 +230,7 @@ impl Engine {
         let score = self.score(&way.shape, &groups);
         let placement = placed::placement(&self.nodes, gang, groups.iter());
         self.settle_place(at, way, groups, self.now);
+        self.has_started(at, gang, way);
         Decision::Place {
             gang: gang.id.clone(),
             placement,
@@ -212,18 +261,28 @@ impl Engine {
     ///
     /// The certificate that a cycle would give it.
     pub fn trial(&mut self, gang: &Gang, now: Time) -> Result<Placement, Certificate> {
-        self.advance(now);
+        let unsettled = self.look_again(now);
         let shape = Arc::new(self.catalog.acquire_shape(gang));
         let ways = self.make_ways(gang, &shape);
         let mut log = UndoLog::default();
         let answer = self.admit(gang, &ways, gang.not_before, now, &mut log);
         log.roll_back(&mut self.nodes);
+        self.backfill.stale |= unsettled;
         self.drop_ways(&ways);
         self.drop_shape(&shape);
         match answer {
             Ok((_, groups)) => Ok(placed::placement(&self.nodes, gang, groups.iter())),
             Err(blocked) => Err(blocked.certificate),
         }
+    }
+
+    /// It is now, between cycles. Says whether the next cycle must work out anew
+    /// what is kept for whom: not everyone has been looked at.
+    fn look_again(&mut self, now: Time) -> bool {
+        self.advance(now);
+        self.check_reservations();
+        self.wake();
+        self.backfill.stale
     }
 
     /// Why a waiting gang does not start, with the numbers of now. None where it
@@ -233,11 +292,12 @@ impl Engine {
         if matches!(self.state(at)?.stage, Stage::Placed(_)) {
             return None;
         }
-        self.advance(now);
+        let unsettled = self.look_again(now);
         let mut log = UndoLog::default();
-        let answer = self.try_to_admit(at, now, &mut log)?;
+        let answer = self.try_to_admit(at, now, &mut log);
         log.roll_back(&mut self.nodes);
-        answer.err().map(|blocked| blocked.certificate)
+        self.backfill.stale |= unsettled;
+        answer?.err().map(|blocked| blocked.certificate)
     }
 
     /// Lets a gang start in one of its ways if its queue, its back-off, the quota
@@ -264,15 +324,16 @@ impl Engine {
             Err(why) => return Err(self.no_way(gang, why)),
         };
         let mut closed: Option<Box<Blocked>> = None;
-        for way in ways.iter() {
-            match self.try_way(gang, way, log) {
+        for (number, way) in ways.iter().enumerate() {
+            match self.try_way(gang, way, now, log) {
                 Ok(groups) => return Ok((way.clone(), groups)),
-                Err(blocked) => match &mut closed {
-                    Some(first) => {
-                        first.wake.join(&blocked.wake);
+                Err(mut blocked) => {
+                    blocked.way = number;
+                    match &mut closed {
+                        Some(first) => first.join(&blocked),
+                        None => closed = Some(blocked),
                     }
-                    None => closed = Some(blocked),
-                },
+                }
             }
         }
         Err(closed.unwrap_or_else(|| self.no_node_of_a_flavor(gang)))
@@ -282,10 +343,12 @@ impl Engine {
         &mut self,
         gang: &Gang,
         way: &Way,
+        now: Time,
         log: &mut UndoLog,
     ) -> Result<Vec<Runs>, Box<Blocked>> {
         self.queues.admit(&gang.queue, &way.demand, &self.catalog)?;
-        self.find_place(gang, &way.shape, log)
+        self.leave_quota(gang, way, now)?;
+        self.find_place_beside(gang, way, now, log)
             .map_err(|mut blocked| {
                 self.queues
                     .watch(&gang.queue, &way.demand, &mut blocked.wake);
@@ -319,7 +382,7 @@ impl Engine {
         }
     }
 
-    fn find_place(
+    pub(super) fn find_place(
         &mut self,
         gang: &Gang,
         shape: &Arc<Shape>,
@@ -328,42 +391,45 @@ impl Engine {
         if let Some(refusal) = self.refusals.get(gang, shape) {
             return Err(refusal);
         }
-        self.packing.prepare(&mut self.nodes, &mut self.catalog);
-        self.catalog.refresh(shape, &self.nodes);
-        let excluded: Vec<NodeIdx> = shape
-            .excluded
-            .iter()
-            .filter_map(|name| self.nodes.find(name))
-            .collect();
-        let wish = Wish {
-            shape,
-            strategy: gang.strategy,
-            excluded: &excluded,
-        };
-        match placement::place(
-            &mut self.nodes,
-            &mut self.packing,
-            &self.catalog,
-            &wish,
-            log,
-        ) {
-            Ok(groups) => Ok(groups
-                .into_iter()
-                .map(|runs| placed::by_name(&self.nodes, runs))
-                .collect()),
-            Err(NoPlace { certain }) => {
+        self.try_place(gang, shape, log)
+            .map_err(|NoPlace { certain }| {
                 let refusal = explain::explain(&explain::Question {
                     nodes: &self.nodes,
                     catalog: &self.catalog,
                     gang,
                     shape,
-                    excluded: &excluded,
+                    excluded: &backfill::excluded(shape, &self.nodes),
                     certain,
                 });
                 self.refusals.insert(gang, shape, refusal.clone());
-                Err(refusal)
-            }
-        }
+                refusal
+            })
+    }
+
+    /// A place, whatever was refused before.
+    pub(super) fn try_place(
+        &mut self,
+        gang: &Gang,
+        shape: &Arc<Shape>,
+        log: &mut UndoLog,
+    ) -> Result<Vec<Runs>, NoPlace> {
+        self.packing.prepare(&mut self.nodes, &mut self.catalog);
+        self.catalog.refresh(shape, &self.nodes);
+        let excluded = backfill::excluded(shape, &self.nodes);
+        let wish = Wish {
+            shape,
+            strategy: gang.strategy,
+            excluded: &excluded,
+        };
+        let groups = placement::place(
+            &mut self.nodes,
+            &mut self.packing,
+            &self.catalog,
+            &wish,
+            log,
+        )?;
+        let by_name = |runs| placed::by_name(&self.nodes, runs);
+        Ok(groups.into_iter().map(by_name).collect())
     }
 
     /// How good a place is that is charged already.

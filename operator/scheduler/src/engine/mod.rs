@@ -5,6 +5,7 @@ mod cycle;
 mod gangs;
 mod placed;
 mod refusals;
+mod reserving;
 mod standing;
 mod ways;
 
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::backfill::Backfill;
 use crate::explain::{Certificate, WaitReason};
 use crate::gang::Gang;
 use crate::ids::{GangId, NodeName, PodKey, QueueName, ResourceName};
@@ -59,6 +61,7 @@ pub struct Engine {
     parking: Parking,
     refusals: Refusals,
     packing: Packing,
+    backfill: Backfill,
     placed: usize,
     /// The latest time that the engine was told.
     now: Time,
@@ -118,6 +121,7 @@ impl Engine {
             parking: Parking::default(),
             refusals: Refusals::default(),
             packing: Packing::default(),
+            backfill: Backfill::default(),
             placed: 0,
             now: Time::default(),
             config: 0,
@@ -213,10 +217,12 @@ impl Engine {
     }
 
     /// The next time at which a cycle is worth running though nothing has been
-    /// applied or deleted: the end of the first back-off.
+    /// applied or deleted: the end of the first back-off, or when something is past
+    /// its end that a reservation counts on.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Time> {
-        self.parking.next_alarm()
+        let alarm = self.parking.next_alarm();
+        alarm.into_iter().chain(self.backfill.expires()).min()
     }
 
     /// What has been learned about the tasks that come, from every gang that was
@@ -231,6 +237,7 @@ impl Engine {
     pub fn restore_history(&mut self, history: &History) {
         self.packing.restore(&mut self.catalog, history);
         self.refusals.clear();
+        self.backfill.disturb();
     }
 
     fn state(&self, at: GangIdx) -> Option<&GangState> {
@@ -269,6 +276,7 @@ impl Engine {
         signal: impl Fn(ResourceIdx) -> Signal,
     ) {
         self.refusals.clear();
+        self.backfill.disturb();
         for (resource, need) in demand {
             let amount = i128::from(*need).saturating_mul(i128::from(pods));
             self.parking.raise(&signal(*resource), amount);

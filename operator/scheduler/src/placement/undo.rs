@@ -14,7 +14,8 @@ pub(crate) struct UndoLog {
 struct Entry {
     node: NodeIdx,
     demand: Arc<Vec<(ResourceIdx, i64)>>,
-    pods: u32,
+    /// Negative where they were taken off.
+    pods: i64,
     /// The node's shared devices before.
     shares: SavedShares,
 }
@@ -28,8 +29,29 @@ impl UndoLog {
         demand: &Arc<Vec<(ResourceIdx, i64)>>,
         pods: u32,
     ) {
+        self.change(nodes, node, demand, i64::from(pods));
+    }
+
+    /// Takes so many pods of a gang off a node.
+    pub(crate) fn release(
+        &mut self,
+        nodes: &mut Nodes,
+        node: NodeIdx,
+        demand: &Arc<Vec<(ResourceIdx, i64)>>,
+        pods: u32,
+    ) {
+        self.change(nodes, node, demand, i64::from(pods).saturating_neg());
+    }
+
+    fn change(
+        &mut self,
+        nodes: &mut Nodes,
+        node: NodeIdx,
+        demand: &Arc<Vec<(ResourceIdx, i64)>>,
+        pods: i64,
+    ) {
         let shares = nodes.saved_shares(node, demand);
-        nodes.charge(node, demand, i64::from(pods), true);
+        nodes.charge(node, demand, pods, true);
         self.entries.push(Entry {
             node,
             demand: Arc::clone(demand),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::flavors::Flavors;
-use super::{Blocked, Signal, Wake};
+use super::{Blocked, Phase, Signal, Wake};
 use crate::explain::Detail;
 use crate::ids::{FlavorName, GangId, QueueName};
 use crate::queue::{Queue, QueueOrder, ResourceGroup, Stop};
@@ -127,6 +127,16 @@ impl Queues {
             .insert(gang, Holder { id, demand });
     }
 
+    /// What a gang holds of a queue.
+    pub(crate) fn held(&self, name: &QueueName, gang: GangIdx) -> Option<&Demand> {
+        Some(&self.holders.get(name)?.get(&gang)?.demand)
+    }
+
+    /// How a queue is configured.
+    pub(crate) fn config(&self, name: &QueueName) -> Option<&Queue> {
+        self.configs.get(name)
+    }
+
     /// Takes the charge of a gang back; returns it.
     pub(crate) fn discharge(&mut self, name: &QueueName, gang: GangIdx) -> Demand {
         let Some(holders) = self.holders.get_mut(name) else {
@@ -238,7 +248,8 @@ impl Queues {
             Signal::QuotaFreed(self.root(name), what),
             lack.least_release(),
         );
-        Err(Blocked::new(self.exceeded(name, at, &lack, catalog), wake))
+        let blocked = Blocked::new(self.exceeded(name, at, &lack, catalog), wake);
+        Err(blocked.in_phase(Phase::Quota))
     }
 
     fn exceeded(&self, name: &QueueName, at: QueueIdx, lack: &Lack, catalog: &Catalog) -> Detail {

@@ -24,9 +24,9 @@ impl Nodes {
         self.touch(at);
     }
 
-    /// Takes back the last charge, so that every share is where it was: `saved`
+    /// Takes back the last charge of so many pods (negative: release), so that every share is where it was: `saved`
     /// is what [`Nodes::saved_shares`] was before.
-    pub(crate) fn undo(&mut self, at: NodeIdx, demand: &Demand, pods: u32, saved: SavedShares) {
+    pub(crate) fn undo(&mut self, at: NodeIdx, demand: &Demand, pods: i64, saved: SavedShares) {
         for (resource, need) in demand {
             let used = i128::from(*need).saturating_mul(i128::from(pods));
             let used = used.saturating_neg();
