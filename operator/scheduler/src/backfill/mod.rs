@@ -76,6 +76,8 @@ pub(crate) struct Backfill {
     pub(crate) heads: Vec<Head>,
     /// By queue, for the first that quota blocks. To be worked out where missing.
     pub(crate) quota: BTreeMap<QueueName, QuotaHead>,
+    /// The first end that those counted on which decided who is a head.
+    pub(crate) quota_end: Option<Time>,
     /// The heads may be others, or their reservations may be wrong.
     pub(crate) stale: bool,
     /// Something has started since they were worked out that respects them.
@@ -97,6 +99,8 @@ impl Backfill {
     /// have ended has not.
     pub(crate) fn expires(&self) -> Option<Time> {
         let ends = self.heads.iter().filter_map(|head| head.plan.first_end);
-        ends.min().map(|end| end.plus_millis(1))
+        ends.chain(self.quota_end)
+            .min()
+            .map(|end| end.plus_millis(1))
     }
 }

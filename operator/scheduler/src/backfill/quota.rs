@@ -97,12 +97,17 @@ impl QuotaHead {
         self.needs.demand.iter().map(|(what, _)| what)
     }
 
+    /// Whether there is quota for it in time if a gang is given so much before.
+    pub(crate) fn leaves_enough(&self, demand: &Demand, (tree, queue): (&Tree, QueueIdx)) -> bool {
+        self.needs.fits(tree, queue, demand)
+    }
+
     /// Whether a gang of the queue that comes after it may start.
     pub(crate) fn lets(
         &self,
         stay: &Stay,
         demand: &Demand,
-        (tree, queue): (&Tree, QueueIdx),
+        tree: (&Tree, QueueIdx),
         now: Time,
     ) -> bool {
         let in_time = match self.start {
@@ -110,6 +115,6 @@ impl QuotaHead {
             None => stay.preemptible && now < self.submitted.plus(PATIENCE),
         };
         let backfills = stay.backfill && in_time;
-        backfills || self.needs.fits(tree, queue, demand)
+        backfills || self.leaves_enough(demand, tree)
     }
 }

@@ -229,8 +229,8 @@ impl Engine {
         }
         let score = self.score(&way.shape, &groups);
         let placement = placed::placement(&self.nodes, gang, groups.iter());
-        self.settle_place(at, way, groups, self.now);
         self.has_started(at, gang, way);
+        self.settle_place(at, way, groups, self.now);
         Decision::Place {
             gang: gang.id.clone(),
             placement,
@@ -347,7 +347,6 @@ impl Engine {
         log: &mut UndoLog,
     ) -> Result<Vec<Runs>, Box<Blocked>> {
         self.queues.admit(&gang.queue, &way.demand, &self.catalog)?;
-        self.leave_quota(gang, way, now)?;
         self.find_place_beside(gang, way, now, log)
             .map_err(|mut blocked| {
                 self.queues

@@ -16,6 +16,8 @@ pub(crate) struct Refusals {
     known: HashMap<(Arc<Shape>, Vec<GroupName>), Box<Blocked>>,
     /// Those that fit, and not beside what these heads ask of them.
     restrained: HashSet<(Arc<Shape>, Restraints)>,
+    /// Those that fit and do not start.
+    fitting: HashSet<Arc<Shape>>,
 }
 
 /// By number of the head.
@@ -49,6 +51,14 @@ impl Refusals {
         self.restrained.insert((Arc::clone(shape), by));
     }
 
+    pub(super) fn is_fitting(&self, shape: &Arc<Shape>) -> bool {
+        !self.fitting.is_empty() && self.fitting.contains(shape)
+    }
+
+    pub(super) fn fits(&mut self, shape: &Arc<Shape>) {
+        self.fitting.insert(Arc::clone(shape));
+    }
+
     /// The heads are others.
     pub(super) fn clear_restrained(&mut self) {
         self.restrained.clear();
@@ -57,5 +67,6 @@ impl Refusals {
     pub(crate) fn clear(&mut self) {
         self.known.clear();
         self.restrained.clear();
+        self.fitting.clear();
     }
 }

@@ -116,7 +116,9 @@ impl Engine {
         if waited_for_room && self.backfill.heads.iter().any(|head| head.at == at) {
             self.backfill.stale = true;
         }
+        let heads = self.backfill.quota.len();
         self.backfill.quota.retain(|_, head| head.at != at);
+        self.backfill.stale |= heads != self.backfill.quota.len();
     }
 
     /// A gang goes on waiting.
@@ -140,8 +142,9 @@ impl Engine {
         blocked.insert(&gang.queue, key.clone(), candidate, what);
         if phase == Phase::Quota {
             let quota = &mut self.backfill.quota;
-            if quota.get(&gang.queue).is_some_and(|head| key < head.key) {
+            if quota.get(&gang.queue).is_none_or(|head| key < head.key) {
                 quota.remove(&gang.queue);
+                self.backfill.stale = true;
             }
         } else if !self.backfill.stale && !self.is_behind_a_head(&gang, chosen) {
             self.backfill.stale = true;
@@ -179,8 +182,8 @@ impl Engine {
         order.first() == Some(queue)
     }
 
-    /// A gang has started: what it took may have been reserved for those who come
-    /// after it.
+    /// A gang starts, and is not charged yet: what it takes may have been reserved
+    /// for those who come after it.
     pub(super) fn has_started(&mut self, at: GangIdx, gang: &Gang, way: &Way) {
         self.forget_blocked(at);
         self.backfill.outdated = true;
@@ -228,6 +231,7 @@ impl Engine {
         self.backfill.stale = false;
         self.backfill.outdated = false;
         self.backfill.packing = self.packing.version();
+        self.backfill.quota_end = None;
         if self.backfill.blocked.is_empty() && self.backfill.heads.is_empty() {
             return false;
         }
@@ -235,7 +239,8 @@ impl Engine {
         let before = std::mem::take(&mut self.backfill.heads);
         self.find_heads();
         let heads = &self.backfill.heads;
-        let same = before.len() == heads.len() && before.iter().zip(heads).all(|(a, b)| a.is_like(b));
+        let same =
+            before.len() == heads.len() && before.iter().zip(heads).all(|(a, b)| a.is_like(b));
         self.refusals.clear_restrained();
         if !same {
             self.parking.raise(&Signal::Reservations, 1);
@@ -247,19 +252,33 @@ impl Engine {
     fn find_heads(&mut self) {
         let mut order = Order::default();
         let mut lines: BTreeMap<QueueName, Vec<(OrderKey, Candidate)>> = BTreeMap::new();
-        for queue in self.backfill.blocked.queues() {
+        let queues: Vec<QueueName> = self.backfill.blocked.queues().cloned().collect();
+        let quota_ends = queues
+            .iter()
+            .filter_map(|queue| self.quota_head(queue)?.first_end);
+        self.backfill.quota_end = quota_ends.min();
+        for queue in &queues {
+            let quota_head = self.backfill.quota.get(queue);
             let pools = self.backfill.blocked.pools(queue);
             let mut firsts: Vec<(OrderKey, Candidate)> = Vec::new();
             for (_, line) in pools {
-                let there_is_quota = |(_, candidate): &(&OrderKey, &Candidate)| {
+                let there_is_quota = |(key, candidate): &(&OrderKey, &Candidate)| {
                     let ways = self.state(candidate.gang).and_then(|s| s.ways.as_ref());
                     let Some(Ok(ways)) = ways.map(|known| &known.ways) else {
                         return false;
                     };
                     let queue = self.queues.leaf(queue);
-                    queue.zip(ways.get(candidate.way)).is_some_and(|(queue, way)| {
-                        self.queues.tree().fits(queue, &way.demand)
-                    })
+                    queue
+                        .zip(ways.get(candidate.way))
+                        .is_some_and(|(queue, way)| {
+                            let tree = self.queues.tree();
+                            let before = quota_head.filter(|head| head.key < **key);
+                            // However short it is: who is a head must not hang on the clock.
+                            tree.fits(queue, &way.demand)
+                                && before.is_none_or(|head| {
+                                    head.leaves_enough(&way.demand, (tree, queue))
+                                })
+                        })
                 };
                 let first = line.iter().find(there_is_quota);
                 firsts.extend(first.map(|(key, candidate)| (key.clone(), *candidate)));
@@ -268,9 +287,8 @@ impl Engine {
             firsts.sort_unstable_by(|a, b| b.0.cmp(&a.0));
             lines.insert(queue.clone(), firsts);
         }
-        let queues: Vec<QueueName> = lines.keys().cloned().collect();
-        for queue in queues {
-            self.rank_head(&mut order, &queue, &lines);
+        for queue in &queues {
+            self.rank_head(&mut order, queue, &lines);
         }
         let mut taken = FixedBitSet::with_capacity(self.nodes.len());
         let mut hopeless = 0_usize;
@@ -349,7 +367,9 @@ impl Engine {
             return Some(Err(Hopeless));
         };
         let groups = std::mem::take(&mut plan.groups).into_iter();
-        plan.groups = groups.map(|runs| placed::by_name(&self.nodes, runs)).collect();
+        plan.groups = groups
+            .map(|runs| placed::by_name(&self.nodes, runs))
+            .collect();
         let placement = placed::placement(&self.nodes, &gang, plan.groups.iter());
         Some(Ok(Head {
             at,
@@ -369,12 +389,40 @@ impl Engine {
         for head in &self.backfill.heads {
             let reservation = head.reservation();
             if told.get(head.id()) != Some(&reservation) {
-                let Reservation { gang, start, placement } = reservation.clone();
-                news.push(Decision::Reserve { gang, start, placement });
+                let Reservation {
+                    gang,
+                    start,
+                    placement,
+                } = reservation.clone();
+                news.push(Decision::Reserve {
+                    gang,
+                    start,
+                    placement,
+                });
             }
             self.backfill.told.insert(head.id().clone(), reservation);
         }
         news
+    }
+
+    /// The first gang of a queue that quota blocks.
+    fn quota_head(&mut self, queue: &QueueName) -> Option<&QuotaHead> {
+        if !self.backfill.quota.contains_key(queue) {
+            let (key, candidate) = self.backfill.blocked.first_for_quota(queue)?;
+            let key = key.clone();
+            let at = self.queues.leaf(queue)?;
+            self.renew_ends();
+            let (gang, demand) = self.candidate(candidate)?;
+            let head = QuotaHead::new(
+                (candidate.gang, key, &gang),
+                &demand,
+                (self.queues.tree(), at),
+                self.backfill.ends_in.get(queue),
+                |holder| self.queues.held(queue, holder),
+            );
+            self.backfill.quota.insert(queue.clone(), head);
+        }
+        self.backfill.quota.get(queue)
     }
 
     /// Whether a gang leaves the quota that a gang before it in its queue waits for.
@@ -382,46 +430,22 @@ impl Engine {
     /// # Errors
     ///
     /// It would make that one later.
-    pub(super) fn leave_quota(
-        &mut self,
-        gang: &Gang,
-        way: &Way,
-        now: Time,
-    ) -> Result<(), Box<Blocked>> {
-        let Some((first, candidate)) = self.backfill.blocked.first_for_quota(&gang.queue) else {
-            return Ok(());
-        };
-        if self.backfill.ignored || *first >= OrderKey::of(gang) {
+    fn leave_quota(&mut self, gang: &Gang, way: &Way, now: Time) -> Result<(), Box<Blocked>> {
+        if self.backfill.ignored {
             return Ok(());
         }
-        let first = first.clone();
-        let Some(queue) = self.queues.leaf(&gang.queue) else {
+        self.quota_head(&gang.queue);
+        let queue = self.queues.leaf(&gang.queue);
+        let head = self.backfill.quota.get(&gang.queue);
+        let Some((head, queue)) = head.zip(queue) else {
             return Ok(());
         };
-        if !self.backfill.quota.contains_key(&gang.queue) {
-            self.renew_ends();
-            let Some((first_gang, demand)) = self.candidate(candidate) else {
-                return Ok(());
-            };
-            let ends = self.backfill.ends_in.get(&gang.queue);
-            let head = QuotaHead::new(
-                (candidate.gang, first, &first_gang),
-                &demand,
-                (self.queues.tree(), queue),
-                ends,
-                |at| self.queues.held(&gang.queue, at),
-            );
-            self.backfill.quota.insert(gang.queue.clone(), head);
-        }
-        let Some(head) = self.backfill.quota.get(&gang.queue) else {
-            return Ok(());
-        };
+        let tree = (self.queues.tree(), queue);
         let stay = self.stay(gang, now);
-        let tree = self.queues.tree();
-        if head.lets(&stay, &way.demand, (tree, queue), now) {
+        if head.key >= OrderKey::of(gang) || head.lets(&stay, &way.demand, tree, now) {
             return Ok(());
         }
-        let mut wake = Wake::default();
+        let mut wake = wake(way);
         wake.on(Signal::Queues, 1)
             .on(Signal::Head(gang.queue.clone()), 1);
         let root = self.queues.root(&gang.queue);
@@ -432,9 +456,10 @@ impl Engine {
         if let Some(end) = head.first_end {
             wake.at(end.plus_millis(1));
         }
+        let name = self.state(head.at).map(|state| state.gang.id.clone());
         let detail = Detail::QuotaReserved {
             queue: gang.queue.clone(),
-            head: self.state(head.at).map_or_else(|| gang.id.clone(), |s| s.gang.id.clone()),
+            head: name.unwrap_or_else(|| gang.id.clone()),
             start: head.start,
         };
         Err(Blocked::new(detail, wake).in_phase(Phase::Reserved))
@@ -482,22 +507,28 @@ impl Engine {
         if let Some(refusal) = self.refusals.get(gang, &way.shape) {
             return Err(in_phase(refusal));
         }
+        let quota = self.leave_quota(gang, way, now);
         let restraints = self.restraints(gang, way, now);
-        if !restraints.is_empty() && !self.refusals.is_restrained(&way.shape, &restraints) {
+        let restrained = !restraints.is_empty();
+        if quota.is_ok() && restrained && !self.refusals.is_restrained(&way.shape, &restraints) {
             if let Some(groups) = self.place_beside(gang, way, &restraints, log) {
                 return Ok(groups);
             }
             self.refusals.restrain(&way.shape, restraints.clone());
         }
-        let mut trial = UndoLog::default();
-        let found = self.find_place(gang, &way.shape, &mut trial);
-        let Some((first, _)) = restraints.first() else {
-            *log = trial;
-            return found.map_err(in_phase);
-        };
-        found.map_err(in_phase)?;
-        trial.roll_back(&mut self.nodes);
-        Err(self.reserved(way, *first))
+        if quota.is_ok() && !restrained {
+            return self.find_place(gang, &way.shape, log).map_err(in_phase);
+        }
+        // It does not start. Why depends on whether there is a place.
+        if !self.refusals.is_fitting(&way.shape) {
+            let mut trial = UndoLog::default();
+            let found = self.find_place(gang, &way.shape, &mut trial);
+            trial.roll_back(&mut self.nodes);
+            found.map_err(in_phase)?;
+            self.refusals.fits(&way.shape);
+        }
+        quota?;
+        Err(self.reserved(way, restraints.first().map_or(0, |(head, _)| *head)))
     }
 
     /// The gang in what the heads leave.
@@ -544,7 +575,10 @@ impl Engine {
         let overbooks = |(resource, _): &(ResourceIdx, i64)| {
             let device = self.nodes.shared_device(*resource);
             let used = groups.iter().flatten();
-            device.is_some_and(|device| used.into_iter().any(|(n, _)| self.nodes.free(device, *n) < 0))
+            device.is_some_and(|device| {
+                used.into_iter()
+                    .any(|(n, _)| self.nodes.free(device, *n) < 0)
+            })
         };
         let mut demands = way.shape.groups.iter().flat_map(|g| g.demand.iter());
         if demands.any(overbooks) {
@@ -556,14 +590,8 @@ impl Engine {
 
     /// The gang waits for nothing but what is kept for that head.
     fn reserved(&self, way: &Way, head: usize) -> Box<Blocked> {
-        let mut wake = Wake::default();
-        wake.on(Signal::Reservations, 1)
-            .on(Signal::Turns, 1)
-            .on(Signal::Nodes, 1);
-        for (resource, _) in &way.shape.total {
-            wake.on(Signal::Freed(*resource), 1);
-            wake.on(Signal::Taken(*resource), 1);
-        }
+        let mut wake = wake(way);
+        wake.on(Signal::Reservations, 1).on(Signal::Turns, 1);
         let head = self.backfill.heads.get(head);
         let nodes: std::collections::BTreeSet<_> = head.into_iter().flat_map(Head::nodes).collect();
         let detail = Detail::Reserved {
@@ -586,6 +614,17 @@ fn in_phase(blocked: Box<Blocked>) -> Box<Blocked> {
         }
         _ => blocked.in_phase(Phase::Capacity),
     }
+}
+
+/// When there may be a place no more, or another.
+fn wake(way: &Way) -> Wake {
+    let mut wake = Wake::default();
+    wake.on(Signal::Nodes, 1);
+    for (resource, _) in &way.shape.total {
+        wake.on(Signal::Freed(*resource), 1);
+        wake.on(Signal::Taken(*resource), 1);
+    }
+    wake
 }
 
 /// What a gang holds where it was planned.

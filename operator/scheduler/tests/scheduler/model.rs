@@ -13,6 +13,7 @@ pub struct Place {
     pub gang: Gang,
     pub placement: Placement,
     pub pods: Vec<(PodKey, NodeName, Resources)>,
+    pub since: Time,
     pub assumed: BTreeSet<PodKey>,
 }
 
@@ -98,6 +99,7 @@ impl Model {
             gang: gang.clone(),
             placement: placement.clone(),
             pods,
+            since: self.now,
             assumed,
         };
         self.places.insert(gang.id.clone(), place);
@@ -126,6 +128,7 @@ impl Model {
     /// An engine that is built from what is there.
     pub fn build(&self) -> Engine {
         let mut engine = Engine::with_decay(Decay::half_life(0));
+        engine.advance(self.now);
         for gang in self.gangs.values() {
             let mut gang = gang.clone();
             gang.not_before = gang.not_before.max(self.back_off.get(&gang.id).copied());
@@ -135,11 +138,7 @@ impl Model {
             engine.apply_pod(key.clone(), node.clone(), request.clone());
         }
         for place in self.places.values() {
-            engine.restore_gang(
-                place.gang.clone(),
-                place.placement.clone(),
-                crate::common::ms(0),
-            );
+            engine.restore_gang(place.gang.clone(), place.placement.clone(), place.since);
             for (key, ..) in &place.pods {
                 if !place.assumed.contains(key) {
                     engine.drop_assumed(key);

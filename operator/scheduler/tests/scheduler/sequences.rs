@@ -2,9 +2,11 @@
 //! no placement overbooks, and the engine equals one that is built from the
 //! final state, in what it counts, decides and says.
 
+use std::time::Duration;
+
 use crate::common::*;
 use crate::model::{Model, with_pod};
-use crate::random::{QUEUES, any_gang, any_node, any_request, node_name};
+use crate::random::{QUEUES, any_gang, any_node, any_request, any_runtime, node_name};
 use proptest::prelude::*;
 use trellis_scheduler::{
     Decay, Decision, Engine, Gang, GangId, Node, PodKey, QueueName, Resources, Stop, Time,
@@ -14,13 +16,22 @@ const NODES: usize = 4;
 const GANGS: usize = 5;
 const ROOT: &str = "root";
 
+/// What else differs between queues.
+#[derive(Clone, Copy, Debug, Default)]
+struct QueueFlags {
+    hold: bool,
+    below: bool,
+    no_backfill: bool,
+    default_runtime: Option<Duration>,
+}
+
 #[derive(Clone, Debug)]
 enum Event {
     ApplyNode(Node),
     DeleteNode(usize),
     ApplyForeign(usize, usize, Resources),
     DeleteForeign(usize),
-    ApplyQueue(usize, Option<(i64, i64)>, bool, bool),
+    ApplyQueue(usize, Option<(i64, i64)>, QueueFlags),
     /// The queue that others may be below.
     ApplyRoot(Option<(i64, i64)>),
     DeleteRoot,
@@ -36,6 +47,21 @@ enum Event {
     Cycle(i64),
 }
 
+fn any_flags() -> impl Strategy<Value = QueueFlags> {
+    let flags = (
+        prop::bool::weighted(0.1),
+        prop::bool::ANY,
+        prop::bool::weighted(0.2),
+        any_runtime(),
+    );
+    flags.prop_map(|(hold, below, no_backfill, default_runtime)| QueueFlags {
+        hold,
+        below,
+        no_backfill,
+        default_runtime,
+    })
+}
+
 fn any_event() -> impl Strategy<Value = Event> {
     let gang = (0..GANGS).prop_flat_map(|g| any_gang(format!("w{g}"), NODES));
     let quota = prop_oneof![Just(None), (0..12_i64, 0..8_i64).prop_map(Some)];
@@ -44,8 +70,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         1 => (0..NODES).prop_map(Event::DeleteNode),
         2 => (0..3_usize, 0..NODES, any_request()).prop_map(|(p, n, r)| Event::ApplyForeign(p, n, r)),
         1 => (0..3_usize).prop_map(Event::DeleteForeign),
-        2 => (0..2_usize, quota.clone(), prop::bool::weighted(0.1), prop::bool::ANY)
-            .prop_map(|(q, n, h, b)| Event::ApplyQueue(q, n, h, b)),
+        2 => (0..2_usize, quota.clone(), any_flags()).prop_map(|(q, n, f)| Event::ApplyQueue(q, n, f)),
         1 => quota.prop_map(Event::ApplyRoot),
         1 => Just(Event::DeleteRoot),
         1 => (0..2_usize).prop_map(Event::DeleteQueue),
@@ -56,6 +81,7 @@ fn any_event() -> impl Strategy<Value = Event> {
             .prop_map(|(g, p, n)| Event::SeeMember(g, p, n)),
         1 => (0..GANGS, 0..9_usize).prop_map(|(g, p)| Event::LoseMember(g, p)),
         5 => (0..4_i64).prop_map(Event::Cycle),
+        1 => Just(Event::Cycle(600_000)),
     ]
 }
 
@@ -83,11 +109,13 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
             engine.delete_pod(&key);
             model.pods.remove(&key);
         }
-        Event::ApplyQueue(at, quota, hold, below) => {
+        Event::ApplyQueue(at, quota, flags) => {
             let quota = quota.map(|(cpu, gpu)| [("cpu", cpu), (GPU, gpu)]);
             let mut queue = queue(QUEUES[at], quota.as_ref().map(|q| &q[..]));
-            queue.stop = if hold { Stop::Hold } else { Stop::None };
-            queue.parent = below.then(|| QueueName::new(ROOT));
+            queue.stop = if flags.hold { Stop::Hold } else { Stop::None };
+            queue.parent = flags.below.then(|| QueueName::new(ROOT));
+            queue.backfill = !flags.no_backfill;
+            queue.default_runtime = flags.default_runtime;
             engine.apply_queue(queue.clone());
             model.queues.insert(queue.name.clone(), queue);
         }
@@ -174,6 +202,8 @@ fn cycle(engine: &mut Engine, model: &mut Model, now: Time) -> Result<(), TestCa
                 anew.map(ToString::to_string)
             );
         }
+        let kept = |engine: &Engine| engine.reservations().cloned().collect::<Vec<_>>();
+        prop_assert_eq!(kept(engine), kept(&rebuilt));
         prop_assert_eq!(engine.next_wakeup(), rebuilt.next_wakeup());
     } else {
         let decisions = engine.cycle(now);
@@ -264,7 +294,7 @@ proptest! {
         let mut engine = Engine::with_decay(Decay::half_life(0));
         let mut model = Model::default();
         for name in QUEUES {
-            apply(&mut engine, &mut model, Event::ApplyQueue(usize::from(name != QUEUES[0]), None, false, false))?;
+            apply(&mut engine, &mut model, Event::ApplyQueue(usize::from(name != QUEUES[0]), None, QueueFlags::default()))?;
         }
         for event in events {
             apply(&mut engine, &mut model, event)?;
