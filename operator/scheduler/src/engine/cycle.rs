@@ -18,10 +18,10 @@ use crate::state::{GangIdx, NodeIdx, ResourceIdx, Shape};
 use crate::time::Time;
 
 /// The way that a gang takes and its place, charged in the log; or why it waits.
-type Admission = Result<(Way, Vec<Runs>), Box<Blocked>>;
+pub(super) type Admission = Result<(Way, Vec<Runs>), Box<Blocked>>;
 
 /// Who has been looked at in a cycle, in order.
-type LookedAt = BTreeSet<(OrderKey, GangIdx)>;
+pub(super) type LookedAt = BTreeSet<(OrderKey, GangIdx)>;
 
 impl Engine {
     /// Decides about every gang for which something has changed, until nothing
@@ -59,16 +59,6 @@ impl Engine {
         decisions
     }
 
-    /// Whoever has been woken is to be looked at.
-    fn wake(&mut self) {
-        for at in self.parking.take_woken() {
-            self.forget_blocked(at);
-            if let Some(state) = self.gangs.get(at.at()) {
-                self.waiting.make_due(&state.gang, at);
-            }
-        }
-    }
-
     /// Looks at everyone who is due in these queues, each queue in its turn.
     fn take_turns(
         &mut self,
@@ -104,28 +94,6 @@ impl Engine {
             decisions.extend(decision);
             if !self.rank(&mut order, &name, now, looked_at) {
                 order.remove(self.queues.tree(), queue);
-            }
-        }
-    }
-
-    /// Whoever is at the front of a queue and finds no place goes on waiting: then
-    /// it is known for whom room is kept before anybody starts.
-    fn skip_blocked(&mut self, due: &[QueueName], now: Time, looked_at: &mut LookedAt) {
-        for name in due {
-            while let Some(next) = self.waiting.next_due(name) {
-                let mut log = UndoLog::default();
-                let answer = self.try_alone(next, now, &mut log);
-                log.roll_back(&mut self.nodes);
-                match answer {
-                    Some(Ok(_)) => break,
-                    Some(Err(blocked)) => {
-                        self.waiting.pop_due(name);
-                        self.block(next, blocked, looked_at);
-                    }
-                    None => {
-                        self.waiting.pop_due(name);
-                    }
-                }
             }
         }
     }
@@ -188,7 +156,12 @@ impl Engine {
         }
     }
 
-    fn try_to_admit(&mut self, at: GangIdx, now: Time, log: &mut UndoLog) -> Option<Admission> {
+    pub(super) fn try_to_admit(
+        &mut self,
+        at: GangIdx,
+        now: Time,
+        log: &mut UndoLog,
+    ) -> Option<Admission> {
         let ways = self.ways(at)?;
         let state = self.state(at)?;
         let gang = Arc::clone(&state.gang);
@@ -196,16 +169,8 @@ impl Engine {
         Some(self.admit(&gang, &ways, not_before, now, log))
     }
 
-    /// As if nothing were kept for others.
-    fn try_alone(&mut self, at: GangIdx, now: Time, log: &mut UndoLog) -> Option<Admission> {
-        self.backfill.ignored = true;
-        let answer = self.try_to_admit(at, now, log);
-        self.backfill.ignored = false;
-        answer
-    }
-
     /// The gang goes on waiting.
-    fn block(&mut self, at: GangIdx, blocked: Box<Blocked>, looked_at: &mut LookedAt) {
+    pub(super) fn block(&mut self, at: GangIdx, blocked: Box<Blocked>, looked_at: &mut LookedAt) {
         let Some(state) = self.state_mut(at) else {
             return;
         };
@@ -274,15 +239,6 @@ impl Engine {
             Ok((_, groups)) => Ok(placed::placement(&self.nodes, gang, groups.iter())),
             Err(blocked) => Err(blocked.certificate),
         }
-    }
-
-    /// It is now, between cycles. Says whether the next cycle must work out anew
-    /// what is kept for whom: not everyone has been looked at.
-    fn look_again(&mut self, now: Time) -> bool {
-        self.advance(now);
-        self.check_reservations();
-        self.wake();
-        self.backfill.stale
     }
 
     /// Why a waiting gang does not start, with the numbers of now. None where it

@@ -1,8 +1,10 @@
 //! The engine: the live state, and what changes it.
 
+mod beside;
 mod cluster;
 mod cycle;
 mod gangs;
+mod heads;
 mod placed;
 mod refusals;
 mod reserving;

@@ -90,7 +90,7 @@ impl PlacedGroup {
 
     /// The pod holds what was planned where it was planned, or does not.
     pub(crate) fn set_there(&mut self, index: u32, there: bool) {
-        if there == !self.gone.contains(index as usize) {
+        if there != self.gone.contains(index as usize) {
             return;
         }
         self.gone.grow(self.count() as usize);

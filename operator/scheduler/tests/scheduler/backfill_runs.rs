@@ -105,7 +105,7 @@ fn any_job(at: usize) -> impl Strategy<Value = Job> {
         gang.submitted = ms(comes);
         gang.runtime = Some(millis(runs));
         gang.grace = Duration::from_millis(grace);
-        gang.preemptible = at % 2 == 0;
+        gang.preemptible = at.is_multiple_of(2);
         Job { gang, comes, runs }
     })
 }
