@@ -78,6 +78,8 @@ reasons! {
     InsufficientCapacity: "Wait until others end; the message says how much is missing.";
     /// Enough is free in total, but not together where a pod needs it.
     Fragmented: "Wait until a whole node is free, or use smaller pods.";
+    /// There is room or quota for it, but starting it would make a job later that waits before it.
+    Reserved: "Wait until the job that the message names starts. A job with a short deadlines.activeSeconds may start before.";
     /// The job would not fit even if all matching nodes were empty.
     ExceedsCluster: "Ask for less, or add nodes.";
     /// A try to place the job failed, and the next one waits for a while.

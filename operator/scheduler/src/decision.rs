@@ -3,6 +3,7 @@
 use crate::explain::Certificate;
 use crate::ids::GangId;
 use crate::placement::Placement;
+use crate::time::Time;
 
 /// A decision of a cycle.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +35,18 @@ pub enum Decision {
     Drain {
         /// The gang.
         victim: Victim,
+    },
+    /// The gang is the first that waits for room where it may go, and this is kept for it:
+    /// others start before it only where that does not make it later. Said where it
+    /// is new or has moved; it ends when the gang starts or another reservation
+    /// is told for the same nodes.
+    Reserve {
+        /// The gang.
+        gang: GangId,
+        /// When it starts, if what runs ends when it should. None: not known.
+        start: Option<Time>,
+        /// Where its pods would go then.
+        placement: Placement,
     },
     /// The gang goes on waiting, for another reason than was last said.
     Wait {

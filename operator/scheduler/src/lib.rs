@@ -39,9 +39,11 @@
 //! ```
 //!
 //! Where to look: `state` keeps the live arrays, `queueing` says who waits and
-//! for what, `placement` finds places, `explain` says why there is none, and
-//! `engine` puts them together.
+//! for what, `placement` finds places, `backfill` says who may start before those
+//! that wait for room, `explain` says why there is no place, and `engine` puts them
+//! together.
 
+mod backfill;
 mod constraints;
 mod decision;
 mod engine;
@@ -63,6 +65,7 @@ mod state;
 mod time;
 mod topology;
 
+pub use backfill::Reservation;
 pub use constraints::{
     Constraints, Expression, NodeSelectorTerm, Operator, Preference, Toleration, TolerationOperator,
 };

@@ -279,6 +279,7 @@ pub fn reason(reason: WaitReason) -> Reason {
         WaitReason::ExceedsCluster => Reason::ExceedsCluster,
         WaitReason::InsufficientCapacity => Reason::InsufficientCapacity,
         WaitReason::Fragmented => Reason::Fragmented,
+        WaitReason::Reserved => Reason::Reserved,
     }
 }
 

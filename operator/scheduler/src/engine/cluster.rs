@@ -27,6 +27,7 @@ impl Engine {
 
     fn nodes_changed(&mut self) {
         self.refusals.clear();
+        self.backfill.disturb();
         self.capacity_changed = true;
         self.parking.raise(&Signal::Nodes, 1);
     }
@@ -47,10 +48,12 @@ impl Engine {
         let at = self.nodes.hold(&node);
         let held = match seen {
             Some(seen) => {
-                self.part_from_plan(&pod, seen);
                 self.pods.remove(&pod);
                 self.take_pod(at, demand, seen.held);
                 self.give_pod(seen);
+                if seen.held {
+                    self.look_for(&pod, Some((at, demand)));
+                }
                 seen.held
             }
             None => self.confirm(&pod, at, demand),
@@ -74,30 +77,39 @@ impl Engine {
             // As planned: nothing changes.
             Some(plan) if plan == (at, demand) => {}
             Some((planned_at, planned)) => {
-                if let Some(owner) = owner {
-                    self.set_apart(owner);
-                }
+                self.look_for(pod, Some((at, demand)));
                 self.take_pod(at, demand, held);
                 let planned = self.catalog.demand(planned);
                 self.give(planned_at, &planned, 1, true);
             }
-            None => self.take_pod(at, demand, held),
+            None => {
+                self.look_for(pod, Some((at, demand)));
+                self.take_pod(at, demand, held);
+            }
         }
         held
     }
 
-    /// The pod does not hold any more what was planned, if it is a gang's.
-    fn part_from_plan(&mut self, pod: &PodKey, seen: Pod) {
-        if seen.held
-            && let Some(owner) = self.owner(pod)
-        {
-            self.set_apart(owner);
+    /// Whether a pod of a placed gang, seen there or gone, holds what was planned.
+    fn look_for(&mut self, pod: &PodKey, seen: Option<(NodeIdx, DemandIdx)>) {
+        if let Some(owner) = self.owner(pod) {
+            self.set_there(owner, seen);
         }
     }
 
-    pub(super) fn set_apart(&mut self, (gang, group, index): (GangIdx, usize, u32)) {
-        if let Some(group) = self.placed_mut(gang).and_then(|p| p.groups.get_mut(group)) {
-            group.set_apart(index);
+    /// The same.
+    pub(super) fn set_there(
+        &mut self,
+        (gang, group, index): (GangIdx, usize, u32),
+        seen: Option<(NodeIdx, DemandIdx)>,
+    ) {
+        let Some(placed) = self.placed_mut(gang) else {
+            return;
+        };
+        let demand = placed.shape.groups.get(group).map(|g| g.demand_idx);
+        if let Some(group) = placed.groups.get_mut(group) {
+            let planned = group.node(index).zip(demand);
+            group.set_there(index, planned.is_some() && planned == seen);
         }
     }
 
@@ -127,9 +139,10 @@ impl Engine {
 
     /// The pod is gone, or has ended and holds nothing any more.
     pub fn delete_pod(&mut self, pod: &PodKey) {
-        if let Some(seen) = self.pods.get(pod).copied() {
-            self.part_from_plan(pod, seen);
-            self.pods.remove(pod);
+        if let Some(seen) = self.pods.remove(pod) {
+            if seen.held {
+                self.look_for(pod, None);
+            }
             self.give_pod(seen);
         }
     }
@@ -144,9 +157,9 @@ impl Engine {
     }
 
     /// The planned pod holds nothing, if it is still assumed.
-    fn forgo(&mut self, owner: (GangIdx, usize, u32)) {
+    pub(super) fn forgo(&mut self, owner: (GangIdx, usize, u32)) {
         if let Some((at, demand)) = self.settle(owner) {
-            self.set_apart(owner);
+            self.set_there(owner, None);
             let demand = self.catalog.demand(demand);
             self.give(at, &demand, 1, true);
         }
@@ -184,6 +197,7 @@ impl Engine {
 
     fn queues_changed(&mut self) {
         self.config = self.config.saturating_add(1);
+        self.backfill.disturb();
         self.parking.raise(&Signal::Queues, 1);
     }
 }

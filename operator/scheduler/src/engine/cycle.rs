@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::preempt::Plan;
 use super::ways::{Way, Ways};
 use super::{Engine, Stage, placed};
+use crate::backfill;
 use crate::decision::{Decision, Outlook, Score};
 use crate::explain::{self, Certificate, Detail};
 use crate::gang::Gang;
@@ -18,7 +19,7 @@ use crate::state::{GangIdx, NodeIdx, ResourceIdx, Shape};
 use crate::time::Time;
 
 /// How a gang may start, or why it waits.
-type Admission = Result<Start, Box<Blocked>>;
+pub(super) type Admission = Result<Start, Box<Blocked>>;
 
 /// How a gang may start.
 #[derive(Debug)]
@@ -48,7 +49,7 @@ struct Before {
 }
 
 /// Who has been looked at in a cycle, in order.
-type LookedAt = BTreeSet<(OrderKey, GangIdx)>;
+pub(super) type LookedAt = BTreeSet<(OrderKey, GangIdx)>;
 
 impl Engine {
     /// Decides about every gang for which something has changed, until nothing
@@ -65,22 +66,25 @@ impl Engine {
         let mut looked_at = BTreeSet::new();
         self.advance(now);
         self.measure_capacity();
+        self.check_reservations();
         self.parking.ring(now);
         decisions.extend(self.drain());
         decisions.extend(self.settle_nominations());
         loop {
             // Who is woken by what starts here can only wait for another reason.
-            for at in self.parking.take_woken() {
-                if let Some(state) = self.gangs.get(at.at()) {
-                    self.waiting.make_due(&state.gang, at);
-                }
-            }
+            self.wake();
             let due = self.waiting.due_queues();
-            if due.is_empty() {
+            if !due.is_empty() {
+                self.take_turns(due, now, &mut decisions, &mut looked_at);
+                continue;
+            }
+            // What is kept is a function of what is there, whoever was looked at.
+            let settled = !self.backfill.stale && !self.backfill.outdated;
+            if settled || !self.renew_heads() {
                 break;
             }
-            self.take_turns(due, now, &mut decisions, &mut looked_at);
         }
+        decisions.extend(self.tell_reservations());
         decisions.extend(looked_at.into_iter().filter_map(|(_, at)| self.news(at)));
         decisions
     }
@@ -95,6 +99,9 @@ impl Engine {
     ) {
         let mut order = Order::default();
         let alone = due.len() == 1;
+        if !alone {
+            self.skip_blocked(&due, now, looked_at);
+        }
         for name in due {
             if alone || !self.rank(&mut order, &name, now, looked_at) {
                 // It takes turns with nobody, or nothing of it can start.
@@ -182,7 +189,12 @@ impl Engine {
         }
     }
 
-    fn try_to_admit(&mut self, at: GangIdx, now: Time, log: &mut UndoLog) -> Option<Admission> {
+    pub(super) fn try_to_admit(
+        &mut self,
+        at: GangIdx,
+        now: Time,
+        log: &mut UndoLog,
+    ) -> Option<Admission> {
         let ways = self.ways(at)?;
         let state = self.state(at)?;
         let gang = Arc::clone(&state.gang);
@@ -194,12 +206,13 @@ impl Engine {
     }
 
     /// The gang goes on waiting.
-    fn block(&mut self, at: GangIdx, blocked: Box<Blocked>, looked_at: &mut LookedAt) {
+    pub(super) fn block(&mut self, at: GangIdx, blocked: Box<Blocked>, looked_at: &mut LookedAt) {
         let Some(state) = self.state_mut(at) else {
             return;
         };
-        state.stage = Stage::Waiting(Some(blocked.certificate));
+        state.stage = Stage::Waiting(Some(blocked.certificate.clone()));
         let key = OrderKey::of(&state.gang);
+        self.note_blocked(at, &blocked);
         self.parking.park(at, blocked.wake);
         looked_at.insert((key, at));
     }
@@ -217,6 +230,7 @@ impl Engine {
         }
         let score = self.score(&way.shape, &groups);
         let placement = placed::placement(&self.nodes, gang, groups.iter());
+        self.has_started(at, gang, way);
         self.settle_place(at, way, groups, self.now);
         Decision::Place {
             gang: gang.id.clone(),
@@ -248,7 +262,7 @@ impl Engine {
     ///
     /// The certificate that a cycle would give it.
     pub fn trial(&mut self, gang: &Gang, now: Time) -> Result<Outlook, Certificate> {
-        self.advance(now);
+        let unsettled = self.look_again(now);
         let shape = Arc::new(self.catalog.acquire_shape(gang));
         let ways = self.make_ways(gang, &shape);
         let mut log = UndoLog::default();
@@ -258,6 +272,7 @@ impl Engine {
         };
         let answer = self.admit(gang, &ways, before, now, &mut log);
         log.roll_back(&mut self.nodes);
+        self.backfill.stale |= unsettled;
         self.drop_ways(&ways);
         self.drop_shape(&shape);
         let place = |groups: &[Runs]| placed::placement(&self.nodes, gang, groups.iter());
@@ -281,11 +296,12 @@ impl Engine {
         if matches!(self.state(at)?.stage, Stage::Placed(_)) {
             return None;
         }
-        self.advance(now);
+        let unsettled = self.look_again(now);
         let mut log = UndoLog::default();
-        let answer = self.try_to_admit(at, now, &mut log)?;
+        let answer = self.try_to_admit(at, now, &mut log);
         log.roll_back(&mut self.nodes);
-        answer.err().map(|blocked| blocked.certificate)
+        self.backfill.stale |= unsettled;
+        answer?.err().map(|blocked| blocked.certificate)
     }
 
     /// Lets a gang start in one of its ways if its queue, its back-off, the quota
@@ -313,17 +329,16 @@ impl Engine {
         };
         let mut closed: Option<Box<Blocked>> = None;
         let mut held: Vec<&Way> = Vec::new();
-        for way in ways.iter() {
-            match self.try_way(gang, way, log) {
+        for (number, way) in ways.iter().enumerate() {
+            match self.try_way(gang, way, now, log) {
                 Ok(groups) => return Ok(Start::Now(Box::new(way.clone()), groups)),
-                Err(blocked) => {
+                Err(mut blocked) => {
+                    blocked.way = number;
                     if blocked.certificate.reason.ends_when_others_do() {
                         held.push(way);
                     }
                     match &mut closed {
-                        Some(first) => {
-                            first.wake.join(&blocked.wake);
-                        }
+                        Some(first) => first.join(&blocked),
                         None => closed = Some(blocked),
                     }
                 }
@@ -342,10 +357,11 @@ impl Engine {
         &mut self,
         gang: &Gang,
         way: &Way,
+        now: Time,
         log: &mut UndoLog,
     ) -> Result<Vec<Runs>, Box<Blocked>> {
         self.queues.admit(&gang.queue, &way.demand, &self.catalog)?;
-        self.find_place(gang, &way.shape, log)
+        self.find_place_beside(gang, way, now, log)
             .map_err(|mut blocked| {
                 self.queues
                     .watch(&gang.queue, &way.demand, &mut blocked.wake);
@@ -379,7 +395,7 @@ impl Engine {
         }
     }
 
-    fn find_place(
+    pub(super) fn find_place(
         &mut self,
         gang: &Gang,
         shape: &Arc<Shape>,
@@ -388,32 +404,23 @@ impl Engine {
         if let Some(refusal) = self.refusals.get(gang, shape) {
             return Err(refusal);
         }
-        match self.seek(gang, shape, log) {
-            Ok(groups) => Ok(groups),
-            Err(NoPlace { certain }) => {
-                let excluded = self.excluded(shape);
+        self.try_place(gang, shape, log)
+            .map_err(|NoPlace { certain }| {
                 let refusal = explain::explain(&explain::Question {
                     nodes: &self.nodes,
                     catalog: &self.catalog,
                     gang,
                     shape,
-                    excluded: &excluded,
+                    excluded: &backfill::excluded(shape, &self.nodes),
                     certain,
                 });
                 self.refusals.insert(gang, shape, refusal.clone());
-                Err(refusal)
-            }
-        }
+                refusal
+            })
     }
 
-    /// Nodes that a gang is kept off.
-    pub(super) fn excluded(&self, shape: &Shape) -> Vec<NodeIdx> {
-        let names = shape.excluded.iter();
-        names.filter_map(|name| self.nodes.find(name)).collect()
-    }
-
-    /// Looks for a place on the nodes as they are charged now, and charges it.
-    pub(super) fn seek(
+    /// A place, whatever was refused before.
+    pub(super) fn try_place(
         &mut self,
         gang: &Gang,
         shape: &Arc<Shape>,
@@ -421,14 +428,19 @@ impl Engine {
     ) -> Result<Vec<Runs>, NoPlace> {
         self.packing.prepare(&mut self.nodes, &mut self.catalog);
         self.catalog.refresh(shape, &self.nodes);
-        let excluded = self.excluded(shape);
+        let excluded = backfill::excluded(shape, &self.nodes);
         let wish = Wish {
             shape,
             strategy: gang.strategy,
             excluded: &excluded,
         };
-        let (nodes, packing) = (&mut self.nodes, &mut self.packing);
-        let groups = placement::place(nodes, packing, &self.catalog, &wish, log)?;
+        let groups = placement::place(
+            &mut self.nodes,
+            &mut self.packing,
+            &self.catalog,
+            &wish,
+            log,
+        )?;
         let by_name = |runs| placed::by_name(&self.nodes, runs);
         Ok(groups.into_iter().map(by_name).collect())
     }

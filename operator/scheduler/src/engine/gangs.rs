@@ -155,13 +155,8 @@ impl Engine {
                 let seen = *seen;
                 let demand = self.catalog.demand(seen.demand);
                 self.nodes.set_held(seen.node, &demand, 1);
-                if let Some((_, planned)) = self.settle((at, number, index)) {
-                    if planned != seen.demand {
-                        self.set_apart((at, number, index));
-                    }
-                    let planned = self.catalog.demand(planned);
-                    self.give(seen.node, &planned, 1, true);
-                }
+                self.forgo((at, number, index));
+                self.set_there((at, number, index), Some((seen.node, seen.demand)));
             }
         }
     }
@@ -231,6 +226,8 @@ impl Engine {
             groups: groups.into_iter().map(PlacedGroup::new).collect(),
         }));
         self.placed = self.placed.saturating_add(1);
+        self.starts_to_end(at);
+        self.parking.raise(&Signal::Turns, 1);
     }
 
     /// Takes its place from a gang that has one.
@@ -247,6 +244,8 @@ impl Engine {
         };
         self.placed = self.placed.saturating_sub(1);
         let gang = &placed.gang;
+        self.has_ended(at, &gang.queue);
+        self.parking.raise(&Signal::Turns, 1);
         for (number, group) in gang.groups.iter().enumerate() {
             let family = format!("{}/{}", gang.id.namespace(), group.pod_prefix);
             if let Some(claims) = self.families.get_mut(&family) {
@@ -317,6 +316,7 @@ impl Engine {
 
     fn stop_waiting(&mut self, at: GangIdx) {
         self.parking.unpark(at);
+        self.forget_blocked(at);
         if let Some(state) = self.gangs.get(at.at()) {
             self.waiting.remove(&state.gang);
             self.parking

@@ -1,11 +1,14 @@
 //! The engine: the live state, and what changes it.
 
+mod beside;
 mod cluster;
 mod cycle;
 mod gangs;
+mod heads;
 mod placed;
 mod preempt;
 mod refusals;
+mod reserving;
 mod standing;
 mod ways;
 
@@ -14,6 +17,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::backfill::Backfill;
 use crate::explain::{Certificate, WaitReason};
 use crate::gang::Gang;
 use crate::ids::{GangId, NodeName, PodKey, QueueName, ResourceName};
@@ -60,6 +64,7 @@ pub struct Engine {
     parking: Parking,
     refusals: Refusals,
     packing: Packing,
+    backfill: Backfill,
     placed: usize,
     /// Gangs that follow others, who have not left yet.
     nominated: BTreeSet<GangIdx>,
@@ -123,6 +128,7 @@ impl Engine {
             parking: Parking::default(),
             refusals: Refusals::default(),
             packing: Packing::default(),
+            backfill: Backfill::default(),
             placed: 0,
             nominated: BTreeSet::new(),
             now: Time::default(),
@@ -237,10 +243,12 @@ impl Engine {
     }
 
     /// The next time at which a cycle is worth running though nothing has been
-    /// applied or deleted: the end of the first back-off.
+    /// applied or deleted: the end of the first back-off, or when something is past
+    /// its end that a reservation counts on.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Time> {
-        self.parking.next_alarm()
+        let alarm = self.parking.next_alarm();
+        alarm.into_iter().chain(self.backfill.expires()).min()
     }
 
     /// What has been learned about the tasks that come, from every gang that was
@@ -255,6 +263,7 @@ impl Engine {
     pub fn restore_history(&mut self, history: &History) {
         self.packing.restore(&mut self.catalog, history);
         self.refusals.clear();
+        self.backfill.disturb();
     }
 
     fn state(&self, at: GangIdx) -> Option<&GangState> {
@@ -293,6 +302,7 @@ impl Engine {
         signal: impl Fn(ResourceIdx) -> Signal,
     ) {
         self.refusals.clear();
+        self.backfill.disturb();
         for (resource, need) in demand {
             let amount = i128::from(*need).saturating_mul(i128::from(pods));
             self.parking.raise(&signal(*resource), amount);

@@ -62,9 +62,8 @@ pub(crate) struct PlacedGroup {
     /// For each run, the index after its last pod.
     ends: Vec<u32>,
     assumed: FixedBitSet,
-    /// Pods that are no more as planned: seen with another request or elsewhere,
-    /// or gone.
-    apart: FixedBitSet,
+    /// Pods that do not hold what was planned where it was planned (any more).
+    gone: FixedBitSet,
 }
 
 impl PlacedGroup {
@@ -84,7 +83,7 @@ impl PlacedGroup {
             runs,
             ends,
             assumed,
-            apart: FixedBitSet::with_capacity(end as usize),
+            gone: FixedBitSet::new(),
         }
     }
 
@@ -117,36 +116,39 @@ impl PlacedGroup {
         was
     }
 
-    /// The pod is not as planned, or no more there.
-    pub(crate) fn set_apart(&mut self, index: u32) {
-        if (index as usize) < self.apart.len() {
-            self.apart.insert(index as usize);
-        }
-    }
-
-    /// Indexes of the pods that are not as planned.
-    pub(crate) fn apart(&self) -> impl Iterator<Item = u32> {
-        self.apart.ones().filter_map(|at| u32::try_from(at).ok())
-    }
-
-    /// Nodes with how many pods hold there what was planned.
-    pub(crate) fn as_planned(&self) -> impl Iterator<Item = (NodeIdx, u32)> {
-        let mut from = 0_u32;
-        let runs = self.runs.iter().zip(&self.ends);
-        runs.map(move |((node, pods), end)| {
-            let apart = self.apart.count_ones(from as usize..*end as usize);
-            from = *end;
-            (
-                *node,
-                pods.saturating_sub(u32::try_from(apart).unwrap_or(u32::MAX)),
-            )
-        })
-        .filter(|(_, pods)| *pods > 0)
+    /// Indexes of the pods that do not hold what was planned.
+    pub(crate) fn gone(&self) -> impl Iterator<Item = u32> {
+        self.gone.ones().filter_map(|at| u32::try_from(at).ok())
     }
 
     /// Indexes of the pods that are not assumed.
     pub(crate) fn settled(&self) -> impl Iterator<Item = u32> {
         (0..self.count()).filter(|index| !self.is_assumed(*index))
+    }
+
+    /// The pod holds what was planned where it was planned, or does not.
+    pub(crate) fn set_there(&mut self, index: u32, there: bool) {
+        if there != self.gone.contains(index as usize) {
+            return;
+        }
+        self.gone.grow(self.count() as usize);
+        if index < self.count() {
+            self.gone.set(index as usize, !there);
+        }
+    }
+
+    /// Nodes with how many pods hold there what was planned.
+    pub(crate) fn there(&self) -> impl Iterator<Item = (NodeIdx, u32)> {
+        let mut from = 0_u32;
+        let runs = self.runs.iter().zip(&self.ends);
+        let there = runs.map(move |((node, pods), end)| {
+            let last = self.gone.len().min(*end as usize);
+            let gone = self.gone.count_ones(last.min(from as usize)..last);
+            from = *end;
+            let gone = u32::try_from(gone).unwrap_or(u32::MAX);
+            (*node, pods.saturating_sub(gone))
+        });
+        there.filter(|(_, pods)| *pods > 0)
     }
 
     /// Nodes with how many assumed pods are on each.

@@ -62,6 +62,8 @@ pub enum WaitReason {
     InsufficientCapacity,
     /// Enough is free in total, but not together where it is needed.
     Fragmented,
+    /// It could start, and would make a gang later that waits before it.
+    Reserved,
 }
 
 impl WaitReason {
@@ -90,6 +92,7 @@ impl WaitReason {
             Self::ExceedsCluster => "ExceedsCluster",
             Self::InsufficientCapacity => "InsufficientCapacity",
             Self::Fragmented => "Fragmented",
+            Self::Reserved => "Reserved",
         }
     }
 }
@@ -307,6 +310,24 @@ pub enum Detail {
         /// How many of them.
         lacking_nodes: u32,
     },
+    /// [`WaitReason::Reserved`]: room is.
+    Reserved {
+        /// The first gang that it would make later.
+        head: GangId,
+        /// When that starts, where it is known.
+        start: Option<Time>,
+        /// How many nodes its place has.
+        nodes: u32,
+    },
+    /// [`WaitReason::Reserved`]: quota is.
+    QuotaReserved {
+        /// The queue.
+        queue: QueueName,
+        /// The gang of that queue that it would make later.
+        head: GangId,
+        /// When there is quota for that, where it is known.
+        start: Option<Time>,
+    },
     /// [`WaitReason::Fragmented`]: each task group fits, but not all of them together.
     GroupsCollide {
         /// Pods of all task groups.
@@ -341,6 +362,7 @@ impl Detail {
             Self::Scattered { .. } | Self::Apart { .. } | Self::GroupsCollide { .. } => {
                 WaitReason::Fragmented
             }
+            Self::Reserved { .. } | Self::QuotaReserved { .. } => WaitReason::Reserved,
         }
     }
 }

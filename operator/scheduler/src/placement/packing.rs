@@ -20,6 +20,11 @@ pub(crate) struct Packing {
 }
 
 impl Packing {
+    /// Counts what changes how nodes are chosen between.
+    pub(crate) fn version(&self) -> u64 {
+        self.seen.version()
+    }
+
     /// Counts the pods of a gang that has come.
     pub(crate) fn learn(&mut self, catalog: &mut Catalog, shape: &Shape) {
         self.seen.learn(catalog, shape);

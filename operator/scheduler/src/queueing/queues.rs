@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::flavors::Flavors;
-use super::{Blocked, Signal, Wake};
+use super::{Blocked, Phase, Signal, Wake};
 use crate::explain::Detail;
 use crate::gang::Gang;
 use crate::ids::{FlavorName, GangId, QueueName};
@@ -149,6 +149,16 @@ impl Queues {
         let count = holders.priorities.entry(gang.priority).or_default();
         *count = count.saturating_add(1);
         holders.gangs.insert(at, holder);
+    }
+
+    /// What a gang holds of a queue.
+    pub(crate) fn held(&self, name: &QueueName, gang: GangIdx) -> Option<&Demand> {
+        Some(&self.holders.get(name)?.gangs.get(&gang)?.demand)
+    }
+
+    /// How a queue is configured.
+    pub(crate) fn config(&self, name: &QueueName) -> Option<&Queue> {
+        self.configs.get(name)
     }
 
     /// Takes the charge of a gang back; returns it.
@@ -303,7 +313,8 @@ impl Queues {
             Signal::QuotaFreed(self.root(name), what),
             lack.least_release(),
         );
-        Err(Blocked::new(self.exceeded(name, at, &lack, catalog), wake))
+        let blocked = Blocked::new(self.exceeded(name, at, &lack, catalog), wake);
+        Err(blocked.in_phase(Phase::Quota))
     }
 
     fn exceeded(&self, name: &QueueName, at: QueueIdx, lack: &Lack, catalog: &Catalog) -> Detail {

@@ -126,7 +126,9 @@ pub fn said(decisions: &[Decision]) -> Vec<String> {
     let short = |id: &GangId| id.as_str().trim_start_matches("team/").to_owned();
     decisions
         .iter()
+        .filter(|d| !matches!(d, Decision::Reserve { .. }))
         .map(|d| match d {
+            Decision::Reserve { gang, .. } => format!("*{}", short(gang)),
             Decision::Place { gang, .. } => format!("+{}", short(gang)),
             Decision::Wait { gang, certificate } => {
                 format!("-{} {}", short(gang), certificate.reason)

@@ -4,6 +4,12 @@
 #[cfg(test)]
 mod accounting;
 #[cfg(test)]
+mod backfill;
+#[cfg(test)]
+mod backfill_odd;
+#[cfg(test)]
+mod backfill_runs;
+#[cfg(test)]
 mod certificates;
 #[cfg(test)]
 mod common;

@@ -135,6 +135,7 @@ impl Model {
     /// An engine that is built from what is there.
     pub fn build(&self) -> Engine {
         let mut engine = Engine::with_decay(Decay::half_life(0));
+        engine.advance(self.now);
         for gang in self.gangs.values() {
             let mut gang = gang.clone();
             gang.not_before = gang.not_before.max(self.back_off.get(&gang.id).copied());

@@ -1,5 +1,7 @@
 //! Small random clusters and gangs.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 use trellis_scheduler::{
     Constraints, Gang, Node, NodeName, QueueName, Resources, Taint, TaintEffect, TaskGroup,
@@ -97,6 +99,12 @@ fn any_group(at: usize) -> impl Strategy<Value = TaskGroup> {
     })
 }
 
+/// How long a gang runs, if that is known.
+pub fn any_runtime() -> impl Strategy<Value = Option<Duration>> {
+    let some = (0..12_u64).prop_map(|ms| Some(Duration::from_millis(ms)));
+    prop_oneof![1 => Just(None), 2 => some]
+}
+
 /// A gang of that name with one to three groups.
 pub fn any_gang(name: String, nodes: usize) -> impl Strategy<Value = Gang> {
     let groups = prop_oneof![
@@ -105,8 +113,12 @@ pub fn any_gang(name: String, nodes: usize) -> impl Strategy<Value = Gang> {
         (any_group(0), any_group(1), any_group(2)).prop_map(|(a, b, c)| vec![a, b, c]),
     ];
     let excluded = prop_oneof![4 => Just(vec![]), 1 => (0..nodes).prop_map(|n| vec![node_name(n)])];
-    (groups, 0..3_i32, 0..3_i64, excluded, 0..QUEUES.len()).prop_map(
-        move |(groups, priority, submitted, excluded_nodes, queue)| Gang {
+    let stay = (any_runtime(), 0..3_u64, prop::bool::ANY);
+    (groups, 0..3_i32, 0..3_i64, excluded, 0..QUEUES.len(), stay).prop_map(
+        move |(groups, priority, submitted, excluded_nodes, queue, stay)| Gang {
+            runtime: stay.0,
+            grace: Duration::from_millis(stay.1),
+            preemptible: stay.2,
             priority,
             submitted: ms(submitted),
             excluded_nodes,

@@ -2,9 +2,11 @@
 //! no placement overbooks, and the engine equals one that is built from the
 //! final state, in what it counts, decides and says.
 
+use std::time::Duration;
+
 use crate::common::*;
 use crate::model::{Model, with_pod};
-use crate::random::{QUEUES, any_gang, any_node, any_request, node_name};
+use crate::random::{QUEUES, any_gang, any_node, any_request, any_runtime, node_name};
 use proptest::prelude::*;
 use trellis_scheduler::{
     Because, BorrowWithin, Decay, Decision, Engine, Gang, GangId, Node, Placement, PodKey,
@@ -15,13 +17,23 @@ const NODES: usize = 4;
 const GANGS: usize = 5;
 const ROOT: &str = "root";
 
+/// What else differs between queues.
+#[derive(Clone, Copy, Debug, Default)]
+struct QueueFlags {
+    stop: Stop,
+    below: bool,
+    no_backfill: bool,
+    default_runtime: Option<Duration>,
+    preemption: Preemption,
+}
+
 #[derive(Clone, Debug)]
 enum Event {
     ApplyNode(Node),
     DeleteNode(usize),
     ApplyForeign(usize, usize, Resources),
     DeleteForeign(usize),
-    ApplyQueue(usize, Option<(i64, i64)>, Stop, bool, Preemption),
+    ApplyQueue(usize, Option<(i64, i64)>, QueueFlags),
     /// The queue that others may be below.
     ApplyRoot(Option<(i64, i64)>),
     DeleteRoot,
@@ -67,6 +79,25 @@ fn any_preemption() -> impl Strategy<Value = Preemption> {
     })
 }
 
+fn any_flags() -> impl Strategy<Value = QueueFlags> {
+    let flags = (
+        any_stop(),
+        prop::bool::ANY,
+        prop::bool::weighted(0.2),
+        any_runtime(),
+        any_preemption(),
+    );
+    flags.prop_map(
+        |(stop, below, no_backfill, default_runtime, preemption)| QueueFlags {
+            stop,
+            below,
+            no_backfill,
+            default_runtime,
+            preemption,
+        },
+    )
+}
+
 fn any_event() -> impl Strategy<Value = Event> {
     let gang = (0..GANGS).prop_flat_map(|g| any_gang(format!("w{g}"), NODES));
     let quota = prop_oneof![Just(None), (0..12_i64, 0..8_i64).prop_map(Some)];
@@ -75,8 +106,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         1 => (0..NODES).prop_map(Event::DeleteNode),
         2 => (0..3_usize, 0..NODES, any_request()).prop_map(|(p, n, r)| Event::ApplyForeign(p, n, r)),
         1 => (0..3_usize).prop_map(Event::DeleteForeign),
-        2 => (0..2_usize, quota.clone(), any_stop(), prop::bool::ANY, any_preemption())
-            .prop_map(|(q, n, h, b, p)| Event::ApplyQueue(q, n, h, b, p)),
+        2 => (0..2_usize, quota.clone(), any_flags()).prop_map(|(q, n, f)| Event::ApplyQueue(q, n, f)),
         1 => quota.prop_map(Event::ApplyRoot),
         1 => Just(Event::DeleteRoot),
         1 => (0..2_usize).prop_map(Event::DeleteQueue),
@@ -87,6 +117,7 @@ fn any_event() -> impl Strategy<Value = Event> {
             .prop_map(|(g, p, n)| Event::SeeMember(g, p, n)),
         1 => (0..GANGS, 0..9_usize).prop_map(|(g, p)| Event::LoseMember(g, p)),
         5 => (0..4_i64).prop_map(Event::Cycle),
+        1 => Just(Event::Cycle(600_000)),
     ]
 }
 
@@ -114,12 +145,14 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
             engine.delete_pod(&key);
             model.pods.remove(&key);
         }
-        Event::ApplyQueue(at, quota, stop, below, preemption) => {
+        Event::ApplyQueue(at, quota, flags) => {
             let quota = quota.map(|(cpu, gpu)| [("cpu", cpu), (GPU, gpu)]);
             let mut queue = queue(QUEUES[at], quota.as_ref().map(|q| &q[..]));
-            queue.stop = stop;
-            queue.preemption = preemption;
-            queue.parent = below.then(|| QueueName::new(ROOT));
+            queue.stop = flags.stop;
+            queue.preemption = flags.preemption;
+            queue.parent = flags.below.then(|| QueueName::new(ROOT));
+            queue.backfill = !flags.no_backfill;
+            queue.default_runtime = flags.default_runtime;
             engine.apply_queue(queue.clone());
             model.queues.insert(queue.name.clone(), queue);
         }
@@ -189,7 +222,7 @@ fn cycle(engine: &mut Engine, model: &mut Model, now: Time) -> Result<(), TestCa
         rebuilt.restore_history(&engine.history());
         prop_assert_eq!(rebuilt.history(), engine.history());
         let placed = |decisions: Vec<Decision>| -> Vec<Decision> {
-            let told = |d: &Decision| matches!(d, Decision::Wait { .. });
+            let told = |d: &Decision| matches!(d, Decision::Wait { .. } | Decision::Reserve { .. });
             decisions.into_iter().filter(|d| !told(d)).collect()
         };
         let decisions = engine.cycle(now);
@@ -206,6 +239,8 @@ fn cycle(engine: &mut Engine, model: &mut Model, now: Time) -> Result<(), TestCa
                 anew.map(ToString::to_string)
             );
         }
+        let kept = |engine: &Engine| engine.reservations().cloned().collect::<Vec<_>>();
+        prop_assert_eq!(kept(engine), kept(&rebuilt));
         prop_assert_eq!(engine.next_wakeup(), rebuilt.next_wakeup());
     } else {
         let decisions = engine.cycle(now);
@@ -246,6 +281,7 @@ fn check_decisions(
                 model.preempted.insert(victim.gang.clone());
                 continue;
             }
+            Decision::Reserve { .. } => continue,
             Decision::Wait { gang, .. } => {
                 // Who followed others and waits again has given up.
                 model.unplace(gang);
@@ -358,7 +394,7 @@ proptest! {
         let mut engine = Engine::with_decay(Decay::half_life(0));
         let mut model = Model::default();
         for name in QUEUES {
-            apply(&mut engine, &mut model, Event::ApplyQueue(usize::from(name != QUEUES[0]), None, Stop::None, false, Preemption::default()))?;
+            apply(&mut engine, &mut model, Event::ApplyQueue(usize::from(name != QUEUES[0]), None, QueueFlags::default()))?;
         }
         for event in events {
             apply(&mut engine, &mut model, event)?;

@@ -102,6 +102,8 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot) -> Vec<Planne
             }
             // No queue of the API lets its gangs preempt yet.
             Decision::Preempt { .. } | Decision::Drain { .. } => continue,
+            // Whoever it is for waits, and says why.
+            Decision::Reserve { .. } => continue,
         };
         let key = gang::job_of(&id);
         if let Some(job) = planned.iter_mut().find(|p| p.key == key) {

@@ -34,6 +34,8 @@ impl Driver {
                 }
                 // No queue of the API lets its gangs preempt yet.
                 Decision::Preempt { .. } | Decision::Drain { .. } => {}
+                // Nobody reads it yet.
+                Decision::Reserve { .. } => {}
             }
         }
     }

@@ -219,13 +219,13 @@ impl Engine {
         };
         let groups = placed.gang.groups.iter().zip(&placed.shape.groups);
         for ((group, shape), planned) in groups.zip(&placed.groups) {
-            held.extend(planned.as_planned().map(|(node, pods)| Held {
+            held.extend(planned.there().map(|(node, pods)| Held {
                 node,
                 demand: Arc::clone(&shape.demand),
                 pods,
                 held: true,
             }));
-            for index in planned.apart() {
+            for index in planned.gone() {
                 if let Some(seen) = self.pods.get(&placed.gang.pod_key(group, index))
                     && seen.held
                 {

@@ -44,6 +44,7 @@ impl Engine {
                 self.take(*node, &group.demand, *pods, true);
             }
         }
+        self.has_started(at, gang, &way);
         self.settle_place(at, &way, groups, self.now);
         self.follow(at, leaving);
         decision

@@ -10,6 +10,7 @@ use super::super::Engine;
 use super::super::ways::Way;
 use super::candidates::{Asker, Candidate, Held};
 use super::{Leaver, Plan};
+use crate::backfill::excluded;
 use crate::gang::Gang;
 use crate::placement::{Runs, UndoLog};
 use crate::preemption::{Budget, Rooms, policy};
@@ -117,7 +118,7 @@ impl Engine {
     ) -> Search<'a> {
         self.packing.prepare(&mut self.nodes, &mut self.catalog);
         self.catalog.refresh(&way.shape, &self.nodes);
-        let excluded = self.excluded(&way.shape);
+        let excluded = excluded(&way.shape, &self.nodes);
         let mut rooms = Rooms::new(&self.nodes, &self.catalog, &way.shape, &excluded);
         let going = self.going();
         if let Some(rooms) = &mut rooms {
@@ -302,7 +303,7 @@ impl Engine {
         }
         let mut placed = UndoLog::default();
         let shape = Arc::clone(&search.way.shape);
-        let groups = self.seek(search.asker.gang, &shape, &mut placed);
+        let groups = self.try_place(search.asker.gang, &shape, &mut placed);
         placed.roll_back(&mut self.nodes);
         left.roll_back(&mut self.nodes);
         groups.ok()

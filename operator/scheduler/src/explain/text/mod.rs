@@ -2,6 +2,7 @@
 
 mod nodes;
 mod queue;
+mod reserved;
 
 use std::fmt;
 
@@ -36,6 +37,7 @@ impl fmt::Display for Detail {
             | Self::Scattered { .. }
             | Self::Apart { .. }
             | Self::GroupsCollide { .. } => self.not_now(f),
+            Self::Reserved { .. } | Self::QuotaReserved { .. } => self.reserved(f),
         }
     }
 }

@@ -24,7 +24,7 @@ impl Nodes {
         self.touch(at);
     }
 
-    /// Takes back the last charge, so that every share is where it was: `saved`
+    /// Takes back the last charge of so many pods (negative: release), so that every share is where it was: `saved`
     /// is what [`Nodes::saved_shares`] was before.
     pub(crate) fn undo(
         &mut self,
