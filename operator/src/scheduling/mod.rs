@@ -14,7 +14,7 @@ mod fixtures;
 pub mod gang;
 mod journal;
 mod keeper;
-mod namespace_quota;
+pub mod namespace_quota;
 mod open_plans;
 mod preflight;
 pub mod request;

@@ -6,6 +6,7 @@ mod input;
 mod live;
 mod manifests;
 mod outcome;
+mod quotas;
 mod report;
 mod runs;
 mod snapshot;
@@ -31,7 +32,8 @@ pub(super) struct Options {
     #[arg(short, long = "filename", required = true, value_name = "FILE")]
     filenames: Vec<PathBuf>,
     /// Files that hold a cluster, as `kubectl get -o yaml` writes it: Nodes, and
-    /// Pods, Queues, PodGroups, TrainingJobs, PriorityClasses, Namespaces, Services.
+    /// Pods, Queues, PodGroups, TrainingJobs, PriorityClasses, Namespaces, Services,
+    /// ResourceQuotas.
     /// Then no cluster is asked.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
     nodes: Vec<PathBuf>,
