@@ -246,7 +246,7 @@ mod tests {
         let of = |key: &str| used[key].0.as_str();
         assert_eq!(
             (of("pods"), of("requests.cpu"), of("services")),
-            ("1", "500m", "2")
+            ("1", "0.5", "2")
         );
         let none = given_back(&full, &[pods(9)]).status.unwrap().used.unwrap();
         assert_eq!(none["pods"].0, "0");
