@@ -23,7 +23,7 @@ mod wish;
 pub use commit::Committer;
 pub use driver::Driver;
 pub use journal::PLAN_TIME;
-pub use wish::{Run, Wish};
+pub use wish::{Attempt, Run, Wish};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -4,14 +4,14 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 
-use super::{Next, Turn, after};
+use super::{Evaluation, Next, after};
 
 /// A gang that is still being created after this long shows in status as such.
 const COMMIT_SHOWN_AFTER: SignedDuration = SignedDuration::from_secs(2);
 
-impl Turn<'_> {
+impl Evaluation<'_> {
     pub(super) fn committing(mut self) -> Next {
-        let want = self.run_wish();
+        let wish = self.wish_to_run();
         let started = self
             .o
             .journal
@@ -27,7 +27,7 @@ impl Turn<'_> {
         if shown > self.o.now {
             return Next {
                 status: None,
-                want,
+                wish,
                 again: Some(shown),
                 expired: false,
             };
@@ -37,7 +37,7 @@ impl Turn<'_> {
             JobPhase::Starting,
             Reason::Committing,
             "the pods are being created",
-            want,
+            wish,
         )
     }
 }
