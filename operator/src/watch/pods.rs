@@ -197,7 +197,11 @@ struct Inner {
     jobs: HashMap<Key, Arc<Pods>>,
     /// Job of each pod, to find it again when the pod is gone.
     owners: HashMap<Key, Key>,
+    /// Pods whose end was shown, by the watch or an answer: it is certain.
     gone: Tombstones,
+    /// Pods in whose place the watch has shown another. It may be an earlier
+    /// one, where the watch is late.
+    replaced: Tombstones,
 }
 
 impl Inner {
@@ -251,7 +255,7 @@ impl PodIndex {
                 .filter(|before| before.uid != view.uid)
                 .map(|before| before.uid.clone());
             if let Some(uid) = replaced {
-                inner.gone.add(&uid);
+                inner.replaced.add(&uid);
             }
             if change != Change::None {
                 inner.insert(key, job.clone(), view);
@@ -268,7 +272,8 @@ impl PodIndex {
             return false;
         };
         let mut inner = self.inner.write();
-        if inner.gone.contains(&view.uid) || inner.owners.contains_key(key) {
+        let gone = inner.gone.contains(&view.uid) || inner.replaced.contains(&view.uid);
+        if gone || inner.owners.contains_key(key) {
             return false;
         }
         inner.insert(key, job, view);

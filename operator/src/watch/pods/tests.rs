@@ -68,6 +68,18 @@ fn a_late_deletion_does_not_touch_what_a_create_has_made() {
     assert_eq!(index.of(&Key::new("ns", "j")).len(), 1);
 }
 
+/// A pod that we never saw was made and deleted before ours; the watch shows all of it late.
+#[test]
+fn a_late_watch_that_shows_an_earlier_pod_does_not_hide_ours_for_ever() {
+    let index = PodIndex::default();
+    let key = Key::new("ns", "j-worker-0");
+    assert!(index.created(&key, &pod("ours", "Pending")));
+    index.apply(&key, &pod("earlier", "Pending")).unwrap();
+    index.delete(&key, "earlier").unwrap();
+    assert!(index.apply(&key, &pod("ours", "Pending")).is_some());
+    assert_eq!(index.of(&Key::new("ns", "j"))["j-worker-0"].uid, "ours");
+}
+
 #[test]
 fn a_pod_that_loses_its_owner_is_the_jobs_no_more() {
     let index = PodIndex::default();
