@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{NamespaceResourceScope, Resource};
 use kube::{Api, Client, ResourceExt as _};
@@ -134,6 +134,24 @@ impl Jobs {
     {
         let api: Api<K> = self.api();
         api.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    /// A core ResourceQuota `pods` of so many pods, once the API server counts by it.
+    ///
+    /// # Panics
+    ///
+    /// When there is one, or it is not counted by [soon](SOON).
+    pub async fn limit_pods(&self, pods: u32) {
+        let quota: ResourceQuota = serde_json::from_value(json!({
+            "metadata": {"name": "pods"}, "spec": {"hard": {"pods": pods.to_string()}}}))
+        .unwrap();
+        let quotas = self.api::<ResourceQuota>();
+        quotas.create(&PostParams::default(), &quota).await.unwrap();
+        wait_for(&quotas, "pods", SOON, |quota: &ResourceQuota| {
+            quota.status.as_ref().is_some_and(|s| s.used.is_some())
+        })
+        .await
+        .unwrap();
     }
 
     /// A pod ends with that exit code.

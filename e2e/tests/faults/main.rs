@@ -12,6 +12,7 @@ mod lease;
 mod namespace;
 mod refused;
 mod rollback;
+mod scene;
 mod undecodable;
 mod watches;
 

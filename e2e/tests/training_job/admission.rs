@@ -4,45 +4,19 @@ use kube::ResourceExt as _;
 use serde_json::json;
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
+use trellis_e2e::admission::PodPolicy;
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::jobs::message;
 
 use super::{shared, site};
 
-/// A policy that patches the pods of one namespace.
-fn mutating(scope: &str, patches: &str) -> String {
-    format!(
-        "
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingAdmissionPolicy
-metadata: {{name: {scope}}}
-spec:
-  failurePolicy: Fail
-  reinvocationPolicy: Never
-  matchConstraints:
-    namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: {scope}}}}}
-    resourceRules:
-    - {{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}}
-  mutations:
-  - patchType: JSONPatch
-    jsonPatch: {{expression: '{patches}'}}
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingAdmissionPolicyBinding
-metadata: {{name: {scope}}}
-spec: {{policyName: {scope}}}
-"
-    )
-}
-
 #[tokio::test]
 async fn a_gang_goes_where_the_constraints_that_admission_adds_let_it() {
     let site = site("mutated", 3).await;
     let pool = "[JSONPatch{op: \"add\", path: \"/spec/nodeSelector/pool\", value: \"b\"}]";
-    let policy = mutating(site.name(), pool);
-    shared().await.apply_yaml(&policy).await.unwrap();
-    // A new policy takes a moment until every request sees it.
-    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    PodPolicy::patch(shared().await, site.name(), pool)
+        .await
+        .unwrap();
     // Names decide between equal nodes, so that the last is the one that is not taken by chance.
     let last = site.nodes().names()[2].clone();
 

@@ -8,9 +8,9 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_api::{PodGroup, TrainingJob};
+use trellis_e2e::admission::PodPolicy;
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::jobs::{SOON, message, phase, reason};
-use trellis_e2e::kubelet;
 use trellis_e2e::wait::{eventually, wait_for, wait_gone};
 
 use super::{shared, site};
@@ -204,39 +204,11 @@ async fn a_job_may_be_deleted_in_any_phase() {
 #[tokio::test]
 async fn a_refused_pod_moves_the_gang_to_another_node() {
     let site = site("refused", 2).await;
-    let scope = site.name();
     let _more = site.more_nodes(shared().await, Nodes::new(1).gpus(8)).await;
-    // The annotation is not the user's to give: admission gives it.
-    let policy = format!(
-        "
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingAdmissionPolicy
-metadata: {{name: {scope}}}
-spec:
-  failurePolicy: Fail
-  reinvocationPolicy: Never
-  matchConstraints:
-    namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: {scope}}}}}
-    resourceRules:
-    - {{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}}
-  mutations:
-  - patchType: ApplyConfiguration
-    applyConfiguration:
-      expression: >
-        Object{{metadata: Object.metadata{{annotations: {{
-          '{}': 'OutOfnvidia.com/gpu', '{}': '{scope}-0'}}}}}}
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingAdmissionPolicyBinding
-metadata: {{name: {scope}}}
-spec: {{policyName: {scope}}}
-",
-        kubelet::REFUSE,
-        kubelet::REFUSE_ON
-    );
-    shared().await.apply_yaml(&policy).await.unwrap();
-    // A new policy takes a moment until every request sees it.
-    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    let refusing = format!("{}-0", site.name());
+    PodPolicy::refused_by_kubelet(shared().await, site.name(), &refusing)
+        .await
+        .unwrap();
     site.submit("j", 2, 8).await;
     let moved = site.reaches("j", JobPhase::Running).await;
     let status = moved.status.unwrap();
@@ -252,7 +224,7 @@ spec: {{policyName: {scope}}}
         .into_iter()
         .filter_map(|p| p.spec?.node_name)
         .collect();
-    assert!(!nodes.contains(&format!("{scope}-0")), "{nodes:?}");
+    assert!(!nodes.contains(&refusing), "{nodes:?}");
 }
 
 #[tokio::test]

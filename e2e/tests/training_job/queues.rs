@@ -7,6 +7,7 @@ use trellis_api::Queue;
 use trellis_api::job::JobPhase;
 use trellis_api::queue::QueueStatus;
 use trellis_e2e::jobs::{SOON, message, reason};
+use trellis_e2e::queues::resource_groups;
 use trellis_e2e::wait::wait_for;
 
 use super::{shared, site};
@@ -33,21 +34,10 @@ async fn quota_is_kept_and_counted_and_a_stopped_queue_starts_nothing() {
     let site = site("quota", 2).await;
     let name = format!("{}-q", site.name());
     let control_plane = shared().await;
-    let queue = json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue", "metadata": {"name": name},
-        "spec": {
-            "namespaceSelector": {},
-            "resourceGroups": [{
-                "resources": ["cpu", "memory", "nvidia.com/gpu"],
-                "flavors": [{"name": "default", "quotas": [
-                    {"resource": "cpu", "nominal": 100},
-                    {"resource": "memory", "nominal": "100Gi"},
-                    {"resource": "nvidia.com/gpu", "nominal": 8},
-                ]}],
-            }],
-        },
+    let spec = json!({
+        "namespaceSelector": {}, "resourceGroups": resource_groups(&[("default", 8)]),
     });
-    control_plane.apply_yaml(&queue.to_string()).await.unwrap();
+    apply("Queue", &name, spec).await;
     let queues: Api<Queue> = Api::all(control_plane.client());
     says(&queues, &name, |s| counts(s) == (Some(0), Some(0))).await;
     for (job, replicas) in [("first", 8), ("second", 1)] {
@@ -102,22 +92,6 @@ async fn quota_is_kept_and_counted_and_a_stopped_queue_starts_nothing() {
         counts(s) == (Some(0), Some(1)) && active(s) == Some(("True", "Accepted"))
     })
     .await;
-}
-
-fn quotas(gpus: i64) -> serde_json::Value {
-    json!([
-        {"resource": "cpu", "nominal": 1000},
-        {"resource": "memory", "nominal": "1000Gi"},
-        {"resource": "nvidia.com/gpu", "nominal": gpus},
-    ])
-}
-
-fn resource_groups(flavors: &[(&str, i64)]) -> serde_json::Value {
-    let flavors: Vec<_> = flavors
-        .iter()
-        .map(|(name, gpus)| json!({"name": name, "quotas": quotas(*gpus)}))
-        .collect();
-    json!([{"resources": ["cpu", "memory", "nvidia.com/gpu"], "flavors": flavors}])
 }
 
 async fn apply(kind: &str, name: &str, spec: serde_json::Value) {

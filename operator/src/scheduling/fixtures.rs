@@ -5,11 +5,21 @@ use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
+use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{QueueSpec, TrainingJob, ValidatedJob};
 use trellis_compiler::{Found, Settings, Surroundings, compile};
 use trellis_policies::{Facts, authorize};
 
 use super::wish::{Run, Wish};
+
+/// All phases of a journal.
+pub(super) const PHASES: [PodGroupPhase; 5] = [
+    PodGroupPhase::Pending,
+    PodGroupPhase::Committing,
+    PodGroupPhase::Placed,
+    PodGroupPhase::Unwinding,
+    PodGroupPhase::Finished,
+];
 
 /// The wish that an attempt of the job "team-a/llm", whose uid is "mine", runs.
 pub(super) fn run(attempt: i64) -> Wish {

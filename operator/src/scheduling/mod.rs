@@ -15,7 +15,7 @@ pub mod flavors;
 pub mod gang;
 mod journal;
 mod keeper;
-mod namespace_quota;
+pub mod namespace_quota;
 mod open_plans;
 mod preflight;
 pub mod request;
@@ -24,7 +24,7 @@ mod wish;
 pub use commit::Committer;
 pub use driver::Driver;
 pub use journal::{PLAN_TIME, made_at};
-pub use wish::{Run, Wish};
+pub use wish::{Attempt, Run, Wish};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

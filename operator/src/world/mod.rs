@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::Resource;
+use kube::core::error_boundary::InvalidObject;
 use parking_lot::RwLock;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
@@ -34,7 +35,7 @@ pub struct Certificate {
     pub message: String,
 }
 
-/// A TrainingJob that does not decode: stored under another schema than ours.
+/// An object that does not decode: stored under another schema than ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undecodable {
     /// Its uid.
@@ -45,6 +46,16 @@ pub struct Undecodable {
     pub error: String,
 }
 
+impl From<InvalidObject> for Undecodable {
+    fn from(error: InvalidObject) -> Self {
+        Self {
+            uid: error.metadata.uid.unwrap_or_default(),
+            generation: error.metadata.generation,
+            error: error.error,
+        }
+    }
+}
+
 /// The cluster as we know it.
 #[derive(Debug)]
 pub struct World {
@@ -52,8 +63,8 @@ pub struct World {
     pub jobs: Store<TrainingJob>,
     /// TrainingJobs that do not decode.
     pub undecodable: RwLock<BTreeMap<Key, Undecodable>>,
-    /// Queues that do not decode, and why.
-    pub undecodable_queues: RwLock<BTreeMap<String, String>>,
+    /// Queues that do not decode.
+    pub undecodable_queues: RwLock<BTreeMap<String, Undecodable>>,
     /// PodGroups of our jobs.
     pub pod_groups: Store<PodGroup>,
     /// Queues.

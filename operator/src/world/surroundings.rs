@@ -127,7 +127,7 @@ impl Sink<DeserializeGuard<Queue>> for Watched {
                 self.world
                     .undecodable_queues
                     .write()
-                    .insert(key.name.to_string(), error.error);
+                    .insert(key.name.to_string(), error.into());
                 self.world.queues.remove(&key);
                 self.queue_changed(&key);
             }

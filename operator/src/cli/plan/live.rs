@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use http::{HeaderName, HeaderValue};
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{ResourceQuota, Service};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -114,7 +114,7 @@ async fn read(client: &Client, jobs: &[TrainingJob]) -> anyhow::Result<Seen> {
     let mut snapshot = Snapshot::default();
     let mut notes = Vec::new();
     let everything = ListParams::default();
-    for node in list::<SlimNode>(client, &everything)
+    for node in list(&Api::<SlimNode>::all(client.clone()), &everything)
         .await?
         .unwrap_or_default()
     {
@@ -123,10 +123,13 @@ async fn read(client: &Client, jobs: &[TrainingJob]) -> anyhow::Result<Seen> {
     // Only these hold something of a node.
     let holding = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed";
     let holding = ListParams::default().fields(holding);
-    for pod in list::<SlimPod>(client, &holding).await?.unwrap_or_default() {
+    for pod in list(&Api::<SlimPod>::all(client.clone()), &holding)
+        .await?
+        .unwrap_or_default()
+    {
         snapshot.pod(pod);
     }
-    match list::<Queue>(client, &everything).await? {
+    match list(&Api::<Queue>::all(client.clone()), &everything).await? {
         None => notes.push(
             "Trellis is not installed in this cluster: planned with the queue of a fresh install"
                 .to_owned(),
@@ -136,25 +139,25 @@ async fn read(client: &Client, jobs: &[TrainingJob]) -> anyhow::Result<Seen> {
             queues.into_iter().for_each(|q| snapshot.queue(q));
         }
     }
-    for flavor in list::<ResourceFlavor>(client, &everything)
+    for flavor in list(&Api::<ResourceFlavor>::all(client.clone()), &everything)
         .await?
         .unwrap_or_default()
     {
         snapshot.flavor(flavor);
     }
-    for topology in list::<Topology>(client, &everything)
+    for topology in list(&Api::<Topology>::all(client.clone()), &everything)
         .await?
         .unwrap_or_default()
     {
         snapshot.topology(topology);
     }
-    for group in list::<PodGroup>(client, &everything)
+    for group in list(&Api::<PodGroup>::all(client.clone()), &everything)
         .await?
         .unwrap_or_default()
     {
         snapshot.pod_group(group);
     }
-    for class in list::<PriorityClass>(client, &everything)
+    for class in list(&Api::<PriorityClass>::all(client.clone()), &everything)
         .await?
         .unwrap_or_default()
     {
@@ -170,6 +173,10 @@ async fn read(client: &Client, jobs: &[TrainingJob]) -> anyhow::Result<Seen> {
             None => notes.push(format!(
                 "namespace {namespace:?} does not exist: planned as if it did, without labels"
             )),
+        }
+        let quotas: Api<ResourceQuota> = Api::namespaced(client.clone(), &namespace);
+        for quota in list(&quotas, &everything).await?.unwrap_or_default() {
+            snapshot.resource_quota(quota);
         }
     }
     for job in jobs {
@@ -199,11 +206,10 @@ fn services(job: &TrainingJob) -> BTreeSet<&str> {
 }
 
 /// All objects of a kind, page by page. None if the cluster does not know the kind.
-async fn list<K>(client: &Client, params: &ListParams) -> anyhow::Result<Option<Vec<K>>>
+async fn list<K>(api: &Api<K>, params: &ListParams) -> anyhow::Result<Option<Vec<K>>>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
-    let api: Api<K> = Api::all(client.clone());
     let mut objects = Vec::new();
     let mut params = params.clone().limit(PAGE);
     let mut restarts = 0_usize;

@@ -6,6 +6,7 @@ mod input;
 mod live;
 mod manifests;
 mod outcome;
+mod quotas;
 mod report;
 mod runs;
 mod snapshot;
@@ -32,7 +33,7 @@ pub(super) struct Options {
     filenames: Vec<PathBuf>,
     /// Files that hold a cluster, as `kubectl get -o yaml` writes it: Nodes, and
     /// Pods, Queues, ResourceFlavors, Topologies, PodGroups, TrainingJobs,
-    /// PriorityClasses, Namespaces, Services.
+    /// PriorityClasses, Namespaces, Services, ResourceQuotas.
     /// Then no cluster is asked.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
     nodes: Vec<PathBuf>,

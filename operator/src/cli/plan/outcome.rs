@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use trellis_api::{Reason, TrainingJob, ValidatedJob};
 use trellis_compiler::{CompiledJob, Settings};
-use trellis_scheduler::{Decision, FlavorName};
+use trellis_scheduler::{Decision, Engine, FlavorName};
 
 use super::engine::engine;
+use super::quotas::Quotas;
 use super::snapshot::Snapshot;
 use crate::controller::build::Around;
 use crate::controller::lookup;
@@ -84,7 +85,22 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot) -> Vec<Planne
             place: Err(standing.err().unwrap_or(not_decided)),
         });
     }
-    for decision in engine.cycle(gang::time(submission.last)) {
+    let mut quotas = Quotas::of(&snapshot, &keys);
+    // A gang that may not start gives its place back, and others are tried in it.
+    let now = submission.last;
+    while decide((&mut engine, &flavors), now, &mut quotas, &mut planned) {}
+    planned
+}
+
+/// Lets the engine decide once. True if a gang was given a place and has given it back.
+fn decide(
+    (engine, flavors): (&mut Engine, &Flavors),
+    now: Timestamp,
+    quotas: &mut Quotas,
+    planned: &mut [Planned],
+) -> bool {
+    let mut given_back = false;
+    for decision in engine.cycle(gang::time(now)) {
         let (id, place) = match decision {
             Decision::Place {
                 gang, placement, ..
@@ -106,11 +122,20 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot) -> Vec<Planne
             Decision::Reserve { .. } => continue,
         };
         let key = gang::job_of(&id);
-        if let Some(job) = planned.iter_mut().find(|p| p.key == key) {
-            job.place = place;
+        let Some(job) = planned.iter_mut().find(|p| p.key == key) else {
+            continue;
+        };
+        let starts = match (&place, &job.compiled) {
+            (Ok(_), Some(compiled)) => quotas.start(&key, compiled),
+            _ => Ok(()),
+        };
+        if starts.is_err() {
+            engine.delete_gang(&id);
+            given_back = true;
         }
+        job.place = starts.and(place);
     }
-    planned
+    given_back
 }
 
 /// When jobs are submitted: those that are there were, the others are after

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{ResourceQuota, Service};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::ObjectMeta;
 use trellis_api::document::{Document, Problems};
@@ -25,6 +25,7 @@ pub(super) struct Snapshot {
     pub(super) priority_classes: BTreeMap<String, PriorityClass>,
     pub(super) namespaces: BTreeMap<String, SlimNamespace>,
     pub(super) services: BTreeMap<Key, Service>,
+    pub(super) resource_quotas: BTreeMap<Key, ResourceQuota>,
 }
 
 fn name(meta: &ObjectMeta) -> String {
@@ -51,6 +52,7 @@ impl Snapshot {
             ("scheduling.k8s.io/v1", "PriorityClass") => self.priority_class(document.decode()?),
             ("v1", "Namespace") => self.namespace(document.decode()?),
             ("v1", "Service") => self.service(document.decode()?),
+            ("v1", "ResourceQuota") => self.resource_quota(document.decode()?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -97,6 +99,10 @@ impl Snapshot {
         self.services.insert(key(&service.metadata), service);
     }
 
+    pub(super) fn resource_quota(&mut self, quota: ResourceQuota) {
+        self.resource_quotas.insert(key(&quota.metadata), quota);
+    }
+
     /// Adds what another holds; where both hold an object, the other's stands.
     pub(super) fn overlay(&mut self, other: Self) {
         self.nodes.extend(other.nodes);
@@ -111,6 +117,7 @@ impl Snapshot {
         self.priority_classes.extend(other.priority_classes);
         self.namespaces.extend(other.namespaces);
         self.services.extend(other.services);
+        self.resource_quotas.extend(other.resource_quotas);
     }
 
     /// Where nobody has said which queues there are: that of a fresh install.

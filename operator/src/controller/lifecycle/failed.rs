@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use trellis_api::Reason;
 use trellis_api::job::{JobPhase, LastFailure, RestartScope};
 
-use super::{Next, Turn, after};
+use super::{Evaluation, Next, after};
 use crate::controller::failure::Fault;
 
 /// `restart.limit` where none is given.
@@ -16,7 +16,7 @@ const DEFAULT_BACKOFF: i64 = 10;
 /// `restart.maxBackoffSeconds` where none is given.
 const DEFAULT_MAX_BACKOFF: i64 = 300;
 
-impl Turn<'_> {
+impl Evaluation<'_> {
     /// An attempt has failed: the next one, or the end.
     pub(super) fn failed(mut self, fault: Fault) -> Next {
         self.status.last_failure = Some(LastFailure {
@@ -75,7 +75,7 @@ impl Turn<'_> {
         self.status.attempt = Some(self.attempt().saturating_add(1));
         self.status.retry_time = (wait > 0).then(|| Time(after(self.o.now, wait)));
         self.status.scheduled_time = None;
-        let want = self.run_wish();
-        self.say(JobPhase::Restarting, fault.reason, fault.message, want)
+        let wish = self.wish_to_run();
+        self.say(JobPhase::Restarting, fault.reason, fault.message, wish)
     }
 }

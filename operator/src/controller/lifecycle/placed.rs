@@ -6,11 +6,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use trellis_api::Reason;
 use trellis_api::job::{Deadlines, JobPhase, SuccessPolicy};
 
-use super::{Next, Turn, Want, after};
+use super::{Evaluation, Next, after};
 use crate::controller::failure::{self, Fault};
+use crate::scheduling::{Attempt, Wish};
 use crate::watch::{PodPhase, PodView};
 
-impl Turn<'_> {
+impl Evaluation<'_> {
     pub(super) fn placed(mut self) -> Next {
         if self.status.scheduled_time.is_none() {
             self.status.scheduled_time = Some(Time(self.o.now));
@@ -22,7 +23,7 @@ impl Turn<'_> {
                 JobPhase::Complete,
                 Reason::Complete,
                 message,
-                Want::Finish { keep: true },
+                Wish::Finish { keep: true },
             );
         }
         let members: BTreeMap<&str, &PodView> = self
@@ -40,10 +41,10 @@ impl Turn<'_> {
             .values()
             .filter(|p| matches!(p.phase, PodPhase::Running | PodPhase::Succeeded))
             .count();
-        let want = self.run_wish();
+        let wish = self.wish_to_run();
         let was_running = self.o.status.phase == Some(JobPhase::Running);
         if up >= total || was_running {
-            return self.running(want);
+            return self.running(wish);
         }
         let startup = self.o.spec.deadlines.as_ref().map_or_else(
             || Deadlines::default().startup_seconds(),
@@ -80,11 +81,11 @@ impl Turn<'_> {
                 "waits for {} of {total} pods to run",
                 total.saturating_sub(up)
             ),
-            want,
+            wish,
         )
     }
 
-    fn running(mut self, want: Want) -> Next {
+    fn running(mut self, wish: Wish<Attempt>) -> Next {
         let since = self.status.running_time.get_or_insert(Time(self.o.now)).0;
         if let Some(limit) = self
             .o
@@ -101,7 +102,7 @@ impl Turn<'_> {
             }
             self.look_again(deadline);
         }
-        self.say(JobPhase::Running, Reason::Running, "all pods run", want)
+        self.say(JobPhase::Running, Reason::Running, "all pods run", wish)
     }
 
     /// The sentence of success, if the job has succeeded.

@@ -17,8 +17,9 @@ use trellis_api::Reason;
 use trellis_api::job::{JobPhase, TrainingJobSpec, TrainingJobStatus};
 use trellis_api::pod_group::{Assignment, Plan, PodGroupPhase, PodGroupStatus};
 
-use super::{Next, Observed, Standing, Want, next};
+use super::{Next, Observed, Standing, next};
 use crate::scheduling::PLAN_TIME;
+use crate::scheduling::{Attempt, Wish};
 use crate::watch::{PodPhase, PodView};
 use crate::world::Certificate;
 

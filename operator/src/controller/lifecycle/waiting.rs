@@ -4,9 +4,10 @@ use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 use trellis_api::pod_group::PodGroupPhase;
 
-use super::{Next, Standing, Turn, Want, after};
+use super::{Evaluation, Next, Standing, after};
+use crate::scheduling::Wish;
 
-impl Turn<'_> {
+impl Evaluation<'_> {
     /// No place, or none for this attempt.
     pub(super) fn waiting(mut self) -> Next {
         if let Standing::Held {
@@ -15,9 +16,9 @@ impl Turn<'_> {
             message,
         } = self.o.standing
         {
-            return self.say(*phase, *reason, message, Want::Wait);
+            return self.say(*phase, *reason, message, Wish::Wait);
         }
-        let want = self.run_wish();
+        let wish = self.wish_to_run();
         let leaving = self
             .o
             .pods
@@ -37,7 +38,7 @@ impl Turn<'_> {
                     "pods of an earlier attempt are still there".to_owned(),
                 ),
             };
-            return self.say(JobPhase::Restarting, reason, message, want);
+            return self.say(JobPhase::Restarting, reason, message, wish);
         }
         let waits_since = self
             .status
@@ -60,7 +61,7 @@ impl Turn<'_> {
         if let Some(retry) = retry.filter(|t| *t > self.o.now) {
             self.look_again(retry);
             let message = format!("attempt {} is placed after {retry}", self.attempt());
-            return self.say(JobPhase::Queued, Reason::BackingOff, message, want);
+            return self.say(JobPhase::Queued, Reason::BackingOff, message, wish);
         }
         let failed_commit = self.o.journal.reason.filter(|_| {
             self.o
@@ -72,18 +73,18 @@ impl Turn<'_> {
         match (failed_commit, self.o.certificate) {
             (Some(reason), _) => {
                 let message = self.o.journal.message.clone().unwrap_or_default();
-                self.say(JobPhase::Queued, reason, message, want)
+                self.say(JobPhase::Queued, reason, message, wish)
             }
             (None, Some(certificate)) => self.say(
                 JobPhase::Queued,
                 certificate.reason,
                 certificate.message.clone(),
-                want,
+                wish,
             ),
             // The scheduler answers within milliseconds: no write for that long.
             (None, None) => Next {
                 status: None,
-                want,
+                wish,
                 again: self.again,
                 expired: false,
             },

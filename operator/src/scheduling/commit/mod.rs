@@ -107,13 +107,13 @@ impl Committer {
     #[must_use]
     pub fn over_quota(&self, job: &Key, ask: &Ask) -> Option<String> {
         let others = self.open_plans.others(job, |o, plan| self.rest(o, plan));
-        namespace_quota::exceeded(&self.quotas(job), ask, &others)
+        self.exceeded(job, ask, &others)
     }
 
-    fn quotas(&self, job: &Key) -> Vec<Arc<ResourceQuota>> {
-        let all = self.world.resource_quotas.all().into_iter();
-        all.filter(|q| q.metadata.namespace.as_deref() == Some(&*job.namespace))
-            .collect()
+    fn exceeded(&self, job: &Key, ask: &Ask, others: &[Ask]) -> Option<String> {
+        let all = self.world.resource_quotas.all();
+        let here = |q: &&ResourceQuota| q.metadata.namespace.as_deref() == Some(&*job.namespace);
+        namespace_quota::exceeded(all.iter().map(AsRef::as_ref).filter(here), ask, others)
     }
 
     fn rest(&self, job: &Key, plan: &OpenPlan) -> Ask {

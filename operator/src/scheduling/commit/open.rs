@@ -13,9 +13,9 @@ use crate::commands::WriteError;
 use crate::key::Key;
 use crate::scheduling::admitted::Admitted;
 use crate::scheduling::flavors::{self, Place};
+use crate::scheduling::journal;
 use crate::scheduling::open_plans::OpenPlan;
 use crate::scheduling::wish::Run;
-use crate::scheduling::{journal, namespace_quota};
 
 impl Committer {
     /// Preflight and journal: after this the plan is durable.
@@ -42,7 +42,7 @@ impl Committer {
                 job,
                 open,
                 |other, plan| self.rest(other, plan),
-                |promised| namespace_quota::exceeded(&self.quotas(job), &whole, promised),
+                |promised| self.exceeded(job, &whole, promised),
             )
             .map_err(|message| Outcome::OverQuota(whole.clone(), message))?;
         let opened = plan.clone();

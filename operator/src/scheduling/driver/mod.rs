@@ -10,6 +10,8 @@ mod places;
 mod start;
 mod steps;
 mod task;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -240,20 +242,21 @@ impl Driver {
                 touched.insert(job);
             }
             Feed::Wish(job, Some(wish)) => {
-                if self.want(&job, wish) {
+                if self.take_wish(&job, wish) {
                     touched.insert(job);
                 }
             }
-            Feed::Wish(job, None) => self.want_nothing(&job),
+            Feed::Wish(job, None) => {
+                self.take_back_wish(&job);
+                self.close_plan(&job, touched);
+            }
             Feed::AskQueues(answer) => {
                 // Who asked may have gone.
                 let _ = answer.send(self.report_queues());
             }
             Feed::Ended(job, outcome) => {
                 self.ended(&job, outcome);
-                if !self.is_committing(&job) && self.committer.open_plans().leave(&job) {
-                    self.quota_changed(&job.namespace, touched);
-                }
+                self.close_plan(&job, touched);
                 touched.insert(job);
             }
         }
@@ -270,6 +273,14 @@ impl Driver {
                 self.engine.delete_flavor(&flavor);
                 self.flavors.delete(&flavor);
             }
+        }
+    }
+
+    /// A plan that is no longer carried out holds nothing of a quota: there may
+    /// be room for others.
+    fn close_plan(&self, job: &Key, touched: &mut BTreeSet<Key>) {
+        if !self.is_committing(job) && self.committer.open_plans().leave(job) {
+            self.quota_changed(&job.namespace, touched);
         }
     }
 
@@ -304,7 +315,7 @@ impl Driver {
     }
 
     /// Takes a wish. False: it is what was wanted before.
-    fn want(&mut self, job: &Key, wish: Wish) -> bool {
+    fn take_wish(&mut self, job: &Key, wish: Wish) -> bool {
         let state = self.gangs.entry(job.clone()).or_default();
         if state.wish.as_ref() == Some(&wish) {
             return false;
@@ -325,7 +336,7 @@ impl Driver {
 
     /// The job is gone. Its place is kept until its last write has been
     /// answered: a create that is under way still makes a pod.
-    fn want_nothing(&mut self, job: &Key) {
+    fn take_back_wish(&mut self, job: &Key) {
         self.unadopted.remove(job);
         self.committer.world().certificates.write().remove(job);
         if let Some(state) = self.gangs.get_mut(job)

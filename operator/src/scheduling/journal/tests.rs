@@ -1,12 +1,5 @@
 use super::*;
-
-const PHASES: [PodGroupPhase; 5] = [
-    PodGroupPhase::Pending,
-    PodGroupPhase::Committing,
-    PodGroupPhase::Placed,
-    PodGroupPhase::Unwinding,
-    PodGroupPhase::Finished,
-];
+use crate::scheduling::fixtures::PHASES;
 
 fn plan_of(hash: &str) -> Plan {
     Plan {

@@ -2,7 +2,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use trellis_api::pod_group::Plan;
 
 use super::*;
-use crate::scheduling::fixtures::run;
+use crate::scheduling::fixtures::{PHASES, run};
 use crate::watch::PodPhase;
 
 /// The journal of a plan for attempt 1, good until second 120.
@@ -63,14 +63,6 @@ fn word(step: &Step) -> String {
         other => format!("{other:?}"),
     }
 }
-
-const PHASES: [PodGroupPhase; 5] = [
-    PodGroupPhase::Pending,
-    PodGroupPhase::Committing,
-    PodGroupPhase::Placed,
-    PodGroupPhase::Unwinding,
-    PodGroupPhase::Finished,
-];
 
 fn wishes() -> [Wish; 6] {
     let finish = |keep| Wish::Finish { keep };
