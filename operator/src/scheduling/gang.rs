@@ -330,13 +330,16 @@ pub fn reason(reason: WaitReason) -> Reason {
         WaitReason::QueueMisconfigured => Reason::QueueMisconfigured,
         WaitReason::BackingOff => Reason::BackingOff,
         WaitReason::BehindHead => Reason::BehindHead,
+        WaitReason::TopologyNotFound => Reason::TopologyNotFound,
         WaitReason::FlavorNotFound => Reason::FlavorNotFound,
         WaitReason::ExceedsQuota => Reason::ExceedsQuota,
         WaitReason::QuotaExceeded => Reason::QuotaExceeded,
         WaitReason::NodesAvoided => Reason::NodesAvoided,
         WaitReason::NoMatchingNodes => Reason::NoMatchingNodes,
         WaitReason::ExceedsCluster => Reason::ExceedsCluster,
+        WaitReason::ExceedsTopology => Reason::ExceedsTopology,
         WaitReason::InsufficientCapacity => Reason::InsufficientCapacity,
+        WaitReason::TopologyFragmented => Reason::TopologyFragmented,
         WaitReason::Fragmented => Reason::Fragmented,
     }
 }

@@ -259,6 +259,7 @@ impl Engine {
             return Err(Blocked::new(Detail::BackingOff { until }, wake));
         }
         self.is_at_head(gang, now)?;
+        self.topology_is_there(gang)?;
         let ways = match ways {
             Ok(ways) => ways,
             Err(why) => return Err(self.no_way(gang, why)),
@@ -319,6 +320,18 @@ impl Engine {
         }
     }
 
+    /// What the gang and its groups ask of topology has a meaning.
+    fn topology_is_there(&self, gang: &Gang) -> Result<(), Box<Blocked>> {
+        let Some(detail) = explain::topology_not_found(self.nodes.domains(), gang) else {
+            return Ok(());
+        };
+        let mut wake = Wake::default();
+        wake.on(Signal::Queues, 1)
+            .on(Signal::Head(gang.queue.clone()), 1)
+            .on(Signal::Topologies, 1);
+        Err(Blocked::new(detail, wake))
+    }
+
     fn find_place(
         &mut self,
         gang: &Gang,
@@ -347,10 +360,7 @@ impl Engine {
             &wish,
             log,
         ) {
-            Ok(groups) => Ok(groups
-                .into_iter()
-                .map(|runs| placed::by_name(&self.nodes, runs))
-                .collect()),
+            Ok(groups) => Ok(groups),
             Err(NoPlace { certain }) => {
                 let refusal = explain::explain(&explain::Question {
                     nodes: &self.nodes,

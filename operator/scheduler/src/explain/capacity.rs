@@ -7,7 +7,7 @@ use super::survey::{Line, Survey};
 use super::{Detail, Silent};
 use crate::gang::Gang;
 use crate::ids::GroupName;
-use crate::placement::{Answer, Room, search};
+use crate::placement::{Answer, Room, asks_for_topology, search};
 use crate::queueing::{Blocked, Signal, Wake};
 use crate::state::{Catalog, NodeIdx, Nodes, ResourceIdx, Shape};
 
@@ -41,6 +41,9 @@ pub(crate) fn explain(question: &Question<'_>) -> Box<Blocked> {
         .collect();
     let mut wake = Wake::default();
     wake.on(Signal::Nodes, 1);
+    if asks_for_topology(question.shape) {
+        wake.on(Signal::Topologies, 1);
+    }
     if let Some(detail) = question.never(&surveys) {
         let detail = question.avoiding().unwrap_or(detail);
         return Blocked::new(detail, wake);
@@ -50,14 +53,20 @@ pub(crate) fn explain(question: &Question<'_>) -> Box<Blocked> {
         wake.on(Signal::Freed(resource), missing);
         return Blocked::new(detail, wake);
     }
-    let detail = question.fragmented(&surveys, &union, &mut wake);
+    let detail = match question.topology_fragmented(&mut wake) {
+        Some(detail) => detail,
+        None => {
+            question.watch_close_groups(&mut wake);
+            question.fragmented(&surveys, &union, &mut wake)
+        }
+    };
     question.watch_totals(&surveys, &union, &mut wake);
     Blocked::new(detail, wake)
 }
 
 impl Question<'_> {
     /// The group's name, where there are several.
-    fn name(&self, group: usize) -> Option<GroupName> {
+    pub(super) fn name(&self, group: usize) -> Option<GroupName> {
         let several = self.gang.groups.len() > 1;
         self.gang
             .groups
@@ -107,6 +116,7 @@ impl Question<'_> {
             .enumerate()
             .find_map(|(at, survey)| self.exceeds(at, survey))
             .or_else(|| self.exceeds_together(surveys))
+            .or_else(|| self.exceeds_topology())
     }
 
     /// One group alone is too large for empty nodes.

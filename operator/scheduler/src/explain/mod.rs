@@ -5,8 +5,10 @@ mod capacity;
 mod exclusions;
 mod survey;
 mod text;
+mod topology;
 
 pub(crate) use capacity::{Question, explain};
+pub(crate) use topology::not_found as topology_not_found;
 
 use std::sync::Arc;
 
@@ -46,6 +48,8 @@ pub enum WaitReason {
     BackingOff,
     /// Its queue starts its gangs strictly in order, and another is at its head.
     BehindHead,
+    /// No topology has the level that it asks for.
+    TopologyNotFound,
     /// None of the queue's flavors can be used by it.
     FlavorNotFound,
     /// It asks for more than the queue's whole quota, or for what the queue does not offer.
@@ -58,8 +62,12 @@ pub enum WaitReason {
     NodesAvoided,
     /// It would not fit even if all matching nodes were empty.
     ExceedsCluster,
+    /// No domain of the level that it must be in would hold it even if empty.
+    ExceedsTopology,
     /// The matching nodes have too little free in total.
     InsufficientCapacity,
+    /// Enough is free in total, but not within one domain of the level that it must be in.
+    TopologyFragmented,
     /// Enough is free in total, but not together where it is needed.
     Fragmented,
 }
@@ -74,13 +82,16 @@ impl WaitReason {
             Self::QueueMisconfigured => "QueueMisconfigured",
             Self::BackingOff => "BackingOff",
             Self::BehindHead => "BehindHead",
+            Self::TopologyNotFound => "TopologyNotFound",
             Self::FlavorNotFound => "FlavorNotFound",
             Self::ExceedsQuota => "ExceedsQuota",
             Self::QuotaExceeded => "QuotaExceeded",
             Self::NoMatchingNodes => "NoMatchingNodes",
             Self::NodesAvoided => "NodesAvoided",
             Self::ExceedsCluster => "ExceedsCluster",
+            Self::ExceedsTopology => "ExceedsTopology",
             Self::InsufficientCapacity => "InsufficientCapacity",
+            Self::TopologyFragmented => "TopologyFragmented",
             Self::Fragmented => "Fragmented",
         }
     }
@@ -121,6 +132,15 @@ pub enum Detail {
         queue: QueueName,
         /// The gang at its head.
         head: GangId,
+    },
+    /// [`WaitReason::TopologyNotFound`].
+    TopologyNotFound {
+        /// The task group that asks, where it is one of several and not the gang.
+        group: Option<GroupName>,
+        /// The level: the key of a node label.
+        level: String,
+        /// The levels that there are.
+        levels: Vec<String>,
     },
     /// [`WaitReason::FlavorNotFound`].
     FlavorNotFound {
@@ -242,6 +262,16 @@ pub enum Detail {
         /// Nodes that would match, if they advertised the resource that they are labelled with.
         silent: Option<Silent>,
     },
+    /// [`WaitReason::ExceedsTopology`]: of empty nodes.
+    ExceedsTopology(InDomain),
+    /// [`WaitReason::TopologyFragmented`]: of what is free.
+    TopologyFragmented {
+        /// The numbers.
+        domain: InDomain,
+        /// False where the search ended at its limit: then there may be a way
+        /// that was not found.
+        certain: bool,
+    },
     /// [`WaitReason::InsufficientCapacity`].
     InsufficientCapacity {
         /// The task group.
@@ -321,6 +351,7 @@ impl Detail {
             Self::QueueMisconfigured { .. } => WaitReason::QueueMisconfigured,
             Self::BackingOff { .. } => WaitReason::BackingOff,
             Self::BehindHead { .. } => WaitReason::BehindHead,
+            Self::TopologyNotFound { .. } => WaitReason::TopologyNotFound,
             Self::FlavorNotFound { .. } => WaitReason::FlavorNotFound,
             Self::NotOffered { .. } | Self::ExceedsQuota { .. } => WaitReason::ExceedsQuota,
             Self::QuotaExceeded { .. } => WaitReason::QuotaExceeded,
@@ -329,12 +360,35 @@ impl Detail {
             Self::PodTooLarge { .. } | Self::ClusterTooSmall { .. } | Self::TooFewPlaces { .. } => {
                 WaitReason::ExceedsCluster
             }
+            Self::ExceedsTopology(_) => WaitReason::ExceedsTopology,
             Self::InsufficientCapacity { .. } => WaitReason::InsufficientCapacity,
+            Self::TopologyFragmented { .. } => WaitReason::TopologyFragmented,
             Self::Scattered { .. } | Self::Apart { .. } | Self::GroupsCollide { .. } => {
                 WaitReason::Fragmented
             }
         }
     }
+}
+
+/// What must be in one domain, and the domain that holds the most of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InDomain {
+    /// The task group, where it is one of several that must be, and not the gang.
+    pub group: Option<GroupName>,
+    /// The level: the key of a node label.
+    pub level: String,
+    /// Pods.
+    pub pods: u64,
+    /// The domain that holds the most of them, by the labels that tell it, coarse
+    /// to fine: `block-1/rack-3`. None: there is no domain.
+    pub best: Option<String>,
+    /// How many of them it holds, the largest pods first. All: other wishes for
+    /// closeness, or groups that get into each other's way, are why they do not fit.
+    pub holds: u64,
+    /// How many domains the level has.
+    pub domains: u32,
+    /// Nodes that are in no domain of the level: they lack its label, or one above it.
+    pub unlabelled: u32,
 }
 
 /// Nodes that meet the constraints and look as if they had a resource (they

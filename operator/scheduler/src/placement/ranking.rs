@@ -7,8 +7,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::fragmentation::Fragmentation;
-use crate::state::{Catalog, Class, Demand, GroupShape, Needs, Nodes, Profile, ResourceIdx};
-use crate::state::{WHOLE, fraction};
+use crate::state::{Catalog, Class, Demand, GroupShape, Needs, NodeIdx, Nodes, Profile};
+use crate::state::{ResourceIdx, WHOLE, fraction};
 
 /// Places that all rankings together may have for each class, and beyond that (5
 /// MB): what bounds their memory. The least recently used one goes first.
@@ -43,6 +43,9 @@ struct Ranking {
     /// Classes from this number on have not been looked at.
     seen: usize,
     places: BTreeSet<(Order, usize)>,
+    /// By number of the class: how much it is wanted, and how many pods a node of
+    /// it holds.
+    classes: Vec<Option<(Order, u32)>>,
     used: u64,
 }
 
@@ -93,6 +96,7 @@ impl Rankings {
                 needs: nodes.needs(demand)?,
                 seen: 0,
                 places: BTreeSet::new(),
+                classes: Vec::new(),
                 used: 0,
             };
             self.by_demand.insert(key.clone(), ranking);
@@ -100,6 +104,7 @@ impl Rankings {
         let ranking = self.by_demand.get_mut(&key)?;
         ranking.used = self.clock;
         self.usable.resize(nodes.classes().len(), None);
+        ranking.classes.resize(nodes.classes().len(), None);
         for (number, class) in nodes.classes().from(ranking.seen) {
             // Once it is empty it stays so.
             if class.members.is_empty() {
@@ -119,6 +124,9 @@ impl Rankings {
                 cores: fraction(profile.free(catalog.cpu()), profile.cores()),
             };
             ranking.places.insert((order, number));
+            if let Some(slot) = ranking.classes.get_mut(number) {
+                *slot = Some((order, pods));
+            }
         }
         ranking.seen = nodes.classes().len();
         Some(Ranked { ranking, nodes })
@@ -181,6 +189,18 @@ impl<'a> Ranked<'a> {
         places
             .filter_map(move |(order, number)| Some((*order, nodes.classes().get(*number)?)))
             .filter(|(_, class)| !class.members.is_empty())
+    }
+
+    /// How much a node is wanted, and how many of the group's pods it holds. None
+    /// where it holds none.
+    pub(super) fn node(&self, node: NodeIdx) -> Option<(Order, u32)> {
+        let class = self.nodes.classes().of(node)?;
+        *self.ranking.classes.get(class)?
+    }
+
+    /// The place of a node in the order of names.
+    pub(super) fn rank_of(&self, node: NodeIdx) -> u32 {
+        self.nodes.rank_of(node)
     }
 
     /// How many pods a node of the class holds, at most so many.

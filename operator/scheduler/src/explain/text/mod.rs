@@ -2,6 +2,7 @@
 
 mod nodes;
 mod queue;
+mod topology;
 
 use std::fmt;
 
@@ -27,6 +28,9 @@ impl fmt::Display for Detail {
             | Self::NotOffered { .. }
             | Self::ExceedsQuota { .. }
             | Self::QuotaExceeded { .. } => self.queue(f),
+            Self::TopologyNotFound { .. }
+            | Self::ExceedsTopology(_)
+            | Self::TopologyFragmented { .. } => self.topology(f),
             Self::NodesAvoided { .. }
             | Self::NoMatchingNodes { .. }
             | Self::PodTooLarge { .. }
