@@ -9,7 +9,7 @@ use crate::decision::{Decision, Score};
 use crate::explain::{self, Certificate, Detail};
 use crate::gang::Gang;
 use crate::ids::{GangId, QueueName};
-use crate::placement::{self, NoPlace, Placement, Runs, UndoLog, Wish};
+use crate::placement::{self, NoPlace, Placement, Runs, UndoLog, Wish, asks_for_topology};
 use crate::queue::QueueOrder;
 use crate::queueing::{Blocked, OrderKey, Signal, Wake};
 use crate::quota::Order;
@@ -158,10 +158,14 @@ impl Engine {
     }
 
     /// The gang goes on waiting.
-    fn block(&mut self, at: GangIdx, blocked: Box<Blocked>, looked_at: &mut LookedAt) {
+    fn block(&mut self, at: GangIdx, mut blocked: Box<Blocked>, looked_at: &mut LookedAt) {
         let Some(state) = self.state_mut(at) else {
             return;
         };
+        if asks_for_topology(&state.shape) {
+            // Whatever it waits for: its level may come or go.
+            blocked.wake.on(Signal::Topologies, 1);
+        }
         state.stage = Stage::Waiting(Some(blocked.certificate));
         let key = OrderKey::of(&state.gang);
         self.parking.park(at, blocked.wake);
@@ -327,8 +331,7 @@ impl Engine {
         };
         let mut wake = Wake::default();
         wake.on(Signal::Queues, 1)
-            .on(Signal::Head(gang.queue.clone()), 1)
-            .on(Signal::Topologies, 1);
+            .on(Signal::Head(gang.queue.clone()), 1);
         Err(Blocked::new(detail, wake))
     }
 

@@ -7,7 +7,7 @@ use super::survey::{Line, Survey};
 use super::{Detail, Silent};
 use crate::gang::Gang;
 use crate::ids::GroupName;
-use crate::placement::{Answer, Room, asks_for_topology, search};
+use crate::placement::{Answer, Room, search};
 use crate::queueing::{Blocked, Signal, Wake};
 use crate::state::{Catalog, NodeIdx, Nodes, ResourceIdx, Shape};
 
@@ -41,9 +41,6 @@ pub(crate) fn explain(question: &Question<'_>) -> Box<Blocked> {
         .collect();
     let mut wake = Wake::default();
     wake.on(Signal::Nodes, 1);
-    if asks_for_topology(question.shape) {
-        wake.on(Signal::Topologies, 1);
-    }
     if let Some(detail) = question.never(&surveys) {
         let detail = question.avoiding().unwrap_or(detail);
         return Blocked::new(detail, wake);

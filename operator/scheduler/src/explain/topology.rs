@@ -10,6 +10,9 @@ use crate::topology::TopologyRequest;
 
 /// What a gang asks of topology has no meaning: no topology has the level.
 pub(crate) fn not_found(domains: &Domains, gang: &Gang) -> Option<Detail> {
+    if gang.pod_count() == 0 {
+        return None;
+    }
     let missing = |request: &Option<TopologyRequest>| {
         let level = &request.as_ref()?.level;
         (!domains.has(level)).then(|| level.clone())
