@@ -16,9 +16,7 @@ mod row;
 mod timing;
 
 use clap::Parser;
-use trellis_scheduler::{
-    Decision, Engine, Gang, GangId, GroupName, TaskGroup, Time, TopologyMode,
-};
+use trellis_scheduler::{Decision, Engine, Gang, GangId, GroupName, TaskGroup, Time, TopologyMode};
 
 use cluster::{Fleet, gang, near, now, pod};
 use row::Row;

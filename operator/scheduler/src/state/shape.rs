@@ -48,6 +48,12 @@ impl GroupShape {
             .map_or(0, |(_, need)| *need)
     }
 
+    /// True where as many pods need and accept the same.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let what = |group: &Self| (group.count, group.demand_idx, group.signature, group.device);
+        what(self) == what(other)
+    }
+
     /// What all pods need, by resource.
     fn total(&self) -> impl Iterator<Item = (ResourceIdx, i128)> {
         let count = i128::from(self.count);

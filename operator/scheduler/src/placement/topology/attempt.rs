@@ -145,7 +145,12 @@ impl Attempt<'_> {
     pub(super) fn counts(&mut self, layout: &Layout) -> Counts {
         let (wish, catalog) = (self.wish, self.catalog);
         let mut counts = Counts::default();
-        for group in &wish.shape.groups {
+        for (at, group) in wish.shape.groups.iter().enumerate() {
+            let mut earlier = wish.shape.groups.iter().take(at);
+            if let Some(like) = earlier.position(|earlier| earlier.is_like(group)) {
+                counts.repeat(like);
+                continue;
+            }
             let signature = catalog.signature(group.signature);
             let ranked = self.packing.rank(group, self.nodes, catalog);
             let (Some(signature), Some(ranked)) = (signature, ranked) else {

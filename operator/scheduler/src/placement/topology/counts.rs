@@ -1,6 +1,7 @@
 //! How many pods of each group the domains of a topology hold.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::super::fit::Room;
 use crate::state::{Layout, NodeIdx, Nodes, Shape};
@@ -9,7 +10,7 @@ use crate::state::{Layout, NodeIdx, Nodes, Shape};
 /// its beginning, so that each domain costs one subtraction.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    sums: Vec<Vec<u64>>,
+    sums: Vec<Arc<[u64]>>,
 }
 
 impl Counts {
@@ -22,7 +23,16 @@ impl Counts {
             sum = sum.saturating_add(u64::from(pods(*node)));
             all.push(sum);
         }
-        self.sums.push(all);
+        self.sums.push(all.into());
+    }
+
+    /// Adds a group that is like an earlier one.
+    pub(crate) fn repeat(&mut self, group: usize) {
+        let like = self
+            .sums
+            .get(group)
+            .map_or_else(|| Arc::new([]) as Arc<[u64]>, Arc::clone);
+        self.sums.push(like);
     }
 
     /// How many pods of a group the nodes of a stretch hold.
