@@ -88,8 +88,9 @@ pub(super) fn fill_among(
     signature: &Signature,
     among: impl Iterator<Item = (NodeIdx, u32)>,
 ) -> Option<Runs> {
+    let mut wanted = ranked.wanted();
     let all = among.filter_map(|(node, pods)| {
-        let (order, _) = ranked.node(node)?;
+        let (order, _) = wanted(node)?;
         Some((
             signature.tier(node),
             order,

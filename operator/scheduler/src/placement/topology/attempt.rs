@@ -131,7 +131,7 @@ impl Attempt<'_> {
         let signature = catalog.signature(group.signature)?;
         let layout = &near.level.layout;
         let close = Close {
-            ranked: &self.packing.rank(group, self.nodes, catalog)?,
+            ranked: &self.packing.rank_nodes(group, self.nodes, catalog)?,
             signature,
             strategy: wish.strategy,
             layout,
@@ -152,15 +152,15 @@ impl Attempt<'_> {
                 continue;
             }
             let signature = catalog.signature(group.signature);
-            let ranked = self.packing.rank(group, self.nodes, catalog);
+            let ranked = self.packing.rank_nodes(group, self.nodes, catalog);
             let (Some(signature), Some(ranked)) = (signature, ranked) else {
                 counts.add(layout, |_| 0);
                 continue;
             };
+            let mut wanted = ranked.wanted();
             counts.add(layout, |node| {
-                let holds = ranked.node(node).map_or(0, |(_, pods)| pods);
                 let allows = signature.allows(node) && !wish.excluded.contains(&node);
-                if allows { holds } else { 0 }
+                wanted(node).filter(|_| allows).map_or(0, |(_, pods)| pods)
             });
         }
         counts

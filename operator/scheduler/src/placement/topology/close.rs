@@ -52,8 +52,9 @@ impl Close<'_> {
         among: &[NodeIdx],
         allows: &dyn Fn(NodeIdx) -> bool,
     ) -> Option<Runs> {
+        let mut wanted = self.ranked.wanted();
         let seat = |node: &NodeIdx| {
-            let (_, pods) = self.ranked.node(*node).filter(|_| allows(*node))?;
+            let (_, pods) = wanted(*node).filter(|_| allows(*node))?;
             let place = self.layout.position(*node);
             Some(Seat {
                 place,
