@@ -367,6 +367,19 @@ fn what_waits_for_a_domain_is_woken_when_one_may_hold_it() {
 }
 
 #[test]
+fn where_racks_lack_different_things_any_of_them_wakes() {
+    for freed in ["x/gpus", "x/cores"] {
+        let mut engine = hall(["a1-0", "a2-0"]);
+        pod(&mut engine, "x/gpus", "a1-0", gpu(1, 8));
+        pod(&mut engine, "x/cores", "a2-0", cpu(90));
+        engine.apply_gang(whole(1, near("rack", Required)));
+        assert_eq!(cycle(&mut engine), ["-w TopologyFragmented"]);
+        engine.delete_pod(&PodKey::new(freed));
+        assert_eq!(cycle(&mut engine), ["+w"]);
+    }
+}
+
+#[test]
 fn what_waits_for_a_domain_is_told_when_capacity_becomes_the_reason() {
     let mut engine = hall(["a1-0", "a2-0", "a2-1"]);
     used(&mut engine, "a2-0", 1);

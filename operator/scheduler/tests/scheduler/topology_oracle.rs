@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 
 use crate::common::*;
 use crate::oracle::{Free, all_free, build, empty, feasible_in, holds};
-use crate::random::{any_close_gang, any_labelled_node, any_request, topologies};
+use crate::random::{any_close_gang, any_labelled_node, any_request, node_name, topologies};
 use proptest::prelude::*;
 use trellis_scheduler::{
-    Engine, Gang, Node, Placement, Resources, TopologyMode, TopologyRequest, WaitReason,
+    Engine, Gang, Node, Placement, Resources, TaskGroup, TopologyMode, TopologyRequest, WaitReason,
 };
 
 const NODES: usize = 6;
@@ -123,6 +123,52 @@ fn cluster() -> impl Strategy<Value = (Vec<Node>, Vec<(usize, Resources)>)> {
     )
 }
 
+/// A full hall, and a gang of several groups, most of which must be in a rack.
+fn crowded() -> impl Strategy<Value = (Vec<Node>, Gang)> {
+    let one = |at: usize| {
+        (2..7_i64, 0..4_i64, 0..2_u8, 0..3_u8).prop_map(move |(cpu, gpu, block, rack)| {
+            let amounts = Resources::new()
+                .with("cpu", cpu)
+                .with(GPU, gpu)
+                .with("pods", 9);
+            let node = node(node_name(at).as_str(), amounts);
+            let node = label(node, "zone", "0");
+            let node = label(node, "block", &format!("block-{block}"));
+            label(node, "rack", &format!("rack-{rack}"))
+        })
+    };
+    let nodes = (one(0), one(1), one(2), one(3), one(4));
+    let nodes = nodes.prop_map(|(a, b, c, d, e)| vec![a, b, c, d, e]);
+    let closeness = |level: &'static str, mode| {
+        let level = level.to_owned();
+        Some(TopologyRequest { level, mode })
+    };
+    let task = move |at: usize| {
+        let own = prop_oneof![
+            3 => Just(closeness("rack", TopologyMode::Required)),
+            1 => Just(None),
+        ];
+        (1..3_u32, 1..4_i64, 0..3_i64, own).prop_map(move |(count, cpu, gpu, topology)| {
+            let request = Resources::new().with("cpu", cpu).with(GPU, gpu);
+            TaskGroup {
+                topology,
+                ..group(&format!("g{at}"), count, request)
+            }
+        })
+    };
+    let whole = prop_oneof![
+        1 => Just(None),
+        3 => Just(closeness("block", TopologyMode::Required)),
+        1 => Just(closeness("block", TopologyMode::Preferred)),
+        1 => Just(closeness("rack", TopologyMode::Required)),
+    ];
+    let groups = (task(0), task(1), task(2)).prop_map(|(a, b, c)| vec![a, b, c]);
+    (nodes, groups, whole).prop_map(|(nodes, groups, topology)| {
+        let gang = gang("w", groups);
+        (nodes, Gang { topology, ..gang })
+    })
+}
+
 fn with_topologies(mut engine: Engine) -> Engine {
     for topology in topologies() {
         engine.apply_topology(topology);
@@ -144,7 +190,7 @@ fn is_close(gang: &Gang, nodes: &[Node], placement: &Placement) -> Result<(), Te
 }
 
 proptest! {
-    #![proptest_config(cases(4_000))]
+    #![proptest_config(cases(2_000))]
 
     #[test]
     fn what_fits_so_close_is_placed_so_close_and_what_does_not_is_told_why(
@@ -178,6 +224,22 @@ proptest! {
                 );
                 prop_assert_eq!(ever, for_now, "{}", certificate);
             }
+        }
+    }
+
+    #[test]
+    fn groups_that_get_into_each_others_way_are_all_placed_where_they_fit(
+        (nodes, gang) in crowded(),
+    ) {
+        let mut engine = with_topologies(build(nodes.iter(), &[]));
+        let free = all_free(&engine, &nodes);
+        let fits = feasible(&gang, &nodes, &free);
+        match engine.trial(&gang, ms(0)) {
+            Ok(placement) => {
+                prop_assert!(fits);
+                is_close(&gang, &nodes, &placement)?;
+            }
+            Err(certificate) => prop_assert!(!fits, "refused what fits: {certificate}"),
         }
     }
 
