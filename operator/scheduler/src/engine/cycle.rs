@@ -263,7 +263,7 @@ impl Engine {
             return Err(Blocked::new(Detail::BackingOff { until }, wake));
         }
         self.is_at_head(gang, now)?;
-        self.topology_is_there(gang)?;
+        explain::topology_is_there(self.nodes.domains(), gang)?;
         let ways = match ways {
             Ok(ways) => ways,
             Err(why) => return Err(self.no_way(gang, why)),
@@ -322,17 +322,6 @@ impl Engine {
             }
             _ => Ok(()),
         }
-    }
-
-    /// What the gang and its groups ask of topology has a meaning.
-    fn topology_is_there(&self, gang: &Gang) -> Result<(), Box<Blocked>> {
-        let Some(detail) = explain::topology_not_found(self.nodes.domains(), gang) else {
-            return Ok(());
-        };
-        let mut wake = Wake::default();
-        wake.on(Signal::Queues, 1)
-            .on(Signal::Head(gang.queue.clone()), 1);
-        Err(Blocked::new(detail, wake))
     }
 
     fn find_place(

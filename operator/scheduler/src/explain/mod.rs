@@ -8,7 +8,8 @@ mod text;
 mod topology;
 
 pub(crate) use capacity::{Question, explain};
-pub(crate) use topology::not_found as topology_not_found;
+pub use topology::InDomain;
+pub(crate) use topology::is_there as topology_is_there;
 
 use std::sync::Arc;
 
@@ -368,27 +369,6 @@ impl Detail {
             }
         }
     }
-}
-
-/// What must be in one domain, and the domain that holds the most of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InDomain {
-    /// The task group, where it is one of several that must be, and not the gang.
-    pub group: Option<GroupName>,
-    /// The level: the key of a node label.
-    pub level: String,
-    /// Pods.
-    pub pods: u64,
-    /// The domain that holds the most of them, by the labels that tell it, coarse
-    /// to fine: `block-1/rack-3`. None: there is no domain.
-    pub best: Option<String>,
-    /// How many of them it holds, the largest pods first. All: other wishes for
-    /// closeness, or groups that get into each other's way, are why they do not fit.
-    pub holds: u64,
-    /// How many domains the level has.
-    pub domains: u32,
-    /// Nodes that are in no domain of the level: they lack its label, or one above it.
-    pub unlabelled: u32,
 }
 
 /// Nodes that meet the constraints and look as if they had a resource (they

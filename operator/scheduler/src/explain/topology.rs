@@ -1,15 +1,51 @@
 //! Why no domain of a topology has a place for a gang.
 
+use super::Detail;
 use super::capacity::Question;
-use super::{Detail, InDomain};
 use crate::gang::Gang;
+use crate::ids::GroupName;
 use crate::placement::{Answer, Closeness, Fit, Near, Room, by_size, search_topology};
-use crate::queueing::{Signal, Wake};
+use crate::queueing::{Blocked, Signal, Wake};
 use crate::state::{Catalog, Domains, GroupShape, NodeIdx, Nodes, Shape};
 use crate::topology::TopologyRequest;
 
-/// What a gang asks of topology has no meaning: no topology has the level.
-pub(crate) fn not_found(domains: &Domains, gang: &Gang) -> Option<Detail> {
+/// What must be in one domain, and the domain that holds the most of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InDomain {
+    /// The task group, where it is one of several that must be, and not the gang.
+    pub group: Option<GroupName>,
+    /// The level: the key of a node label.
+    pub level: String,
+    /// Pods.
+    pub pods: u64,
+    /// The domain that holds the most of them, by the labels that tell it, coarse
+    /// to fine: `block-1/rack-3`. None: there is no domain.
+    pub best: Option<String>,
+    /// How many of them it holds, the largest pods first. All: other wishes for
+    /// closeness, or groups that get into each other's way, are why they do not fit.
+    pub holds: u64,
+    /// How many domains the level has.
+    pub domains: u32,
+    /// Nodes that are in no domain of the level: they lack its label, or one above it.
+    pub unlabelled: u32,
+}
+
+/// What a gang and its groups ask of topology has a meaning.
+///
+/// # Errors
+///
+/// No topology has a level that they ask for.
+pub(crate) fn is_there(domains: &Domains, gang: &Gang) -> Result<(), Box<Blocked>> {
+    let Some(detail) = not_found(domains, gang) else {
+        return Ok(());
+    };
+    let mut wake = Wake::default();
+    wake.on(Signal::Queues, 1)
+        .on(Signal::Head(gang.queue.clone()), 1);
+    Err(Blocked::new(detail, wake))
+}
+
+fn not_found(domains: &Domains, gang: &Gang) -> Option<Detail> {
     if gang.pod_count() == 0 {
         return None;
     }
