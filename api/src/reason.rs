@@ -62,6 +62,8 @@ reasons! {
     QueueMisconfigured: "Ask whoever owns the queue to mend what the message names; the job goes on by itself.";
     /// The queue starts its jobs strictly in order, and another job is at its head.
     BehindHead: "Wait until the job that the message names starts or goes, or use a queue whose order is Priority.";
+    /// No Topology has the level that the job asks for.
+    TopologyNotFound: "Name a level that a Topology has, or have a platform team create one that has it; the job goes on by itself.";
     /// No ResourceFlavor of the queue exists that the job accepts and tolerates.
     FlavorNotFound: "Create the ResourceFlavor, tolerate its taints, or name another in taskGroups[].flavors; the job goes on by itself.";
     /// The queue is stopped.
@@ -76,12 +78,16 @@ reasons! {
     NoMatchingNodes: "Compare nodeSelector, affinity, tolerations and gpuResource with the nodes; the message counts what each excludes.";
     /// The matching nodes have too little free in total.
     InsufficientCapacity: "Wait until others end; the message says how much is missing.";
+    /// Enough is free in total, but not within one domain of the level that the job must be in.
+    TopologyFragmented: "Wait until more of one domain is free, or prefer the level instead of requiring it, or require a coarser one; the message names the domain that holds most.";
     /// Enough is free in total, but not together where a pod needs it.
     Fragmented: "Wait until a whole node is free, or use smaller pods.";
     /// There is room or quota for it, but starting it would make a job later that waits before it.
     Reserved: "Wait until the job that the message names starts. A job with a short deadlines.activeSeconds may start before.";
     /// The job would not fit even if all matching nodes were empty.
     ExceedsCluster: "Ask for less, or add nodes.";
+    /// No domain of the level that the job must be in would hold it even if empty.
+    ExceedsTopology: "Require a coarser level, prefer it instead of requiring it, or ask for less; the message says what the largest domain holds.";
     /// A try to place the job failed, and the next one waits for a while.
     BackingOff: "Look at the reason of the failure in the events; the job is tried again by itself.";
     /// A core ResourceQuota of the namespace is too small for the whole gang.

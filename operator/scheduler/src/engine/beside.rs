@@ -262,9 +262,11 @@ impl Engine {
 /// Who could never start holds nobody up.
 fn in_phase(blocked: Box<Blocked>) -> Box<Blocked> {
     match blocked.certificate.reason {
-        WaitReason::NoMatchingNodes | WaitReason::NodesAvoided | WaitReason::ExceedsCluster => {
-            blocked
-        }
+        WaitReason::NoMatchingNodes
+        | WaitReason::NodesAvoided
+        | WaitReason::ExceedsCluster
+        | WaitReason::TopologyNotFound
+        | WaitReason::ExceedsTopology => blocked,
         _ => blocked.in_phase(Phase::Capacity),
     }
 }

@@ -1,12 +1,13 @@
 //! What the cluster has: nodes, pods, queues.
 
 use super::Engine;
-use crate::ids::{FlavorName, NodeName, PodKey, QueueName};
+use crate::ids::{FlavorName, NodeName, PodKey, QueueName, TopologyName};
 use crate::node::Node;
 use crate::queue::{Flavor, Queue};
 use crate::queueing::Signal;
 use crate::resources::Resources;
 use crate::state::{DemandIdx, GangIdx, NodeIdx, Pod};
+use crate::topology::Topology;
 
 impl Engine {
     /// Takes a node as it is now. It may have shrunk below what is used on it:
@@ -23,6 +24,26 @@ impl Engine {
         if self.nodes.delete(node) {
             self.nodes_changed();
         }
+    }
+
+    /// Takes a topology as it is now. What runs stays where it is.
+    pub fn apply_topology(&mut self, topology: Topology) {
+        if self.nodes.apply_topology(topology) {
+            self.topologies_changed();
+        }
+    }
+
+    /// The topology is gone: what asked for a level of it waits, unless another
+    /// topology has that level; what runs goes on.
+    pub fn delete_topology(&mut self, topology: &TopologyName) {
+        if self.nodes.delete_topology(topology) {
+            self.topologies_changed();
+        }
+    }
+
+    fn topologies_changed(&mut self) {
+        self.refusals.clear();
+        self.parking.raise(&Signal::Topologies, 1);
     }
 
     fn nodes_changed(&mut self) {

@@ -11,7 +11,7 @@ use crate::decision::{Decision, Outlook, Score};
 use crate::explain::{self, Certificate, Detail};
 use crate::gang::Gang;
 use crate::ids::{GangId, QueueName};
-use crate::placement::{self, NoPlace, Runs, UndoLog, Wish};
+use crate::placement::{self, NoPlace, Runs, UndoLog, Wish, asks_for_topology};
 use crate::queue::QueueOrder;
 use crate::queueing::{Blocked, OrderKey, Signal, Wake};
 use crate::quota::Order;
@@ -206,10 +206,19 @@ impl Engine {
     }
 
     /// The gang goes on waiting.
-    pub(super) fn block(&mut self, at: GangIdx, blocked: Box<Blocked>, looked_at: &mut LookedAt) {
+    pub(super) fn block(
+        &mut self,
+        at: GangIdx,
+        mut blocked: Box<Blocked>,
+        looked_at: &mut LookedAt,
+    ) {
         let Some(state) = self.state_mut(at) else {
             return;
         };
+        if asks_for_topology(&state.shape) {
+            // Whatever it waits for: its level may come or go.
+            blocked.wake.on(Signal::Topologies, 1);
+        }
         state.stage = Stage::Waiting(Some(blocked.certificate.clone()));
         let key = OrderKey::of(&state.gang);
         self.note_blocked(at, &blocked);
@@ -323,6 +332,7 @@ impl Engine {
             return Err(Blocked::new(Detail::BackingOff { until }, wake));
         }
         self.is_at_head(gang, now)?;
+        explain::topology_is_there(self.nodes.domains(), gang)?;
         let ways = match ways {
             Ok(ways) => ways,
             Err(why) => return Err(self.no_way(gang, why)),
@@ -434,15 +444,13 @@ impl Engine {
             strategy: gang.strategy,
             excluded: &excluded,
         };
-        let groups = placement::place(
+        placement::place(
             &mut self.nodes,
             &mut self.packing,
             &self.catalog,
             &wish,
             log,
-        )?;
-        let by_name = |runs| placed::by_name(&self.nodes, runs);
-        Ok(groups.into_iter().map(by_name).collect())
+        )
     }
 
     /// How good a place is that is charged already.

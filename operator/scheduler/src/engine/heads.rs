@@ -179,13 +179,9 @@ impl Engine {
             packing: &mut self.packing,
             catalog: &self.catalog,
         };
-        let Some(mut plan) = planner.plan(&wish, ends) else {
+        let Some(plan) = planner.plan(&wish, ends) else {
             return Some(Err(Hopeless));
         };
-        let groups = std::mem::take(&mut plan.groups).into_iter();
-        plan.groups = groups
-            .map(|runs| placed::by_name(&self.nodes, runs))
-            .collect();
         let placement = placed::placement(&self.nodes, &gang, plan.groups.iter());
         Some(Ok(Head {
             at,

@@ -167,19 +167,6 @@ impl PlacedGroup {
     }
 }
 
-/// Runs by name of the nodes, each node once: neighbouring ranks on neighbouring nodes.
-pub(crate) fn by_name(nodes: &Nodes, mut runs: Runs) -> Runs {
-    runs.sort_unstable_by_key(|(node, _)| nodes.rank_of(*node));
-    runs.dedup_by(|next, run| {
-        let same = next.0 == run.0;
-        if same {
-            run.1 = run.1.saturating_add(next.1);
-        }
-        same
-    });
-    runs
-}
-
 /// A place as the outside knows it.
 pub(crate) fn placement<'r>(
     nodes: &Nodes,

@@ -5,8 +5,11 @@ mod capacity;
 mod exclusions;
 mod survey;
 mod text;
+mod topology;
 
 pub(crate) use capacity::{Question, explain};
+pub use topology::InDomain;
+pub(crate) use topology::is_there as topology_is_there;
 
 use std::sync::Arc;
 
@@ -46,6 +49,8 @@ pub enum WaitReason {
     BackingOff,
     /// Its queue starts its gangs strictly in order, and another is at its head.
     BehindHead,
+    /// No topology has the level that it asks for.
+    TopologyNotFound,
     /// None of the queue's flavors can be used by it.
     FlavorNotFound,
     /// It asks for more than the queue's whole quota, or for what the queue does not offer.
@@ -58,8 +63,12 @@ pub enum WaitReason {
     NodesAvoided,
     /// It would not fit even if all matching nodes were empty.
     ExceedsCluster,
+    /// No domain of the level that it must be in would hold it even if empty.
+    ExceedsTopology,
     /// The matching nodes have too little free in total.
     InsufficientCapacity,
+    /// Enough is free in total, but not within one domain of the level that it must be in.
+    TopologyFragmented,
     /// Enough is free in total, but not together where it is needed.
     Fragmented,
     /// It could start, and would make a gang later that waits before it.
@@ -71,7 +80,10 @@ impl WaitReason {
     pub(crate) const fn ends_when_others_do(self) -> bool {
         matches!(
             self,
-            Self::QuotaExceeded | Self::InsufficientCapacity | Self::Fragmented
+            Self::QuotaExceeded
+                | Self::InsufficientCapacity
+                | Self::TopologyFragmented
+                | Self::Fragmented
         )
     }
 
@@ -84,13 +96,16 @@ impl WaitReason {
             Self::QueueMisconfigured => "QueueMisconfigured",
             Self::BackingOff => "BackingOff",
             Self::BehindHead => "BehindHead",
+            Self::TopologyNotFound => "TopologyNotFound",
             Self::FlavorNotFound => "FlavorNotFound",
             Self::ExceedsQuota => "ExceedsQuota",
             Self::QuotaExceeded => "QuotaExceeded",
             Self::NoMatchingNodes => "NoMatchingNodes",
             Self::NodesAvoided => "NodesAvoided",
             Self::ExceedsCluster => "ExceedsCluster",
+            Self::ExceedsTopology => "ExceedsTopology",
             Self::InsufficientCapacity => "InsufficientCapacity",
+            Self::TopologyFragmented => "TopologyFragmented",
             Self::Fragmented => "Fragmented",
             Self::Reserved => "Reserved",
         }
@@ -132,6 +147,15 @@ pub enum Detail {
         queue: QueueName,
         /// The gang at its head.
         head: GangId,
+    },
+    /// [`WaitReason::TopologyNotFound`].
+    TopologyNotFound {
+        /// The task group that asks, where it is one of several and not the gang.
+        group: Option<GroupName>,
+        /// The level: the key of a node label.
+        level: String,
+        /// The levels that there are.
+        levels: Vec<String>,
     },
     /// [`WaitReason::FlavorNotFound`].
     FlavorNotFound {
@@ -253,6 +277,16 @@ pub enum Detail {
         /// Nodes that would match, if they advertised the resource that they are labelled with.
         silent: Option<Silent>,
     },
+    /// [`WaitReason::ExceedsTopology`]: of empty nodes.
+    ExceedsTopology(InDomain),
+    /// [`WaitReason::TopologyFragmented`]: of what is free.
+    TopologyFragmented {
+        /// The numbers.
+        domain: InDomain,
+        /// False where the search ended at its limit: then there may be a way
+        /// that was not found.
+        certain: bool,
+    },
     /// [`WaitReason::InsufficientCapacity`].
     InsufficientCapacity {
         /// The task group.
@@ -350,6 +384,7 @@ impl Detail {
             Self::QueueMisconfigured { .. } => WaitReason::QueueMisconfigured,
             Self::BackingOff { .. } => WaitReason::BackingOff,
             Self::BehindHead { .. } => WaitReason::BehindHead,
+            Self::TopologyNotFound { .. } => WaitReason::TopologyNotFound,
             Self::FlavorNotFound { .. } => WaitReason::FlavorNotFound,
             Self::NotOffered { .. } | Self::ExceedsQuota { .. } => WaitReason::ExceedsQuota,
             Self::QuotaExceeded { .. } => WaitReason::QuotaExceeded,
@@ -358,7 +393,9 @@ impl Detail {
             Self::PodTooLarge { .. } | Self::ClusterTooSmall { .. } | Self::TooFewPlaces { .. } => {
                 WaitReason::ExceedsCluster
             }
+            Self::ExceedsTopology(_) => WaitReason::ExceedsTopology,
             Self::InsufficientCapacity { .. } => WaitReason::InsufficientCapacity,
+            Self::TopologyFragmented { .. } => WaitReason::TopologyFragmented,
             Self::Scattered { .. } | Self::Apart { .. } | Self::GroupsCollide { .. } => {
                 WaitReason::Fragmented
             }

@@ -76,6 +76,18 @@ impl Packing {
     ) -> Option<Ranked<'a>> {
         nodes.sort(catalog);
         self.rankings
-            .refresh(group, nodes, catalog, &self.fragmentation)
+            .refresh(group, nodes, catalog, &self.fragmentation, false)
+    }
+
+    /// The same, and it says of single nodes how much they are wanted.
+    pub(super) fn rank_nodes<'a>(
+        &'a mut self,
+        group: &GroupShape,
+        nodes: &'a mut Nodes,
+        catalog: &Catalog,
+    ) -> Option<Ranked<'a>> {
+        nodes.sort(catalog);
+        self.rankings
+            .refresh(group, nodes, catalog, &self.fragmentation, true)
     }
 }

@@ -65,6 +65,11 @@ impl UndoLog {
         });
     }
 
+    /// Adds what was tried after it.
+    pub(crate) fn append(&mut self, mut next: Self) {
+        self.entries.append(&mut next.entries);
+    }
+
     /// Takes everything back.
     pub(crate) fn roll_back(&mut self, nodes: &mut Nodes) {
         while let Some(entry) = self.entries.pop() {

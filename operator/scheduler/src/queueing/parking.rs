@@ -20,6 +20,8 @@ pub(crate) enum Signal {
     Freed(ResourceIdx),
     /// What has been taken of a resource, anywhere.
     Taken(ResourceIdx),
+    /// Changes of topologies.
+    Topologies,
     /// Changes of queues and flavors.
     Queues,
     /// Changes of who is at the head of a queue.

@@ -37,3 +37,9 @@ mod queues;
 mod random;
 #[cfg(test)]
 mod sequences;
+#[cfg(test)]
+mod topology;
+#[cfg(test)]
+mod topology_certificates;
+#[cfg(test)]
+mod topology_oracle;

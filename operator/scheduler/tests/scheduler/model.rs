@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_scheduler::{
     Decay, Engine, Gang, GangId, Node, NodeName, Placement, PodKey, Queue, QueueName, ResourceName,
-    Resources, Time,
+    Resources, Time, Topology, TopologyMode, TopologyName, TopologyRequest,
 };
 
 /// A gang that has its place, as a plain list of pods.
@@ -27,6 +27,7 @@ pub struct Model {
     pub nodes: BTreeMap<NodeName, Node>,
     pub pods: BTreeMap<PodKey, (NodeName, Resources)>,
     pub queues: BTreeMap<QueueName, Queue>,
+    pub topologies: BTreeMap<TopologyName, Topology>,
     pub gangs: BTreeMap<GangId, Gang>,
     pub back_off: BTreeMap<GangId, Time>,
     pub places: BTreeMap<GangId, Place>,
@@ -121,6 +122,28 @@ impl Model {
         self.pods.insert(key, (node, request));
     }
 
+    /// Whether pods on these nodes are as close as they must be.
+    pub fn close<'a>(
+        &self,
+        request: &Option<TopologyRequest>,
+        mut nodes: impl Iterator<Item = &'a NodeName>,
+    ) -> bool {
+        let (Some(request), Some(first)) = (request, nodes.next()) else {
+            return true;
+        };
+        let topology = self.topologies.values().find_map(|t| {
+            let depth = t.levels.iter().position(|level| *level == request.level)?;
+            Some(&t.levels[..=depth])
+        });
+        let Some(levels) = topology else { return false };
+        let domain = |node: &NodeName| -> Option<Vec<&String>> {
+            let labels = &self.nodes[node].labels;
+            levels.iter().map(|key| labels.get(key)).collect()
+        };
+        request.mode == TopologyMode::Preferred
+            || domain(first).is_some() && nodes.all(|node| domain(node) == domain(first))
+    }
+
     /// The names that a gang's pods have or could have.
     pub fn members(&self, at: usize) -> Vec<PodKey> {
         let mut keys = Vec::new();
@@ -170,6 +193,9 @@ impl Model {
         }
         for node in self.nodes.values() {
             engine.apply_node(node.clone());
+        }
+        for topology in self.topologies.values() {
+            engine.apply_topology(topology.clone());
         }
         engine
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use trellis_scheduler::{
     Constraints, Gang, Node, NodeName, QueueName, Resources, Taint, TaintEffect, TaskGroup,
-    Toleration, TolerationOperator,
+    Toleration, TolerationOperator, Topology, TopologyMode, TopologyName, TopologyRequest,
 };
 
 use crate::common::{GPU, gang, group, ms, node};
@@ -126,4 +126,56 @@ pub fn any_gang(name: String, nodes: usize) -> impl Strategy<Value = Gang> {
             ..gang(&name, groups)
         },
     )
+}
+
+/// Two topologies: domains of blocks and racks, and of zones.
+pub fn topologies() -> [Topology; 2] {
+    let topology = |name: &str, levels: &[&str]| Topology {
+        name: TopologyName::new(name),
+        levels: levels.iter().map(ToString::to_string).collect(),
+    };
+    [
+        topology("hall", &["block", "rack"]),
+        topology("zones", &["zone"]),
+    ]
+}
+
+/// One of so many nodes, somewhere in the topologies; some lack labels. Racks of
+/// different blocks bear the same names.
+pub fn any_labelled_node(nodes: usize) -> impl Strategy<Value = Node> {
+    let label = || prop_oneof![1 => Just(None), 8 => (0..2_u8).prop_map(Some)];
+    (any_node(nodes), label(), label()).prop_map(|(mut node, block, rack)| {
+        for (key, value) in [("block", block), ("rack", rack)] {
+            if let Some(value) = value {
+                node.labels.insert(key.into(), format!("{key}-{value}"));
+            }
+        }
+        node
+    })
+}
+
+fn any_request_for_closeness() -> impl Strategy<Value = Option<TopologyRequest>> {
+    let level = prop_oneof![Just("block"), Just("rack"), Just("zone")];
+    let mode = prop_oneof![Just(TopologyMode::Required), Just(TopologyMode::Preferred)];
+    prop::option::of((level, mode).prop_map(|(level, mode)| TopologyRequest {
+        level: level.to_owned(),
+        mode,
+    }))
+}
+
+/// A gang that may ask for closeness, and so may its groups.
+pub fn any_close_gang(name: String, nodes: usize) -> impl Strategy<Value = Gang> {
+    let asked = any_request_for_closeness;
+    (
+        any_gang(name, nodes),
+        asked(),
+        prop::collection::vec(asked(), 3),
+    )
+        .prop_map(|(mut gang, topology, own)| {
+            gang.topology = topology;
+            for (group, own) in gang.groups.iter_mut().zip(own) {
+                group.topology = own;
+            }
+            gang
+        })
 }

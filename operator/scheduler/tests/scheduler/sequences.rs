@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use crate::common::*;
 use crate::model::{Model, with_pod};
-use crate::random::{QUEUES, any_gang, any_node, any_request, any_runtime, node_name};
+use crate::random::{
+    QUEUES, any_close_gang, any_labelled_node, any_request, any_runtime, node_name, topologies,
+};
 use proptest::prelude::*;
 use trellis_scheduler::{
     Because, BorrowWithin, Decay, Decision, Engine, Gang, GangId, Node, Placement, PodKey,
@@ -41,6 +43,9 @@ enum Event {
     ApplyGang(Gang),
     DeleteGang(usize),
     ReleaseGang(usize, Option<i64>),
+    /// A topology, with all of its levels or without the first.
+    ApplyTopology(usize, bool),
+    DeleteTopology(usize),
     /// A planned pod of a gang is seen where it was planned, or elsewhere.
     SeeMember(usize, usize, Option<usize>),
     /// A pod of a gang is gone.
@@ -99,10 +104,10 @@ fn any_flags() -> impl Strategy<Value = QueueFlags> {
 }
 
 fn any_event() -> impl Strategy<Value = Event> {
-    let gang = (0..GANGS).prop_flat_map(|g| any_gang(format!("w{g}"), NODES));
+    let gang = (0..GANGS).prop_flat_map(|g| any_close_gang(format!("w{g}"), NODES));
     let quota = prop_oneof![Just(None), (0..12_i64, 0..8_i64).prop_map(Some)];
     prop_oneof![
-        4 => any_node(NODES).prop_map(Event::ApplyNode),
+        4 => any_labelled_node(NODES).prop_map(Event::ApplyNode),
         1 => (0..NODES).prop_map(Event::DeleteNode),
         2 => (0..3_usize, 0..NODES, any_request()).prop_map(|(p, n, r)| Event::ApplyForeign(p, n, r)),
         1 => (0..3_usize).prop_map(Event::DeleteForeign),
@@ -110,6 +115,8 @@ fn any_event() -> impl Strategy<Value = Event> {
         1 => quota.prop_map(Event::ApplyRoot),
         1 => Just(Event::DeleteRoot),
         1 => (0..2_usize).prop_map(Event::DeleteQueue),
+        3 => (0..2_usize, prop::bool::weighted(0.8)).prop_map(|(t, all)| Event::ApplyTopology(t, all)),
+        1 => (0..2_usize).prop_map(Event::DeleteTopology),
         6 => gang.prop_map(Event::ApplyGang),
         1 => (0..GANGS).prop_map(Event::DeleteGang),
         1 => (0..GANGS, prop::option::of(0..9_i64)).prop_map(|(g, t)| Event::ReleaseGang(g, t)),
@@ -169,6 +176,19 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
         Event::DeleteQueue(at) => {
             engine.delete_queue(&QueueName::new(QUEUES[at]));
             model.queues.remove(QUEUES[at]);
+        }
+        Event::ApplyTopology(at, all) => {
+            let mut topology = topologies()[at].clone();
+            if !all {
+                topology.levels.remove(0);
+            }
+            engine.apply_topology(topology.clone());
+            model.topologies.insert(topology.name.clone(), topology);
+        }
+        Event::DeleteTopology(at) => {
+            let name = &topologies()[at].name;
+            engine.delete_topology(name);
+            model.topologies.remove(name);
         }
         Event::ApplyGang(gang) => {
             engine.apply_gang(gang.clone());
@@ -315,6 +335,18 @@ fn check_decisions(
                 prop_assert!(free[resource] >= 0, "{} is overbooked: {:?}", node, free);
             }
         }
+        let nodes = place.pods.iter().map(|(_, node, _)| node);
+        prop_assert!(
+            model.close(&gang.topology, nodes),
+            "{}: {:?}",
+            id,
+            placement
+        );
+        for group in placement.groups() {
+            let asked = gang.groups.iter().find(|g| g.name == group.group).unwrap();
+            let nodes = group.runs.iter().map(|(node, _)| node);
+            prop_assert!(model.close(&asked.topology, nodes), "{}: {:?}", id, group);
+        }
         let queue = &model.queues[&gang.queue];
         prop_assert_eq!(queue.stop, Stop::None);
         // What may be borrowed is the tree's own test.
@@ -395,6 +427,9 @@ proptest! {
         let mut model = Model::default();
         for name in QUEUES {
             apply(&mut engine, &mut model, Event::ApplyQueue(usize::from(name != QUEUES[0]), None, QueueFlags::default()))?;
+        }
+        for at in 0..topologies().len() {
+            apply(&mut engine, &mut model, Event::ApplyTopology(at, true))?;
         }
         for event in events {
             apply(&mut engine, &mut model, event)?;

@@ -3,6 +3,7 @@
 mod nodes;
 mod queue;
 mod reserved;
+mod topology;
 
 use std::fmt;
 
@@ -28,6 +29,9 @@ impl fmt::Display for Detail {
             | Self::NotOffered { .. }
             | Self::ExceedsQuota { .. }
             | Self::QuotaExceeded { .. } => self.queue(f),
+            Self::TopologyNotFound { .. }
+            | Self::ExceedsTopology(_)
+            | Self::TopologyFragmented { .. } => self.topology(f),
             Self::NodesAvoided { .. }
             | Self::NoMatchingNodes { .. }
             | Self::PodTooLarge { .. }
