@@ -11,6 +11,7 @@
     reason = "a program that prints its table"
 )]
 
+mod backfill;
 mod cluster;
 mod row;
 mod timing;
@@ -40,6 +41,7 @@ fn main() {
     refuse(&print);
     idle(&print);
     event(&print);
+    backfill::rows(&print);
     rebuild(&print);
 }
 
