@@ -11,6 +11,7 @@
     reason = "a program that prints its table"
 )]
 
+mod backfill;
 mod cluster;
 mod reclaim;
 mod row;
@@ -43,6 +44,7 @@ fn main() {
     idle(&print);
     event(&print);
     reclaim::reclaim(&print);
+    backfill::rows(&print);
     rebuild(&print);
 }
 

@@ -40,7 +40,8 @@ impl<'a> Count<'a> {
                 return room;
             };
             for node in signature.nodes().filter(|n| !excluded.contains(n)) {
-                let fits = fit(nodes, &group.demand, group.count, node, &[]);
+                let free = |resource| nodes.free(resource, node);
+                let fits = fit(&group.demand, group.count, free);
                 if let Some(slot) = room.pods.get_mut(node.at()) {
                     *slot = Some(fits);
                     room.all = room.all.saturating_add(u64::from(fits));
@@ -75,11 +76,34 @@ impl<'a> Count<'a> {
             let Some(Some(pods)) = room.pods.get_mut(hold.node.at()) else {
                 continue;
             };
-            let fits = fit(nodes, &group.demand, group.count, hold.node, freed);
+            let free = |resource| {
+                let more = freed.iter().find(|(r, _)| *r == resource);
+                let more = more.map_or(0, |(_, n)| *n);
+                nodes.free(resource, hold.node).saturating_add(more)
+            };
+            let fits = fit(&group.demand, group.count, free);
             room.all = room.all.saturating_sub(u64::from(*pods));
             room.all = room.all.saturating_add(u64::from(fits));
             *pods = fits;
         }
+    }
+
+    /// Whether every task group alone would fit if all gangs ended.
+    pub(super) fn is_possible(&self, nodes: &Nodes) -> bool {
+        let groups = self.shape.groups.iter().zip(&self.groups);
+        groups.into_iter().all(|(group, room)| {
+            let mut all = 0_u64;
+            for (at, _) in room.pods.iter().enumerate().filter(|(_, p)| p.is_some()) {
+                let node = NodeIdx::of(at);
+                let free = |resource| {
+                    let (_, others) = nodes.held(resource, node);
+                    let has = i128::from(nodes.allocatable(resource, node));
+                    i64::try_from(has.saturating_sub(others)).unwrap_or(0)
+                };
+                all = all.saturating_add(u64::from(fit(&group.demand, group.count, free)));
+            }
+            all >= u64::from(group.count)
+        })
     }
 
     /// Whether every task group alone would fit.
@@ -96,18 +120,11 @@ fn add(freed: &mut Amounts, resource: ResourceIdx, amount: i64) {
     }
 }
 
-fn fit(
-    nodes: &Nodes,
-    demand: &[(ResourceIdx, i64)],
-    most: u32,
-    node: NodeIdx,
-    freed: &[(ResourceIdx, i64)],
-) -> u32 {
+/// How many pods fit into what is free, at most so many.
+fn fit(demand: &[(ResourceIdx, i64)], most: u32, free: impl Fn(ResourceIdx) -> i64) -> u32 {
     let mut pods = i64::from(most);
     for (resource, need) in demand {
-        let more = freed.iter().find(|(r, _)| r == resource);
-        let room = nodes.free(*resource, node);
-        let room = room.saturating_add(more.map_or(0, |(_, n)| *n)).max(0);
+        let room = free(*resource).max(0);
         if need.checked_mul(pods).is_none_or(|needs| needs > room) {
             pods = room.checked_div(*need).unwrap_or(0);
         }

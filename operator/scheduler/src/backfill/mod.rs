@@ -67,6 +67,8 @@ pub(crate) struct Backfill {
     pub(crate) ends: Ends,
     /// The same by queue.
     pub(crate) ends_in: BTreeMap<QueueName, Ends>,
+    /// When it was last looked at who is past its end.
+    pub(crate) ends_at: Time,
     /// The state of queues in which these were worked out.
     pub(crate) config: u64,
     pub(crate) blocked: BlockedGangs,

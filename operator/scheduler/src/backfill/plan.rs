@@ -10,6 +10,10 @@ use crate::placement::{Packing, Runs, UndoLog, Wish, place};
 use crate::state::{Catalog, NodeIdx, Nodes, ResourceIdx};
 use crate::time::Time;
 
+/// Ends after which it is asked whether any number would do: mostly fewer do, and
+/// the question costs a look at every node.
+const LONG: usize = 64;
+
 /// What so many pods hold of a node.
 #[derive(Clone, Debug)]
 pub(crate) struct Hold {
@@ -72,6 +76,9 @@ impl Planner<'_> {
                 count.free(self.nodes, hold);
             }
             gone.push(Leaver { end, holds });
+            if gone.len() == LONG && !count.is_possible(self.nodes) {
+                return None;
+            }
             if !count.is_enough() {
                 failed = gone.len();
             } else if gone.len() >= failed.saturating_add(step) {
@@ -129,19 +136,27 @@ impl Planner<'_> {
         found.ok()
     }
 
-    /// By node, what the place needs and those who end do not leave there. Of a
-    /// shared device nobody knows which one becomes free: there all is kept.
+    /// Whether it depends on shared devices what pods find on a node.
+    fn shares(&self, demand: &[(ResourceIdx, i64)], node: NodeIdx) -> bool {
+        let open = |resource| self.nodes.open_devices(node).any(|(d, _)| d == resource);
+        let mut resources = demand.iter().map(|(resource, _)| *resource);
+        resources.any(|r| self.nodes.shared_device(r).is_some() || open(r))
+    }
+
+    /// By node, what the place needs and those who end do not leave there. Where
+    /// devices are shared nobody knows which one becomes free: there all is kept.
     fn keep(&self, wish: &Wish<'_>, groups: &[Runs], gone: &[Leaver]) -> Vec<Hold> {
         let mut lacks: BTreeMap<NodeIdx, BTreeMap<ResourceIdx, i64>> = BTreeMap::new();
         let mut keep = Vec::new();
         for (group, runs) in wish.shape.groups.iter().zip(groups) {
-            let shares = |(r, _): &(ResourceIdx, i64)| self.nodes.shared_device(*r).is_some();
             for (node, pods) in runs {
-                if group.demand.iter().any(shares) {
+                if self.shares(&group.demand, *node) {
+                    let every_pod = self.catalog.pods();
+                    let all = self.nodes.allocatable(every_pod, *node);
                     keep.push(Hold {
                         node: *node,
-                        demand: Arc::clone(&group.demand),
-                        pods: *pods,
+                        demand: Arc::new(vec![(every_pod, all)]),
+                        pods: 1,
                     });
                     continue;
                 }

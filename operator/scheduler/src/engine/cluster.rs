@@ -98,13 +98,17 @@ impl Engine {
             // As planned: nothing changes.
             Some(plan) if plan == (at, demand) => {}
             Some((planned_at, planned)) => {
-                self.look_for(pod, Some((at, demand)));
+                if let Some(owner) = owner {
+                    self.set_there(owner, Some((at, demand)));
+                }
                 self.take_pod(at, demand, held);
                 let planned = self.catalog.demand(planned);
                 self.give(planned_at, &planned, 1, true);
             }
             None => {
-                self.look_for(pod, Some((at, demand)));
+                if let Some(owner) = owner {
+                    self.set_there(owner, Some((at, demand)));
+                }
                 self.take_pod(at, demand, held);
             }
         }

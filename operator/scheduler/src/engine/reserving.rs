@@ -46,8 +46,10 @@ impl Engine {
         let (id, queue) = (placed.gang.id.clone(), placed.gang.queue.clone());
         let (since, end) = (placed.since, self.end(&placed.gang, placed.since));
         let ends = self.backfill.ends_in.entry(queue).or_default();
-        ends.insert(at, &id, since, end);
-        self.backfill.ends.insert(at, &id, since, end);
+        for ends in [ends, &mut self.backfill.ends] {
+            ends.insert(at, &id, since, end);
+            ends.advance(self.now);
+        }
         self.backfill.quota.clear();
     }
 
@@ -80,6 +82,10 @@ impl Engine {
                 self.starts_to_end(at);
             }
         }
+        if self.backfill.ends_at == self.now {
+            return;
+        }
+        self.backfill.ends_at = self.now;
         self.backfill.ends.advance(self.now);
         for ends in self.backfill.ends_in.values_mut() {
             ends.advance(self.now);

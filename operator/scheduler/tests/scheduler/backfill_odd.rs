@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::backfill::{MINUTE, at, cycle_at, part, picture, running, start, whole};
 use crate::common::*;
-use trellis_scheduler::{Gang, NodeName, Time};
+use trellis_scheduler::{Gang, NodeName, ResourceName, Time};
 
 #[test]
 fn quota_is_reserved_without_nodes() {
@@ -73,6 +73,38 @@ fn an_end_of_quota_that_nobody_knows() {
     engine.delete_gang(&id("a"));
     engine.delete_gang(&id("b"));
     assert_eq!(cycle_at(&mut engine, 13)[0], "+head");
+}
+
+#[test]
+fn of_shared_devices_all_is_kept() {
+    // A GPU is shared: nobody knows which one becomes free.
+    let mut engine = engine([gpu_node("a", 2)]);
+    let share = |name: &str, count: u32, thousandths: i64, minutes: u64| {
+        let mut request = cpu(1);
+        let resource = ResourceName::share_of(&ResourceName::new(GPU));
+        request.set(resource, thousandths);
+        running(workers(name, count, request), Some(minutes))
+    };
+    engine.apply_gang(share("runs", 1, 600, 10));
+    engine.apply_gang(at(1, share("head", 2, 800, 10)));
+    engine.apply_gang(at(2, share("late", 1, 300, 20)));
+    engine.apply_gang(at(2, share("soon", 1, 300, 8)));
+    let said = cycle_at(&mut engine, 0);
+    assert_eq!(
+        said,
+        [
+            "+runs",
+            "+soon",
+            "-head InsufficientCapacity",
+            "-late Reserved"
+        ]
+    );
+    assert_eq!(start(&engine, "head"), Some(10));
+    engine.delete_gang(&id("soon"));
+    engine.delete_gang(&id("runs"));
+    assert_eq!(cycle_at(&mut engine, 10)[0], "+head");
+    // 200 are left of either.
+    assert_eq!(free(&engine, "a", GPU), 0);
 }
 
 #[test]
