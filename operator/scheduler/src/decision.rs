@@ -91,6 +91,17 @@ pub enum Because {
     Drained,
 }
 
+impl std::fmt::Display for Because {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::LaterInQueue => "it comes after the other in their queue",
+            Self::Borrows => "its queue holds more than its quota, which the other asks back",
+            Self::LowerPriority => "both borrow, and its priority is lower",
+            Self::Drained => "its queue is drained",
+        })
+    }
+}
+
 /// How good a place is. Fewer devices left over is better, then fewer nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Score {

@@ -9,7 +9,7 @@ use trellis_scheduler::{Engine, NodeName};
 
 use super::snapshot::Snapshot;
 use crate::key::Key;
-use crate::scheduling::{Feed, gang};
+use crate::scheduling::{Feed, gang, made_at};
 use crate::watch::{PodView, SlimPod};
 
 /// An engine that knows of everything but the jobs that are planned: what they
@@ -21,6 +21,9 @@ pub(super) fn engine(snapshot: &mut Snapshot, planned: &BTreeSet<Key>) -> Engine
     }
     for (name, flavor) in &snapshot.flavors {
         engine.apply_flavor(gang::flavor(name, &flavor.spec));
+    }
+    for (name, topology) in &snapshot.topologies {
+        engine.apply_topology(gang::topology(name, &topology.spec));
     }
     for node in snapshot.nodes.values() {
         engine.apply_node(gang::node(node));
@@ -77,7 +80,7 @@ fn restore(engine: &mut Engine, snapshot: &Snapshot, key: &Key, group: &PodGroup
         restored,
         gang::placement(plan),
         &gang::flavors(plan),
-        trellis_scheduler::Time::default(),
+        made_at(plan).map(gang::time).unwrap_or_default(),
     );
     for pod in over {
         engine.drop_assumed(&pod);

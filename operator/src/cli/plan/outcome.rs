@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use trellis_api::{Reason, TrainingJob, ValidatedJob};
 use trellis_compiler::{CompiledJob, Settings};
-use trellis_scheduler::{Decision, Engine, FlavorName};
+use trellis_scheduler::{Decision, Engine, FlavorName, Victim};
 
 use super::engine::engine;
 use super::quotas::Quotas;
@@ -42,6 +42,8 @@ pub(super) struct Planned {
     pub(super) attempt: i64,
     /// Its place, or why it would not run.
     pub(super) place: Result<Place, Held>,
+    /// Who would have to leave first.
+    pub(super) victims: Vec<Victim>,
 }
 
 impl Planned {
@@ -83,6 +85,7 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot) -> Vec<Planne
             compiled,
             attempt,
             place: Err(standing.err().unwrap_or(not_decided)),
+            victims: Vec::new(),
         });
     }
     let mut quotas = Quotas::of(&snapshot, &keys);
@@ -101,12 +104,21 @@ fn decide(
 ) -> bool {
     let mut given_back = false;
     for decision in engine.cycle(gang::time(now)) {
+        let mut leave = Vec::new();
         let (id, place) = match decision {
             Decision::Place {
                 gang, placement, ..
             } => {
-                let given = engine.flavors(&gang).unwrap_or_default();
-                let groups = flavors.planned(&given);
+                let groups = flavors.planned(&engine.flavors(&gang).unwrap_or_default());
+                (gang, Ok(Place { placement, groups }))
+            }
+            Decision::Preempt {
+                gang,
+                placement,
+                victims,
+            } => {
+                leave = victims;
+                let groups = flavors.planned(&engine.flavors(&gang).unwrap_or_default());
                 (gang, Ok(Place { placement, groups }))
             }
             Decision::Wait { gang, certificate } => {
@@ -116,10 +128,8 @@ fn decide(
                 };
                 (gang, Err(held))
             }
-            // No queue of the API lets its gangs preempt yet.
-            Decision::Preempt { .. } | Decision::Drain { .. } => continue,
-            // Whoever it is for waits, and says why.
-            Decision::Reserve { .. } => continue,
+            // Not for the jobs that are planned, or for one that waits and says why.
+            Decision::Drain { .. } | Decision::Reserve { .. } => continue,
         };
         let key = gang::job_of(&id);
         let Some(job) = planned.iter_mut().find(|p| p.key == key) else {
@@ -134,6 +144,7 @@ fn decide(
             given_back = true;
         }
         job.place = starts.and(place);
+        job.victims = leave;
     }
     given_back
 }

@@ -1,7 +1,7 @@
 //! The plan as people read it.
 
 use trellis_compiler::{CompiledGroup, CompiledJob};
-use trellis_scheduler::Placement;
+use trellis_scheduler::{Placement, Victim};
 
 use super::outcome::Planned;
 use super::runs;
@@ -44,7 +44,10 @@ fn one(job: &Planned, out: &mut String) {
         rows("objects", objects(compiled), out);
     }
     match &job.place {
-        Ok(place) => rows("nodes", places(&place.placement), out),
+        Ok(place) => {
+            rows("nodes", places(&place.placement), out);
+            rows("preempts", job.victims.iter().map(victim), out);
+        }
         Err(held) => rows(
             "reason",
             [format!("{}: {}", held.reason, held.message)],
@@ -85,6 +88,13 @@ fn pods(group: &CompiledGroup) -> String {
             group.pod_name(many.saturating_sub(1))
         ),
     }
+}
+
+fn victim(victim: &Victim) -> String {
+    format!(
+        "{}: {} (work lost: {} device-seconds)",
+        victim.gang, victim.because, victim.lost_device_seconds
+    )
 }
 
 fn places(placement: &Placement) -> Vec<String> {

@@ -22,7 +22,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 use tracing::warn;
 use trellis_api::pod_group::PodGroupPhase;
-use trellis_scheduler::{Engine, FlavorName, NodeName, QueueName};
+use trellis_scheduler::{Engine, FlavorName, NodeName, QueueName, TopologyName};
 
 use super::admitted::Admitted;
 use super::commit::Committer;
@@ -235,8 +235,14 @@ impl Driver {
                 };
             }
             Feed::Flavor(name) => self.flavor_changed(&name),
-            // The engine takes none yet.
-            Feed::Topology(_) => {}
+            Feed::Topology(name) => {
+                match self.committer.world().topologies.get(&Key::new("", &name)) {
+                    Some(topology) => self
+                        .engine
+                        .apply_topology(gang::topology(&name, &topology.spec)),
+                    None => self.engine.delete_topology(&TopologyName::new(name)),
+                };
+            }
             Feed::NamespaceQuota(namespace) => self.quota_changed(&namespace, touched),
             Feed::Look(job) => {
                 touched.insert(job);
