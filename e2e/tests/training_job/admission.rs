@@ -97,13 +97,10 @@ async fn a_gang_that_admission_sends_from_flavor_to_flavor_is_put_off() {
         format!("[JSONPatch{{op: \"add\", path: \"/spec/nodeSelector/pool\", value: \"{pool}\"}}]")
     };
     let tolerates = "has(object.spec.tolerations) && object.spec.tolerations.exists(t, has(t.key) && t.key == \"spot\")";
-    let policy = mutating(
-        site.name(),
-        &format!("{tolerates} ? {} : {}", to("own"), to("spot")),
-    );
-    control_plane.apply_yaml(&policy).await.unwrap();
-    // A new policy takes a moment until every request sees it.
-    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    let expression = format!("{tolerates} ? {} : {}", to("own"), to("spot"));
+    PodPolicy::patch(control_plane, site.name(), &expression)
+        .await
+        .unwrap();
     let mut job = site.job("j", 1, 1);
     job["spec"]["queue"] = json!(queue);
     site.create(job).await.unwrap();
