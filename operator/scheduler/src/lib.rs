@@ -66,7 +66,7 @@ pub use constraints::{
 };
 pub use decision::{Decision, Score};
 pub use engine::{Engine, QueueMemory, QueueStanding, StandingLine};
-pub use explain::{Certificate, Detail, Exclusions, Silent, WaitReason};
+pub use explain::{Certificate, Detail, Exclusions, MissingLabel, OwnQuota, Silent, WaitReason};
 pub use gang::{Gang, Strategy, TaskGroup};
 pub use ids::{FlavorName, GangId, GroupName, NodeName, PodKey, QueueName, ResourceName};
 pub use node::{Node, Taint, TaintEffect};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Exclusions, Silent};
+use super::{Exclusions, MissingLabel, Silent};
 use crate::ids::ResourceName;
 use crate::state::{Catalog, Facts, GroupShape, NodeIdx, Nodes, ResourceIdx, cordoned};
 
@@ -23,6 +23,7 @@ pub(super) fn count(
     let constraints = signature.constraints();
     let mut taints: BTreeMap<String, u32> = BTreeMap::new();
     let mut lacking: BTreeMap<ResourceName, u32> = BTreeMap::new();
+    let mut labels: BTreeMap<(&str, &str), u32> = BTreeMap::new();
     for (node, facts) in nodes.iter() {
         let counter = if !facts.ready {
             &mut counts.not_ready
@@ -30,8 +31,8 @@ pub(super) fn count(
             &mut counts.unschedulable
         } else if excluded.contains(&node) {
             &mut counts.excluded
-        } else if !constraints.selects(&facts.labels) {
-            &mut counts.selector
+        } else if let Some(label) = constraints.lacks_label(&facts.labels) {
+            labels.entry(label).or_default()
         } else if !constraints.requires(nodes.name(node), &facts.labels) {
             &mut counts.affinity
         } else if let Some(taint) = constraints.repelled_by(&facts.taints) {
@@ -43,6 +44,15 @@ pub(super) fn count(
         };
         *counter = counter.saturating_add(1);
     }
+    counts.labels = labels
+        .into_iter()
+        .map(|((key, value), nodes)| MissingLabel {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            flavor: None,
+            nodes,
+        })
+        .collect();
     counts.taints = taints.into_iter().collect();
     counts.lacking = lacking.into_iter().collect();
     counts.silent = silent(nodes, catalog, group, excluded);

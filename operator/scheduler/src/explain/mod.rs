@@ -131,6 +131,18 @@ pub enum Detail {
         /// Flavors that it might use: not defined, or with taints that it does not tolerate.
         flavors: Vec<FlavorName>,
     },
+    /// [`WaitReason::FlavorNotFound`]: the group names flavors that its queue does
+    /// not offer.
+    FlavorNotOffered {
+        /// The queue.
+        queue: QueueName,
+        /// The task group, where there are several.
+        group: Option<GroupName>,
+        /// What the group names.
+        flavors: Vec<FlavorName>,
+        /// What the queue offers.
+        offers: Vec<FlavorName>,
+    },
     /// [`WaitReason::BackingOff`].
     BackingOff {
         /// When it is tried again.
@@ -176,6 +188,8 @@ pub enum Detail {
         most: i128,
         /// What is held of it.
         used: i128,
+        /// How the gang's own queue stands, where it is one of several below a parent.
+        own: Option<OwnQuota>,
         /// What would have to be given back.
         missing: i128,
         /// How many gangs of the gang's own queue hold some.
@@ -311,6 +325,20 @@ pub enum Detail {
     },
 }
 
+/// How a queue stands with its own quota of a resource, in base units: the
+/// numbers that its owner wrote, beside those of the arithmetic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnQuota {
+    /// The queue.
+    pub queue: QueueName,
+    /// Its nominal quota.
+    pub nominal: i128,
+    /// What its gangs hold.
+    pub held: i128,
+    /// What it may borrow now, beyond what it borrows already.
+    pub may_borrow: i128,
+}
+
 impl Detail {
     /// The reason whose numbers these are.
     #[must_use]
@@ -321,7 +349,9 @@ impl Detail {
             Self::QueueMisconfigured { .. } => WaitReason::QueueMisconfigured,
             Self::BackingOff { .. } => WaitReason::BackingOff,
             Self::BehindHead { .. } => WaitReason::BehindHead,
-            Self::FlavorNotFound { .. } => WaitReason::FlavorNotFound,
+            Self::FlavorNotFound { .. } | Self::FlavorNotOffered { .. } => {
+                WaitReason::FlavorNotFound
+            }
             Self::NotOffered { .. } | Self::ExceedsQuota { .. } => WaitReason::ExceedsQuota,
             Self::QuotaExceeded { .. } => WaitReason::QuotaExceeded,
             Self::NodesAvoided { .. } => WaitReason::NodesAvoided,
@@ -348,6 +378,19 @@ pub struct Silent {
     pub nodes: u32,
 }
 
+/// A label that pods ask for, and nodes do not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingLabel {
+    /// Its key.
+    pub key: String,
+    /// Its value.
+    pub value: String,
+    /// The flavor that asks for it. None: the group's own node selector does.
+    pub flavor: Option<FlavorName>,
+    /// How many nodes lack it.
+    pub nodes: u32,
+}
+
 /// What keeps pods off nodes. Each node is counted once, for the first that
 /// holds, in this order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -360,8 +403,8 @@ pub struct Exclusions {
     pub unschedulable: u32,
     /// Excluded by the gang: a pod of it failed there not long ago.
     pub excluded: u32,
-    /// Without a label of the node selector.
-    pub selector: u32,
+    /// Without a label that the pods ask for: each node for the first that it lacks.
+    pub labels: Vec<MissingLabel>,
     /// Not allowed by required node affinity.
     pub affinity: u32,
     /// With a taint that is not tolerated, by taint as `kubectl` writes it.

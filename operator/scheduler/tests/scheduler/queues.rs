@@ -60,7 +60,7 @@ fn what_one_team_leaves_idle_the_other_may_hold() {
     assert_eq!(
         format!("{}: {certificate}", certificate.reason),
         "QuotaExceeded: needs 8 nvidia.com/gpu, 12 of 16 are held in queue \"all\": 4 are missing; \
-         held by 0 gangs; borrowed by queue \"a\" 4"
+         held by 0 gangs; borrowed by queue \"a\" 4; queue \"b\" holds 0 of its 8 and may borrow 0 now"
     );
     engine.apply_gang(small("b", "fits", 4));
     engine.apply_gang(small("b", "waits", 4));
@@ -91,7 +91,7 @@ fn limits_of_borrowing_and_lending() {
     assert_eq!(
         certificate.to_string(),
         "needs 1 nvidia.com/gpu, 10 of 10 (its borrowing limit) are held in queue \"a\": 1 is \
-         missing; held by 1 gang (\"team/enough\" 10)"
+         missing; held by 1 gang (\"team/enough\" 10); queue \"a\" holds 10 of its 8 and may borrow 0 now"
     );
     let mut engine = two_teams();
     engine.apply_queue(below(
@@ -375,6 +375,51 @@ fn a_flavor_that_is_deleted_or_not_tolerated_is_passed_over() {
     assert_eq!(reason(&engine, "w"), Some(WaitReason::FlavorNotFound));
     engine.apply_flavor(flavor("a100"));
     assert_eq!(cycle(&mut engine), ["+w"]);
+}
+
+#[test]
+fn a_flavor_that_is_not_offered_or_has_no_nodes_says_so() {
+    let mut engine = two_flavors();
+    let mut gang = small("q", "w", 1);
+    gang.groups[0].flavors = vec![FlavorName::new("nosuch")];
+    assert_eq!(
+        refusal(&mut engine, &gang).to_string(),
+        "asks for flavor \"nosuch\", which queue \"q\" does not offer (it offers \"a100\", \"h100\")"
+    );
+    engine.apply_flavor(Flavor {
+        node_labels: BTreeMap::from([("product".to_owned(), "b200".to_owned())]),
+        ..flavor("h100")
+    });
+    gang.groups[0].flavors = vec![FlavorName::new("h100")];
+    let wants = refusal(&mut engine, &gang).to_string();
+    assert!(
+        wants.contains(" without label \"product=b200\" of flavor \"h100\""),
+        "{wants}"
+    );
+    // What the user wrote stays the user's.
+    let own = &mut gang.groups[0].constraints.node_selector;
+    own.insert("product".to_owned(), "b200".to_owned());
+    let wants = refusal(&mut engine, &gang).to_string();
+    assert!(
+        wants.ends_with(" without label \"product=b200\""),
+        "{wants}"
+    );
+}
+
+#[test]
+fn a_queue_without_quotas_gives_the_nodes_of_a_flavor() {
+    let mut engine = two_flavors();
+    engine.apply_queue(Queue::new(QueueName::new("all")));
+    let mut gang = small("all", "w", 4);
+    gang.groups[0].flavors = vec![FlavorName::new("a100")];
+    assert_eq!(place(&mut engine, &gang), "worker: a100*4");
+    gang.groups[0].flavors = vec![FlavorName::new("nosuch")];
+    let refused = refusal(&mut engine, &gang);
+    assert_eq!(refused.reason, WaitReason::FlavorNotFound);
+    assert!(
+        refused.to_string().ends_with("looked at \"nosuch\""),
+        "{refused}"
+    );
 }
 
 #[test]
