@@ -78,7 +78,7 @@ pub struct TrainingJobSpec {
     #[schemars(length(max = 253))]
     #[x_kube(validation = rules::PRIORITY_CLASS.cel(), validation = rules::SYSTEM_PRIORITY.cel())]
     pub priority_class_name: Option<String>,
-    /// True: the gang is stopped and holds nothing until this is false again.
+    /// True: the gang is stopped and holds nothing until this is false again. Absent: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
     /// The groups of identical pods. All of them are one gang.
@@ -88,8 +88,7 @@ pub struct TrainingJobSpec {
         custom(rules::group_count),
         custom(rules::unique_groups),
         custom(rules::one_coordinator),
-        custom(rules::pod_total),
-        custom(rules::reserved_env(self.framework))
+        custom(rules::pod_total)
     )]
     pub task_groups: Vec<TaskGroup>,
     /// What happens when a pod fails. Absent: restart the gang, at most 3 times.
@@ -113,7 +112,7 @@ pub struct TrainingJobSpec {
     #[garde(inner(custom(rules::object_name)))]
     #[x_kube(validation = rules::OBJECT_NAME.cel())]
     pub service_account_name: Option<String>,
-    /// User and group ids of the pods.
+    /// User and group ids of the pods. Absent: those of the image.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub security_context: Option<SecurityContext>,
@@ -127,7 +126,9 @@ pub struct TrainingJobSpec {
     pub pod_metadata: Option<PodMetadata>,
 }
 
-/// What is injected into the pods.
+/// What is injected into the pods so that they find each other (docs/pods.md).
+/// PyTorch: torchrun's variables and a rendezvous address; None: Trellis' own
+/// variables alone. Absent: None.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Framework {
     /// torchrun's `PET_*` variables and a rendezvous address.
