@@ -8,6 +8,8 @@ mod certificates;
 #[cfg(test)]
 mod common;
 #[cfg(test)]
+mod flavors;
+#[cfg(test)]
 mod model;
 #[cfg(test)]
 mod oracle;

@@ -9,7 +9,7 @@ use trellis_scheduler::{
     TolerationOperator, WaitReason, Weight,
 };
 
-fn gpus(nominal: i64) -> Quota {
+pub(crate) fn gpus(nominal: i64) -> Quota {
     Quota {
         nominal,
         ..Quota::default()
@@ -17,7 +17,7 @@ fn gpus(nominal: i64) -> Quota {
 }
 
 /// A queue below `parent` with so many GPUs and as many cores as anyone wants.
-fn below(name: &str, parent: Option<&str>, quota: Quota) -> Queue {
+pub(crate) fn below(name: &str, parent: Option<&str>, quota: Quota) -> Queue {
     let plenty = gpus(i64::MAX >> 8);
     let mut queue = Queue::new(QueueName::new(name)).with_quotas([
         (ResourceName::new(GPU), quota),
@@ -33,7 +33,7 @@ fn in_queue(queue: &str, mut gang: Gang) -> Gang {
 }
 
 /// A gang of so many one-GPU pods.
-fn small(queue: &str, name: &str, pods: u32) -> Gang {
+pub(crate) fn small(queue: &str, name: &str, pods: u32) -> Gang {
     in_queue(queue, workers(name, pods, gpu(1, 1)))
 }
 
@@ -271,7 +271,7 @@ fn a_misconfigured_queue_stops_itself_alone() {
     assert_eq!(cycle(&mut engine), ["+in-cycle"]);
 }
 
-fn flavor(name: &str) -> Flavor {
+pub(crate) fn flavor(name: &str) -> Flavor {
     Flavor {
         name: FlavorName::new(name),
         node_labels: BTreeMap::from([("gpu".to_owned(), name.to_owned())]),
@@ -281,7 +281,7 @@ fn flavor(name: &str) -> Flavor {
 }
 
 /// One node of each flavor, a queue that offers 8 GPUs of `h100`, then 8 of `a100`.
-fn two_flavors() -> Engine {
+pub(crate) fn two_flavors() -> Engine {
     let nodes = ["a100", "h100"].map(|f| label(gpu_node(f, 8), "gpu", f));
     let mut engine = engine(nodes);
     let offer = |name: &str| FlavorQuotas {
@@ -375,51 +375,6 @@ fn a_flavor_that_is_deleted_or_not_tolerated_is_passed_over() {
     assert_eq!(reason(&engine, "w"), Some(WaitReason::FlavorNotFound));
     engine.apply_flavor(flavor("a100"));
     assert_eq!(cycle(&mut engine), ["+w"]);
-}
-
-#[test]
-fn a_flavor_that_is_not_offered_or_has_no_nodes_says_so() {
-    let mut engine = two_flavors();
-    let mut gang = small("q", "w", 1);
-    gang.groups[0].flavors = vec![FlavorName::new("nosuch")];
-    assert_eq!(
-        refusal(&mut engine, &gang).to_string(),
-        "asks for flavor \"nosuch\", which queue \"q\" does not offer (it offers \"a100\", \"h100\")"
-    );
-    engine.apply_flavor(Flavor {
-        node_labels: BTreeMap::from([("product".to_owned(), "b200".to_owned())]),
-        ..flavor("h100")
-    });
-    gang.groups[0].flavors = vec![FlavorName::new("h100")];
-    let wants = refusal(&mut engine, &gang).to_string();
-    assert!(
-        wants.contains(" without label \"product=b200\" of flavor \"h100\""),
-        "{wants}"
-    );
-    // What the user wrote stays the user's.
-    let own = &mut gang.groups[0].constraints.node_selector;
-    own.insert("product".to_owned(), "b200".to_owned());
-    let wants = refusal(&mut engine, &gang).to_string();
-    assert!(
-        wants.ends_with(" without label \"product=b200\""),
-        "{wants}"
-    );
-}
-
-#[test]
-fn a_queue_without_quotas_gives_the_nodes_of_a_flavor() {
-    let mut engine = two_flavors();
-    engine.apply_queue(Queue::new(QueueName::new("all")));
-    let mut gang = small("all", "w", 4);
-    gang.groups[0].flavors = vec![FlavorName::new("a100")];
-    assert_eq!(place(&mut engine, &gang), "worker: a100*4");
-    gang.groups[0].flavors = vec![FlavorName::new("nosuch")];
-    let refused = refusal(&mut engine, &gang);
-    assert_eq!(refused.reason, WaitReason::FlavorNotFound);
-    assert!(
-        refused.to_string().ends_with("looked at \"nosuch\""),
-        "{refused}"
-    );
 }
 
 #[test]
