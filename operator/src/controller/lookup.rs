@@ -177,9 +177,18 @@ mod tests {
         let both = json!({"matchLabels": {"team": "a"}, "matchExpressions": [{"key": "team", "operator": "Exists"}]});
         let take = |queues: &[Queue]| find_queue(&unnamed, queues).unwrap();
         let catch_all = ("default", json!({}));
-        assert_eq!(take(&queues(&[catch_all.clone(), ("vision", team("a"))])), "vision");
-        assert_eq!(take(&queues(&[catch_all.clone(), ("vision", team("b"))])), "default");
-        assert_eq!(take(&queues(&[("z", team("a")), ("b", team("a")), catch_all])), "b");
+        assert_eq!(
+            take(&queues(&[catch_all.clone(), ("vision", team("a"))])),
+            "vision"
+        );
+        assert_eq!(
+            take(&queues(&[catch_all.clone(), ("vision", team("b"))])),
+            "default"
+        );
+        assert_eq!(
+            take(&queues(&[("z", team("a")), ("b", team("a")), catch_all])),
+            "b"
+        );
         assert_eq!(take(&queues(&[("b", team("a")), ("z", both)])), "z");
         let there = queues(&[("z", json!({})), ("b", team("b")), ("m", team("a"))]);
         assert_eq!(find_queue(&unnamed, &there).unwrap(), "m");

@@ -76,6 +76,7 @@ impl Turn<'_> {
         self.status.retry_time = (wait > 0).then(|| Time(after(self.o.now, wait)));
         self.status.scheduled_time = None;
         let want = self.run_wish();
-        self.say(JobPhase::Restarting, fault.reason, fault.message, want)
+        let message = self.until_they_are_gone(&fault.message);
+        self.say(JobPhase::Restarting, fault.reason, message, want)
     }
 }
