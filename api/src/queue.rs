@@ -60,7 +60,9 @@ pub struct QueueSpec {
     /// Namespaces whose jobs may use the queue. Absent: none; `{}`: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<LabelSelector>,
-    /// Namespaces whose jobs go here when they name no queue. Absent: none; `{}`: all.
+    /// Namespaces whose jobs go here when they name no queue. Absent: none; `{}`: all
+    /// that no other queue asks for. Of several the one that asks for most labels, then
+    /// the first by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_for: Option<LabelSelector>,
     /// Whom the queue's jobs may preempt. Absent: nobody.
@@ -151,7 +153,10 @@ pub struct ResourceQuota {
     pub lending_limit: Option<Quantity>,
 }
 
-/// Whether the job at the head of a queue may be passed.
+/// In which order the queue's jobs start. Priority: by priority, then by
+/// submission, and who cannot start may be passed; StrictFIFO: in the same order,
+/// and nothing passes the head, unless its last start failed a moment ago. Absent:
+/// Priority.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum QueueOrder {
     /// By priority, then by submission; a job that cannot start may be passed.
@@ -231,7 +236,8 @@ pub enum BorrowWithinPolicy {
     LowerPriority,
 }
 
-/// Whether a queue is open.
+/// Whether the queue is open. None: it is; Hold: nothing more starts, what runs goes
+/// on; HoldAndDrain: nothing more starts, and what runs is preempted. Absent: None.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum StopPolicy {
     /// Open.

@@ -87,7 +87,7 @@ pub struct TrainingJobSpec {
     #[garde(inner(custom(rules::min_runtime)))]
     #[x_kube(validation = rules::MIN_RUNTIME.cel())]
     pub min_runtime_seconds: Option<i64>,
-    /// True: the gang is stopped and holds nothing until this is false again.
+    /// True: the gang is stopped and holds nothing until this is false again. Absent: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
     /// The groups of identical pods. All of them are one gang.
@@ -97,8 +97,7 @@ pub struct TrainingJobSpec {
         custom(rules::group_count),
         custom(rules::unique_groups),
         custom(rules::one_coordinator),
-        custom(rules::pod_total),
-        custom(rules::reserved_env(self.framework))
+        custom(rules::pod_total)
     )]
     pub task_groups: Vec<TaskGroup>,
     /// Which of the nodes with room are taken. Absent: Pack.
@@ -129,7 +128,7 @@ pub struct TrainingJobSpec {
     #[garde(inner(custom(rules::object_name)))]
     #[x_kube(validation = rules::OBJECT_NAME.cel())]
     pub service_account_name: Option<String>,
-    /// User and group ids of the pods.
+    /// User and group ids of the pods. Absent: those of the image.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub security_context: Option<SecurityContext>,
@@ -143,7 +142,9 @@ pub struct TrainingJobSpec {
     pub pod_metadata: Option<PodMetadata>,
 }
 
-/// What is injected into the pods.
+/// What is injected into the pods so that they find each other (docs/pods.md).
+/// PyTorch: torchrun's variables and a rendezvous address; None: Trellis' own
+/// variables alone. Absent: None.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Framework {
     /// torchrun's `PET_*` variables and a rendezvous address.

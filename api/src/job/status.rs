@@ -15,7 +15,7 @@ pub struct TrainingJobStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// One word for the state: Refused, Waiting, Blocked, Queued, Starting, Restarting, Running,
-    /// Suspended, Complete or Failed; the row of the conditions' table.
+    /// Suspended, Complete or Failed; see "Phases and conditions" in docs/api.md.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<JobPhase>,
     /// The one current reason, from the list in docs/reasons.md.
@@ -97,6 +97,12 @@ macro_rules! phases {
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name),)+ }
+            }
+
+            /// What it means, in one sentence.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$name => concat!($($doc),+),)+ }
             }
         }
     };

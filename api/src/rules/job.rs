@@ -101,7 +101,8 @@ pub const FIXED_GROUPS: Rule = Rule::new(
      && self.spec.taskGroups.map(g, has(g.ports) ? [g.ports] : []) == oldSelf.spec.taskGroups.map(g, has(g.ports) ? [g.ports] : []))",
     "the task groups, their order, and their replicas, role, command, args, env, envFrom, workingDir, sharedMemory, mounts and ports are fixed once the job has had its first place: create a new job",
 );
-/// What may change while nothing runs.
+/// What may change while nothing runs. Of groups that are others by name
+/// [`FIXED_GROUPS`] speaks, and alone.
 pub const CHANGED_WHILE_SUSPENDED: Rule = Rule::new(
     "!has(oldSelf.status) || !has(oldSelf.status.admittedTime) || (has(oldSelf.status.phase) && oldSelf.status.phase == 'Suspended') || (\
      (has(self.spec.queue) == has(oldSelf.spec.queue) && (!has(self.spec.queue) || self.spec.queue == oldSelf.spec.queue)) \
@@ -110,7 +111,18 @@ pub const CHANGED_WHILE_SUSPENDED: Rule = Rule::new(
      && (has(self.spec.minRuntimeSeconds) == has(oldSelf.spec.minRuntimeSeconds) && (!has(self.spec.minRuntimeSeconds) || self.spec.minRuntimeSeconds == oldSelf.spec.minRuntimeSeconds)) \
      && (has(self.spec.placement) == has(oldSelf.spec.placement) && (!has(self.spec.placement) || self.spec.placement == oldSelf.spec.placement)) \
      && (has(self.spec.topology) == has(oldSelf.spec.topology) && (!has(self.spec.topology) || self.spec.topology == oldSelf.spec.topology)) \
-     && self.spec.taskGroups == oldSelf.spec.taskGroups)",
+     && (self.spec.taskGroups.map(g, g.name) != oldSelf.spec.taskGroups.map(g, g.name) || (\
+     self.spec.taskGroups.map(g, g.image) == oldSelf.spec.taskGroups.map(g, g.image) \
+     && self.spec.taskGroups.map(g, g.resources) == oldSelf.spec.taskGroups.map(g, g.resources) \
+     && self.spec.taskGroups.map(g, has(g.imagePullPolicy) ? [g.imagePullPolicy] : []) == oldSelf.spec.taskGroups.map(g, has(g.imagePullPolicy) ? [g.imagePullPolicy] : []) \
+     && self.spec.taskGroups.map(g, has(g.imagePullSecrets) ? [g.imagePullSecrets] : []) == oldSelf.spec.taskGroups.map(g, has(g.imagePullSecrets) ? [g.imagePullSecrets] : []) \
+     && self.spec.taskGroups.map(g, has(g.gpus) ? [g.gpus] : []) == oldSelf.spec.taskGroups.map(g, has(g.gpus) ? [g.gpus] : []) \
+     && self.spec.taskGroups.map(g, has(g.gpuResource) ? [g.gpuResource] : []) == oldSelf.spec.taskGroups.map(g, has(g.gpuResource) ? [g.gpuResource] : []) \
+     && self.spec.taskGroups.map(g, has(g.flavors) ? [g.flavors] : []) == oldSelf.spec.taskGroups.map(g, has(g.flavors) ? [g.flavors] : []) \
+     && self.spec.taskGroups.map(g, has(g.topology) ? [g.topology] : []) == oldSelf.spec.taskGroups.map(g, has(g.topology) ? [g.topology] : []) \
+     && self.spec.taskGroups.map(g, has(g.nodeSelector) ? [g.nodeSelector] : []) == oldSelf.spec.taskGroups.map(g, has(g.nodeSelector) ? [g.nodeSelector] : []) \
+     && self.spec.taskGroups.map(g, has(g.affinity) ? [g.affinity] : []) == oldSelf.spec.taskGroups.map(g, has(g.affinity) ? [g.affinity] : []) \
+     && self.spec.taskGroups.map(g, has(g.tolerations) ? [g.tolerations] : []) == oldSelf.spec.taskGroups.map(g, has(g.tolerations) ? [g.tolerations] : []))))",
     "queue, priorityClassName, preemptible, minRuntimeSeconds, placement, topology and the groups' image, imagePullPolicy, imagePullSecrets, gpus, gpuResource, flavors, resources, topology, nodeSelector, affinity and tolerations change only while the job is suspended, once it has had its first place: set suspend to true first",
 );
 /// A leader's term.
@@ -182,15 +194,9 @@ pub fn is_reserved_env(name: &str, framework: Framework) -> bool {
             && (name.starts_with("PET_") || PYTORCH_ENV.contains(&name)))
 }
 
-/// [`RESERVED_ENV`].
-pub fn reserved_env(
-    framework: Option<Framework>,
-) -> impl FnOnce(&Vec<TaskGroup>, &()) -> garde::Result {
-    let framework = framework.unwrap_or_default();
-    move |groups, ()| {
-        let names = groups.iter().flat_map(|g| &g.env).map(|e| e.name.as_str());
-        RESERVED_ENV.holds(!names.into_iter().any(|n| is_reserved_env(n, framework)))
-    }
+/// [`RESERVED_ENV`], of one variable.
+pub fn reserved_env(name: &str, framework: Framework) -> garde::Result {
+    RESERVED_ENV.holds(!is_reserved_env(name, framework))
 }
 
 /// [`BACKOFF`].
@@ -218,4 +224,40 @@ pub fn unique_quota_resources(groups: &[ResourceGroup], _: &()) -> garde::Result
             .flat_map(|g| &g.resources)
             .all(|r| seen.insert(r)),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crds;
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaPropsOrArray;
+
+    /// Each field of a task group is under one of the two rules on changes: one
+    /// under none could be changed while it runs, one under both is refused twice.
+    #[test]
+    fn every_field_of_a_group_is_under_one_rule_on_changes() {
+        let crds = crds::all();
+        let job = crds.iter().find(|c| c.spec.names.kind == "TrainingJob");
+        let schema = job.unwrap().spec.versions[0].schema.as_ref().unwrap();
+        let property = |schema: &_, name: &str| {
+            let schema: &k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaProps = schema;
+            schema.properties.as_ref().unwrap()[name].clone()
+        };
+        let root = schema.open_api_v3_schema.as_ref().unwrap();
+        let groups = property(&property(root, "spec"), "taskGroups");
+        let Some(JSONSchemaPropsOrArray::Schema(group)) = groups.items else {
+            panic!("task groups are a list");
+        };
+        for field in group.properties.unwrap().keys().filter(|f| *f != "name") {
+            let names = |rule: &Rule| {
+                let marks = [")", "]", " "].map(|end| format!("g.{field}{end}"));
+                marks.iter().any(|mark| rule.cel.contains(mark))
+            };
+            assert_ne!(
+                names(&FIXED_GROUPS),
+                names(&CHANGED_WHILE_SUSPENDED),
+                "{field}"
+            );
+        }
+    }
 }

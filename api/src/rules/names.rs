@@ -127,6 +127,28 @@ pub const LABEL_VALUES: Rule = Rule::new(
     "every label value must be at most 63 letters, digits, -, _ and ., starting and ending with a letter or digit",
 );
 
+/// Labels of nodes that pods ask for. CEL's budget has no room for it in a list
+/// of maps, so the library alone says it.
+pub const NODE_LABELS: Rule = Rule::new(
+    "true",
+    "must be labels that a node can have: keys with an optional domain and /, then at most 63 letters, digits, -, _ and .; values the same or empty",
+);
+/// The key of a taint.
+pub const TAINT_KEY: Rule = Rule::new(
+    "true",
+    "must be the key of a taint: an optional domain and /, then at most 63 letters, digits, -, _ and .",
+);
+/// A field of a pod that a variable can have (`validEnvDownwardAPIFieldPathExpressions`).
+pub const ENV_FIELD: Rule = Rule::new(
+    "true",
+    "must be metadata.name, metadata.namespace, metadata.uid, metadata.labels['<key>'], metadata.annotations['<key>'], spec.nodeName, spec.serviceAccountName, status.hostIP, status.hostIPs, status.podIP or status.podIPs",
+);
+/// The name of a namespace: the API server says it of what is applied.
+pub const NAMESPACE: Rule = Rule::new(
+    "true",
+    "must be the name of a namespace: at most 63 of a-z, 0-9 and -, starting and ending with a letter or digit",
+);
+
 /// True for DNS labels (RFC 1123) of at most `max` characters.
 fn is_label(text: &str, max: usize) -> bool {
     text.len() <= max && is_name(text) && !text.contains('.')
@@ -172,6 +194,62 @@ fn has_parent_step(path: &str) -> bool {
 pub fn job_name(name: &str) -> garde::Result {
     JOB_NAME
         .holds(is_label(name, 63) && name.as_bytes().first().is_some_and(u8::is_ascii_lowercase))
+}
+
+/// [`NODE_LABELS`].
+pub fn node_labels(map: &BTreeMap<String, String>, _: &()) -> garde::Result {
+    let ok = |(key, value): (&String, &String)| is_qualified_name(key) && is_label_value(value);
+    NODE_LABELS.holds(map.iter().all(ok))
+}
+
+/// [`TAINT_KEY`].
+pub fn taint_key(key: &str, _: &()) -> garde::Result {
+    TAINT_KEY.holds(is_qualified_name(key))
+}
+
+/// [`ENV_FIELD`].
+pub fn env_field(path: &str, _: &()) -> garde::Result {
+    let key = ["metadata.labels['", "metadata.annotations['"]
+        .iter()
+        .find_map(|start| path.strip_prefix(start)?.strip_suffix("']"));
+    ENV_FIELD.holds(match key {
+        Some(key) => is_qualified_name(key),
+        None => matches!(
+            path,
+            "metadata.name"
+                | "metadata.namespace"
+                | "metadata.uid"
+                | "spec.nodeName"
+                | "spec.serviceAccountName"
+                | "status.hostIP"
+                | "status.hostIPs"
+                | "status.podIP"
+                | "status.podIPs"
+        ),
+    })
+}
+
+/// [`NAMESPACE`].
+///
+/// # Errors
+/// If it cannot be the name of a namespace.
+pub fn namespace(name: &str) -> garde::Result {
+    NAMESPACE.holds(is_label(name, 63))
+}
+
+/// [`METADATA_KEYS`] and [`LABEL_VALUES`], of the job's own labels.
+pub(crate) fn own_labels(map: &BTreeMap<String, String>) -> garde::Result {
+    own_annotations(map)?;
+    LABEL_VALUES.holds(map.values().all(|v| is_label_value(v)))
+}
+
+/// [`METADATA_KEYS`], of the job's own annotations.
+pub(crate) fn own_annotations(map: &BTreeMap<String, String>) -> garde::Result {
+    METADATA_KEYS.holds(map.keys().all(|k| is_qualified_name(k)))
+}
+
+fn is_label_value(value: &str) -> bool {
+    value.len() <= 63 && (value.is_empty() || is_qualified_part(value))
 }
 
 /// [`GROUP_NAME`].
@@ -293,8 +371,5 @@ pub fn metadata_keys(map: &BTreeMap<String, String>, _: &()) -> garde::Result {
 
 /// [`LABEL_VALUES`].
 pub fn label_values(map: &BTreeMap<String, String>, _: &()) -> garde::Result {
-    LABEL_VALUES.holds(
-        map.values()
-            .all(|v| v.len() <= 63 && (v.is_empty() || is_qualified_part(v))),
-    )
+    LABEL_VALUES.holds(map.values().all(|v| is_label_value(v)))
 }

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod demands;
 #[cfg(test)]
+mod document;
+#[cfg(test)]
 mod environment;
 #[cfg(test)]
 mod golden;

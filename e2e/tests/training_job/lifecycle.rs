@@ -62,7 +62,7 @@ async fn the_limit_ends_it() {
 async fn suspend_releases_everything_and_resume_is_a_new_attempt() {
     let site = site("suspend", 2).await;
     site.submit("j", 2, 8).await;
-    site.reaches("j", JobPhase::Running).await;
+    let running = site.reaches("j", JobPhase::Running).await;
     let closer = json!({"level": "rack", "mode": "Preferred"});
     let mut groups = site.job("j", 2, 8)["spec"]["taskGroups"].clone();
     groups[0]["topology"] = closer.clone();
@@ -80,6 +80,31 @@ async fn suspend_releases_everything_and_resume_is_a_new_attempt() {
             refused.contains("while the job is suspended"),
             "{change}: {refused}"
         );
+    }
+    // A change is refused by the rule that it breaks, and by no other.
+    for (field, value, words) in [
+        ("replicas", json!(3), "are fixed once"),
+        (
+            "env",
+            json!([{"name": "A", "value": "b"}]),
+            "are fixed once",
+        ),
+        ("image", json!("other:1"), "while the job is suspended"),
+        (
+            "nodeSelector",
+            json!({"a": "b"}),
+            "while the job is suspended",
+        ),
+    ] {
+        let mut groups = serde_json::to_value(&running.spec.task_groups).unwrap();
+        groups[0][field] = value;
+        let refused = site
+            .patch("j", json!({"spec": {"taskGroups": groups}}))
+            .await;
+        let error = refused.expect_err(field).to_string();
+        let said = ["are fixed once", "while the job is suspended"];
+        let said: Vec<_> = said.into_iter().filter(|w| error.contains(w)).collect();
+        assert_eq!(said, [words], "{field}: {error}");
     }
     site.patch("j", json!({"spec": {"suspend": true}}))
         .await

@@ -94,7 +94,7 @@ async fn a_pod_that_admission_refuses_for_ever_undoes_the_gang_and_starves_no_on
 #[tokio::test]
 async fn the_api_server_refuses_bad_input_with_rule_and_fix() {
     let site = site("input", 0).await;
-    let cases: [(&str, serde_json::Value, &str); 12] = [
+    let cases: [(&str, serde_json::Value, &str); 13] = [
         ("/spec/taskGroups/0/replicas", json!(0), "must be 1 to 4096"),
         (
             "/spec/taskGroups/0/replicas",
@@ -124,12 +124,17 @@ async fn the_api_server_refuses_bad_input_with_rule_and_fix() {
         (
             "/spec/taskGroups/0/resources/memory",
             json!("1E"),
-            "must be an amount of bytes above 0",
+            "must be an amount of bytes of at least 1Mi",
         ),
         (
             "/spec/taskGroups/0/resources/memory",
             json!(""),
-            "must be an amount of bytes above 0",
+            "must be an amount of bytes of at least 1Mi",
+        ),
+        (
+            "/spec/taskGroups/0/resources/memory",
+            json!(64),
+            "must be an amount of bytes of at least 1Mi",
         ),
         (
             "/spec/taskGroups/0/name",

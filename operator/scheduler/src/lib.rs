@@ -71,7 +71,9 @@ pub use constraints::{
 };
 pub use decision::{Because, Decision, Outlook, Score, Victim};
 pub use engine::{Engine, QueueMemory, QueueStanding, StandingLine};
-pub use explain::{Certificate, Detail, Exclusions, InDomain, Silent, WaitReason};
+pub use explain::{
+    Certificate, Detail, Exclusions, InDomain, MissingLabel, OwnQuota, Silent, WaitReason,
+};
 pub use gang::{Gang, Strategy, TaskGroup};
 pub use ids::{
     FlavorName, GangId, GroupName, NodeName, PodKey, QueueName, ResourceName, TopologyName,

@@ -99,6 +99,12 @@ impl Controller {
             if let (Some(build), Some(job)) = (build, &job) {
                 let attempt = said.attempt.unwrap_or(1);
                 said.compiled = compiled(&self.world, key, build, job, seen, attempt);
+                if said.has_ended() {
+                    // What still runs is being stopped, and nobody looks again.
+                    let up = said.pods.is_some_and(|p| p.succeeded == p.total);
+                    let pods = said.compiled.iter_mut().filter(|o| o.kind == "Pod");
+                    pods.for_each(|entry| entry.ready &= up);
+                }
             }
             attempt = said.attempt.unwrap_or(1);
             match self.due_write(key, &status, &said) {

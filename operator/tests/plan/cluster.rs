@@ -247,3 +247,53 @@ fn a_dump_may_hold_more_than_a_plan_looks_at() {
         (0, "note: <stdin>: a plan does not look at Deployment\n")
     );
 }
+
+/// What runs keeps its place, whatever would go first if all began anew.
+#[test]
+fn who_holds_a_place_keeps_it() {
+    let given = file("job.yaml").replace(", memory: 1000Gi", ", memory: 1Gi");
+    let runs = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: llm, namespace: team-a, uid: u-llm, generation: 1, creationTimestamp: '2026-11-01T10:00:00Z'}\nspec: {taskGroups: [{name: worker, image: x, resources: {cpu: 1, memory: 1Gi}}]}\nstatus: {attempt: 1, phase: Running}\n";
+    // The PodGroup is as the job's spec is compiled.
+    let resources = "resources: {cpu: '96', memory: 1Gi, nvidia.com/gpu: '8'}";
+    let held = placed("llm", "default", 4).replace("resources: {nvidia.com/gpu: '8'}", resources);
+    let dump = format!("{}{runs}{held}", file("nodes.yaml"));
+    let high = "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 100\n";
+    let newer = given
+        .replace("name: llm", "name: newer")
+        .replace("replicas: 4", "replicas: 5")
+        .replace("spec:\n", "spec:\n  priorityClassName: high\n");
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = folder.path().join("cluster.yaml");
+    std::fs::write(&cluster, format!("{dump}{high}")).unwrap();
+    let cluster = cluster.to_str().unwrap();
+    let input = format!("{newer}---\n{given}");
+    let run = plan_with(&["--nodes", cluster, "-f", "-"], &input);
+    assert!(run.out.contains("team-a/llm would run"), "{}", run.out);
+    assert!(run.out.contains("team-a/newer would wait"), "{}", run.out);
+    assert!(run.out.contains("gangs hold 32"), "{}", run.out);
+}
+
+/// In a strict queue the one that waits there comes first, and may not start either.
+#[test]
+fn behind_the_head_of_a_strict_queue() {
+    let strict = "---\napiVersion: trellis.dev/v1alpha1\nkind: Queue\nmetadata: {name: default}\nspec: {namespaceSelector: {}, defaultFor: {}, order: StrictFIFO}\n";
+    let job = |phase: &str| {
+        format!(
+            "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {{name: big, namespace: team-a, uid: u-big, generation: 1, creationTimestamp: '2026-11-01T10:00:00Z'}}\nspec: {{taskGroups: [{{name: worker, image: x, resources: {{cpu: 1, memory: 1Gi}}}}]}}\nstatus: {{attempt: 1, phase: {phase}}}\n"
+        )
+    };
+    let waits = placed("big", "default", 99);
+    let waits = waits.split("status:").next().unwrap();
+    let run = beside(&format!("{strict}{}{waits}", job("Queued")), &["job.yaml"]);
+    assert_eq!(run.code, 1, "{run:?}");
+    assert!(run.out.contains("BehindHead: "), "{}", run.out);
+    assert!(
+        run.out.contains("\"team-a/big\" is at its head"),
+        "{}",
+        run.out
+    );
+    let suspended = format!("{strict}{}{waits}", job("Suspended"));
+    assert_eq!(beside(&suspended, &["job.yaml"]).code, 0);
+    let passed = format!("{}{waits}", job("Queued"));
+    assert_eq!(beside(&passed, &["job.yaml"]).code, 0);
+}

@@ -373,6 +373,7 @@ impl Engine {
         self.queues.admit(&gang.queue, &way.demand, &self.catalog)?;
         self.find_place_beside(gang, way, now, log)
             .map_err(|mut blocked| {
+                self.name_flavors(gang, way, &mut blocked);
                 self.queues
                     .watch(&gang.queue, &way.demand, &mut blocked.wake);
                 blocked

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Engine;
 use crate::explain::Detail;
 use crate::gang::{Gang, TaskGroup};
-use crate::ids::FlavorName;
+use crate::ids::{FlavorName, GroupName};
 use crate::placement::Runs;
 use crate::queue::GroupFlavors;
 use crate::queueing::{self, Blocked, Choice, NoWay, Signal, Wake};
@@ -117,7 +117,8 @@ impl Engine {
     /// Works out the ways of a gang. To be given back by [`Self::drop_ways`].
     pub(super) fn make_ways(&mut self, gang: &Gang, shape: &Arc<Shape>) -> Ways {
         let offered = self.queues.offered(&gang.queue).to_vec();
-        if offered.is_empty() {
+        let any = gang.groups.iter().all(|g| g.flavors.is_empty());
+        if offered.is_empty() && any {
             let way = Way {
                 shape: Arc::clone(shape),
                 demand: self.demand(shape, &[]),
@@ -214,6 +215,36 @@ impl Engine {
         ways.iter().find(fits).or_else(|| ways.first()).cloned()
     }
 
+    /// Says of labels that nodes lack which flavor asks for them. What is known of
+    /// a shape bears no flavor: gangs of other queues may have the same.
+    pub(super) fn name_flavors(&self, gang: &Gang, way: &Way, blocked: &mut Blocked) {
+        let detail = &mut blocked.certificate.detail;
+        let Detail::NoMatchingNodes { group, exclusions } = detail.as_ref() else {
+            return;
+        };
+        let at = gang
+            .groups
+            .iter()
+            .position(|g| group.as_ref().is_none_or(|name| g.name == *name))
+            .unwrap_or(0);
+        let (Some(own), Some(choice)) = (gang.groups.get(at), way.choices.get(at)) else {
+            return;
+        };
+        let own = &own.constraints.node_selector;
+        let mut exclusions = exclusions.clone();
+        for label in &mut exclusions.labels {
+            if !own.contains_key(&label.key) {
+                let flavors = self.queues.flavors();
+                let mut chosen = choice.values();
+                label.flavor = chosen
+                    .find(|flavor| flavors.asks_for(flavor, &label.key))
+                    .cloned();
+            }
+        }
+        let group = group.clone();
+        *detail = Arc::new(Detail::NoMatchingNodes { group, exclusions });
+    }
+
     /// Why a gang without a way waits.
     pub(super) fn no_way(&self, gang: &Gang, why: &NoWay) -> Box<Blocked> {
         let mut wake = Wake::default();
@@ -238,14 +269,25 @@ impl Engine {
             }
             NoWay::NoFlavor { group, flavors } => Detail::FlavorNotFound {
                 queue: gang.queue.clone(),
-                group: gang
+                group: name_of(gang, *group),
+                flavors: flavors.clone(),
+            },
+            NoWay::NotOfferedFlavor { group, offers } => Detail::FlavorNotOffered {
+                queue: gang.queue.clone(),
+                group: name_of(gang, *group),
+                flavors: gang
                     .groups
                     .get(*group)
-                    .filter(|_| gang.groups.len() > 1)
-                    .map(|g| g.name.clone()),
-                flavors: flavors.clone(),
+                    .map_or_else(Vec::new, |g| g.flavors.clone()),
+                offers: offers.clone(),
             },
         };
         Blocked::new(detail, wake)
     }
+}
+
+/// The name of a task group, where there are several.
+fn name_of(gang: &Gang, group: usize) -> Option<GroupName> {
+    let group = gang.groups.get(group).filter(|_| gang.groups.len() > 1);
+    group.map(|g| g.name.clone())
 }

@@ -8,6 +8,7 @@ mod text;
 mod topology;
 
 pub(crate) use capacity::{Question, explain};
+pub use exclusions::{Exclusions, MissingLabel, Silent};
 pub use topology::InDomain;
 pub(crate) use topology::is_there as topology_is_there;
 
@@ -166,6 +167,18 @@ pub enum Detail {
         /// Flavors that it might use: not defined, or with taints that it does not tolerate.
         flavors: Vec<FlavorName>,
     },
+    /// [`WaitReason::FlavorNotFound`]: the group names flavors that its queue does
+    /// not offer.
+    FlavorNotOffered {
+        /// The queue.
+        queue: QueueName,
+        /// The task group, where there are several.
+        group: Option<GroupName>,
+        /// What the group names.
+        flavors: Vec<FlavorName>,
+        /// What the queue offers.
+        offers: Vec<FlavorName>,
+    },
     /// [`WaitReason::BackingOff`].
     BackingOff {
         /// When it is tried again.
@@ -211,6 +224,8 @@ pub enum Detail {
         most: i128,
         /// What is held of it.
         used: i128,
+        /// How the gang's own queue stands, where it is one of several below a parent.
+        own: Option<OwnQuota>,
         /// What would have to be given back.
         missing: i128,
         /// How many gangs of the gang's own queue hold some.
@@ -374,6 +389,20 @@ pub enum Detail {
     },
 }
 
+/// How a queue stands with its own quota of a resource, in base units: the
+/// numbers that its owner wrote, beside those of the arithmetic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnQuota {
+    /// The queue.
+    pub queue: QueueName,
+    /// Its nominal quota.
+    pub nominal: i128,
+    /// What its gangs hold.
+    pub held: i128,
+    /// What it may borrow now, beyond what it borrows already.
+    pub may_borrow: i128,
+}
+
 impl Detail {
     /// The reason whose numbers these are.
     #[must_use]
@@ -385,7 +414,9 @@ impl Detail {
             Self::BackingOff { .. } => WaitReason::BackingOff,
             Self::BehindHead { .. } => WaitReason::BehindHead,
             Self::TopologyNotFound { .. } => WaitReason::TopologyNotFound,
-            Self::FlavorNotFound { .. } => WaitReason::FlavorNotFound,
+            Self::FlavorNotFound { .. } | Self::FlavorNotOffered { .. } => {
+                WaitReason::FlavorNotFound
+            }
             Self::NotOffered { .. } | Self::ExceedsQuota { .. } => WaitReason::ExceedsQuota,
             Self::QuotaExceeded { .. } => WaitReason::QuotaExceeded,
             Self::NodesAvoided { .. } => WaitReason::NodesAvoided,
@@ -402,39 +433,4 @@ impl Detail {
             Self::Reserved { .. } | Self::QuotaReserved { .. } => WaitReason::Reserved,
         }
     }
-}
-
-/// Nodes that meet the constraints and look as if they had a resource (they
-/// list it with 0, bear labels of its name, or are what the gang selects), but
-/// advertise none: a fault of the device plugin there, not of the job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Silent {
-    /// The resource.
-    pub resource: ResourceName,
-    /// How many nodes.
-    pub nodes: u32,
-}
-
-/// What keeps pods off nodes. Each node is counted once, for the first that
-/// holds, in this order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Exclusions {
-    /// All nodes there are.
-    pub nodes: u32,
-    /// Not ready.
-    pub not_ready: u32,
-    /// Cordoned.
-    pub unschedulable: u32,
-    /// Excluded by the gang: a pod of it failed there not long ago.
-    pub excluded: u32,
-    /// Without a label of the node selector.
-    pub selector: u32,
-    /// Not allowed by required node affinity.
-    pub affinity: u32,
-    /// With a taint that is not tolerated, by taint as `kubectl` writes it.
-    pub taints: Vec<(String, u32)>,
-    /// Without a resource that the pod requests, by resource.
-    pub lacking: Vec<(ResourceName, u32)>,
-    /// Among those that lack a resource: nodes that look as if they had it.
-    pub silent: Option<Silent>,
 }

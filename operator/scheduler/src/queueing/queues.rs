@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::flavors::Flavors;
 use super::{Blocked, Phase, Signal, Wake};
-use crate::explain::Detail;
+use crate::explain::{Detail, OwnQuota};
 use crate::gang::Gang;
 use crate::ids::{FlavorName, GangId, QueueName};
 use crate::queue::{Preemption, Queue, QueueOrder, ResourceGroup, Stop};
@@ -336,11 +336,27 @@ impl Queues {
             needs: lack.needs,
             most: worst.map_or(0, |s| s.most),
             used: worst.map_or(0, |s| s.used),
+            own: self.own(name, at, what),
             missing: worst.map_or(0, |s| s.missing),
             holders,
             largest,
             borrowers,
         }
+    }
+
+    /// How a queue below another stands with its own quota.
+    fn own(&self, name: &QueueName, at: QueueIdx, what: FlavorResource) -> Option<OwnQuota> {
+        self.configs.get(name)?.parent.as_ref()?;
+        let standings = self.tree.standings(at);
+        let standing = standings.iter().find(|s| s.what == what)?;
+        let left = standing.nominal.saturating_sub(standing.usage).max(0);
+        let available = self.tree.available(at, what)?;
+        Some(OwnQuota {
+            queue: name.clone(),
+            nominal: standing.nominal,
+            held: standing.usage,
+            may_borrow: available.saturating_sub(left).max(0),
+        })
     }
 
     /// The flavor's name, where it says something.

@@ -1,126 +1,83 @@
-//! Which flavors a placed gang is charged to, and how that is said.
+//! Flavors that groups name, and quota that is lent, as users are told of them.
 
 use std::collections::BTreeMap;
 
 use crate::common::*;
-use trellis_scheduler::{
-    Engine, Flavor, FlavorName, FlavorQuotas, Gang, GroupName, NodeName, Placement, Queue,
-    QueueName, Quota, ResourceGroup, ResourceName,
-};
+use crate::queues::{below, flavor, gpus, small, two_flavors};
+use trellis_scheduler::{Flavor, FlavorName, Queue, QueueName, Quota, WaitReason};
 
-/// A queue that offers cores of `any`, and 8 GPUs each of `own` and `spot`, which
-/// are the same nodes, bought in two ways.
-fn two_on_the_same_node() -> Engine {
-    let mut engine = engine([gpu_node("a", 16)]);
-    for name in ["any", "own", "spot"] {
-        engine.apply_flavor(Flavor {
-            name: FlavorName::new(name),
-            node_labels: BTreeMap::new(),
-            node_taints: vec![],
-            tolerations: vec![],
-        });
-    }
-    let offer = |flavor: &str, resource: &str, nominal| FlavorQuotas {
-        flavor: FlavorName::new(flavor),
-        quotas: BTreeMap::from([(
-            ResourceName::new(resource),
-            Quota {
-                nominal,
-                ..Quota::default()
-            },
-        )]),
+/// The example of docs/queues.md, word by word.
+#[test]
+fn what_a_queue_does_not_lend_is_its_own() {
+    let text = include_str!("../../../../docs/queues.md");
+    let mut engine = engine(gpu_nodes(20));
+    let vision = Quota {
+        lending_limit: Some(48),
+        borrowing_limit: Some(32),
+        ..gpus(64)
     };
-    let mut queue = Queue::new(QueueName::new("q"));
-    queue.resource_groups = vec![
-        ResourceGroup {
-            flavors: vec![offer("any", "cpu", 1 << 40)],
-        },
-        ResourceGroup {
-            flavors: vec![offer("own", GPU, 8), offer("spot", GPU, 8)],
-        },
-    ];
-    engine.apply_queue(queue);
-    engine
-}
-
-fn eight(name: &str) -> Gang {
-    let mut gang = workers(name, 8, gpu(1, 1));
-    gang.queue = QueueName::new("q");
-    gang
-}
-
-/// The flavors of the first group, by resource.
-fn given(engine: &Engine, name: &str) -> Option<String> {
-    let groups = engine.flavors(&id(name))?;
-    let flavors = groups[0].flavors.iter();
-    let words: Vec<String> = flavors.map(|(r, f)| format!("{r}={f}")).collect();
-    Some(words.join(" "))
+    engine.apply_queue(below("research", None, gpus(0)));
+    engine.apply_queue(below("vision", Some("research"), vision));
+    engine.apply_queue(below("speech", Some("research"), gpus(32)));
+    assert!(refusal(&mut engine, &small("speech", "s", 81)).reason == WaitReason::ExceedsQuota);
+    assert!(refusal(&mut engine, &small("vision", "v", 97)).reason == WaitReason::ExceedsQuota);
+    place(&mut engine, &small("vision", "v", 96));
+    engine.apply_gang(small("speech", "all", 80));
+    engine.apply_gang(small("vision", "ten", 10));
+    assert_eq!(cycle(&mut engine), ["+ten", "+all"]);
+    place(&mut engine, &small("vision", "six", 6));
+    let says = refusal(&mut engine, &small("vision", "eight", 8)).to_string();
+    let (told, rest) = text
+        .split_once("waits with *")
+        .unwrap()
+        .1
+        .split_once("; ...; ")
+        .unwrap();
+    let own = rest.split_once('*').unwrap().0;
+    assert!(says.starts_with(told) && says.ends_with(own), "{says}");
 }
 
 #[test]
-fn a_placed_gang_tells_the_flavors_that_it_is_charged_to() {
-    let mut engine = two_on_the_same_node();
-    engine.apply_gang(eight("first"));
-    assert_eq!(given(&engine, "first"), None, "it waits");
-    engine.apply_gang(eight("second"));
-    assert_eq!(cycle(&mut engine), ["+first", "+second"]);
-    let with = |flavor: &str| Some(format!("cpu=any {GPU}={flavor}"));
-    assert_eq!(given(&engine, "first"), with("own"));
-    assert_eq!(given(&engine, "second"), with("spot"));
-    engine.release_gang(&id("first"), None);
-    assert_eq!(given(&engine, "first"), None);
-    engine.delete_gang(&id("second"));
-    assert_eq!(given(&engine, "second"), None);
-}
-
-#[test]
-fn a_queue_that_takes_what_the_nodes_have_charges_to_none() {
-    let mut engine = engine([gpu_node("a", 8)]);
-    engine.apply_gang(workers("w", 8, gpu(1, 1)));
-    assert_eq!(cycle(&mut engine), ["+w"]);
-    assert_eq!(given(&engine, "w").as_deref(), Some(""));
-}
-
-fn on_a() -> Placement {
-    [(GroupName::new("worker"), vec![(NodeName::new("a"), 8)])]
-        .into_iter()
-        .collect()
-}
-
-/// GPUs of each flavor that are held of the queue.
-fn held(engine: &Engine) -> Vec<(String, i128)> {
-    let standing = engine.queue_standing(&QueueName::new("q")).unwrap();
-    let lines = standing.lines.iter().filter(|l| l.resource.as_str() == GPU);
-    lines
-        .map(|l| (l.flavor.as_str().to_owned(), l.usage))
-        .collect()
-}
-
-#[test]
-fn a_restored_gang_is_charged_to_the_flavors_that_it_was_given() {
-    let mut first = two_on_the_same_node();
-    for name in ["gone", "old"] {
-        first.apply_gang(eight(name));
-    }
-    cycle(&mut first);
-    let flavors = first.flavors(&id("old")).unwrap();
-    assert_eq!(given(&first, "old"), Some(format!("cpu=any {GPU}=spot")));
-
-    let spot = |used| vec![("own".to_owned(), 0), ("spot".to_owned(), used)];
-    let mut second = two_on_the_same_node();
-    second.restore_gang_in(eight("old"), on_a(), &flavors, ms(0));
+fn a_flavor_that_is_not_offered_or_has_no_nodes_says_so() {
+    let mut engine = two_flavors();
+    let mut gang = small("q", "w", 1);
+    gang.groups[0].flavors = vec![FlavorName::new("nosuch")];
     assert_eq!(
-        (given(&second, "old"), held(&second)),
-        (given(&first, "old"), spot(8))
+        refusal(&mut engine, &gang).to_string(),
+        "asks for flavor \"nosuch\", which queue \"q\" does not offer (it offers \"a100\", \"h100\")"
     );
-    // Whatever has become of them: nothing is offered any more than is there.
-    let mut third = two_on_the_same_node();
-    third.delete_flavor(&FlavorName::new("spot"));
-    third.restore_gang_in(eight("old"), on_a(), &flavors, ms(0));
-    assert_eq!(held(&third), spot(8));
-    third.delete_gang(&id("old"));
-    assert_eq!(held(&third), spot(0));
-    // Where they are not known, the first that suits the nodes.
-    third.restore_gang(eight("old"), on_a(), ms(0));
-    assert_eq!(held(&third)[0].1, 8);
+    engine.apply_flavor(Flavor {
+        node_labels: BTreeMap::from([("product".to_owned(), "b200".to_owned())]),
+        ..flavor("h100")
+    });
+    gang.groups[0].flavors = vec![FlavorName::new("h100")];
+    let wants = refusal(&mut engine, &gang).to_string();
+    assert!(
+        wants.contains(" without label \"product=b200\" of flavor \"h100\""),
+        "{wants}"
+    );
+    // What the user wrote stays the user's.
+    let own = &mut gang.groups[0].constraints.node_selector;
+    own.insert("product".to_owned(), "b200".to_owned());
+    let wants = refusal(&mut engine, &gang).to_string();
+    assert!(
+        wants.ends_with(" without label \"product=b200\""),
+        "{wants}"
+    );
+}
+
+#[test]
+fn a_queue_without_quotas_gives_the_nodes_of_a_flavor() {
+    let mut engine = two_flavors();
+    engine.apply_queue(Queue::new(QueueName::new("all")));
+    let mut gang = small("all", "w", 4);
+    gang.groups[0].flavors = vec![FlavorName::new("a100")];
+    assert_eq!(place(&mut engine, &gang), "worker: a100*4");
+    gang.groups[0].flavors = vec![FlavorName::new("nosuch")];
+    let refused = refusal(&mut engine, &gang);
+    assert_eq!(refused.reason, WaitReason::FlavorNotFound);
+    assert!(
+        refused.to_string().ends_with("looked at \"nosuch\""),
+        "{refused}"
+    );
 }

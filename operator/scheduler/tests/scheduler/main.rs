@@ -16,6 +16,8 @@ mod common;
 #[cfg(test)]
 mod flavors;
 #[cfg(test)]
+mod flavors_given;
+#[cfg(test)]
 mod model;
 #[cfg(test)]
 mod oracle;

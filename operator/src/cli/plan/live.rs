@@ -13,6 +13,7 @@ use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Api, Client, Config, Resource};
 use serde::de::DeserializeOwned;
+use trellis_api::queue::QueueOrder;
 use trellis_api::{PodGroup, Queue, ResourceFlavor, Topology, TrainingJob};
 
 use super::snapshot::Snapshot;
@@ -61,7 +62,7 @@ impl Cluster {
             .build()?;
         let mut config = runtime
             .block_on(config(access))
-            .map_err(|error| anyhow!("no cluster is configured: {error} ({OFFLINE})"))?;
+            .map_err(|error| anyhow!("no cluster is configured: {} ({OFFLINE})", said(&error)))?;
         config.headers.push((
             HeaderName::from_static("user-agent"),
             HeaderValue::from_static(concat!("trellis-plan/", env!("CARGO_PKG_VERSION"))),
@@ -91,6 +92,14 @@ impl Cluster {
     /// Reads all that a plan of these jobs depends on.
     pub(super) fn read(&self, jobs: &[TrainingJob]) -> anyhow::Result<Seen> {
         self.runtime.block_on(read(&self.client, jobs))
+    }
+}
+
+/// What is wrong with a kubeconfig. kube quotes the file twice.
+fn said(error: &KubeconfigError) -> String {
+    match error {
+        KubeconfigError::ReadConfig(error, file) => format!("cannot read {file:?}: {error}"),
+        other => other.to_string(),
     }
 }
 
@@ -131,12 +140,22 @@ async fn read(client: &Client, jobs: &[TrainingJob]) -> anyhow::Result<Seen> {
     }
     match list(&Api::<Queue>::all(client.clone()), &everything).await? {
         None => notes.push(
-            "Trellis is not installed in this cluster: planned with the queue of a fresh install"
+            "this cluster has no Queues, so Trellis is not installed: planned with the queue of a fresh install; `trellis crds | kubectl apply --server-side -f -` installs its kinds"
                 .to_owned(),
         ),
         Some(queues) => {
             snapshot.queues = Some(Default::default());
             queues.into_iter().for_each(|q| snapshot.queue(q));
+        }
+    }
+    // Who waits in a strict queue stands in the way of those behind it.
+    let strict = |q: &Queue| q.spec.order == Some(QueueOrder::StrictFifo);
+    if snapshot.queues.iter().flatten().any(|(_, q)| strict(q)) {
+        for job in list(&Api::<TrainingJob>::all(client.clone()), &everything)
+            .await?
+            .unwrap_or_default()
+        {
+            snapshot.job(job);
         }
     }
     for flavor in list(&Api::<ResourceFlavor>::all(client.clone()), &everything)

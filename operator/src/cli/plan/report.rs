@@ -1,5 +1,7 @@
 //! The plan as people read it.
 
+use std::collections::BTreeSet;
+
 use trellis_compiler::{CompiledGroup, CompiledJob};
 use trellis_scheduler::{Placement, Victim};
 
@@ -83,10 +85,8 @@ fn pods(group: &CompiledGroup) -> String {
     let first = group.pod_name(0);
     match group.replicas() {
         1 => format!("Pod {first}"),
-        many => format!(
-            "Pods {first}..{} ({many})",
-            group.pod_name(many.saturating_sub(1))
-        ),
+        // As status.compiled has it.
+        many => format!("Pods {first}..{} ({many})", many.saturating_sub(1)),
     }
 }
 
@@ -99,7 +99,14 @@ fn victim(victim: &Victim) -> String {
 
 fn places(placement: &Placement) -> Vec<String> {
     let groups = placement.groups().iter();
-    groups
+    let mut lines: Vec<String> = groups
         .map(|g| format!("{}: {}", g.group, runs::text(&g.runs)))
-        .collect()
+        .collect();
+    let nodes: BTreeSet<_> = placement.iter().map(|(_, _, node)| node).collect();
+    let pods = placement.iter().count();
+    if pods > 1 {
+        let plural = if nodes.len() == 1 { "" } else { "s" };
+        lines.push(format!("{pods} pods on {} node{plural}", nodes.len()));
+    }
+    lines
 }

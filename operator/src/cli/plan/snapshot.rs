@@ -11,6 +11,31 @@ use trellis_api::{PodGroup, Queue, QueueSpec, ResourceFlavor, Topology, Training
 use crate::key::Key;
 use crate::watch::{SlimNamespace, SlimNode, SlimPod};
 
+/// The kinds that a plan depends on: version, kind, and the name by which
+/// `kubectl get` has it. The documents are held to it.
+#[cfg(test)]
+const READ: [(&str, &str, &str); 11] = [
+    ("v1", "Node", "nodes"),
+    ("v1", "Pod", "pods"),
+    ("v1", "Namespace", "namespaces"),
+    ("v1", "Service", "services"),
+    ("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses"),
+    ("trellis.dev/v1alpha1", "Queue", "queues.trellis.dev"),
+    (
+        "trellis.dev/v1alpha1",
+        "ResourceFlavor",
+        "resourceflavors.trellis.dev",
+    ),
+    ("v1", "ResourceQuota", "resourcequotas"),
+    ("trellis.dev/v1alpha1", "Topology", "topologies.trellis.dev"),
+    ("trellis.dev/v1alpha1", "PodGroup", "podgroups.trellis.dev"),
+    (
+        "trellis.dev/v1alpha1",
+        "TrainingJob",
+        "trainingjobs.trellis.dev",
+    ),
+];
+
 /// What is there, by name.
 #[derive(Default)]
 pub(super) struct Snapshot {
@@ -151,5 +176,58 @@ impl Snapshot {
             .filter(|(key, _)| &*key.namespace == namespace)
             .map(|(key, service)| (key.name.to_string(), service.clone()))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// `kubectl get LIST` of the document, and what it says of files and clusters,
+    /// name every kind that is read.
+    #[test]
+    fn the_document_names_what_is_read() {
+        let text = include_str!("../../../../docs/plan.md");
+        let command = text
+            .lines()
+            .find(|l| l.starts_with("kubectl get "))
+            .unwrap();
+        let resources: BTreeSet<&str> = command.split(' ').nth(2).unwrap().split(',').collect();
+        let read: BTreeSet<&str> = READ.iter().map(|(_, _, resource)| *resource).collect();
+        assert_eq!(resources, read);
+        let section = |title: &str| {
+            text.split(title)
+                .nth(1)
+                .unwrap()
+                .split("\n## ")
+                .next()
+                .unwrap()
+        };
+        for (version, kind, _) in READ {
+            let plural = format!(
+                "{}s",
+                kind.strip_suffix('s')
+                    .map_or(kind.to_owned(), |k| format!("{k}se"))
+            );
+            for title in ["## On a cluster", "## On files"] {
+                assert!(section(title).contains(&plural), "{title}: {plural}");
+            }
+            let mut text =
+                format!("{{apiVersion: {version}, kind: {kind}, metadata: {{name: a}}}}");
+            if version.starts_with("trellis") {
+                let spec = match kind {
+                    "TrainingJob" => "{taskGroups: []}",
+                    "PodGroup" => "{minMember: 1, queue: q, priority: 0, groups: []}",
+                    _ => "{}",
+                };
+                text = text.replace("}}", &format!("}}, spec: {spec}}}"));
+            } else if kind == "PriorityClass" {
+                text = text.replace("}}", "}, value: 1}");
+            }
+            let document = &trellis_api::document::split(&text).unwrap()[0];
+            assert!(Snapshot::default().take(document).unwrap(), "{kind}");
+        }
     }
 }

@@ -76,6 +76,7 @@ impl Evaluation<'_> {
         self.status.retry_time = (wait > 0).then(|| Time(after(self.o.now, wait)));
         self.status.scheduled_time = None;
         let wish = self.wish_to_run();
-        self.say(JobPhase::Restarting, fault.reason, fault.message, wish)
+        let message = self.until_they_are_gone(&fault.message);
+        self.say(JobPhase::Restarting, fault.reason, message, wish)
     }
 }

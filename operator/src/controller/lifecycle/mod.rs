@@ -142,7 +142,7 @@ impl<'a> Evaluation<'a> {
         if phase != JobPhase::Running {
             self.stop_clock();
         }
-        self.count_pods();
+        self.count_pods(phase.is_terminal());
         let verdict = Verdict {
             phase,
             reason,
@@ -175,7 +175,9 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    fn count_pods(&mut self) {
+    /// Of a job that has ended nothing runs: what still does is being stopped,
+    /// and nobody counts again.
+    fn count_pods(&mut self, ended: bool) {
         let total = i64::from(self.o.spec.pod_count());
         let mut counts = PodCounts {
             total,
@@ -185,13 +187,16 @@ impl<'a> Evaluation<'a> {
         for pod in self.members() {
             match pod.phase {
                 PodPhase::Pending => {}
+                PodPhase::Running if ended => {}
                 PodPhase::Running => counts.running = counts.running.saturating_add(1),
                 PodPhase::Succeeded => counts.succeeded = counts.succeeded.saturating_add(1),
                 PodPhase::Refused { .. } | PodPhase::Failed { .. } => {
                     counts.failed = counts.failed.saturating_add(1);
                 }
             }
-            nodes.extend(pod.node.as_deref());
+            if !ended {
+                nodes.extend(pod.node.as_deref());
+            }
         }
         let ready = counts.running.saturating_add(counts.succeeded);
         let nodes = i64::try_from(nodes.len()).unwrap_or(i64::MAX);

@@ -6,8 +6,41 @@ use trellis_api::pod_group::PodGroupPhase;
 
 use super::{Evaluation, Next, Standing, after};
 use crate::scheduling::Wish;
+use crate::watch::PodView;
+
+/// Between what has happened and what is waited for.
+const WAITS_FOR: &str = "; waiting for ";
+/// Pods that a message names.
+const NAMED: usize = 3;
 
 impl Evaluation<'_> {
+    /// What has happened, and which of the job's pods are still there.
+    pub(super) fn until_they_are_gone(&self, message: &str) -> String {
+        // What was added a moment ago is said anew.
+        let message = message.split(WAITS_FOR).next().unwrap_or(message);
+        let own = || self.o.pods.iter().filter(|(_, p)| p.job_uid == self.o.uid);
+        // Those of lost nodes first: they are there for longest.
+        let lost = |pod: &PodView| pod.node.as_deref().is_some_and(self.o.lost);
+        let stuck = own().filter(|(_, p)| lost(p));
+        let named: Vec<String> = stuck
+            .chain(own().filter(|(_, p)| !lost(p)))
+            .take(NAMED)
+            .map(|(name, pod)| match &pod.node {
+                Some(node) if lost(pod) => format!("{name:?} on lost node {node:?}"),
+                Some(node) => format!("{name:?} on {node:?}"),
+                None => format!("{name:?}"),
+            })
+            .collect();
+        let pods = own().count();
+        let what = match pods {
+            0 => return message.to_owned(),
+            1 => "1 pod to end".to_owned(),
+            many => format!("{many} pods to end"),
+        };
+        let more = if pods > NAMED { ", ..." } else { "" };
+        format!("{message}{WAITS_FOR}{what}: {}{more}", named.join(", "))
+    }
+
     /// No place, or none for this attempt.
     pub(super) fn waiting(mut self) -> Next {
         if let Standing::Held {
@@ -19,15 +52,10 @@ impl Evaluation<'_> {
             return self.say(*phase, *reason, message, Wish::Wait);
         }
         let wish = self.wish_to_run();
-        let leaving = self
-            .o
-            .pods
-            .values()
-            .filter(|p| p.job_uid == self.o.uid)
-            .count();
+        let leaving = self.o.pods.values().any(|p| p.job_uid == self.o.uid);
         let unwinding =
             self.o.journal.phase == Some(PodGroupPhase::Unwinding) || self.o.journal.plan.is_some();
-        if leaving > 0 || unwinding {
+        if leaving || unwinding {
             let (reason, message) = match (&self.o.journal.reason, &self.o.status.reason) {
                 (Some(reason), _) => (*reason, self.o.journal.message.clone().unwrap_or_default()),
                 (None, Some(reason)) if self.o.status.phase == Some(JobPhase::Restarting) => {
@@ -38,6 +66,7 @@ impl Evaluation<'_> {
                     "pods of an earlier attempt are still there".to_owned(),
                 ),
             };
+            let message = self.until_they_are_gone(&message);
             return self.say(JobPhase::Restarting, reason, message, wish);
         }
         let waits_since = self

@@ -26,6 +26,24 @@ fn terminal_never_reverts() {
     }
 }
 
+/// Who looks at a job that has ended must not read that it runs.
+#[test]
+fn of_a_job_that_has_ended_nothing_runs() {
+    let mut case = Case::new(json!({"restart": {"scope": "Never"}}));
+    case.place(1, &PodPhase::Running);
+    case.step();
+    assert_eq!(case.status.ready.as_deref(), Some("2/2"));
+    case.pod(0).phase = exit(1);
+    case.says(JobPhase::Failed, Reason::NoRestart);
+    let counts = case.status.pods.unwrap();
+    assert_eq!((counts.running, counts.failed), (0, 1));
+    assert_eq!(case.status.ready.as_deref(), Some("0/2"));
+    assert_eq!(case.status.nodes, Some(0));
+    // What has succeeded has.
+    let complete = ended(json!({}), &PodPhase::Succeeded);
+    assert_eq!(complete.status.ready.as_deref(), Some("2/2"));
+}
+
 #[test]
 fn finished_pods_stay_or_go_by_how_the_job_ended() {
     for (pods, cleanup, keep) in [

@@ -164,3 +164,27 @@ fn the_queue_deadline_ends_the_wait_of_each_attempt() {
     case.second = 60;
     case.says(JobPhase::Failed, Reason::QueueDeadlineExceeded);
 }
+
+/// A pod of a lost node may be there for long: which it is, and where, is said.
+#[test]
+fn pods_that_are_waited_for_are_named() {
+    let mut case = Case::new(json!({}));
+    case.place(1, &PodPhase::Running);
+    case.step();
+    case.lost.insert("node-1".to_owned());
+    case.says(JobPhase::Restarting, Reason::NodeLost);
+    for _ in 0..2 {
+        case.says(JobPhase::Restarting, Reason::NodeLost);
+        let message = case.status.message.clone().unwrap();
+        let (what, waits) = message.split_once("; waiting for ").unwrap();
+        assert!(what.contains("node-1"), "{message}");
+        assert_eq!(
+            waits,
+            "2 pods to end: \"llm-worker-1\" on lost node \"node-1\", \"llm-worker-0\" on \"node-0\""
+        );
+    }
+    case.pods.clear();
+    case.step();
+    let message = case.status.message.clone().unwrap();
+    assert!(!message.contains("waiting for"), "{message}");
+}
