@@ -76,23 +76,32 @@ pub struct PodGroupMember {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct PodGroupStatus {
-    /// Where the gang is on its way: Pending, Committing, Placed, Unwinding or Finished. Absent:
-    /// Pending.
+    /// Where the gang is on its way: Pending, Nominated, Committing, Placed, Unwinding or Finished.
+    /// Absent: Pending.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<PodGroupPhase>,
     /// Term of the leader that wrote this. It never falls: a write of an earlier leader is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epoch: Option<i64>,
-    /// The plan that is being carried out, or has been.
+    /// The plan that is being carried out, or has been, or will be once its victims have left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<Plan>,
+    /// While Nominated: the gangs that leave so that the plan's place becomes free. They are told
+    /// to once this stands, and not before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOST_VICTIMS), extend("x-kubernetes-list-type" = "atomic"))]
+    pub victims: Vec<NominatedVictim>,
+    /// While Unwinding for another gang or a drained queue: until then a PodDisruptionBudget may
+    /// put the evictions off; pods that are still there then are deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evict_until: Option<Time>,
     /// Commits in a row that failed; the next try waits longer each time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failures: Option<i64>,
     /// No new try before this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_time: Option<Time>,
-    /// Why the last plan was undone.
+    /// Why the last plan was undone, or what the gang waits for while it is Nominated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
     /// The same in words.
@@ -107,6 +116,8 @@ pub enum PodGroupPhase {
     /// No plan, and no pods.
     #[default]
     Pending,
+    /// The plan stands, and the gangs that make room for it are leaving; no pods yet.
+    Nominated,
     /// The plan stands; its pods are being created.
     Committing,
     /// All pods of the plan were created.
@@ -118,6 +129,38 @@ pub enum PodGroupPhase {
 }
 
 open_word!(PodGroupPhase);
+
+/// Victims that one nomination names at most: the journal must fit into one object.
+pub const MOST_VICTIMS: usize = 2048;
+
+/// A gang that leaves its place for another.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct NominatedVictim {
+    /// Namespace of the job.
+    pub namespace: String,
+    /// Name of the job.
+    pub name: String,
+    /// Uid of the job.
+    pub uid: String,
+    /// Hash of the plan that placed it: if it has another by now, it need not leave.
+    pub plan: String,
+    /// Why it, and not another: LaterInQueue, Borrows or LowerPriority.
+    pub because: Because,
+}
+
+/// Why a gang may be preempted by another.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Because {
+    /// It is in the same queue, whose order puts the other before it.
+    LaterInQueue,
+    /// Its queue holds more than its quota, and the other asks for its own.
+    Borrows,
+    /// Both queues borrow, and its priority is lower.
+    LowerPriority,
+}
+
+open_word!(Because);
 
 /// One placement of the whole gang.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]

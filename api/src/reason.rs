@@ -90,6 +90,10 @@ reasons! {
     ExceedsTopology: "Require a coarser level, prefer it instead of requiring it, or ask for less; the message says what the largest domain holds.";
     /// A try to place the job failed, and the next one waits for a while.
     BackingOff: "Look at the reason of the failure in the events; the job is tried again by itself.";
+    /// Jobs that make room for it are leaving.
+    Preempting: "Nothing: it starts when they are gone. The message names them.";
+    /// A PodDisruptionBudget keeps the pods of a job that would have to make room.
+    ProtectedByBudget: "Ask whoever owns the PodDisruptionBudget that the message names, or wait: it is tried again by itself.";
     /// A core ResourceQuota of the namespace is too small for the whole gang.
     ResourceQuotaExceeded: "Have the namespace's ResourceQuota raised, or wait until its other pods end.";
     /// The API server refuses a pod of the gang, by an admission policy or webhook.
@@ -172,6 +176,7 @@ impl Reason {
             | Self::TopologyNotFound
             | Self::ExceedsTopology
             | Self::Preempted
+            | Self::ProtectedByBudget
             | Self::ExceedsQuota
             | Self::NodesAvoided
             | Self::NoMatchingNodes
@@ -200,6 +205,7 @@ impl Reason {
             | Self::Fragmented
             | Self::TopologyFragmented
             | Self::Reserved
+            | Self::Preempting
             | Self::BackingOff
             | Self::PodsTerminating
             | Self::Committing

@@ -212,6 +212,25 @@ impl Jobs {
         .await
     }
 
+    /// The pods of a job take so long to stop, such as `"5s"`.
+    ///
+    /// # Panics
+    ///
+    /// When the API server does not answer.
+    pub async fn stop_slowly(&self, name: &str, time: &str) {
+        let patch = json!({"metadata": {"annotations": {kubelet::STOP_AFTER: time}}});
+        for pod in self.pods(name).await {
+            self.api::<Pod>()
+                .patch(
+                    &pod.name_any(),
+                    &PatchParams::default(),
+                    &Patch::Merge(&patch),
+                )
+                .await
+                .unwrap();
+        }
+    }
+
     /// The pods of a job.
     ///
     /// # Panics

@@ -32,6 +32,8 @@ const CLUSTER: &[Row] = &[
     ),
     ("trellis.dev", &["queues/status"], &["patch"]),
     ("", &["pods"], &["get", "list", "watch", "create", "delete"]),
+    ("", &["pods/eviction"], &["create"]),
+    ("policy", &["poddisruptionbudgets"], &["list"]),
     (
         "",
         &["services"],

@@ -12,7 +12,9 @@ pub use container::{
 };
 pub use network::{Network, TrafficRule};
 pub use policy::{Cleanup, Deadlines, PodCleanup, Restart, RestartScope, Success, SuccessPolicy};
-pub use status::{CompiledObject, JobPhase, LastFailure, PodCounts, TrainingJobStatus};
+pub use status::{
+    CompiledObject, JobPhase, LastFailure, LastPreemption, PodCounts, TrainingJobStatus,
+};
 pub use task_group::{Affinity, Role, TaskGroup, Toleration, TolerationEffect, TolerationOperator};
 
 use std::collections::BTreeMap;

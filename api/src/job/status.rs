@@ -72,6 +72,9 @@ pub struct TrainingJobStatus {
     /// What ended the last attempt that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<LastFailure>,
+    /// How the job last had to leave its place for another, or since its queue was drained.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_preemption: Option<LastPreemption>,
     /// What the job was compiled into, pods as one entry a group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compiled: Vec<CompiledObject>,
@@ -151,6 +154,28 @@ impl TrainingJobStatus {
     pub fn has_ended(&self) -> bool {
         self.completion_time.is_some() || self.phase.is_some_and(JobPhase::is_terminal)
     }
+
+    /// True if the current attempt follows one that had to make room: while it
+    /// would borrow, it asks nobody else to.
+    #[must_use]
+    pub fn was_preempted(&self) -> bool {
+        let before = self.attempt.unwrap_or(1).checked_sub(1);
+        self.last_preemption
+            .as_ref()
+            .is_some_and(|last| Some(last.attempt) == before)
+    }
+}
+
+/// How an attempt had to make room.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct LastPreemption {
+    /// For whom, and why.
+    pub message: String,
+    /// The attempt that ended by it.
+    pub attempt: i64,
+    /// When Trellis saw it.
+    pub time: Time,
 }
 
 /// Pods by what they do.

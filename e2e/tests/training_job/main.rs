@@ -7,6 +7,7 @@ mod lifecycle;
 mod namesake;
 mod placement;
 mod plan;
+mod preemption;
 mod queues;
 mod quotas;
 mod refusals;

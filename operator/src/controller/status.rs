@@ -94,6 +94,7 @@ impl Controller {
         } = next;
         let mut again = earliest(again, look_at_foreign);
         let mut attempt = status.attempt.unwrap_or(1);
+        let mut preempted = status.was_preempted();
         let mut refusals = refusals;
         if let Some(mut said) = said {
             if let (Some(build), Some(job)) = (build, &job) {
@@ -107,6 +108,7 @@ impl Controller {
                 }
             }
             attempt = said.attempt.unwrap_or(1);
+            preempted = said.was_preempted();
             match self.due_write(key, &status, &said) {
                 StatusWrite::None => {}
                 StatusWrite::Later(at) => again = earliest(again, Some(at)),
@@ -123,6 +125,7 @@ impl Controller {
                 attempt: attempt.number,
                 submitted: attempt.submitted,
                 not_before: attempt.not_before,
+                preempted,
                 excluded: refusals.excluded(now),
             })),
             // Nothing may start as things are; what has its place for this attempt keeps it.

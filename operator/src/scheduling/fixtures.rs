@@ -13,12 +13,13 @@ use trellis_policies::{Facts, authorize};
 use super::wish::{Run, Wish};
 
 /// All phases of a journal.
-pub(super) const PHASES: [PodGroupPhase; 5] = [
+pub(super) const PHASES: [PodGroupPhase; 6] = [
     PodGroupPhase::Pending,
     PodGroupPhase::Committing,
     PodGroupPhase::Placed,
     PodGroupPhase::Unwinding,
     PodGroupPhase::Finished,
+    PodGroupPhase::Nominated,
 ];
 
 /// The wish that an attempt of the job "team-a/llm", whose uid is "mine", runs.
@@ -60,6 +61,7 @@ pub(super) fn run_with(attempt: i64, more: serde_json::Value) -> Wish {
         attempt,
         submitted: Timestamp::UNIX_EPOCH,
         not_before: None,
+        preempted: false,
         excluded: Vec::new(),
     }))
 }

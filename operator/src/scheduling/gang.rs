@@ -8,7 +8,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::PodGroup;
 use trellis_api::job::{Deadlines, PlacementPolicy};
-use trellis_api::pod_group::{Plan, PodGroupMember};
+use trellis_api::pod_group::{Because, Plan, PodGroupMember};
 use trellis_api::quantity::Amount;
 use trellis_api::reason::Reason;
 use trellis_compiler::{CompiledGroup, CompiledJob};
@@ -25,7 +25,7 @@ use crate::watch::SlimNode;
 pub use queue::{decayed, flavor, memory, quantity, queue, topology};
 
 /// How long the pods may take to stop: what the compiler gives them.
-const GRACE: Duration = Duration::from_secs(trellis_compiler::GRACE_SECONDS.unsigned_abs());
+pub const GRACE: Duration = Duration::from_secs(trellis_compiler::GRACE_SECONDS.unsigned_abs());
 
 /// When a gang is placed, beside what it is.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +34,8 @@ pub struct Ticket {
     pub submitted: Timestamp,
     /// Not placed before.
     pub not_before: Option<Timestamp>,
+    /// It had to make room before.
+    pub preempted: bool,
     /// Nodes that it keeps away from.
     pub excluded: Vec<String>,
 }
@@ -92,6 +94,7 @@ pub fn gang(job: &CompiledJob, ticket: &Ticket, actual: &BTreeMap<String, Admitt
         },
         topology: spec.topology.as_ref().map(topology_request),
         preemptible: spec.is_preemptible(),
+        preempted: ticket.preempted,
         min_runtime: seconds(spec.min_runtime_seconds.unwrap_or(0)),
         runtime: spec.deadlines.as_ref().and_then(runtime),
         grace: GRACE,
@@ -260,6 +263,17 @@ pub fn flavors(plan: &Plan) -> Vec<GroupFlavors> {
             .collect(),
     });
     groups.collect()
+}
+
+/// Why a gang is asked by another to leave, in the words of the API. None: by no other.
+#[must_use]
+pub fn because(because: trellis_scheduler::Because) -> Option<Because> {
+    match because {
+        trellis_scheduler::Because::LaterInQueue => Some(Because::LaterInQueue),
+        trellis_scheduler::Because::Borrows => Some(Because::Borrows),
+        trellis_scheduler::Because::LowerPriority => Some(Because::LowerPriority),
+        trellis_scheduler::Because::Drained => None,
+    }
 }
 
 /// The reason in the words of the API.

@@ -23,7 +23,7 @@ mod wish;
 
 pub use commit::Committer;
 pub use driver::Driver;
-pub use journal::{PLAN_TIME, made_at};
+pub use journal::{PLAN_TIME, made_at, makes_room};
 pub use wish::{Attempt, Run, Wish};
 
 use std::collections::BTreeMap;

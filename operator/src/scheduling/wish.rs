@@ -50,6 +50,8 @@ pub struct Run {
     pub submitted: Timestamp,
     /// Not placed before: the back-off of a restart.
     pub not_before: Option<Timestamp>,
+    /// The attempt before had to make room.
+    pub preempted: bool,
     /// Nodes that this attempt keeps away from.
     pub excluded: Vec<String>,
 }
@@ -62,6 +64,7 @@ impl PartialEq for Run {
             && self.attempt == other.attempt
             && self.submitted == other.submitted
             && self.not_before == other.not_before
+            && self.preempted == other.preempted
             && self.excluded == other.excluded
     }
 }

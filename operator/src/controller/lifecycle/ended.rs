@@ -16,6 +16,12 @@ impl Evaluation<'_> {
         self.status.retry_time = None;
     }
 
+    pub(super) fn complete(mut self, message: String) -> Next {
+        self.end();
+        let wish = Wish::Finish { keep: true };
+        self.say(JobPhase::Complete, Reason::Complete, message, wish)
+    }
+
     pub(super) fn fail(mut self, reason: Reason, message: String) -> Next {
         self.end();
         self.say(

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use trellis_api::Reason;
-use trellis_api::job::{JobPhase, LastFailure, RestartScope};
+use trellis_api::job::{JobPhase, LastFailure, LastPreemption, RestartScope};
 
 use super::{Evaluation, Next, after};
 use crate::controller::failure::Fault;
@@ -27,6 +27,34 @@ impl Evaluation<'_> {
             attempt: self.attempt(),
             time: Time(self.o.now),
         });
+        self.next_attempt(fault)
+    }
+
+    /// The gang leaves its place, for another or since its queue is drained: its
+    /// attempt is over, and the next one waits where this one did.
+    pub(super) fn made_room(mut self) -> Next {
+        if let Some(message) = self.succeeded() {
+            return self.complete(message);
+        }
+        let message = self.o.journal.message.clone().unwrap_or_default();
+        self.status.last_preemption = Some(LastPreemption {
+            message: message.clone(),
+            attempt: self.attempt(),
+            time: Time(self.o.now),
+        });
+        self.next_attempt(Fault {
+            pod: String::new(),
+            node: None,
+            exit_code: None,
+            reason: Reason::Preempted,
+            word: Reason::Preempted.as_str().to_owned(),
+            message,
+            disruption: true,
+        })
+    }
+
+    /// What the end of an attempt costs, and what comes next.
+    fn next_attempt(mut self, fault: Fault) -> Next {
         let restart = self.o.spec.restart.clone().unwrap_or_default();
         if restart.scope == Some(RestartScope::Never) {
             let message = format!("{}; restart.scope is Never", fault.message);

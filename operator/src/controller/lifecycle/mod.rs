@@ -26,7 +26,7 @@ use trellis_api::condition::Verdict;
 use trellis_api::job::{JobPhase, PodCounts, TrainingJobStatus};
 use trellis_api::pod_group::PodGroupPhase;
 
-use crate::scheduling::{Attempt, Wish};
+use crate::scheduling::{Attempt, Wish, makes_room};
 use crate::watch::{PodPhase, PodView};
 
 /// What is to be written and wanted now.
@@ -103,6 +103,7 @@ impl<'a> Evaluation<'a> {
                 "the spec has changed since the gang was planned",
                 Wish::Stop(Reason::Restarting),
             ),
+            PodGroupPhase::Unwinding if current && makes_room(self.o.journal) => self.made_room(),
             _ => self.waiting(),
         }
     }
@@ -137,7 +138,12 @@ impl<'a> Evaluation<'a> {
         let message = message.into();
         let quota_reserved = matches!(
             self.o.journal.phase,
-            Some(PodGroupPhase::Committing | PodGroupPhase::Placed | PodGroupPhase::Unwinding)
+            Some(
+                PodGroupPhase::Nominated
+                    | PodGroupPhase::Committing
+                    | PodGroupPhase::Placed
+                    | PodGroupPhase::Unwinding
+            )
         );
         if phase != JobPhase::Running {
             self.stop_clock();

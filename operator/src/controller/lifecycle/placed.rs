@@ -18,13 +18,7 @@ impl Evaluation<'_> {
         }
         self.status.retry_time = None;
         if let Some(message) = self.succeeded() {
-            self.end();
-            return self.say(
-                JobPhase::Complete,
-                Reason::Complete,
-                message,
-                Wish::Finish { keep: true },
-            );
+            return self.complete(message);
         }
         let members: BTreeMap<&str, &PodView> = self
             .o
@@ -106,7 +100,7 @@ impl Evaluation<'_> {
     }
 
     /// The sentence of success, if the job has succeeded.
-    fn succeeded(&self) -> Option<String> {
+    pub(super) fn succeeded(&self) -> Option<String> {
         let policy = self
             .o
             .spec

@@ -4,6 +4,7 @@
 
 mod ended;
 mod placed;
+mod preempted;
 mod properties;
 mod suspended;
 mod waiting;
@@ -179,6 +180,13 @@ impl Case {
                 (format!("llm-worker-{index}"), pod)
             })
             .collect();
+    }
+
+    /// The gang has been told to make room.
+    fn preempt(&mut self) {
+        self.journal.phase = Some(PodGroupPhase::Unwinding);
+        self.journal.reason = Some(Reason::Preempted);
+        self.journal.message = Some("for another".to_owned());
     }
 
     fn pod(&mut self, index: u32) -> &mut PodView {

@@ -53,8 +53,9 @@ impl Evaluation<'_> {
         }
         let wish = self.wish_to_run();
         let leaving = self.o.pods.values().any(|p| p.job_uid == self.o.uid);
-        let unwinding =
-            self.o.journal.phase == Some(PodGroupPhase::Unwinding) || self.o.journal.plan.is_some();
+        let nominated = self.o.journal.phase == Some(PodGroupPhase::Nominated);
+        let unwinding = self.o.journal.phase == Some(PodGroupPhase::Unwinding)
+            || (self.o.journal.plan.is_some() && !nominated);
         if leaving || unwinding {
             let (reason, message) = match (&self.o.journal.reason, &self.o.status.reason) {
                 (Some(reason), _) => (*reason, self.o.journal.message.clone().unwrap_or_default()),
@@ -75,6 +76,7 @@ impl Evaluation<'_> {
             .as_ref()
             .map(|f| f.time.0)
             .into_iter()
+            .chain(self.status.last_preemption.as_ref().map(|p| p.time.0))
             .chain(self.status.queued_time.as_ref().map(|t| t.0))
             .max()
             .unwrap_or(self.o.created);
@@ -85,6 +87,10 @@ impl Evaluation<'_> {
                 return self.fail(Reason::QueueDeadlineExceeded, message);
             }
             self.look_again(deadline);
+        }
+        if nominated {
+            let message = self.o.journal.message.clone().unwrap_or_default();
+            return self.say(JobPhase::Queued, Reason::Preempting, message, wish);
         }
         let retry = self.status.retry_time.as_ref().map(|t| t.0);
         if let Some(retry) = retry.filter(|t| *t > self.o.now) {

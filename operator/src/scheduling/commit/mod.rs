@@ -1,8 +1,12 @@
 //! A placement becomes pods: preflight, journal (`open`), create (`create`),
-//! close. Everything else in the operator decides; this writes.
+//! close. Where others have to leave first, that is written down (`nominate`)
+//! once their budgets allow it (`budgets`). Everything else in the operator decides; this writes.
 
+mod budgets;
 mod create;
 mod delete;
+mod evict;
+mod nominate;
 mod open;
 mod write;
 
@@ -23,6 +27,9 @@ use crate::commands::{Commands, WriteError};
 use crate::key::Key;
 use crate::world::World;
 
+pub use budgets::Kept;
+pub use nominate::Nomination;
+
 /// What came of a task.
 #[derive(Debug)]
 pub enum Outcome {
@@ -35,6 +42,9 @@ pub enum Outcome {
     /// The gang cannot start while a quota of its namespace has no room for
     /// what it asks for. Nothing was promised yet.
     OverQuota(Ask, String),
+    /// A budget does not let go who would have to make room for the gang. Nobody
+    /// has been told to leave.
+    Kept(Kept),
     /// The plan is to be undone.
     Undo(Reason, String),
     /// Try the same again in a while.

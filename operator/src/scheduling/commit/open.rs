@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use trellis_api::Reason;
-use trellis_api::pod_group::Plan;
+use trellis_api::pod_group::{Plan, PodGroupPhase};
 use trellis_compiler::PodPlacement;
 
 use super::{Committer, Outcome};
@@ -27,7 +27,10 @@ impl Committer {
         planned: BTreeMap<String, Admitted>,
         stop: &CancellationToken,
     ) -> Result<Plan, Outcome> {
-        let plan = journal::plan(run, place, Timestamp::now());
+        let mut plan = journal::plan(run, place, Timestamp::now());
+        if let Some(nominated) = self.nominated(job) {
+            plan = journal::renewed(plan, &nominated);
+        }
         let actual = self.preflight(job, run, &plan, &planned).await?;
         if actual != planned {
             return Err(Outcome::Replan(actual));
@@ -51,9 +54,17 @@ impl Committer {
         Ok(plan)
     }
 
+    /// The plan that the gang was nominated for.
+    fn nominated(&self, job: &Key) -> Option<Plan> {
+        let group = self.world.pod_groups.get(job)?;
+        let journal = group.status.as_ref()?;
+        let nominated = journal.phase == Some(PodGroupPhase::Nominated);
+        journal.plan.clone().filter(|_| nominated)
+    }
+
     /// What admission makes of the pods, by group, beside what their flavors
     /// bring: one is tried with dry run.
-    async fn preflight(
+    pub(super) async fn preflight(
         &self,
         job: &Key,
         run: &Run,

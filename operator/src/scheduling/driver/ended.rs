@@ -48,12 +48,16 @@ impl Driver {
                 debug!(%job, "admission changed the pods; a place is sought anew");
                 state.actual = actual;
                 state.replans = replans.saturating_add(1);
-                if state.replans > MOST_REPLANS {
+                let too_often = state.replans > MOST_REPLANS;
+                // Whoever was to make room for what it asked for before stays.
+                self.withdraw(job);
+                if too_often && let Some(state) = self.gangs.get_mut(job) {
                     state.replans = 0;
                     let message = "admission changes what the pods ask for with every place that is found for them";
                     self.put_off(job, Reason::PodRefused, message.to_owned());
                 }
             }
+            Outcome::Kept(kept) => self.kept(job, &kept.victim, kept.message),
             Outcome::PutOff(reason, message) => self.put_off(job, reason, message),
             Outcome::OverQuota(ask, message) => {
                 self.over_quota.insert(job.clone(), ask);
@@ -69,7 +73,7 @@ impl Driver {
         }
     }
 
-    fn put_off(&mut self, job: &Key, reason: Reason, message: String) {
+    pub(super) fn put_off(&mut self, job: &Key, reason: Reason, message: String) {
         info!(%job, %reason, %message, "put off");
         self.withdraw(job);
         self.write(job, move |before| {

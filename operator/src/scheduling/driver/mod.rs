@@ -1,6 +1,6 @@
 //! The task that owns the engine: it hears, lets the keeper say what each gang
 //! needs (`steps`), keeps the engine's places (`places`), lets the engine decide
-//! (`decisions`), and takes in what has come of the writes (`ended`).
+//! (`decisions`), sees to those who make room (`victims`), and takes in what has come of the writes (`ended`).
 
 mod alarms;
 mod decisions;
@@ -12,6 +12,7 @@ mod steps;
 mod task;
 #[cfg(test)]
 mod tests;
+mod victims;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -35,6 +36,7 @@ use crate::key::Key;
 use alarms::Alarms;
 use pause::Pause;
 use task::Task;
+use victims::Leaving;
 
 /// Events of one batch at most: then the engine decides, whatever else waits.
 const BATCH: usize = 4096;
@@ -51,6 +53,8 @@ enum Inside {
     #[default]
     No,
     Waiting,
+    /// It is to have a place that others have to leave first.
+    Nominated,
     Placed,
 }
 
@@ -73,6 +77,18 @@ impl Gang {
     fn run(&self) -> Option<&Arc<Run>> {
         self.wish.as_ref().and_then(Wish::run)
     }
+
+    /// What its pods ask for, as far as is known, by group.
+    fn planned(&self, run: &Run) -> BTreeMap<String, Admitted> {
+        let groups = run.job.compiled().groups().iter();
+        groups
+            .map(|group| {
+                let known = self.actual.get(group.name()).cloned();
+                let admitted = known.unwrap_or_else(|| Admitted::unchanged(group));
+                (group.name().to_owned(), admitted)
+            })
+            .collect()
+    }
 }
 
 /// The owner of the engine.
@@ -81,6 +97,8 @@ pub struct Driver {
     committer: Committer,
     heard: UnboundedReceiver<Feed>,
     gangs: HashMap<Key, Gang>,
+    /// Gangs that the engine takes for ones that leave, and that hold their place still.
+    leaving: BTreeMap<Key, Leaving>,
     alarms: Alarms,
     /// What gangs ask for that were put off since a quota of their namespace
     /// had no room for it.
@@ -106,6 +124,7 @@ impl Driver {
             committer,
             heard,
             gangs: HashMap::new(),
+            leaving: BTreeMap::new(),
             alarms: Alarms::default(),
             over_quota: BTreeMap::new(),
             flavors: Flavors::default(),
@@ -360,6 +379,8 @@ impl Driver {
         self.alarms.clear(job);
         self.over_quota.remove(job);
         self.inherited.remove(job);
+        self.leaving.remove(job);
         self.engine.delete_gang(&gang::id(job));
+        self.spare(job);
     }
 }

@@ -9,6 +9,7 @@ use crate::decision::{Because, Decision, Score, Victim};
 use crate::gang::Gang;
 use crate::ids::{GangId, PodKey};
 use crate::placement::{Placement, Runs};
+use crate::queue::GroupFlavors;
 use crate::queueing::Signal;
 use crate::state::{GangIdx, NodeIdx};
 use crate::time::Time;
@@ -208,8 +209,19 @@ impl Engine {
     /// have left theirs: those of them that have a place leave it from now on. Of
     /// use to a new leader that finds a nomination written down.
     pub fn restore_nomination(&mut self, gang: Gang, placement: Placement, victims: &[GangId]) {
+        self.restore_nomination_in(gang, placement, &[], victims);
+    }
+
+    /// The same of a gang that was given these flavors, as [`Engine::restore_gang_in`] takes them.
+    pub fn restore_nomination_in(
+        &mut self,
+        gang: Gang,
+        placement: Placement,
+        flavors: &[GroupFlavors],
+        victims: &[GangId],
+    ) {
         let id = gang.id.clone();
-        self.restore_gang(gang, placement, self.now);
+        self.restore_gang_in(gang, placement, flavors, self.now);
         let Some(&at) = self.ids.get(&id) else {
             return;
         };
