@@ -88,6 +88,7 @@ fn restore(engine: &mut Engine, snapshot: &Snapshot, key: &Key, group: &PodGroup
     let Some(plan) = place_of(group) else { return };
     let phase = group.status.as_ref().and_then(|s| s.phase);
     let phase = phase.unwrap_or_default();
+    let to_come = matches!(phase, PodGroupPhase::Nominated | PodGroupPhase::Committing);
     let restored = gang::of_pod_group(key, group);
     let over: Vec<_> = restored
         .groups
@@ -99,7 +100,7 @@ fn restore(engine: &mut Engine, snapshot: &Snapshot, key: &Key, group: &PodGroup
             let (namespace, name) = pod.as_str().split_once('/').unwrap_or_default();
             let there = snapshot.pods.get(&Key::new(namespace, name));
             // All of a placed gang's pods were created: who is not there has ended.
-            there.map_or(phase != PodGroupPhase::Committing, |pod| {
+            there.map_or(!to_come, |pod| {
                 matches!(Feed::pod(key.clone(), pod), Feed::PodGone(_))
             })
         })
