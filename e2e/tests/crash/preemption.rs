@@ -4,12 +4,14 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use serde_json::json;
-use trellis_api::TrainingJob;
+use serde_json::{Value, json};
+use trellis_api::pod_group::PodGroupPhase;
+use trellis_api::{PodGroup, Reason, TrainingJob};
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::control_plane::ControlPlane;
+use trellis_e2e::jobs::uids;
 use trellis_e2e::operator::{self, Launch, Operator};
-use trellis_e2e::proxy::Moment;
+use trellis_e2e::proxy::{Moment, Request};
 use trellis_e2e::site::Site;
 use trellis_e2e::wait::{eventually, wait_for};
 
@@ -30,6 +32,16 @@ metadata: {name: by-priority}
 spec: {namespaceSelector: {}, preemption: {withinQueue: LowerPriority}}
 ";
 
+/// A job of half the node's GPUs a pod.
+fn job(site: &Site, name: &str, class: Option<&str>) -> Value {
+    let mut job = site.job(name, GANG, 4);
+    job["spec"]["queue"] = json!("by-priority");
+    if let Some(class) = class {
+        job["spec"]["priorityClassName"] = json!(class);
+    }
+    job
+}
+
 async fn survives(control_plane: &ControlPlane, k: u64, moment: Moment) -> bool {
     let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
     let site = Site::new(control_plane, "evict", Nodes::new(1).gpus(8)).await;
@@ -37,22 +49,14 @@ async fn survives(control_plane: &ControlPlane, k: u64, moment: Moment) -> bool 
         .await
         .unwrap();
     let first = Arc::new(Mutex::new(first));
-    let job = |name: &str, class: Option<&str>| {
-        let mut job = site.job(name, GANG, 4);
-        job["spec"]["queue"] = json!("by-priority");
-        if let Some(class) = class {
-            job["spec"]["priorityClassName"] = json!(class);
-        }
-        site.create(job)
-    };
     let api = site.api::<TrainingJob>();
-    job("low", None).await.unwrap();
+    site.create(job(&site, "low", None)).await.unwrap();
     wait_for(&api, "low", RECOVERY, running).await.unwrap();
     let victim = first.clone();
     let mut fired = proxy.after_write(k, moment, counts, move || {
         let _ = victim.lock().unwrap().kill();
     });
-    job("high", Some("high")).await.unwrap();
+    site.create(job(&site, "high", Some("high"))).await.unwrap();
     // The last k is one that is never reached.
     let reached = tokio::select! {
         reached = fired.wait(RECOVERY) => reached.is_ok(),
@@ -84,6 +88,49 @@ async fn settled(site: &Site, k: u64, moment: Moment) {
     settled
         .await
         .unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
+}
+
+/// Between the nomination and the first who is told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_has_not_been_told_stays_if_the_other_is_gone_when_someone_leads_again() {
+    let control_plane = operator::control_plane().await.unwrap();
+    control_plane.apply_yaml(KINDS).await.unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
+    let site = Site::new(&control_plane, "untold", Nodes::new(1).gpus(8)).await;
+    let (first, proxy) =
+        Operator::behind_proxy(&control_plane, program, &Launch::named("operator"))
+            .await
+            .unwrap();
+    let first = Arc::new(Mutex::new(first));
+    let api = site.api::<TrainingJob>();
+    site.create(job(&site, "low", None)).await.unwrap();
+    wait_for(&api, "low", RECOVERY, running).await.unwrap();
+    let before = uids(&site.whole("low", GANG as usize).await);
+    let killed = first.clone();
+    let nominates =
+        |request: &Request| request.is_write() && request.path.contains("/podgroups/high/status");
+    let mut fired = proxy.after_write(1, Moment::BeforeAnswer, nominates, move || {
+        let _ = killed.lock().unwrap().kill();
+    });
+    site.create(job(&site, "high", Some("high"))).await.unwrap();
+    fired.wait(RECOVERY).await.unwrap();
+    let journal = site.api::<PodGroup>().get("high").await.unwrap();
+    let journal = journal.status.unwrap();
+    assert_eq!(journal.phase, Some(PodGroupPhase::Nominated));
+    let victims: Vec<_> = journal.victims.iter().map(|v| v.name.as_str()).collect();
+    assert_eq!(victims, ["low"]);
+    site.delete::<TrainingJob>("high").await;
+    let _second = Operator::start(&control_plane, program).await.unwrap();
+    // It decides: what comes later has its answer.
+    site.create(job(&site, "later", None)).await.unwrap();
+    let waits = |job: &TrainingJob| {
+        let reason = job.status.as_ref().and_then(|s| s.reason);
+        reason == Some(Reason::InsufficientCapacity)
+    };
+    wait_for(&api, "later", RECOVERY, waits).await.unwrap();
+    assert_eq!(uids(&site.whole("low", GANG as usize).await), before);
+    let low = api.get("low").await.unwrap().status.unwrap();
+    assert_eq!((low.attempt, low.disruptions), (Some(1), Some(0)));
 }
 
 async fn every_k(moment: Moment) {
