@@ -24,7 +24,7 @@ pub(super) fn tolerations(
     requested: &BTreeMap<String, Quantity>,
 ) -> Vec<Toleration> {
     let mut tolerations: Vec<_> = resources::devices(requested).map(device).collect();
-    for toleration in group.tolerations.iter().map(user) {
+    for toleration in group.tolerations.iter().map(toleration) {
         if !tolerations.contains(&toleration) {
             tolerations.push(toleration);
         }
@@ -41,7 +41,9 @@ fn device(name: &str) -> Toleration {
     }
 }
 
-fn user(toleration: &job::Toleration) -> Toleration {
+/// A toleration in Kubernetes' own type.
+#[must_use]
+pub fn toleration(toleration: &job::Toleration) -> Toleration {
     Toleration {
         key: toleration.key.clone(),
         operator: toleration.operator.map(|o| operator(o).to_owned()),

@@ -2,10 +2,12 @@
 
 mod admission;
 mod drift;
+mod kinds;
 mod lifecycle;
 mod namesake;
 mod placement;
 mod plan;
+mod preemption;
 mod queues;
 mod quotas;
 mod refusals;

@@ -81,7 +81,9 @@ pub fn effect(word: &str) -> Option<TaintEffect> {
     }
 }
 
-fn toleration(t: &core::Toleration) -> Toleration {
+/// A toleration in the engine's words.
+#[must_use]
+pub fn toleration(t: &core::Toleration) -> Toleration {
     Toleration {
         key: t.key.clone().filter(|k| !k.is_empty()),
         operator: if t.operator.as_deref() == Some("Exists") {

@@ -11,10 +11,11 @@ mod deletions;
 mod driver;
 #[cfg(test)]
 mod fixtures;
+pub mod flavors;
 pub mod gang;
 mod journal;
 mod keeper;
-mod namespace_quota;
+pub mod namespace_quota;
 mod open_plans;
 mod preflight;
 pub mod request;
@@ -22,8 +23,8 @@ mod wish;
 
 pub use commit::Committer;
 pub use driver::Driver;
-pub use journal::PLAN_TIME;
-pub use wish::{Run, Wish};
+pub use journal::{PLAN_TIME, made_at, makes_room};
+pub use wish::{Attempt, Run, Wish};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,6 +69,8 @@ pub enum Feed {
     Queue(Arc<str>),
     /// A flavor is new, changed or gone.
     Flavor(Arc<str>),
+    /// A topology is new, changed or gone.
+    Topology(Arc<str>),
     /// A namespace's core ResourceQuotas changed.
     NamespaceQuota(Arc<str>),
     /// Something about a job changed.

@@ -12,6 +12,7 @@ pub use follow::{Sink, follow};
 pub use health::{GIVEN_UP_AFTER, Health, LOST_AFTER, News, NodeHealth};
 pub use pods::{Change, PodIndex, PodPhase, PodView, Pods};
 pub use slim::{
-    SlimContainer, SlimContainerStatus, SlimMeta, SlimNamespace, SlimNode, SlimPod, SlimService,
+    SlimCondition, SlimContainer, SlimContainerStatus, SlimMeta, SlimNamespace, SlimNode, SlimPod,
+    SlimService,
 };
 pub use store::Store;

@@ -58,11 +58,13 @@ impl Sink<DeserializeGuard<PodGroup>> for Watched {
 
 impl Sink<SlimPod> for Watched {
     fn apply(&self, key: Key, object: SlimPod) {
-        let changes = self.world.pods.apply(&key, &object);
+        let Some(changes) = self.world.pods.apply(&key, &object) else {
+            return;
+        };
         self.world.tell(Feed::pod(key, &object));
         for (job, change) in changes {
             match change {
-                Change::Turn => self.world.touch(job),
+                Change::Urgent => self.world.touch(job),
                 // A gang of a thousand pods starts: a few looks, not a thousand.
                 Change::Progress | Change::New => {
                     if change == Change::New {
@@ -76,8 +78,12 @@ impl Sink<SlimPod> for Watched {
     }
 
     fn delete(&self, key: &Key, uid: &str) {
-        self.world.tell(Feed::PodGone(key.clone()));
-        if let Some(job) = self.world.pods.delete(key, uid) {
+        let job = self.world.pods.delete(key, uid);
+        // Another of that name, which a create of ours has made since, holds its node.
+        if !self.world.pods.knows(key) {
+            self.world.tell(Feed::PodGone(key.clone()));
+        }
+        if let Some(job) = job {
             self.world.touch(job);
         }
     }

@@ -4,19 +4,22 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::placed::PlacedGroup;
+use super::placed::{Nomination, Placed, PlacedGroup, Standing};
 use super::ways::Way;
 use super::{Engine, GangState, Stage};
+use crate::backfill::Reservation;
+use crate::constraints::Constraints;
 use crate::explain::WaitReason;
-use crate::gang::Gang;
+use crate::gang::{Gang, TaskGroup};
 use crate::ids::{FlavorName, GangId, NodeName, PodKey, QueueName, ResourceName};
 use crate::node::Node;
 use crate::placement::{History, Placement, Runs};
-use crate::queue::{Flavor, Queue};
+use crate::queue::{Flavor, GroupFlavors, Queue};
 use crate::quota::{Decay, FlavorResource, Lag};
 use crate::resources::Resources;
-use crate::state::{GangIdx, Pod};
+use crate::state::{GangIdx, NodeIdx, Pod};
 use crate::time::Time;
+use crate::topology::Topology;
 
 /// All that an engine knows: one that is built from it decides the same.
 ///
@@ -38,6 +41,8 @@ pub struct Snapshot {
     pub flavor_names: Vec<FlavorName>,
     /// Flavors that are defined.
     pub flavors: Vec<Flavor>,
+    /// Topologies.
+    pub topologies: Vec<Topology>,
     /// Queues.
     pub queues: Vec<Queue>,
     /// What queues have held.
@@ -46,6 +51,8 @@ pub struct Snapshot {
     pub gangs: Vec<GangSnapshot>,
     /// The typical tasks.
     pub history: History,
+    /// What was last told to be kept for gangs. What is kept now is worked out anew.
+    pub reservations: Vec<Reservation>,
 }
 
 /// A pod that has been seen.
@@ -86,6 +93,8 @@ pub struct GangSnapshot {
     pub gang: Gang,
     /// The back-off of the last release.
     pub not_before: Option<Time>,
+    /// It had to leave its place for another, or since its queue was drained.
+    pub preempted: bool,
     /// The reason to wait that was last told.
     pub told: Option<WaitReason>,
     /// None: it waits.
@@ -102,10 +111,40 @@ pub struct PlaceSnapshot {
     pub placement: Placement,
     /// When it got it.
     pub since: Time,
+    /// What the place is to it.
+    pub standing: StandingSnapshot,
+    /// When its work was last safe.
+    pub checkpoint: Option<Time>,
+    /// It is no victim before this time.
+    pub protected: Option<Time>,
+    /// What the pods of each task group ask of nodes, their flavors' labels
+    /// among it as these were when it was placed.
+    pub constraints: Vec<Constraints>,
+    /// The flavors that it was given.
+    pub flavors: Vec<GroupFlavors>,
     /// Pods that are not assumed, by their index, for each task group.
     pub settled: Vec<Vec<u32>>,
-    /// What its queue is charged with.
+    /// Pods that do not hold what was planned, in the same way.
+    pub gone: Vec<Vec<u32>>,
+    /// What its queue is charged with; once it leaves, what it was.
     pub charged: Vec<ChargeSnapshot>,
+}
+
+/// What a placed gang's place is to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub enum StandingSnapshot {
+    /// Its pods are there or are being created.
+    Settled,
+    /// Its pods come when its victims' are gone.
+    Nominated {
+        /// Whom it follows.
+        victims: Vec<GangId>,
+        /// Their pods that have still not gone.
+        pods: Vec<PodKey>,
+    },
+    /// It is leaving.
+    Leaving,
 }
 
 /// So much of a resource of a flavor.
@@ -152,6 +191,7 @@ impl Engine {
             pods,
             flavor_names: flavors.names().to_vec(),
             flavors: flavors.defined().cloned().collect(),
+            topologies: self.nodes.domains().topologies().collect(),
             queues: self.queues.configs().cloned().collect(),
             lags: self.lag_snapshots(),
             gangs: self
@@ -160,6 +200,7 @@ impl Engine {
                 .filter_map(|at| self.gang_snapshot(*at, self.state(*at)?))
                 .collect(),
             history: self.history(),
+            reservations: self.reservations().cloned().collect(),
         }
     }
 
@@ -209,40 +250,68 @@ impl Engine {
     fn gang_snapshot(&self, at: GangIdx, state: &GangState) -> Option<GangSnapshot> {
         let place = match &state.stage {
             Stage::Waiting(_) => None,
-            Stage::Placed(placed) => {
-                let queue = &placed.gang.queue;
-                let charged = self.queues.charged(queue, at)?.iter();
-                let mut charged: Vec<ChargeSnapshot> = charged
-                    .map(|(what, amount)| ChargeSnapshot {
-                        flavor: self
-                            .queues
-                            .flavors()
-                            .name(what.flavor)
-                            .cloned()
-                            .unwrap_or_default(),
-                        resource: self.catalog.name(what.resource),
-                        amount,
-                    })
-                    .collect();
-                charged.sort_unstable_by(|a, b| {
-                    (&a.flavor, &a.resource).cmp(&(&b.flavor, &b.resource))
-                });
-                let groups = placed.groups.iter();
-                Some(PlaceSnapshot {
-                    gang: Gang::clone(&placed.gang),
-                    placement: placed.placement(&self.nodes),
-                    since: placed.since,
-                    settled: groups.map(|g| g.settled().collect()).collect(),
-                    charged,
-                })
-            }
+            Stage::Placed(placed) => Some(self.place_snapshot(at, placed)?),
         };
         Some(GangSnapshot {
             gang: Gang::clone(&state.gang),
             not_before: state.not_before,
+            preempted: state.preempted,
             told: state.told,
             place,
         })
+    }
+
+    fn place_snapshot(&self, at: GangIdx, placed: &Placed) -> Option<PlaceSnapshot> {
+        let flavors = self.queues.flavors();
+        let mut charged: Vec<ChargeSnapshot> = placed
+            .demand
+            .iter()
+            .map(|(what, amount)| ChargeSnapshot {
+                flavor: flavors.name(what.flavor).cloned().unwrap_or_default(),
+                resource: self.catalog.name(what.resource),
+                amount,
+            })
+            .collect();
+        charged.sort_unstable_by(|a, b| (&a.flavor, &a.resource).cmp(&(&b.flavor, &b.resource)));
+        let constraints = placed.shape.groups.iter().map(|group| {
+            let signature = self.catalog.signature(group.signature);
+            signature.map(|s| s.constraints().clone())
+        });
+        let groups = || placed.groups.iter();
+        Some(PlaceSnapshot {
+            gang: Gang::clone(&placed.gang),
+            placement: placed.placement(&self.nodes),
+            since: placed.since,
+            standing: self.standing_snapshot(&placed.standing),
+            checkpoint: placed.checkpoint,
+            protected: placed.protected,
+            constraints: constraints.map(Option::unwrap_or_default).collect(),
+            flavors: self.flavors(&self.state(at)?.gang.id)?,
+            settled: groups().map(|g| g.settled().collect()).collect(),
+            gone: groups().map(|g| g.gone().collect()).collect(),
+            charged,
+        })
+    }
+
+    fn standing_snapshot(&self, standing: &Standing) -> StandingSnapshot {
+        let nomination = match standing {
+            Standing::Settled => return StandingSnapshot::Settled,
+            Standing::Leaving => return StandingSnapshot::Leaving,
+            Standing::Nominated(nomination) => nomination,
+        };
+        let victims = nomination.victims.iter();
+        let mut victims: Vec<GangId> = victims
+            .filter_map(|victim| Some(self.state(*victim)?.gang.id.clone()))
+            .collect();
+        victims.sort_unstable();
+        let still_there = |(pod, node): &&(PodKey, NodeIdx)| {
+            let seen = self.pods.get(pod);
+            seen.is_some_and(|seen| seen.node == *node)
+        };
+        let pods = nomination.pods.iter().filter(still_there);
+        let mut pods: Vec<PodKey> = pods.map(|(pod, _)| pod.clone()).collect();
+        pods.sort_unstable();
+        StandingSnapshot::Nominated { victims, pods }
     }
 
     /// An engine that knows all this, and decides what the one would that the
@@ -260,6 +329,9 @@ impl Engine {
         for flavor in &snapshot.flavors {
             engine.apply_flavor(flavor.clone());
         }
+        for topology in &snapshot.topologies {
+            engine.apply_topology(topology.clone());
+        }
         for queue in &snapshot.queues {
             engine.apply_queue(queue.clone());
         }
@@ -268,6 +340,9 @@ impl Engine {
         }
         for gang in &snapshot.gangs {
             engine.put_gang(gang);
+        }
+        for gang in &snapshot.gangs {
+            engine.put_standing(gang);
         }
         let lags: Vec<Lag> = snapshot
             .lags
@@ -281,6 +356,8 @@ impl Engine {
             .collect();
         engine.queues.restore_lags(lags);
         engine.restore_history(&snapshot.history);
+        let told = snapshot.reservations.iter();
+        engine.backfill.told = told.map(|r| (r.gang.clone(), r.clone())).collect();
         engine
     }
 
@@ -295,27 +372,38 @@ impl Engine {
     }
 
     fn put_gang(&mut self, told: &GangSnapshot) {
-        let Some(place) = &told.place else {
-            let at = self.insert(told.gang.clone(), Stage::Waiting(None));
-            if let Some(state) = self.state_mut(at) {
-                state.not_before = told.not_before;
-                state.told = told.told;
+        let place = told.place.as_ref();
+        let gang = place.map_or(&told.gang, |place| &place.gang);
+        let at = self.insert(gang.clone(), Stage::Waiting(None));
+        if let Some(state) = self.state_mut(at) {
+            state.not_before = told.not_before;
+            state.preempted = told.preempted;
+            state.told = told.told;
+        }
+        match place {
+            None => self.wait(at),
+            Some(place) => {
+                self.put_place(at, place);
+                self.update(at, told.gang.clone());
             }
-            self.wait(at);
-            return;
-        };
-        let at = self.insert(place.gang.clone(), Stage::Waiting(None));
-        let Some(shape) = self.state(at).map(|state| Arc::clone(&state.shape)) else {
-            return;
-        };
+        }
+    }
+
+    fn put_place(&mut self, at: GangIdx, place: &PlaceSnapshot) {
+        let mut constrained = place.gang.clone();
+        for (group, constraints) in constrained.groups.iter_mut().zip(&place.constraints) {
+            group.constraints = constraints.clone();
+        }
+        let shape = Arc::new(self.catalog.acquire_shape(&constrained));
         let mut amounts = Vec::new();
         for charge in &place.charged {
             let resource = self.catalog.pin(&charge.resource);
             let flavor = self.queues.flavors_mut().number(&charge.flavor);
             amounts.push((FlavorResource { flavor, resource }, charge.amount));
         }
-        let way = Way::charged(Arc::clone(&shape), amounts.into_iter().collect());
-        let of = |group: &crate::gang::TaskGroup| place.placement.runs(&group.name).unwrap_or(&[]);
+        let choices = place.flavors.iter().map(|g| g.flavors.clone()).collect();
+        let way = Way::charged(Arc::clone(&shape), amounts.into_iter().collect(), choices);
+        let of = |group: &TaskGroup| place.placement.runs(&group.name).unwrap_or(&[]);
         let groups: Vec<Runs> = place
             .gang
             .groups
@@ -333,9 +421,16 @@ impl Engine {
         }
         let mut assumed = Vec::new();
         if let Some(placed) = self.placed_mut(at) {
+            placed.checkpoint = place.checkpoint;
+            placed.protected = place.protected;
             for (group, settled) in placed.groups.iter_mut().zip(&place.settled) {
                 for index in settled {
                     group.settle(*index);
+                }
+            }
+            for (group, gone) in placed.groups.iter_mut().zip(&place.gone) {
+                for index in gone {
+                    group.set_there(*index, false);
                 }
             }
             assumed.extend(placed.groups.iter().map(PlacedGroup::assumed));
@@ -345,7 +440,37 @@ impl Engine {
                 self.take(node, &group.demand, pods, true);
             }
         }
-        self.update(at, told.gang.clone());
+        self.drop_shape(&shape);
+    }
+
+    /// What its place is to a gang, once all that it may follow are there.
+    fn put_standing(&mut self, told: &GangSnapshot) {
+        let Some(place) = &told.place else { return };
+        let Some(&at) = self.ids.get(&told.gang.id) else {
+            return;
+        };
+        let standing = match &place.standing {
+            StandingSnapshot::Settled => return,
+            StandingSnapshot::Leaving => {
+                self.give_quota_back(&place.gang.queue, at);
+                Standing::Leaving
+            }
+            StandingSnapshot::Nominated { victims, pods } => {
+                self.nominated.insert(at);
+                let victims = victims.iter().filter_map(|id| self.ids.get(id).copied());
+                let pods = pods.iter().filter_map(|pod| {
+                    let node = self.pods.get(pod)?.node;
+                    Some((pod.clone(), node))
+                });
+                Standing::Nominated(Nomination {
+                    victims: victims.collect(),
+                    pods: pods.collect(),
+                })
+            }
+        };
+        if let Some(placed) = self.placed_mut(at) {
+            placed.standing = standing;
+        }
     }
 
     /// The gangs that wait, by name.

@@ -140,7 +140,7 @@ fn no_node_matches() {
     assert_eq!(
         says(&mut engine, &gang),
         "NoMatchingNodes: none of 7 nodes matches: 1 not ready, 1 cordoned, \
-         1 left out after a failure there, 1 without the labels of the node selector, \
+         1 left out after a failure there, 1 without label \"pool=train\", \
          1 not allowed by node affinity, 1 with taint \"dedicated:NoSchedule\", which is not \
          tolerated, 1 without nvidia.com/gpu"
     );

@@ -52,7 +52,7 @@ pub(super) struct Options {
     jobs: usize,
     /// What everything that is drawn is drawn with. Of a scenario that names none
     /// and of traces 42, if not said.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = seed)]
     seed: Option<u64>,
     /// Stop at this time, such as 90s or 2h. Not said: when nothing happens any more.
     #[arg(long, value_name = "TIME")]
@@ -166,6 +166,12 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
 
 /// Where neither the command nor a scenario says it.
 const SEED: u64 = 42;
+
+/// A seed is any number; which one says nothing.
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse()
+        .map_err(|_| format!("not a whole number from 0 to {}", u64::MAX))
+}
 
 impl Options {
     fn seed(&self) -> u64 {

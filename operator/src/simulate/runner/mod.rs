@@ -250,7 +250,7 @@ impl Runner<'_, '_> {
                 }
             }
             Decision::Drain { victim } => self.evict(victim),
-            Decision::Wait { .. } => {}
+            Decision::Wait { .. } | Decision::Reserve { .. } => {}
         }
     }
 

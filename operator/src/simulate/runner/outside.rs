@@ -21,6 +21,8 @@ impl Runner<'_, '_> {
             Change::QueueGone(name) => self.engine.delete_queue(&name),
             Change::Flavor(flavor) => self.engine.apply_flavor(flavor),
             Change::FlavorGone(name) => self.engine.delete_flavor(&name),
+            Change::Topology(topology) => self.engine.apply_topology(topology),
+            Change::TopologyGone(name) => self.engine.delete_topology(&name),
             Change::Pod(pod, node, request) => self.foreign(pod, node, request),
             Change::PodGone(pod) => self.foreign_gone(&pod),
             Change::Job(job) => self.job(*job),

@@ -11,6 +11,8 @@ pub enum Event {
     Placed,
     /// It waits, for another reason than was last told.
     Waiting,
+    /// Room is kept for it, while others may start that do not make it later.
+    Reserved,
     /// It will have its place once its victims are gone.
     Nominated,
     /// It loses its place to another, or because its queue is drained.
@@ -34,6 +36,7 @@ impl Event {
         match self {
             Self::Placed => "placed",
             Self::Waiting => "waiting",
+            Self::Reserved => "reserved",
             Self::Nominated => "nominated",
             Self::Preempted => "preempted",
             Self::Restarted => "restarted",
@@ -54,7 +57,7 @@ pub struct Record<'a> {
     pub event: Event,
     /// To which job.
     pub job: &'a GangId,
-    /// Where its pods go, where it got a place.
+    /// Where its pods go, where it got a place or one is kept for it.
     pub place: Option<(&'a Gang, &'a Placement)>,
     /// Why. Empty where the event says it.
     pub reason: String,
@@ -127,6 +130,18 @@ impl<'a> Record<'a> {
                 let nominated = one(Event::Nominated, id, place, reason);
                 let victims = victims.iter().map(|victim| leaves(victim, Some(id)));
                 std::iter::once(nominated).chain(victims).collect()
+            }
+            Decision::Reserve {
+                gang: id,
+                start,
+                placement,
+            } => {
+                let place = gang(id).map(|gang| (gang, placement));
+                let reason = match start {
+                    Some(start) => format!("from {} s on", seconds(*start)),
+                    None => "no start is known".to_owned(),
+                };
+                vec![one(Event::Reserved, id, place, reason)]
             }
             Decision::Drain { victim } => vec![leaves(victim, None)],
             Decision::Wait {

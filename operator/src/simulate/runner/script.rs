@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use trellis_scheduler::{
     Flavor, FlavorName, Gang, GangId, Node, NodeName, PodKey, Queue, QueueName, Resources, Time,
+    Topology, TopologyName,
 };
 
 use super::expect::Expect;
@@ -30,6 +31,10 @@ pub enum Change {
     Flavor(Flavor),
     /// A flavor is gone.
     FlavorGone(FlavorName),
+    /// A topology is new or changed.
+    Topology(Topology),
+    /// A topology is gone.
+    TopologyGone(TopologyName),
     /// Somebody else's pod holds so much of a node.
     Pod(PodKey, NodeName, Resources),
     /// It holds nothing any more.

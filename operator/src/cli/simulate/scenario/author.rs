@@ -7,7 +7,7 @@ use k8s_openapi::jiff::Timestamp;
 use trellis_api::document::{Document, Problem};
 use trellis_api::{Reason, TrainingJob};
 use trellis_compiler::CompiledJob;
-use trellis_scheduler::{FlavorName, NodeName, QueueName, Time};
+use trellis_scheduler::{FlavorName, NodeName, QueueName, Time, TopologyName};
 
 use super::{Event, expects};
 use crate::cli::plan::outcome::{self, Held as WhyHeld};
@@ -209,6 +209,10 @@ impl Author {
             let flavor = gang::flavor(name, &flavor.spec);
             self.script.at(at, Change::Flavor(flavor));
         }
+        for (name, topology) in &one.topologies {
+            let topology = gang::topology(name, &topology.spec);
+            self.script.at(at, Change::Topology(topology));
+        }
         self.snapshot.overlay(one);
         Ok(true)
     }
@@ -311,6 +315,10 @@ impl Author {
                 let gone = seen.flavors.remove(name);
                 gone.map(|_| Some(Change::FlavorGone(FlavorName::new(name))))
             }
+            "Topology" => {
+                let gone = seen.topologies.remove(name);
+                gone.map(|_| Some(Change::TopologyGone(TopologyName::new(name))))
+            }
             "Pod" => {
                 let gone = seen.pods.remove(&key);
                 gone.map(|_| Some(Change::PodGone(gang::pod_key(&key))))
@@ -366,20 +374,18 @@ impl Author {
     }
 }
 
-/// The job as the engine has it. What it says of its runtime is how long it may
-/// run at most.
+/// The job as the engine has it.
 fn queued(compiled: &CompiledJob, waiting: &Waiting) -> Job {
     let ticket = Ticket {
         submitted: Timestamp::from_millisecond(waiting.submitted.as_millis()).unwrap_or_default(),
         ..Ticket::default()
     };
-    let mut gang = gang::gang(compiled, &ticket, &BTreeMap::new());
+    let gang = gang::gang(compiled, &ticket, &BTreeMap::new());
     let deadlines = compiled.job().spec().deadlines.as_ref();
     let limit = deadlines
         .and_then(|d| d.active_seconds)
         .and_then(|seconds| u64::try_from(seconds).ok())
         .map(Duration::from_secs);
-    gang.runtime = limit;
     Job {
         runs_as: gang.id.to_string(),
         gang,
