@@ -70,8 +70,7 @@ impl Engine {
         if waits {
             self.wait(at);
         } else if ends_otherwise {
-            self.starts_to_end(at);
-            self.backfill.disturb();
+            self.end_has_moved(at);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::backfill::{Candidate, Reservation};
 use crate::decision::Decision;
 use crate::gang::Gang;
 use crate::ids::{GangId, QueueName};
-use crate::queueing::{Blocked, OrderKey, Phase};
+use crate::queueing::{Blocked, OrderKey, Phase, Signal};
 use crate::quota::{Demand, Order};
 use crate::state::GangIdx;
 use crate::time::Time;
@@ -56,6 +56,17 @@ impl Engine {
             ends.advance(self.now);
         }
         self.backfill.quota.clear();
+    }
+
+    /// A placed gang ends at another time than was known.
+    pub(super) fn end_has_moved(&mut self, at: GangIdx) {
+        self.starts_to_end(at);
+        self.backfill.disturb();
+        if let Some(Stage::Placed(placed)) = self.state(at).map(|state| &state.stage) {
+            // Who waits for quota that is reserved may have until later.
+            let queue = placed.gang.queue.clone();
+            self.parking.raise(&Signal::Head(queue), 1);
+        }
     }
 
     /// A gang has its place no longer.

@@ -6,6 +6,8 @@ mod accounting;
 #[cfg(test)]
 mod backfill;
 #[cfg(test)]
+mod backfill_ends;
+#[cfg(test)]
 mod backfill_odd;
 #[cfg(test)]
 mod backfill_runs;

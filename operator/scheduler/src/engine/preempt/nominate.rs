@@ -177,8 +177,7 @@ impl Engine {
         let groups: Vec<Runs> = placed.groups.iter().map(|g| g.runs().clone()).collect();
         let score: Score = self.score(&shape, &groups);
         // It runs from now on, and not since it was nominated.
-        self.starts_to_end(at);
-        self.backfill.disturb();
+        self.end_has_moved(at);
         Some(Decision::Place {
             gang: gang.id.clone(),
             placement: placed::placement(&self.nodes, &gang, groups.iter()),
