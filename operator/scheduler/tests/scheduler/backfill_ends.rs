@@ -19,7 +19,11 @@ fn a_corrected_runtime_counts_at_once() {
     engine.delete_gang(&id("short"));
     // Two nodes are free, three are kept.
     let said = cycle_at(&mut engine, 2);
-    assert_eq!(said, ["+late"], "one of the two that the head does not need");
+    assert_eq!(
+        said,
+        ["+late"],
+        "one of the two that the head does not need"
+    );
     engine.delete_gang(&id("late"));
     engine.apply_gang(at(3, whole("kept", 2, Some(70))));
     assert_eq!(cycle_at(&mut engine, 3), ["-kept Reserved"]);
