@@ -40,16 +40,17 @@ fn lines_are_exactly_as_documented() {
     let run = simulate_text(&scenario(&events), &["-o", "jsonl"]);
     let lines: Vec<&str> = run.out.lines().collect();
     assert_eq!(
-        lines[..5],
+        lines[..6],
         [
             r#"{"t":1.5,"event":"placed","job":"default/a","pods":{"a-w-0":"gpu-0","a-w-1":"gpu-1"},"reason":""}"#,
+            r#"{"t":2.0,"event":"reserved","job":"default/b","pods":{"b-w-0":"gpu-0"},"reason":"no start is known"}"#,
             r#"{"t":2.0,"event":"waiting","job":"default/b","pods":{},"reason":"InsufficientCapacity: needs 8 nvidia.com/gpu, 0 are free on 2 matching nodes: 8 are missing; gangs hold 16, other pods 0"}"#,
             r#"{"t":11.5,"event":"finished","job":"default/a","pods":{},"reason":""}"#,
             r#"{"t":11.5,"event":"placed","job":"default/b","pods":{"b-w-0":"gpu-0"},"reason":""}"#,
             r#"{"t":16.5,"event":"finished","job":"default/b","pods":{},"reason":""}"#,
         ]
     );
-    let last = &run.lines()[5];
+    let last = &run.lines()[6];
     for (key, value) in [
         ("t", json!(16.5)),
         ("event", json!("summary")),
@@ -67,7 +68,7 @@ fn lines_are_exactly_as_documented() {
     ] {
         assert_eq!(last[key], value, "{key}");
     }
-    assert_eq!(lines.len(), 6);
+    assert_eq!(lines.len(), 7);
     assert_eq!(run.code, 0);
 }
 
@@ -234,6 +235,7 @@ spec:
         told,
         [
             (0.0, "placed", &a),
+            (0.0, "reserved", &b),
             (0.0, "waiting", &b),
             (5.0, "finished", &a),
             (5.0, "placed", &b),
@@ -242,7 +244,7 @@ spec:
         ]
     );
     // 2 GPUs on n0 and 2 on n1, of which one is somebody else's and one a job's.
-    assert_eq!(lines[5]["allocated_gpu_percent"], json!(50.0));
+    assert_eq!(lines[6]["allocated_gpu_percent"], json!(50.0));
 }
 
 #[test]

@@ -25,6 +25,7 @@ fn jobs_come_run_and_go_each_in_its_pool() {
         told,
         [
             (0.0, "placed", "big/1"),
+            (10.0, "reserved", "big/2"),
             (10.0, "waiting", "big/2"),
             (20.0, "placed", "small/3"),
             (30.0, "finished", "small/3"),

@@ -81,6 +81,7 @@ fn a_line_says_when_what_who_where_and_why() {
         lines,
         [
             r#"{"t":0.0,"event":"placed","job":"team/a","pods":{"a-w-0":"n0","a-w-1":"n1"},"reason":""}"#,
+            r#"{"t":2.0,"event":"reserved","job":"team/b","pods":{"b-w-0":"n0"},"reason":"no start is known"}"#,
             r#"{"t":2.0,"event":"waiting","job":"team/b","pods":{},"reason":"InsufficientCapacity: needs 8 nvidia.com/gpu, 0 are free on 2 matching nodes: 8 are missing; gangs hold 16, other pods 0"}"#,
             r#"{"t":12.0,"event":"finished","job":"team/a","pods":{},"reason":""}"#,
             r#"{"t":12.0,"event":"placed","job":"team/b","pods":{"b-w-0":"n0"},"reason":""}"#,
@@ -139,6 +140,7 @@ fn what_is_deleted_is_gone_and_what_has_ended_does_not_run_again() {
     script.at(at(50), Change::Job(Box::new(job("b", 1, 50, Some(10)))));
     let expected = [
         event(0.0, "placed", "a"),
+        event(1.0, "reserved", "b"),
         event(1.0, "waiting", "b"),
         event(5.0, "deleted", "a"),
         event(5.0, "placed", "b"),
