@@ -13,9 +13,9 @@ use trellis_api::quantity::Amount;
 use trellis_api::reason::Reason;
 use trellis_compiler::{CompiledGroup, CompiledJob};
 use trellis_scheduler::{
-    FlavorName, Gang, GangId, GroupFlavors, GroupName, Node, NodeName, Placement, PodKey,
-    QueueName, ResourceName, Resources, Strategy, Taint, TaintEffect, TaskGroup, Time,
-    TopologyMode, TopologyRequest, WaitReason,
+    Certificate, Engine, FlavorName, Gang, GangId, GroupFlavors, GroupName, Node, NodeName,
+    Placement, PodKey, QueueName, ResourceName, Resources, Strategy, Taint, TaintEffect, TaskGroup,
+    Time, TopologyMode, TopologyRequest, WaitReason,
 };
 
 use super::admitted::Admitted;
@@ -273,6 +273,18 @@ pub fn because(because: trellis_scheduler::Because) -> Option<Because> {
         trellis_scheduler::Because::Borrows => Some(Because::Borrows),
         trellis_scheduler::Because::LowerPriority => Some(Because::LowerPriority),
         trellis_scheduler::Because::Drained => None,
+    }
+}
+
+/// Why a gang waits, and when that ends if room is kept for it.
+#[must_use]
+pub fn why(engine: &Engine, id: &GangId, certificate: &Certificate) -> String {
+    match engine.reservation(id).map(|kept| kept.start) {
+        Some(Some(start)) => format!(
+            "{certificate}; it is next, and starts at {start} if what runs ends when it should"
+        ),
+        Some(None) => format!("{certificate}; it is next, and room is kept for it"),
+        None => certificate.to_string(),
     }
 }
 

@@ -133,12 +133,15 @@ fn decide(
                 let groups = flavors.planned(&engine.flavors(&gang).unwrap_or_default());
                 (gang, Ok(Place { placement, groups }))
             }
-            Decision::Wait { gang, certificate } => {
+            Decision::Wait {
+                gang: id,
+                certificate,
+            } => {
                 let held = Held {
                     reason: gang::reason(certificate.reason),
-                    message: certificate.to_string(),
+                    message: gang::why(engine, &id, &certificate),
                 };
-                (gang, Err(held))
+                (id, Err(held))
             }
             // Not for the jobs that are planned, or for one that waits and says why.
             Decision::Drain { .. } | Decision::Reserve { .. } => continue,

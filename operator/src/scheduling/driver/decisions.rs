@@ -3,7 +3,7 @@
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::Reason;
 use trellis_api::pod_group::PodGroupPhase;
-use trellis_scheduler::{Decision, GangId, Placement, Reservation};
+use trellis_scheduler::{Decision, GangId, Placement};
 
 use super::{Driver, Inside};
 use crate::key::Key;
@@ -30,7 +30,7 @@ impl Driver {
                 } => {
                     let job = gang::job_of(&id);
                     self.waits(&job);
-                    let message = self.with_reservation(&id, certificate.to_string());
+                    let message = gang::why(&self.engine, &id, &certificate);
                     self.say(&job, gang::reason(certificate.reason), message);
                 }
                 Decision::Preempt {
@@ -44,25 +44,12 @@ impl Driver {
                 Decision::Drain { victim } => self.drain(&victim),
                 Decision::Reserve { gang: id, .. } => {
                     if let Some(certificate) = self.engine.certificate(&id) {
-                        let (reason, message) = (certificate.reason, certificate.to_string());
-                        let message = self.with_reservation(&id, message);
-                        self.say(&gang::job_of(&id), gang::reason(reason), message);
+                        let reason = gang::reason(certificate.reason);
+                        let message = gang::why(&self.engine, &id, certificate);
+                        self.say(&gang::job_of(&id), reason, message);
                     }
                 }
             }
-        }
-    }
-
-    /// Why a gang waits, and when that ends if room is kept for it.
-    fn with_reservation(&self, id: &GangId, message: String) -> String {
-        match self.engine.reservation(id) {
-            Some(Reservation {
-                start: Some(start), ..
-            }) => format!(
-                "{message}; it is next, and starts at {start} if what runs ends when it should"
-            ),
-            Some(_) => format!("{message}; it is next, and room is kept for it"),
-            None => message,
         }
     }
 
