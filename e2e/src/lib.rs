@@ -23,4 +23,5 @@ pub mod operator;
 pub mod process;
 pub mod proxy;
 pub mod site;
+pub mod volumes;
 pub mod wait;

@@ -3,6 +3,7 @@
 use kube::ResourceExt as _;
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
+use trellis_e2e::jobs::message;
 
 use super::{shared, site};
 
@@ -63,4 +64,23 @@ async fn a_gang_goes_where_the_constraints_that_admission_adds_let_it() {
     );
     let selector = spec.node_selector.as_ref().unwrap();
     assert_eq!(selector.get("pool").map(String::as_str), Some("b"));
+}
+
+#[tokio::test]
+async fn a_constraint_that_admission_adds_and_nobody_evaluates_is_not_ignored() {
+    let site = site("spread", 1).await;
+    let spread = "[JSONPatch{op: \"add\", path: \"/spec/topologySpreadConstraints\", value: [\
+        Object.spec.topologySpreadConstraints{maxSkew: 1, topologyKey: \"zone\", \
+        whenUnsatisfiable: \"DoNotSchedule\"}]}]";
+    let policy = mutating(site.name(), spread);
+    shared().await.apply_yaml(&policy).await.unwrap();
+    // A new policy takes a moment until every request sees it.
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    site.submit("j", 1, 8).await;
+    let waits = site
+        .becomes("j", |s| s.reason == Some(Reason::ConstraintNotSupported))
+        .await;
+    assert!(message(&waits).contains("a topology spread constraint"));
+    assert_eq!(waits.status.unwrap().phase, Some(JobPhase::Queued));
+    assert_eq!(site.pods("j").await.len(), 0);
 }

@@ -4,6 +4,7 @@ mod admission;
 mod drift;
 mod lifecycle;
 mod namesake;
+mod nodes;
 mod placement;
 mod plan;
 mod queues;

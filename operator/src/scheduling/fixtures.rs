@@ -44,5 +44,6 @@ pub(super) fn run(attempt: i64) -> Wish {
         submitted: Timestamp::UNIX_EPOCH,
         not_before: None,
         excluded: Vec::new(),
+        volumes: Default::default(),
     }))
 }

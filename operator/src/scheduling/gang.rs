@@ -1,6 +1,6 @@
 //! From Kubernetes' words to the engine's, and back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::PodGroup;
@@ -12,15 +12,16 @@ use trellis_api::reason::Reason;
 use trellis_api::{Quantity, ResourceFlavorSpec};
 use trellis_compiler::{CompiledGroup, CompiledJob};
 use trellis_scheduler::{
-    Decayed, Flavor, FlavorName, FlavorQuotas, Gang, GangId, GroupName, Node, NodeName, Placement,
-    PodKey, Queue, QueueMemory, QueueName, Quota, ResourceGroup, ResourceName, Resources, Stop,
+    Constraints, Decayed, Flavor, FlavorName, FlavorQuotas, Gang, GangId, GroupName, LabelDomain,
+    Node, NodeName, Placement, PodKey, Queue, QueueMemory, QueueName, Quota, ResourceGroup, ResourceName, Resources, Stop,
     Taint, TaintEffect, TaskGroup, Time, WaitReason, Weight,
 };
 
 use super::admitted::Admitted;
+use super::volumes::Volumes;
 use super::{constraints, request};
 use crate::key::Key;
-use crate::watch::SlimNode;
+use crate::watch::{SlimNode, Unhealthy};
 
 /// When a gang is placed, beside what it is.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +32,10 @@ pub struct Ticket {
     pub not_before: Option<Timestamp>,
     /// Nodes that it keeps away from.
     pub excluded: Vec<String>,
+    /// Where the volumes of the claims that it mounts are.
+    pub volumes: Volumes,
+    /// What anti-affinity of other pods keeps its pods out of, by group.
+    pub kept_out: BTreeMap<String, BTreeSet<LabelDomain>>,
 }
 
 /// The engine's name of a gang.
@@ -71,7 +76,7 @@ pub fn gang(job: &CompiledJob, ticket: &Ticket, actual: &BTreeMap<String, Admitt
                 .get(group.name())
                 .cloned()
                 .unwrap_or_else(|| Admitted::unchanged(group));
-            task_group(job, group, admitted)
+            task_group(job, group, admitted, ticket)
         })
         .collect();
     let excluded = ticket.excluded.iter().map(|n| NodeName::new(n.as_str()));
@@ -135,7 +140,12 @@ fn base_units(resource: &str, amount: Amount) -> i64 {
     units.unwrap_or(i64::MAX)
 }
 
-fn task_group(job: &CompiledJob, group: &CompiledGroup, admitted: Admitted) -> TaskGroup {
+fn task_group(
+    job: &CompiledJob,
+    group: &CompiledGroup,
+    admitted: Admitted,
+    ticket: &Ticket,
+) -> TaskGroup {
     let spec = job
         .job()
         .spec()
@@ -146,10 +156,20 @@ fn task_group(job: &CompiledJob, group: &CompiledGroup, admitted: Admitted) -> T
         .filter(|g| g.gpus() > 0)
         .map(|g| ResourceName::new(g.gpu_resource()));
     let flavors = spec.iter().flat_map(|g| &g.flavors);
+    let claims = admitted.claims.iter();
+    let mut volumes: Vec<_> = claims.filter_map(|c| ticket.volumes.get(c)).flatten().cloned().collect();
+    // The same for all who mount the like: the engine looks at the nodes once.
+    volumes.sort_unstable();
+    volumes.dedup();
+    let constraints = Constraints {
+        volumes,
+        kept_out: ticket.kept_out.get(group.name()).cloned().unwrap_or_default(),
+        ..admitted.constraints
+    };
     TaskGroup {
         device,
         flavors: flavors.map(|f| FlavorName::new(f.as_str())).collect(),
-        constraints: admitted.constraints,
+        constraints,
         ..TaskGroup::new(
             GroupName::new(group.name()),
             group.replicas(),
@@ -159,9 +179,9 @@ fn task_group(job: &CompiledJob, group: &CompiledGroup, admitted: Admitted) -> T
     }
 }
 
-/// The engine's form of a node.
+/// The engine's form of a node, with all that it offers.
 #[must_use]
-pub fn node(node: &SlimNode) -> Node {
+pub fn node(node: &SlimNode, unhealthy: &Unhealthy) -> Node {
     let name = node.metadata.name.as_deref().unwrap_or_default();
     Node {
         labels: node.metadata.labels.clone().unwrap_or_default(),
@@ -178,6 +198,7 @@ pub fn node(node: &SlimNode) -> Node {
             .collect(),
         ready: node.is_ready(),
         unschedulable: node.spec.unschedulable,
+        unhealthy: unhealthy.why(node),
         ..Node::new(NodeName::new(name), request::of_node(node))
     }
 }

@@ -8,6 +8,8 @@ use k8s_openapi::jiff::Timestamp;
 use trellis_api::Reason;
 use trellis_policies::AuthorizedJob;
 
+use super::volumes::Volumes;
+
 /// What is wanted of a gang.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wish {
@@ -40,6 +42,8 @@ pub struct Run {
     pub not_before: Option<Timestamp>,
     /// Nodes that this attempt keeps away from.
     pub excluded: Vec<String>,
+    /// Where the volumes of the claims that it mounts are.
+    pub volumes: Volumes,
 }
 
 impl PartialEq for Run {
@@ -51,6 +55,7 @@ impl PartialEq for Run {
             && self.submitted == other.submitted
             && self.not_before == other.not_before
             && self.excluded == other.excluded
+            && self.volumes == other.volumes
     }
 }
 

@@ -21,11 +21,14 @@ pub(super) fn count(
         return counts;
     };
     let constraints = signature.constraints();
+    let mut unhealthy: BTreeMap<String, u32> = BTreeMap::new();
     let mut taints: BTreeMap<String, u32> = BTreeMap::new();
     let mut lacking: BTreeMap<ResourceName, u32> = BTreeMap::new();
     for (node, facts) in nodes.iter() {
         let counter = if !facts.ready {
             &mut counts.not_ready
+        } else if let Some(why) = &facts.unhealthy {
+            unhealthy.entry(why.clone()).or_default()
         } else if cordoned(constraints, facts) {
             &mut counts.unschedulable
         } else if excluded.contains(&node) {
@@ -36,6 +39,10 @@ pub(super) fn count(
             &mut counts.affinity
         } else if let Some(taint) = constraints.repelled_by(&facts.taints) {
             taints.entry(taint.to_string()).or_default()
+        } else if !constraints.reaches_volumes(nodes.name(node), &facts.labels) {
+            &mut counts.volumes
+        } else if constraints.is_kept_out(&facts.labels) {
+            &mut counts.kept_out
         } else if let Some(resource) = lacks(nodes, catalog, group, node) {
             lacking.entry(catalog.name(resource)).or_default()
         } else {
@@ -43,6 +50,7 @@ pub(super) fn count(
         };
         *counter = counter.saturating_add(1);
     }
+    counts.unhealthy = unhealthy.into_iter().collect();
     counts.taints = taints.into_iter().collect();
     counts.lacking = lacking.into_iter().collect();
     counts.silent = silent(nodes, catalog, group, excluded);

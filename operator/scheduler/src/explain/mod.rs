@@ -356,6 +356,8 @@ pub struct Exclusions {
     pub nodes: u32,
     /// Not ready.
     pub not_ready: u32,
+    /// Unhealthy though ready, by what they are nodes with.
+    pub unhealthy: Vec<(String, u32)>,
     /// Cordoned.
     pub unschedulable: u32,
     /// Excluded by the gang: a pod of it failed there not long ago.
@@ -366,6 +368,10 @@ pub struct Exclusions {
     pub affinity: u32,
     /// With a taint that is not tolerated, by taint as `kubectl` writes it.
     pub taints: Vec<(String, u32)>,
+    /// Out of reach of a volume that the pods mount.
+    pub volumes: u32,
+    /// Where required anti-affinity of other pods keeps them out.
+    pub kept_out: u32,
     /// Without a resource that the pod requests, by resource.
     pub lacking: Vec<(ResourceName, u32)>,
     /// Among those that lack a resource: nodes that look as if they had it.

@@ -5,14 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use trellis_api::{Reason, TrainingJob, ValidatedJob};
 use trellis_compiler::{CompiledJob, Settings};
-use trellis_scheduler::{Decision, Placement};
+use trellis_policies::AuthorizedJob;
+use trellis_scheduler::{Decision, LabelDomain, Placement};
 
 use super::engine::engine;
 use super::snapshot::Snapshot;
 use crate::controller::build::Around;
-use crate::controller::lookup;
+use crate::controller::{claims, lookup};
 use crate::key::Key;
+use crate::scheduling::allocation;
 use crate::scheduling::gang::{self, Ticket};
+use crate::scheduling::neighbours::Neighbour;
+use crate::scheduling::volumes::Volumes;
+use crate::watch::Repulsions;
 
 /// Why a job would not run: the words that its conditions would bear.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +58,10 @@ impl Planned {
 pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot) -> Vec<Planned> {
     let keys: BTreeSet<Key> = jobs.iter().map(|j| Key::of(&j.metadata)).collect();
     let mut engine = engine(&mut snapshot, &keys);
+    let repulsions = Repulsions::default();
+    for (key, pod) in &snapshot.pods {
+        repulsions.apply(key, pod);
+    }
     let mut submission = Submission::after(&snapshot);
     let mut planned = Vec::with_capacity(jobs.len());
     for job in jobs {
@@ -61,9 +70,11 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot) -> Vec<Planne
         let submitted = submission.of(there);
         let attempt = there.and_then(|j| j.status.as_ref()?.attempt).unwrap_or(1);
         let (compiled, standing) = stand(job, there, &snapshot);
-        if let (Some(compiled), Ok(())) = (&compiled, &standing) {
+        if let (Some(compiled), Ok(volumes)) = (&compiled, &standing) {
             let ticket = Ticket {
                 submitted,
+                volumes: volumes.clone(),
+                kept_out: kept_out(compiled, &snapshot, &repulsions),
                 ..Ticket::default()
             };
             engine.apply_gang(gang::gang(compiled, &ticket, &BTreeMap::new()));
@@ -85,11 +96,10 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot) -> Vec<Planne
                 gang, placement, ..
             } => (gang, Ok(placement)),
             Decision::Wait { gang, certificate } => {
-                let held = Held {
-                    reason: gang::reason(certificate.reason),
-                    message: certificate.to_string(),
-                };
-                (gang, Err(held))
+                let classes: Vec<_> = snapshot.device_classes.values().collect();
+                let nodes = || snapshot.nodes.values().collect();
+                let (reason, message) = allocation::told(&certificate, &classes, nodes);
+                (gang, Err(Held { reason, message }))
             }
             // No queue of the API lets its gangs preempt yet.
             Decision::Preempt { .. } | Decision::Drain { .. } => continue,
@@ -138,7 +148,7 @@ fn stand(
     mut job: TrainingJob,
     there: Option<&TrainingJob>,
     snapshot: &Snapshot,
-) -> (Option<CompiledJob>, Result<(), Held>) {
+) -> (Option<CompiledJob>, Result<Volumes, Held>) {
     // What is written is a wish: who it is, only the cluster knows.
     job.metadata.uid = there.and_then(|j| j.metadata.uid.clone());
     job.metadata.generation = there.and_then(|j| j.metadata.generation);
@@ -163,7 +173,10 @@ fn stand(
     (compiled, held)
 }
 
-fn authorized(job: ValidatedJob, snapshot: &Snapshot) -> (Option<CompiledJob>, Result<(), Held>) {
+fn authorized(
+    job: ValidatedJob,
+    snapshot: &Snapshot,
+) -> (Option<CompiledJob>, Result<Volumes, Held>) {
     let namespace = job.namespace().to_owned();
     let labels = snapshot.namespace_labels(&namespace);
     let none = BTreeMap::new();
@@ -201,12 +214,42 @@ fn authorized(job: ValidatedJob, snapshot: &Snapshot) -> (Option<CompiledJob>, R
     };
     let standing = around
         .authorize(compiled.clone())
-        .map(drop)
         .map_err(|denial| Held {
             reason: Reason::PolicyDenied,
             message: denial.to_string(),
-        });
+        })
+        .and_then(|job| volumes(&job, snapshot));
     (Some(compiled), standing)
+}
+
+/// Where the volumes of the job's claims are. Where nobody has said which claims
+/// there are, every node reaches them.
+fn volumes(job: &AuthorizedJob, snapshot: &Snapshot) -> Result<Volumes, Held> {
+    let Some(all) = &snapshot.claims else {
+        return Ok(Volumes::new());
+    };
+    let job = job.compiled().job();
+    let found = claims::find(
+        job.spec(),
+        |name| all.get(&Key::new(job.namespace(), name)),
+        |name| snapshot.volumes.get(name),
+        |name| snapshot.storage_classes.get(name),
+    );
+    Ok(found?)
+}
+
+/// What anti-affinity of the pods that are there keeps the job's pods out of.
+fn kept_out(
+    job: &CompiledJob,
+    snapshot: &Snapshot,
+    repulsions: &Repulsions,
+) -> BTreeMap<String, BTreeSet<LabelDomain>> {
+    let namespace = snapshot.namespace_labels(job.job().namespace());
+    let label = |node: &str, key: &str| {
+        let labels = snapshot.nodes.get(node)?.metadata.labels.as_ref()?;
+        labels.get(key).cloned()
+    };
+    Neighbour::new(job, &namespace, &BTreeMap::new()).kept_out(repulsions, label)
 }
 
 /// A job that has ended does not run again, whatever is written.

@@ -9,7 +9,10 @@ use trellis_api::document::{Document, Problems};
 use trellis_api::{PodGroup, Queue, QueueSpec, ResourceFlavor, TrainingJob, names};
 
 use crate::key::Key;
-use crate::watch::{SlimNamespace, SlimNode, SlimPod};
+use crate::watch::{
+    SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNamespace, SlimNode, SlimPod, SlimStorageClass,
+    SlimVolume,
+};
 
 /// What is there, by name.
 #[derive(Default)]
@@ -24,6 +27,12 @@ pub(super) struct Snapshot {
     pub(super) priority_classes: BTreeMap<String, PriorityClass>,
     pub(super) namespaces: BTreeMap<String, SlimNamespace>,
     pub(super) services: BTreeMap<Key, Service>,
+    /// None: nobody has said which there are.
+    pub(super) claims: Option<BTreeMap<Key, SlimClaim>>,
+    pub(super) volumes: BTreeMap<String, SlimVolume>,
+    pub(super) storage_classes: BTreeMap<String, SlimStorageClass>,
+    pub(super) daemon_sets: BTreeMap<Key, SlimDaemonSet>,
+    pub(super) device_classes: BTreeMap<String, SlimDeviceClass>,
 }
 
 fn name(meta: &ObjectMeta) -> String {
@@ -49,6 +58,11 @@ impl Snapshot {
             ("scheduling.k8s.io/v1", "PriorityClass") => self.priority_class(document.decode()?),
             ("v1", "Namespace") => self.namespace(document.decode()?),
             ("v1", "Service") => self.service(document.decode()?),
+            ("v1", "PersistentVolumeClaim") => self.claim(document.decode()?),
+            ("v1", "PersistentVolume") => self.volume(document.decode()?),
+            ("storage.k8s.io/v1", "StorageClass") => self.storage_class(document.decode()?),
+            ("apps/v1", "DaemonSet") => self.daemon_set(document.decode()?),
+            ("resource.k8s.io/v1", "DeviceClass") => self.device_class(document.decode()?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -91,6 +105,27 @@ impl Snapshot {
         self.services.insert(key(&service.metadata), service);
     }
 
+    pub(super) fn claim(&mut self, claim: SlimClaim) {
+        let claims = self.claims.get_or_insert_default();
+        claims.insert(key(&claim.metadata), claim);
+    }
+
+    pub(super) fn volume(&mut self, volume: SlimVolume) {
+        self.volumes.insert(name(&volume.metadata), volume);
+    }
+
+    pub(super) fn storage_class(&mut self, class: SlimStorageClass) {
+        self.storage_classes.insert(name(&class.metadata), class);
+    }
+
+    pub(super) fn daemon_set(&mut self, set: SlimDaemonSet) {
+        self.daemon_sets.insert(key(&set.metadata), set);
+    }
+
+    pub(super) fn device_class(&mut self, class: SlimDeviceClass) {
+        self.device_classes.insert(name(&class.metadata), class);
+    }
+
     /// Adds what another holds; where both hold an object, the other's stands.
     pub(super) fn overlay(&mut self, other: Self) {
         self.nodes.extend(other.nodes);
@@ -104,6 +139,13 @@ impl Snapshot {
         self.priority_classes.extend(other.priority_classes);
         self.namespaces.extend(other.namespaces);
         self.services.extend(other.services);
+        if let Some(claims) = other.claims {
+            self.claims.get_or_insert_default().extend(claims);
+        }
+        self.volumes.extend(other.volumes);
+        self.storage_classes.extend(other.storage_classes);
+        self.daemon_sets.extend(other.daemon_sets);
+        self.device_classes.extend(other.device_classes);
     }
 
     /// Where nobody has said which queues there are: that of a fresh install.

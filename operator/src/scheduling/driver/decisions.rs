@@ -13,6 +13,7 @@ use crate::world::Certificate;
 impl Driver {
     /// Lets the engine decide, and starts what it decided.
     pub(super) fn decide(&mut self) {
+        let devices_changed = std::mem::take(&mut self.devices_changed);
         for decision in self.engine.cycle(gang::time(Timestamp::now())) {
             match decision {
                 Decision::Place {
@@ -24,12 +25,15 @@ impl Driver {
                     gang: id,
                     certificate,
                 } => {
-                    let reason = gang::reason(certificate.reason);
-                    self.say(&gang::job_of(&id), reason, certificate.to_string());
+                    let (reason, message) = self.told(&certificate);
+                    self.say(&gang::job_of(&id), reason, message);
                 }
                 // No queue of the API lets its gangs preempt yet.
                 Decision::Preempt { .. } | Decision::Drain { .. } => {}
             }
+        }
+        if devices_changed {
+            self.tell_of_devices();
         }
     }
 

@@ -13,6 +13,7 @@ impl Driver {
     /// The gang waits for a place.
     pub(super) fn enqueue(&mut self, job: &Key, journal: &PodGroupStatus) {
         let retry = self.retry_time(job, journal);
+        let kept_out = self.kept_out(job);
         let Some(state) = self.gangs.get_mut(job) else {
             return;
         };
@@ -23,6 +24,8 @@ impl Driver {
             submitted: run.submitted,
             not_before: run.not_before.max(retry),
             excluded: run.excluded.clone(),
+            volumes: run.volumes.clone(),
+            kept_out,
         };
         let gang = gang::gang(run.job.compiled(), &ticket, &state.actual);
         if state.inside == Inside::Placed {
