@@ -43,7 +43,12 @@ pub fn volume(namespace: &str, name: &str, nodes: &Value) -> String {
 /// Claims that every node reaches, with their volumes, as YAML.
 #[must_use]
 pub fn bound(namespace: &str, names: &[&str]) -> String {
-    let both = |name: &&str| [claim(namespace, name), volume(namespace, name, &Value::Null)];
+    let both = |name: &&str| {
+        [
+            claim(namespace, name),
+            volume(namespace, name, &Value::Null),
+        ]
+    };
     let objects: Vec<String> = names.iter().flat_map(both).collect();
     objects.join("\n---\n")
 }

@@ -45,7 +45,10 @@ fn gpus(pods: &[Pod]) -> Vec<&str> {
 async fn a_bad_gpu_condition_keeps_a_job_off_until_it_clears() {
     let site = site("badgpu", 1).await;
     let node = &site.nodes().names()[0];
-    let set = |status| site.nodes().set_condition(node, "GpuMemWatch", status, "Dcgm");
+    let set = |status| {
+        site.nodes()
+            .set_condition(node, "GpuMemWatch", status, "Dcgm")
+    };
     set("True").await.unwrap();
     let job = held(&site, &site.job("", 1, 8)).await;
     assert_eq!(reason(&job), "NoMatchingNodes");
@@ -59,7 +62,10 @@ async fn a_bad_gpu_condition_keeps_a_job_off_until_it_clears() {
 async fn a_quarantined_node_gets_nothing_new_and_keeps_what_runs() {
     let site = site("quarantine", 1).await;
     let node = &site.nodes().names()[0];
-    let label = |state| site.nodes().label(node, "dgxc.nvidia.com/nvsentinel-state", state);
+    let label = |state| {
+        site.nodes()
+            .label(node, "dgxc.nvidia.com/nvsentinel-state", state)
+    };
     site.submit("runs", 1, 4).await;
     site.reaches("runs", JobPhase::Running).await;
     label(Some("quarantined")).await.unwrap();
@@ -165,7 +171,10 @@ async fn anti_affinity_of_others_keeps_a_gang_out_of_their_domain() {
     assert_eq!(reason(&job), "ExceedsCluster", "{}", message(&job));
     site.submit("one", 1, 8).await;
     site.reaches("one", JobPhase::Running).await;
-    assert_eq!(gpus(&site.pods("one").await), [site.nodes().names()[1].as_str()]);
+    assert_eq!(
+        gpus(&site.pods("one").await),
+        [site.nodes().names()[1].as_str()]
+    );
     site.delete::<TrainingJob>("one").await;
     site.pods_become("one", 0).await;
     site.delete::<Pod>("database").await;

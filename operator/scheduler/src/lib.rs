@@ -63,7 +63,8 @@ mod time;
 mod topology;
 
 pub use constraints::{
-    Constraints, Expression, LabelDomain, NodeSelectorTerm, Operator, Preference, Toleration, TolerationOperator,
+    Constraints, Expression, LabelDomain, NodeSelectorTerm, Operator, Preference, Toleration,
+    TolerationOperator,
 };
 pub use decision::{Because, Decision, Score, Victim};
 pub use engine::{Engine, QueueMemory, QueueStanding, StandingLine};

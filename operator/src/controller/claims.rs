@@ -92,7 +92,11 @@ mod tests {
     fn job(claims: &[&[&str]]) -> TrainingJobSpec {
         let group = |claims: &&[&str]| {
             let mut mounts = vec![json!({"path": "/tmp", "emptyDir": {}})];
-            mounts.extend(claims.iter().map(|c| json!({"claim": c, "path": format!("/{c}")})));
+            mounts.extend(
+                claims
+                    .iter()
+                    .map(|c| json!({"claim": c, "path": format!("/{c}")})),
+            );
             json!({"name": "w", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"}, "mounts": mounts})
         };
         let groups: Vec<Value> = claims.iter().map(group).collect();
@@ -139,24 +143,54 @@ mod tests {
 
     #[test]
     fn what_is_not_there_or_not_bound_is_told_by_its_field() {
-        let of_class = |class: &str| json!({
-            "metadata": {"name": "data"}, "spec": {"storageClassName": class}, "status": {"phase": "Pending"},
-        });
+        let of_class = |class: &str| {
+            json!({
+                "metadata": {"name": "data"}, "spec": {"storageClassName": class}, "status": {"phase": "Pending"},
+            })
+        };
         let mut going = claim("Bound", "v");
         going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         let both: &[&[&str]] = &[&[], &["data"]];
         for (claims, object, reason, words) in [
-            (&[&["data", "none"] as &[&str]] as &[&[&str]], claim("Bound", "v"), "ClaimNotFound",
-                "spec.taskGroups[0].mounts[2].claim: PersistentVolumeClaim \"none\" does not exist"),
+            (
+                &[&["data", "none"] as &[&str]] as &[&[&str]],
+                claim("Bound", "v"),
+                "ClaimNotFound",
+                "spec.taskGroups[0].mounts[2].claim: PersistentVolumeClaim \"none\" does not exist",
+            ),
             (both, going, "ClaimNotFound", "is being deleted"),
-            (both, claim("Pending", ""), "ClaimNotBound",
-                "spec.taskGroups[1].mounts[1].claim: PersistentVolumeClaim \"data\" is not bound yet"),
+            (
+                both,
+                claim("Pending", ""),
+                "ClaimNotBound",
+                "spec.taskGroups[1].mounts[1].claim: PersistentVolumeClaim \"data\" is not bound yet",
+            ),
             // It names its volume, and is not bound to it yet.
-            (both, claim("Pending", "v"), "ClaimNotBound", "is not bound yet"),
-            (both, claim("Lost", "v"), "ClaimNotBound", "has lost its volume \"v\""),
-            (both, claim("Bound", "gone"), "ClaimNotBound", "volume \"gone\", which does not exist"),
+            (
+                both,
+                claim("Pending", "v"),
+                "ClaimNotBound",
+                "is not bound yet",
+            ),
+            (
+                both,
+                claim("Lost", "v"),
+                "ClaimNotBound",
+                "has lost its volume \"v\"",
+            ),
+            (
+                both,
+                claim("Bound", "gone"),
+                "ClaimNotBound",
+                "volume \"gone\", which does not exist",
+            ),
             (both, of_class("soon"), "ClaimNotBound", "is not bound yet"),
-            (both, of_class("late"), "ClaimNotBound", "StorageClass \"late\" binds when a first pod"),
+            (
+                both,
+                of_class("late"),
+                "ClaimNotBound",
+                "StorageClass \"late\" binds when a first pod",
+            ),
         ] {
             let missing = found(&job(claims), object.clone()).unwrap_err();
             assert_eq!(missing.reason.as_str(), reason, "{object}");

@@ -9,8 +9,8 @@ use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_api::pod_group::PodGroupStatus;
 use trellis_api::{PodGroup, Queue, TrainingJob};
 
-use super::lifecycle::Standing;
 use super::claims;
+use super::lifecycle::Standing;
 use super::lookup::{self, Missing};
 use crate::key::Key;
 use crate::scheduling::volumes::Volumes;

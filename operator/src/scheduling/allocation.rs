@@ -100,7 +100,11 @@ mod tests {
     #[test]
     fn a_device_that_a_class_alone_offers_is_waited_for_with_that_reason() {
         let nodes = [node("a", "0", false), node("b", "0", false)];
-        let classes = [class("z", GPU), class("h100", GPU), class("other", "x.example/y")];
+        let classes = [
+            class("z", GPU),
+            class("h100", GPU),
+            class("other", "x.example/y"),
+        ];
         let (reason, message) = waits(1, &classes, &nodes);
         assert_eq!(reason, Reason::NeedsDeviceAllocation);
         assert!(message.contains("2 without nvidia.com/gpu"), "{message}");

@@ -27,11 +27,17 @@ pub fn of_daemon(pod: &SlimDaemonPodSpec) -> Constraints {
         ("node.kubernetes.io/not-ready", TaintEffect::NoExecute),
         ("node.kubernetes.io/unreachable", TaintEffect::NoExecute),
         ("node.kubernetes.io/disk-pressure", TaintEffect::NoSchedule),
-        ("node.kubernetes.io/memory-pressure", TaintEffect::NoSchedule),
+        (
+            "node.kubernetes.io/memory-pressure",
+            TaintEffect::NoSchedule,
+        ),
         ("node.kubernetes.io/pid-pressure", TaintEffect::NoSchedule),
         ("node.kubernetes.io/unschedulable", TaintEffect::NoSchedule),
     ];
-    let network = [("node.kubernetes.io/network-unavailable", TaintEffect::NoSchedule)];
+    let network = [(
+        "node.kubernetes.io/network-unavailable",
+        TaintEffect::NoSchedule,
+    )];
     let network = network.iter().filter(|_| pod.host_network);
     let added = added.iter().chain(network).map(|(key, effect)| Toleration {
         key: Some((*key).to_owned()),
@@ -41,7 +47,10 @@ pub fn of_daemon(pod: &SlimDaemonPodSpec) -> Constraints {
     });
     Constraints {
         node_selector: pod.node_selector.clone(),
-        tolerations: tolerations(&pod.tolerations).into_iter().chain(added).collect(),
+        tolerations: tolerations(&pod.tolerations)
+            .into_iter()
+            .chain(added)
+            .collect(),
         ..of_affinity(pod.node.node_affinity.as_ref())
     }
 }
@@ -181,7 +190,10 @@ mod tests {
             (json!({"key": "a", "value": "b"}), true),
             (json!({"key": "a", "operator": "Equal", "effect": ""}), true),
             (json!({"key": "a", "operator": "Lt", "value": "5"}), false),
-            (json!({"key": "a", "operator": "Exists", "effect": "NoNothing"}), false),
+            (
+                json!({"key": "a", "operator": "Exists", "effect": "NoNothing"}),
+                false,
+            ),
         ] {
             let tolerations = of(json!({"tolerations": [toleration]})).tolerations;
             assert_eq!(!tolerations.is_empty(), read, "{toleration}");
@@ -197,7 +209,8 @@ mod tests {
             .required
         };
         assert_eq!(required(json!([])), [NodeSelectorTerm::default()]);
-        let term = json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]});
+        let term =
+            json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]});
         assert_eq!(required(json!([term])).len(), 1);
         assert_eq!(of(json!({})).required, []);
     }

@@ -13,8 +13,8 @@ use trellis_api::{Quantity, ResourceFlavorSpec};
 use trellis_compiler::{CompiledGroup, CompiledJob};
 use trellis_scheduler::{
     Constraints, Decayed, Flavor, FlavorName, FlavorQuotas, Gang, GangId, GroupName, LabelDomain,
-    Node, NodeName, Placement, PodKey, Queue, QueueMemory, QueueName, Quota, ResourceGroup, ResourceName, Resources, Stop,
-    Taint, TaintEffect, TaskGroup, Time, WaitReason, Weight,
+    Node, NodeName, Placement, PodKey, Queue, QueueMemory, QueueName, Quota, ResourceGroup,
+    ResourceName, Resources, Stop, Taint, TaintEffect, TaskGroup, Time, WaitReason, Weight,
 };
 
 use super::admitted::Admitted;
@@ -157,13 +157,21 @@ fn task_group(
         .map(|g| ResourceName::new(g.gpu_resource()));
     let flavors = spec.iter().flat_map(|g| &g.flavors);
     let claims = admitted.claims.iter();
-    let mut volumes: Vec<_> = claims.filter_map(|c| ticket.volumes.get(c)).flatten().cloned().collect();
+    let mut volumes: Vec<_> = claims
+        .filter_map(|c| ticket.volumes.get(c))
+        .flatten()
+        .cloned()
+        .collect();
     // The same for all who mount the like: the engine looks at the nodes once.
     volumes.sort_unstable();
     volumes.dedup();
     let constraints = Constraints {
         volumes,
-        kept_out: ticket.kept_out.get(group.name()).cloned().unwrap_or_default(),
+        kept_out: ticket
+            .kept_out
+            .get(group.name())
+            .cloned()
+            .unwrap_or_default(),
         ..admitted.constraints
     };
     TaskGroup {

@@ -118,7 +118,9 @@ mod tests {
             let gang = Neighbour::new(job, &none, actual);
             let label = |_: &str, _: &str| Some("a".to_owned());
             let out = gang.kept_out(&repulsions, label);
-            out.into_iter().map(|(group, out)| (group, out.len())).collect::<Vec<_>>()
+            out.into_iter()
+                .map(|(group, out)| (group, out.len()))
+                .collect::<Vec<_>>()
         };
         let worker = vec![("worker".to_owned(), 1)];
         let sent = BTreeMap::new();

@@ -87,7 +87,10 @@ fn of_containers(pod: &SlimPod, infeasible: bool, read: Reading) -> Sums {
     };
     let mut running = Sums::new();
     for container in &pod.spec.containers {
-        add(&mut running, &one(container, &pod.status.container_statuses));
+        add(
+            &mut running,
+            &one(container, &pod.status.container_statuses),
+        );
     }
     let mut sidecars = Sums::new();
     let mut starting = Sums::new();
@@ -147,7 +150,14 @@ pub fn of_pod(pod: &SlimPod) -> Resources {
             whole.clear();
         }
         raise(&mut whole, &told.map(sums).unwrap_or_default());
-        raise(&mut whole, &status.allocated_resources.as_ref().map(sums).unwrap_or_default());
+        raise(
+            &mut whole,
+            &status
+                .allocated_resources
+                .as_ref()
+                .map(sums)
+                .unwrap_or_default(),
+        );
     }
     for (resource, amount) in whole.into_iter().filter(|(r, _)| is_pod_level(r)) {
         most.insert(resource, amount);
@@ -228,15 +238,15 @@ mod tests {
 
     #[test]
     fn a_resize_counts_as_in_kubernetes() {
-        let named = |name: &str, cpu: &str| {
-            json!({"name": name, "resources": {"requests": {"cpu": cpu}}})
-        };
-        let status = |name: &str, allocated: &str, actual: Value| {
-            json!({"name": name, "allocatedResources": {"cpu": allocated}, "resources": actual})
-        };
+        let named =
+            |name: &str, cpu: &str| json!({"name": name, "resources": {"requests": {"cpu": cpu}}});
+        let status = |name: &str, allocated: &str, actual: Value| json!({"name": name, "allocatedResources": {"cpu": allocated}, "resources": actual});
         let runs = |cpu: &str| json!({"requests": {"cpu": cpu}});
         let cpu = |spec: Value, status: Value| {
-            get(&pod(json!({"metadata": {}, "spec": spec, "status": status})), "cpu")
+            get(
+                &pod(json!({"metadata": {}, "spec": spec, "status": status})),
+                "cpu",
+            )
         };
         let two = json!({"containers": [named("a", "3"), named("b", "1")]});
         // One grows while the other shrinks: what they add up to, not the most of each.
@@ -266,7 +276,9 @@ mod tests {
     fn pod_level_resources_stand_for_the_containers() {
         let pod = |spec: Value, status: Value| {
             let mut all = json!({"containers": [container("4")], "overhead": {"cpu": "250m"}});
-            all.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+            all.as_object_mut()
+                .unwrap()
+                .extend(spec.as_object().unwrap().clone());
             pod(json!({"metadata": {}, "spec": all, "status": status}))
         };
         let asked = json!({"resources": {"requests": {"cpu": "2", "nvidia.com/gpu": "1"}}});

@@ -80,7 +80,8 @@ mod tests {
         let mut node = Node::new(NodeName::new("n"), allocatable);
         node.labels.insert(names::OWN_NODE.into(), "true".into());
         node.labels.insert("pool".into(), "gpu".into());
-        node.taints.push(taint(names::OWN_NODE, TaintEffect::NoSchedule));
+        node.taints
+            .push(taint(names::OWN_NODE, TaintEffect::NoSchedule));
         node
     }
 
@@ -97,7 +98,9 @@ mod tests {
             "containers": [{"name": "c", "resources": {"requests": {"cpu": "2", "memory": "1Mi"}}}],
             "tolerations": [{"key": names::OWN_NODE, "operator": "Exists"}],
         });
-        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        spec.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
         serde_json::from_value(json!({
             "metadata": {"name": "d", "uid": "d"}, "spec": {"template": {"spec": spec}},
         }))
@@ -114,11 +117,13 @@ mod tests {
 
     #[test]
     fn what_matching_daemon_sets_need_is_held_back() {
-        let affinity = |operator: &str| json!({"affinity": {"nodeAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
-                {"matchExpressions": [{"key": "pool", "operator": operator, "values": ["gpu"]}]},
-            ]},
-        }}});
+        let affinity = |operator: &str| {
+            json!({"affinity": {"nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": "pool", "operator": operator, "values": ["gpu"]}]},
+                ]},
+            }}})
+        };
         for (more, cores) in [
             (json!({}), 94),
             (json!({"nodeSelector": {"pool": "gpu"}}), 94),
@@ -163,9 +168,14 @@ mod tests {
             ("something-else", TaintEffect::PreferNoSchedule, false, 94),
         ] {
             let mut node = own();
-            node.taints.push(taint(&format!("node.kubernetes.io/{key}"), effect));
+            node.taints
+                .push(taint(&format!("node.kubernetes.io/{key}"), effect));
             let set = set(json!({"hostNetwork": host_network}));
-            assert_eq!(left(node, &[set]).0, cores, "{key} {effect:?} {host_network}");
+            assert_eq!(
+                left(node, &[set]).0,
+                cores,
+                "{key} {effect:?} {host_network}"
+            );
         }
     }
 
@@ -176,7 +186,9 @@ mod tests {
         let mut soft = own();
         soft.taints[0].effect = TaintEffect::PreferNoSchedule;
         let mut unlabelled = own();
-        unlabelled.labels.insert(names::OWN_NODE.into(), "false".into());
+        unlabelled
+            .labels
+            .insert(names::OWN_NODE.into(), "false".into());
         for shared in [bare, soft, unlabelled] {
             assert!(!is_own(&shared), "{shared:?}");
             assert_eq!(left(shared, &[set(json!({}))]), (96, 110));
@@ -186,7 +198,8 @@ mod tests {
 
     #[test]
     fn more_than_there_is_leaves_nothing() {
-        let greedy = json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": "500"}}}]});
+        let greedy =
+            json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": "500"}}}]});
         assert_eq!(left(own(), &[set(greedy)]).0, 0);
     }
 }

@@ -48,13 +48,26 @@ fn not_supported(what: &str) -> Unsupported {
 fn constraint(pod: &PodSpec) -> Option<String> {
     let affinity = pod.affinity.as_ref();
     let near = affinity
-        .and_then(|a| a.pod_affinity.as_ref()?.required_during_scheduling_ignored_during_execution.as_ref())
+        .and_then(|a| {
+            a.pod_affinity
+                .as_ref()?
+                .required_during_scheduling_ignored_during_execution
+                .as_ref()
+        })
         .is_some_and(|terms| !terms.is_empty());
     let apart = affinity
-        .and_then(|a| a.pod_anti_affinity.as_ref()?.required_during_scheduling_ignored_during_execution.as_ref())
+        .and_then(|a| {
+            a.pod_anti_affinity
+                .as_ref()?
+                .required_during_scheduling_ignored_during_execution
+                .as_ref()
+        })
         .is_some_and(|terms| !terms.is_empty());
     let mut spread = pod.topology_spread_constraints.iter().flatten();
-    let ports = pod.containers.iter().chain(pod.init_containers.iter().flatten());
+    let ports = pod
+        .containers
+        .iter()
+        .chain(pod.init_containers.iter().flatten());
     let mut ports = ports.flat_map(|c| c.ports.iter().flatten());
     let port = ports.find_map(|p| p.host_port.filter(|port| *port > 0));
     let mut volumes = pod.volumes.iter().flatten();
@@ -79,7 +92,9 @@ mod tests {
 
     fn of(more: Value) -> Option<(&'static str, String)> {
         let mut spec = json!({"containers": [{"name": "c"}]});
-        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        spec.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
         let pod = serde_json::from_value(spec).unwrap();
         of_pod(&pod).map(|u| (u.reason.as_str(), u.message))
     }
@@ -87,24 +102,40 @@ mod tests {
     #[test]
     fn what_must_hold_is_refused_and_what_is_preferred_is_not() {
         let term = json!({"topologyKey": "zone", "labelSelector": {}});
-        let affinity = |kind: &str, required: Value| json!({"affinity": {kind: {
-            "requiredDuringSchedulingIgnoredDuringExecution": required,
-            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}],
-        }}});
-        let spread = |when: &str| json!({"topologySpreadConstraints": [
-            {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": when},
-        ]});
+        let affinity = |kind: &str, required: Value| {
+            json!({"affinity": {kind: {
+                "requiredDuringSchedulingIgnoredDuringExecution": required,
+                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}],
+            }}})
+        };
+        let spread = |when: &str| {
+            json!({"topologySpreadConstraints": [
+                {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": when},
+            ]})
+        };
         let port = |port: Value| json!({"containers": [{"name": "c", "ports": [port]}]});
         for (spec, words) in [
             (json!({}), None),
-            (affinity("podAffinity", json!([term])), Some("required pod affinity")),
+            (
+                affinity("podAffinity", json!([term])),
+                Some("required pod affinity"),
+            ),
             (affinity("podAffinity", json!([])), None),
-            (affinity("podAntiAffinity", json!([term])), Some("required pod anti-affinity")),
+            (
+                affinity("podAntiAffinity", json!([term])),
+                Some("required pod anti-affinity"),
+            ),
             (affinity("podAntiAffinity", json!([])), None),
-            (spread("DoNotSchedule"), Some("a topology spread constraint")),
+            (
+                spread("DoNotSchedule"),
+                Some("a topology spread constraint"),
+            ),
             (spread("ScheduleAnyway"), None),
             (port(json!({"containerPort": 80})), None),
-            (port(json!({"containerPort": 80, "hostPort": 8080})), Some("host port 8080")),
+            (
+                port(json!({"containerPort": 80, "hostPort": 8080})),
+                Some("host port 8080"),
+            ),
             (
                 json!({"volumes": [{"name": "scratch", "ephemeral": {}}]}),
                 Some("ephemeral volume \"scratch\""),

@@ -82,12 +82,16 @@ mod tests {
 
     #[test]
     fn node_affinity_is_required() {
-        let volume = |terms: Value| json!({"metadata": {}, "spec": {"nodeAffinity": {
-            "required": {"nodeSelectorTerms": terms},
-        }}});
-        let on = |name: &str| json!({"matchExpressions": [
-            {"key": "kubernetes.io/hostname", "operator": "In", "values": [name]},
-        ]});
+        let volume = |terms: Value| {
+            json!({"metadata": {}, "spec": {"nodeAffinity": {
+                "required": {"nodeSelectorTerms": terms},
+            }}})
+        };
+        let on = |name: &str| {
+            json!({"matchExpressions": [
+                {"key": "kubernetes.io/hostname", "operator": "In", "values": [name]},
+            ]})
+        };
         let here = [("kubernetes.io/hostname", "n")];
         assert!(reaches(volume(json!([on("n")])), &here));
         assert!(reaches(volume(json!([on("m"), on("n")])), &here));
@@ -116,7 +120,11 @@ mod tests {
             (ZONE, "a", vec![(BETA, "a")], false),
             ("team", "a", vec![(ZONE, "b")], true),
         ] {
-            assert_eq!(reaches(volume(label, zones), &node), reached, "{label}={zones} {node:?}");
+            assert_eq!(
+                reaches(volume(label, zones), &node),
+                reached,
+                "{label}={zones} {node:?}"
+            );
         }
     }
 }

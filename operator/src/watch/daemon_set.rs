@@ -125,7 +125,12 @@ impl DaemonPods {
 impl Inner {
     fn insert(&mut self, key: &Key, (set, node): (Arc<str>, Arc<str>)) -> Option<Arc<str>> {
         self.pods.insert(key.clone(), (set.clone(), node.clone()));
-        let pods = self.nodes.entry(node.clone()).or_default().entry(set).or_default();
+        let pods = self
+            .nodes
+            .entry(node.clone())
+            .or_default()
+            .entry(set)
+            .or_default();
         pods.insert(key.clone());
         (pods.len() == 1).then_some(node)
     }

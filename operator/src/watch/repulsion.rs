@@ -214,7 +214,9 @@ fn entry(pod: &SlimPod) -> Option<Entry> {
         return None;
     }
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    let terms = required.iter().map(|t| Arc::new(Repulsion::new(t, namespace)));
+    let terms = required
+        .iter()
+        .map(|t| Arc::new(Repulsion::new(t, namespace)));
     Some(Entry {
         node: pod.spec.node_name.as_deref()?.into(),
         terms: terms.collect(),
@@ -252,12 +254,19 @@ mod tests {
         };
         let label = |node: &str, key: &str| (key == "zone").then(|| format!("zone-of-{node}"));
         let domains = index.domains(pod, label);
-        domains.iter().map(|d| format!("{}={}", d.label, d.value)).collect()
+        domains
+            .iter()
+            .map(|d| format!("{}={}", d.label, d.value))
+            .collect()
     }
 
     fn with(terms: Value) -> Repulsions {
         let index = Repulsions::default();
-        assert!(!index.apply(&Key::new("db", "db-0"), &pod("n", terms)).is_empty());
+        assert!(
+            !index
+                .apply(&Key::new("db", "db-0"), &pod("n", terms))
+                .is_empty()
+        );
         index
     }
 
@@ -265,7 +274,9 @@ mod tests {
     fn whom_a_term_keeps_out_is_as_in_kubernetes() {
         let term = |more: Value| {
             let mut term = json!({"topologyKey": "zone", "labelSelector": training("llm")});
-            term.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            term.as_object_mut()
+                .unwrap()
+                .extend(more.as_object().unwrap().clone());
             json!([term])
         };
         for (more, namespace, app, kept_out) in [
@@ -316,7 +327,11 @@ mod tests {
         assert!(index.delete(&a).is_empty());
         assert_eq!(domains(&index, "db", "llm"), ["zone=zone-of-n"]);
         assert_eq!(index.on("n").len(), 1);
-        assert_eq!(index.apply(&b, &pod("m", term.clone())).len(), 2, "one less, one more");
+        assert_eq!(
+            index.apply(&b, &pod("m", term.clone())).len(),
+            2,
+            "one less, one more"
+        );
         assert_eq!(domains(&index, "db", "llm"), ["zone=zone-of-m"]);
         let mut ended = pod("m", term);
         ended.status.phase = Some("Succeeded".to_owned());

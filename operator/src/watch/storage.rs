@@ -151,7 +151,10 @@ mod tests {
         }))
         .unwrap();
         let labels = volume.metadata.labels.clone().unwrap();
-        assert_eq!(labels.keys().collect::<Vec<_>>(), ["topology.kubernetes.io/zone"]);
+        assert_eq!(
+            labels.keys().collect::<Vec<_>>(),
+            ["topology.kubernetes.io/zone"]
+        );
         assert_eq!(volume.metadata.annotations, None);
         assert_eq!(volume.metadata.resource_version.as_deref(), Some("7"));
         assert_eq!(volume.spec.claim_ref.as_ref().unwrap().name, "c");

@@ -121,8 +121,18 @@ mod tests {
             (("GpuMemWatch", "False"), "", "", None),
             (("GpuMemWatch", "Unknown"), "", "", None),
             (("DiskPressure", "True"), "", "", None),
-            (("GpuMemWatch", "True"), "draining", out, Some("bad GPU condition GpuMemWatch")),
-            (("NVSwitchDown", "True"), "", "", Some("bad GPU condition NVSwitchDown")),
+            (
+                ("GpuMemWatch", "True"),
+                "draining",
+                out,
+                Some("bad GPU condition GpuMemWatch"),
+            ),
+            (
+                ("NVSwitchDown", "True"),
+                "",
+                "",
+                Some("bad GPU condition NVSwitchDown"),
+            ),
             (
                 ("x", "True"),
                 "quarantined",
@@ -130,25 +140,53 @@ mod tests {
                 Some("label \"dgxc.nvidia.com/nvsentinel-state=quarantined\""),
             ),
             (("x", "True"), "remediated", "", None),
-            (("x", "True"), "", out, Some("taint \"node.kubernetes.io/out-of-service\"")),
-            (("x", "True"), "", "node.kubernetes.io/memory-pressure", None),
+            (
+                ("x", "True"),
+                "",
+                out,
+                Some("taint \"node.kubernetes.io/out-of-service\""),
+            ),
+            (
+                ("x", "True"),
+                "",
+                "node.kubernetes.io/memory-pressure",
+                None,
+            ),
         ] {
             let node = node(condition, state, taint);
-            assert_eq!(Unhealthy::default().why(&node).as_deref(), why, "{condition:?} {state} {taint}");
+            assert_eq!(
+                Unhealthy::default().why(&node).as_deref(),
+                why,
+                "{condition:?} {state} {taint}"
+            );
         }
     }
 
     #[test]
     fn the_lists_are_options_and_the_defaults_are_those_of_the_library() {
         let defaults = Program::parse_from(["trellis"]).unhealthy;
-        assert_eq!(format!("{defaults:?}"), format!("{:?}", Unhealthy::default()));
-        let own = ["trellis", "--unhealthy-conditions=A,B", "--unhealthy-labels=", "--unhealthy-taints=t"];
+        assert_eq!(
+            format!("{defaults:?}"),
+            format!("{:?}", Unhealthy::default())
+        );
+        let own = [
+            "trellis",
+            "--unhealthy-conditions=A,B",
+            "--unhealthy-labels=",
+            "--unhealthy-taints=t",
+        ];
         let own = Program::parse_from(own).unhealthy;
-        assert_eq!(own.why(&node(("GpuMemWatch", "True"), "draining", "")), None);
+        assert_eq!(
+            own.why(&node(("GpuMemWatch", "True"), "draining", "")),
+            None
+        );
         assert_eq!(
             own.why(&node(("B", "True"), "", "")).as_deref(),
             Some("bad GPU condition B")
         );
-        assert_eq!(own.why(&node(("x", "True"), "", "t")).as_deref(), Some("taint \"t\""));
+        assert_eq!(
+            own.why(&node(("x", "True"), "", "t")).as_deref(),
+            Some("taint \"t\"")
+        );
     }
 }

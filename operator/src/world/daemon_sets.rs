@@ -31,7 +31,8 @@ impl World {
 
 fn is_labelled_own(node: &SlimNode) -> bool {
     let labels = node.metadata.labels.as_ref();
-    labels.is_some_and(|l| l.contains_key(names::OWN_NODE))
+    let value = labels.and_then(|l| l.get(names::OWN_NODE));
+    value.is_some_and(|value| value == names::OWN_NODE_VALUE)
 }
 
 impl Sink<SlimDaemonSet> for Watched {

@@ -230,14 +230,19 @@ async fn a_job_whose_pod_loses_its_owner_is_looked_at() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_and_its_volume_wake_the_jobs_that_mount_it_when_they_change() {
     let case = Case::new();
-    for (namespace, name, claim) in [("a", "mounts", "data"), ("a", "other", "x"), ("b", "far", "data")] {
+    for (namespace, name, claim) in [
+        ("a", "mounts", "data"),
+        ("a", "other", "x"),
+        ("b", "far", "data"),
+    ] {
         let job: TrainingJob = decoded(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
             "metadata": {"name": name, "namespace": namespace, "uid": name},
             "spec": {"taskGroups": [{"name": "w", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"},
                 "mounts": [{"path": "/data", "claim": claim}]}]},
         }));
-        case.watched.apply(Key::of(job.meta()), DeserializeGuard(Ok(job)));
+        case.watched
+            .apply(Key::of(job.meta()), DeserializeGuard(Ok(job)));
     }
     case.sync();
     case.looked_at().await;
@@ -273,7 +278,9 @@ async fn a_claim_and_its_volume_wake_the_jobs_that_mount_it_when_they_change() {
 /// Cores that a node offers to the engine.
 fn cores(case: &Case, node: &str) -> i64 {
     let node = case.world.engine_node(node).unwrap();
-    node.allocatable.get(&trellis_scheduler::ResourceName::new("cpu")) / 1000
+    node.allocatable
+        .get(&trellis_scheduler::ResourceName::new("cpu"))
+        / 1000
 }
 
 #[tokio::test(start_paused = true)]
@@ -287,7 +294,8 @@ async fn an_own_node_offers_less_until_the_daemon_sets_pod_is_there() {
         }))
     };
     case.watched.apply(Key::new("", "own"), node("own", "true"));
-    case.watched.apply(Key::new("", "shared"), node("shared", "false"));
+    case.watched
+        .apply(Key::new("", "shared"), node("shared", "false"));
     let set: SlimDaemonSet = decoded(json!({
         "metadata": {"name": "d", "namespace": "kube-system", "uid": "d", "generation": 1},
         "spec": {"template": {"spec": {
@@ -296,7 +304,7 @@ async fn an_own_node_offers_less_until_the_daemon_sets_pod_is_there() {
         }}},
     }));
     let key = Key::of(&set.metadata);
-    let mut told = async |case: &mut Case| {
+    let told = async |case: &mut Case| {
         let mut nodes = Vec::new();
         while let Ok(feed) = case.heard.try_recv() {
             match feed {
@@ -314,7 +322,10 @@ async fn an_own_node_offers_less_until_the_daemon_sets_pod_is_there() {
     assert_eq!((cores(&case, "own"), cores(&case, "shared")), (94, 96));
     assert_eq!(told(&mut case).await, ["own"]);
     case.watched.apply(key.clone(), set);
-    assert!(told(&mut case).await.is_empty(), "its status alone has changed");
+    assert!(
+        told(&mut case).await.is_empty(),
+        "its status alone has changed"
+    );
     let pod = |phase: &str| -> SlimPod {
         decoded(json!({
             "metadata": {"name": "d-1", "namespace": "kube-system", "uid": "p", "ownerReferences": [

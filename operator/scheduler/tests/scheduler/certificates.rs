@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use trellis_scheduler::{
-    Detail, Expression, LabelDomain, Node, NodeName, NodeSelectorTerm, Operator, QueueName, Resources, Stop,
-    TaintEffect, WaitReason,
+    Detail, Expression, LabelDomain, Node, NodeName, NodeSelectorTerm, Operator, QueueName,
+    Resources, Stop, TaintEffect, WaitReason,
 };
 
 fn says(engine: &mut trellis_scheduler::Engine, gang: &trellis_scheduler::Gang) -> String {

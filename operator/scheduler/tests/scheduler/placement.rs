@@ -2,9 +2,8 @@
 
 use crate::common::*;
 use trellis_scheduler::{
-    Constraints, Decision, Expression, LabelDomain, NodeName, NodeSelectorTerm, Operator, Preference,
-    Resources,
-    TaintEffect, Toleration, TolerationOperator, WaitReason,
+    Constraints, Decision, Expression, LabelDomain, NodeName, NodeSelectorTerm, Operator,
+    Preference, Resources, TaintEffect, Toleration, TolerationOperator, WaitReason,
 };
 
 #[test]
@@ -256,14 +255,7 @@ fn nodes_that_change_are_looked_at_again() {
 #[test]
 fn an_unhealthy_node_gets_nothing_whatever_is_tolerated_and_keeps_what_it_has() {
     let mut engine = engine([gpu_node("a", 8)]);
-    let mut gang = workers("w", 1, gpu(1, 4));
-    gang.groups[0].constraints.tolerations = vec![Toleration {
-        key: None,
-        operator: TolerationOperator::Exists,
-        value: String::new(),
-        effect: None,
-    }];
-    engine.apply_gang(gang);
+    engine.apply_gang(workers("w", 1, gpu(1, 4)));
     assert_eq!(engine.cycle(ms(0)).len(), 1);
     let mut a = gpu_node("a", 8);
     a.unhealthy = Some("bad GPU condition GpuMemWatch".to_owned());

@@ -21,7 +21,10 @@ impl Driver {
         if self.committer.world().device_classes.is_empty() {
             return;
         }
-        let waiting = self.gangs.iter().filter(|(_, s)| s.inside == Inside::Waiting);
+        let waiting = self
+            .gangs
+            .iter()
+            .filter(|(_, s)| s.inside == Inside::Waiting);
         for (job, _) in waiting {
             let certificate = self.engine.certificate(&gang::id(job));
             let unmatched = certificate.filter(|c| c.reason == WaitReason::NoMatchingNodes);

@@ -28,7 +28,10 @@ impl Driver {
     /// Gangs that wait and are kept out by the term, now or until now.
     pub(super) fn concerned_by(&self, repulsion: &Repulsion) -> Vec<Key> {
         let world = self.committer.world();
-        let waiting = self.gangs.iter().filter(|(_, s)| s.inside == Inside::Waiting);
+        let waiting = self
+            .gangs
+            .iter()
+            .filter(|(_, s)| s.inside == Inside::Waiting);
         let concerned = waiting.filter(|(job, state)| {
             let namespace = world.namespace_labels(&job.namespace);
             state.run().is_some_and(|run| {

@@ -130,7 +130,10 @@ impl fmt::Display for Exclusions {
         }
         parts.extend(some(&[
             (self.volumes, "out of reach of a mounted volume"),
-            (self.kept_out, "where anti-affinity of other pods keeps it out"),
+            (
+                self.kept_out,
+                "where anti-affinity of other pods keeps it out",
+            ),
         ]));
         for (resource, nodes) in &self.lacking {
             parts.push(format!("{nodes} without {resource}"));
