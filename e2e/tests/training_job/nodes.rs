@@ -36,7 +36,7 @@ fn name(job: &TrainingJob) -> &str {
     job.metadata.name.as_deref().unwrap()
 }
 
-fn gpus(pods: &[Pod]) -> Vec<&str> {
+fn nodes_of(pods: &[Pod]) -> Vec<&str> {
     let nodes = pods.iter().map(|p| p.spec.as_ref().unwrap());
     nodes.map(|s| s.node_name.as_deref().unwrap()).collect()
 }
@@ -103,7 +103,7 @@ async fn a_claim_is_waited_for_and_its_volume_steers_the_gang() {
     control_plane.apply_yaml(&volume).await.unwrap();
     site.reaches("data", JobPhase::Running).await;
     let pods = site.whole("data", 2).await;
-    let mut on = gpus(&pods);
+    let mut on = nodes_of(&pods);
     on.sort_unstable();
     assert_eq!(on, reach);
 }
@@ -136,7 +136,7 @@ async fn what_a_daemon_set_will_need_of_an_own_node_is_held_back() {
     let sets = site.api::<DaemonSet>();
     sets.create(&PostParams::default(), &set).await.unwrap();
     // Nothing schedules its pod: there is no default scheduler.
-    let mut wide = site.job("", 1, 8);
+    let mut wide = site.job("", 1, 7);
     wide["spec"]["taskGroups"][0]["resources"]["cpu"] = 8.into();
     let job = held(&site, &wide).await;
     assert_eq!(reason(&job), "ExceedsCluster", "{}", message(&job));
@@ -172,7 +172,7 @@ async fn anti_affinity_of_others_keeps_a_gang_out_of_their_domain() {
     site.submit("one", 1, 8).await;
     site.reaches("one", JobPhase::Running).await;
     assert_eq!(
-        gpus(&site.pods("one").await),
+        nodes_of(&site.pods("one").await),
         [site.nodes().names()[1].as_str()]
     );
     site.delete::<TrainingJob>("one").await;
