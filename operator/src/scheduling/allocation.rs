@@ -83,14 +83,14 @@ mod tests {
         .unwrap()
     }
 
-    /// Why a job waits that asks for so many cores and a GPU.
-    fn waits(cores: i64, classes: &[SlimDeviceClass], nodes: &[SlimNode]) -> (Reason, String) {
+    /// Why a job waits that asks for so many thousandths of a core, and a GPU.
+    fn waits(cpu: i64, classes: &[SlimDeviceClass], nodes: &[SlimNode]) -> (Reason, String) {
         let mut engine = Engine::new();
         engine.apply_queue(Queue::new(QueueName::new("default")));
         for node in nodes {
             engine.apply_node(gang::node(node, &Default::default()));
         }
-        let request = Resources::new().with("cpu", cores * 1000).with(GPU, 1);
+        let request = Resources::new().with("cpu", cpu).with(GPU, 1);
         let group = TaskGroup::new(GroupName::new("w"), 1, request, "j-w".to_owned());
         let gang = Gang::new(GangId::new("ns/j"), QueueName::new("default"), vec![group]);
         let certificate = engine.trial(&gang, Time::from_millis(0)).unwrap_err();
@@ -105,7 +105,7 @@ mod tests {
             class("h100", GPU),
             class("other", "x.example/y"),
         ];
-        let (reason, message) = waits(1, &classes, &nodes);
+        let (reason, message) = waits(1_000, &classes, &nodes);
         assert_eq!(reason, Reason::NeedsDeviceAllocation);
         assert!(message.contains("2 without nvidia.com/gpu"), "{message}");
         assert!(message.contains("DeviceClass \"h100\""), "{message}");
@@ -115,13 +115,13 @@ mod tests {
     fn other_reasons_stay_what_they_are() {
         let none = [node("a", "0", false)];
         let classes = [class("h100", GPU)];
-        assert_eq!(waits(1, &[], &none).0, Reason::NoMatchingNodes);
+        assert_eq!(waits(1_000, &[], &none).0, Reason::NoMatchingNodes);
         let others = [class("x", "x.example/y")];
-        assert_eq!(waits(1, &others, &none).0, Reason::NoMatchingNodes);
+        assert_eq!(waits(1_000, &others, &none).0, Reason::NoMatchingNodes);
         // A device plugin advertises it elsewhere: that node is only kept from the job.
         let some = [node("a", "0", false), node("b", "8", true)];
-        assert_eq!(waits(1, &classes, &some).0, Reason::NoMatchingNodes);
+        assert_eq!(waits(1_000, &classes, &some).0, Reason::NoMatchingNodes);
         let small = [node("a", "8", false)];
-        assert_eq!(waits(9, &classes, &small).0, Reason::ExceedsCluster);
+        assert_eq!(waits(9_000, &classes, &small).0, Reason::ExceedsCluster);
     }
 }

@@ -32,6 +32,7 @@ impl Fleet {
                     .with("nvidia.com/gpu", 8),
                 ready: true,
                 unschedulable: false,
+                unhealthy: None,
             });
         }
         engine.apply_queue(Queue::new(QueueName::new("default")));
