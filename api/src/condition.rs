@@ -48,6 +48,23 @@ impl ConditionType {
         Self::Stalled,
     ];
 
+    /// What it means, in one sentence.
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Accepted => "The spec is valid, policy allows it, and what it names is there.",
+            Self::QuotaReserved => "The queue's quota for the whole gang is set aside.",
+            Self::Scheduled => "Every pod of the gang has its node.",
+            Self::Running => "Every pod of the gang runs.",
+            Self::Complete => "The job has ended well.",
+            Self::Failed => "The job has ended badly.",
+            Self::Suspended => "The user has stopped it.",
+            Self::Ready => "The job is as its spec asks (kstatus).",
+            Self::Reconciling => "It is on its way there (kstatus).",
+            Self::Stalled => "It will not get there by itself (kstatus).",
+        }
+    }
+
     /// The word itself.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -112,7 +129,7 @@ pub struct Verdict {
 
 impl Verdict {
     /// The row of the table: the status of each condition.
-    fn status(&self, condition: ConditionType) -> Status {
+    pub(crate) fn status(&self, condition: ConditionType) -> Status {
         use ConditionType as C;
         use JobPhase as P;
         use Status::{False, True, Unknown};

@@ -3,7 +3,7 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 
-use crate::{PodGroup, Queue, ResourceFlavor, TrainingJob};
+use crate::{PodGroup, Queue, ResourceFlavor, Topology, TrainingJob};
 
 /// Largest CRD, in bytes of JSON: client-side apply keeps a copy of the object
 /// in an annotation, and annotations end at 256 KiB.
@@ -17,6 +17,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         Queue::crd(),
         PodGroup::crd(),
         ResourceFlavor::crd(),
+        Topology::crd(),
     ]
 }
 
@@ -92,6 +93,6 @@ mod tests {
             .into_iter()
             .map(|c| c.spec.names.short_names.unwrap_or_default().join(","))
             .collect();
-        assert_eq!(names, ["tj", "q", "pg", "rf"]);
+        assert_eq!(names, ["tj", "q", "pg", "rf", "topo"]);
     }
 }

@@ -192,6 +192,13 @@ fn take(
     }
 }
 
+/// The one of the known words that is nearest to what is written, if it is near:
+/// for "did you mean".
+#[must_use]
+pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    words::nearest(name, known)
+}
+
 /// An object as YAML.
 ///
 /// # Errors

@@ -18,6 +18,7 @@ pub mod reason;
 pub mod reference;
 pub mod resource_flavor;
 pub mod rules;
+pub mod topology;
 pub mod validate;
 mod word;
 
@@ -27,6 +28,7 @@ pub use quantity::Quantity;
 pub use queue::{Queue, QueueSpec};
 pub use reason::Reason;
 pub use resource_flavor::{ResourceFlavor, ResourceFlavorSpec};
+pub use topology::{Topology, TopologySpec};
 pub use validate::{ValidatedJob, Violation, Violations};
 
 /// The one API group of Trellis.

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::Toleration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::rules;
+use crate::topology::TopologyRequest;
 use crate::word::open_word;
 use crate::{Quantity, Reason};
 
@@ -38,6 +40,16 @@ pub struct PodGroupSpec {
     pub queue: String,
     /// Priority: higher goes first.
     pub priority: i32,
+    /// False: no victim of preemption, unless its queue borrows or is drained. Absent: true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preemptible: Option<bool>,
+    /// Seconds for which it is no victim of preemption once it has its place. Absent: 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = rules::MIN_RUNTIME.cel())]
+    pub min_runtime_seconds: Option<i64>,
+    /// How close all pods are to be to each other. Absent: anywhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topology: Option<TopologyRequest>,
     /// The task groups.
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub groups: Vec<PodGroupMember>,
@@ -55,29 +67,41 @@ pub struct PodGroupMember {
     /// What one pod requests.
     #[schemars(extend("maxProperties" = 32))]
     pub resources: BTreeMap<String, Quantity>,
+    /// How close the pods of the group are to be to each other. Absent: as the whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topology: Option<TopologyRequest>,
 }
 
 /// The journal: where the gang is on its way, and the plan that binds whoever leads.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct PodGroupStatus {
-    /// Where the gang is on its way: Pending, Committing, Placed, Unwinding or Finished. Absent:
-    /// Pending.
+    /// Where the gang is on its way: Pending, Nominated, Committing, Placed, Unwinding or Finished.
+    /// Absent: Pending.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<PodGroupPhase>,
     /// Term of the leader that wrote this. It never falls: a write of an earlier leader is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epoch: Option<i64>,
-    /// The plan that is being carried out, or has been.
+    /// The plan that is being carried out, or has been, or will be once its victims have left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<Plan>,
+    /// While Nominated: the gangs that leave so that the plan's place becomes free. They are told
+    /// to once this stands, and not before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOST_VICTIMS), extend("x-kubernetes-list-type" = "atomic"))]
+    pub victims: Vec<NominatedVictim>,
+    /// While Unwinding for another gang or a drained queue: until then a PodDisruptionBudget may
+    /// put the evictions off; pods that are still there then are deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evict_until: Option<Time>,
     /// Commits in a row that failed; the next try waits longer each time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failures: Option<i64>,
     /// No new try before this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_time: Option<Time>,
-    /// Why the last plan was undone.
+    /// Why the last plan was undone, or what the gang waits for while it is Nominated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
     /// The same in words.
@@ -92,6 +116,8 @@ pub enum PodGroupPhase {
     /// No plan, and no pods.
     #[default]
     Pending,
+    /// The plan stands, and the gangs that make room for it are leaving; no pods yet.
+    Nominated,
     /// The plan stands; its pods are being created.
     Committing,
     /// All pods of the plan were created.
@@ -104,11 +130,43 @@ pub enum PodGroupPhase {
 
 open_word!(PodGroupPhase);
 
+/// Victims that one nomination names at most: the journal must fit into one object.
+pub const MOST_VICTIMS: usize = 2048;
+
+/// A gang that leaves its place for another.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct NominatedVictim {
+    /// Namespace of the job.
+    pub namespace: String,
+    /// Name of the job.
+    pub name: String,
+    /// Uid of the job.
+    pub uid: String,
+    /// Hash of the plan that placed it: if it has another by now, it need not leave.
+    pub plan: String,
+    /// Why it, and not another: LaterInQueue, Borrows or LowerPriority.
+    pub because: Because,
+}
+
+/// Why a gang may be preempted by another.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Because {
+    /// It is in the same queue, whose order puts the other before it.
+    LaterInQueue,
+    /// Its queue holds more than its quota, and the other asks for its own.
+    Borrows,
+    /// Both queues borrow, and its priority is lower.
+    LowerPriority,
+}
+
+open_word!(Because);
+
 /// One placement of the whole gang.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
-    /// Hash of attempt, compiled job and assignments. Every pod of the plan bears it.
+    /// Hash of attempt, compiled job, flavors and assignments. Every pod of the plan bears it.
     pub hash: String,
     /// Attempt of the job that the plan is for.
     pub attempt: i64,
@@ -119,9 +177,27 @@ pub struct Plan {
     /// When an unfinished plan is undone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Time>,
+    /// What the task groups get from their queue's flavors. Groups that are given none are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub groups: Vec<PlannedGroup>,
     /// Where the pods go, run-length by node, in order of the index.
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub assignments: Vec<Assignment>,
+}
+
+/// What one task group gets from flavors. It is written down, so that a plan that
+/// is gone on with makes the very same pods, whatever has become of the flavors.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedGroup {
+    /// Name of the task group.
+    pub name: String,
+    /// The flavor that each resource is counted by.
+    pub flavors: BTreeMap<String, String>,
+    /// What the pods tolerate because of their flavors, beside what the job asks for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tolerations: Vec<Toleration>,
 }
 
 /// A run of pods of one group on one node.

@@ -104,6 +104,12 @@ impl Amount {
         self.0.checked_add(other.0).map(Self)
     }
 
+    /// What is left without the other, at least nothing.
+    #[must_use]
+    pub fn saturating_less(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0).max(0))
+    }
+
     /// Whole units, rounded up. None if that is no i64.
     #[must_use]
     pub fn units_up(self) -> Option<i64> {

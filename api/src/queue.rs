@@ -60,10 +60,33 @@ pub struct QueueSpec {
     /// Namespaces whose jobs may use the queue. Absent: none; `{}`: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<LabelSelector>,
-    /// Namespaces whose jobs go here when they name no queue. Absent: none; `{}`: all.
+    /// Namespaces whose jobs go here when they name no queue. Absent: none; `{}`: all
+    /// that no other queue asks for. Of several the one that asks for most labels, then
+    /// the first by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_for: Option<LabelSelector>,
-    /// Hold: nothing more starts. Absent: None.
+    /// Whom the queue's jobs may preempt. Absent: nobody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(dive)]
+    pub preemption: Option<QueuePreemption>,
+    /// Whether the queue's jobs may start before others that wait for room, where
+    /// that does not make them later. Absent: true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backfill: Option<bool>,
+    /// Seconds that backfill takes a job to hold its place for where neither the
+    /// job (`deadlines.activeSeconds`) nor earlier runs of it say so. Nothing is
+    /// ended by it. Absent: it is taken to have no end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::runtime)))]
+    #[x_kube(validation = rules::RUNTIME.cel())]
+    pub default_runtime_seconds: Option<i64>,
+    /// The most that `minRuntimeSeconds` of the queue's jobs counts for, in
+    /// seconds. Absent: as much as the job says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::min_runtime)))]
+    #[x_kube(validation = rules::MIN_RUNTIME.cel())]
+    pub max_min_runtime_seconds: Option<i64>,
+    /// Hold: nothing more starts. HoldAndDrain: and what runs is preempted. Absent: None.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop: Option<StopPolicy>,
 }
@@ -130,7 +153,10 @@ pub struct ResourceQuota {
     pub lending_limit: Option<Quantity>,
 }
 
-/// Whether the job at the head of a queue may be passed.
+/// In which order the queue's jobs start. Priority: by priority, then by
+/// submission, and who cannot start may be passed; StrictFIFO: in the same order,
+/// and nothing passes the head, unless its last start failed a moment ago. Absent:
+/// Priority.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum QueueOrder {
     /// By priority, then by submission; a job that cannot start may be passed.
@@ -142,7 +168,76 @@ pub enum QueueOrder {
     StrictFifo,
 }
 
-/// Whether a queue is open.
+/// Whom the jobs of a queue may preempt. The words are those of Kueue.
+#[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+#[x_kube(validation = rules::BORROW_WITHIN.cel())]
+pub struct QueuePreemption {
+    /// Jobs of the same queue. Absent: Never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub within_queue: Option<WithinQueue>,
+    /// Jobs of other queues that hold more than their quota, for what is within
+    /// this queue's own. Absent: Never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reclaim: Option<Reclaim>,
+    /// The same for what this queue would borrow itself. Absent: never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(dive, custom(rules::borrow_within(self)))]
+    pub borrow_within: Option<BorrowWithin>,
+}
+
+/// Jobs of the same queue that a job may preempt: none, those of lower priority, or also those of equal priority that were submitted later. Absent: Never.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum WithinQueue {
+    /// None.
+    #[default]
+    Never,
+    /// Those of lower priority.
+    LowerPriority,
+    /// Those, and of equal priority those that were submitted later.
+    LowerOrNewerEqualPriority,
+}
+
+/// Jobs of other queues, which hold more than their quota, that a job may preempt for what is within its own queue's: none, those of lower priority, or any. Absent: Never.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Reclaim {
+    /// None.
+    #[default]
+    Never,
+    /// Those of lower priority.
+    LowerPriority,
+    /// Whichever.
+    Any,
+}
+
+/// Which jobs of queues that borrow a job may preempt that would borrow too.
+#[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+#[x_kube(validation = rules::MAX_PRIORITY.cel())]
+pub struct BorrowWithin {
+    /// Which. Absent: Never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<BorrowWithinPolicy>,
+    /// The highest priority of a victim. Absent: whatever is lower than the job's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(custom(rules::max_priority(self)))]
+    pub max_priority: Option<i32>,
+}
+
+/// Jobs of other queues, which borrow, that a job may preempt for what it would borrow itself. Absent: Never.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum BorrowWithinPolicy {
+    /// None.
+    #[default]
+    Never,
+    /// Those of lower priority.
+    LowerPriority,
+}
+
+/// Whether the queue is open. None: it is; Hold: nothing more starts, what runs goes
+/// on; HoldAndDrain: nothing more starts, and what runs is preempted. Absent: None.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum StopPolicy {
     /// Open.
@@ -150,6 +245,8 @@ pub enum StopPolicy {
     None,
     /// Nothing more starts; what runs goes on.
     Hold,
+    /// Nothing more starts, and what runs is preempted: it waits in the queue again.
+    HoldAndDrain,
 }
 
 /// What is held of one resource of one flavor.

@@ -66,7 +66,9 @@ reasons! {
     QueueMisconfigured: "Ask whoever owns the queue to mend what the message names; the job goes on by itself.";
     /// The queue starts its jobs strictly in order, and another job is at its head.
     BehindHead: "Wait until the job that the message names starts or goes, or use a queue whose order is Priority.";
-    /// No ResourceFlavor of the queue exists that the job accepts and tolerates.
+    /// No Topology has the level that the job asks for.
+    TopologyNotFound: "Name a level that a Topology has, or have a platform team create one that has it; the job goes on by itself.";
+    /// No ResourceFlavor exists that the queue offers and the job accepts and tolerates.
     FlavorNotFound: "Create the ResourceFlavor, tolerate its taints, or name another in taskGroups[].flavors; the job goes on by itself.";
     /// The queue is stopped.
     QueueStopped: "Ask whoever stopped the queue; the job keeps its place.";
@@ -82,12 +84,22 @@ reasons! {
     NeedsDeviceAllocation: "Use nodes whose device plugin advertises the resource, or name another in gpuResource; a job is never placed without its devices.";
     /// The matching nodes have too little free in total.
     InsufficientCapacity: "Wait until others end; the message says how much is missing.";
+    /// Enough is free in total, but not within one domain of the level that the job must be in.
+    TopologyFragmented: "Wait until more of one domain is free, or prefer the level instead of requiring it, or require a coarser one; the message names the domain that holds most.";
     /// Enough is free in total, but not together where a pod needs it.
     Fragmented: "Wait until a whole node is free, or use smaller pods.";
+    /// There is room or quota for it, but starting it would make a job later that waits before it.
+    Reserved: "Wait until the job that the message names starts. A job with a short deadlines.activeSeconds may start before.";
     /// The job would not fit even if all matching nodes were empty.
     ExceedsCluster: "Ask for less, or add nodes.";
+    /// No domain of the level that the job must be in would hold it even if empty.
+    ExceedsTopology: "Require a coarser level, prefer it instead of requiring it, or ask for less; the message says what the largest domain holds.";
     /// A try to place the job failed, and the next one waits for a while.
     BackingOff: "Look at the reason of the failure in the events; the job is tried again by itself.";
+    /// Jobs that make room for it are leaving.
+    Preempting: "Nothing: it starts when they are gone. The message names them.";
+    /// A PodDisruptionBudget keeps the pods of a job that would have to make room.
+    ProtectedByBudget: "Ask whoever owns the PodDisruptionBudget that the message names, or wait: it is tried again by itself.";
     /// A core ResourceQuota of the namespace is too small for the whole gang.
     ResourceQuotaExceeded: "Have the namespace's ResourceQuota raised, or wait until its other pods end.";
     /// The API server refuses a pod of the gang, by an admission policy or webhook.
@@ -96,6 +108,9 @@ reasons! {
     ConstraintNotSupported: "Have the webhook or policy that adds what the message names leave these pods alone.";
     /// What is left of an earlier attempt or plan is still being removed.
     PodsTerminating: "Wait until the pods are gone; a pod that stays terminating has a finalizer or a lost node.";
+
+    /// The job was stopped so that another with more right to the room could start, or its queue was drained. It keeps its turn.
+    Preempted: "Nothing: it starts again when there is room; the message names who took it. Checkpoint, so that little is lost; minRuntimeSeconds or a higher priority makes it a victim less often.";
 
     /// The pods of the gang are being created.
     Committing: "Nothing.";
@@ -110,11 +125,11 @@ reasons! {
     /// A container used more memory than it asked for.
     OutOfMemory: "Raise resources.memory or use less.";
     /// A kubelet refused a pod.
-    KubeletRefused: "Nothing: the gang is placed again without that node for a while.";
+    KubeletRefused: "Nothing: the gang is placed again without that node for a while; it may wait again.";
     /// A node that held pods of the gang is lost.
-    NodeLost: "Nothing: the gang is placed elsewhere.";
+    NodeLost: "Nothing: the gang is placed elsewhere; it may wait again, first for its pods on the lost node to be gone.";
     /// A pod was evicted or deleted by someone else.
-    PodDisrupted: "Nothing: the gang is placed again.";
+    PodDisrupted: "Nothing: the gang is placed again; it may wait again if others have taken its room.";
     /// Not all pods ran within deadlines.startupSeconds.
     StartupTimeout: "Look at what the pods wait for; raise deadlines.startupSeconds if they only need longer.";
     /// The gang is being restarted.
@@ -152,19 +167,91 @@ impl std::fmt::Display for Reason {
     }
 }
 
+impl Reason {
+    /// True if an event with it is a Warning: a refusal, a fault, or something that
+    /// does not pass by itself. What is progress, or passes, is Normal.
+    #[must_use]
+    pub const fn is_warning(self) -> bool {
+        match self {
+            Self::InvalidSpec
+            | Self::PolicyDenied
+            | Self::QueueNotFound
+            | Self::PriorityClassNotFound
+            | Self::ServiceNotFound
+            | Self::ClaimNotFound
+            | Self::ClaimNotBound
+            | Self::NameConflict
+            | Self::QueueMisconfigured
+            | Self::FlavorNotFound
+            | Self::TopologyNotFound
+            | Self::ExceedsTopology
+            | Self::Preempted
+            | Self::ProtectedByBudget
+            | Self::ExceedsQuota
+            | Self::NodesAvoided
+            | Self::NoMatchingNodes
+            | Self::NeedsDeviceAllocation
+            | Self::ExceedsCluster
+            | Self::ResourceQuotaExceeded
+            | Self::PodRefused
+            | Self::ConstraintNotSupported
+            | Self::PodFailed
+            | Self::OutOfMemory
+            | Self::KubeletRefused
+            | Self::NodeLost
+            | Self::PodDisrupted
+            | Self::StartupTimeout
+            | Self::NoRestart
+            | Self::RestartLimitReached
+            | Self::DisruptionLimitReached
+            | Self::QueueDeadlineExceeded
+            | Self::ActiveDeadlineExceeded
+            | Self::Unrecognized => true,
+            Self::Accepted
+            | Self::CacheNotReady
+            | Self::Queued
+            | Self::BehindHead
+            | Self::QueueStopped
+            | Self::QuotaExceeded
+            | Self::InsufficientCapacity
+            | Self::Fragmented
+            | Self::TopologyFragmented
+            | Self::Reserved
+            | Self::Preempting
+            | Self::BackingOff
+            | Self::PodsTerminating
+            | Self::Committing
+            | Self::Placed
+            | Self::Starting
+            | Self::Running
+            | Self::Restarting
+            | Self::Complete
+            | Self::Suspended
+            | Self::NotYet
+            | Self::NotApplicable => false,
+        }
+    }
+}
+
 /// docs/reasons.md: every reason, what it means, what to do.
 #[must_use]
 pub fn markdown() -> String {
     let mut out = String::from(
         "# Reasons\n\nGenerated by `trellis crds --reasons`: do not edit.\n\n\
          A job that does not run has exactly one current reason: in `status.reason`, in its conditions, \
-         in its events and in what `trellis` prints.\n\n| reason | means | what to do |\n|---|---|---|\n",
+         in its events and in what `trellis` prints. Events of refusals and faults are Warnings.\n\n\
+         | reason | means | what to do | event |\n|---|---|---|---|\n",
     );
     for reason in Reason::ALL {
         out.push_str(&format!(
-            "| `{reason}` | {} | {} |\n",
+            "| `{reason}` | {} | {} | {} |\n",
             reason.meaning().trim(),
-            reason.remedy()
+            reason.remedy(),
+            if reason.is_warning() {
+                "Warning"
+            } else {
+                "Normal"
+            },
         ));
     }
     out

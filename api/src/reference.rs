@@ -4,7 +4,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 
-use crate::crds;
+use crate::condition::{ConditionType, Status, Verdict};
+use crate::job::JobPhase;
+use crate::{Reason, crds};
 
 /// The API reference as Markdown.
 #[must_use]
@@ -32,6 +34,9 @@ pub fn markdown() -> String {
             .first()
             .and_then(|v| v.schema.as_ref())
             .and_then(|s| s.open_api_v3_schema.as_ref());
+        if let Some(schema) = schema {
+            whole(schema, &mut out);
+        }
         for part in ["spec", "status"] {
             let Some(schema) = schema
                 .and_then(|s| s.properties.as_ref())
@@ -46,8 +51,74 @@ pub fn markdown() -> String {
             rows(schema, "", &mut out);
             rules(schema, part, &mut out);
         }
+        if names.kind == "TrainingJob" {
+            phases(&mut out);
+        }
     }
     out
+}
+
+/// Rules on names, and on what may change when: of the object as a whole.
+fn whole(schema: &JSONSchemaProps, out: &mut String) {
+    let mut lines = schema.x_kubernetes_validations.iter().flatten().peekable();
+    if lines.peek().is_none() {
+        return;
+    }
+    out.push_str("\nRules on its name, and on changes:\n\n");
+    for rule in lines {
+        let words = rule.message.as_deref().unwrap_or(&rule.rule);
+        // No HTML: what stands in angle brackets is to be read.
+        out.push_str(&format!("- {}\n", words.replace('<', "\\<")));
+    }
+}
+
+/// The states of a job, and what each condition is in them.
+fn phases(out: &mut String) {
+    out.push_str(
+        "\n### Phases and conditions\n\n`status.phase` is one word for the row; T is True, F False, \
+         - Unknown. While a place is still being given up, QuotaReserved is True in Queued and \
+         Blocked too, and Scheduled in Blocked.\n\n| phase | means |",
+    );
+    for condition in ConditionType::ALL {
+        out.push_str(&format!(" {} |", condition.as_str()));
+    }
+    out.push_str("\n|---|---|");
+    out.push_str(&"---|".repeat(ConditionType::ALL.len()));
+    out.push('\n');
+    for phase in JobPhase::ALL {
+        if *phase == JobPhase::Unrecognized {
+            continue;
+        }
+        let verdict = Verdict {
+            phase: *phase,
+            reason: Reason::NotYet,
+            message: String::new(),
+            quota_reserved: false,
+            scheduled: false,
+        };
+        out.push_str(&format!(
+            "| {} | {} |",
+            phase.as_str(),
+            phase.meaning().trim()
+        ));
+        for condition in ConditionType::ALL {
+            let letter = match verdict.status(condition) {
+                Status::True => "T",
+                Status::False => "F",
+                Status::Unknown => "-",
+            };
+            out.push_str(&format!(" {letter} |"));
+        }
+        out.push('\n');
+    }
+    out.push_str("\n| condition | means |\n|---|---|\n");
+    for condition in ConditionType::ALL {
+        out.push_str(&format!(
+            "| {} | {} |\n",
+            condition.as_str(),
+            condition.meaning()
+        ));
+    }
 }
 
 fn rows(schema: &JSONSchemaProps, prefix: &str, out: &mut String) {
@@ -134,4 +205,56 @@ fn cell(text: &str) -> String {
         .collect::<Vec<_>>()
         .join(" ")
         .replace('|', "\\|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who reads the reference learns what a word means, and what its absence does.
+    #[test]
+    fn words_are_explained_and_absence_is_said() {
+        let text = markdown();
+        let spec = text.split("### TrainingJob.spec").nth(1).unwrap();
+        let spec = spec.split("### TrainingJob.status").next().unwrap();
+        let queue = text.split("### Queue.spec").nth(1).unwrap();
+        let row = |path: &str| {
+            let start = format!("| `{path}` ");
+            let mut rows = spec.lines().chain(queue.lines());
+            rows.find(|l| l.starts_with(&start)).unwrap_or_default()
+        };
+        for (path, words) in [
+            ("framework", "PyTorch: , None: , Absent: None"),
+            ("suspend", "Absent: false"),
+            ("restart.scope", "Gang: , Never: , Absent: Gang"),
+            ("success.policy", "All: , Any: , Leader: , Absent: All"),
+            ("cleanup.podsOnSuccess", "Delete: , Keep: , Absent: Keep"),
+            ("cleanup.podsOnFailure", "Delete: , Keep: , Absent: Keep"),
+            ("cleanup.deleteJob", "Absent: false"),
+            (
+                "taskGroups[].imagePullPolicy",
+                "Always: , IfNotPresent: , Never: , Absent: IfNotPresent",
+            ),
+            (
+                "taskGroups[].role",
+                "Coordinator: , Worker: , Absent: Worker",
+            ),
+            ("order", "Priority: , StrictFIFO: , Absent: Priority"),
+            ("stop", "None: , Hold: , Absent: None"),
+        ] {
+            for word in words.split(", ") {
+                assert!(
+                    row(path).contains(word.trim_end()),
+                    "{path} lacks {word}: {}",
+                    row(path)
+                );
+            }
+        }
+        assert!(text.contains("- metadata.name must be a DNS-1035 label"));
+        assert!(text.contains("are fixed once the job has had its first place"));
+        assert!(
+            text.contains("| Queued | In its queue. | T | F | F |"),
+            "{text}"
+        );
+    }
 }

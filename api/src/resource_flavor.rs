@@ -6,7 +6,7 @@ use garde::Validate;
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
-use crate::job::TolerationEffect;
+use crate::job::{Toleration, TolerationEffect};
 use crate::rules;
 
 /// A kind of nodes: of one GPU model, in one zone, bought in one way. Queues
@@ -40,12 +40,18 @@ pub struct ResourceFlavorSpec {
     )]
     #[x_kube(validation = rules::METADATA_KEYS.cel(), validation = rules::LABEL_VALUES.cel())]
     pub node_labels: BTreeMap<String, String>,
-    /// Taints that these nodes bear: a task group that does not tolerate them is
-    /// not given the flavor, and the next one is tried.
+    /// Taints that these nodes bear: a task group that does not tolerate them,
+    /// itself or by `tolerations`, is not given the flavor, and the next one is tried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     #[garde(length(max = 8), dive)]
     pub node_taints: Vec<NodeTaint>,
+    /// Taints that pods tolerate because they are given the flavor, beside what
+    /// their jobs ask for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    #[garde(length(max = 8), dive)]
+    pub tolerations: Vec<Toleration>,
 }
 
 /// A taint of nodes.

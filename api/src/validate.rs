@@ -8,6 +8,7 @@ use crate::job::{TrainingJob, TrainingJobSpec};
 use crate::queue::Queue;
 use crate::resource_flavor::ResourceFlavor;
 use crate::rules;
+use crate::topology::Topology;
 
 /// A TrainingJob that every rule holds for, with the identity that what it is
 /// compiled into needs. Only [`TryFrom`] makes one.
@@ -80,11 +81,33 @@ impl Validate for TrainingJob {
         report: &mut garde::Report,
     ) {
         let name = self.metadata.name.as_deref().unwrap_or_default();
-        if let Err(error) = rules::job_name(name) {
-            report.append(parent().join("metadata").join("name"), error);
+        let mut of_metadata = |field: &str, result: garde::Result| {
+            if let Err(error) = result {
+                report.append(parent().join("metadata").join(field), error);
+            }
+        };
+        if name.is_empty() {
+            of_metadata("name", Err(garde::Error::new("is required: add it")));
+        } else {
+            of_metadata("name", rules::job_name(name));
+            of_metadata("name", rules::pod_name(name, &self.spec.task_groups));
         }
-        if let Err(error) = rules::pod_name(name, &self.spec.task_groups) {
-            report.append(parent().join("metadata").join("name"), error);
+        if let Some(namespace) = &self.metadata.namespace {
+            of_metadata("namespace", rules::namespace(namespace));
+        }
+        if let Some(labels) = &self.metadata.labels {
+            of_metadata("labels", rules::own_labels(labels));
+        }
+        if let Some(annotations) = &self.metadata.annotations {
+            of_metadata("annotations", rules::own_annotations(annotations));
+        }
+        for (g, group) in self.spec.task_groups.iter().enumerate() {
+            for (v, variable) in group.env.iter().enumerate() {
+                if let Err(error) = rules::reserved_env(&variable.name, self.spec.framework()) {
+                    let group = parent().join("spec").join("task_groups").join(g);
+                    report.append(group.join("env").join(v).join("name"), error);
+                }
+            }
         }
         self.spec
             .validate_into(ctx, &mut || parent().join("spec"), report);
@@ -110,7 +133,7 @@ macro_rules! by_spec {
     )+};
 }
 
-by_spec!(Queue, ResourceFlavor);
+by_spec!(Queue, ResourceFlavor, Topology);
 
 /// One rule that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,12 +161,23 @@ impl From<&garde::Report> for Violations {
         Self(
             report
                 .iter()
-                .map(|(path, error)| Violation {
-                    path: camel_case(&path.to_string()),
-                    message: error.message().to_owned(),
-                })
+                .map(|(path, error)| violation(camel_case(&path.to_string()), error.message()))
                 .collect(),
         )
+    }
+}
+
+fn violation(path: String, message: &str) -> Violation {
+    let whole = rules::OF_THE_WHOLE.iter().any(|r| r.message() == message);
+    let path = match path.rsplit_once('.') {
+        Some((parent, _)) if whole => parent.to_owned(),
+        _ => path,
+    };
+    // Rules of the whole object name the field, since the API server does not.
+    let message = message.strip_prefix(&format!("{path} ")).unwrap_or(message);
+    Violation {
+        message: message.to_owned(),
+        path,
     }
 }
 

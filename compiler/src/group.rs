@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{ContainerPort, Pod};
+use k8s_openapi::api::core::v1::{ContainerPort, Pod, Toleration};
 use trellis_api::job::TaskGroup;
 use trellis_api::quantity::Amount;
 use trellis_api::{Quantity, names};
@@ -14,7 +14,7 @@ use crate::pod::Template;
 use crate::{Demand, Surroundings, demand, resources};
 
 /// Where one pod goes, and on whose orders.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PodPlacement<'a> {
     /// The attempt of the job, from 1.
     pub attempt: i64,
@@ -22,14 +22,21 @@ pub struct PodPlacement<'a> {
     pub plan: &'a str,
     /// Name of the node.
     pub node: &'a str,
+    /// What the pod tolerates because of the flavors that its group is given,
+    /// beside what the job asks for.
+    pub tolerations: &'a [Toleration],
 }
 
-/// The placement that hashes are taken of: no real one has it, and it is the same for all.
-const NOWHERE: PodPlacement<'_> = PodPlacement {
-    attempt: 0,
-    plan: "",
-    node: "",
-};
+impl PodPlacement<'_> {
+    /// No place at all: hashes are taken of it, and what all pods of a group have
+    /// in common is read from it.
+    pub const NOWHERE: PodPlacement<'static> = PodPlacement {
+        attempt: 0,
+        plan: "",
+        node: "",
+        tolerations: &[],
+    };
+}
 
 /// Identical pods of a job, told apart by an index.
 #[derive(Clone, Debug)]
@@ -64,7 +71,7 @@ impl CompiledGroup {
         // The first pod bears all that the group's pods have in common, the
         // group's first rank among it.
         let hash = Hasher::default()
-            .feed(&compiled.pod(0, &NOWHERE))
+            .feed(&compiled.pod(0, &PodPlacement::NOWHERE))
             .feed(&compiled.replicas)
             .finish();
         Self { hash, ..compiled }
@@ -126,7 +133,7 @@ impl CompiledGroup {
 
     /// What each pod makes use of.
     pub(crate) fn demands(&self) -> BTreeSet<Demand> {
-        let pod = self.pod(0, &NOWHERE);
+        let pod = self.pod(0, &PodPlacement::NOWHERE);
         pod.spec.as_ref().map(demand::of_pod).unwrap_or_default()
     }
 

@@ -28,7 +28,7 @@
 //!     };
 //!     let surroundings = Surroundings::resolve(&job, found)?;
 //!     let compiled = compile(job, surroundings, &Settings::default());
-//!     let placement = PodPlacement { attempt: 1, plan: "0123456789abcdef", node: "gpu-0" };
+//!     let placement = PodPlacement { attempt: 1, plan: "0123456789abcdef", node: "gpu-0", tolerations: &[] };
 //!     for group in compiled.groups() {
 //!         let pod = group.pod(0, &placement);
 //!         assert_eq!(pod.metadata.name.as_deref(), Some("llm-worker-0"));
@@ -62,6 +62,7 @@ pub use demand::{Demand, Endpoint, Peer};
 pub use gang::leader_group;
 pub use group::{CompiledGroup, PodPlacement};
 pub use hash::hash_of;
+pub use pod::{GRACE_SECONDS, toleration};
 pub use resolved_service::{ResolvedService, ServiceProblem};
 pub use settings::{DnsPeer, DnsServers, Settings};
 pub use surroundings::{Found, Surroundings, Unresolved, required_services};

@@ -1,5 +1,6 @@
 //! The PodGroup: the gang as the scheduler counts it.
 
+use trellis_api::job::TaskGroup;
 use trellis_api::pod_group::PodGroupMember;
 use trellis_api::{PodGroup, PodGroupSpec, ValidatedJob};
 
@@ -10,22 +11,31 @@ pub(crate) fn build(
     groups: &[CompiledGroup],
     surroundings: &Surroundings,
 ) -> PodGroup {
+    let spec = job.spec();
     PodGroup {
         metadata: metadata::child(job),
         spec: PodGroupSpec {
-            min_member: i64::from(job.spec().pod_count()),
+            min_member: i64::from(spec.pod_count()),
             queue: surroundings.queue.clone(),
             priority: surroundings.priority,
-            groups: groups.iter().map(member).collect(),
+            preemptible: spec.preemptible,
+            min_runtime_seconds: spec.min_runtime_seconds,
+            topology: spec.topology.clone(),
+            groups: groups
+                .iter()
+                .zip(&spec.task_groups)
+                .map(|(group, written)| member(group, written))
+                .collect(),
         },
         status: None,
     }
 }
 
-fn member(group: &CompiledGroup) -> PodGroupMember {
+fn member(group: &CompiledGroup, written: &TaskGroup) -> PodGroupMember {
     PodGroupMember {
         name: group.name().to_owned(),
         count: i64::from(group.replicas()),
         resources: group.resources().clone(),
+        topology: written.topology.clone(),
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{NamespaceResourceScope, Resource};
 use kube::{Api, Client, ResourceExt as _};
@@ -136,6 +136,24 @@ impl Jobs {
         api.delete(name, &DeleteParams::default()).await.unwrap();
     }
 
+    /// A core ResourceQuota `pods` of so many pods, once the API server counts by it.
+    ///
+    /// # Panics
+    ///
+    /// When there is one, or it is not counted by [soon](SOON).
+    pub async fn limit_pods(&self, pods: u32) {
+        let quota: ResourceQuota = serde_json::from_value(json!({
+            "metadata": {"name": "pods"}, "spec": {"hard": {"pods": pods.to_string()}}}))
+        .unwrap();
+        let quotas = self.api::<ResourceQuota>();
+        quotas.create(&PostParams::default(), &quota).await.unwrap();
+        wait_for(&quotas, "pods", SOON, |quota: &ResourceQuota| {
+            quota.status.as_ref().is_some_and(|s| s.used.is_some())
+        })
+        .await
+        .unwrap();
+    }
+
     /// A pod ends with that exit code.
     ///
     /// # Panics
@@ -192,6 +210,25 @@ impl Jobs {
             status.phase == Some(JobPhase::Running) && status.attempt == Some(attempt)
         })
         .await
+    }
+
+    /// The pods of a job take so long to stop, such as `"5s"`.
+    ///
+    /// # Panics
+    ///
+    /// When the API server does not answer.
+    pub async fn stop_slowly(&self, name: &str, time: &str) {
+        let patch = json!({"metadata": {"annotations": {kubelet::STOP_AFTER: time}}});
+        for pod in self.pods(name).await {
+            self.api::<Pod>()
+                .patch(
+                    &pod.name_any(),
+                    &PatchParams::default(),
+                    &Patch::Merge(&patch),
+                )
+                .await
+                .unwrap();
+        }
     }
 
     /// The pods of a job.

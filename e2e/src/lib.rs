@@ -12,6 +12,8 @@
 //! # }
 //! ```
 
+pub mod admission;
+mod background;
 pub mod binaries;
 pub mod cluster;
 pub mod control_plane;
@@ -22,6 +24,7 @@ pub mod namespace;
 pub mod operator;
 pub mod process;
 pub mod proxy;
+pub mod queues;
 pub mod site;
 pub mod volumes;
 pub mod wait;

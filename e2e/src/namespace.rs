@@ -3,7 +3,6 @@
 use std::{
     process,
     sync::atomic::{AtomicU32, Ordering},
-    thread,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -16,7 +15,7 @@ use kube::{
 };
 use serde_json::json;
 
-use crate::{control_plane::ControlPlane, wait::eventually};
+use crate::{background, control_plane::ControlPlane, wait::eventually};
 
 /// A namespace with a name that nobody else has. It is deleted in the background when this is
 /// dropped.
@@ -92,22 +91,10 @@ impl TestNamespace {
 
 impl Drop for TestNamespace {
     fn drop(&mut self) {
-        let (name, config) = (self.name.clone(), self.config.clone());
-        // The runtime of the test may be about to end, so it is no place for this.
-        thread::spawn(move || {
-            let Ok(runtime) = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-            else {
-                return;
-            };
-            runtime.block_on(async {
-                if let Ok(client) = Client::try_from(config) {
-                    let api: Api<Namespace> = Api::all(client);
-                    // Best effort: it goes with the control plane at the latest.
-                    let _ = api.delete(&name, &DeleteParams::background()).await;
-                }
-            });
+        let name = self.name.clone();
+        background::with_client(self.config.clone(), async move |client| {
+            let api: Api<Namespace> = Api::all(client);
+            let _ = api.delete(&name, &DeleteParams::background()).await;
         });
     }
 }

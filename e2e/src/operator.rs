@@ -229,6 +229,16 @@ impl Operator {
         self.process.ended()
     }
 
+    /// Asserts that it still runs.
+    ///
+    /// # Panics
+    ///
+    /// When it has ended: with what it said last.
+    pub fn assert_runs(&mut self) {
+        let ended = self.ended().unwrap();
+        assert!(ended.is_none(), "{ended:?}: {}", self.last_words());
+    }
+
     /// What it has logged, with that of others of its name before it.
     ///
     /// # Errors

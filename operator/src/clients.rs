@@ -5,9 +5,12 @@
 //! it may be given again, and a retry that outlives our lease is a write of a
 //! leader that is none.
 
+use std::error::Error as _;
 use std::time::Duration;
 
+use anyhow::anyhow;
 use http::{HeaderName, HeaderValue};
+use kube::config::KubeconfigError;
 use kube::{Client, Config};
 
 /// Longest wait for the answer to a command.
@@ -30,7 +33,17 @@ impl Clients {
     /// # Errors
     /// If there is no cluster to be found, or its configuration is unusable.
     pub async fn infer() -> anyhow::Result<Self> {
-        let mut config = Config::infer().await?;
+        // kube's own words say each part twice.
+        let mut config = Config::infer().await.map_err(|error| {
+            let why = match error.source().and_then(|s| s.downcast_ref()) {
+                Some(KubeconfigError::ReadConfig(error, file)) => {
+                    format!("the kubeconfig {file:?} cannot be read: {error}")
+                }
+                Some(other) => other.to_string(),
+                None => error.to_string(),
+            };
+            anyhow!("no cluster is configured: this is no pod of one, and {why}; name a kubeconfig in $KUBECONFIG")
+        })?;
         config.headers.push((
             HeaderName::from_static("user-agent"),
             HeaderValue::from_static(concat!("trellis/", env!("CARGO_PKG_VERSION"))),

@@ -5,11 +5,13 @@
 
 use std::sync::Arc;
 
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::core::{ClusterResourceScope, NamespaceResourceScope, Request as KubeRequest};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::{ClusterResourceScope, NamespaceResourceScope, Request as KubeRequest, Status};
 use kube::{Api, Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::json;
 
 use crate::leader::{Epoch, Leadership, NotLeading};
 use crate::limiter::Limiter;
@@ -81,6 +83,17 @@ pub enum Deletion {
     Begun,
     /// That incarnation was gone before.
     Gone,
+}
+
+/// What an eviction that was answered means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Eviction {
+    /// The pod goes when its grace is over; of a dry run: it would.
+    Begun,
+    /// That incarnation was gone before.
+    Gone,
+    /// A PodDisruptionBudget keeps it for now: what the API server says.
+    Kept(String),
 }
 
 /// The door for writes.
@@ -301,6 +314,64 @@ impl Commands {
         }
     }
 
+    /// Evicts one incarnation of a pod, with its own grace.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn evict(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        dry_run: bool,
+    ) -> Result<Eviction, WriteError> {
+        let params = PostParams {
+            dry_run,
+            field_manager: None,
+        };
+        // kube's own `evict` sends `delete_options`, which the API server does not know.
+        let body = json!({
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"namespace": namespace, "name": name},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        });
+        let request = KubeRequest::new(Pod::url_path(&(), Some(namespace)))
+            .create_subresource("eviction", name, &params, body.to_string().into_bytes())
+            .map_err(|e| WriteError::Transient(e.to_string()))?;
+        let request = async {
+            match self.client.request::<serde_json::Value>(request).await {
+                Ok(_) => Ok(Eviction::Begun),
+                Err(kube::Error::Api(status)) => match kept(&status) {
+                    Some(message) => Ok(Eviction::Kept(message)),
+                    None => Err(kube::Error::Api(status)),
+                },
+                Err(error) => Err(error),
+            }
+        };
+        match self.write(request).await {
+            Err(WriteError::NotFound(_)) => Ok(Eviction::Gone),
+            Err(WriteError::Conflict(message)) if message.contains("UID in precondition") => {
+                Ok(Eviction::Gone)
+            }
+            answer => answer,
+        }
+    }
+
+    /// Reads the objects of a namespace now, from the API server and no cache.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn list<K>(&self, namespace: &str, params: &ListParams) -> Result<Vec<K>, WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug,
+    {
+        Ok(self.api::<K>(namespace).list(params).await?.items)
+    }
+
     /// Reads one object now, from the API server and no cache.
     ///
     /// # Errors
@@ -316,10 +387,24 @@ impl Commands {
     }
 }
 
+/// What the API server says where a budget is the reason of its refusal. A pod
+/// that two budgets speak of is never evicted (kube-apiserver, eviction.go).
+fn kept(status: &Status) -> Option<String> {
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    let budget = causes.find(|cause| cause.reason == "DisruptionBudget");
+    match (status.code, budget) {
+        (429, Some(cause)) if !cause.message.is_empty() => Some(cause.message.clone()),
+        (429, Some(_)) => Some(status.message.clone()),
+        (500, _) if status.message.contains("more than one PodDisruptionBudget") => {
+            Some(status.message.clone())
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kube::core::Status;
 
     fn error(code: u16, message: &str) -> WriteError {
         let mut status = Status::failure(message, "");
@@ -362,5 +447,25 @@ mod tests {
         }
         assert!(matches!(error(409, ""), WriteError::Conflict(_)));
         assert!(matches!(error(404, ""), WriteError::NotFound(_)));
+    }
+    #[test]
+    fn a_budget_that_keeps_a_pod_is_told_from_an_api_server_that_has_too_much_to_do() {
+        let status = |code: u16, message: &str, cause: Option<&str>| -> Status {
+            let causes = cause.map(|c| json!([{"reason": c, "message": "needs 2 healthy pods"}]));
+            serde_json::from_value(json!({
+                "status": "Failure", "code": code, "message": message,
+                "details": {"causes": causes.unwrap_or_else(|| json!([]))},
+            }))
+            .unwrap()
+        };
+        let refused = "Cannot evict pod as it would violate the pod's disruption budget.";
+        assert_eq!(
+            kept(&status(429, refused, Some("DisruptionBudget"))).as_deref(),
+            Some("needs 2 healthy pods")
+        );
+        let two = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+        assert_eq!(kept(&status(500, two, None)).as_deref(), Some(two));
+        assert_eq!(kept(&status(429, "too many requests", None)), None);
+        assert_eq!(kept(&status(500, "etcd", None)), None);
     }
 }

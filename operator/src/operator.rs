@@ -15,7 +15,7 @@ use kube::{Api, Client};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::{Id, JoinSet};
 use tracing::info;
-use trellis_api::{PodGroup, Queue, ResourceFlavor, TrainingJob, names};
+use trellis_api::{PodGroup, Queue, ResourceFlavor, Topology, TrainingJob, names};
 use trellis_compiler::Settings;
 
 use crate::clients::Clients;
@@ -113,6 +113,7 @@ fn watch(client: &Client, world: &Arc<World>, tasks: &mut Tasks) {
     start::<DeserializeGuard<PodGroup>>(client, all(), world, tasks);
     start::<DeserializeGuard<Queue>>(client, all(), world, tasks);
     start::<DeserializeGuard<ResourceFlavor>>(client, all(), world, tasks);
+    start::<DeserializeGuard<Topology>>(client, all(), world, tasks);
     start::<SlimNamespace>(client, all(), world, tasks);
     start::<PriorityClass>(client, all(), world, tasks);
     start::<SlimService>(client, all(), world, tasks);

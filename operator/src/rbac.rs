@@ -27,11 +27,13 @@ const CLUSTER: &[Row] = &[
     ("trellis.dev", &["podgroups/status"], &["patch"]),
     (
         "trellis.dev",
-        &["queues", "resourceflavors"],
+        &["queues", "resourceflavors", "topologies"],
         &["list", "watch"],
     ),
     ("trellis.dev", &["queues/status"], &["patch"]),
     ("", &["pods"], &["get", "list", "watch", "create", "delete"]),
+    ("", &["pods/eviction"], &["create"]),
+    ("policy", &["poddisruptionbudgets"], &["list"]),
     (
         "",
         &["services"],

@@ -116,12 +116,7 @@ fn may_have_priority(priority: i32) -> Option<Refusal> {
 
 /// The pods of a group differ by name, rank and node alone: one stands for all.
 fn may_run(group: &CompiledGroup) -> Vec<Refusal> {
-    let placement = PodPlacement {
-        attempt: 1,
-        plan: "",
-        node: "",
-    };
-    pod_refusals(group.name(), &group.pod(0, &placement))
+    pod_refusals(group.name(), &group.pod(0, &PodPlacement::NOWHERE))
 }
 
 fn pod_refusals(group: &str, pod: &Pod) -> Vec<Refusal> {

@@ -61,7 +61,7 @@ where
     let told: Vec<String> = problems.iter().map(|p| p.field.clone()).collect();
     let written = serde_json::to_value(&object).unwrap_or_default();
     for unknown in strict::unknown(&document.tree, &written) {
-        let message = words::UNKNOWN_FIELD.to_owned();
+        let message = unknown.message.to_owned();
         let problem = document.problem_at(unknown.at, &unknown.path, message);
         if !told.contains(&problem.field) {
             problems.push(problem);
@@ -87,14 +87,30 @@ fn in_order(mut problems: Vec<Problem>) -> Problems {
 /// Removes the field of a path such as `spec.taskGroups[0].replcas`. False if it
 /// is not there.
 fn remove(value: &mut Value, path: &str) -> bool {
-    let (parent, key) = path.rsplit_once('.').unwrap_or(("", path));
-    let pointer: String = parent
-        .split(['.', '[', ']'])
-        .filter(|step| !step.is_empty())
-        .map(|step| format!("/{step}"))
-        .collect();
-    value
-        .pointer_mut(&pointer)
-        .and_then(Value::as_object_mut)
-        .is_some_and(|map| map.remove(key).is_some())
+    let path = path.strip_prefix('.').unwrap_or(path);
+    match value {
+        Value::Object(map) => {
+            if map.remove(path).is_some() {
+                return true;
+            }
+            // Keys may have dots in them: the longest that fits is meant.
+            let fits = |key: &&String| {
+                let rest = path.strip_prefix(key.as_str());
+                rest.is_some_and(|rest| rest.starts_with(['.', '[']))
+            };
+            let Some(key) = map.keys().filter(fits).max_by_key(|k| k.len()).cloned() else {
+                return false;
+            };
+            let rest = path.strip_prefix(key.as_str()).unwrap_or_default();
+            map.get_mut(&key).is_some_and(|value| remove(value, rest))
+        }
+        Value::Array(items) => {
+            let index = path.strip_prefix('[').and_then(|p| p.split_once(']'));
+            index.is_some_and(|(index, rest)| {
+                let item = index.parse::<usize>().ok().and_then(|i| items.get_mut(i));
+                item.is_some_and(|item| remove(item, rest))
+            })
+        }
+        _ => false,
+    }
 }

@@ -5,11 +5,13 @@
 use serde_json::Value;
 
 use super::tree::{At, Tree};
+use super::words;
 
 /// A field that is not known, and its place.
 pub(super) struct Unknown {
     pub(super) path: String,
     pub(super) at: At,
+    pub(super) message: &'static str,
 }
 
 /// What `written` says that `read` does not.
@@ -21,6 +23,12 @@ pub(super) fn unknown(written: &Tree, read: &Value) -> Vec<Unknown> {
 
 fn compare(written: &Tree, read: &Value, path: &str, found: &mut Vec<Unknown>) {
     match read {
+        // A struct takes a list of its fields' values, and the API server does not.
+        Value::Object(_) if written.is_list() => found.push(Unknown {
+            path: path.to_owned(),
+            at: written.at,
+            message: words::NO_LIST,
+        }),
         Value::Object(map) => {
             for (key, at, value) in written.entries() {
                 let path = if path.is_empty() {
@@ -32,7 +40,11 @@ fn compare(written: &Tree, read: &Value, path: &str, found: &mut Vec<Unknown>) {
                     Some(read) => compare(value, read, &path, found),
                     // Nothing is the same as absent.
                     None if value.is_nothing() => {}
-                    None => found.push(Unknown { path, at }),
+                    None => found.push(Unknown {
+                        path,
+                        at,
+                        message: words::UNKNOWN_FIELD,
+                    }),
                 }
             }
         }

@@ -60,7 +60,7 @@ impl Tree {
             with_snippet: false,
             legacy_octal_numbers: true,
         };
-        serde_saphyr::from_str_with_options(text, options).map_err(|e| explain(&e))
+        serde_saphyr::from_str_with_options(text, options).map_err(|e| explain(&e, text))
     }
 
     pub(super) fn text(&self) -> Option<&str> {
@@ -115,6 +115,10 @@ impl Tree {
         }
     }
 
+    pub(super) fn is_list(&self) -> bool {
+        matches!(self.node, Node::List(_))
+    }
+
     /// True for null, and for a list or mapping of nothing.
     pub(super) fn is_nothing(&self) -> bool {
         match &self.node {
@@ -157,23 +161,29 @@ impl Tree {
 
     /// The place of the key of a field, where it has one.
     pub(super) fn find_key(&self, path: &str) -> At {
-        let parent = path.rsplit_once('.').map_or(("", path), |(p, k)| (p, k));
-        self.descend(parent.0)
-            .and_then(|tree| tree.entry(parent.1))
-            .map_or_else(|| self.find(path), |e| e.at)
+        self.key_at(path).unwrap_or_else(|| self.find(path))
     }
 
-    fn descend(&self, path: &str) -> Option<&Self> {
+    fn key_at(&self, path: &str) -> Option<At> {
         let path = path.strip_prefix('.').unwrap_or(path);
-        if path.is_empty() {
-            return Some(self);
+        match &self.node {
+            Node::List(items) => {
+                let (index, rest) = path.strip_prefix('[')?.split_once(']')?;
+                items.get(index.parse::<usize>().ok()?)?.key_at(rest)
+            }
+            Node::Map(entries) => {
+                if let Some(entry) = entries.iter().find(|e| e.key == path) {
+                    return Some(entry.at);
+                }
+                let fits = |e: &&Entry| {
+                    let rest = path.strip_prefix(e.key.as_str());
+                    rest.is_some_and(|r| r.starts_with(['.', '[']))
+                };
+                let entry = entries.iter().filter(fits).max_by_key(|e| e.key.len())?;
+                entry.value.key_at(path.strip_prefix(entry.key.as_str())?)
+            }
+            _ => None,
         }
-        if let Some((index, rest)) = path.strip_prefix('[').and_then(|p| p.split_once(']')) {
-            return self.list().get(index.parse::<usize>().ok()?)?.descend(rest);
-        }
-        let end = path.find(['.', '[']).unwrap_or(path.len());
-        let (key, rest) = path.split_at_checked(end)?;
-        self.get(key)?.descend(rest)
     }
 
     /// The value without its places.
@@ -193,8 +203,12 @@ impl Tree {
 }
 
 /// Where it is no YAML, and why.
-fn explain(error: &Error) -> (At, String) {
+fn explain(error: &Error, text: &str) -> (At, String) {
     let at = error.location().map(At::from).unwrap_or_default();
+    if let Some(tab) = tab_near(at, text) {
+        let message = "is indented with a tab: indent with spaces";
+        return (tab, message.to_owned());
+    }
     let mut inner = error.without_snippet();
     while let Error::AliasError { error, .. } = inner {
         inner = error.without_snippet();
@@ -206,14 +220,32 @@ fn explain(error: &Error) -> (At, String) {
         }
         other => {
             let message = DefaultMessageFormatter.format_message(other).into_owned();
-            if message.contains("tabs disallowed") {
-                "is indented with a tab: indent with spaces".to_owned()
-            } else {
-                format!("is no YAML: {message}")
+            let key = message.strip_prefix("duplicate mapping key: ");
+            let key = key.map(|rest| rest.split(", set ").next().unwrap_or(rest));
+            match key {
+                Some(key) => format!("duplicate key {key:?}: remove one of the two"),
+                None => format!("is no YAML: {message}"),
             }
         }
     };
     (at, message)
+}
+
+/// A tab that a line is indented with, at the place of an error or on the line
+/// after it: the parser often sees only that the line before does not end.
+fn tab_near(at: At, text: &str) -> Option<At> {
+    let before = at.line.checked_sub(1)?;
+    let lines = text.lines().enumerate().skip(before).take(2);
+    lines
+        .filter(|(_, line)| !line.trim().is_empty())
+        .find_map(|(number, line)| {
+            let indent = line.len().checked_sub(line.trim_start().len())?;
+            let tab = line.get(..indent)?.find('\t')?;
+            Some(At {
+                line: number.saturating_add(1),
+                column: tab.saturating_add(1),
+            })
+        })
 }
 
 impl<'de> Deserialize<'de> for Tree {

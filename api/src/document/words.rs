@@ -1,7 +1,14 @@
 //! serde's messages in the words of people who write YAML: the rule and the fix.
 
+use crate::Quantity;
+use crate::quantity::Amount;
+
 /// What is said of an unknown field where the known ones are not to be had.
 pub(super) const UNKNOWN_FIELD: &str = "is no known field: correct its name or remove it";
+
+/// What is said of a list where fields are wanted.
+pub(super) const NO_LIST: &str =
+    "must be a mapping, not a list: write its fields by name, without dashes";
 
 /// What is wrong with which field.
 pub(super) struct Said {
@@ -44,25 +51,47 @@ pub(super) fn of(message: &str, path: &str) -> Said {
         .or_else(|| message.strip_prefix("invalid value: "))
         .and_then(|rest| rest.split_once(", expected "));
     if let Some((is, expected)) = wrong {
-        return at(path.to_owned(), must_be(is, expected), false);
+        return at(path.to_owned(), must_be(is, expected, path), false);
+    }
+    // Structs take a list of their fields' values, which nobody means.
+    if message.starts_with("invalid length ") && message.contains(", expected struct ") {
+        return at(path.to_owned(), NO_LIST.to_owned(), false);
+    }
+    if path.ends_with("Time") || path.ends_with("Timestamp") {
+        let message = "must be a time, such as \"2026-01-31T12:00:00Z\"";
+        return at(path.to_owned(), message.to_owned(), false);
     }
     at(path.to_owned(), message.to_owned(), false)
 }
 
-fn unknown_field(name: &str, known: &[&str]) -> String {
-    let near = known
+/// The one of the known words that is nearest to what is written, if it is near.
+pub(super) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    known
         .iter()
         .map(|k| (distance(name, k), *k))
         .min()
-        .filter(|(d, k)| d.saturating_mul(3) <= k.chars().count().max(3));
-    match near {
-        Some((_, near)) => format!("is no known field: did you mean {near:?}?"),
+        .filter(|(d, k)| d.saturating_mul(3) <= k.chars().count().max(3))
+        .map(|(_, k)| k)
+}
+
+fn unknown_field(name: &str, known: &[&str]) -> String {
+    // What people know from a container's resources.
+    if known.contains(&"ephemeralStorage") {
+        if matches!(name, "requests" | "limits") {
+            return "is no known field: write cpu and memory directly below resources, requests and limits are the same".to_owned();
+        }
+        if name.contains('/') {
+            return "is no known field: set gpus of the task group for GPUs, and resources.extended for other devices".to_owned();
+        }
+    }
+    match nearest(name, known) {
+        Some(near) => format!("is no known field: did you mean {near:?}?"),
         None if known.is_empty() => UNKNOWN_FIELD.to_owned(),
         None => format!("is no known field: known are {}", known.join(", ")),
     }
 }
 
-fn must_be(is: &str, expected: &str) -> String {
+fn must_be(is: &str, expected: &str, path: &str) -> String {
     let wanted = match expected {
         "i8" | "i16" | "i32" | "i64" | "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number",
         "a string" => "a text",
@@ -81,10 +110,23 @@ fn must_be(is: &str, expected: &str) -> String {
         _ => is.to_owned(),
     }
     .replace('`', "");
+    let value = is.split(['`', '"']).nth(1).unwrap_or_default();
     let fix = match (wanted, kind) {
-        ("a text", "integer" | "floating point" | "boolean") => ": put it in quotes",
-        ("a list", "string" | "map") => ": begin it with a dash",
-        _ => "",
+        ("a text", "integer" | "floating point" | "boolean") => ": put it in quotes".to_owned(),
+        ("a list", "string" | "map") => ": begin it with a dash".to_owned(),
+        ("a whole number", "string") if value.parse::<i64>().is_ok() => {
+            ": remove the quotes".to_owned()
+        }
+        (_, "floating point") if wanted.starts_with("a quantity") => {
+            let millis = Quantity::new(value).amount().ok();
+            match millis.and_then(Amount::millis_up) {
+                Some(millis) if path.ends_with("cpu") => {
+                    format!(": write {millis}m or \"{value}\"")
+                }
+                _ => format!(": write \"{value}\", in quotes"),
+            }
+        }
+        _ => String::new(),
     };
     format!("must be {wanted}, not {found}{fix}")
 }

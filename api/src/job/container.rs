@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Quantity, rules};
 
-/// When an image is pulled.
+/// When the image is pulled. Always: at every start; IfNotPresent: where the node
+/// does not have it; Never: the node must have it. Absent: IfNotPresent.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PullPolicy {
     /// At every start.
@@ -73,6 +74,7 @@ pub struct EnvVar {
     /// A field of the pod, such as `status.podIP`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
+    #[garde(inner(custom(rules::env_field)))]
     pub field: Option<String>,
 }
 
@@ -159,7 +161,7 @@ pub struct Mount {
     #[garde(custom(rules::mount_path), custom(rules::mount_source(self)))]
     #[x_kube(validation = rules::MOUNT_PATH.cel())]
     pub path: String,
-    /// True: no writes.
+    /// True: no writes. Absent: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
     /// A path within the volume instead of its root.

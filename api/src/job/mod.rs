@@ -12,7 +12,9 @@ pub use container::{
 };
 pub use network::{Network, TrafficRule};
 pub use policy::{Cleanup, Deadlines, PodCleanup, Restart, RestartScope, Success, SuccessPolicy};
-pub use status::{CompiledObject, JobPhase, LastFailure, PodCounts, TrainingJobStatus};
+pub use status::{
+    CompiledObject, JobPhase, LastFailure, LastPreemption, PodCounts, TrainingJobStatus,
+};
 pub use task_group::{Affinity, Role, TaskGroup, Toleration, TolerationEffect, TolerationOperator};
 
 use std::collections::BTreeMap;
@@ -23,6 +25,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::rules;
+use crate::topology::TopologyRequest;
 
 /// A gang of pods that run all together or not at all.
 ///
@@ -78,7 +81,15 @@ pub struct TrainingJobSpec {
     #[schemars(length(max = 253))]
     #[x_kube(validation = rules::PRIORITY_CLASS.cel(), validation = rules::SYSTEM_PRIORITY.cel())]
     pub priority_class_name: Option<String>,
-    /// True: the gang is stopped and holds nothing until this is false again.
+    /// False: the job is no victim of preemption, unless its queue borrows or is drained. Absent: true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preemptible: Option<bool>,
+    /// Seconds for which the job is no victim of preemption once it has its place; its queue may bound them. Absent: 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::min_runtime)))]
+    #[x_kube(validation = rules::MIN_RUNTIME.cel())]
+    pub min_runtime_seconds: Option<i64>,
+    /// True: the gang is stopped and holds nothing until this is false again. Absent: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
     /// The groups of identical pods. All of them are one gang.
@@ -88,10 +99,16 @@ pub struct TrainingJobSpec {
         custom(rules::group_count),
         custom(rules::unique_groups),
         custom(rules::one_coordinator),
-        custom(rules::pod_total),
-        custom(rules::reserved_env(self.framework))
+        custom(rules::pod_total)
     )]
     pub task_groups: Vec<TaskGroup>,
+    /// Which of the nodes with room are taken. Absent: Pack.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placement: Option<PlacementPolicy>,
+    /// How close the pods of the whole job are to be to each other. Absent: anywhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(dive)]
+    pub topology: Option<TopologyRequest>,
     /// What happens when a pod fails. Absent: restart the gang, at most 3 times.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
@@ -113,7 +130,7 @@ pub struct TrainingJobSpec {
     #[garde(inner(custom(rules::object_name)))]
     #[x_kube(validation = rules::OBJECT_NAME.cel())]
     pub service_account_name: Option<String>,
-    /// User and group ids of the pods.
+    /// User and group ids of the pods. Absent: those of the image.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub security_context: Option<SecurityContext>,
@@ -127,7 +144,9 @@ pub struct TrainingJobSpec {
     pub pod_metadata: Option<PodMetadata>,
 }
 
-/// What is injected into the pods.
+/// What is injected into the pods so that they find each other (docs/pods.md).
+/// PyTorch: torchrun's variables and a rendezvous address; None: Trellis' own
+/// variables alone. Absent: None.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Framework {
     /// torchrun's `PET_*` variables and a rendezvous address.
@@ -135,6 +154,16 @@ pub enum Framework {
     /// Only Trellis' own variables.
     #[default]
     None,
+}
+
+/// Which of the nodes with room are taken: few, and those where the least is broken off what others could use, or as many as there are. Absent: Pack.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum PlacementPolicy {
+    /// Few nodes, and those where the least is broken off what others could use.
+    #[default]
+    Pack,
+    /// As many nodes as there are, those with most free first.
+    Spread,
 }
 
 /// User and group ids of the pods.
@@ -184,6 +213,18 @@ impl TrainingJobSpec {
     #[must_use]
     pub fn is_suspended(&self) -> bool {
         self.suspend.unwrap_or(false)
+    }
+
+    /// Which nodes are taken, Pack where nothing is given.
+    #[must_use]
+    pub fn placement(&self) -> PlacementPolicy {
+        self.placement.unwrap_or_default()
+    }
+
+    /// True if the job may be a victim of preemption.
+    #[must_use]
+    pub fn is_preemptible(&self) -> bool {
+        self.preemptible.unwrap_or(true)
     }
 
     /// Pods of the whole job.

@@ -38,7 +38,8 @@ pub struct Restart {
     pub max_backoff_seconds: Option<i64>,
 }
 
-/// What a failure restarts.
+/// What a failure restarts. Gang: all pods, together, within `limit` and
+/// `disruptionLimit`; Never: nothing, the job has failed. Absent: Gang.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum RestartScope {
     /// All pods of the gang, together.
@@ -70,6 +71,14 @@ pub struct Deadlines {
     pub active_seconds: Option<i64>,
 }
 
+impl Deadlines {
+    /// `startupSeconds`, 1800 where none is given.
+    #[must_use]
+    pub fn startup_seconds(&self) -> i64 {
+        self.startup_seconds.unwrap_or(1800)
+    }
+}
+
 /// When the job counts as complete.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -79,7 +88,8 @@ pub struct Success {
     pub policy: Option<SuccessPolicy>,
 }
 
-/// Whose success makes the job's.
+/// Whose success makes the job's. All: every pod's; Any: one pod's; Leader: that
+/// of the pod of rank 0. Absent: All.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SuccessPolicy {
     /// Every pod has succeeded.
@@ -107,12 +117,14 @@ pub struct Cleanup {
     #[garde(inner(custom(rules::ttl)))]
     #[x_kube(validation = rules::TTL.cel())]
     pub ttl_seconds: Option<i64>,
-    /// True: the TTL removes the TrainingJob too. Not for jobs that Argo CD tracks: it would create and run them again.
+    /// True: the TTL removes the TrainingJob too. Absent: false. Not for jobs that Argo CD tracks: it would create and run them again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delete_job: Option<bool>,
 }
 
-/// What becomes of finished pods.
+/// What becomes of pods that have finished, of a complete job (`podsOnSuccess`) or
+/// of a failed one (`podsOnFailure`). Delete: they go at once; Keep: they stay, with
+/// their logs, until `ttlSeconds`. Pods that still run are always stopped. Absent: Keep.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PodCleanup {
     /// They go at once.

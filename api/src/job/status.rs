@@ -15,7 +15,7 @@ pub struct TrainingJobStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// One word for the state: Refused, Waiting, Blocked, Queued, Starting, Restarting, Running,
-    /// Suspended, Complete or Failed; the row of the conditions' table.
+    /// Suspended, Complete or Failed; see "Phases and conditions" in docs/api.md.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<JobPhase>,
     /// The one current reason, from the list in docs/reasons.md.
@@ -72,6 +72,9 @@ pub struct TrainingJobStatus {
     /// What ended the last attempt that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<LastFailure>,
+    /// How the job last had to leave its place for another, or since its queue was drained.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_preemption: Option<LastPreemption>,
     /// What the job was compiled into, pods as one entry a group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compiled: Vec<CompiledObject>,
@@ -97,6 +100,12 @@ macro_rules! phases {
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name),)+ }
+            }
+
+            /// What it means, in one sentence.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$name => concat!($($doc),+),)+ }
             }
         }
     };
@@ -145,6 +154,28 @@ impl TrainingJobStatus {
     pub fn has_ended(&self) -> bool {
         self.completion_time.is_some() || self.phase.is_some_and(JobPhase::is_terminal)
     }
+
+    /// True if the current attempt follows one that had to make room: while it
+    /// would borrow, it asks nobody else to.
+    #[must_use]
+    pub fn was_preempted(&self) -> bool {
+        let before = self.attempt.unwrap_or(1).checked_sub(1);
+        self.last_preemption
+            .as_ref()
+            .is_some_and(|last| Some(last.attempt) == before)
+    }
+}
+
+/// How an attempt had to make room.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct LastPreemption {
+    /// For whom, and why.
+    pub message: String,
+    /// The attempt that ended by it.
+    pub attempt: i64,
+    /// When Trellis saw it.
+    pub time: Time,
 }
 
 /// Pods by what they do.

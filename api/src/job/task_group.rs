@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ContainerPort, EnvFrom, EnvVar, LocalReference, Mount, PullPolicy, Resources};
+use crate::topology::TopologyRequest;
 use crate::{Quantity, rules};
 
 /// The resource that `gpus` counts where none is named.
@@ -41,7 +42,7 @@ pub struct TaskGroup {
     #[garde(inner(custom(rules::extended_resource)))]
     #[x_kube(validation = rules::EXTENDED_RESOURCE.cel())]
     pub gpu_resource: Option<String>,
-    /// Names of ResourceFlavors that the group accepts, the best first. Absent: those of the queue, in its order.
+    /// Names of ResourceFlavors that the group accepts, the best first. Absent: those of the queue, in its order. None of the queue's: the job waits with FlavorNotFound. Of a queue without quotas: nodes of these flavors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), inner(length(max = 63)))]
     #[garde(length(max = 8), inner(custom(rules::flavor_name)))]
@@ -106,9 +107,14 @@ pub struct TaskGroup {
     /// The Coordinator group has rank 0. Absent: Worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
+    /// How close the pods of the group are to be to each other, within what the job asks. Absent: as the job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(dive)]
+    pub topology: Option<TopologyRequest>,
     /// Labels that a node must have.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 32))]
+    #[garde(custom(rules::node_labels))]
     pub node_selector: BTreeMap<String, String>,
     /// Node affinity, as in Kubernetes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -121,7 +127,9 @@ pub struct TaskGroup {
     pub tolerations: Vec<Toleration>,
 }
 
-/// What a group is for.
+/// Who has rank 0. Coordinator: the first pod of this group, wherever it stands;
+/// Worker: no one of this group, unless no group is the Coordinator: then the first
+/// pod of the first group. Absent: Worker.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Role {
     /// Trains.
@@ -151,7 +159,7 @@ pub struct Toleration {
     /// Taint key. Absent, with operator Exists: every key.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 317))]
-    #[garde(custom(rules::toleration(self)))]
+    #[garde(custom(rules::toleration(self)), inner(custom(rules::taint_key)))]
     pub key: Option<String>,
     /// Exists or Equal. Absent: Equal.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -168,7 +176,8 @@ pub struct Toleration {
     pub toleration_seconds: Option<i64>,
 }
 
-/// How a toleration compares.
+/// How a toleration compares. Exists: the key is there, whatever its value; Equal:
+/// key and value are equal. Absent: Equal.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TolerationOperator {
     /// The key is there, whatever its value.
@@ -177,7 +186,9 @@ pub enum TolerationOperator {
     Equal,
 }
 
-/// Which taints a toleration speaks of.
+/// Effect of the taints that are tolerated: NoSchedule keeps new pods away,
+/// PreferNoSchedule keeps them away where there is another place, NoExecute evicts
+/// those that run. Absent: every effect.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TolerationEffect {
     /// Keeps new pods away.

@@ -57,6 +57,10 @@ pub const NODE_AFFINITY: Rule = Rule::new(
     "must be a node affinity as Kubernetes takes it: every expression with a known operator; values for In and NotIn, none for Exists and DoesNotExist, one whole number for Gt and Lt; weights of 1 to 100; matchFields on metadata.name alone",
 );
 
+/// Rules on an object as a whole, though garde hangs them on a field of it.
+pub(crate) const OF_THE_WHOLE: [Rule; 5] =
+    [ENV_SOURCE, ENV_FROM_SOURCE, MOUNT_SOURCE, TOLERATION, PEER];
+
 fn count(given: &[bool]) -> usize {
     given.iter().filter(|g| **g).count()
 }

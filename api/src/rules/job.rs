@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::Rule;
 use crate::job::{Framework, Restart, Role, TaskGroup};
 use crate::names::LABEL_MAX;
-use crate::queue::ResourceGroup;
+use crate::queue::{BorrowWithin, BorrowWithinPolicy, QueuePreemption, Reclaim, ResourceGroup};
 
 /// Pods of one job at most.
 pub const MAX_PODS: u32 = 10_000;
@@ -62,6 +62,17 @@ pub const UNIQUE_QUOTA_RESOURCES: Rule = Rule::new(
     "a resource must be in one resource group alone",
 );
 
+/// Preemption by a queue that borrows is a part of reclaim, as in Kueue.
+pub const BORROW_WITHIN: Rule = Rule::new(
+    "!has(self.borrowWithin) || !has(self.borrowWithin.policy) || self.borrowWithin.policy == 'Never' || (has(self.reclaim) && self.reclaim != 'Never')",
+    "borrowWithin.policy LowerPriority needs reclaim LowerPriority or Any: set reclaim, or leave borrowWithin out",
+);
+/// A bound on the priority of victims needs victims.
+pub const MAX_PRIORITY: Rule = Rule::new(
+    "!has(self.maxPriority) || (has(self.policy) && self.policy == 'LowerPriority')",
+    "maxPriority needs policy LowerPriority: set policy, or leave maxPriority out",
+);
+
 /// What is part of the identity of a job that has had a place.
 pub const FIXED_AFTER_ADMISSION: Rule = Rule::new(
     "!has(oldSelf.status) || !has(oldSelf.status.admittedTime) || (\
@@ -90,13 +101,29 @@ pub const FIXED_GROUPS: Rule = Rule::new(
      && self.spec.taskGroups.map(g, has(g.ports) ? [g.ports] : []) == oldSelf.spec.taskGroups.map(g, has(g.ports) ? [g.ports] : []))",
     "the task groups, their order, and their replicas, role, command, args, env, envFrom, workingDir, sharedMemory, mounts and ports are fixed once the job has had its first place: create a new job",
 );
-/// What may change while nothing runs.
+/// What may change while nothing runs. Of groups that are others by name
+/// [`FIXED_GROUPS`] speaks, and alone.
 pub const CHANGED_WHILE_SUSPENDED: Rule = Rule::new(
     "!has(oldSelf.status) || !has(oldSelf.status.admittedTime) || (has(oldSelf.status.phase) && oldSelf.status.phase == 'Suspended') || (\
      (has(self.spec.queue) == has(oldSelf.spec.queue) && (!has(self.spec.queue) || self.spec.queue == oldSelf.spec.queue)) \
      && (has(self.spec.priorityClassName) == has(oldSelf.spec.priorityClassName) && (!has(self.spec.priorityClassName) || self.spec.priorityClassName == oldSelf.spec.priorityClassName)) \
-     && self.spec.taskGroups == oldSelf.spec.taskGroups)",
-    "queue, priorityClassName and the groups' image, imagePullPolicy, imagePullSecrets, gpus, gpuResource, flavors, resources, nodeSelector, affinity and tolerations change only while the job is suspended, once it has had its first place: set suspend to true first",
+     && (has(self.spec.preemptible) == has(oldSelf.spec.preemptible) && (!has(self.spec.preemptible) || self.spec.preemptible == oldSelf.spec.preemptible)) \
+     && (has(self.spec.minRuntimeSeconds) == has(oldSelf.spec.minRuntimeSeconds) && (!has(self.spec.minRuntimeSeconds) || self.spec.minRuntimeSeconds == oldSelf.spec.minRuntimeSeconds)) \
+     && (has(self.spec.placement) == has(oldSelf.spec.placement) && (!has(self.spec.placement) || self.spec.placement == oldSelf.spec.placement)) \
+     && (has(self.spec.topology) == has(oldSelf.spec.topology) && (!has(self.spec.topology) || self.spec.topology == oldSelf.spec.topology)) \
+     && (self.spec.taskGroups.map(g, g.name) != oldSelf.spec.taskGroups.map(g, g.name) || (\
+     self.spec.taskGroups.map(g, g.image) == oldSelf.spec.taskGroups.map(g, g.image) \
+     && self.spec.taskGroups.map(g, g.resources) == oldSelf.spec.taskGroups.map(g, g.resources) \
+     && self.spec.taskGroups.map(g, has(g.imagePullPolicy) ? [g.imagePullPolicy] : []) == oldSelf.spec.taskGroups.map(g, has(g.imagePullPolicy) ? [g.imagePullPolicy] : []) \
+     && self.spec.taskGroups.map(g, has(g.imagePullSecrets) ? [g.imagePullSecrets] : []) == oldSelf.spec.taskGroups.map(g, has(g.imagePullSecrets) ? [g.imagePullSecrets] : []) \
+     && self.spec.taskGroups.map(g, has(g.gpus) ? [g.gpus] : []) == oldSelf.spec.taskGroups.map(g, has(g.gpus) ? [g.gpus] : []) \
+     && self.spec.taskGroups.map(g, has(g.gpuResource) ? [g.gpuResource] : []) == oldSelf.spec.taskGroups.map(g, has(g.gpuResource) ? [g.gpuResource] : []) \
+     && self.spec.taskGroups.map(g, has(g.flavors) ? [g.flavors] : []) == oldSelf.spec.taskGroups.map(g, has(g.flavors) ? [g.flavors] : []) \
+     && self.spec.taskGroups.map(g, has(g.topology) ? [g.topology] : []) == oldSelf.spec.taskGroups.map(g, has(g.topology) ? [g.topology] : []) \
+     && self.spec.taskGroups.map(g, has(g.nodeSelector) ? [g.nodeSelector] : []) == oldSelf.spec.taskGroups.map(g, has(g.nodeSelector) ? [g.nodeSelector] : []) \
+     && self.spec.taskGroups.map(g, has(g.affinity) ? [g.affinity] : []) == oldSelf.spec.taskGroups.map(g, has(g.affinity) ? [g.affinity] : []) \
+     && self.spec.taskGroups.map(g, has(g.tolerations) ? [g.tolerations] : []) == oldSelf.spec.taskGroups.map(g, has(g.tolerations) ? [g.tolerations] : []))))",
+    "queue, priorityClassName, preemptible, minRuntimeSeconds, placement, topology and the groups' image, imagePullPolicy, imagePullSecrets, gpus, gpuResource, flavors, resources, topology, nodeSelector, affinity and tolerations change only while the job is suspended, once it has had its first place: set suspend to true first",
 );
 /// A leader's term.
 pub const EPOCH_NEVER_FALLS: Rule = Rule::new(
@@ -115,6 +142,23 @@ pub fn pod_name(job: &str, groups: &[TaskGroup]) -> garde::Result {
             <= LABEL_MAX
     };
     POD_NAME.holds(groups.iter().all(fits))
+}
+
+/// [`BORROW_WITHIN`].
+pub fn borrow_within(
+    preemption: &QueuePreemption,
+) -> impl FnOnce(&Option<BorrowWithin>, &()) -> garde::Result {
+    let reclaims = preemption.reclaim.unwrap_or_default() != Reclaim::Never;
+    move |within, ()| {
+        let policy = within.as_ref().and_then(|w| w.policy).unwrap_or_default();
+        BORROW_WITHIN.holds(reclaims || policy == BorrowWithinPolicy::Never)
+    }
+}
+
+/// [`MAX_PRIORITY`].
+pub fn max_priority(within: &BorrowWithin) -> impl FnOnce(&Option<i32>, &()) -> garde::Result {
+    let has_victims = within.policy == Some(BorrowWithinPolicy::LowerPriority);
+    move |most, ()| MAX_PRIORITY.holds(most.is_none() || has_victims)
 }
 
 /// [`GROUP_COUNT`].
@@ -150,15 +194,9 @@ pub fn is_reserved_env(name: &str, framework: Framework) -> bool {
             && (name.starts_with("PET_") || PYTORCH_ENV.contains(&name)))
 }
 
-/// [`RESERVED_ENV`].
-pub fn reserved_env(
-    framework: Option<Framework>,
-) -> impl FnOnce(&Vec<TaskGroup>, &()) -> garde::Result {
-    let framework = framework.unwrap_or_default();
-    move |groups, ()| {
-        let names = groups.iter().flat_map(|g| &g.env).map(|e| e.name.as_str());
-        RESERVED_ENV.holds(!names.into_iter().any(|n| is_reserved_env(n, framework)))
-    }
+/// [`RESERVED_ENV`], of one variable.
+pub fn reserved_env(name: &str, framework: Framework) -> garde::Result {
+    RESERVED_ENV.holds(!is_reserved_env(name, framework))
 }
 
 /// [`BACKOFF`].
@@ -186,4 +224,40 @@ pub fn unique_quota_resources(groups: &[ResourceGroup], _: &()) -> garde::Result
             .flat_map(|g| &g.resources)
             .all(|r| seen.insert(r)),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crds;
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaPropsOrArray;
+
+    /// Each field of a task group is under one of the two rules on changes: one
+    /// under none could be changed while it runs, one under both is refused twice.
+    #[test]
+    fn every_field_of_a_group_is_under_one_rule_on_changes() {
+        let crds = crds::all();
+        let job = crds.iter().find(|c| c.spec.names.kind == "TrainingJob");
+        let schema = job.unwrap().spec.versions[0].schema.as_ref().unwrap();
+        let property = |schema: &_, name: &str| {
+            let schema: &k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaProps = schema;
+            schema.properties.as_ref().unwrap()[name].clone()
+        };
+        let root = schema.open_api_v3_schema.as_ref().unwrap();
+        let groups = property(&property(root, "spec"), "taskGroups");
+        let Some(JSONSchemaPropsOrArray::Schema(group)) = groups.items else {
+            panic!("task groups are a list");
+        };
+        for field in group.properties.unwrap().keys().filter(|f| *f != "name") {
+            let names = |rule: &Rule| {
+                let marks = [")", "]", " "].map(|end| format!("g.{field}{end}"));
+                marks.iter().any(|mark| rule.cel.contains(mark))
+            };
+            assert_ne!(
+                names(&FIXED_GROUPS),
+                names(&CHANGED_WHILE_SUSPENDED),
+                "{field}"
+            );
+        }
+    }
 }

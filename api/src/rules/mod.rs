@@ -13,6 +13,9 @@ pub use job::*;
 pub use names::*;
 pub use quantities::*;
 
+pub(crate) use container::OF_THE_WHOLE;
+pub(crate) use names::{own_annotations, own_labels};
+
 /// One rule: its CEL expression and its words.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {

@@ -1,6 +1,6 @@
 //! Rules on names, keys, paths and addresses.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::Rule;
@@ -40,6 +40,21 @@ pub const FLAVOR_NAMES: Rule = Rule::new(
 pub const FLAVOR_OBJECT_NAME: Rule = Rule::new(
     "size(self.metadata.name) <= 63",
     "metadata.name must have at most 63 characters: shorten it",
+);
+/// A level of a topology.
+pub const TOPOLOGY_LEVEL: Rule = Rule::new(
+    "self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",
+    "must be the key of a node label, such as topology.kubernetes.io/zone: an optional domain and /, then at most 63 letters, digits, -, _ and .",
+);
+/// Levels of a topology.
+pub const TOPOLOGY_LEVELS: Rule = Rule::new(
+    "size(self) >= 1 && size(self) <= 8 && self.all(k, k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",
+    "must be 1 to 8 keys of node labels, coarse to fine, each an optional domain and /, then at most 63 letters, digits, -, _ and .",
+);
+/// A level stands in one place.
+pub const UNIQUE_LEVELS: Rule = Rule::new(
+    "self.all(k, self.exists_one(o, o == k))",
+    "levels must be different keys: remove the one that stands twice",
 );
 /// A Queue's own name becomes a label value.
 pub const QUEUE_OBJECT_NAME: Rule = Rule::new(
@@ -112,6 +127,28 @@ pub const LABEL_VALUES: Rule = Rule::new(
     "every label value must be at most 63 letters, digits, -, _ and ., starting and ending with a letter or digit",
 );
 
+/// Labels of nodes that pods ask for. CEL's budget has no room for it in a list
+/// of maps, so the library alone says it.
+pub const NODE_LABELS: Rule = Rule::new(
+    "true",
+    "must be labels that a node can have: keys with an optional domain and /, then at most 63 letters, digits, -, _ and .; values the same or empty",
+);
+/// The key of a taint.
+pub const TAINT_KEY: Rule = Rule::new(
+    "true",
+    "must be the key of a taint: an optional domain and /, then at most 63 letters, digits, -, _ and .",
+);
+/// A field of a pod that a variable can have (`validEnvDownwardAPIFieldPathExpressions`).
+pub const ENV_FIELD: Rule = Rule::new(
+    "true",
+    "must be metadata.name, metadata.namespace, metadata.uid, metadata.labels['<key>'], metadata.annotations['<key>'], spec.nodeName, spec.serviceAccountName, status.hostIP, status.hostIPs, status.podIP or status.podIPs",
+);
+/// The name of a namespace: the API server says it of what is applied.
+pub const NAMESPACE: Rule = Rule::new(
+    "true",
+    "must be the name of a namespace: at most 63 of a-z, 0-9 and -, starting and ending with a letter or digit",
+);
+
 /// True for DNS labels (RFC 1123) of at most `max` characters.
 fn is_label(text: &str, max: usize) -> bool {
     text.len() <= max && is_name(text) && !text.contains('.')
@@ -159,6 +196,62 @@ pub fn job_name(name: &str) -> garde::Result {
         .holds(is_label(name, 63) && name.as_bytes().first().is_some_and(u8::is_ascii_lowercase))
 }
 
+/// [`NODE_LABELS`].
+pub fn node_labels(map: &BTreeMap<String, String>, _: &()) -> garde::Result {
+    let ok = |(key, value): (&String, &String)| is_qualified_name(key) && is_label_value(value);
+    NODE_LABELS.holds(map.iter().all(ok))
+}
+
+/// [`TAINT_KEY`].
+pub fn taint_key(key: &str, _: &()) -> garde::Result {
+    TAINT_KEY.holds(is_qualified_name(key))
+}
+
+/// [`ENV_FIELD`].
+pub fn env_field(path: &str, _: &()) -> garde::Result {
+    let key = ["metadata.labels['", "metadata.annotations['"]
+        .iter()
+        .find_map(|start| path.strip_prefix(start)?.strip_suffix("']"));
+    ENV_FIELD.holds(match key {
+        Some(key) => is_qualified_name(key),
+        None => matches!(
+            path,
+            "metadata.name"
+                | "metadata.namespace"
+                | "metadata.uid"
+                | "spec.nodeName"
+                | "spec.serviceAccountName"
+                | "status.hostIP"
+                | "status.hostIPs"
+                | "status.podIP"
+                | "status.podIPs"
+        ),
+    })
+}
+
+/// [`NAMESPACE`].
+///
+/// # Errors
+/// If it cannot be the name of a namespace.
+pub fn namespace(name: &str) -> garde::Result {
+    NAMESPACE.holds(is_label(name, 63))
+}
+
+/// [`METADATA_KEYS`] and [`LABEL_VALUES`], of the job's own labels.
+pub(crate) fn own_labels(map: &BTreeMap<String, String>) -> garde::Result {
+    own_annotations(map)?;
+    LABEL_VALUES.holds(map.values().all(|v| is_label_value(v)))
+}
+
+/// [`METADATA_KEYS`], of the job's own annotations.
+pub(crate) fn own_annotations(map: &BTreeMap<String, String>) -> garde::Result {
+    METADATA_KEYS.holds(map.keys().all(|k| is_qualified_name(k)))
+}
+
+fn is_label_value(value: &str) -> bool {
+    value.len() <= 63 && (value.is_empty() || is_qualified_part(value))
+}
+
 /// [`GROUP_NAME`].
 pub fn group_name(name: &str, _: &()) -> garde::Result {
     GROUP_NAME.holds(is_label(name, 24))
@@ -177,6 +270,19 @@ pub fn queue_name(name: &str, _: &()) -> garde::Result {
 /// [`FLAVOR_NAME`].
 pub fn flavor_name(name: &str, _: &()) -> garde::Result {
     FLAVOR_NAME.holds(name.len() <= 63 && is_name(name))
+}
+
+/// [`TOPOLOGY_LEVEL`].
+pub fn topology_level(key: &str, _: &()) -> garde::Result {
+    TOPOLOGY_LEVEL.holds(is_qualified_name(key))
+}
+
+/// [`TOPOLOGY_LEVELS`] and [`UNIQUE_LEVELS`].
+pub fn topology_levels(keys: &[String], _: &()) -> garde::Result {
+    let some = (1..=8).contains(&keys.len());
+    TOPOLOGY_LEVELS.holds(some && keys.iter().all(|k| is_qualified_name(k)))?;
+    let different: BTreeSet<_> = keys.iter().collect();
+    UNIQUE_LEVELS.holds(different.len() == keys.len())
 }
 
 /// [`PRIORITY_CLASS`] and [`SYSTEM_PRIORITY`].
@@ -265,8 +371,5 @@ pub fn metadata_keys(map: &BTreeMap<String, String>, _: &()) -> garde::Result {
 
 /// [`LABEL_VALUES`].
 pub fn label_values(map: &BTreeMap<String, String>, _: &()) -> garde::Result {
-    LABEL_VALUES.holds(
-        map.values()
-            .all(|v| v.len() <= 63 && (v.is_empty() || is_qualified_part(v))),
-    )
+    LABEL_VALUES.holds(map.values().all(|v| is_label_value(v)))
 }

@@ -23,10 +23,11 @@ pub const CPU: Rule = Rule::new(
     "type(self) == int ? (self > 0 && self <= 100000) : (isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0')) && !quantity(string(self)).isGreaterThan(quantity('100k')))",
     "must be an amount of CPU above 0 and at most 100k cores, such as 96 or 500m",
 );
-/// Memory or disk of a pod: more than nothing, at most 1Pi.
+/// Memory or disk of a pod: at least 1Mi, since less is a unit that was
+/// forgotten, at most 1Pi.
 pub const MEMORY: Rule = Rule::new(
-    "type(self) == int ? (self > 0 && self <= 1125899906842624) : (isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0')) && !quantity(string(self)).isGreaterThan(quantity('1Pi')))",
-    "must be an amount of bytes above 0 and at most 1Pi, such as 16Gi",
+    "type(self) == int ? (self >= 1048576 && self <= 1125899906842624) : (isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('1Mi')) && !quantity(string(self)).isGreaterThan(quantity('1Pi')))",
+    "must be an amount of bytes of at least 1Mi and at most 1Pi, with its unit, such as 16Gi",
 );
 /// Memory, or none.
 pub const QUANTITY_OR_ZERO: Rule = Rule::new(
@@ -77,6 +78,16 @@ pub const DEADLINE: Rule = Rule::new(
     "self >= 1 && self <= 31536000",
     "must be 1 to 31536000 seconds (a year): leave it out for no limit",
 );
+/// How long a gang runs, where it does not say so itself.
+pub const RUNTIME: Rule = Rule::new(
+    "self >= 1 && self <= 31536000",
+    "must be 1 to 31536000 seconds (a year): leave it out where nothing is known",
+);
+/// How long a gang is safe from preemption.
+pub const MIN_RUNTIME: Rule = Rule::new(
+    "self >= 0 && self <= 604800",
+    "must be 0 to 604800 seconds (a week)",
+);
 /// Time to live.
 pub const TTL: Rule = Rule::new(
     "self >= 0 && self <= 31536000",
@@ -84,6 +95,7 @@ pub const TTL: Rule = Rule::new(
 );
 
 const MOST_CPU: Amount = Amount::from_units(100_000);
+const LEAST_BYTES: Amount = Amount::from_units(1_048_576);
 const MOST_BYTES: Amount = Amount::from_units(1_125_899_906_842_624);
 
 fn between(quantity: &Quantity, above: Option<Amount>, most: Amount) -> bool {
@@ -134,6 +146,14 @@ range!(
     deadline, DEADLINE, i64, 1..=31_536_000
 );
 range!(
+    /// [`RUNTIME`].
+    runtime, RUNTIME, i64, 1..=31_536_000
+);
+range!(
+    /// [`MIN_RUNTIME`].
+    min_runtime, MIN_RUNTIME, i64, 0..=604_800
+);
+range!(
     /// [`TTL`].
     ttl, TTL, i64, 0..=31_536_000
 );
@@ -143,9 +163,49 @@ pub fn cpu(value: &Quantity, _: &()) -> garde::Result {
     CPU.holds(between(value, Some(Amount::ZERO), MOST_CPU))
 }
 
-/// [`MEMORY`].
+/// [`MEMORY`], and what may have been meant.
 pub fn memory(value: &Quantity, _: &()) -> garde::Result {
-    MEMORY.holds(between(value, Some(Amount::ZERO), MOST_BYTES))
+    let enough = value.amount().is_ok_and(|a| a >= LEAST_BYTES);
+    MEMORY
+        .holds(enough && between(value, None, MOST_BYTES))
+        .map_err(|error| match meant(value) {
+            Some(meant) => garde::Error::new(format!("{error}: {meant}")),
+            None => error,
+        })
+}
+
+/// What someone may have meant who wrote an amount of bytes that is none.
+fn meant(value: &Quantity) -> Option<String> {
+    let text = value.as_str();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
+    let (number, unit) = text.split_at_checked(end.unwrap_or(text.len()))?;
+    number.parse::<f64>().ok()?;
+    let (decimal, binary) = match unit.bytes().next().map(|b| b.to_ascii_uppercase()) {
+        None => return Some(format!("did you mean {number}Gi?")),
+        Some(b'K') => ("k", "Ki"),
+        Some(b'M') => ("M", "Mi"),
+        Some(b'G') => ("G", "Gi"),
+        Some(b'T') => ("T", "Ti"),
+        Some(_) => return None,
+    };
+    if unit == "m" {
+        return Some(format!("did you mean {number}M or {number}Mi?"));
+    }
+    // A unit that there is has another fault.
+    if value.amount().is_ok() {
+        return None;
+    }
+    Some(
+        if unit
+            .as_bytes()
+            .get(1)
+            .is_some_and(|b| b.eq_ignore_ascii_case(&b'i'))
+        {
+            format!("write {number}{binary}")
+        } else {
+            format!("write {number}{decimal} or {number}{binary}")
+        },
+    )
 }
 
 /// [`QUANTITY_OR_ZERO`].

@@ -5,11 +5,13 @@ mod security;
 mod shared_memory;
 mod volumes;
 
+pub use scheduling::toleration;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
     Container, LocalObjectReference, Pod, PodDNSConfig, PodDNSConfigOption, PodSpec,
-    ResourceRequirements,
+    ResourceRequirements, Toleration,
 };
 use k8s_openapi::apimachinery::pkg::api::resource;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -27,8 +29,8 @@ const CONTAINER: &str = "main";
 /// webhook has taken away) is left alone by every other scheduler; a pod with
 /// one is past all of them.
 const SCHEDULER: &str = "trellis";
-/// Seconds from SIGTERM to SIGKILL: the kubelet's default.
-const GRACE_SECONDS: i64 = 30;
+/// Seconds that a pod is given from SIGTERM to SIGKILL: the kubelet's default.
+pub const GRACE_SECONDS: i64 = 30;
 
 /// Annotations that keep autoscalers from moving one pod of a gang.
 const STAY: [(&str, &str); 2] = [
@@ -103,10 +105,22 @@ impl Template {
                 hostname: Some(name),
                 node_name: Some(placement.node.to_owned()),
                 containers: vec![container],
+                tolerations: non_empty(self.tolerations(placement)),
                 ..self.spec.clone()
             }),
             status: None,
         }
+    }
+
+    /// The group's own, then those of its flavors.
+    fn tolerations(&self, placement: &PodPlacement<'_>) -> Vec<Toleration> {
+        let mut all = self.spec.tolerations.clone().unwrap_or_default();
+        for toleration in placement.tolerations {
+            if !all.contains(toleration) {
+                all.push(toleration.clone());
+            }
+        }
+        all
     }
 
     /// The ports that each pod listens on.

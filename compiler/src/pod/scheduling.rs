@@ -27,7 +27,7 @@ pub(super) fn tolerations(
     let own = std::iter::once(names::OWN_NODE);
     let taints = own.chain(resources::devices(requested));
     let mut tolerations: Vec<_> = taints.map(no_schedule).collect();
-    for toleration in group.tolerations.iter().map(user) {
+    for toleration in group.tolerations.iter().map(toleration) {
         if !tolerations.contains(&toleration) {
             tolerations.push(toleration);
         }
@@ -44,7 +44,9 @@ fn no_schedule(key: &str) -> Toleration {
     }
 }
 
-fn user(toleration: &job::Toleration) -> Toleration {
+/// A toleration in Kubernetes' own type.
+#[must_use]
+pub fn toleration(toleration: &job::Toleration) -> Toleration {
     Toleration {
         key: toleration.key.clone(),
         operator: toleration.operator.map(|o| operator(o).to_owned()),

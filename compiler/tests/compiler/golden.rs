@@ -69,7 +69,8 @@ fn examples() {
             "finetune-with-data",
             "master-workers",
             "pretrain-64",
-            "two-gpus"
+            "two-gpus",
+            "two-racks"
         ]
     );
 }

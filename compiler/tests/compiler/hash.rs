@@ -55,6 +55,10 @@ fn every_field_that_shapes_an_object_changes_it() {
         "network: {ingress: [{namespace: monitoring}]}",
         "podMetadata: {labels: {team: a}}",
         "podMetadata: {annotations: {note: a}}",
+        "preemptible: false",
+        "minRuntimeSeconds: 60",
+        "topology: {level: rack}",
+        "topology: {level: rack, mode: Preferred}",
     ];
     let group = [
         ", imagePullPolicy: Always",
@@ -84,6 +88,7 @@ fn every_field_that_shapes_an_object_changes_it() {
         ", affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: \
          {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: Exists}]}]}}}",
         ", tolerations: [{key: dedicated, operator: Exists}]",
+        ", topology: {level: rack}",
     ];
     let replaced = [
         ("framework: PyTorch", "framework: None"),
@@ -117,6 +122,7 @@ fn what_only_steers_the_job_does_not_change_it() {
     for spec in [
         "suspend: true",
         "restart: {limit: 9}",
+        "placement: Spread",
         "deadlines: {activeSeconds: 60}",
         "success: {policy: Leader}",
         "cleanup: {ttlSeconds: 60}",
@@ -186,6 +192,7 @@ fn making_pods_of_any_attempt_and_node_leaves_it_alone() {
             attempt: 2,
             plan: "fedcba9876543210",
             node: "node-b",
+            tolerations: &[],
         },
     );
     assert_ne!(one, other);

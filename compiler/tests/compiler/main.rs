@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod demands;
 #[cfg(test)]
+mod document;
+#[cfg(test)]
 mod environment;
 #[cfg(test)]
 mod golden;
@@ -10,6 +12,8 @@ mod golden;
 mod hash;
 #[cfg(test)]
 mod network;
+#[cfg(test)]
+mod place;
 #[cfg(test)]
 mod pods;
 #[cfg(test)]

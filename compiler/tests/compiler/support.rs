@@ -13,11 +13,13 @@ pub const PLACEMENT: PodPlacement<'_> = PodPlacement {
     attempt: 1,
     plan: "0123456789abcdef",
     node: "node-a",
+    tolerations: &[],
 };
 
 /// The one TrainingJob of a file, as the API server would return it.
 pub fn load(yaml: &str) -> TrainingJob {
-    let documents = split(yaml).unwrap();
+    let mut documents = split(yaml).unwrap();
+    documents.retain(|d| d.kind == "TrainingJob");
     assert_eq!(documents.len(), 1);
     let mut job: TrainingJob = documents[0].valid().unwrap_or_else(|e| panic!("{e}"));
     job.metadata.uid = Some(UID.to_owned());

@@ -1,16 +1,17 @@
 //! Nodes that exist, and what a test does to them.
 
-use std::{collections::BTreeSet, thread, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Result, bail};
 use k8s_openapi::api::core::v1::Node;
 use kube::{
-    Api, Client, Config,
+    Api, Config,
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
 
 use crate::{
+    background,
     control_plane::{ControlPlane, KWOK_LABEL},
     wait::{eventually, wait_gone},
 };
@@ -270,25 +271,11 @@ impl Drop for NodeSet {
         if names.is_empty() {
             return;
         }
-        let config = self.config.clone();
-        // The runtime of the test may be about to end, so it is no place for this.
-        thread::spawn(move || {
-            let Ok(runtime) = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-            else {
-                return;
-            };
-            runtime.block_on(async {
-                let Ok(client) = Client::try_from(config) else {
-                    return;
-                };
-                let api: Api<Node> = Api::all(client);
-                for name in names {
-                    // Best effort: they go with the control plane at the latest.
-                    let _ = api.delete(&name, &DeleteParams::default()).await;
-                }
-            });
+        background::with_client(self.config.clone(), async move |client| {
+            let api: Api<Node> = Api::all(client);
+            for name in names {
+                let _ = api.delete(&name, &DeleteParams::default()).await;
+            }
         });
     }
 }

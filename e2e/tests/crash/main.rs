@@ -1,6 +1,8 @@
 //! The operator is killed after its k-th write, for every k: the next one
 //! finishes or undoes what it began. No pod twice, none orphaned, never a part left.
 
+mod preemption;
+
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

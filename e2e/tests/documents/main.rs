@@ -164,6 +164,8 @@ async fn every_example_runs() {
         .capacity("cpu", "192")
         .capacity("memory", "2Ti")
         .gpu_taint()
+        .label("block", "b{i/8}")
+        .label("rack", "r{i/4}")
         .create(control_plane)
         .await
         .unwrap();

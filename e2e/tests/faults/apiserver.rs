@@ -8,26 +8,23 @@ use kube::api::PostParams;
 use serde_json::json;
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
-use trellis_e2e::cluster::Nodes;
 use trellis_e2e::control_plane::{Component, ControlPlane, Signal};
 use trellis_e2e::history::PodHistory;
 use trellis_e2e::jobs::{SOON, uids};
-use trellis_e2e::operator::{self, Launch, Operator};
+use trellis_e2e::operator;
 use trellis_e2e::proxy::{Fault, Verb};
-use trellis_e2e::site::Site;
 use trellis_e2e::wait::eventually;
 
-use super::{held, program};
+use super::{held, scene::Scene};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_of_the_api_server_tears_no_gang() {
-    let control_plane = operator::control_plane().await.unwrap();
-    // The outage is shorter than the lease, as with the default one.
-    let launch = Launch::named("operator").lease_seconds(60);
-    let (mut operator, proxy) = Operator::behind_proxy(&control_plane, program(), &launch)
-        .await
-        .unwrap();
-    let site = Site::new(&control_plane, "outage", Nodes::new(3).gpus(8)).await;
+    let Scene {
+        control_plane,
+        mut operator,
+        proxy,
+        site,
+    } = Scene::new("outage", 3).await;
     let history = PodHistory::record(site.api::<Pod>());
     site.submit("runs", 8, 1).await;
     site.reaches("runs", JobPhase::Running).await;
@@ -65,23 +62,19 @@ async fn a_restart_of_the_api_server_tears_no_gang() {
         );
     }
     assert!(history.twice().is_empty(), "{:?}", history.twice());
-    assert!(
-        operator.ended().unwrap().is_none(),
-        "{}",
-        operator.last_words()
-    );
+    operator.assert_runs();
 }
 
 /// An API server that has just started refuses what it will allow in a moment, since it does not
 /// know the roles yet. Here one right is missing for real.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_right_that_is_missing_for_a_moment_undoes_no_gang() {
-    let control_plane = operator::control_plane().await.unwrap();
-    let launch = Launch::named("operator").lease_seconds(60);
-    let (_operator, proxy) = Operator::behind_proxy(&control_plane, program(), &launch)
-        .await
-        .unwrap();
-    let site = Site::new(&control_plane, "rights", Nodes::new(1).gpus(8)).await;
+    let Scene {
+        control_plane,
+        operator: _operator,
+        proxy,
+        site,
+    } = Scene::new("rights", 1).await;
     held::in_its_commit(&proxy, &site, "j", (4, 8), Fault::Hold).await;
     let begun = uids(&site.pods("j").await);
 

@@ -16,7 +16,7 @@ use trellis_e2e::proxy::{Fault, Proxy, Tally, Verb};
 use trellis_e2e::site::Site;
 use trellis_e2e::wait::eventually;
 
-use super::program;
+use super::{program, scene::Scene};
 
 fn deletes(proxy: &Proxy) -> Tally {
     proxy
@@ -95,12 +95,12 @@ async fn a_pod_that_a_finalizer_keeps_is_asked_for_ever_more_seldom() {
 /// that refuses deletes is asked less and less often.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_delete_is_asked_for_once_behind_a_watch_that_stalls() {
-    let control_plane = operator::control_plane().await.unwrap();
-    let launch = Launch::named("operator").lease_seconds(60);
-    let (_operator, proxy) = Operator::behind_proxy(&control_plane, program(), &launch)
-        .await
-        .unwrap();
-    let site = Site::new(&control_plane, "stalled", Nodes::new(1).gpus(8)).await;
+    let Scene {
+        control_plane: _control_plane,
+        operator: _operator,
+        proxy,
+        site,
+    } = Scene::new("stalled", 1).await;
     site.submit("j", 4, 1).await;
     site.reaches("j", JobPhase::Running).await;
     proxy.stall_watches(|request| request.resource == "pods");

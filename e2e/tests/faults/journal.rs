@@ -15,7 +15,7 @@ use trellis_e2e::proxy::{Fault, Request, Verb};
 use trellis_e2e::site::Site;
 use trellis_e2e::wait::{eventually, wait_gone};
 
-use super::{held, program};
+use super::{held, program, scene::Scene};
 
 /// Whether a request writes the journal of `job`, with `phase` in it.
 fn writes_journal(request: &Request, job: &str, phase: &str) -> bool {
@@ -30,12 +30,12 @@ fn writes_journal(request: &Request, job: &str, phase: &str) -> bool {
 /// The last creates of the first end in conflicts with pods of the second: that undoes nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_end_of_a_commit_means_nothing_to_the_next_job_of_that_name() {
-    let control_plane = operator::control_plane().await.unwrap();
-    let launch = Launch::named("operator").lease_seconds(60);
-    let (mut operator, proxy) = Operator::behind_proxy(&control_plane, program(), &launch)
-        .await
-        .unwrap();
-    let site = Site::new(&control_plane, "again", Nodes::new(2).gpus(8)).await;
+    let Scene {
+        control_plane: _control_plane,
+        mut operator,
+        proxy,
+        site,
+    } = Scene::new("again", 2).await;
     held::in_its_commit(&proxy, &site, "j", (4, 8), Fault::Hold).await;
     // Those that are held stay so.
     proxy.on_request(|_| Fault::Pass);
@@ -70,23 +70,19 @@ async fn the_end_of_a_commit_means_nothing_to_the_next_job_of_that_name() {
         .status
         .unwrap();
     assert_eq!(journal.failures, None, "{journal:?}");
-    assert!(
-        operator.ended().unwrap().is_none(),
-        "{}",
-        operator.last_words()
-    );
+    operator.assert_runs();
 }
 
 /// The journal is written, its answer is lost, and nobody can read it for a while. Until it is
 /// known whether the plan stands, its place is nobody else's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_place_is_kept_until_it_is_known_whether_its_plan_stands() {
-    let control_plane = operator::control_plane().await.unwrap();
-    let launch = Launch::named("operator").lease_seconds(60);
-    let (mut operator, proxy) = Operator::behind_proxy(&control_plane, program(), &launch)
-        .await
-        .unwrap();
-    let site = Site::new(&control_plane, "unknown", Nodes::new(1).gpus(8)).await;
+    let Scene {
+        control_plane: _control_plane,
+        mut operator,
+        proxy,
+        site,
+    } = Scene::new("unknown", 1).await;
     let history = PodHistory::record(site.api::<Pod>());
     proxy.stall_watches(|request| request.resource == "podgroups.trellis.dev");
     proxy.on_request(|request| {
@@ -124,23 +120,19 @@ async fn a_place_is_kept_until_it_is_known_whether_its_plan_stands() {
     site.reaches("second", JobPhase::Queued).await;
     let seen = history.seen();
     assert_eq!(seen.keys().collect::<Vec<_>>(), ["first-worker-0"]);
-    assert!(
-        operator.ended().unwrap().is_none(),
-        "{}",
-        operator.last_words()
-    );
+    operator.assert_runs();
 }
 
 /// A plan fails, and that cannot be written for a while: it may still have to be gone on with, so
 /// its place is nobody else's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_place_is_kept_until_it_is_written_that_its_plan_is_undone() {
-    let control_plane = operator::control_plane().await.unwrap();
-    let launch = Launch::named("operator").lease_seconds(60);
-    let (_operator, proxy) = Operator::behind_proxy(&control_plane, program(), &launch)
-        .await
-        .unwrap();
-    let site = Site::new(&control_plane, "undone", Nodes::new(1).gpus(8)).await;
+    let Scene {
+        control_plane: _control_plane,
+        operator: _operator,
+        proxy,
+        site,
+    } = Scene::new("undone", 1).await;
     proxy.on_request(|request| {
         if held::creates(request, "first", 4) {
             Fault::Status(403, None)
@@ -206,12 +198,12 @@ async fn a_plan_is_taken_over_though_the_first_write_fails() {
 /// less and less often, and goes on when it can.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_journal_that_cannot_be_written_is_no_hot_loop() {
-    let control_plane = operator::control_plane().await.unwrap();
-    let launch = Launch::named("operator").lease_seconds(60);
-    let (_operator, proxy) = Operator::behind_proxy(&control_plane, program(), &launch)
-        .await
-        .unwrap();
-    let site = Site::new(&control_plane, "slow", Nodes::new(1).gpus(8)).await;
+    let Scene {
+        control_plane: _control_plane,
+        operator: _operator,
+        proxy,
+        site,
+    } = Scene::new("slow", 1).await;
     // As from a rule of the server's: refused, now and later.
     proxy.on_request(|request| {
         if request.resource == "podgroups.trellis.dev/status" {

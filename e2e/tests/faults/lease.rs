@@ -100,7 +100,7 @@ async fn of_two_operators_one_leads_and_the_other_takes_over() {
         twice.keys().all(|pod| pod.starts_with("runs-")),
         "{twice:?}"
     );
-    assert!(other.operator.ended().unwrap().is_none());
+    other.operator.assert_runs();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

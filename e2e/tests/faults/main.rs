@@ -5,12 +5,14 @@ mod apiserver;
 mod blocked;
 mod deletes;
 mod epoch;
+mod flavors;
 mod held;
 mod journal;
 mod lease;
 mod namespace;
 mod refused;
 mod rollback;
+mod scene;
 mod undecodable;
 mod watches;
 

@@ -6,15 +6,12 @@ use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
 use trellis_api::job::JobPhase;
-use trellis_e2e::cluster::Nodes;
 use trellis_e2e::jobs::uids;
 use trellis_e2e::namespace::TestNamespace;
-use trellis_e2e::operator::{self, Launch, Operator};
 use trellis_e2e::proxy::Fault;
-use trellis_e2e::site::Site;
 use trellis_e2e::wait::wait_gone;
 
-use super::{held, program};
+use super::{held, scene::Scene};
 
 /// How long a namespace with running pods may take to go.
 const GONE: Duration = Duration::from_secs(20);
@@ -24,12 +21,12 @@ const WARNINGS: usize = 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_namespace_goes_and_others_go_on() {
-    let control_plane = operator::control_plane().await.unwrap();
-    let launch = Launch::named("operator").lease_seconds(60);
-    let (mut operator, proxy) = Operator::behind_proxy(&control_plane, program(), &launch)
-        .await
-        .unwrap();
-    let site = Site::new(&control_plane, "stays", Nodes::new(3).gpus(8)).await;
+    let Scene {
+        control_plane,
+        mut operator,
+        proxy,
+        site,
+    } = Scene::new("stays", 3).await;
     let namespace = TestNamespace::create(&control_plane, "goes").await.unwrap();
     let going = site.jobs_of(&namespace);
     site.submit("beside", 8, 1).await;
@@ -78,5 +75,5 @@ async fn a_namespace_goes_and_others_go_on() {
         .filter(|l| l.contains(namespace.name()))
         .collect();
     assert!(warnings.len() <= WARNINGS, "{}", warnings.join("\n"));
-    assert!(operator.ended().unwrap().is_none());
+    operator.assert_runs();
 }

@@ -163,11 +163,7 @@ async fn a_job_that_does_not_decode_disturbs_no_other() {
         .unwrap();
     site.reaches("no-list", JobPhase::Running).await;
     site.whole("no-list", 1).await;
-    assert!(
-        operator.ended().unwrap().is_none(),
-        "{}",
-        operator.last_words()
-    );
+    operator.assert_runs();
 }
 
 /// Under a schema that takes more than we decode, as after a rollback of the operator, its user

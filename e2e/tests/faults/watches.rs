@@ -9,38 +9,20 @@ use kube::api::DeleteParams;
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
 use trellis_e2e::cluster::Nodes;
-use trellis_e2e::control_plane::ControlPlane;
 use trellis_e2e::jobs::{Jobs, SOON, uids};
 use trellis_e2e::operator::{self, Launch, Operator};
 use trellis_e2e::proxy::{Fault, Proxy, Request, Verb};
 use trellis_e2e::site::Site;
 use trellis_e2e::wait::{eventually, wait_gone};
 
-use super::program;
+use super::{program, scene::Scene};
 
-/// A gang of two runs, and its operator sees the API server through a proxy.
-struct Seen {
-    control_plane: ControlPlane,
-    site: Site,
-    proxy: Proxy,
-    operator: Operator,
-}
-
-async fn running() -> Seen {
-    let control_plane = operator::control_plane().await.unwrap();
-    let launch = Launch::named("operator").lease_seconds(60);
-    let (operator, proxy) = Operator::behind_proxy(&control_plane, program(), &launch)
-        .await
-        .unwrap();
-    let site = Site::new(&control_plane, "blind", Nodes::new(3).gpus(8)).await;
-    site.submit("j", 2, 8).await;
-    site.reaches("j", JobPhase::Running).await;
-    Seen {
-        control_plane,
-        site,
-        proxy,
-        operator,
-    }
+/// A gang of two runs.
+async fn running() -> Scene {
+    let seen = Scene::new("blind", 3).await;
+    seen.site.submit("j", 2, 8).await;
+    seen.site.reaches("j", JobPhase::Running).await;
+    seen
 }
 
 fn pods(request: &Request) -> bool {
@@ -61,7 +43,7 @@ async fn take_away(jobs: &Jobs, pod: &str) {
 }
 
 /// The gang is placed anew for a pod that was taken away: a disruption, and no restart.
-async fn is_placed_anew(seen: &mut Seen, attempt: i64) {
+async fn is_placed_anew(seen: &mut Scene, attempt: i64) {
     let job = seen.site.runs_again("j", attempt).await;
     let status = job.status.unwrap();
     assert_eq!(
@@ -69,12 +51,7 @@ async fn is_placed_anew(seen: &mut Seen, attempt: i64) {
         (Some(0), Some(attempt - 1))
     );
     seen.site.whole("j", 2).await;
-    let operator = &mut seen.operator;
-    assert!(
-        operator.ended().unwrap().is_none(),
-        "{}",
-        operator.last_words()
-    );
+    seen.operator.assert_runs();
 }
 
 /// Each loss of a pod that the operator did not see, one after the other.
@@ -103,7 +80,6 @@ async fn a_pod_that_is_deleted_behind_a_blind_watch_is_found_missing() {
     take_away(&seen.site, "j-worker-1").await;
     relist(&seen.proxy, pods, "pods").await;
     is_placed_anew(&mut seen, 4).await;
-    drop(seen.control_plane);
 }
 
 /// Ends the watches that `matches`, answers those that follow with 410 until the kind is listed
@@ -150,7 +126,7 @@ async fn a_job_that_is_replaced_behind_a_blind_watch_starts_anew() {
         let owners = pod.metadata.owner_references.unwrap_or_default();
         assert_eq!(Some(&owners[0].uid), new.metadata.uid.as_ref());
     }
-    assert!(seen.operator.ended().unwrap().is_none());
+    seen.operator.assert_runs();
 }
 
 /// All watches are closed, again and again, while the operator works.
@@ -178,7 +154,7 @@ async fn watches_that_are_cut_all_the_time_delay_and_break_nothing() {
     seen.site.whole("k", 8).await;
     let status = seen.site.reaches("k", JobPhase::Running).await.status;
     assert_eq!(status.unwrap().attempt, Some(1));
-    assert!(seen.operator.ended().unwrap().is_none());
+    seen.operator.assert_runs();
 }
 
 /// A list whose answer never comes, as behind a load balancer that has lost the connection: the

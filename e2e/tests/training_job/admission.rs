@@ -1,46 +1,22 @@
 //! Admission changes pods: the gang is placed by what the API server stores.
 
 use kube::ResourceExt as _;
+use serde_json::json;
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
+use trellis_e2e::admission::PodPolicy;
+use trellis_e2e::cluster::Nodes;
 use trellis_e2e::jobs::message;
 
 use super::{shared, site};
-
-/// A policy that patches the pods of one namespace.
-fn mutating(scope: &str, patches: &str) -> String {
-    format!(
-        "
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingAdmissionPolicy
-metadata: {{name: {scope}}}
-spec:
-  failurePolicy: Fail
-  reinvocationPolicy: Never
-  matchConstraints:
-    namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: {scope}}}}}
-    resourceRules:
-    - {{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}}
-  mutations:
-  - patchType: JSONPatch
-    jsonPatch: {{expression: '{patches}'}}
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingAdmissionPolicyBinding
-metadata: {{name: {scope}}}
-spec: {{policyName: {scope}}}
-"
-    )
-}
 
 #[tokio::test]
 async fn a_gang_goes_where_the_constraints_that_admission_adds_let_it() {
     let site = site("mutated", 3).await;
     let pool = "[JSONPatch{op: \"add\", path: \"/spec/nodeSelector/pool\", value: \"b\"}]";
-    let policy = mutating(site.name(), pool);
-    shared().await.apply_yaml(&policy).await.unwrap();
-    // A new policy takes a moment until every request sees it.
-    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    PodPolicy::patch(shared().await, site.name(), pool)
+        .await
+        .unwrap();
     // Names decide between equal nodes, so that the last is the one that is not taken by chance.
     let last = site.nodes().names()[2].clone();
 
@@ -72,15 +48,86 @@ async fn a_constraint_that_admission_adds_and_nobody_evaluates_is_not_ignored() 
     let spread = "[JSONPatch{op: \"add\", path: \"/spec/topologySpreadConstraints\", value: [\
         Object.spec.topologySpreadConstraints{maxSkew: 1, topologyKey: \"zone\", \
         whenUnsatisfiable: \"DoNotSchedule\"}]}]";
-    let policy = mutating(site.name(), spread);
-    shared().await.apply_yaml(&policy).await.unwrap();
-    // A new policy takes a moment until every request sees it.
-    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    PodPolicy::patch(shared().await, site.name(), spread)
+        .await
+        .unwrap();
     site.submit("j", 1, 8).await;
     let waits = site
         .becomes("j", |s| s.reason == Some(Reason::ConstraintNotSupported))
         .await;
     assert!(message(&waits).contains("a topology spread constraint"));
     assert_eq!(waits.status.unwrap().phase, Some(JobPhase::Queued));
+}
+
+/// A policy may make of a pod what no place suits that is found for it: that ends.
+#[tokio::test]
+async fn a_gang_that_admission_sends_from_flavor_to_flavor_is_put_off() {
+    let control_plane = shared().await;
+    let site = site("to-and-fro", 0).await;
+    let mut pools = Vec::new();
+    for pool in ["own", "spot"] {
+        let nodes = Nodes::new(1)
+            .gpus(8)
+            .name(&format!("{}-{pool}-{{i}}", site.name()))
+            .scope(site.name())
+            .label("pool", pool);
+        pools.push(nodes.create(control_plane).await.unwrap());
+    }
+    let flavor = |pool: &str| format!("{}-{pool}", site.name());
+    let offer = |pool: &str| {
+        json!({"name": flavor(pool), "quotas": [
+            {"resource": "cpu", "nominal": 100},
+            {"resource": "memory", "nominal": "100Gi"},
+            {"resource": "nvidia.com/gpu", "nominal": 8},
+        ]})
+    };
+    let of_trellis = |kind: &str, name: &str, spec: serde_json::Value| {
+        json!({"apiVersion": "trellis.dev/v1alpha1", "kind": kind,
+            "metadata": {"name": name}, "spec": spec})
+    };
+    let brought = json!([{"key": "spot", "operator": "Exists"}]);
+    let queue = format!("{}-q", site.name());
+    for object in [
+        of_trellis(
+            "ResourceFlavor",
+            &flavor("own"),
+            json!({"nodeLabels": {"pool": "own"}}),
+        ),
+        of_trellis(
+            "ResourceFlavor",
+            &flavor("spot"),
+            json!({"nodeLabels": {"pool": "spot"}, "tolerations": brought}),
+        ),
+        of_trellis(
+            "Queue",
+            &queue,
+            json!({"namespaceSelector": {}, "resourceGroups": [{
+                "resources": ["cpu", "memory", "nvidia.com/gpu"],
+                "flavors": [offer("own"), offer("spot")],
+            }]}),
+        ),
+    ] {
+        control_plane.apply_yaml(&object.to_string()).await.unwrap();
+    }
+    // Whoever tolerates spot must not go there, and whoever does not must.
+    let to = |pool: &str| {
+        format!("[JSONPatch{{op: \"add\", path: \"/spec/nodeSelector/pool\", value: \"{pool}\"}}]")
+    };
+    let tolerates = "has(object.spec.tolerations) && object.spec.tolerations.exists(t, has(t.key) && t.key == \"spot\")";
+    let expression = format!("{tolerates} ? {} : {}", to("own"), to("spot"));
+    PodPolicy::patch(control_plane, site.name(), &expression)
+        .await
+        .unwrap();
+    let mut job = site.job("j", 1, 1);
+    job["spec"]["queue"] = json!(queue);
+    site.create(job).await.unwrap();
+    let waits = site
+        .becomes("j", |s| s.reason == Some(Reason::PodRefused))
+        .await;
+    assert!(
+        message(&waits).contains("admission changes what the pods ask for"),
+        "{}",
+        message(&waits)
+    );
     assert_eq!(site.pods("j").await.len(), 0);
 }

@@ -8,9 +8,9 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_api::{PodGroup, TrainingJob};
+use trellis_e2e::admission::PodPolicy;
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::jobs::{SOON, message, phase, reason};
-use trellis_e2e::kubelet;
 use trellis_e2e::wait::{eventually, wait_for, wait_gone};
 
 use super::{shared, site};
@@ -62,24 +62,65 @@ async fn the_limit_ends_it() {
 async fn suspend_releases_everything_and_resume_is_a_new_attempt() {
     let site = site("suspend", 2).await;
     site.submit("j", 2, 8).await;
-    site.reaches("j", JobPhase::Running).await;
-    let refused = site.patch("j", json!({"spec": {"queue": "other"}})).await;
-    assert!(
-        refused
-            .unwrap_err()
-            .to_string()
-            .contains("while the job is suspended")
-    );
+    let running = site.reaches("j", JobPhase::Running).await;
+    let closer = json!({"level": "rack", "mode": "Preferred"});
+    let mut groups = site.job("j", 2, 8)["spec"]["taskGroups"].clone();
+    groups[0]["topology"] = closer.clone();
+    for change in [
+        json!({"queue": "other"}),
+        json!({"placement": "Spread"}),
+        json!({"preemptible": false}),
+        json!({"minRuntimeSeconds": 60}),
+        json!({"topology": closer}),
+        json!({"taskGroups": groups}),
+    ] {
+        let refused = site.patch("j", json!({"spec": change})).await;
+        let refused = refused.expect_err(&change.to_string()).to_string();
+        assert!(
+            refused.contains("while the job is suspended"),
+            "{change}: {refused}"
+        );
+    }
+    // A change is refused by the rule that it breaks, and by no other.
+    for (field, value, words) in [
+        ("replicas", json!(3), "are fixed once"),
+        (
+            "env",
+            json!([{"name": "A", "value": "b"}]),
+            "are fixed once",
+        ),
+        ("image", json!("other:1"), "while the job is suspended"),
+        (
+            "nodeSelector",
+            json!({"a": "b"}),
+            "while the job is suspended",
+        ),
+    ] {
+        let mut groups = serde_json::to_value(&running.spec.task_groups).unwrap();
+        groups[0][field] = value;
+        let refused = site
+            .patch("j", json!({"spec": {"taskGroups": groups}}))
+            .await;
+        let error = refused.expect_err(field).to_string();
+        let said = ["are fixed once", "while the job is suspended"];
+        let said: Vec<_> = said.into_iter().filter(|w| error.contains(w)).collect();
+        assert_eq!(said, [words], "{field}: {error}");
+    }
     site.patch("j", json!({"spec": {"suspend": true}}))
         .await
         .unwrap();
     site.reaches("j", JobPhase::Suspended).await;
     assert_eq!(site.pods("j").await.len(), 0);
+    let changes = json!({"placement": "Spread", "preemptible": false, "minRuntimeSeconds": 60});
+    site.patch("j", json!({"spec": changes})).await.unwrap();
     site.patch("j", json!({"spec": {"suspend": false}}))
         .await
         .unwrap();
     let resumed = site.reaches("j", JobPhase::Running).await;
     assert_eq!(resumed.status.unwrap().attempt, Some(2));
+    let gang = site.api::<PodGroup>().get("j").await.unwrap().spec;
+    let said = (gang.preemptible, gang.min_runtime_seconds);
+    assert_eq!(said, (Some(false), Some(60)));
 }
 
 #[tokio::test]
@@ -188,39 +229,11 @@ async fn a_job_may_be_deleted_in_any_phase() {
 #[tokio::test]
 async fn a_refused_pod_moves_the_gang_to_another_node() {
     let site = site("refused", 2).await;
-    let scope = site.name();
     let _more = site.more_nodes(shared().await, Nodes::new(1).gpus(8)).await;
-    // The annotation is not the user's to give: admission gives it.
-    let policy = format!(
-        "
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingAdmissionPolicy
-metadata: {{name: {scope}}}
-spec:
-  failurePolicy: Fail
-  reinvocationPolicy: Never
-  matchConstraints:
-    namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: {scope}}}}}
-    resourceRules:
-    - {{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}}
-  mutations:
-  - patchType: ApplyConfiguration
-    applyConfiguration:
-      expression: >
-        Object{{metadata: Object.metadata{{annotations: {{
-          '{}': 'OutOfnvidia.com/gpu', '{}': '{scope}-0'}}}}}}
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingAdmissionPolicyBinding
-metadata: {{name: {scope}}}
-spec: {{policyName: {scope}}}
-",
-        kubelet::REFUSE,
-        kubelet::REFUSE_ON
-    );
-    shared().await.apply_yaml(&policy).await.unwrap();
-    // A new policy takes a moment until every request sees it.
-    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    let refusing = format!("{}-0", site.name());
+    PodPolicy::refused_by_kubelet(shared().await, site.name(), &refusing)
+        .await
+        .unwrap();
     site.submit("j", 2, 8).await;
     let moved = site.reaches("j", JobPhase::Running).await;
     let status = moved.status.unwrap();
@@ -236,7 +249,7 @@ spec: {{policyName: {scope}}}
         .into_iter()
         .filter_map(|p| p.spec?.node_name)
         .collect();
-    assert!(!nodes.contains(&format!("{scope}-0")), "{nodes:?}");
+    assert!(!nodes.contains(&refusing), "{nodes:?}");
 }
 
 #[tokio::test]

@@ -2,11 +2,13 @@
 
 mod admission;
 mod drift;
+mod kinds;
 mod lifecycle;
 mod namesake;
 mod nodes;
 mod placement;
 mod plan;
+mod preemption;
 mod queues;
 mod quotas;
 mod refusals;

@@ -6,15 +6,16 @@ use std::process::Output;
 
 use anyhow::Result;
 use futures::{StreamExt as _, TryStreamExt as _};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
 use kube::api::PostParams;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
+use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::jobs::{SOON, message, reason};
 use trellis_e2e::site::Site;
-use trellis_e2e::wait::eventually;
+use trellis_e2e::wait::{eventually, wait_for};
 
 use super::{shared, site};
 
@@ -84,6 +85,43 @@ async fn what_is_planned_is_what_is_done() {
     assert_eq!(waits.status.code(), Some(1), "{}", text(&waits.stderr));
     site.create(second).await.unwrap();
     let waiting = site.reaches("second", JobPhase::Queued).await;
+    let why = format!("{}: {}", reason(&waiting), message(&waiting));
+    let said = text(&waits.stdout);
+    assert!(said.contains(&why), "{why}\n{said}");
+}
+
+/// Two gangs that the nodes hold together, and the namespace's quota does not.
+#[tokio::test]
+async fn a_quota_of_the_namespace_is_counted_as_it_then_is() {
+    let control_plane = shared().await;
+    let site = site("planquota", 2).await;
+    site.limit_pods(5).await;
+    let kubeconfig = control_plane.kubeconfig();
+    let arguments = ["-n", site.name()];
+    let first = site.job("first", 4, 1);
+    let runs = plan(&kubeconfig, &arguments, &first).await;
+    assert_eq!(runs.status.code(), Some(0), "{}", text(&runs.stdout));
+    site.create(first.clone()).await.unwrap();
+    site.reaches("first", JobPhase::Running).await;
+    let used = |quota: &ResourceQuota| {
+        let used = quota.status.as_ref().and_then(|s| s.used.as_ref());
+        used.is_some_and(|used| used["pods"].0 == "4")
+    };
+    wait_for(&site.api::<ResourceQuota>(), "pods", SOON, used)
+        .await
+        .unwrap();
+
+    let again = plan(&kubeconfig, &arguments, &first).await;
+    assert_eq!(again.status.code(), Some(0), "{}", text(&again.stdout));
+    let second = site.job("second", 3, 1);
+    let waits = plan(&kubeconfig, &arguments, &second).await;
+    assert_eq!(waits.status.code(), Some(1), "{}", text(&waits.stderr));
+    site.create(second).await.unwrap();
+    let waiting = site
+        .becomes("second", |s| {
+            s.reason == Some(Reason::ResourceQuotaExceeded)
+        })
+        .await;
     let why = format!("{}: {}", reason(&waiting), message(&waiting));
     let said = text(&waits.stdout);
     assert!(said.contains(&why), "{why}\n{said}");

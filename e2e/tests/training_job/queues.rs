@@ -7,6 +7,7 @@ use trellis_api::Queue;
 use trellis_api::job::JobPhase;
 use trellis_api::queue::QueueStatus;
 use trellis_e2e::jobs::{SOON, message, reason};
+use trellis_e2e::queues::resource_groups;
 use trellis_e2e::wait::wait_for;
 
 use super::{shared, site};
@@ -33,21 +34,10 @@ async fn quota_is_kept_and_counted_and_a_stopped_queue_starts_nothing() {
     let site = site("quota", 2).await;
     let name = format!("{}-q", site.name());
     let control_plane = shared().await;
-    let queue = json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue", "metadata": {"name": name},
-        "spec": {
-            "namespaceSelector": {},
-            "resourceGroups": [{
-                "resources": ["cpu", "memory", "nvidia.com/gpu"],
-                "flavors": [{"name": "default", "quotas": [
-                    {"resource": "cpu", "nominal": 100},
-                    {"resource": "memory", "nominal": "100Gi"},
-                    {"resource": "nvidia.com/gpu", "nominal": 8},
-                ]}],
-            }],
-        },
+    let spec = json!({
+        "namespaceSelector": {}, "resourceGroups": resource_groups(&[("default", 8)]),
     });
-    control_plane.apply_yaml(&queue.to_string()).await.unwrap();
+    apply("Queue", &name, spec).await;
     let queues: Api<Queue> = Api::all(control_plane.client());
     says(&queues, &name, |s| counts(s) == (Some(0), Some(0))).await;
     for (job, replicas) in [("first", 8), ("second", 1)] {
@@ -102,22 +92,6 @@ async fn quota_is_kept_and_counted_and_a_stopped_queue_starts_nothing() {
         counts(s) == (Some(0), Some(1)) && active(s) == Some(("True", "Accepted"))
     })
     .await;
-}
-
-fn quotas(gpus: i64) -> serde_json::Value {
-    json!([
-        {"resource": "cpu", "nominal": 1000},
-        {"resource": "memory", "nominal": "1000Gi"},
-        {"resource": "nvidia.com/gpu", "nominal": gpus},
-    ])
-}
-
-fn resource_groups(flavors: &[(&str, i64)]) -> serde_json::Value {
-    let flavors: Vec<_> = flavors
-        .iter()
-        .map(|(name, gpus)| json!({"name": name, "quotas": quotas(*gpus)}))
-        .collect();
-    json!([{"resources": ["cpu", "memory", "nvidia.com/gpu"], "flavors": flavors}])
 }
 
 async fn apply(kind: &str, name: &str, spec: serde_json::Value) {
@@ -281,4 +255,82 @@ async fn flavors_are_tried_in_order() {
     site.delete::<trellis_api::TrainingJob>("first").await;
     site.reaches("third", JobPhase::Running).await;
     assert!(node_of("third").await.contains("h100"));
+}
+
+/// The keys of what the pods of a job tolerate, which must all tolerate the same.
+async fn tolerated(site: &trellis_e2e::site::Site, name: &str, pods: usize) -> Vec<String> {
+    let mut all = site.whole(name, pods).await.into_iter().map(|pod| {
+        let tolerations = pod.spec.unwrap().tolerations.unwrap_or_default();
+        let keys = tolerations.into_iter().filter_map(|t| t.key);
+        // What every pod is given.
+        let keys = keys.filter(|key| !key.starts_with("node.kubernetes.io/"));
+        keys.collect::<Vec<_>>()
+    });
+    let first = all.next().unwrap();
+    assert!(all.all(|other| other == first));
+    first
+}
+
+#[tokio::test]
+async fn a_flavor_brings_the_toleration_that_its_nodes_ask_for() {
+    let control_plane = shared().await;
+    let site = site("spot", 0).await;
+    let scoped = |name: &str| format!("{}-{name}", site.name());
+    let pool = |name: &str| {
+        trellis_e2e::cluster::Nodes::new(1)
+            .gpus(8)
+            .name(&format!("{}-{name}-{{i}}", site.name()))
+            .scope(site.name())
+            .label("pool", name)
+    };
+    let _own = pool("own").create(control_plane).await.unwrap();
+    // A pod that does not tolerate this is evicted by the control plane.
+    let spot = pool("spot").taint("spot", "true", "NoExecute");
+    let _spot = spot.create(control_plane).await.unwrap();
+    apply(
+        "ResourceFlavor",
+        &scoped("own"),
+        json!({"nodeLabels": {"pool": "own"}}),
+    )
+    .await;
+    let mut flavor = json!({
+        "nodeLabels": {"pool": "spot"},
+        "nodeTaints": [{"key": "spot", "value": "true", "effect": "NoExecute"}],
+    });
+    apply("ResourceFlavor", &scoped("spot"), flavor.clone()).await;
+    let flavors = [(scoped("own"), 8), (scoped("spot"), 8)];
+    let flavors = flavors
+        .each_ref()
+        .map(|(name, gpus)| (name.as_str(), *gpus));
+    apply(
+        "Queue",
+        &scoped("q"),
+        json!({"namespaceSelector": {}, "resourceGroups": resource_groups(&flavors)}),
+    )
+    .await;
+    let submit = async |name: &'static str| {
+        let mut job = site.job(name, 8, 1);
+        job["spec"]["queue"] = json!(scoped("q"));
+        site.create(job).await.unwrap();
+    };
+    submit("first").await;
+    site.reaches("first", JobPhase::Running).await;
+    assert_eq!(tolerated(&site, "first", 8).await, ["nvidia.com/gpu"]);
+    // The spot pool is of no use to whoever does not tolerate it.
+    submit("second").await;
+    site.becomes("second", |s| {
+        s.reason.is_some_and(|r| r.as_str() == "QuotaExceeded")
+    })
+    .await;
+    flavor["tolerations"] = json!([{"key": "spot", "operator": "Exists"}]);
+    apply("ResourceFlavor", &scoped("spot"), flavor).await;
+    site.reaches("second", JobPhase::Running).await;
+    assert_eq!(
+        tolerated(&site, "second", 8).await,
+        ["nvidia.com/gpu", "spot"]
+    );
+    let group = site.api::<trellis_api::PodGroup>().get("second").await;
+    let plan = group.unwrap().status.unwrap().plan.unwrap();
+    let given = plan.groups[0].flavors.get("nvidia.com/gpu");
+    assert_eq!(given, Some(&scoped("spot")));
 }

@@ -3,35 +3,20 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
+use trellis_e2e::admission::PodPolicy;
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::history::PodHistory;
-use trellis_e2e::jobs::{Jobs, SOON};
-use trellis_e2e::wait::wait_for;
 
 use super::{shared, site};
-
-/// A quota of so many pods, once the API server counts by it.
-async fn quota(jobs: &Jobs, pods: u32) {
-    let quota: ResourceQuota = serde_json::from_value(json!({
-        "metadata": {"name": "pods"}, "spec": {"hard": {"pods": pods.to_string()}}}))
-    .unwrap();
-    let quotas = jobs.api::<ResourceQuota>();
-    quotas.create(&PostParams::default(), &quota).await.unwrap();
-    wait_for(&quotas, "pods", SOON, |q: &ResourceQuota| {
-        q.status.as_ref().is_some_and(|s| s.used.is_some())
-    })
-    .await
-    .unwrap();
-}
 
 #[tokio::test]
 async fn of_two_gangs_that_fit_a_quota_only_one_at_a_time_one_starts_and_the_other_never_tries() {
     let site = site("together", 0).await;
-    quota(&site, 5).await;
+    site.limit_pods(5).await;
     let history = PodHistory::record(site.api::<Pod>());
     for job in ["a", "b"] {
         site.submit(job, 4, 1).await;
@@ -65,31 +50,14 @@ async fn of_two_gangs_that_fit_a_quota_only_one_at_a_time_one_starts_and_the_oth
 #[tokio::test]
 async fn a_gang_that_is_undone_waits_though_its_own_pods_make_room_in_a_quota() {
     let site = site("backoff", 1).await;
-    let scope = site.name();
-    let policy = format!(
-        "
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {{name: {scope}}}
-spec:
-  failurePolicy: Fail
-  matchConstraints:
-    namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: {scope}}}}}
-    resourceRules:
-    - {{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}}
-  validations:
-  - expression: \"object.metadata.name != 'j-worker-3'\"
-    message: the last pod is refused
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {{name: {scope}}}
-spec: {{policyName: {scope}, validationActions: [Deny]}}
-"
+    let last_is_refused = PodPolicy::refuse_unless(
+        shared().await,
+        site.name(),
+        "object.metadata.name != 'j-worker-3'",
+        "the last pod is refused",
     );
-    shared().await.apply_yaml(&policy).await.unwrap();
-    quota(&site, 100).await;
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    last_is_refused.await.unwrap();
+    site.limit_pods(100).await;
     let history = PodHistory::record(site.api::<Pod>());
     site.submit("j", 4, 1).await;
     site.becomes("j", |s| s.reason == Some(Reason::PodRefused))

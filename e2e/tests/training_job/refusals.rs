@@ -1,12 +1,12 @@
 //! What may not run says why, and disturbs no one.
 
-use k8s_openapi::api::core::v1::{ResourceQuota, Service};
+use k8s_openapi::api::core::v1::Service;
 use kube::api::PostParams;
 use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_api::{Reason, TrainingJob, ValidatedJob};
-use trellis_e2e::jobs::{SOON, message, reason};
-use trellis_e2e::wait::wait_for;
+use trellis_e2e::admission::PodPolicy;
+use trellis_e2e::jobs::{message, reason};
 
 use super::{shared, site};
 
@@ -50,21 +50,7 @@ async fn a_foreign_service_is_left_alone() {
 #[tokio::test]
 async fn a_quota_of_the_namespace_that_is_too_small_is_found_before_the_first_pod() {
     let site = site("corequota", 2).await;
-    let quota: ResourceQuota = serde_json::from_value(json!({
-        "metadata": {"name": "small"}, "spec": {"hard": {"pods": "3"}}}))
-    .unwrap();
-    site.api::<ResourceQuota>()
-        .create(&PostParams::default(), &quota)
-        .await
-        .unwrap();
-    wait_for(
-        &site.api::<ResourceQuota>(),
-        "small",
-        SOON,
-        |q: &ResourceQuota| q.status.as_ref().is_some_and(|s| s.used.is_some()),
-    )
-    .await
-    .unwrap();
+    site.limit_pods(3).await;
     site.submit("j", 4, 1).await;
     let waiting = site.reaches("j", JobPhase::Queued).await;
     assert_eq!(
@@ -84,31 +70,13 @@ async fn a_quota_of_the_namespace_that_is_too_small_is_found_before_the_first_po
 #[tokio::test]
 async fn a_pod_that_admission_refuses_for_ever_undoes_the_gang_and_starves_no_one() {
     let site = site("admission", 2).await;
-    let scope = site.name();
-    let policy = format!(
-        "
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {{name: {scope}}}
-spec:
-  failurePolicy: Fail
-  matchConstraints:
-    namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: {scope}}}}}
-    resourceRules:
-    - {{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}}
-  validations:
-  - expression: \"!(object.metadata.name in ['bad-worker-2', 'bad-worker-3'])\"
-    message: the third pod is refused
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {{name: {scope}}}
-spec: {{policyName: {scope}, validationActions: [Deny]}}
-"
+    let third_is_refused = PodPolicy::refuse_unless(
+        shared().await,
+        site.name(),
+        "!(object.metadata.name in ['bad-worker-2', 'bad-worker-3'])",
+        "the third pod is refused",
     );
-    shared().await.apply_yaml(&policy).await.unwrap();
-    // A new policy takes a moment until every request sees it.
-    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    third_is_refused.await.unwrap();
     site.submit("bad", 4, 4).await;
     let waiting = site
         .becomes("bad", |s| s.reason == Some(Reason::PodRefused))
@@ -126,7 +94,7 @@ spec: {{policyName: {scope}, validationActions: [Deny]}}
 #[tokio::test]
 async fn the_api_server_refuses_bad_input_with_rule_and_fix() {
     let site = site("input", 0).await;
-    let cases: [(&str, serde_json::Value, &str); 12] = [
+    let cases: [(&str, serde_json::Value, &str); 13] = [
         ("/spec/taskGroups/0/replicas", json!(0), "must be 1 to 4096"),
         (
             "/spec/taskGroups/0/replicas",
@@ -156,12 +124,17 @@ async fn the_api_server_refuses_bad_input_with_rule_and_fix() {
         (
             "/spec/taskGroups/0/resources/memory",
             json!("1E"),
-            "must be an amount of bytes above 0",
+            "must be an amount of bytes of at least 1Mi",
         ),
         (
             "/spec/taskGroups/0/resources/memory",
             json!(""),
-            "must be an amount of bytes above 0",
+            "must be an amount of bytes of at least 1Mi",
+        ),
+        (
+            "/spec/taskGroups/0/resources/memory",
+            json!(64),
+            "must be an amount of bytes of at least 1Mi",
         ),
         (
             "/spec/taskGroups/0/name",
@@ -297,6 +270,25 @@ async fn the_api_server_refuses_what_only_the_whole_shows() {
         (
             with("/spec/taskGroups/0/tolerations", json!([{"value": "x"}])),
             "without key, operator must be Exists",
+        ),
+        (
+            with("/spec/minRuntimeSeconds", json!(-1)),
+            "must be 0 to 604800 seconds",
+        ),
+        (
+            with("/spec/minRuntimeSeconds", json!(604_801)),
+            "must be 0 to 604800 seconds",
+        ),
+        (
+            with("/spec/topology", json!({"level": "rack/"})),
+            "must be the key of a node label",
+        ),
+        (
+            with(
+                "/spec/taskGroups/0/topology",
+                json!({"level": "Example.com/rack", "mode": "Preferred"}),
+            ),
+            "must be the key of a node label",
         ),
     ];
     for (spec, words) in cases {

@@ -3,6 +3,7 @@
 use crate::explain::Certificate;
 use crate::ids::GangId;
 use crate::placement::Placement;
+use crate::time::Time;
 
 /// A decision of a cycle.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +36,18 @@ pub enum Decision {
         /// The gang.
         victim: Victim,
     },
+    /// The gang is the first that waits for room where it may go, and this is kept for it:
+    /// others start before it only where that does not make it later. Said where it
+    /// is new or has moved; it ends when the gang starts or another reservation
+    /// is told for the same nodes.
+    Reserve {
+        /// The gang.
+        gang: GangId,
+        /// When it starts, if what runs ends when it should. None: not known.
+        start: Option<Time>,
+        /// Where its pods would go then.
+        placement: Placement,
+    },
     /// The gang goes on waiting, for another reason than was last said.
     Wait {
         /// The gang.
@@ -42,6 +55,15 @@ pub enum Decision {
         /// Why, with the numbers of this moment.
         certificate: Certificate,
     },
+}
+
+/// What would become of a gang that is tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outlook {
+    /// Where its pods would go.
+    pub placement: Placement,
+    /// Who would have to leave first, by name. Mostly nobody.
+    pub victims: Vec<Victim>,
 }
 
 /// A gang that leaves so that another can be placed.
@@ -67,6 +89,17 @@ pub enum Because {
     LowerPriority,
     /// Its queue is drained.
     Drained,
+}
+
+impl std::fmt::Display for Because {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::LaterInQueue => "it comes after the other in their queue",
+            Self::Borrows => "its queue holds more than its quota, which the other asks back",
+            Self::LowerPriority => "both borrow, and its priority is lower",
+            Self::Drained => "its queue is drained",
+        })
+    }
 }
 
 /// How good a place is. Fewer devices left over is better, then fewer nodes.

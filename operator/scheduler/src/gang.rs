@@ -30,6 +30,8 @@ pub struct Gang {
     /// It may be a victim of preemption. Where not, that holds only for what its
     /// queue has of its own: what is borrowed is given back.
     pub preemptible: bool,
+    /// It has been preempted before: while it would borrow, it preempts nobody.
+    pub preempted: bool,
     /// It is no victim before it has held its place for so long.
     pub min_runtime: Duration,
     /// How long it holds its place at most from when it gets it, or is predicted
@@ -88,6 +90,7 @@ impl Gang {
             strategy: Strategy::default(),
             topology: None,
             preemptible: true,
+            preempted: false,
             min_runtime: Duration::ZERO,
             runtime: None,
             grace: Duration::ZERO,

@@ -39,9 +39,11 @@
 //! ```
 //!
 //! Where to look: `state` keeps the live arrays, `queueing` says who waits and
-//! for what, `placement` finds places, `explain` says why there is none, and
-//! `engine` puts them together.
+//! for what, `placement` finds places, `backfill` says who may start before those
+//! that wait for room, `explain` says why there is no place, and `engine` puts them
+//! together.
 
+mod backfill;
 mod constraints;
 mod decision;
 mod engine;
@@ -50,6 +52,7 @@ mod gang;
 mod ids;
 mod node;
 mod placement;
+mod preemption;
 mod queue;
 mod queueing;
 #[allow(
@@ -62,13 +65,16 @@ mod state;
 mod time;
 mod topology;
 
+pub use backfill::Reservation;
 pub use constraints::{
     Constraints, Expression, LabelDomain, NodeSelectorTerm, Operator, Preference, Toleration,
     TolerationOperator,
 };
-pub use decision::{Because, Decision, Score, Victim};
+pub use decision::{Because, Decision, Outlook, Score, Victim};
 pub use engine::{Engine, QueueMemory, QueueStanding, StandingLine};
-pub use explain::{Certificate, Detail, Exclusions, Silent, WaitReason};
+pub use explain::{
+    Certificate, Detail, Exclusions, InDomain, MissingLabel, OwnQuota, Silent, WaitReason,
+};
 pub use gang::{Gang, Strategy, TaskGroup};
 pub use ids::{
     FlavorName, GangId, GroupName, NodeName, PodKey, QueueName, ResourceName, TopologyName,
@@ -76,8 +82,8 @@ pub use ids::{
 pub use node::{Node, Taint, TaintEffect};
 pub use placement::{GroupPlacement, History, Placement};
 pub use queue::{
-    BorrowWithin, Flavor, FlavorQuotas, Preemption, Queue, QueueCounts, QueueOrder, Reclaim,
-    ResourceGroup, Stop, WithinQueue,
+    BorrowWithin, Flavor, FlavorQuotas, GroupFlavors, Preemption, Queue, QueueCounts, QueueOrder,
+    Reclaim, ResourceGroup, Stop, WithinQueue,
 };
 pub use quota::{Decay, Decayed, Quota, Weight};
 pub use resources::{AmountOverflow, Resources};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::constraints::Toleration;
-use crate::ids::{FlavorName, QueueName, ResourceName};
+use crate::ids::{FlavorName, GroupName, QueueName, ResourceName};
 use crate::node::Taint;
 use crate::quota::{Quota, Weight};
 
@@ -168,6 +168,15 @@ pub struct Flavor {
     pub node_taints: Vec<Taint>,
     /// Tolerations that pods get by using it.
     pub tolerations: Vec<Toleration>,
+}
+
+/// The flavors that one task group of a placed gang is charged to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupFlavors {
+    /// The task group.
+    pub group: GroupName,
+    /// The flavor of each resource.
+    pub flavors: BTreeMap<ResourceName, FlavorName>,
 }
 
 /// How many gangs of a queue there are.

@@ -38,9 +38,10 @@ pub(super) fn run(options: &Options) -> anyhow::Result<()> {
         let yaml = crds::yaml(&crd)?;
         match &options.out {
             Some(folder) => {
-                std::fs::create_dir_all(folder)?;
+                std::fs::create_dir_all(folder)
+                    .with_context(|| format!("cannot make the folder {folder:?}"))?;
                 let file = folder.join(format!("{}.yaml", crd.spec.names.plural));
-                std::fs::write(&file, yaml).with_context(|| format!("{}", file.display()))?;
+                std::fs::write(&file, yaml).with_context(|| format!("cannot write {file:?}"))?;
             }
             None => {
                 all.push_str("---\n");

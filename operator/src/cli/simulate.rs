@@ -23,7 +23,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "LOAD", default_value_t = 1.3, value_parser = load)]
     arrive: f64,
     /// What decides the order in which jobs come.
-    #[arg(long, default_value_t = 42)]
+    #[arg(long, default_value_t = 42, allow_negative_numbers = true, value_parser = seed)]
     seed: u64,
     /// How the summary is printed.
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
@@ -44,6 +44,12 @@ fn load(text: &str) -> Result<f64, String> {
     let load = text.parse::<f64>().ok();
     load.filter(|load| (0.0..=100.0).contains(load))
         .ok_or_else(|| "not a number from 0 to 100".to_owned())
+}
+
+/// A seed is any number; which one says nothing.
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse()
+        .map_err(|_| format!("not a whole number from 0 to {}", u64::MAX))
 }
 
 /// Simulates, and prints the summary.

@@ -91,6 +91,7 @@ pub(super) fn job(world: &World, key: &Key) -> Option<Surrounded> {
             Some((name.to_owned(), service))
         })
         .collect();
+    let (pod_group, pods) = gang(world, key);
     Some(Surrounded {
         queue: queue(world, &job, &namespace_labels),
         priority: priority(world, &job),
@@ -98,11 +99,28 @@ pub(super) fn job(world: &World, key: &Key) -> Option<Surrounded> {
         namespace_labels,
         namespace_terminating,
         services,
-        pod_group: world.pod_groups.get(key),
-        pods: world.pods.of(key),
+        pod_group,
+        pods,
         certificate: world.certificates.read().get(key).cloned(),
         job,
     })
+}
+
+/// The journal and the pods as of one moment: pods that go are the journal's
+/// doing only if it says so, and those that it names are there only once they are.
+fn gang(world: &World, key: &Key) -> (Option<Arc<PodGroup>>, Arc<Pods>) {
+    loop {
+        let before = world.pod_groups.get(key);
+        let pods = world.pods.of(key);
+        let after = world.pod_groups.get(key);
+        let same = match (&before, &after) {
+            (Some(before), Some(after)) => Arc::ptr_eq(before, after),
+            (before, after) => before.is_none() && after.is_none(),
+        };
+        if same {
+            return (before, pods);
+        }
+    }
 }
 
 /// What is not there yet keeps the job waiting.

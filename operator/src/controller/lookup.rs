@@ -2,9 +2,11 @@
 //! wording for the controller and for `trellis plan`. Pure.
 
 use std::borrow::Borrow;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use trellis_api::{Queue, Reason, TrainingJobSpec, names};
 use trellis_policies::selects;
 
@@ -19,8 +21,9 @@ pub struct Missing {
 }
 
 /// The queue that the job names, else the default of its namespace, by the
-/// namespace's labels. Of several defaults the first by name: which it is must
-/// not depend on who asks.
+/// namespace's labels. Of several defaults the one whose selector asks for most,
+/// so that `{}` is what is left over; where they ask for as much, the first by
+/// name: which it is must not depend on who asks.
 ///
 /// # Errors
 /// If it names none that exists, or names none and there is no default.
@@ -43,15 +46,31 @@ pub fn queue<Q: Borrow<Queue>>(
     }
     let is_default =
         |queue: &Q| selects(queue.borrow().spec.default_for.as_ref(), namespace_labels);
+    let rank = |queue: &Q| {
+        let queue = queue.borrow();
+        (
+            Reverse(requirements(queue.spec.default_for.as_ref())),
+            queue.metadata.name.clone(),
+        )
+    };
     let defaults = all().into_iter().filter(is_default);
     defaults
-        .min_by(|a, b| a.borrow().metadata.name.cmp(&b.borrow().metadata.name))
+        .min_by_key(rank)
         .ok_or_else(|| {
             missing(
                 "spec.queue: none is given and no queue is the default for this namespace: name a queue"
                     .to_owned(),
             )
         })
+}
+
+/// What a selector asks of labels: 0 for `{}`.
+fn requirements(selector: Option<&LabelSelector>) -> usize {
+    selector.map_or(0, |selector| {
+        let labels = selector.match_labels.as_ref().map_or(0, BTreeMap::len);
+        let expressions = selector.match_expressions.as_ref().map_or(0, Vec::len);
+        labels.saturating_add(expressions)
+    })
 }
 
 /// The PriorityClass that the job's priority comes from, by name, and the
@@ -152,9 +171,25 @@ mod tests {
     }
 
     #[test]
-    fn the_first_default_that_selects_the_namespace_is_taken() {
+    fn of_the_defaults_that_select_the_namespace_the_one_that_asks_for_most_is_taken() {
         let unnamed = spec(json!({}));
         let team = |team: &str| json!({"matchLabels": {"team": team}});
+        let both = json!({"matchLabels": {"team": "a"}, "matchExpressions": [{"key": "team", "operator": "Exists"}]});
+        let take = |queues: &[Queue]| find_queue(&unnamed, queues).unwrap();
+        let catch_all = ("default", json!({}));
+        assert_eq!(
+            take(&queues(&[catch_all.clone(), ("vision", team("a"))])),
+            "vision"
+        );
+        assert_eq!(
+            take(&queues(&[catch_all.clone(), ("vision", team("b"))])),
+            "default"
+        );
+        assert_eq!(
+            take(&queues(&[("z", team("a")), ("b", team("a")), catch_all])),
+            "b"
+        );
+        assert_eq!(take(&queues(&[("b", team("a")), ("z", both)])), "z");
         let there = queues(&[("z", json!({})), ("b", team("b")), ("m", team("a"))]);
         assert_eq!(find_queue(&unnamed, &there).unwrap(), "m");
         let missing = find_queue(&unnamed, &queues(&[("b", team("b"))])).unwrap_err();

@@ -101,9 +101,10 @@ impl Controller {
     }
 
     async fn work(&self, key: Key) {
+        let work = self.world.work.work_on(&key);
         match self.reconcile(&key).await {
             Ok(again) => {
-                self.world.work.done(&key);
+                work.done();
                 if let Some(at) = again {
                     let wait = at.duration_since(Timestamp::now());
                     let wait = Duration::try_from(wait).unwrap_or_default();
@@ -113,7 +114,7 @@ impl Controller {
                 }
             }
             Err(error) => {
-                let delay = self.world.work.failed(&key);
+                let delay = work.failed();
                 match error {
                     WriteError::Conflict(_) | WriteError::NotFound(_) => {
                         debug!(job = %key, %error, ?delay, "tried again");

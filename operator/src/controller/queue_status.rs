@@ -20,7 +20,7 @@ use crate::commands::{Commands, WriteError};
 use crate::key::Key;
 use crate::patch;
 use crate::scheduling::{Feed, QueueReport, gang};
-use crate::world::World;
+use crate::world::{Undecodable, World};
 
 /// Time between two looks.
 const EVERY: Duration = Duration::from_secs(2);
@@ -31,25 +31,13 @@ const ACTIVE: &str = "Active";
 pub async fn keep_queue_status(world: Arc<World>, commands: Commands) {
     world.synced().await;
     // What was said of queues that do not decode.
-    let mut told: BTreeMap<String, String> = BTreeMap::new();
+    let mut told = BTreeMap::new();
     loop {
         tokio::time::sleep(EVERY).await;
         let (answer, reports) = oneshot::channel();
         world.tell(Feed::AskQueues(answer));
         let Ok(reports) = reports.await else { continue };
-        let undecodable = world.undecodable_queues.read().clone();
-        for (name, error) in &undecodable {
-            if told.get(name) == Some(error) {
-                continue;
-            }
-            match refuse(&commands, name, error).await {
-                Ok(()) => {
-                    told.insert(name.clone(), error.clone());
-                }
-                Err(error) => debug!(queue = name, %error, "its status was not written"),
-            }
-        }
-        told.retain(|name, _| undecodable.contains_key(name));
+        tell_of_undecodable(&world, &commands, &mut told).await;
         for queue in world.queues.all() {
             let name = queue.metadata.name.as_deref().unwrap_or_default();
             let Some(report) = reports.get(&QueueName::new(name)) else {
@@ -97,10 +85,38 @@ async fn write(
     Ok(())
 }
 
+/// Says of each queue that does not decode that it does not, once for each
+/// change of it. The API server refuses its status where the stored spec breaks
+/// a rule of today: that is not tried again.
+async fn tell_of_undecodable(
+    world: &World,
+    commands: &Commands,
+    told: &mut BTreeMap<String, Undecodable>,
+) {
+    let undecodable = world.undecodable_queues.read().clone();
+    for (name, queue) in &undecodable {
+        if told.get(name) == Some(queue) {
+            continue;
+        }
+        match refuse(commands, name, queue).await {
+            Ok(()) => {}
+            Err(error @ WriteError::Refused { .. }) => {
+                warn!(queue = name, %error, "its status cannot be written");
+            }
+            Err(error) => {
+                debug!(queue = name, %error, "its status was not written");
+                continue;
+            }
+        }
+        told.insert(name.clone(), queue.clone());
+    }
+    told.retain(|name, _| undecodable.contains_key(name));
+}
+
 /// Says of a queue that does not decode that it does not.
-async fn refuse(commands: &Commands, name: &str, error: &str) -> Result<(), WriteError> {
-    let message = format!("the object does not decode: {error}");
-    let patch = json!({"status": {"conditions": [Condition {
+async fn refuse(commands: &Commands, name: &str, queue: &Undecodable) -> Result<(), WriteError> {
+    let message = format!("the object does not decode: {}", queue.error);
+    let patch = json!({"metadata": {"uid": queue.uid}, "status": {"conditions": [Condition {
         type_: ACTIVE.to_owned(),
         status: "False".to_owned(),
         reason: Reason::InvalidSpec.as_str().to_owned(),
@@ -126,6 +142,12 @@ fn status(queue: &Queue, report: &QueueReport, now: Timestamp) -> QueueStatus {
             "False",
             Reason::QueueStopped,
             "spec.stop is Hold: nothing of the queue is started".to_owned(),
+        ),
+        (Some(StopPolicy::HoldAndDrain), None) => (
+            "False",
+            Reason::QueueStopped,
+            "spec.stop is HoldAndDrain: nothing of the queue is started, and what runs is preempted"
+                .to_owned(),
         ),
         (Some(StopPolicy::None) | None, None) => {
             ("True", Reason::Accepted, "the queue starts jobs".to_owned())
@@ -199,8 +221,69 @@ fn share(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::leader::Leadership;
+    use kube::Client;
     use trellis_api::QueueSpec;
     use trellis_scheduler::QueueCounts;
+
+    /// An API server that refuses whatever it is sent. Gives its address, and the requests.
+    fn refusing() -> (String, std::sync::mpsc::Receiver<String>) {
+        use std::io::{Read, Write};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let (requests, heard) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {},
+                "status": "Failure", "message": "invalid", "reason": "Invalid", "code": 422})
+            .to_string();
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let mut request = String::new();
+                // The body is the end of what is sent.
+                while !request.ends_with("}}") {
+                    let mut bytes = [0; 4096];
+                    let read = stream.read(&mut bytes).unwrap();
+                    assert!(read > 0, "{request}");
+                    request.push_str(std::str::from_utf8(&bytes[..read]).unwrap());
+                }
+                let answer = format!(
+                    "HTTP/1.1 422 Unprocessable Entity\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{status}",
+                    status.len()
+                );
+                stream.write_all(answer.as_bytes()).unwrap();
+                requests.send(request).unwrap();
+            }
+        });
+        (address, heard)
+    }
+
+    #[tokio::test]
+    async fn a_status_that_is_refused_is_not_tried_again_before_the_queue_changes() {
+        let (address, heard) = refusing();
+        let client = Client::try_from(kube::Config::new(address.parse().unwrap())).unwrap();
+        let commands = Commands::new(client, Leadership::of_a_test());
+        let (world, _) = World::new();
+        let mut told = BTreeMap::new();
+        for generation in [1, 1, 2, 2] {
+            let queue = Undecodable {
+                uid: "u".to_owned(),
+                generation: Some(generation),
+                error: "no".to_owned(),
+            };
+            let name = "broken".to_owned();
+            world.undecodable_queues.write().insert(name, queue);
+            tell_of_undecodable(&world, &commands, &mut told).await;
+        }
+        let requests: Vec<_> = heard.try_iter().collect();
+        assert_eq!(requests.len(), 2, "{requests:?}");
+        for request in &requests {
+            // Of the very queue that does not decode, and no later one of its name.
+            assert!(request.contains(r#""metadata":{"uid":"u"}"#), "{request}");
+        }
+        world.undecodable_queues.write().clear();
+        tell_of_undecodable(&world, &commands, &mut told).await;
+        assert!(told.is_empty());
+    }
 
     #[test]
     fn a_queue_is_active_until_it_is_stopped_and_the_time_is_of_the_change() {
@@ -224,5 +307,9 @@ mod tests {
             ("False", "QueueStopped")
         );
         assert_eq!(stopped.last_transition_time, Time(at(3)));
+        queue.spec.stop = Some(StopPolicy::HoldAndDrain);
+        let drained = status(&queue, count, at(4)).conditions.remove(0);
+        assert_eq!(drained.reason, "QueueStopped");
+        assert!(drained.message.contains("preempted"), "{}", drained.message);
     }
 }

@@ -14,7 +14,7 @@ use trellis_policies::AuthorizedJob;
 
 use super::builds::Build;
 use super::dereference::Surrounded;
-use super::lifecycle::{self, Next, Observed, Standing, Want};
+use super::lifecycle::{self, Next, Observed, Standing};
 use super::refusals::Refusals;
 use super::{COUNTS_EVERY, Controller, apply};
 use crate::commands::WriteError;
@@ -91,52 +91,54 @@ impl Controller {
         }
         let Next {
             status: said,
-            want,
+            wish,
             again,
             ..
         } = next;
         let mut again = earliest(again, look_at_foreign);
         let mut attempt = status.attempt.unwrap_or(1);
+        let mut preempted = status.was_preempted();
         let mut refusals = refusals;
         if let Some(mut said) = said {
             if let (Some(build), Some(job)) = (build, &job) {
                 let attempt = said.attempt.unwrap_or(1);
                 said.compiled = compiled(&self.world, key, build, job, seen, attempt);
+                if said.has_ended() {
+                    // What still runs is being stopped, and nobody looks again.
+                    let up = said.pods.is_some_and(|p| p.succeeded == p.total);
+                    let pods = said.compiled.iter_mut().filter(|o| o.kind == "Pod");
+                    pods.for_each(|entry| entry.ready &= up);
+                }
             }
             attempt = said.attempt.unwrap_or(1);
-            match self.change(key, &status, &said) {
-                Change::None => {}
-                Change::Later(at) => again = earliest(again, Some(at)),
-                Change::Now => self.write_status(key, seen, &status, &said).await?,
+            preempted = said.was_preempted();
+            match self.due_write(key, &status, &said) {
+                StatusWrite::None => {}
+                StatusWrite::Later(at) => again = earliest(again, Some(at)),
+                StatusWrite::Now => self.write_status(key, seen, &status, &said).await?,
             }
             refusals = self.refusals_after(key, seen.uid(), &said);
         }
         again = earliest(again, refusals.next_end(now));
         let plan_attempt = journal.plan.as_ref().map(|p| p.attempt);
-        let wish = match (want, job) {
-            (
-                Want::Run {
-                    attempt,
-                    submitted,
-                    not_before,
-                },
-                Some(job),
-            ) => Wish::Run(Arc::new(Run {
+        let wish = match (wish, job) {
+            (Wish::Run(attempt), Some(job)) => Wish::Run(Arc::new(Run {
                 job,
                 uid: seen.uid().to_owned(),
-                attempt,
-                submitted,
-                not_before,
+                attempt: attempt.number,
+                submitted: attempt.submitted,
+                not_before: attempt.not_before,
+                preempted,
                 excluded: refusals.excluded(now),
                 volumes: seen.volumes.clone().unwrap_or_default(),
             })),
             // Nothing may start as things are; what has its place for this attempt keeps it.
-            (Want::Run { .. }, None) if plan_attempt.is_some_and(|p| p < attempt) => {
+            (Wish::Run(_), None) if plan_attempt.is_some_and(|p| p < attempt) => {
                 Wish::Stop(Reason::Restarting)
             }
-            (Want::Run { .. } | Want::Wait, _) => Wish::Wait,
-            (Want::Stop(reason), _) => Wish::Stop(reason),
-            (Want::Finish { keep }, _) => Wish::Finish { keep },
+            (Wish::Run(_) | Wish::Wait, _) => Wish::Wait,
+            (Wish::Stop(reason), _) => Wish::Stop(reason),
+            (Wish::Finish { keep }, _) => Wish::Finish { keep },
         };
         self.world.tell(Feed::Wish(key.clone(), Some(wish)));
         Ok(again)
@@ -156,13 +158,18 @@ impl Controller {
 
     /// Whether a status is worth a patch, and when. Counts alone are worth one
     /// now and then: a gang of a thousand pods must not cost a thousand patches.
-    fn change(&self, key: &Key, before: &TrainingJobStatus, after: &TrainingJobStatus) -> Change {
+    fn due_write(
+        &self,
+        key: &Key,
+        before: &TrainingJobStatus,
+        after: &TrainingJobStatus,
+    ) -> StatusWrite {
         if before == after {
-            return Change::None;
+            return StatusWrite::None;
         }
         if without_counts(before) != without_counts(after) {
             self.counted.lock().insert(key.clone(), Instant::now());
-            return Change::Now;
+            return StatusWrite::Now;
         }
         let mut counted = self.counted.lock();
         let due = counted
@@ -175,11 +182,11 @@ impl Controller {
                 let at = SignedDuration::try_from(wait)
                     .ok()
                     .and_then(|w| Timestamp::now().checked_add(w).ok());
-                Change::Later(at.unwrap_or(Timestamp::now()))
+                StatusWrite::Later(at.unwrap_or(Timestamp::now()))
             }
             None => {
                 counted.insert(key.clone(), Instant::now());
-                Change::Now
+                StatusWrite::Now
             }
         }
     }
@@ -247,8 +254,11 @@ impl Controller {
     }
 }
 
-enum Change {
+/// When a status is worth a patch.
+enum StatusWrite {
+    /// Nothing has changed.
     None,
+    /// Not before.
     Later(Timestamp),
     Now,
 }

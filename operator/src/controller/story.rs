@@ -45,13 +45,9 @@ impl Story {
         reason: Reason,
         status: &TrainingJobStatus,
     ) {
-        let bad = matches!(
-            phase,
-            JobPhase::Refused | JobPhase::Blocked | JobPhase::Restarting | JobPhase::Failed
-        );
         let note = status.message.clone().unwrap_or_default();
         let event = Event {
-            type_: if bad {
+            type_: if reason.is_warning() {
                 EventType::Warning
             } else {
                 EventType::Normal

@@ -102,6 +102,15 @@ impl WorkQueue {
         }
     }
 
+    /// The work on a key that was handed out.
+    pub fn work_on<'a>(&'a self, key: &'a Key) -> Work<'a> {
+        Work {
+            queue: self,
+            key,
+            over: false,
+        }
+    }
+
     /// The work on a key has succeeded.
     pub fn done(&self, key: &Key) {
         {
@@ -126,6 +135,38 @@ impl WorkQueue {
         };
         self.add_after(key.clone(), delay);
         delay
+    }
+}
+
+/// Work on a key. What ends it without a word, such as a panic, is a failure:
+/// the key would be handed out never again.
+#[derive(Debug)]
+pub struct Work<'a> {
+    queue: &'a WorkQueue,
+    key: &'a Key,
+    over: bool,
+}
+
+impl Work<'_> {
+    /// It has succeeded.
+    pub fn done(mut self) {
+        self.over = true;
+        self.queue.done(self.key);
+    }
+
+    /// It has failed. Gives the time until it is tried again.
+    #[must_use]
+    pub fn failed(mut self) -> Duration {
+        self.over = true;
+        self.queue.failed(self.key)
+    }
+}
+
+impl Drop for Work<'_> {
+    fn drop(&mut self) {
+        if !self.over {
+            self.queue.failed(self.key);
+        }
     }
 }
 
@@ -162,6 +203,23 @@ mod tests {
         });
         assert_eq!(queue.next().await, key);
         assert_eq!(start.elapsed(), Duration::from_secs(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_panics_is_tried_again() {
+        let queue = Arc::new(WorkQueue::default());
+        queue.add(Key::new("ns", "a"));
+        let key = queue.next().await;
+        let (other, again) = (queue.clone(), key.clone());
+        let work = tokio::spawn(async move {
+            let _work = other.work_on(&again);
+            panic!("out of range");
+        });
+        assert!(work.await.unwrap_err().is_panic());
+        let start = Instant::now();
+        let next = tokio::time::timeout(Duration::from_secs(60), queue.next()).await;
+        assert_eq!(next.unwrap(), key);
+        assert!(start.elapsed() >= FIRST_BACKOFF);
     }
 
     #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use k8s_openapi::api::core::v1::{Pod, PodSpec, Toleration};
 use serde_json::Value;
 use trellis_api::names;
 use trellis_compiler::{CompiledGroup, PodPlacement};
@@ -35,13 +35,26 @@ impl Admitted {
     /// The pod as it is sent: what is taken to be true before admission is asked.
     #[must_use]
     pub fn unchanged(group: &CompiledGroup) -> Self {
-        let nowhere = PodPlacement {
-            attempt: 0,
-            plan: "",
-            node: "",
-        };
         // The constraints are read from the very pod that would be created.
-        Self::new(gang::request_of(group), &group.pod(0, &nowhere))
+        Self::new(
+            gang::request_of(group),
+            &group.pod(0, &PodPlacement::NOWHERE),
+        )
+    }
+
+    /// The same without what the flavors of its place bring: in another place it
+    /// would not have it. What the group asks for itself stays.
+    #[must_use]
+    pub fn without(mut self, brought: &[Toleration], group: &CompiledGroup) -> Self {
+        if brought.is_empty() {
+            return self;
+        }
+        let own = Self::unchanged(group).constraints.tolerations;
+        let brought: Vec<_> = brought.iter().filter_map(constraints::toleration).collect();
+        self.constraints
+            .tolerations
+            .retain(|t| own.contains(t) || !brought.contains(t));
+        self
     }
 
     /// What the API server's answer to a create says.
@@ -156,6 +169,39 @@ mod tests {
         };
         assert_eq!(labelled("one"), labelled("two"));
         assert_eq!(labelled("one").labels.len(), 2);
+    }
+
+    #[test]
+    fn what_a_flavor_brings_is_not_taken_for_what_admission_adds() {
+        let wish = crate::scheduling::fixtures::run(1);
+        let group = &wish.run().unwrap().job.compiled().groups()[0];
+        let toleration = |key: &str| Toleration {
+            key: Some(key.to_owned()),
+            operator: Some("Exists".to_owned()),
+            effect: Some("NoSchedule".to_owned()),
+            ..Toleration::default()
+        };
+        // The second is the group's own as well.
+        let brought = [toleration("spot"), toleration("nvidia.com/gpu")];
+        let at = PodPlacement {
+            tolerations: &brought,
+            ..PodPlacement::NOWHERE
+        };
+        let sent = group.pod(0, &at);
+        let stored = Admitted::of(serde_json::to_value(&sent).unwrap()).unwrap();
+        let without = stored.without(&brought, group);
+        assert_eq!(without.constraints, Admitted::unchanged(group).constraints);
+        // What admission adds stays.
+        let mut changed = sent;
+        let spec = changed.spec.as_mut().unwrap();
+        spec.tolerations
+            .as_mut()
+            .unwrap()
+            .push(toleration("webhook"));
+        let stored = Admitted::of(serde_json::to_value(&changed).unwrap()).unwrap();
+        let without = stored.without(&brought, group).constraints.tolerations;
+        let keys: Vec<_> = without.iter().filter_map(|t| t.key.as_deref()).collect();
+        assert_eq!(keys, [names::OWN_NODE, "nvidia.com/gpu", "webhook"]);
     }
 
     #[test]

@@ -138,10 +138,11 @@ fn tolerations<'a>(all: impl IntoIterator<Item = &'a core::Toleration>) -> Vec<T
     chosen.filter_map(toleration).collect()
 }
 
-/// None for what tolerates nothing that we know: an operator or effect of
-/// another version (Lt and Gt of `TaintTolerationComparisonOperators` are off by
-/// default up to 1.37).
-fn toleration(t: &core::Toleration) -> Option<Toleration> {
+/// A toleration in the engine's words. None for what tolerates nothing that we
+/// know: an operator or effect of another version (Lt and Gt of
+/// `TaintTolerationComparisonOperators` are off by default up to 1.37).
+#[must_use]
+pub fn toleration(t: &core::Toleration) -> Option<Toleration> {
     let operator = match t.operator.as_deref().unwrap_or_default() {
         "Exists" => TolerationOperator::Exists,
         "" | "Equal" => TolerationOperator::Equal,

@@ -5,19 +5,37 @@ use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
+use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{QueueSpec, TrainingJob, ValidatedJob};
 use trellis_compiler::{Found, Settings, Surroundings, compile};
 use trellis_policies::{Facts, authorize};
 
 use super::wish::{Run, Wish};
 
+/// All phases of a journal.
+pub(super) const PHASES: [PodGroupPhase; 6] = [
+    PodGroupPhase::Pending,
+    PodGroupPhase::Committing,
+    PodGroupPhase::Placed,
+    PodGroupPhase::Unwinding,
+    PodGroupPhase::Finished,
+    PodGroupPhase::Nominated,
+];
+
 /// The wish that an attempt of the job "team-a/llm", whose uid is "mine", runs.
 pub(super) fn run(attempt: i64) -> Wish {
+    run_with(attempt, json!({}))
+}
+
+/// The same of a job with more fields in its spec.
+pub(super) fn run_with(attempt: i64, more: serde_json::Value) -> Wish {
+    let mut spec = json!({"taskGroups": [{"name": "worker", "gpus": 8, "image": "train:1",
+        "resources": {"cpu": "96", "memory": "1Ti"}}]});
+    let more = more.as_object().unwrap().clone();
+    spec.as_object_mut().unwrap().extend(more);
     let job: TrainingJob = serde_json::from_value(json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
-        "metadata": {"name": "llm", "namespace": "team-a"},
-        "spec": {"taskGroups": [{"name": "worker", "gpus": 8, "image": "train:1",
-            "resources": {"cpu": "96", "memory": "1Ti"}}]},
+        "metadata": {"name": "llm", "namespace": "team-a"}, "spec": spec,
     }))
     .unwrap();
     let job = ValidatedJob::try_from(job).unwrap();
@@ -43,6 +61,7 @@ pub(super) fn run(attempt: i64) -> Wish {
         attempt,
         submitted: Timestamp::UNIX_EPOCH,
         not_before: None,
+        preempted: false,
         excluded: Vec::new(),
         volumes: Default::default(),
     }))

@@ -1,20 +1,21 @@
 //! From Kubernetes' words to the engine's, and back.
 
+mod queue;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::PodGroup;
-use trellis_api::job::TolerationEffect;
-use trellis_api::pod_group::{Plan, PodGroupMember};
+use trellis_api::job::{Deadlines, PlacementPolicy};
+use trellis_api::pod_group::{Because, Plan, PodGroupMember};
 use trellis_api::quantity::Amount;
-use trellis_api::queue::{QueueOrder, QueueSpec, QueueStatus, StopPolicy};
 use trellis_api::reason::Reason;
-use trellis_api::{Quantity, ResourceFlavorSpec};
 use trellis_compiler::{CompiledGroup, CompiledJob};
 use trellis_scheduler::{
-    Constraints, Decayed, Flavor, FlavorName, FlavorQuotas, Gang, GangId, GroupName, LabelDomain,
-    Node, NodeName, Placement, PodKey, Queue, QueueMemory, QueueName, Quota, ResourceGroup,
-    ResourceName, Resources, Stop, Taint, TaintEffect, TaskGroup, Time, WaitReason, Weight,
+    Constraints, FlavorName, Gang, GangId, GroupFlavors, GroupName, LabelDomain, Node, NodeName,
+    Placement, PodKey, QueueName, ResourceName, Resources, Strategy, Taint, TaintEffect, TaskGroup,
+    Time, TopologyMode, TopologyRequest, WaitReason,
 };
 
 use super::admitted::Admitted;
@@ -22,6 +23,10 @@ use super::volumes::Volumes;
 use super::{constraints, request};
 use crate::key::Key;
 use crate::watch::{SlimNode, Unhealthy};
+pub use queue::{decayed, flavor, memory, quantity, queue, topology};
+
+/// How long the pods may take to stop: what the compiler gives them.
+pub const GRACE: Duration = Duration::from_secs(trellis_compiler::GRACE_SECONDS.unsigned_abs());
 
 /// When a gang is placed, beside what it is.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +35,8 @@ pub struct Ticket {
     pub submitted: Timestamp,
     /// Not placed before.
     pub not_before: Option<Timestamp>,
+    /// It had to make room before.
+    pub preempted: bool,
     /// Nodes that it keeps away from.
     pub excluded: Vec<String>,
     /// Where the volumes of the claims that it mounts are.
@@ -80,18 +87,53 @@ pub fn gang(job: &CompiledJob, ticket: &Ticket, actual: &BTreeMap<String, Admitt
         })
         .collect();
     let excluded = ticket.excluded.iter().map(|n| NodeName::new(n.as_str()));
+    let spec = job.job().spec();
     Gang {
         priority: job.priority(),
         submitted: time(ticket.submitted),
         not_before: ticket.not_before.map(time),
         excluded_nodes: excluded.collect(),
+        strategy: match spec.placement() {
+            PlacementPolicy::Pack => Strategy::Pack,
+            PlacementPolicy::Spread => Strategy::Spread,
+        },
+        topology: spec.topology.as_ref().map(topology_request),
+        preemptible: spec.is_preemptible(),
+        preempted: ticket.preempted,
+        min_runtime: seconds(spec.min_runtime_seconds.unwrap_or(0)),
+        runtime: spec.deadlines.as_ref().and_then(runtime),
+        grace: GRACE,
         ..Gang::new(id(&key), QueueName::new(job.queue()), groups)
     }
 }
 
+/// How long a gang holds its place at most: it starts, runs and stops. None
+/// where it may run for ever.
+fn runtime(deadlines: &Deadlines) -> Option<Duration> {
+    let active = seconds(deadlines.active_seconds?);
+    let startup = seconds(deadlines.startup_seconds());
+    Some(startup.saturating_add(active).saturating_add(GRACE))
+}
+
+/// What is less than nothing is nothing.
+fn seconds(seconds: i64) -> Duration {
+    Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+}
+
+fn topology_request(request: &trellis_api::topology::TopologyRequest) -> TopologyRequest {
+    TopologyRequest {
+        level: request.level.clone(),
+        mode: match request.mode() {
+            trellis_api::topology::TopologyMode::Required => TopologyMode::Required,
+            trellis_api::topology::TopologyMode::Preferred => TopologyMode::Preferred,
+        },
+    }
+}
+
 /// A gang as its PodGroup says it: enough to charge a place that it has
-/// already. What admission added to its pods, their constraints and the
-/// gang's place in the queue are not in there.
+/// already, and to say who may take it away. What admission added to its pods,
+/// their constraints, how long it runs and its place in the queue are not in
+/// there.
 #[must_use]
 pub fn of_pod_group(job: &Key, group: &PodGroup) -> Gang {
     let request = |member: &PodGroupMember| -> Resources {
@@ -104,19 +146,24 @@ pub fn of_pod_group(job: &Key, group: &PodGroup) -> Gang {
         });
         amounts.collect()
     };
-    // Its flavors are known by its nodes.
-    let member = |member: &PodGroupMember| {
-        TaskGroup::new(
+    let member = |member: &PodGroupMember| TaskGroup {
+        topology: member.topology.as_ref().map(topology_request),
+        ..TaskGroup::new(
             GroupName::new(member.name.as_str()),
             u32::try_from(member.count).unwrap_or(0),
             request(member),
             format!("{}-{}", job.name, member.name),
         )
     };
-    let queue = QueueName::new(group.spec.queue.as_str());
-    let groups = group.spec.groups.iter().map(member).collect();
+    let spec = &group.spec;
+    let queue = QueueName::new(spec.queue.as_str());
+    let groups = spec.groups.iter().map(member).collect();
     Gang {
-        priority: group.spec.priority,
+        priority: spec.priority,
+        topology: spec.topology.as_ref().map(topology_request),
+        preemptible: spec.preemptible.unwrap_or(true),
+        min_runtime: seconds(spec.min_runtime_seconds.unwrap_or(0)),
+        grace: GRACE,
         ..Gang::new(id(job), queue, groups)
     }
 }
@@ -178,6 +225,7 @@ fn task_group(
         device,
         flavors: flavors.map(|f| FlavorName::new(f.as_str())).collect(),
         constraints,
+        topology: spec.and_then(|g| g.topology.as_ref()).map(topology_request),
         ..TaskGroup::new(
             GroupName::new(group.name()),
             group.replicas(),
@@ -211,124 +259,6 @@ pub fn node(node: &SlimNode, unhealthy: &Unhealthy) -> Node {
     }
 }
 
-/// The engine's form of a queue.
-#[must_use]
-pub fn queue(name: &str, spec: &QueueSpec) -> Queue {
-    let weight = spec.weight.and_then(|w| u32::try_from(w).ok());
-    Queue {
-        parent: spec.parent.as_deref().map(QueueName::new),
-        weight: weight.map_or_else(Weight::default, Weight::from_thousandths),
-        order: match spec.order.unwrap_or_default() {
-            QueueOrder::Priority => trellis_scheduler::QueueOrder::Priority,
-            QueueOrder::StrictFifo => trellis_scheduler::QueueOrder::StrictFifo,
-        },
-        resource_groups: spec.resource_groups.iter().map(resource_group).collect(),
-        stop: match spec.stop.unwrap_or_default() {
-            StopPolicy::None => Stop::None,
-            StopPolicy::Hold => Stop::Hold,
-        },
-        ..Queue::new(QueueName::new(name))
-    }
-}
-
-fn resource_group(group: &trellis_api::queue::ResourceGroup) -> ResourceGroup {
-    let flavors = group.flavors.iter().map(|flavor| FlavorQuotas {
-        flavor: FlavorName::new(flavor.name.as_str()),
-        quotas: flavor.quotas.iter().map(quota).collect(),
-    });
-    ResourceGroup {
-        flavors: flavors.collect(),
-    }
-}
-
-fn quota(quota: &trellis_api::queue::ResourceQuota) -> (ResourceName, Quota) {
-    let name = quota.resource.as_str();
-    // An unreadable amount is none: the queue stops itself, not another.
-    let units = |q: &Quantity| base_units(name, q.amount().unwrap_or(Amount::ZERO)).max(0);
-    let amounts = Quota {
-        nominal: units(&quota.nominal),
-        borrowing_limit: quota.borrowing_limit.as_ref().map(units),
-        lending_limit: quota.lending_limit.as_ref().map(units),
-    };
-    (ResourceName::new(name), amounts)
-}
-
-/// What a queue's status remembers. None: nothing yet.
-#[must_use]
-pub fn memory(status: &QueueStatus) -> Option<QueueMemory> {
-    let at = status.decayed_time.as_ref()?;
-    let usage = status.decayed_usage.iter().filter_map(|line| {
-        let name = line.resource.as_str();
-        let (amount, parts) = (line.amount.amount().ok()?, Decayed::PER_UNIT);
-        let thousandths = i128::from(amount.millis_up()?);
-        let units = if name == "cpu" { 1 } else { 1000 };
-        let parts = thousandths.checked_mul(parts)?.checked_div(units)?;
-        Some((ResourceName::new(name), Decayed::from_parts(parts)))
-    });
-    Some(QueueMemory {
-        at: time(at.0),
-        usage: usage.collect(),
-    })
-}
-
-/// Decayed usage as people write it: of devices to the thousandth.
-#[must_use]
-pub fn decayed(resource: &str, decayed: Decayed) -> Quantity {
-    let per = if is_counted_in_thousandths(resource) {
-        1000
-    } else {
-        1
-    };
-    let parts = decayed.as_parts().saturating_mul(per);
-    let rounded = parts.checked_div(Decayed::PER_UNIT).unwrap_or(0);
-    let rounded = i64::try_from(rounded).unwrap_or(i64::MAX);
-    let amount = match (resource, per) {
-        ("cpu", _) | (_, 1000) => Amount::from_millis(rounded),
-        _ => Amount::from_units(rounded),
-    };
-    Quantity::new(amount.to_string())
-}
-
-/// Of cores the base unit is a thousandth already; of bytes a thousandth is nothing.
-fn is_counted_in_thousandths(resource: &str) -> bool {
-    !matches!(resource, "cpu" | "memory" | "ephemeral-storage")
-}
-
-/// The engine's form of a flavor.
-#[must_use]
-pub fn flavor(name: &str, spec: &ResourceFlavorSpec) -> Flavor {
-    Flavor {
-        name: FlavorName::new(name),
-        node_labels: spec.node_labels.clone(),
-        node_taints: spec
-            .node_taints
-            .iter()
-            .map(|t| Taint {
-                key: t.key.clone(),
-                value: t.value.clone().unwrap_or_default(),
-                effect: match t.effect {
-                    TolerationEffect::NoSchedule => TaintEffect::NoSchedule,
-                    TolerationEffect::PreferNoSchedule => TaintEffect::PreferNoSchedule,
-                    TolerationEffect::NoExecute => TaintEffect::NoExecute,
-                },
-            })
-            .collect(),
-        tolerations: Vec::new(),
-    }
-}
-
-/// A quantity of a resource, from base units: as people write it.
-#[must_use]
-pub fn quantity(resource: &str, base_units: i128) -> Quantity {
-    let units = i64::try_from(base_units).unwrap_or(i64::MAX);
-    let amount = if resource == "cpu" {
-        Amount::from_millis(units)
-    } else {
-        Amount::from_units(units)
-    };
-    Quantity::new(amount.to_string())
-}
-
 /// The placement that a plan wrote down.
 #[must_use]
 pub fn placement(plan: &Plan) -> Placement {
@@ -350,6 +280,31 @@ pub fn placement(plan: &Plan) -> Placement {
     placement
 }
 
+/// The flavors that a plan wrote down.
+#[must_use]
+pub fn flavors(plan: &Plan) -> Vec<GroupFlavors> {
+    let groups = plan.groups.iter().map(|group| GroupFlavors {
+        group: GroupName::new(group.name.as_str()),
+        flavors: group
+            .flavors
+            .iter()
+            .map(|(r, f)| (ResourceName::new(r.as_str()), FlavorName::new(f.as_str())))
+            .collect(),
+    });
+    groups.collect()
+}
+
+/// Why a gang is asked by another to leave, in the words of the API. None: by no other.
+#[must_use]
+pub fn because(because: trellis_scheduler::Because) -> Option<Because> {
+    match because {
+        trellis_scheduler::Because::LaterInQueue => Some(Because::LaterInQueue),
+        trellis_scheduler::Because::Borrows => Some(Because::Borrows),
+        trellis_scheduler::Because::LowerPriority => Some(Because::LowerPriority),
+        trellis_scheduler::Because::Drained => None,
+    }
+}
+
 /// The reason in the words of the API.
 #[must_use]
 pub fn reason(reason: WaitReason) -> Reason {
@@ -359,43 +314,20 @@ pub fn reason(reason: WaitReason) -> Reason {
         WaitReason::QueueMisconfigured => Reason::QueueMisconfigured,
         WaitReason::BackingOff => Reason::BackingOff,
         WaitReason::BehindHead => Reason::BehindHead,
+        WaitReason::TopologyNotFound => Reason::TopologyNotFound,
         WaitReason::FlavorNotFound => Reason::FlavorNotFound,
         WaitReason::ExceedsQuota => Reason::ExceedsQuota,
         WaitReason::QuotaExceeded => Reason::QuotaExceeded,
         WaitReason::NodesAvoided => Reason::NodesAvoided,
         WaitReason::NoMatchingNodes => Reason::NoMatchingNodes,
         WaitReason::ExceedsCluster => Reason::ExceedsCluster,
+        WaitReason::ExceedsTopology => Reason::ExceedsTopology,
         WaitReason::InsufficientCapacity => Reason::InsufficientCapacity,
+        WaitReason::TopologyFragmented => Reason::TopologyFragmented,
         WaitReason::Fragmented => Reason::Fragmented,
+        WaitReason::Reserved => Reason::Reserved,
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::scheduling::fixtures::run;
-
-    #[test]
-    fn a_pod_group_says_all_that_a_place_is_charged_by() {
-        let wish = run(1);
-        let job = wish.run().unwrap().job.compiled();
-        let whole = gang(job, &Ticket::default(), &BTreeMap::new());
-        let told = of_pod_group(&Key::new("team-a", "llm"), job.pod_group());
-        assert_eq!(
-            (&told.id, &told.queue, told.priority),
-            (&whole.id, &whole.queue, whole.priority)
-        );
-        let charged = |gang: &Gang| -> Vec<_> {
-            let of = |g: &TaskGroup| {
-                (
-                    g.name.clone(),
-                    g.count,
-                    g.request.clone(),
-                    g.pod_prefix.clone(),
-                )
-            };
-            gang.groups.iter().map(of).collect()
-        };
-        assert_eq!(charged(&told), charged(&whole));
-    }
-}
+mod tests;

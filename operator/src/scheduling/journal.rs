@@ -7,10 +7,10 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use trellis_api::pod_group::{Assignment, Plan, PodGroupPhase, PodGroupStatus};
+use trellis_api::pod_group::{Assignment, NominatedVictim, Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason, names};
-use trellis_scheduler::Placement;
 
+use super::flavors::Place;
 use super::wish::Run;
 use crate::commands::{Commands, WriteError};
 use crate::leader::Epoch;
@@ -18,15 +18,19 @@ use crate::patch;
 
 /// How long a plan may take until it is undone.
 pub const PLAN_TIME: SignedDuration = SignedDuration::from_secs(120);
+/// How long a PodDisruptionBudget may put off what an all-or-nothing gang must do
+/// together: then what is left of it is deleted.
+const EVICTION_TIME: SignedDuration = SignedDuration::from_secs(120);
 /// Back-off of a gang whose commit failed: the first, doubled each time.
 const FIRST_RETRY: i64 = 5;
 const LONGEST_RETRY: i64 = 300;
 
 /// The plan of a placement.
 #[must_use]
-pub fn plan(run: &Run, placement: &Placement, now: Timestamp) -> Plan {
+pub fn plan(run: &Run, place: &Place, now: Timestamp) -> Plan {
     let job = run.job.compiled();
-    let assignments: Vec<Assignment> = placement
+    let assignments: Vec<Assignment> = place
+        .placement
         .groups()
         .iter()
         .flat_map(|g| {
@@ -42,6 +46,7 @@ pub fn plan(run: &Run, placement: &Placement, now: Timestamp) -> Plan {
         run.uid,
         run.attempt,
         job.hash(),
+        place.groups,
         assignments,
         now.as_nanosecond().to_string()
     ]);
@@ -51,8 +56,42 @@ pub fn plan(run: &Run, placement: &Placement, now: Timestamp) -> Plan {
         generation: job.job().generation(),
         compiled: job.hash().to_owned(),
         deadline: now.saturating_add(PLAN_TIME).ok().map(Time),
+        groups: place.groups.clone(),
         assignments,
     }
+}
+
+/// When a plan was made, which is when the gang got its place. None: an
+/// earlier version wrote it, or no version of ours.
+#[must_use]
+pub fn made_at(plan: &Plan) -> Option<Timestamp> {
+    let deadline = plan.deadline.as_ref()?;
+    deadline.0.saturating_sub(PLAN_TIME).ok()
+}
+
+/// The plan with the name of an earlier one that is the same but for its time.
+#[must_use]
+pub fn renewed(plan: Plan, earlier: &Plan) -> Plan {
+    let same = Plan {
+        hash: earlier.hash.clone(),
+        ..plan.clone()
+    };
+    let without_time = |plan: &Plan| Plan {
+        deadline: None,
+        ..plan.clone()
+    };
+    if without_time(&same) == without_time(earlier) {
+        same
+    } else {
+        plan
+    }
+}
+
+/// True if what is being undone left for another gang, or since its queue is
+/// drained: its pods are evicted, and it counts as a disruption.
+#[must_use]
+pub fn makes_room(journal: &PodGroupStatus) -> bool {
+    journal.phase == Some(PodGroupPhase::Unwinding) && journal.reason == Some(Reason::Preempted)
 }
 
 /// The status before, if it is in one of these phases.
@@ -68,10 +107,44 @@ pub fn opened(before: &PodGroupStatus, plan: Plan) -> Option<PodGroupStatus> {
     Some(PodGroupStatus {
         phase: Some(PodGroupPhase::Committing),
         plan: Some(plan),
+        victims: Vec::new(),
         retry_time: None,
         reason: None,
         message: None,
-        ..starts(before, &[PodGroupPhase::Pending])?
+        ..starts(before, &[PodGroupPhase::Pending, PodGroupPhase::Nominated])?
+    })
+}
+
+/// The status before the first of these is told to leave so that the plan's
+/// place becomes free.
+#[must_use]
+pub fn nominated(
+    before: &PodGroupStatus,
+    plan: Plan,
+    victims: Vec<NominatedVictim>,
+    message: String,
+) -> Option<PodGroupStatus> {
+    Some(PodGroupStatus {
+        phase: Some(PodGroupPhase::Nominated),
+        plan: Some(plan),
+        victims,
+        retry_time: None,
+        reason: Some(Reason::Preempting),
+        message: Some(message),
+        ..starts(before, &[PodGroupPhase::Pending, PodGroupPhase::Nominated])?
+    })
+}
+
+/// The status of a gang that gives up the place that it was nominated for.
+#[must_use]
+pub fn voided(before: &PodGroupStatus) -> Option<PodGroupStatus> {
+    Some(PodGroupStatus {
+        phase: Some(PodGroupPhase::Pending),
+        plan: None,
+        victims: Vec::new(),
+        reason: None,
+        message: None,
+        ..starts(before, &[PodGroupPhase::Nominated])?
     })
 }
 
@@ -79,7 +152,10 @@ pub fn opened(before: &PodGroupStatus, plan: Plan) -> Option<PodGroupStatus> {
 /// epoch is new, so that whoever wrote it cannot write it again.
 #[must_use]
 pub fn taken_over(before: &PodGroupStatus) -> Option<PodGroupStatus> {
-    starts(before, &[PodGroupPhase::Committing])
+    starts(
+        before,
+        &[PodGroupPhase::Committing, PodGroupPhase::Nominated],
+    )
 }
 
 /// The status once all pods of the plan with that hash are there.
@@ -122,6 +198,9 @@ pub fn undone(
         status.failures = None;
         status.retry_time = None;
     }
+    if makes_room(&status) {
+        status.evict_until = now.saturating_add(EVICTION_TIME).ok().map(Time);
+    }
     Some(status)
 }
 
@@ -137,11 +216,12 @@ pub fn put_off(
     Some(PodGroupStatus {
         phase: Some(PodGroupPhase::Pending),
         plan: None,
+        victims: Vec::new(),
         failures: Some(failures),
         retry_time: Some(retry),
         reason: Some(reason),
         message: Some(message),
-        ..starts(before, &[PodGroupPhase::Pending])?
+        ..starts(before, &[PodGroupPhase::Pending, PodGroupPhase::Nominated])?
     })
 }
 
@@ -161,6 +241,7 @@ pub fn cleared(before: &PodGroupStatus) -> Option<PodGroupStatus> {
     Some(PodGroupStatus {
         phase: Some(PodGroupPhase::Pending),
         plan: None,
+        evict_until: None,
         ..starts(before, &[PodGroupPhase::Unwinding])?
     })
 }

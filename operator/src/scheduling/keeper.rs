@@ -10,6 +10,7 @@ use trellis_api::Reason;
 use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 
 use super::deletions::Deletions;
+use super::journal;
 use super::wish::Wish;
 use crate::watch::PodView;
 
@@ -33,6 +34,10 @@ pub enum Step {
     Enqueue,
     /// Keep away from the engine: nothing is wanted.
     Withdraw,
+    /// Tell those who make room for the plan of the journal, and follow them.
+    Follow,
+    /// Write that the place is given up before it was had.
+    Void,
     /// Carry out the plan of the journal.
     Commit,
     /// The place is the gang's.
@@ -46,6 +51,10 @@ pub enum Step {
     },
     /// Delete these pods.
     Delete(Vec<Doomed>),
+    /// Evict these pods: a PodDisruptionBudget may say not yet.
+    Evict(Vec<Doomed>),
+    /// Wait: the end of the attempt is to stand in the job's status first.
+    AwaitStatus,
     /// Write that nothing is left of the plan.
     Clear,
     /// Write that the gang has ended.
@@ -57,8 +66,12 @@ pub enum Step {
 pub struct Gang<'a> {
     /// Uid of the TrainingJob.
     pub uid: &'a str,
+    /// The attempt that the job's status names.
+    pub attempt: i64,
     /// What is wanted.
     pub wish: &'a Wish,
+    /// It is to make room: for whom and why, in words.
+    pub told: Option<&'a str>,
     /// The journal.
     pub journal: &'a PodGroupStatus,
     /// Pods with the job's name, by their own name.
@@ -79,6 +92,7 @@ impl Gang<'_> {
     pub fn next(&self) -> Step {
         match self.journal.phase.unwrap_or_default() {
             PodGroupPhase::Pending => self.pending(),
+            PodGroupPhase::Nominated => self.nominated(),
             PodGroupPhase::Committing => self.committing(),
             PodGroupPhase::Placed => self.placed(),
             PodGroupPhase::Unwinding => self.unwinding(),
@@ -94,6 +108,22 @@ impl Gang<'_> {
         match self.wish {
             Wish::Run(_) => Step::Enqueue,
             _ => Step::Withdraw,
+        }
+    }
+
+    fn nominated(&self) -> Step {
+        // As for one that waits; those who leave go on.
+        if let Some(Step::Delete(stray)) = self.remove(|_| true) {
+            return Step::Delete(stray);
+        }
+        let plan = self.journal.plan.clone().unwrap_or_default();
+        match self.wish {
+            Wish::Run(run)
+                if run.attempt == plan.attempt && run.job.compiled().hash() == plan.compiled =>
+            {
+                Step::Follow
+            }
+            _ => Step::Void,
         }
     }
 
@@ -115,6 +145,8 @@ impl Gang<'_> {
                 reason: Reason::Restarting,
                 message: "the plan is for an earlier attempt or spec".to_owned(),
             }
+        } else if let Some(undo) = self.leaves() {
+            undo
         } else if expired {
             Step::Undo {
                 reason: self.journal.reason.unwrap_or(Reason::PodRefused),
@@ -138,7 +170,7 @@ impl Gang<'_> {
                 reason: Reason::Restarting,
                 message: format!("attempt {} is next", run.attempt),
             },
-            Wish::Run(_) | Wish::Wait => Step::Hold,
+            Wish::Run(_) | Wish::Wait => self.leaves().unwrap_or(Step::Hold),
             Wish::Stop(reason) => Step::Undo {
                 reason: *reason,
                 message: "the gang is no longer to run".to_owned(),
@@ -151,8 +183,41 @@ impl Gang<'_> {
         }
     }
 
+    fn leaves(&self) -> Option<Step> {
+        Some(Step::Undo {
+            reason: Reason::Preempted,
+            message: self.told?.to_owned(),
+        })
+    }
+
     fn unwinding(&self) -> Step {
-        self.remove(|_| true).unwrap_or(Step::Clear)
+        let makes_room = journal::makes_room(self.journal);
+        match self.remove(|_| true) {
+            Some(Step::Delete(pods)) if makes_room => return self.evict(pods),
+            Some(step) => return step,
+            None => {}
+        }
+        let planned = self.journal.plan.as_ref().map(|plan| plan.attempt);
+        // An end of the job, or a suspension, is counted elsewhere.
+        let goes_on = matches!(self.wish, Wish::Run(_) | Wish::Wait);
+        if makes_room && goes_on && planned == Some(self.attempt) {
+            return Step::AwaitStatus;
+        }
+        Step::Clear
+    }
+
+    /// Where a budget may not put it off any more, and where nobody is left to
+    /// stop a pod, it is deleted.
+    fn evict(&self, pods: Vec<Doomed>) -> Step {
+        let until = self.journal.evict_until.as_ref();
+        let patient = until.is_some_and(|until| until.0 > self.now);
+        let (evicted, deleted): (Vec<_>, Vec<_>) =
+            pods.into_iter().partition(|pod| patient && !pod.force);
+        if deleted.is_empty() {
+            Step::Evict(evicted)
+        } else {
+            Step::Delete(deleted)
+        }
     }
 
     fn finished(&self) -> Step {

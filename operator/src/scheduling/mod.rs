@@ -12,10 +12,11 @@ mod deletions;
 mod driver;
 #[cfg(test)]
 mod fixtures;
+pub mod flavors;
 pub mod gang;
 mod journal;
 mod keeper;
-mod namespace_quota;
+pub mod namespace_quota;
 pub mod neighbours;
 mod open_plans;
 mod preflight;
@@ -27,8 +28,8 @@ mod wish;
 
 pub use commit::Committer;
 pub use driver::Driver;
-pub use journal::PLAN_TIME;
-pub use wish::{Run, Wish};
+pub use journal::{PLAN_TIME, made_at, makes_room};
+pub use wish::{Attempt, Run, Wish};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -77,6 +78,8 @@ pub enum Feed {
     Queue(Arc<str>),
     /// A flavor is new, changed or gone.
     Flavor(Arc<str>),
+    /// A topology is new, changed or gone.
+    Topology(Arc<str>),
     /// A namespace's core ResourceQuotas changed.
     NamespaceQuota(Arc<str>),
     /// Something about a job changed.

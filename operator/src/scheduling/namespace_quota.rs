@@ -2,12 +2,14 @@
 //! the API server counts pod by pod and would stop us in the middle.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ResourceQuota;
 use trellis_api::Quantity;
 use trellis_api::quantity::Amount;
+use trellis_compiler::CompiledJob;
 use trellis_scheduler::Resources;
+
+use super::gang;
 
 /// What a gang asks for: pods, and base units by resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +23,19 @@ pub struct Ask {
 }
 
 impl Ask {
+    /// What the whole gang of a job asks for, before admission has had its say.
+    #[must_use]
+    pub fn of_job(job: &CompiledJob) -> Self {
+        let mut ask = Self {
+            priority_class: job.job().spec().priority_class_name.clone(),
+            ..Self::default()
+        };
+        for group in job.groups() {
+            ask.add(i64::from(group.replicas()), &gang::request_of(group));
+        }
+        ask
+    }
+
     /// Adds so many pods of one request.
     pub fn add(&mut self, count: i64, request: &Resources) {
         self.pods = self.pods.saturating_add(count);
@@ -56,13 +71,19 @@ impl Ask {
     }
 }
 
-/// The first quota that the gang would exceed, in words. None if all allow it.
-/// `promised` is what others that are on their way have still to create.
+/// The first quota by name that the gang would exceed, in words. None if all
+/// allow it. `promised` is what others that are on their way have still to create.
 #[must_use]
-pub fn exceeded(quotas: &[Arc<ResourceQuota>], ask: &Ask, promised: &[Ask]) -> Option<String> {
+pub fn exceeded<'a>(
+    quotas: impl IntoIterator<Item = &'a ResourceQuota>,
+    ask: &Ask,
+    promised: &[Ask],
+) -> Option<String> {
+    let mut quotas: Vec<_> = quotas.into_iter().filter(|q| applies(q, ask)).collect();
+    // Of two that have no room the same one is always named.
+    quotas.sort_by_key(|q| q.metadata.name.as_deref());
     quotas
-        .iter()
-        .filter(|q| applies(q, ask))
+        .into_iter()
         .find_map(|quota| {
             let name = quota.metadata.name.as_deref().unwrap_or_default();
             let hard = quota.spec.as_ref().and_then(|s| s.hard.as_ref())?;
@@ -95,6 +116,26 @@ pub fn exceeded(quotas: &[Arc<ResourceQuota>], ask: &Ask, promised: &[Ask]) -> O
                 ))
             })
         })
+}
+
+/// The quota as it is without what these hold of it.
+#[must_use]
+pub fn given_back(quota: &ResourceQuota, held: &[Ask]) -> ResourceQuota {
+    let mut quota = quota.clone();
+    let held: Vec<&Ask> = held.iter().filter(|ask| applies(&quota, ask)).collect();
+    let used = quota.status.as_mut().and_then(|s| s.used.as_mut());
+    for (key, used) in used.into_iter().flatten() {
+        let given = held
+            .iter()
+            .filter_map(|ask| ask.of(key))
+            .try_fold(Amount::ZERO, Amount::checked_add);
+        if let (Some(given), Ok(before)) = (given, Quantity::new(used.0.clone()).amount())
+            && given > Amount::ZERO
+        {
+            used.0 = before.saturating_less(given).to_string();
+        }
+    }
+    quota
 }
 
 /// Whether the quota's scopes take in the gang's pods: they end, they are not
@@ -133,11 +174,15 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn quota(hard: serde_json::Value, used: serde_json::Value) -> Vec<Arc<ResourceQuota>> {
+    fn named(name: &str, hard: serde_json::Value, used: serde_json::Value) -> ResourceQuota {
         let quota = json!({
-            "metadata": {"name": "q"}, "spec": {"hard": hard}, "status": {"used": used},
+            "metadata": {"name": name}, "spec": {"hard": hard}, "status": {"used": used},
         });
-        vec![Arc::new(serde_json::from_value(quota).unwrap())]
+        serde_json::from_value(quota).unwrap()
+    }
+
+    fn quota(hard: serde_json::Value, used: serde_json::Value) -> [ResourceQuota; 1] {
+        [named("q", hard, used)]
     }
 
     fn pods(pods: i64) -> Ask {
@@ -165,11 +210,7 @@ mod tests {
         let mut scoped = quota(json!({"pods": "2"}), json!({}));
         let selector = json!({"matchExpressions": [
             {"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}]});
-        Arc::make_mut(&mut scoped[0])
-            .spec
-            .as_mut()
-            .unwrap()
-            .scope_selector = serde_json::from_value(selector).unwrap();
+        scoped[0].spec.as_mut().unwrap().scope_selector = serde_json::from_value(selector).unwrap();
         let high = |count| Ask {
             priority_class: Some("high".to_owned()),
             ..pods(count)
@@ -177,5 +218,37 @@ mod tests {
         assert_eq!(exceeded(&scoped, &pods(3), &[]), None);
         assert_eq!(exceeded(&scoped, &high(2), &[pods(9)]), None);
         assert!(exceeded(&scoped, &high(2), &[high(1)]).is_some());
+        let mut used = scoped[0].clone();
+        used.status = serde_json::from_value(json!({"used": {"pods": "2"}})).unwrap();
+        assert_eq!(given_back(&used, &[pods(9)]), used);
+        assert!(exceeded([&given_back(&used, &[high(1)])], &high(2), &[]).is_some());
+        assert_eq!(
+            exceeded([&given_back(&used, &[high(2)])], &high(2), &[]),
+            None
+        );
+    }
+
+    #[test]
+    fn the_same_quota_is_named_whoever_is_listed_first() {
+        let small = |name| named(name, json!({"pods": "1"}), json!({}));
+        let (a, b) = (small("a"), small("b"));
+        let one = exceeded([&a, &b], &pods(2), &[]).unwrap();
+        assert!(one.starts_with("ResourceQuota \"a\""), "{one}");
+        assert_eq!(exceeded([&b, &a], &pods(2), &[]).unwrap(), one);
+    }
+
+    #[test]
+    fn what_is_given_back_is_free_again_and_no_more_than_that() {
+        let used = json!({"pods": "3", "requests.cpu": "1500m", "services": "2"});
+        let full = named("q", json!({"pods": "3"}), used);
+        let free = given_back(&full, &[pods(1), pods(1)]);
+        let used = free.status.unwrap().used.unwrap();
+        let of = |key: &str| used[key].0.as_str();
+        assert_eq!(
+            (of("pods"), of("requests.cpu"), of("services")),
+            ("1", "0.5", "2")
+        );
+        let none = given_back(&full, &[pods(9)]).status.unwrap().used.unwrap();
+        assert_eq!(none["pods"].0, "0");
     }
 }

@@ -71,14 +71,13 @@ impl<'a> Neighbour<'a> {
 
     /// The labels of each group's first pod, with those that admission adds.
     fn groups(&self) -> impl Iterator<Item = (&'a str, Labels)> {
-        let nowhere = PodPlacement {
-            attempt: 1,
-            plan: "",
-            node: "",
-        };
         let actual = self.actual;
         self.job.groups().iter().map(move |group| {
-            let mut labels = group.pod(0, &nowhere).metadata.labels.unwrap_or_default();
+            let mut labels = group
+                .pod(0, &PodPlacement::NOWHERE)
+                .metadata
+                .labels
+                .unwrap_or_default();
             let added = actual.get(group.name()).map(|a| a.labels.clone());
             labels.extend(added.unwrap_or_default());
             (group.name(), labels)

@@ -10,11 +10,12 @@ use trellis_policies::AuthorizedJob;
 
 use super::volumes::Volumes;
 
-/// What is wanted of a gang.
+/// What is wanted of a gang. The lifecycle, which is pure, says it of an
+/// [`Attempt`]; the scheduler hears it of a [`Run`], which has the job with it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Wish {
+pub enum Wish<R = Arc<Run>> {
     /// The attempt runs, once there is a place.
-    Run(Arc<Run>),
+    Run(R),
     /// Nothing new is placed; what has its place keeps it. For jobs that may
     /// not start as things are: refused, waiting for something, blocked.
     Wait,
@@ -27,7 +28,18 @@ pub enum Wish {
     },
 }
 
-/// One attempt that is to run. Only what is authorized can be wished for.
+/// One attempt that is to run, by its number and times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// Its number.
+    pub number: i64,
+    /// When the job began to wait: its place in the queue.
+    pub submitted: Timestamp,
+    /// Not placed before: the back-off of a restart.
+    pub not_before: Option<Timestamp>,
+}
+
+/// One attempt that is to run, with the job. Only what is authorized can be wished for.
 #[derive(Debug)]
 pub struct Run {
     /// What runs.
@@ -40,6 +52,8 @@ pub struct Run {
     pub submitted: Timestamp,
     /// Not placed before: the back-off of a restart.
     pub not_before: Option<Timestamp>,
+    /// The attempt before had to make room.
+    pub preempted: bool,
     /// Nodes that this attempt keeps away from.
     pub excluded: Vec<String>,
     /// Where the volumes of the claims that it mounts are.
@@ -54,6 +68,7 @@ impl PartialEq for Run {
             && self.attempt == other.attempt
             && self.submitted == other.submitted
             && self.not_before == other.not_before
+            && self.preempted == other.preempted
             && self.excluded == other.excluded
             && self.volumes == other.volumes
     }

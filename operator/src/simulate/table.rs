@@ -19,6 +19,9 @@ pub enum TableError {
     /// It is not CSV.
     #[error(transparent)]
     Csv(#[from] csv::Error),
+    /// There is a header and nothing below it.
+    #[error("holds no {0}: there is no row below the header")]
+    Empty(&'static str),
     /// The header lacks a column.
     #[error("no column {0:?} in the header")]
     NoColumn(&'static str),

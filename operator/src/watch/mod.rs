@@ -20,8 +20,8 @@ pub use health::{GIVEN_UP_AFTER, Health, LOST_AFTER, News, NodeHealth};
 pub use pods::{Change, PodIndex, PodPhase, PodView, Pods};
 pub use repulsion::{Repelled, Repulsion, Repulsions};
 pub use slim::{
-    SlimContainer, SlimContainerStatus, SlimMeta, SlimNamespace, SlimNode, SlimPod, SlimPodSpec,
-    SlimPodStatus, SlimService,
+    SlimCondition, SlimContainer, SlimContainerStatus, SlimMeta, SlimNamespace, SlimNode, SlimPod,
+    SlimPodSpec, SlimPodStatus, SlimService,
 };
 pub use storage::{SlimClaim, SlimStorageClass, SlimVolume, ZONE_LABELS};
 pub use store::Store;

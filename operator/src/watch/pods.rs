@@ -159,15 +159,15 @@ pub enum Change {
     Progress,
     /// It was not known: counted in its time, but whether a plan names it is asked now.
     New,
-    /// It ended, goes, or is not the pod that it was: to be looked at now.
-    Turn,
+    /// It ended, goes, or is not the pod that it was: looked at now.
+    Urgent,
 }
 
 impl Change {
     fn between(before: Option<&PodView>, after: &PodView) -> Self {
         let Some(before) = before else {
             return if after.phase.is_over() || after.deleting {
-                Self::Turn
+                Self::Urgent
             } else {
                 Self::New
             };
@@ -181,7 +181,7 @@ impl Change {
         } else if *before == calm && !after.phase.is_over() {
             Self::Progress
         } else {
-            Self::Turn
+            Self::Urgent
         }
     }
 }
@@ -197,7 +197,11 @@ struct Inner {
     jobs: HashMap<Key, Arc<Pods>>,
     /// Job of each pod, to find it again when the pod is gone.
     owners: HashMap<Key, Key>,
+    /// Pods whose end was shown, by the watch or an answer: it is certain.
     gone: Tombstones,
+    /// Pods in whose place the watch has shown another. It may be an earlier
+    /// one, where the watch is late.
+    replaced: Tombstones,
 }
 
 impl Inner {
@@ -224,17 +228,22 @@ impl Inner {
 impl PodIndex {
     /// Takes a pod as the watch shows it. Gives the jobs to which that means
     /// something: the one that it belongs to, and the one that it belonged to
-    /// before if that is another, or none.
-    pub fn apply(&self, key: &Key, pod: &SlimPod) -> Vec<(Key, Change)> {
+    /// before if that is another, or none. None if an answer has said that the
+    /// pod is gone: the watch is late, and another may bear its name.
+    pub fn apply(&self, key: &Key, pod: &SlimPod) -> Option<Vec<(Key, Change)>> {
         let now = PodView::of(pod);
         let mut inner = self.inner.write();
+        let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+        if inner.gone.contains(uid) {
+            return None;
+        }
         let mut changes = Vec::new();
         let moved = inner
             .owners
             .get(key)
             .is_some_and(|before| now.as_ref().is_none_or(|(job, _)| job != before));
         if moved && let Some((before, _)) = inner.take(key) {
-            changes.push((before, Change::Turn));
+            changes.push((before, Change::Urgent));
         }
         if let Some((job, view)) = now {
             let before = inner
@@ -246,14 +255,14 @@ impl PodIndex {
                 .filter(|before| before.uid != view.uid)
                 .map(|before| before.uid.clone());
             if let Some(uid) = replaced {
-                inner.gone.add(&uid);
+                inner.replaced.add(&uid);
             }
             if change != Change::None {
                 inner.insert(key, job.clone(), view);
             }
             changes.push((job, change));
         }
-        changes
+        Some(changes)
     }
 
     /// Takes a pod from the answer to its creation, unless the watch has shown
@@ -263,7 +272,8 @@ impl PodIndex {
             return false;
         };
         let mut inner = self.inner.write();
-        if inner.gone.contains(&view.uid) || inner.owners.contains_key(key) {
+        let gone = inner.gone.contains(&view.uid) || inner.replaced.contains(&view.uid);
+        if gone || inner.owners.contains_key(key) {
             return false;
         }
         inner.insert(key, job, view);
@@ -302,6 +312,12 @@ impl PodIndex {
         {
             pod.deleting = true;
         }
+    }
+
+    /// True if a pod of one of our jobs bears the name.
+    #[must_use]
+    pub fn knows(&self, key: &Key) -> bool {
+        self.inner.read().owners.contains_key(key)
     }
 
     /// The pods of a job.

@@ -58,7 +58,9 @@ impl Sink<DeserializeGuard<PodGroup>> for Watched {
 
 impl Sink<SlimPod> for Watched {
     fn apply(&self, key: Key, object: SlimPod) {
-        let changes = self.world.pods.apply(&key, &object);
+        let Some(changes) = self.world.pods.apply(&key, &object) else {
+            return;
+        };
         for repulsion in self.world.repulsions.apply(&key, &object) {
             self.world.tell(Feed::Repulsion(repulsion));
         }
@@ -77,7 +79,7 @@ impl Sink<SlimPod> for Watched {
         }
         for (job, change) in changes {
             match change {
-                Change::Turn => self.world.touch(job),
+                Change::Urgent => self.world.touch(job),
                 // A gang of a thousand pods starts: a few looks, not a thousand.
                 Change::Progress | Change::New => {
                     if change == Change::New {
@@ -91,14 +93,18 @@ impl Sink<SlimPod> for Watched {
     }
 
     fn delete(&self, key: &Key, uid: &str) {
+        let job = self.world.pods.delete(key, uid);
         for repulsion in self.world.repulsions.delete(key) {
             self.world.tell(Feed::Repulsion(repulsion));
         }
         if let Some(node) = self.world.daemon_pods.delete(key) {
             self.world.reserve_changed(node);
         }
-        self.world.tell(Feed::PodGone(key.clone()));
-        if let Some(job) = self.world.pods.delete(key, uid) {
+        // Another of that name, which a create of ours has made since, holds its node.
+        if !self.world.pods.knows(key) {
+            self.world.tell(Feed::PodGone(key.clone()));
+        }
+        if let Some(job) = job {
             self.world.touch(job);
         }
     }

@@ -4,7 +4,7 @@ use kube::core::DeserializeGuard;
 use tracing::warn;
 use trellis_api::TrainingJob;
 
-use super::{Undecodable, Watched};
+use super::Watched;
 use crate::key::Key;
 use crate::watch::Sink;
 
@@ -17,15 +17,10 @@ impl Sink<DeserializeGuard<TrainingJob>> for Watched {
             }
             Err(error) => {
                 warn!(job = %key, %error, "a TrainingJob does not decode");
-                let undecodable = Undecodable {
-                    uid: error.metadata.uid.unwrap_or_default(),
-                    generation: error.metadata.generation,
-                    error: error.error,
-                };
                 self.world
                     .undecodable
                     .write()
-                    .insert(key.clone(), undecodable);
+                    .insert(key.clone(), error.into());
                 self.world.jobs.remove(&key);
             }
         }

@@ -18,10 +18,11 @@ use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::Resource;
+use kube::core::error_boundary::InvalidObject;
 use parking_lot::RwLock;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
-use trellis_api::{PodGroup, Queue, Reason, ResourceFlavor, TrainingJob};
+use trellis_api::{PodGroup, Queue, Reason, ResourceFlavor, Topology, TrainingJob};
 
 use crate::controller::WorkQueue;
 use crate::key::Key;
@@ -40,7 +41,7 @@ pub struct Certificate {
     pub message: String,
 }
 
-/// A TrainingJob that does not decode: stored under another schema than ours.
+/// An object that does not decode: stored under another schema than ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undecodable {
     /// Its uid.
@@ -51,6 +52,16 @@ pub struct Undecodable {
     pub error: String,
 }
 
+impl From<InvalidObject> for Undecodable {
+    fn from(error: InvalidObject) -> Self {
+        Self {
+            uid: error.metadata.uid.unwrap_or_default(),
+            generation: error.metadata.generation,
+            error: error.error,
+        }
+    }
+}
+
 /// The cluster as we know it.
 #[derive(Debug)]
 pub struct World {
@@ -58,14 +69,16 @@ pub struct World {
     pub jobs: Store<TrainingJob>,
     /// TrainingJobs that do not decode.
     pub undecodable: RwLock<BTreeMap<Key, Undecodable>>,
-    /// Queues that do not decode, and why.
-    pub undecodable_queues: RwLock<BTreeMap<String, String>>,
+    /// Queues that do not decode.
+    pub undecodable_queues: RwLock<BTreeMap<String, Undecodable>>,
     /// PodGroups of our jobs.
     pub pod_groups: Store<PodGroup>,
     /// Queues.
     pub queues: Store<Queue>,
     /// ResourceFlavors.
     pub flavors: Store<ResourceFlavor>,
+    /// Topologies.
+    pub topologies: Store<Topology>,
     /// Namespaces.
     pub namespaces: Store<SlimNamespace>,
     /// PriorityClasses.
@@ -111,7 +124,7 @@ pub struct World {
 }
 
 /// Kinds that are watched: the count that [`World::synced`] waits for.
-pub const WATCHES: usize = 16;
+pub const WATCHES: usize = 17;
 
 impl World {
     /// An empty world. What the scheduler is to hear comes out of the receiver.
@@ -131,6 +144,7 @@ impl World {
             pod_groups: Store::default(),
             queues: Store::default(),
             flavors: Store::default(),
+            topologies: Store::default(),
             namespaces: Store::default(),
             priority_classes: Store::default(),
             services: Store::default(),

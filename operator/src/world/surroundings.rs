@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::core::DeserializeGuard;
 use tracing::warn;
-use trellis_api::{Queue, ResourceFlavor, TrainingJob};
+use trellis_api::{Queue, ResourceFlavor, Topology, TrainingJob};
 
 use super::Watched;
 use crate::controller::lookup;
@@ -127,7 +127,7 @@ impl Sink<DeserializeGuard<Queue>> for Watched {
                 self.world
                     .undecodable_queues
                     .write()
-                    .insert(key.name.to_string(), error.error);
+                    .insert(key.name.to_string(), error.into());
                 self.world.queues.remove(&key);
                 self.queue_changed(&key);
             }
@@ -163,6 +163,31 @@ impl Sink<DeserializeGuard<ResourceFlavor>> for Watched {
     fn delete(&self, key: &Key, uid: &str) {
         self.world.flavors.deleted(key, uid);
         self.world.tell(Feed::Flavor(key.name.clone()));
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}
+
+impl Sink<DeserializeGuard<Topology>> for Watched {
+    fn apply(&self, key: Key, object: DeserializeGuard<Topology>) {
+        match object.0 {
+            Ok(topology) => {
+                self.world.topologies.observed(key.clone(), topology);
+            }
+            // Whoever asks for one of its levels waits until it is mended.
+            Err(error) => {
+                warn!(topology = %key, %error, "a Topology does not decode");
+                self.world.topologies.remove(&key);
+            }
+        }
+        self.world.tell(Feed::Topology(key.name));
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        self.world.topologies.deleted(key, uid);
+        self.world.tell(Feed::Topology(key.name.clone()));
     }
 
     fn synced(&self) {

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use kube::core::DeserializeGuard;
 use serde_json::{Value, json};
-use trellis_api::{TrainingJob, names};
+use trellis_api::{Topology, TrainingJob, names};
 
 use super::*;
 use crate::watch::{GIVEN_UP_AFTER, LOST_AFTER, Sink, SlimPod};
@@ -52,16 +52,20 @@ impl Case {
     }
 
     fn pod(&self, job: &str, node: &str) {
-        let pod: SlimPod = decoded(json!({
+        let pod = Self::pod_of(job, node, &format!("pod-of-{job}"), "Running");
+        self.watched.apply(Key::of(&pod.metadata), pod);
+    }
+
+    fn pod_of(job: &str, node: &str, uid: &str, phase: &str) -> SlimPod {
+        decoded(json!({
             "metadata": {
-                "name": format!("{job}-worker-0"), "namespace": "a", "uid": format!("pod-of-{job}"),
+                "name": format!("{job}-worker-0"), "namespace": "a", "uid": uid,
                 "ownerReferences": [{"apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
                     "name": job, "uid": format!("a-{job}"), "controller": true}],
             },
             "spec": {"nodeName": node},
-            "status": {"phase": "Running"},
-        }));
-        self.watched.apply(Key::of(&pod.metadata), pod);
+            "status": {"phase": phase},
+        }))
     }
 
     fn service(&self, namespace: &str, name: &str, labels: Value) {
@@ -347,4 +351,67 @@ async fn an_own_node_offers_less_until_the_daemon_sets_pod_is_there() {
     assert_eq!(told(&mut case).await, ["own", "gone"]);
     Sink::<SlimDaemonSet>::delete(case.watched.as_ref(), &key, "d");
     assert_eq!(cores(&case, "own"), 96);
+}
+
+#[tokio::test]
+async fn a_topology_is_told_of_and_one_that_does_not_decode_is_none() {
+    let mut case = Case::new();
+    let mut told = || match case.heard.try_recv() {
+        Ok(Feed::Topology(name)) => name.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let guard = |spec: Value| -> DeserializeGuard<Topology> {
+        decoded(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "Topology",
+            "metadata": {"name": "network", "uid": "t"}, "spec": spec,
+        }))
+    };
+    let key = Key::new("", "network");
+    let levels = |world: &World| world.topologies.get(&key).map(|t| t.spec.levels.clone());
+    case.watched
+        .apply(key.clone(), guard(json!({"levels": ["block", "rack"]})));
+    assert_eq!(told(), "network");
+    let two = vec!["block".to_owned(), "rack".to_owned()];
+    assert_eq!(levels(&case.world), Some(two));
+    case.watched
+        .apply(key.clone(), guard(json!({"levels": "rack"})));
+    assert_eq!((told(), levels(&case.world)), ("network".to_owned(), None));
+    case.watched
+        .apply(key.clone(), guard(json!({"levels": ["rack"]})));
+    told();
+    Sink::<DeserializeGuard<Topology>>::delete(&*case.watched, &key, "t");
+    assert_eq!((told(), levels(&case.world)), ("network".to_owned(), None));
+}
+
+/// An answer says that a pod is gone, and the next of its name is created, while the watch still
+/// shows the end of the first.
+#[tokio::test(start_paused = true)]
+async fn a_late_watch_does_not_touch_the_next_pod_of_a_name() {
+    let mut case = Case::new();
+    case.pod("j", "n0");
+    let (key, job) = (Key::new("a", "j-worker-0"), Key::new("a", "j"));
+    assert!(case.world.pods.delete(&key, "pod-of-j").is_some());
+    let next = Case::pod_of("j", "n1", "next", "Pending");
+    assert!(case.world.pods.created(&key, &next));
+    while case.heard.try_recv().is_ok() {}
+
+    let ended = Case::pod_of("j", "n0", "pod-of-j", "Failed");
+    case.watched.apply(key.clone(), ended);
+    Sink::<SlimPod>::delete(case.watched.as_ref(), &key, "pod-of-j");
+    let told = case.heard.try_recv();
+    assert!(told.is_err(), "the scheduler is told {told:?}");
+    assert_eq!(case.world.pods.of(&job)["j-worker-0"].uid, "next");
+
+    // Its own end is told, and so is that of a pod that is nobody's.
+    for (name, uid) in [("j-worker-0", "next"), ("foreign", "f")] {
+        let key = Key::new("a", name);
+        Sink::<SlimPod>::delete(case.watched.as_ref(), &key, uid);
+        let told = case.heard.try_recv();
+        assert!(
+            matches!(&told, Ok(Feed::PodGone(pod)) if *pod == key),
+            "{told:?}"
+        );
+        while case.heard.try_recv().is_ok() {}
+    }
+    assert!(case.world.pods.of(&job).is_empty());
 }

@@ -91,6 +91,76 @@ fn placed_gangs_hold_their_queue() {
     insta::assert_snapshot!("cluster-quota", run.golden());
 }
 
+/// A core ResourceQuota of namespace team-a.
+fn quota(hard: &str, used: &str) -> String {
+    format!(
+        "---\napiVersion: v1\nkind: ResourceQuota\nmetadata: {{name: small, namespace: team-a}}\nspec: {{hard: {hard}}}\nstatus: {{used: {used}}}\n"
+    )
+}
+
+#[test]
+fn a_quota_of_the_namespace_has_room_for_the_whole_gang_or_none() {
+    let run = beside(&quota("{pods: '5'}", "{pods: '2'}"), &["job.yaml"]);
+    assert_eq!(run.code, 1, "{run:?}");
+    insta::assert_snapshot!("cluster-namespace-quota", run.golden());
+    for enough in [
+        quota("{pods: '6'}", "{pods: '2'}"),
+        quota("{pods: '5'}", "{pods: '2'}").replace("team-a", "team-b"),
+        quota("{requests.nvidia.com/gpu: '32'}", "{}"),
+    ] {
+        assert_eq!(beside(&enough, &["job.yaml"]).code, 0, "{enough}");
+    }
+    let gpus = beside(
+        &quota("{requests.nvidia.com/gpu: '31'}", "{}"),
+        &["job.yaml"],
+    );
+    assert!(gpus.out.contains("ResourceQuotaExceeded: "), "{}", gpus.out);
+}
+
+/// Jobs of the input, by name and pods of 8 GPUs each.
+fn jobs(named: &[(&str, u32)]) -> String {
+    named
+        .iter()
+        .map(|(name, pods)| {
+            file("job.yaml")
+                .replace("name: llm", &format!("name: {name}"))
+                .replace("replicas: 4", &format!("replicas: {pods}"))
+        })
+        .collect::<Vec<_>>()
+        .join("---\n")
+}
+
+#[test]
+fn a_gang_that_a_quota_keeps_back_leaves_its_nodes_to_others() {
+    // Eight nodes: the third has a place once the second has given its own back.
+    let input = jobs(&[("first", 4), ("second", 4), ("third", 2)]);
+    let quota = quota("{pods: '6'}", "{}");
+    let run = plan_with(
+        &["--nodes", "nodes.yaml", "-f", "-"],
+        &format!("{input}{quota}"),
+    );
+    assert_eq!(run.code, 1, "{run:?}");
+    insta::assert_snapshot!("cluster-namespace-quota-three", run.golden());
+}
+
+#[test]
+fn what_a_gang_that_starts_has_still_to_create_is_promised() {
+    let open = placed("other", "default", 4).replace("phase: Placed", "phase: Committing");
+    let mut parts = open.split("---\napiVersion: v1\n");
+    let (group, first) = (
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+    );
+    let dump = |pods: u32| {
+        let quota = quota(&format!("{{pods: '{pods}'}}"), "{pods: '1'}");
+        format!("{group}---\napiVersion: v1\n{first}{quota}")
+    };
+    assert_eq!(beside(&dump(8), &["job.yaml"]).code, 0);
+    let run = beside(&dump(7), &["job.yaml"]);
+    let words = "allows 7 pods, of which 1 are used and 3 are promised to gangs that are starting; the whole gang needs 4";
+    assert!(run.out.contains(words), "{}", run.out);
+}
+
 #[test]
 fn a_job_does_not_stand_in_its_own_way() {
     let there = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: llm, namespace: team-a, uid: u-llm, generation: 3, creationTimestamp: '2026-11-01T10:00:00Z'}\nspec: {taskGroups: [{name: worker, image: x, resources: {cpu: 1, memory: 1Gi}}]}\nstatus: {attempt: 2}\n";
@@ -98,6 +168,13 @@ fn a_job_does_not_stand_in_its_own_way() {
     let run = beside(&dump, &["job.yaml"]);
     assert_eq!(run.code, 0, "{run:?}");
     assert!(run.out.contains("gpu-00..gpu-03"), "{}", run.out);
+    // Nor in the namespace's quota: of the eight pods that it has, none counts.
+    let full = quota("{pods: '9'}", "{pods: '9'}");
+    let run = beside(&format!("{dump}{full}"), &["job.yaml"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    let fuller = quota("{pods: '9'}", "{pods: '14'}");
+    let run = beside(&format!("{dump}{fuller}"), &["job.yaml"]);
+    assert!(run.out.contains("of which 6 are used; "), "{}", run.out);
     let arguments = [
         "--nodes",
         "nodes.yaml",
@@ -169,4 +246,54 @@ fn a_dump_may_hold_more_than_a_plan_looks_at() {
         (run.code, run.err.as_str()),
         (0, "note: <stdin>: a plan does not look at Deployment\n")
     );
+}
+
+/// What runs keeps its place, whatever would go first if all began anew.
+#[test]
+fn who_holds_a_place_keeps_it() {
+    let given = file("job.yaml").replace(", memory: 1000Gi", ", memory: 1Gi");
+    let runs = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: llm, namespace: team-a, uid: u-llm, generation: 1, creationTimestamp: '2026-11-01T10:00:00Z'}\nspec: {taskGroups: [{name: worker, image: x, resources: {cpu: 1, memory: 1Gi}}]}\nstatus: {attempt: 1, phase: Running}\n";
+    // The PodGroup is as the job's spec is compiled.
+    let resources = "resources: {cpu: '96', memory: 1Gi, nvidia.com/gpu: '8'}";
+    let held = placed("llm", "default", 4).replace("resources: {nvidia.com/gpu: '8'}", resources);
+    let dump = format!("{}{runs}{held}", file("nodes.yaml"));
+    let high = "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 100\n";
+    let newer = given
+        .replace("name: llm", "name: newer")
+        .replace("replicas: 4", "replicas: 5")
+        .replace("spec:\n", "spec:\n  priorityClassName: high\n");
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = folder.path().join("cluster.yaml");
+    std::fs::write(&cluster, format!("{dump}{high}")).unwrap();
+    let cluster = cluster.to_str().unwrap();
+    let input = format!("{newer}---\n{given}");
+    let run = plan_with(&["--nodes", cluster, "-f", "-"], &input);
+    assert!(run.out.contains("team-a/llm would run"), "{}", run.out);
+    assert!(run.out.contains("team-a/newer would wait"), "{}", run.out);
+    assert!(run.out.contains("gangs hold 32"), "{}", run.out);
+}
+
+/// In a strict queue the one that waits there comes first, and may not start either.
+#[test]
+fn behind_the_head_of_a_strict_queue() {
+    let strict = "---\napiVersion: trellis.dev/v1alpha1\nkind: Queue\nmetadata: {name: default}\nspec: {namespaceSelector: {}, defaultFor: {}, order: StrictFIFO}\n";
+    let job = |phase: &str| {
+        format!(
+            "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {{name: big, namespace: team-a, uid: u-big, generation: 1, creationTimestamp: '2026-11-01T10:00:00Z'}}\nspec: {{taskGroups: [{{name: worker, image: x, resources: {{cpu: 1, memory: 1Gi}}}}]}}\nstatus: {{attempt: 1, phase: {phase}}}\n"
+        )
+    };
+    let waits = placed("big", "default", 99);
+    let waits = waits.split("status:").next().unwrap();
+    let run = beside(&format!("{strict}{}{waits}", job("Queued")), &["job.yaml"]);
+    assert_eq!(run.code, 1, "{run:?}");
+    assert!(run.out.contains("BehindHead: "), "{}", run.out);
+    assert!(
+        run.out.contains("\"team-a/big\" is at its head"),
+        "{}",
+        run.out
+    );
+    let suspended = format!("{strict}{}{waits}", job("Suspended"));
+    assert_eq!(beside(&suspended, &["job.yaml"]).code, 0);
+    let passed = format!("{}{waits}", job("Queued"));
+    assert_eq!(beside(&passed, &["job.yaml"]).code, 0);
 }

@@ -35,6 +35,14 @@ fn where_every_example_goes() {
     }
 }
 
+/// Its queues are the only ones then, so that it is none of those that are planned together.
+#[test]
+fn where_the_job_of_a_queue_tree_goes() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/queues");
+    let run = of(&folder.join("two-teams.yaml"), &[]);
+    insta::assert_snapshot!("example-two-teams", run.golden());
+}
+
 #[test]
 fn all_at_once_share_the_nodes() {
     let files = examples();

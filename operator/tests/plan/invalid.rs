@@ -63,9 +63,89 @@ fn nodes_alone_are_no_job() {
     refused("nodes", &["-f", "nodes.yaml"]);
 }
 
+/// As kubectl reads them: by name, and not those below.
 #[test]
-fn a_folder_is_no_file() {
-    refused("folder", &["-f", "."]);
+fn a_folder_is_its_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let given = folder.path().to_str().unwrap();
+    let empty = plan(&["--nodes", "nodes.yaml", "-f", given]);
+    assert_eq!(empty.code, 2);
+    assert!(
+        empty
+            .err
+            .contains("is a folder without .yaml, .yml and .json files")
+    );
+    std::fs::write(path("b.yml"), file("job.yaml")).unwrap();
+    let second = file("job.yaml").replace("name: llm", "name: second");
+    std::fs::write(path("a.yaml"), second).unwrap();
+    std::fs::write(path("notes.txt"), "- no kind\n").unwrap();
+    std::fs::create_dir(path("deeper.yaml")).unwrap();
+    let run = plan(&["--nodes", "nodes.yaml", "-f", given]);
+    let jobs: Vec<_> = run
+        .out
+        .lines()
+        .filter(|l| l.starts_with("TrainingJob"))
+        .collect();
+    assert_eq!(
+        jobs,
+        [
+            "TrainingJob team-a/second would run",
+            "TrainingJob team-a/llm would run"
+        ]
+    );
+}
+
+/// What is written for another kind or version says which is meant.
+#[test]
+fn a_kind_or_a_version_that_there_is_not() {
+    let says = |from: &str, to: &str| {
+        let run = plan_with(
+            &["--nodes", "nodes.yaml", "-f", "-"],
+            &file("job.yaml").replace(from, to),
+        );
+        assert_eq!(run.code, 2, "{run:?}");
+        run.err.lines().next().unwrap().to_owned()
+    };
+    assert_eq!(
+        says("trellis.dev/v1alpha1", "trellis.dev/v1"),
+        "error: <stdin>:1:13: apiVersion: there is no \"trellis.dev/v1\" of TrainingJob: write trellis.dev/v1alpha1"
+    );
+    assert_eq!(
+        says("trellis.dev/v1alpha1", "kubeflow.org/v1"),
+        "error: <stdin>:1:13: apiVersion: there is no \"kubeflow.org/v1\" of TrainingJob: write trellis.dev/v1alpha1"
+    );
+    for kind in ["TrainJob", "trainingjob"] {
+        assert_eq!(
+            says("TrainingJob", kind),
+            format!(
+                "error: <stdin>:2:7: kind: trellis.dev/v1alpha1 has no {kind:?}: did you mean \"TrainingJob\"?"
+            )
+        );
+    }
+    assert!(
+        says("TrainingJob", "Gang")
+            .ends_with("its kinds are TrainingJob, Queue, ResourceFlavor, PodGroup")
+    );
+}
+
+#[test]
+fn what_no_namespace_and_no_cluster_can_be() {
+    let run = plan(&["--nodes", "nodes.yaml", "-f", "job.yaml", "-n", "Bad_NS"]);
+    assert_eq!((run.code, run.out.as_str()), (2, ""));
+    assert!(
+        run.err
+            .starts_with("error: --namespace: \"Bad_NS\" must be the name of a namespace"),
+        "{}",
+        run.err
+    );
+    let run = plan(&["--nodes", "job.yaml", "-f", "job.yaml"]);
+    assert_eq!(run.code, 2);
+    assert!(
+        run.err.starts_with("error: job.yaml: holds no Node"),
+        "{}",
+        run.err
+    );
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod cluster;
 mod examples;
+mod flavors;
 mod invalid;
 mod usage;
 mod waiting;

@@ -92,3 +92,28 @@ fn as_a_plugin_of_kubectl_it_names_itself_so() {
     );
     assert!(plain.out.contains("Usage: trellis plan "), "{}", plain.out);
 }
+
+/// Faults of the command line itself name what they are about, once.
+#[test]
+fn what_cannot_be_read_or_written_is_named_once() {
+    let trellis = |arguments: &[&str]| run(Path::new(env!("CARGO_BIN_EXE_trellis")), arguments, "");
+    let missing = plan(&["-f", "job.yaml", "--kubeconfig", "no-such-file"]).err;
+    assert!(
+        missing.starts_with("error: no cluster is configured: cannot read \"no-such-file\": "),
+        "{missing}"
+    );
+    let operator = trellis(&["operator"]).err;
+    assert_eq!(
+        operator.matches("no-such-kubeconfig").count(),
+        1,
+        "{operator}"
+    );
+    assert!(
+        operator.contains("no cluster is configured: "),
+        "{operator}"
+    );
+    let crds = trellis(&["crds", "--out", "job.yaml/crds"]).err;
+    assert!(crds.contains("\"job.yaml/crds\""), "{crds}");
+    let seed = trellis(&["simulate", "--trace", "a", "--nodes", "b", "--seed", "-1"]).err;
+    assert!(seed.contains("not a whole number from 0 to "), "{seed}");
+}

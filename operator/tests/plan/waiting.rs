@@ -140,3 +140,44 @@ fn the_objects_of_a_waiting_job_have_no_pods() {
             .starts_with("TrainingJob team-a/llm would wait: ExceedsCluster: ")
     );
 }
+
+/// A catch-all is for who has no queue of its own.
+#[test]
+fn the_queue_that_asks_for_most_is_the_default() {
+    let all = queue("default", "{namespaceSelector: {}, defaultFor: {}}");
+    let own = queue(
+        "vision",
+        "{namespaceSelector: {matchLabels: {team: b}}, defaultFor: {matchLabels: {team: b}}}",
+    );
+    let namespace =
+        "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: team-a, labels: {team: b}}\n";
+    let run = with(|j| j, &format!("{all}{own}{namespace}"));
+    assert!(run.out.contains("queue    vision, "), "{}", run.out);
+    let run = with(|j| j, &format!("{all}{own}"));
+    assert!(run.out.contains("queue    default, "), "{}", run.out);
+}
+
+#[test]
+fn a_flavor_that_nobody_offers() {
+    let named = |job: String| format!("{job}    flavors: [b200]\n");
+    waits(&with(named, ""), "FlavorNotFound", "\"b200\"");
+    let flavor = "---\napiVersion: trellis.dev/v1alpha1\nkind: ResourceFlavor\nmetadata: {name: b200}\nspec: {nodeLabels: {gpu: b200}}\n";
+    waits(
+        &with(named, flavor),
+        "NoMatchingNodes",
+        "without label \"gpu=b200\" of flavor \"b200\"",
+    );
+}
+
+/// Root by number, where the namespace refuses it.
+#[test]
+fn a_namespace_that_refuses_root() {
+    let root = |job: String| job.replace("spec:\n", "spec:\n  securityContext: {runAsUser: 0}\n");
+    assert_eq!(with(root, "").code, 0);
+    let namespace = "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: team-a, labels: {pod-security.kubernetes.io/enforce: restricted}}\n";
+    waits(
+        &with(root, namespace),
+        "PodRefused",
+        "spec.securityContext.runAsUser: 0 is root",
+    );
+}

@@ -19,7 +19,8 @@ spec:
 
 fn compiled(yaml: &str, priority: i32, restricted: bool) -> CompiledJob {
     let documents = split(yaml).unwrap();
-    let job: TrainingJob = documents[0].valid().unwrap_or_else(|e| panic!("{e}"));
+    let job = documents.iter().find(|d| d.kind == "TrainingJob").unwrap();
+    let job: TrainingJob = job.valid().unwrap_or_else(|e| panic!("{e}"));
     let job = ValidatedJob::try_from(job).unwrap();
     let services = BTreeMap::new();
     let found = Found {
@@ -182,7 +183,11 @@ fn examples_may_run() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
     let mut seen = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
-        let yaml = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|e| e != "yaml") {
+            continue;
+        }
+        let yaml = std::fs::read_to_string(path).unwrap();
         for restricted in [false, true] {
             let job = compiled(&yaml, 0, restricted);
             assert_eq!(decide(job, |facts| facts.namespace = "default"), []);
@@ -202,6 +207,7 @@ fn root_where_nothing_is_said_and_nowhere_else() {
                 attempt: 1,
                 plan: "",
                 node: "",
+                tolerations: &[],
             },
         );
         let privileges = trellis_policies::privileges(&pod);

@@ -4,25 +4,36 @@ use std::collections::BTreeMap;
 
 use trellis_scheduler::{
     Constraints, Engine, Expression, Gang, GangId, GroupName, Node, NodeName, NodeSelectorTerm,
-    Operator, PodKey, Queue, QueueName, Resources, TaskGroup, Time,
+    Operator, PodKey, Queue, QueueName, Resources, TaskGroup, Time, Topology, TopologyMode,
+    TopologyName, TopologyRequest,
 };
 
-/// Nodes of 8 GPUs, 96 cores and 1 TiB; 8 in a rack, 16 racks in a block.
-pub(crate) struct Fleet(usize);
+/// Nodes of 8 GPUs, 96 cores and 1 TiB; 8 in a rack.
+pub(crate) struct Fleet {
+    nodes: usize,
+    /// Nodes in a block.
+    block: usize,
+}
 
 impl Fleet {
+    /// So many nodes, 16 racks in a block.
     pub(crate) fn of(nodes: usize) -> Self {
-        Self(nodes)
+        Self { nodes, block: 128 }
+    }
+
+    /// Blocks of so many nodes.
+    pub(crate) fn in_blocks_of(self, block: usize) -> Self {
+        Self { block, ..self }
     }
 
     pub(crate) fn engine(&self) -> Engine {
         let mut engine = Engine::new();
-        for i in 0..self.0 {
+        for i in 0..self.nodes {
             engine.apply_node(Node {
                 name: NodeName::new(node_name(i)),
                 labels: BTreeMap::from([
                     ("rack".to_owned(), format!("r{}", i / 8)),
-                    ("block".to_owned(), format!("b{}", i / 128)),
+                    ("block".to_owned(), format!("b{}", i / self.block)),
                 ]),
                 taints: vec![],
                 allocatable: Resources::new()
@@ -35,6 +46,10 @@ impl Fleet {
                 unhealthy: None,
             });
         }
+        engine.apply_topology(Topology {
+            name: TopologyName::new("hall"),
+            levels: vec!["block".to_owned(), "rack".to_owned()],
+        });
         engine.apply_queue(Queue::new(QueueName::new("default")));
         engine
     }
@@ -68,6 +83,14 @@ pub(crate) fn gang(id: &str, count: u32, gpus: i64, not_in: Option<&str>) -> Gan
         ..TaskGroup::new(GroupName::new("worker"), count, request, prefix)
     };
     Gang::new(GangId::new(id), QueueName::new("default"), vec![group])
+}
+
+/// A request for closeness.
+pub(crate) fn near(level: &str, mode: TopologyMode) -> Option<TopologyRequest> {
+    Some(TopologyRequest {
+        level: level.to_owned(),
+        mode,
+    })
 }
 
 /// Some pod of others, with one GPU.

@@ -11,14 +11,16 @@
     reason = "a program that prints its table"
 )]
 
+mod backfill;
 mod cluster;
+mod reclaim;
 mod row;
 mod timing;
 
 use clap::Parser;
-use trellis_scheduler::{Decision, Engine, Time};
+use trellis_scheduler::{Decision, Engine, Gang, GangId, GroupName, TaskGroup, Time, TopologyMode};
 
-use cluster::{Fleet, gang, now, pod};
+use cluster::{Fleet, gang, near, now, pod};
 use row::Row;
 use timing::{resident_bytes, runs};
 
@@ -27,20 +29,39 @@ struct Arguments {
     /// One JSON object a row instead of a table.
     #[arg(long)]
     json: bool,
+    /// Only these parts: rebuild, place, large, topology, refuse, idle, event,
+    /// reclaim, backfill.
+    #[arg(long, value_delimiter = ',', value_name = "PART")]
+    only: Vec<String>,
     /// `cargo bench` passes it.
     #[arg(long, hide = true)]
     bench: bool,
 }
 
 fn main() {
-    let Arguments { json, bench: _ } = Arguments::parse();
+    let Arguments {
+        json,
+        only,
+        bench: _,
+    } = Arguments::parse();
     let print = |row: Row| row.print(json);
-    place(&print);
-    large(&print);
-    refuse(&print);
-    idle(&print);
-    event(&print);
-    rebuild(&print);
+    // Memory first: what others give back to the allocator would hide it.
+    let parts: [(&str, &dyn Fn()); 9] = [
+        ("rebuild", &|| rebuild(&print)),
+        ("place", &|| place(&print)),
+        ("large", &|| large(&print)),
+        ("topology", &|| close(&print)),
+        ("refuse", &|| refuse(&print)),
+        ("idle", &|| idle(&print)),
+        ("event", &|| event(&print)),
+        ("reclaim", &|| reclaim::reclaim(&print)),
+        ("backfill", &|| backfill::rows(&print)),
+    ];
+    for (name, part) in parts {
+        if only.is_empty() || only.iter().any(|o| o == name) {
+            part();
+        }
+    }
 }
 
 /// A gang of 3, its constraints seen before and not.
@@ -109,6 +130,74 @@ fn large(print: &impl Fn(Row)) {
             took.median,
         ));
     }
+}
+
+/// Large gangs of whole nodes that ask for closeness, on blocks of 1,024 nodes.
+fn close(print: &impl Fn(Row)) {
+    let one_group = |id: &str, mode| {
+        let mut gang = gang(id, 512, 8, None);
+        gang.topology = near("block", mode);
+        for group in &mut gang.groups {
+            group.topology = near("rack", TopologyMode::Preferred);
+        }
+        gang
+    };
+    // A stage of a pipeline in each rack.
+    let stages = |id: &str| {
+        let mut gang = gang(id, 8, 8, None);
+        gang.topology = near("block", TopologyMode::Required);
+        let stage = gang.groups.pop();
+        gang.groups = (0..64)
+            .zip(std::iter::repeat_n(stage, 64))
+            .filter_map(|(at, stage)| {
+                Some(TaskGroup {
+                    name: GroupName::new(format!("stage-{at}")),
+                    topology: near("rack", TopologyMode::Required),
+                    ..stage?
+                })
+            })
+            .collect();
+        gang
+    };
+    let measure = |case: &str, make: &dyn Fn(&str) -> Gang, places: bool| {
+        let mut engine = Fleet::of(10_000).in_blocks_of(1_024).engine();
+        let took = runs(200, |i| {
+            let id = format!("team/close-{i}");
+            engine.apply_gang(make(&id));
+            let (took, decisions) = timing::one(|| engine.cycle(now(i)));
+            let placed = matches!(decisions.as_slice(), [Decision::Place { .. }]);
+            assert_eq!(placed, places, "{case}");
+            engine.delete_gang(&GangId::new(id));
+            took
+        });
+        print(Row::new(case, took.median));
+    };
+    measure(
+        "place 512 x 8 with block and rack, 10,000 nodes",
+        &|id| one_group(id, TopologyMode::Required),
+        true,
+    );
+    measure(
+        "place 512 x 8, block and rack preferred, 10,000 nodes",
+        &|id| one_group(id, TopologyMode::Preferred),
+        true,
+    );
+    measure(
+        "place 64 groups of 8 x 8, each in a rack, 10,000 nodes",
+        &stages,
+        true,
+    );
+    measure(
+        "refuse 1,100 x 8 in one block, 10,000 nodes",
+        &|id| {
+            let mut gang = one_group(id, TopologyMode::Required);
+            for group in &mut gang.groups {
+                group.count = 1_100;
+            }
+            gang
+        },
+        false,
+    );
 }
 
 /// Gangs that can never run: each of a shape that was not refused before.

@@ -48,6 +48,14 @@ impl Constraints {
             .all(|(key, value)| labels.get(key) == Some(value))
     }
 
+    /// The first label of the node selector, by its key, that the node does not have.
+    pub(crate) fn lacks_label(&self, labels: &BTreeMap<String, String>) -> Option<(&str, &str)> {
+        let mut wanted = self.node_selector.iter();
+        wanted
+            .find(|(key, value)| labels.get(*key) != Some(*value))
+            .map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
     /// True where required node affinity allows the node.
     pub(crate) fn requires(&self, name: &NodeName, labels: &BTreeMap<String, String>) -> bool {
         self.required.is_empty() || self.required.iter().any(|t| t.matches(name, labels))

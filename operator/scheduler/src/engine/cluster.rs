@@ -1,12 +1,13 @@
 //! What the cluster has: nodes, pods, queues.
 
 use super::Engine;
-use crate::ids::{FlavorName, NodeName, PodKey, QueueName};
+use crate::ids::{FlavorName, NodeName, PodKey, QueueName, TopologyName};
 use crate::node::Node;
 use crate::queue::{Flavor, Queue};
 use crate::queueing::Signal;
 use crate::resources::Resources;
 use crate::state::{DemandIdx, GangIdx, NodeIdx, Pod};
+use crate::topology::Topology;
 
 impl Engine {
     /// Takes a node as it is now. It may have shrunk below what is used on it:
@@ -25,8 +26,29 @@ impl Engine {
         }
     }
 
+    /// Takes a topology as it is now. What runs stays where it is.
+    pub fn apply_topology(&mut self, topology: Topology) {
+        if self.nodes.apply_topology(topology) {
+            self.topologies_changed();
+        }
+    }
+
+    /// The topology is gone: what asked for a level of it waits, unless another
+    /// topology has that level; what runs goes on.
+    pub fn delete_topology(&mut self, topology: &TopologyName) {
+        if self.nodes.delete_topology(topology) {
+            self.topologies_changed();
+        }
+    }
+
+    fn topologies_changed(&mut self) {
+        self.refusals.clear();
+        self.parking.raise(&Signal::Topologies, 1);
+    }
+
     fn nodes_changed(&mut self) {
         self.refusals.clear();
+        self.backfill.disturb();
         self.capacity_changed = true;
         self.parking.raise(&Signal::Nodes, 1);
     }
@@ -50,6 +72,9 @@ impl Engine {
                 self.pods.remove(&pod);
                 self.take_pod(at, demand, seen.held);
                 self.give_pod(seen);
+                if seen.held {
+                    self.look_for(&pod, Some((at, demand)));
+                }
                 seen.held
             }
             None => self.confirm(&pod, at, demand),
@@ -73,17 +98,48 @@ impl Engine {
             // As planned: nothing changes.
             Some(plan) if plan == (at, demand) => {}
             Some((planned_at, planned)) => {
+                if let Some(owner) = owner {
+                    self.set_there(owner, Some((at, demand)));
+                }
                 self.take_pod(at, demand, held);
                 let planned = self.catalog.demand(planned);
                 self.give(planned_at, &planned, 1, true);
             }
-            None => self.take_pod(at, demand, held),
+            None => {
+                if let Some(owner) = owner {
+                    self.set_there(owner, Some((at, demand)));
+                }
+                self.take_pod(at, demand, held);
+            }
         }
         held
     }
 
+    /// Whether a pod of a placed gang, seen there or gone, holds what was planned.
+    fn look_for(&mut self, pod: &PodKey, seen: Option<(NodeIdx, DemandIdx)>) {
+        if let Some(owner) = self.owner(pod) {
+            self.set_there(owner, seen);
+        }
+    }
+
+    /// The same.
+    pub(super) fn set_there(
+        &mut self,
+        (gang, group, index): (GangIdx, usize, u32),
+        seen: Option<(NodeIdx, DemandIdx)>,
+    ) {
+        let Some(placed) = self.placed_mut(gang) else {
+            return;
+        };
+        let demand = placed.shape.groups.get(group).map(|g| g.demand_idx);
+        if let Some(group) = placed.groups.get_mut(group) {
+            let planned = group.node(index).zip(demand);
+            group.set_there(index, planned.is_some() && planned == seen);
+        }
+    }
+
     /// A planned pod is no longer assumed: where it was planned, if it was.
-    fn settle(
+    pub(super) fn settle(
         &mut self,
         (gang, group, index): (GangIdx, usize, u32),
     ) -> Option<(NodeIdx, DemandIdx)> {
@@ -109,6 +165,9 @@ impl Engine {
     /// The pod is gone, or has ended and holds nothing any more.
     pub fn delete_pod(&mut self, pod: &PodKey) {
         if let Some(seen) = self.pods.remove(pod) {
+            if seen.held {
+                self.look_for(pod, None);
+            }
             self.give_pod(seen);
         }
     }
@@ -125,6 +184,7 @@ impl Engine {
     /// The planned pod holds nothing, if it is still assumed.
     pub(super) fn forgo(&mut self, owner: (GangIdx, usize, u32)) {
         if let Some((at, demand)) = self.settle(owner) {
+            self.set_there(owner, None);
             let demand = self.catalog.demand(demand);
             self.give(at, &demand, 1, true);
         }
@@ -162,6 +222,7 @@ impl Engine {
 
     fn queues_changed(&mut self) {
         self.config = self.config.saturating_add(1);
+        self.backfill.disturb();
         self.parking.raise(&Signal::Queues, 1);
     }
 }

@@ -3,24 +3,53 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::preempt::Plan;
 use super::ways::{Way, Ways};
 use super::{Engine, Stage, placed};
-use crate::decision::{Decision, Score};
+use crate::backfill;
+use crate::decision::{Decision, Outlook, Score};
 use crate::explain::{self, Certificate, Detail};
 use crate::gang::Gang;
 use crate::ids::{GangId, QueueName};
-use crate::placement::{self, NoPlace, Placement, Runs, UndoLog, Wish};
+use crate::placement::{self, NoPlace, Runs, UndoLog, Wish, asks_for_topology};
 use crate::queue::QueueOrder;
 use crate::queueing::{Blocked, OrderKey, Signal, Wake};
 use crate::quota::Order;
 use crate::state::{GangIdx, NodeIdx, ResourceIdx, Shape};
 use crate::time::Time;
 
-/// The way that a gang takes and its place, charged in the log; or why it waits.
-type Admission = Result<(Way, Vec<Runs>), Box<Blocked>>;
+/// How a gang may start, or why it waits.
+pub(super) type Admission = Result<Start, Box<Blocked>>;
+
+/// How a gang may start.
+#[derive(Debug)]
+pub(super) enum Start {
+    /// The way that it takes, and its place, charged in the log.
+    Now(Box<Way>, Vec<Runs>),
+    /// Others make room for it. Nothing is charged.
+    After(Box<Plan>),
+}
+
+impl Start {
+    fn way(&self) -> &Way {
+        match self {
+            Self::Now(way, _) => way,
+            Self::After(plan) => &plan.way,
+        }
+    }
+}
+
+/// What happened to a gang before.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    /// It is not to start before this time.
+    not_before: Option<Time>,
+    /// It had to leave its place for another.
+    preempted: bool,
+}
 
 /// Who has been looked at in a cycle, in order.
-type LookedAt = BTreeSet<(OrderKey, GangIdx)>;
+pub(super) type LookedAt = BTreeSet<(OrderKey, GangIdx)>;
 
 impl Engine {
     /// Decides about every gang for which something has changed, until nothing
@@ -37,20 +66,25 @@ impl Engine {
         let mut looked_at = BTreeSet::new();
         self.advance(now);
         self.measure_capacity();
+        self.check_reservations();
         self.parking.ring(now);
+        decisions.extend(self.drain());
+        decisions.extend(self.settle_nominations());
         loop {
             // Who is woken by what starts here can only wait for another reason.
-            for at in self.parking.take_woken() {
-                if let Some(state) = self.gangs.get(at.at()) {
-                    self.waiting.make_due(&state.gang, at);
-                }
-            }
+            self.wake();
             let due = self.waiting.due_queues();
-            if due.is_empty() {
+            if !due.is_empty() {
+                self.take_turns(due, now, &mut decisions, &mut looked_at);
+                continue;
+            }
+            // What is kept is a function of what is there, whoever was looked at.
+            let settled = !self.backfill.stale && !self.backfill.outdated;
+            if settled || !self.renew_heads() {
                 break;
             }
-            self.take_turns(due, now, &mut decisions, &mut looked_at);
         }
+        decisions.extend(self.tell_reservations());
         decisions.extend(looked_at.into_iter().filter_map(|(_, at)| self.news(at)));
         decisions
     }
@@ -65,6 +99,9 @@ impl Engine {
     ) {
         let mut order = Order::default();
         let alone = due.len() == 1;
+        if !alone {
+            self.skip_blocked(&due, now, looked_at);
+        }
         for name in due {
             if alone || !self.rank(&mut order, &name, now, looked_at) {
                 // It takes turns with nobody, or nothing of it can start.
@@ -110,8 +147,8 @@ impl Engine {
             let answer = self.try_to_admit(next, now, &mut log);
             log.roll_back(&mut self.nodes);
             match answer {
-                Some(Ok((way, _))) => {
-                    self.queues.rank(order, queue, &way.demand);
+                Some(Ok(start)) => {
+                    self.queues.rank(order, queue, &start.way().demand);
                     return true;
                 }
                 Some(Err(blocked)) => {
@@ -138,9 +175,12 @@ impl Engine {
     fn decide(&mut self, at: GangIdx, now: Time, looked_at: &mut LookedAt) -> Option<Decision> {
         let mut log = UndoLog::default();
         match self.try_to_admit(at, now, &mut log)? {
-            Ok((way, groups)) => {
+            Ok(start) => {
                 let gang = Arc::clone(&self.state(at)?.gang);
-                Some(self.commit(at, &gang, &way, groups))
+                Some(match start {
+                    Start::Now(way, groups) => self.commit(at, &gang, &way, groups),
+                    Start::After(plan) => self.nominate(at, &gang, *plan),
+                })
             }
             Err(blocked) => {
                 self.block(at, blocked, looked_at);
@@ -149,21 +189,39 @@ impl Engine {
         }
     }
 
-    fn try_to_admit(&mut self, at: GangIdx, now: Time, log: &mut UndoLog) -> Option<Admission> {
+    pub(super) fn try_to_admit(
+        &mut self,
+        at: GangIdx,
+        now: Time,
+        log: &mut UndoLog,
+    ) -> Option<Admission> {
         let ways = self.ways(at)?;
         let state = self.state(at)?;
         let gang = Arc::clone(&state.gang);
-        let not_before = gang.not_before.max(state.not_before);
-        Some(self.admit(&gang, &ways, not_before, now, log))
+        let before = Before {
+            not_before: gang.not_before.max(state.not_before),
+            preempted: state.preempted || gang.preempted,
+        };
+        Some(self.admit(&gang, &ways, before, now, log))
     }
 
     /// The gang goes on waiting.
-    fn block(&mut self, at: GangIdx, blocked: Box<Blocked>, looked_at: &mut LookedAt) {
+    pub(super) fn block(
+        &mut self,
+        at: GangIdx,
+        mut blocked: Box<Blocked>,
+        looked_at: &mut LookedAt,
+    ) {
         let Some(state) = self.state_mut(at) else {
             return;
         };
-        state.stage = Stage::Waiting(Some(blocked.certificate));
+        if asks_for_topology(&state.shape) {
+            // Whatever it waits for: its level may come or go.
+            blocked.wake.on(Signal::Topologies, 1);
+        }
+        state.stage = Stage::Waiting(Some(blocked.certificate.clone()));
         let key = OrderKey::of(&state.gang);
+        self.note_blocked(at, &blocked);
         self.parking.park(at, blocked.wake);
         looked_at.insert((key, at));
     }
@@ -181,6 +239,7 @@ impl Engine {
         }
         let score = self.score(&way.shape, &groups);
         let placement = placed::placement(&self.nodes, gang, groups.iter());
+        self.has_started(at, gang, way);
         self.settle_place(at, way, groups, self.now);
         Decision::Place {
             gang: gang.id.clone(),
@@ -211,17 +270,30 @@ impl Engine {
     /// # Errors
     ///
     /// The certificate that a cycle would give it.
-    pub fn trial(&mut self, gang: &Gang, now: Time) -> Result<Placement, Certificate> {
-        self.advance(now);
+    pub fn trial(&mut self, gang: &Gang, now: Time) -> Result<Outlook, Certificate> {
+        let unsettled = self.look_again(now);
         let shape = Arc::new(self.catalog.acquire_shape(gang));
         let ways = self.make_ways(gang, &shape);
         let mut log = UndoLog::default();
-        let answer = self.admit(gang, &ways, gang.not_before, now, &mut log);
+        let before = Before {
+            not_before: gang.not_before,
+            preempted: gang.preempted,
+        };
+        let answer = self.admit(gang, &ways, before, now, &mut log);
         log.roll_back(&mut self.nodes);
+        self.backfill.stale |= unsettled;
         self.drop_ways(&ways);
         self.drop_shape(&shape);
+        let place = |groups: &[Runs]| placed::placement(&self.nodes, gang, groups.iter());
         match answer {
-            Ok((_, groups)) => Ok(placed::placement(&self.nodes, gang, groups.iter())),
+            Ok(Start::Now(_, groups)) => Ok(Outlook {
+                placement: place(&groups),
+                victims: Vec::new(),
+            }),
+            Ok(Start::After(plan)) => Ok(Outlook {
+                placement: place(&plan.groups),
+                victims: self.named(&plan.victims),
+            }),
             Err(blocked) => Err(blocked.certificate),
         }
     }
@@ -233,11 +305,12 @@ impl Engine {
         if matches!(self.state(at)?.stage, Stage::Placed(_)) {
             return None;
         }
-        self.advance(now);
+        let unsettled = self.look_again(now);
         let mut log = UndoLog::default();
-        let answer = self.try_to_admit(at, now, &mut log)?;
+        let answer = self.try_to_admit(at, now, &mut log);
         log.roll_back(&mut self.nodes);
-        answer.err().map(|blocked| blocked.certificate)
+        self.backfill.stale |= unsettled;
+        answer?.err().map(|blocked| blocked.certificate)
     }
 
     /// Lets a gang start in one of its ways if its queue, its back-off, the quota
@@ -248,45 +321,59 @@ impl Engine {
         &mut self,
         gang: &Gang,
         ways: &Ways,
-        not_before: Option<Time>,
+        before: Before,
         now: Time,
         log: &mut UndoLog,
     ) -> Admission {
         self.queues.open(&gang.queue)?;
-        if let Some(until) = not_before.filter(|until| *until > now) {
+        if let Some(until) = before.not_before.filter(|until| *until > now) {
             let mut wake = Wake::default();
             wake.on(Signal::Queues, 1).at(until);
             return Err(Blocked::new(Detail::BackingOff { until }, wake));
         }
         self.is_at_head(gang, now)?;
+        explain::topology_is_there(self.nodes.domains(), gang)?;
         let ways = match ways {
             Ok(ways) => ways,
             Err(why) => return Err(self.no_way(gang, why)),
         };
         let mut closed: Option<Box<Blocked>> = None;
-        for way in ways.iter() {
-            match self.try_way(gang, way, log) {
-                Ok(groups) => return Ok((way.clone(), groups)),
-                Err(blocked) => match &mut closed {
-                    Some(first) => {
-                        first.wake.join(&blocked.wake);
+        let mut held: Vec<&Way> = Vec::new();
+        for (number, way) in ways.iter().enumerate() {
+            match self.try_way(gang, way, now, log) {
+                Ok(groups) => return Ok(Start::Now(Box::new(way.clone()), groups)),
+                Err(mut blocked) => {
+                    blocked.way = number;
+                    if blocked.certificate.reason.ends_when_others_do() {
+                        held.push(way);
                     }
-                    None => closed = Some(blocked),
-                },
+                    match &mut closed {
+                        Some(first) => first.join(&blocked),
+                        None => closed = Some(blocked),
+                    }
+                }
             }
         }
-        Err(closed.unwrap_or_else(|| self.no_node_of_a_flavor(gang)))
+        let mut closed = closed.unwrap_or_else(|| self.no_node_of_a_flavor(gang));
+        for way in held {
+            if let Some(plan) = self.make_room(gang, before.preempted, way, &mut closed.wake) {
+                return Ok(Start::After(Box::new(plan)));
+            }
+        }
+        Err(closed)
     }
 
     fn try_way(
         &mut self,
         gang: &Gang,
         way: &Way,
+        now: Time,
         log: &mut UndoLog,
     ) -> Result<Vec<Runs>, Box<Blocked>> {
         self.queues.admit(&gang.queue, &way.demand, &self.catalog)?;
-        self.find_place(gang, &way.shape, log)
+        self.find_place_beside(gang, way, now, log)
             .map_err(|mut blocked| {
+                self.name_flavors(gang, way, &mut blocked);
                 self.queues
                     .watch(&gang.queue, &way.demand, &mut blocked.wake);
                 blocked
@@ -319,7 +406,7 @@ impl Engine {
         }
     }
 
-    fn find_place(
+    pub(super) fn find_place(
         &mut self,
         gang: &Gang,
         shape: &Arc<Shape>,
@@ -328,46 +415,47 @@ impl Engine {
         if let Some(refusal) = self.refusals.get(gang, shape) {
             return Err(refusal);
         }
-        self.packing.prepare(&mut self.nodes, &mut self.catalog);
-        self.catalog.refresh(shape, &self.nodes);
-        let excluded: Vec<NodeIdx> = shape
-            .excluded
-            .iter()
-            .filter_map(|name| self.nodes.find(name))
-            .collect();
-        let wish = Wish {
-            shape,
-            strategy: gang.strategy,
-            excluded: &excluded,
-        };
-        match placement::place(
-            &mut self.nodes,
-            &mut self.packing,
-            &self.catalog,
-            &wish,
-            log,
-        ) {
-            Ok(groups) => Ok(groups
-                .into_iter()
-                .map(|runs| placed::by_name(&self.nodes, runs))
-                .collect()),
-            Err(NoPlace { certain }) => {
+        self.try_place(gang, shape, log)
+            .map_err(|NoPlace { certain }| {
                 let refusal = explain::explain(&explain::Question {
                     nodes: &self.nodes,
                     catalog: &self.catalog,
                     gang,
                     shape,
-                    excluded: &excluded,
+                    excluded: &backfill::excluded(shape, &self.nodes),
                     certain,
                 });
                 self.refusals.insert(gang, shape, refusal.clone());
-                Err(refusal)
-            }
-        }
+                refusal
+            })
+    }
+
+    /// A place, whatever was refused before.
+    pub(super) fn try_place(
+        &mut self,
+        gang: &Gang,
+        shape: &Arc<Shape>,
+        log: &mut UndoLog,
+    ) -> Result<Vec<Runs>, NoPlace> {
+        self.packing.prepare(&mut self.nodes, &mut self.catalog);
+        self.catalog.refresh(shape, &self.nodes);
+        let excluded = backfill::excluded(shape, &self.nodes);
+        let wish = Wish {
+            shape,
+            strategy: gang.strategy,
+            excluded: &excluded,
+        };
+        placement::place(
+            &mut self.nodes,
+            &mut self.packing,
+            &self.catalog,
+            &wish,
+            log,
+        )
     }
 
     /// How good a place is that is charged already.
-    fn score(&self, shape: &Shape, groups: &[Runs]) -> Score {
+    pub(super) fn score(&self, shape: &Shape, groups: &[Runs]) -> Score {
         let used: BTreeSet<NodeIdx> = groups.iter().flatten().map(|(node, _)| *node).collect();
         let mut devices: Vec<ResourceIdx> = shape.groups.iter().filter_map(|g| g.device).collect();
         if devices.is_empty() {

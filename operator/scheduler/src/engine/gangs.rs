@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use super::placed::{Placed, PlacedGroup};
+use super::placed::{Placed, PlacedGroup, Standing};
 use super::ways::Way;
 use super::{Engine, GangState, Stage};
 use crate::gang::Gang;
-use crate::ids::{GangId, PodKey};
+use crate::ids::{GangId, PodKey, QueueName};
 use crate::placement::{Placement, Runs};
+use crate::queue::GroupFlavors;
 use crate::queueing::Signal;
+use crate::quota::Demand;
 use crate::state::{GangIdx, Shape};
 use crate::time::Time;
 
@@ -33,6 +35,7 @@ impl Engine {
             shape,
             ways: None,
             not_before: None,
+            preempted: false,
             told: None,
             stage,
         };
@@ -73,7 +76,23 @@ impl Engine {
     /// since then, or since now if that is in the future. Task groups and
     /// pods that the placement does not name hold nothing; what it names beyond
     /// the gang's is ignored.
+    ///
+    /// It is charged to the first flavors of its queue that its nodes are of; where it
+    /// is known which it was given, see [`Self::restore_gang_in`].
     pub fn restore_gang(&mut self, gang: Gang, placement: Placement, since: Time) {
+        self.restore_gang_in(gang, placement, &[], since);
+    }
+
+    /// The same of a gang that was given these flavors (as [`Self::flavors`] told): it
+    /// is charged to them, whatever has become of them and of its queue. Where none
+    /// are named, as [`Self::restore_gang`].
+    pub fn restore_gang_in(
+        &mut self,
+        gang: Gang,
+        placement: Placement,
+        flavors: &[GroupFlavors],
+        since: Time,
+    ) {
         let at = match self.ids.get(&gang.id) {
             Some(&at) => {
                 self.unplace(at);
@@ -103,7 +122,7 @@ impl Engine {
                     .collect()
             })
             .collect();
-        let Some(way) = self.way_taken(at, &groups) else {
+        let Some(way) = self.way_taken(at, &groups, flavors) else {
             return;
         };
         for (group, runs) in way.shape.groups.iter().zip(&groups) {
@@ -137,6 +156,7 @@ impl Engine {
                 let demand = self.catalog.demand(seen.demand);
                 self.nodes.set_held(seen.node, &demand, 1);
                 self.forgo((at, number, index));
+                self.set_there((at, number, index), Some((seen.node, seen.demand)));
             }
         }
     }
@@ -184,30 +204,34 @@ impl Engine {
             self.nodes.hold_again(*node);
         }
         self.catalog.retain_shape(&shape);
-        self.queues
-            .charge(&gang.queue, at, &gang.id, way.demand.clone());
-        let root = self.queues.root(&gang.queue);
-        for (what, amount) in way.demand.iter() {
-            self.parking
-                .raise(&Signal::QuotaTaken(root.clone(), what), amount);
-        }
+        self.take_quota(at, &gang, way.demand.clone());
         for (number, group) in gang.groups.iter().enumerate() {
             let family = format!("{}/{}", gang.id.namespace(), group.pod_prefix);
             self.families.entry(family).or_default().push((at, number));
         }
+        let Some(state) = self.gangs.get_mut(at.at()) else {
+            return;
+        };
         state.not_before = None;
         state.told = None;
         state.stage = Stage::Placed(Box::new(Placed {
             gang,
             shape,
+            demand: way.demand.clone(),
+            choices: way.choices.clone(),
             since,
+            standing: Standing::Settled,
+            checkpoint: None,
+            protected: None,
             groups: groups.into_iter().map(PlacedGroup::new).collect(),
         }));
         self.placed = self.placed.saturating_add(1);
+        self.starts_to_end(at);
+        self.parking.raise(&Signal::Turns, 1);
     }
 
     /// Takes its place from a gang that has one.
-    fn unplace(&mut self, at: GangIdx) {
+    pub(super) fn unplace(&mut self, at: GangIdx) {
         let Some(state) = self.state_mut(at) else {
             return;
         };
@@ -220,6 +244,8 @@ impl Engine {
         };
         self.placed = self.placed.saturating_sub(1);
         let gang = &placed.gang;
+        self.has_ended(at, &gang.queue);
+        self.parking.raise(&Signal::Turns, 1);
         for (number, group) in gang.groups.iter().enumerate() {
             let family = format!("{}/{}", gang.id.namespace(), group.pod_prefix);
             if let Some(claims) = self.families.get_mut(&family) {
@@ -245,12 +271,28 @@ impl Engine {
                 self.nodes.unhold(*node);
             }
         }
+        self.nominated.remove(&at);
+        self.give_quota_back(&gang.queue, at);
+        self.drop_shape(&placed.shape);
+    }
+
+    /// Charges a gang to its queue.
+    pub(super) fn take_quota(&mut self, at: GangIdx, gang: &Gang, demand: Demand) {
         let root = self.queues.root(&gang.queue);
-        for (what, amount) in self.queues.discharge(&gang.queue, at).iter() {
+        for (what, amount) in demand.iter() {
+            self.parking
+                .raise(&Signal::QuotaTaken(root.clone(), what), amount);
+        }
+        self.queues.charge(at, gang, demand);
+    }
+
+    /// Takes the charge of a gang back, if there is one.
+    pub(super) fn give_quota_back(&mut self, queue: &QueueName, at: GangIdx) {
+        let root = self.queues.root(queue);
+        for (what, amount) in self.queues.discharge(queue, at).iter() {
             self.parking
                 .raise(&Signal::QuotaFreed(root.clone(), what), amount);
         }
-        self.drop_shape(&placed.shape);
     }
 
     /// A pod is no longer a placed gang's, if it is there.
@@ -264,7 +306,7 @@ impl Engine {
         }
     }
 
-    fn wait(&mut self, at: GangIdx) {
+    pub(super) fn wait(&mut self, at: GangIdx) {
         if let Some(state) = self.gangs.get(at.at()) {
             self.waiting.insert(&state.gang, at);
             self.parking
@@ -274,6 +316,7 @@ impl Engine {
 
     fn stop_waiting(&mut self, at: GangIdx) {
         self.parking.unpark(at);
+        self.forget_blocked(at);
         if let Some(state) = self.gangs.get(at.at()) {
             self.waiting.remove(&state.gang);
             self.parking

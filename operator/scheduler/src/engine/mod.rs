@@ -1,23 +1,28 @@
 //! The engine: the live state, and what changes it.
 
+mod beside;
 mod cluster;
 mod cycle;
 mod gangs;
+mod heads;
 mod placed;
+mod preempt;
 mod refusals;
+mod reserving;
 mod standing;
 mod ways;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::backfill::Backfill;
 use crate::explain::{Certificate, WaitReason};
 use crate::gang::Gang;
 use crate::ids::{GangId, NodeName, PodKey, QueueName, ResourceName};
 use crate::placement::{History, Packing, Placement};
-use crate::queue::QueueCounts;
+use crate::queue::{GroupFlavors, QueueCounts};
 use crate::queueing::{Parking, Queues, Signal, Waiting};
 use crate::quota::Decay;
 use crate::state::{Catalog, GangIdx, NodeIdx, Nodes, Pods, ResourceIdx, Shape, Slots};
@@ -59,7 +64,10 @@ pub struct Engine {
     parking: Parking,
     refusals: Refusals,
     packing: Packing,
+    backfill: Backfill,
     placed: usize,
+    /// Gangs that follow others, who have not left yet.
+    nominated: BTreeSet<GangIdx>,
     /// The latest time that the engine was told.
     now: Time,
     /// Which state of queues and flavors it is: what was worked out in another is worked out anew.
@@ -83,6 +91,8 @@ struct GangState {
     ways: Option<KnownWays>,
     /// The back-off of the last release.
     not_before: Option<Time>,
+    /// It had to leave its place for another, or since its queue was drained.
+    preempted: bool,
     /// The reason that a cycle last told.
     told: Option<WaitReason>,
     stage: Stage,
@@ -118,7 +128,9 @@ impl Engine {
             parking: Parking::default(),
             refusals: Refusals::default(),
             packing: Packing::default(),
+            backfill: Backfill::default(),
             placed: 0,
+            nominated: BTreeSet::new(),
             now: Time::default(),
             config: 0,
             capacity_changed: false,
@@ -153,6 +165,24 @@ impl Engine {
             Stage::Waiting(_) => None,
             Stage::Placed(placed) => Some(placed.placement(&self.nodes)),
         }
+    }
+
+    /// The flavors that a placed gang is charged to: of each of its task groups, by
+    /// resource. A group whose queue offers what the nodes have is charged to none.
+    #[must_use]
+    pub fn flavors(&self, gang: &GangId) -> Option<Vec<GroupFlavors>> {
+        let Stage::Placed(placed) = &self.state(*self.ids.get(gang)?)?.stage else {
+            return None;
+        };
+        let groups = placed.gang.groups.iter().enumerate();
+        Some(
+            groups
+                .map(|(number, group)| GroupFlavors {
+                    group: group.name.clone(),
+                    flavors: placed.choices.get(number).cloned().unwrap_or_default(),
+                })
+                .collect(),
+        )
     }
 
     /// What is free on a node of each resource that it lists, in base units;
@@ -213,10 +243,12 @@ impl Engine {
     }
 
     /// The next time at which a cycle is worth running though nothing has been
-    /// applied or deleted: the end of the first back-off.
+    /// applied or deleted: the end of the first back-off, or when something is past
+    /// its end that a reservation counts on.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Time> {
-        self.parking.next_alarm()
+        let alarm = self.parking.next_alarm();
+        alarm.into_iter().chain(self.backfill.expires()).min()
     }
 
     /// What has been learned about the tasks that come, from every gang that was
@@ -231,6 +263,7 @@ impl Engine {
     pub fn restore_history(&mut self, history: &History) {
         self.packing.restore(&mut self.catalog, history);
         self.refusals.clear();
+        self.backfill.disturb();
     }
 
     fn state(&self, at: GangIdx) -> Option<&GangState> {
@@ -269,6 +302,7 @@ impl Engine {
         signal: impl Fn(ResourceIdx) -> Signal,
     ) {
         self.refusals.clear();
+        self.backfill.disturb();
         for (resource, need) in demand {
             let amount = i128::from(*need).saturating_mul(i128::from(pods));
             self.parking.raise(&signal(*resource), amount);

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use fixedbitset::FixedBitSet;
 
 use crate::gang::Gang;
+use crate::ids::PodKey;
 use crate::placement::{Placement, Runs};
-use crate::state::{NodeIdx, Nodes, Shape};
+use crate::queueing::Choice;
+use crate::quota::Demand;
+use crate::state::{GangIdx, NodeIdx, Nodes, Shape};
 use crate::time::Time;
 
 /// A gang as it was placed, where its pods go, and which of them are assumed:
@@ -16,10 +19,40 @@ use crate::time::Time;
 pub(crate) struct Placed {
     pub(crate) gang: Arc<Gang>,
     pub(crate) shape: Arc<Shape>,
+    /// What it is charged of its queue's quota.
+    pub(crate) demand: Demand,
+    /// The flavors that it is charged to, by task group; empty where its queue
+    /// offers none.
+    pub(crate) choices: Vec<Choice>,
     /// When it got its place.
     pub(crate) since: Time,
+    pub(crate) standing: Standing,
+    /// When its work was last safe, as it was told.
+    pub(crate) checkpoint: Option<Time>,
+    /// It is no victim before this time, whatever else holds.
+    pub(crate) protected: Option<Time>,
     /// In the order of the gang's.
     pub(crate) groups: Vec<PlacedGroup>,
+}
+
+/// What a placed gang's place is to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Its pods are there or are being created.
+    #[default]
+    Settled,
+    /// Nobody else is put there, and its pods come when its victims' are gone.
+    Nominated(Nomination),
+    /// It is leaving: it holds its nodes until its pods are gone, and no quota.
+    Leaving,
+}
+
+/// Whom a gang waits for that is to follow them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Nomination {
+    pub(crate) victims: Vec<GangIdx>,
+    /// The victims' pods that had been seen, and where.
+    pub(crate) pods: Vec<(PodKey, NodeIdx)>,
 }
 
 /// One task group of it.
@@ -29,6 +62,8 @@ pub(crate) struct PlacedGroup {
     /// For each run, the index after its last pod.
     ends: Vec<u32>,
     assumed: FixedBitSet,
+    /// Pods that do not hold what was planned where it was planned (any more).
+    gone: FixedBitSet,
 }
 
 impl PlacedGroup {
@@ -48,6 +83,7 @@ impl PlacedGroup {
             runs,
             ends,
             assumed,
+            gone: FixedBitSet::new(),
         }
     }
 
@@ -80,9 +116,39 @@ impl PlacedGroup {
         was
     }
 
+    /// Indexes of the pods that do not hold what was planned.
+    pub(crate) fn gone(&self) -> impl Iterator<Item = u32> {
+        self.gone.ones().filter_map(|at| u32::try_from(at).ok())
+    }
+
     /// Indexes of the pods that are not assumed.
     pub(crate) fn settled(&self) -> impl Iterator<Item = u32> {
         (0..self.count()).filter(|index| !self.is_assumed(*index))
+    }
+
+    /// The pod holds what was planned where it was planned, or does not.
+    pub(crate) fn set_there(&mut self, index: u32, there: bool) {
+        if there != self.gone.contains(index as usize) {
+            return;
+        }
+        self.gone.grow(self.count() as usize);
+        if index < self.count() {
+            self.gone.set(index as usize, !there);
+        }
+    }
+
+    /// Nodes with how many pods hold there what was planned.
+    pub(crate) fn there(&self) -> impl Iterator<Item = (NodeIdx, u32)> {
+        let mut from = 0_u32;
+        let runs = self.runs.iter().zip(&self.ends);
+        let there = runs.map(move |((node, pods), end)| {
+            let last = self.gone.len().min(*end as usize);
+            let gone = self.gone.count_ones(last.min(from as usize)..last);
+            from = *end;
+            let gone = u32::try_from(gone).unwrap_or(u32::MAX);
+            (*node, pods.saturating_sub(gone))
+        });
+        there.filter(|(_, pods)| *pods > 0)
     }
 
     /// Nodes with how many assumed pods are on each.
@@ -99,19 +165,6 @@ impl PlacedGroup {
             .filter(|(_, pods)| *pods > 0)
             .collect()
     }
-}
-
-/// Runs by name of the nodes, each node once: neighbouring ranks on neighbouring nodes.
-pub(crate) fn by_name(nodes: &Nodes, mut runs: Runs) -> Runs {
-    runs.sort_unstable_by_key(|(node, _)| nodes.rank_of(*node));
-    runs.dedup_by(|next, run| {
-        let same = next.0 == run.0;
-        if same {
-            run.1 = run.1.saturating_add(next.1);
-        }
-        same
-    });
-    runs
 }
 
 /// A place as the outside knows it.

@@ -1,8 +1,9 @@
 //! What has just been refused, so that a thousand equal gangs cost one search.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::backfill::Restraint;
 use crate::gang::Gang;
 use crate::ids::GroupName;
 use crate::queueing::Blocked;
@@ -13,7 +14,14 @@ use crate::state::Shape;
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     known: HashMap<(Arc<Shape>, Vec<GroupName>), Box<Blocked>>,
+    /// Those that fit, and not beside what these heads ask of them.
+    restrained: HashSet<(Arc<Shape>, Restraints)>,
+    /// Those that fit and do not start.
+    fitting: HashSet<Arc<Shape>>,
 }
+
+/// By number of the head.
+pub(super) type Restraints = Vec<(usize, Restraint)>;
 
 /// The names that a certificate may bear belong to the question.
 fn names(gang: &Gang) -> Vec<GroupName> {
@@ -35,7 +43,30 @@ impl Refusals {
         self.known.insert((Arc::clone(shape), names(gang)), refusal);
     }
 
+    pub(super) fn is_restrained(&self, shape: &Arc<Shape>, by: &Restraints) -> bool {
+        !self.restrained.is_empty() && self.restrained.contains(&(Arc::clone(shape), by.clone()))
+    }
+
+    pub(super) fn restrain(&mut self, shape: &Arc<Shape>, by: Restraints) {
+        self.restrained.insert((Arc::clone(shape), by));
+    }
+
+    pub(super) fn is_fitting(&self, shape: &Arc<Shape>) -> bool {
+        !self.fitting.is_empty() && self.fitting.contains(shape)
+    }
+
+    pub(super) fn fits(&mut self, shape: &Arc<Shape>) {
+        self.fitting.insert(Arc::clone(shape));
+    }
+
+    /// The heads are others.
+    pub(super) fn clear_restrained(&mut self) {
+        self.restrained.clear();
+    }
+
     pub(crate) fn clear(&mut self) {
         self.known.clear();
+        self.restrained.clear();
+        self.fitting.clear();
     }
 }

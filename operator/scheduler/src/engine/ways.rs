@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::Engine;
 use crate::explain::Detail;
-use crate::gang::Gang;
-use crate::ids::FlavorName;
+use crate::gang::{Gang, TaskGroup};
+use crate::ids::{FlavorName, GroupName};
 use crate::placement::Runs;
+use crate::queue::GroupFlavors;
 use crate::queueing::{self, Blocked, Choice, NoWay, Signal, Wake};
 use crate::quota::{Demand, FlavorResource};
 use crate::state::{GangIdx, Shape};
@@ -19,7 +20,7 @@ pub(super) struct Way {
     pub(super) shape: Arc<Shape>,
     pub(super) demand: Demand,
     /// By task group.
-    choices: Vec<Choice>,
+    pub(super) choices: Vec<Choice>,
     /// The shape is one of its own in the catalog, to be given back.
     own_shape: bool,
 }
@@ -57,8 +58,16 @@ impl Engine {
     }
 
     /// The way that a gang took which was placed on these nodes before this engine
-    /// knew of it.
-    pub(super) fn way_taken(&mut self, at: GangIdx, groups: &[Runs]) -> Option<Way> {
+    /// knew of it. `given` are its flavors, where they are known.
+    pub(super) fn way_taken(
+        &mut self,
+        at: GangIdx,
+        groups: &[Runs],
+        given: &[GroupFlavors],
+    ) -> Option<Way> {
+        if !given.is_empty() {
+            return self.way_in(at, given);
+        }
         let ways = self.ways(at);
         let taken = match &ways {
             Some(Ok(ways)) => self.way_of(ways, groups),
@@ -77,6 +86,23 @@ impl Engine {
         })
     }
 
+    /// The way of a placed gang that was given these flavors.
+    fn way_in(&mut self, at: GangIdx, given: &[GroupFlavors]) -> Option<Way> {
+        let state = self.state(at)?;
+        let (gang, shape) = (Arc::clone(&state.gang), Arc::clone(&state.shape));
+        let choice = |group: &TaskGroup| {
+            let given = given.iter().find(|g| g.group == group.name);
+            given.map(|g| g.flavors.clone()).unwrap_or_default()
+        };
+        let choices: Vec<Choice> = gang.groups.iter().map(choice).collect();
+        Some(Way {
+            demand: self.demand(&shape, &choices),
+            shape,
+            choices,
+            own_shape: false,
+        })
+    }
+
     /// The gang asks for nodes that are none of its flavors'.
     pub(super) fn no_node_of_a_flavor(&self, gang: &Gang) -> Box<Blocked> {
         let offered = self.queues.offered(&gang.queue).iter();
@@ -91,7 +117,8 @@ impl Engine {
     /// Works out the ways of a gang. To be given back by [`Self::drop_ways`].
     pub(super) fn make_ways(&mut self, gang: &Gang, shape: &Arc<Shape>) -> Ways {
         let offered = self.queues.offered(&gang.queue).to_vec();
-        if offered.is_empty() {
+        let any = gang.groups.iter().all(|g| g.flavors.is_empty());
+        if offered.is_empty() && any {
             let way = Way {
                 shape: Arc::clone(shape),
                 demand: self.demand(shape, &[]),
@@ -188,6 +215,36 @@ impl Engine {
         ways.iter().find(fits).or_else(|| ways.first()).cloned()
     }
 
+    /// Says of labels that nodes lack which flavor asks for them. What is known of
+    /// a shape bears no flavor: gangs of other queues may have the same.
+    pub(super) fn name_flavors(&self, gang: &Gang, way: &Way, blocked: &mut Blocked) {
+        let detail = &mut blocked.certificate.detail;
+        let Detail::NoMatchingNodes { group, exclusions } = detail.as_ref() else {
+            return;
+        };
+        let at = gang
+            .groups
+            .iter()
+            .position(|g| group.as_ref().is_none_or(|name| g.name == *name))
+            .unwrap_or(0);
+        let (Some(own), Some(choice)) = (gang.groups.get(at), way.choices.get(at)) else {
+            return;
+        };
+        let own = &own.constraints.node_selector;
+        let mut exclusions = exclusions.clone();
+        for label in &mut exclusions.labels {
+            if !own.contains_key(&label.key) {
+                let flavors = self.queues.flavors();
+                let mut chosen = choice.values();
+                label.flavor = chosen
+                    .find(|flavor| flavors.asks_for(flavor, &label.key))
+                    .cloned();
+            }
+        }
+        let group = group.clone();
+        *detail = Arc::new(Detail::NoMatchingNodes { group, exclusions });
+    }
+
     /// Why a gang without a way waits.
     pub(super) fn no_way(&self, gang: &Gang, why: &NoWay) -> Box<Blocked> {
         let mut wake = Wake::default();
@@ -212,14 +269,25 @@ impl Engine {
             }
             NoWay::NoFlavor { group, flavors } => Detail::FlavorNotFound {
                 queue: gang.queue.clone(),
-                group: gang
+                group: name_of(gang, *group),
+                flavors: flavors.clone(),
+            },
+            NoWay::NotOfferedFlavor { group, offers } => Detail::FlavorNotOffered {
+                queue: gang.queue.clone(),
+                group: name_of(gang, *group),
+                flavors: gang
                     .groups
                     .get(*group)
-                    .filter(|_| gang.groups.len() > 1)
-                    .map(|g| g.name.clone()),
-                flavors: flavors.clone(),
+                    .map_or_else(Vec::new, |g| g.flavors.clone()),
+                offers: offers.clone(),
             },
         };
         Blocked::new(detail, wake)
     }
+}
+
+/// The name of a task group, where there are several.
+fn name_of(gang: &Gang, group: usize) -> Option<GroupName> {
+    let group = gang.groups.get(group).filter(|_| gang.groups.len() > 1);
+    group.map(|g| g.name.clone())
 }

@@ -50,14 +50,20 @@ pub(crate) fn explain(question: &Question<'_>) -> Box<Blocked> {
         wake.on(Signal::Freed(resource), missing);
         return Blocked::new(detail, wake);
     }
-    let detail = question.fragmented(&surveys, &union, &mut wake);
+    let detail = match question.topology_fragmented(&mut wake) {
+        Some(detail) => detail,
+        None => {
+            question.watch_close_groups(&mut wake);
+            question.fragmented(&surveys, &union, &mut wake)
+        }
+    };
     question.watch_totals(&surveys, &union, &mut wake);
     Blocked::new(detail, wake)
 }
 
 impl Question<'_> {
     /// The group's name, where there are several.
-    fn name(&self, group: usize) -> Option<GroupName> {
+    pub(super) fn name(&self, group: usize) -> Option<GroupName> {
         let several = self.gang.groups.len() > 1;
         self.gang
             .groups
@@ -107,6 +113,7 @@ impl Question<'_> {
             .enumerate()
             .find_map(|(at, survey)| self.exceeds(at, survey))
             .or_else(|| self.exceeds_together(surveys))
+            .or_else(|| self.exceeds_topology())
     }
 
     /// One group alone is too large for empty nodes.

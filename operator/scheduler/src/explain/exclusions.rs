@@ -2,9 +2,62 @@
 
 use std::collections::BTreeMap;
 
-use super::{Exclusions, Silent};
-use crate::ids::ResourceName;
+use crate::ids::{FlavorName, ResourceName};
 use crate::state::{Catalog, Facts, GroupShape, NodeIdx, Nodes, ResourceIdx, cordoned};
+
+/// Nodes that meet the constraints and look as if they had a resource (they
+/// list it with 0, bear labels of its name, or are what the gang selects), but
+/// advertise none: a fault of the device plugin there, not of the job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Silent {
+    /// The resource.
+    pub resource: ResourceName,
+    /// How many nodes.
+    pub nodes: u32,
+}
+
+/// A label that pods ask for, and nodes do not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingLabel {
+    /// Its key.
+    pub key: String,
+    /// Its value.
+    pub value: String,
+    /// The flavor that asks for it. None: the group's own node selector does.
+    pub flavor: Option<FlavorName>,
+    /// How many nodes lack it.
+    pub nodes: u32,
+}
+
+/// What keeps pods off nodes. Each node is counted once, for the first that
+/// holds, in this order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Exclusions {
+    /// All nodes there are.
+    pub nodes: u32,
+    /// Not ready.
+    pub not_ready: u32,
+    /// Unhealthy though ready, by what they are nodes with.
+    pub unhealthy: Vec<(String, u32)>,
+    /// Cordoned.
+    pub unschedulable: u32,
+    /// Excluded by the gang: a pod of it failed there not long ago.
+    pub excluded: u32,
+    /// Without a label that the pods ask for: each node for the first that it lacks.
+    pub labels: Vec<MissingLabel>,
+    /// Not allowed by required node affinity.
+    pub affinity: u32,
+    /// With a taint that is not tolerated, by taint as `kubectl` writes it.
+    pub taints: Vec<(String, u32)>,
+    /// Out of reach of a volume that the pods mount.
+    pub volumes: u32,
+    /// Where required anti-affinity of other pods keeps them out.
+    pub kept_out: u32,
+    /// Without a resource that the pod requests, by resource.
+    pub lacking: Vec<(ResourceName, u32)>,
+    /// Among those that lack a resource: nodes that look as if they had it.
+    pub silent: Option<Silent>,
+}
 
 /// Counts every node once, for the first that keeps the group off it.
 pub(super) fn count(
@@ -24,6 +77,7 @@ pub(super) fn count(
     let mut unhealthy: BTreeMap<String, u32> = BTreeMap::new();
     let mut taints: BTreeMap<String, u32> = BTreeMap::new();
     let mut lacking: BTreeMap<ResourceName, u32> = BTreeMap::new();
+    let mut labels: BTreeMap<(&str, &str), u32> = BTreeMap::new();
     for (node, facts) in nodes.iter() {
         let counter = if !facts.ready {
             &mut counts.not_ready
@@ -33,8 +87,8 @@ pub(super) fn count(
             &mut counts.unschedulable
         } else if excluded.contains(&node) {
             &mut counts.excluded
-        } else if !constraints.selects(&facts.labels) {
-            &mut counts.selector
+        } else if let Some(label) = constraints.lacks_label(&facts.labels) {
+            labels.entry(label).or_default()
         } else if !constraints.requires(nodes.name(node), &facts.labels) {
             &mut counts.affinity
         } else if let Some(taint) = constraints.repelled_by(&facts.taints) {
@@ -51,6 +105,15 @@ pub(super) fn count(
         *counter = counter.saturating_add(1);
     }
     counts.unhealthy = unhealthy.into_iter().collect();
+    counts.labels = labels
+        .into_iter()
+        .map(|((key, value), nodes)| MissingLabel {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            flavor: None,
+            nodes,
+        })
+        .collect();
     counts.taints = taints.into_iter().collect();
     counts.lacking = lacking.into_iter().collect();
     counts.silent = silent(nodes, catalog, group, excluded);

@@ -5,8 +5,12 @@ mod capacity;
 mod exclusions;
 mod survey;
 mod text;
+mod topology;
 
 pub(crate) use capacity::{Question, explain};
+pub use exclusions::{Exclusions, MissingLabel, Silent};
+pub use topology::InDomain;
+pub(crate) use topology::is_there as topology_is_there;
 
 use std::sync::Arc;
 
@@ -46,6 +50,8 @@ pub enum WaitReason {
     BackingOff,
     /// Its queue starts its gangs strictly in order, and another is at its head.
     BehindHead,
+    /// No topology has the level that it asks for.
+    TopologyNotFound,
     /// None of the queue's flavors can be used by it.
     FlavorNotFound,
     /// It asks for more than the queue's whole quota, or for what the queue does not offer.
@@ -58,13 +64,30 @@ pub enum WaitReason {
     NodesAvoided,
     /// It would not fit even if all matching nodes were empty.
     ExceedsCluster,
+    /// No domain of the level that it must be in would hold it even if empty.
+    ExceedsTopology,
     /// The matching nodes have too little free in total.
     InsufficientCapacity,
+    /// Enough is free in total, but not within one domain of the level that it must be in.
+    TopologyFragmented,
     /// Enough is free in total, but not together where it is needed.
     Fragmented,
+    /// It could start, and would make a gang later that waits before it.
+    Reserved,
 }
 
 impl WaitReason {
+    /// True where it is others that stand in the way, with what they hold now.
+    pub(crate) const fn ends_when_others_do(self) -> bool {
+        matches!(
+            self,
+            Self::QuotaExceeded
+                | Self::InsufficientCapacity
+                | Self::TopologyFragmented
+                | Self::Fragmented
+        )
+    }
+
     /// The word itself, as conditions, events and metrics bear it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -74,14 +97,18 @@ impl WaitReason {
             Self::QueueMisconfigured => "QueueMisconfigured",
             Self::BackingOff => "BackingOff",
             Self::BehindHead => "BehindHead",
+            Self::TopologyNotFound => "TopologyNotFound",
             Self::FlavorNotFound => "FlavorNotFound",
             Self::ExceedsQuota => "ExceedsQuota",
             Self::QuotaExceeded => "QuotaExceeded",
             Self::NoMatchingNodes => "NoMatchingNodes",
             Self::NodesAvoided => "NodesAvoided",
             Self::ExceedsCluster => "ExceedsCluster",
+            Self::ExceedsTopology => "ExceedsTopology",
             Self::InsufficientCapacity => "InsufficientCapacity",
+            Self::TopologyFragmented => "TopologyFragmented",
             Self::Fragmented => "Fragmented",
+            Self::Reserved => "Reserved",
         }
     }
 }
@@ -122,6 +149,15 @@ pub enum Detail {
         /// The gang at its head.
         head: GangId,
     },
+    /// [`WaitReason::TopologyNotFound`].
+    TopologyNotFound {
+        /// The task group that asks, where it is one of several and not the gang.
+        group: Option<GroupName>,
+        /// The level: the key of a node label.
+        level: String,
+        /// The levels that there are.
+        levels: Vec<String>,
+    },
     /// [`WaitReason::FlavorNotFound`].
     FlavorNotFound {
         /// The queue.
@@ -130,6 +166,18 @@ pub enum Detail {
         group: Option<GroupName>,
         /// Flavors that it might use: not defined, or with taints that it does not tolerate.
         flavors: Vec<FlavorName>,
+    },
+    /// [`WaitReason::FlavorNotFound`]: the group names flavors that its queue does
+    /// not offer.
+    FlavorNotOffered {
+        /// The queue.
+        queue: QueueName,
+        /// The task group, where there are several.
+        group: Option<GroupName>,
+        /// What the group names.
+        flavors: Vec<FlavorName>,
+        /// What the queue offers.
+        offers: Vec<FlavorName>,
     },
     /// [`WaitReason::BackingOff`].
     BackingOff {
@@ -176,6 +224,8 @@ pub enum Detail {
         most: i128,
         /// What is held of it.
         used: i128,
+        /// How the gang's own queue stands, where it is one of several below a parent.
+        own: Option<OwnQuota>,
         /// What would have to be given back.
         missing: i128,
         /// How many gangs of the gang's own queue hold some.
@@ -242,6 +292,16 @@ pub enum Detail {
         /// Nodes that would match, if they advertised the resource that they are labelled with.
         silent: Option<Silent>,
     },
+    /// [`WaitReason::ExceedsTopology`]: of empty nodes.
+    ExceedsTopology(InDomain),
+    /// [`WaitReason::TopologyFragmented`]: of what is free.
+    TopologyFragmented {
+        /// The numbers.
+        domain: InDomain,
+        /// False where the search ended at its limit: then there may be a way
+        /// that was not found.
+        certain: bool,
+    },
     /// [`WaitReason::InsufficientCapacity`].
     InsufficientCapacity {
         /// The task group.
@@ -299,6 +359,24 @@ pub enum Detail {
         /// How many of them.
         lacking_nodes: u32,
     },
+    /// [`WaitReason::Reserved`]: room is.
+    Reserved {
+        /// The first gang that it would make later.
+        head: GangId,
+        /// When that starts, where it is known.
+        start: Option<Time>,
+        /// How many nodes its place has.
+        nodes: u32,
+    },
+    /// [`WaitReason::Reserved`]: quota is.
+    QuotaReserved {
+        /// The queue.
+        queue: QueueName,
+        /// The gang of that queue that it would make later.
+        head: GangId,
+        /// When there is quota for that, where it is known.
+        start: Option<Time>,
+    },
     /// [`WaitReason::Fragmented`]: each task group fits, but not all of them together.
     GroupsCollide {
         /// Pods of all task groups.
@@ -311,6 +389,20 @@ pub enum Detail {
     },
 }
 
+/// How a queue stands with its own quota of a resource, in base units: the
+/// numbers that its owner wrote, beside those of the arithmetic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnQuota {
+    /// The queue.
+    pub queue: QueueName,
+    /// Its nominal quota.
+    pub nominal: i128,
+    /// What its gangs hold.
+    pub held: i128,
+    /// What it may borrow now, beyond what it borrows already.
+    pub may_borrow: i128,
+}
+
 impl Detail {
     /// The reason whose numbers these are.
     #[must_use]
@@ -321,7 +413,10 @@ impl Detail {
             Self::QueueMisconfigured { .. } => WaitReason::QueueMisconfigured,
             Self::BackingOff { .. } => WaitReason::BackingOff,
             Self::BehindHead { .. } => WaitReason::BehindHead,
-            Self::FlavorNotFound { .. } => WaitReason::FlavorNotFound,
+            Self::TopologyNotFound { .. } => WaitReason::TopologyNotFound,
+            Self::FlavorNotFound { .. } | Self::FlavorNotOffered { .. } => {
+                WaitReason::FlavorNotFound
+            }
             Self::NotOffered { .. } | Self::ExceedsQuota { .. } => WaitReason::ExceedsQuota,
             Self::QuotaExceeded { .. } => WaitReason::QuotaExceeded,
             Self::NodesAvoided { .. } => WaitReason::NodesAvoided,
@@ -329,51 +424,13 @@ impl Detail {
             Self::PodTooLarge { .. } | Self::ClusterTooSmall { .. } | Self::TooFewPlaces { .. } => {
                 WaitReason::ExceedsCluster
             }
+            Self::ExceedsTopology(_) => WaitReason::ExceedsTopology,
             Self::InsufficientCapacity { .. } => WaitReason::InsufficientCapacity,
+            Self::TopologyFragmented { .. } => WaitReason::TopologyFragmented,
             Self::Scattered { .. } | Self::Apart { .. } | Self::GroupsCollide { .. } => {
                 WaitReason::Fragmented
             }
+            Self::Reserved { .. } | Self::QuotaReserved { .. } => WaitReason::Reserved,
         }
     }
-}
-
-/// Nodes that meet the constraints and look as if they had a resource (they
-/// list it with 0, bear labels of its name, or are what the gang selects), but
-/// advertise none: a fault of the device plugin there, not of the job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Silent {
-    /// The resource.
-    pub resource: ResourceName,
-    /// How many nodes.
-    pub nodes: u32,
-}
-
-/// What keeps pods off nodes. Each node is counted once, for the first that
-/// holds, in this order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Exclusions {
-    /// All nodes there are.
-    pub nodes: u32,
-    /// Not ready.
-    pub not_ready: u32,
-    /// Unhealthy though ready, by what they are nodes with.
-    pub unhealthy: Vec<(String, u32)>,
-    /// Cordoned.
-    pub unschedulable: u32,
-    /// Excluded by the gang: a pod of it failed there not long ago.
-    pub excluded: u32,
-    /// Without a label of the node selector.
-    pub selector: u32,
-    /// Not allowed by required node affinity.
-    pub affinity: u32,
-    /// With a taint that is not tolerated, by taint as `kubectl` writes it.
-    pub taints: Vec<(String, u32)>,
-    /// Out of reach of a volume that the pods mount.
-    pub volumes: u32,
-    /// Where required anti-affinity of other pods keeps them out.
-    pub kept_out: u32,
-    /// Without a resource that the pod requests, by resource.
-    pub lacking: Vec<(ResourceName, u32)>,
-    /// Among those that lack a resource: nodes that look as if they had it.
-    pub silent: Option<Silent>,
 }

@@ -52,11 +52,19 @@ struct Search<'a> {
     /// The columns that any group needs, and what each group needs of them.
     columns: Vec<(Option<&'a Column>, Vec<i64>)>,
     weights: Vec<u128>,
-    excluded: &'a [NodeIdx],
-    room: Room,
+    field: &'a Field<'a>,
     steps: Vec<Step>,
     made: usize,
     certain: bool,
+}
+
+/// Where a search may put pods.
+pub(crate) struct Field<'a> {
+    /// Nodes, in the order in which they are filled.
+    pub(crate) among: &'a [NodeIdx],
+    /// Whether a group, by its place in the shape, may go onto a node.
+    pub(crate) allows: &'a dyn Fn(usize, NodeIdx) -> bool,
+    pub(crate) room: Room,
 }
 
 /// Looks for a place for all groups together.
@@ -67,14 +75,34 @@ pub(crate) fn search(
     excluded: &[NodeIdx],
     room: Room,
 ) -> Answer {
+    // Tightest first, as in packing; nodes without devices before all others.
+    let field = Field {
+        among: &nodes.tightest(),
+        allows: &|_, node| !excluded.contains(&node),
+        room,
+    };
+    search_in(nodes, catalog, shape, &field, &mut 0)
+}
+
+/// The same on part of the nodes. What it compares is added to `spent`, which is
+/// bounded for all searches together.
+pub(crate) fn search_in(
+    nodes: &Nodes,
+    catalog: &Catalog,
+    shape: &Shape,
+    field: &Field<'_>,
+    spent: &mut usize,
+) -> Answer {
     let shared = |(r, _): &(ResourceIdx, i128)| nodes.shared_device(*r).is_some();
     if shape.total.iter().any(shared) {
         return Answer::Nothing { certain: false };
     }
-    let Some(mut search) = Search::new(nodes, catalog, shape, excluded, room) else {
+    let Some(mut search) = Search::new(nodes, catalog, shape, field, *spent) else {
         return Answer::Nothing { certain: true };
     };
-    search.run(nodes, shape)
+    let answer = search.run(shape);
+    *spent = search.made;
+    answer
 }
 
 impl<'a> Search<'a> {
@@ -82,8 +110,8 @@ impl<'a> Search<'a> {
         nodes: &'a Nodes,
         catalog: &'a Catalog,
         shape: &'a Shape,
-        excluded: &'a [NodeIdx],
-        room: Room,
+        field: &'a Field<'a>,
+        made: usize,
     ) -> Option<Self> {
         let groups = shape
             .groups
@@ -102,19 +130,17 @@ impl<'a> Search<'a> {
             groups,
             columns,
             weights: shape.groups.iter().map(|g| share(nodes, g)).collect(),
-            excluded,
-            room,
+            field,
             steps: Vec::new(),
-            made: 0,
+            made,
             certain: true,
         })
     }
 
-    fn run(&mut self, nodes: &Nodes, shape: &Shape) -> Answer {
+    fn run(&mut self, shape: &Shape) -> Answer {
         let left = shape.groups.iter().map(|g| g.count).collect();
         let mut frontier = vec![Remainder { left, last: None }];
-        // Tightest first, as in packing; nodes without devices before all others.
-        for node in nodes.tightest() {
+        for node in self.field.among.iter().copied() {
             let ways = self.ways(node, &frontier);
             if ways.is_empty() {
                 continue;
@@ -138,12 +164,10 @@ impl<'a> Search<'a> {
 
     /// The greatest sets of pods that the node holds, none within another.
     fn ways(&mut self, node: NodeIdx, frontier: &[Remainder]) -> Vec<Counts> {
-        if self.excluded.contains(&node) {
-            return Vec::new();
-        }
         let most: Counts = (0..self.groups.len())
             .map(|g| {
-                let allows = self.groups.get(g).is_some_and(|(_, s)| s.allows(node));
+                let allows = self.groups.get(g).is_some_and(|(_, s)| s.allows(node))
+                    && (self.field.allows)(g, node);
                 let left = frontier.iter().filter_map(|r| r.left.get(g)).max();
                 if allows {
                     left.copied().unwrap_or(0)
@@ -155,7 +179,7 @@ impl<'a> Search<'a> {
         let mut free: SmallVec<[i64; 8]> = self
             .columns
             .iter()
-            .map(|(column, _)| column.map_or(0, |c| self.room.of(c, node)))
+            .map(|(column, _)| column.map_or(0, |c| self.field.room.of(c, node)))
             .collect();
         let alone: Counts = (0..)
             .zip(&most)

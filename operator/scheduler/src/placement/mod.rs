@@ -9,6 +9,7 @@ mod packing;
 mod place;
 mod ranking;
 mod spread;
+mod topology;
 mod undo;
 
 pub use history::History;
@@ -17,7 +18,9 @@ pub(crate) use fit::{Fit, Room};
 pub(crate) use frontier::{Answer, search};
 pub(crate) use pack::Runs;
 pub(crate) use packing::Packing;
-pub(crate) use place::{NoPlace, Wish, place, share};
+pub(crate) use place::{NoPlace, Wish, by_size, place, share};
+pub(crate) use topology::{Closeness, Near};
+pub(crate) use topology::{is_asked as asks_for_topology, search as search_topology};
 pub(crate) use undo::UndoLog;
 
 use crate::ids::{GroupName, NodeName};

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::ranking::Ranked;
-use crate::state::{Class, NodeIdx, Signature};
+use super::ranking::{Order, Ranked};
+use crate::state::{Class, NodeIdx, Signature, Tier};
 
 /// Nodes with how many pods go onto each, in the order in which they were chosen.
 pub(crate) type Runs = Vec<(NodeIdx, u32)>;
@@ -68,7 +68,7 @@ fn by_tier(
     signature: &Signature,
     allows: &dyn Fn(NodeIdx) -> bool,
 ) -> Option<Runs> {
-    let mut all: Vec<_> = ranked
+    let all = ranked
         .iter()
         .flat_map(|(order, class)| {
             let pods = ranked.fits(class, count);
@@ -78,6 +78,34 @@ fn by_tier(
         .filter(|(_, _, node, _)| allows(*node))
         .map(|(order, rank, node, pods)| (signature.tier(node), order, rank, node, pods))
         .collect();
+    in_order(all, count)
+}
+
+/// The same among some nodes, each with how many pods it holds.
+pub(super) fn fill_among(
+    ranked: &Ranked<'_>,
+    count: u32,
+    signature: &Signature,
+    among: impl Iterator<Item = (NodeIdx, u32)>,
+) -> Option<Runs> {
+    let mut wanted = ranked.wanted();
+    let all = among.filter_map(|(node, pods)| {
+        let (order, _) = wanted(node)?;
+        Some((
+            signature.tier(node),
+            order,
+            ranked.rank_of(node),
+            node,
+            pods,
+        ))
+    });
+    in_order(all.collect(), count)
+}
+
+/// A node, how much it is wanted and how many pods it holds.
+type Wanted = (Tier, Order, u32, NodeIdx, u32);
+
+fn in_order(mut all: Vec<Wanted>, count: u32) -> Option<Runs> {
     all.sort_unstable();
     let mut left = count;
     let mut runs = Runs::new();

@@ -20,6 +20,11 @@ pub(crate) struct Packing {
 }
 
 impl Packing {
+    /// Counts what changes how nodes are chosen between.
+    pub(crate) fn version(&self) -> u64 {
+        self.seen.version()
+    }
+
     /// Counts the pods of a gang that has come.
     pub(crate) fn learn(&mut self, catalog: &mut Catalog, shape: &Shape) {
         self.seen.learn(catalog, shape);
@@ -71,6 +76,18 @@ impl Packing {
     ) -> Option<Ranked<'a>> {
         nodes.sort(catalog);
         self.rankings
-            .refresh(group, nodes, catalog, &self.fragmentation)
+            .refresh(group, nodes, catalog, &self.fragmentation, false)
+    }
+
+    /// The same, and it says of single nodes how much they are wanted.
+    pub(super) fn rank_nodes<'a>(
+        &'a mut self,
+        group: &GroupShape,
+        nodes: &'a mut Nodes,
+        catalog: &Catalog,
+    ) -> Option<Ranked<'a>> {
+        nodes.sort(catalog);
+        self.rankings
+            .refresh(group, nodes, catalog, &self.fragmentation, true)
     }
 }

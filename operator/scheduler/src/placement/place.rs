@@ -5,6 +5,7 @@ use super::frontier::{self, Answer};
 use super::pack::{self, Runs};
 use super::packing::Packing;
 use super::spread;
+use super::topology;
 use super::undo::UndoLog;
 use crate::gang::Strategy;
 use crate::state::{Catalog, GroupShape, NodeIdx, Nodes, Shape};
@@ -40,11 +41,13 @@ pub(crate) struct Wish<'a> {
 }
 
 /// Finds a place for all groups of a gang and charges it to the live state, with
-/// the log that takes it back; the runs are in the order of the gang's groups.
+/// the log that takes it back; the runs are in the order of the gang's groups, each
+/// node once, neighbouring ranks on neighbouring nodes.
 ///
 /// Groups go largest first, each packed or spread. Where that fails, and every
 /// group alone would fit, the order is at fault or the groups collide: then every
-/// way is tried, within bounds; but not of sharing devices.
+/// way is tried, within bounds; but not of sharing devices. What the gang asks of
+/// topology is kept.
 ///
 /// # Errors
 ///
@@ -59,8 +62,16 @@ pub(crate) fn place(
     let Wish {
         shape, excluded, ..
     } = *wish;
+    if topology::is_asked(shape) {
+        return topology::place(nodes, packing, catalog, wish, log);
+    }
+    let in_order = |runs: Vec<Runs>, nodes: &Nodes| -> Vec<Runs> {
+        let runs = runs.into_iter();
+        runs.map(|runs| topology::in_order(nodes, None, runs))
+            .collect()
+    };
     if let Some(runs) = largest_first(nodes, packing, catalog, wish, log) {
-        return Ok(runs);
+        return Ok(in_order(runs, nodes));
     }
     log.roll_back(nodes);
     let mut alone =
@@ -73,10 +84,18 @@ pub(crate) fn place(
             for (group, runs) in shape.groups.iter().zip(&runs) {
                 charge(nodes, group, runs, log);
             }
-            Ok(runs)
+            Ok(in_order(runs, nodes))
         }
         Answer::Nothing { certain } => Err(NoPlace { certain }),
     }
+}
+
+/// Groups with their numbers, largest pods first.
+pub(crate) fn by_size<'a>(nodes: &Nodes, shape: &'a Shape) -> Vec<(usize, &'a GroupShape)> {
+    let mut order: Vec<(usize, &GroupShape)> = shape.groups.iter().enumerate().collect();
+    // Stable: of equal groups the first goes first.
+    order.sort_by_cached_key(|(_, group)| std::cmp::Reverse(share(nodes, group)));
+    order
 }
 
 fn largest_first(
@@ -86,9 +105,7 @@ fn largest_first(
     wish: &Wish<'_>,
     log: &mut UndoLog,
 ) -> Option<Vec<Runs>> {
-    let mut order: Vec<(usize, &GroupShape)> = wish.shape.groups.iter().enumerate().collect();
-    // Stable: of equal groups the first goes first.
-    order.sort_by_cached_key(|(_, group)| std::cmp::Reverse(share(nodes, group)));
+    let order = by_size(nodes, wish.shape);
     let mut placed: Vec<(usize, Runs)> = Vec::with_capacity(order.len());
     for (at, group) in order {
         let how = (wish.strategy, wish.excluded);
@@ -101,7 +118,7 @@ fn largest_first(
 }
 
 /// A place for one group. None where the nodes do not hold all of its pods.
-fn fill(
+pub(super) fn fill(
     nodes: &mut Nodes,
     packing: &mut Packing,
     catalog: &Catalog,
@@ -120,7 +137,7 @@ fn fill(
     }
 }
 
-fn charge(nodes: &mut Nodes, group: &GroupShape, runs: &Runs, log: &mut UndoLog) {
+pub(super) fn charge(nodes: &mut Nodes, group: &GroupShape, runs: &Runs, log: &mut UndoLog) {
     for (node, pods) in runs {
         log.charge(nodes, *node, &group.demand, *pods);
     }

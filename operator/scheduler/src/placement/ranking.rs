@@ -7,11 +7,12 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::fragmentation::Fragmentation;
-use crate::state::{Catalog, Class, Demand, GroupShape, Needs, Nodes, Profile, ResourceIdx};
-use crate::state::{WHOLE, fraction};
+use crate::state::{Catalog, Class, Demand, GroupShape, Needs, NodeIdx, Nodes, Profile};
+use crate::state::{ResourceIdx, WHOLE, fraction};
 
 /// Places that all rankings together may have for each class, and beyond that (5
-/// MB): what bounds their memory. The least recently used one goes first.
+/// MB; half as much again and more where they are kept by class too): what bounds
+/// their memory. The least recently used one goes first.
 const PLACES_A_CLASS: usize = 2;
 const PLACES: usize = 1 << 17;
 
@@ -36,6 +37,9 @@ impl Order {
     }
 }
 
+/// How much a node is wanted, and how many of the group's pods it holds.
+pub(super) type Wanted = (Order, u32);
+
 /// The classes that hold a pod, in order.
 #[derive(Debug)]
 struct Ranking {
@@ -43,6 +47,8 @@ struct Ranking {
     /// Classes from this number on have not been looked at.
     seen: usize,
     places: BTreeSet<(Order, usize)>,
+    /// The same by number of the class, from when it is first asked for on.
+    by_class: Option<FxHashMap<usize, Wanted>>,
     used: u64,
 }
 
@@ -59,6 +65,16 @@ pub(super) struct Rankings {
     clock: u64,
 }
 
+impl Ranking {
+    fn look_up(&self, count: u32, nodes: &Nodes) -> FxHashMap<usize, Wanted> {
+        let wanted = |(order, number): &(Order, usize)| {
+            let profile = &nodes.classes().get(*number)?.profile;
+            Some((*number, (*order, profile.fits(&self.needs, count))))
+        };
+        self.places.iter().filter_map(wanted).collect()
+    }
+}
+
 impl Rankings {
     /// Forgets all scores.
     pub(super) fn clear(&mut self) {
@@ -67,13 +83,14 @@ impl Rankings {
     }
 
     /// Brings the ranking of a group up to date: only classes that are new are
-    /// looked at. None where nothing could ever hold a pod.
+    /// looked at; `by_class`: it is to say of single nodes how much they are wanted. None where nothing could ever hold a pod.
     pub(super) fn refresh<'a>(
         &'a mut self,
         group: &GroupShape,
         nodes: &'a Nodes,
         catalog: &Catalog,
         fragmentation: &Fragmentation,
+        by_class: bool,
     ) -> Option<Ranked<'a>> {
         if self.age != nodes.classes().age() {
             self.clear();
@@ -93,6 +110,7 @@ impl Rankings {
                 needs: nodes.needs(demand)?,
                 seen: 0,
                 places: BTreeSet::new(),
+                by_class: None,
                 used: 0,
             };
             self.by_demand.insert(key.clone(), ranking);
@@ -100,6 +118,9 @@ impl Rankings {
         let ranking = self.by_demand.get_mut(&key)?;
         ranking.used = self.clock;
         self.usable.resize(nodes.classes().len(), None);
+        if by_class && ranking.by_class.is_none() {
+            ranking.by_class = Some(ranking.look_up(group.count, nodes));
+        }
         for (number, class) in nodes.classes().from(ranking.seen) {
             // Once it is empty it stays so.
             if class.members.is_empty() {
@@ -119,6 +140,9 @@ impl Rankings {
                 cores: fraction(profile.free(catalog.cpu()), profile.cores()),
             };
             ranking.places.insert((order, number));
+            if let Some(by_class) = &mut ranking.by_class {
+                by_class.insert(number, (order, pods));
+            }
         }
         ranking.seen = nodes.classes().len();
         Some(Ranked { ranking, nodes })
@@ -181,6 +205,30 @@ impl<'a> Ranked<'a> {
         places
             .filter_map(move |(order, number)| Some((*order, nodes.classes().get(*number)?)))
             .filter(|(_, class)| !class.members.is_empty())
+    }
+
+    /// Says of nodes how much they are wanted; None where one holds no pod. Needs a
+    /// ranking by class.
+    pub(super) fn wanted(&self) -> impl FnMut(NodeIdx) -> Option<Wanted> + use<'a> {
+        let (nodes, ranking) = (self.nodes, self.ranking);
+        // Neighbours are mostly of one class.
+        let mut last: Option<(usize, Option<Wanted>)> = None;
+        move |node| {
+            let class = nodes.classes().of(node)?;
+            match last {
+                Some((before, wanted)) if before == class => wanted,
+                _ => {
+                    let wanted = ranking.by_class.as_ref()?.get(&class).copied();
+                    last = Some((class, wanted));
+                    wanted
+                }
+            }
+        }
+    }
+
+    /// The place of a node in the order of names.
+    pub(super) fn rank_of(&self, node: NodeIdx) -> u32 {
+        self.nodes.rank_of(node)
     }
 
     /// How many pods a node of the class holds, at most so many.

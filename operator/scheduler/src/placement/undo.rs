@@ -14,7 +14,9 @@ pub(crate) struct UndoLog {
 struct Entry {
     node: NodeIdx,
     demand: Arc<Vec<(ResourceIdx, i64)>>,
-    pods: u32,
+    /// Negative where they were taken off.
+    pods: i64,
+    held: bool,
     /// The node's shared devices before.
     shares: SavedShares,
 }
@@ -28,20 +30,51 @@ impl UndoLog {
         demand: &Arc<Vec<(ResourceIdx, i64)>>,
         pods: u32,
     ) {
+        self.change(nodes, node, demand, i64::from(pods), true);
+    }
+
+    /// Takes the charge of so many pods off a node.
+    pub(crate) fn lift(
+        &mut self,
+        nodes: &mut Nodes,
+        node: NodeIdx,
+        demand: &Arc<Vec<(ResourceIdx, i64)>>,
+        pods: u32,
+        held: bool,
+    ) {
+        let times = i64::from(pods).saturating_neg();
+        self.change(nodes, node, demand, times, held);
+    }
+
+    fn change(
+        &mut self,
+        nodes: &mut Nodes,
+        node: NodeIdx,
+        demand: &Arc<Vec<(ResourceIdx, i64)>>,
+        pods: i64,
+        held: bool,
+    ) {
         let shares = nodes.saved_shares(node, demand);
-        nodes.charge(node, demand, i64::from(pods), true);
+        nodes.charge(node, demand, pods, held);
         self.entries.push(Entry {
             node,
             demand: Arc::clone(demand),
             pods,
+            held,
             shares,
         });
+    }
+
+    /// Adds what was tried after it.
+    pub(crate) fn append(&mut self, mut next: Self) {
+        self.entries.append(&mut next.entries);
     }
 
     /// Takes everything back.
     pub(crate) fn roll_back(&mut self, nodes: &mut Nodes) {
         while let Some(entry) = self.entries.pop() {
-            nodes.undo(entry.node, &entry.demand, entry.pods, entry.shares);
+            let Entry { pods, held, .. } = entry;
+            nodes.undo(entry.node, &entry.demand, (pods, held), entry.shares);
         }
     }
 }

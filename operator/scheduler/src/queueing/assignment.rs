@@ -1,6 +1,6 @@
 //! Which flavors a gang may be given, the best first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::flavors::Flavors;
 use crate::gang::{Gang, TaskGroup};
@@ -27,6 +27,11 @@ pub(crate) enum NoWay {
         group: usize,
         flavors: Vec<FlavorName>,
     },
+    /// The group names flavors, and the queue offers it none of them.
+    NotOfferedFlavor {
+        group: usize,
+        offers: Vec<FlavorName>,
+    },
 }
 
 /// The ways to give a gang its flavors: for each a choice for each of its task
@@ -42,7 +47,11 @@ pub(crate) fn ways(
 ) -> Result<Vec<Vec<Choice>>, NoWay> {
     let mut ways: Vec<Vec<Choice>> = vec![Vec::new()];
     for (number, group) in gang.groups.iter().enumerate() {
-        let choices = choices(number, group, offered, flavors)?;
+        let choices = if offered.is_empty() {
+            choices_of_all(number, group, flavors)?
+        } else {
+            choices(number, group, offered, flavors)?
+        };
         ways = ways
             .into_iter()
             .flat_map(|way| {
@@ -58,18 +67,50 @@ pub(crate) fn ways(
     Ok(ways)
 }
 
+/// A queue without quotas offers what the nodes have: of every flavor that a
+/// group names, and of no flavor where it names none.
+fn choices_of_all(
+    number: usize,
+    group: &TaskGroup,
+    flavors: &Flavors,
+) -> Result<Vec<Choice>, NoWay> {
+    if group.flavors.is_empty() {
+        return Ok(vec![Choice::new()]);
+    }
+    let choices: Vec<Choice> = group
+        .flavors
+        .iter()
+        .filter(|flavor| flavors.exists(flavor) && flavors.accepts(flavor, group))
+        .map(|flavor| {
+            let needs = needs(group);
+            needs.map(|r| (r.clone(), flavor.clone())).collect()
+        })
+        .collect();
+    if choices.is_empty() {
+        return Err(NoWay::NoFlavor {
+            group: number,
+            flavors: group.flavors.clone(),
+        });
+    }
+    Ok(choices)
+}
+
+/// The resources that the pods of a group request.
+fn needs(group: &TaskGroup) -> impl Iterator<Item = &ResourceName> {
+    group
+        .request
+        .iter()
+        .filter(|(_, amount)| *amount > 0)
+        .map(|(resource, _)| resource)
+}
+
 fn choices(
     number: usize,
     group: &TaskGroup,
     offered: &[ResourceGroup],
     flavors: &Flavors,
 ) -> Result<Vec<Choice>, NoWay> {
-    let needs: Vec<&ResourceName> = group
-        .request
-        .iter()
-        .filter(|(_, amount)| *amount > 0)
-        .map(|(resource, _)| resource)
-        .collect();
+    let needs: Vec<&ResourceName> = needs(group).collect();
     for resource in &needs {
         let named = offered.iter().any(|o| names(o, resource));
         if !named && resource.as_str() != "pods" {
@@ -78,6 +119,17 @@ fn choices(
                 resource: (*resource).clone(),
             });
         }
+    }
+    // A group that names flavors is given one of them, or none: a name may be of
+    // other resources alone, but not of none that the group needs.
+    let its = |o: &&ResourceGroup| needs.iter().any(|r| names(o, r));
+    let its_flavors = || offered.iter().filter(its).flat_map(|o| &o.flavors);
+    if !group.flavors.is_empty() && !its_flavors().any(|f| group.flavors.contains(&f.flavor)) {
+        let offers: BTreeSet<FlavorName> = its_flavors().map(|f| f.flavor.clone()).collect();
+        return Err(NoWay::NotOfferedFlavor {
+            group: number,
+            offers: offers.into_iter().collect(),
+        });
     }
     let mut choices: Vec<Choice> = vec![Choice::new()];
     for offered in offered {
@@ -134,7 +186,7 @@ fn names(offered: &ResourceGroup, resource: &ResourceName) -> bool {
 }
 
 /// The flavors of these resources that the group wants, in its order; all, in the
-/// queue's, where it names none of them.
+/// queue's, where it names none of them: then it speaks of other resources.
 fn wanted<'a>(group: &TaskGroup, offered: &'a ResourceGroup) -> Vec<&'a FlavorName> {
     let all = || offered.flavors.iter().map(|f| &f.flavor);
     let named: Vec<&FlavorName> = group
@@ -259,6 +311,50 @@ mod tests {
             Err(NoWay::NoFlavor {
                 group: 0,
                 flavors: vec![FlavorName::new("gone")]
+            })
+        );
+    }
+
+    #[test]
+    fn a_flavor_that_a_group_names_is_never_left_out_of_account() {
+        let flavors = defined(&["spot", "own", "h100"]);
+        let nosuch = gang(vec![group("w", 1, &["nosuch"])]);
+        let offered = [
+            offer(&["cpu"], &["spot", "own"]),
+            offer(&["gpu"], &["h100"]),
+        ];
+        let offers = ["h100", "own", "spot"].map(FlavorName::new).to_vec();
+        assert_eq!(
+            ways(&nosuch, &offered, &flavors),
+            Err(NoWay::NotOfferedFlavor { group: 0, offers })
+        );
+        // A name of one resource group says nothing about another ...
+        let gpu = gang(vec![group("w", 1, &["h100"])]);
+        assert_eq!(
+            text(&ways(&gpu, &offered, &flavors).unwrap()),
+            ["cpu=spot,gpu=h100", "cpu=own,gpu=h100"]
+        );
+        // ... but one of resources that the group does not need is none of its.
+        let cpu = gang(vec![group("w", 0, &["h100"])]);
+        let offers = ["own", "spot"].map(FlavorName::new).to_vec();
+        assert_eq!(
+            ways(&cpu, &offered, &flavors),
+            Err(NoWay::NotOfferedFlavor { group: 0, offers })
+        );
+    }
+
+    #[test]
+    fn without_quotas_a_flavor_is_its_nodes() {
+        let flavors = defined(&["h100"]);
+        let of = |names: &[&str]| ways(&gang(vec![group("w", 1, names)]), &[], &flavors);
+        assert_eq!(text(&of(&[]).unwrap()), [""]);
+        assert_eq!(text(&of(&["gone", "h100"]).unwrap()), ["cpu=h100,gpu=h100"]);
+        let gone = vec![FlavorName::new("gone")];
+        assert_eq!(
+            of(&["gone"]),
+            Err(NoWay::NoFlavor {
+                group: 0,
+                flavors: gone
             })
         );
     }

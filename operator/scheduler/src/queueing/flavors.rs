@@ -88,6 +88,12 @@ impl Flavors {
         true
     }
 
+    /// Whether the flavor's nodes bear a label of that key.
+    pub(crate) fn asks_for(&self, name: &FlavorName, key: &str) -> bool {
+        let defined = self.defined.get(name);
+        defined.is_some_and(|flavor| flavor.node_labels.contains_key(key))
+    }
+
     /// Whether a node with these labels is one of the flavor's.
     pub(crate) fn is_on(&self, name: &FlavorName, labels: &BTreeMap<String, String>) -> bool {
         self.defined.get(name).is_none_or(|flavor| {

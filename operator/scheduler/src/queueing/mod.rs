@@ -8,5 +8,5 @@ mod queues;
 
 pub(crate) use assignment::{Choice, NoWay, ways};
 pub(crate) use order::{OrderKey, Waiting};
-pub(crate) use parking::{Blocked, Parking, Signal, Wake};
+pub(crate) use parking::{Blocked, Parking, Phase, Signal, Wake};
 pub(crate) use queues::Queues;

@@ -20,10 +20,16 @@ pub(crate) enum Signal {
     Freed(ResourceIdx),
     /// What has been taken of a resource, anywhere.
     Taken(ResourceIdx),
+    /// Changes of topologies.
+    Topologies,
     /// Changes of queues and flavors.
     Queues,
     /// Changes of who is at the head of a queue.
     Head(QueueName),
+    /// Changes of what is reserved for those who wait for room.
+    Reservations,
+    /// Changes of what queues hold, by which turns are taken.
+    Turns,
     /// What has been given back of quota below a root.
     QuotaFreed(QueueName, FlavorResource),
     /// What has been charged to quota below a root.
@@ -66,18 +72,51 @@ impl Wake {
     }
 }
 
+/// What a gang waits for, as far as others must know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    /// Nothing that a reservation would give it.
+    #[default]
+    Other,
+    /// For quota.
+    Quota,
+    /// For room.
+    Capacity,
+    /// For nothing but what is reserved for another.
+    Reserved,
+}
+
 /// Why a gang cannot start, and when that may have changed.
 #[derive(Clone, Debug)]
 pub(crate) struct Blocked {
     pub(crate) certificate: Certificate,
     pub(crate) wake: Wake,
+    pub(crate) phase: Phase,
+    /// In which of its ways.
+    pub(crate) way: usize,
 }
 
 impl Blocked {
+    /// The same, waiting for that.
+    pub(crate) fn in_phase(mut self: Box<Self>, phase: Phase) -> Box<Self> {
+        self.phase = phase;
+        self
+    }
+
+    /// The gang is blocked in another way too.
+    pub(crate) fn join(&mut self, other: &Self) {
+        self.wake.join(&other.wake);
+        if other.phase > self.phase {
+            (self.phase, self.way) = (other.phase, other.way);
+        }
+    }
+
     pub(crate) fn new(detail: Detail, wake: Wake) -> Box<Self> {
         Box::new(Self {
             certificate: detail.into(),
             wake,
+            phase: Phase::Other,
+            way: 0,
         })
     }
 }

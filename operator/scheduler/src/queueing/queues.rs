@@ -1,13 +1,15 @@
 //! Queues as they are configured, what gangs hold of their quota, and what
 //! that means for a gang that would start. A gang is charged whole.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::flavors::Flavors;
-use super::{Blocked, Signal, Wake};
-use crate::explain::Detail;
+use super::{Blocked, Phase, Signal, Wake};
+use crate::explain::{Detail, OwnQuota};
+use crate::gang::Gang;
 use crate::ids::{FlavorName, GangId, QueueName};
-use crate::queue::{Queue, QueueOrder, ResourceGroup, Stop};
+use crate::queue::{Preemption, Queue, QueueOrder, ResourceGroup, Stop};
 use crate::quota::{
     Decay, Demand, FlavorResource, Lack, Member, Order, QueueIdx, Remembered, Tree,
 };
@@ -21,7 +23,16 @@ const NAMED: usize = 3;
 #[derive(Debug)]
 struct Holder {
     id: GangId,
+    priority: i32,
     demand: Demand,
+}
+
+/// The gangs that hold some of a queue.
+#[derive(Debug, Default)]
+struct Holders {
+    gangs: BTreeMap<GangIdx, Holder>,
+    /// How many there are of each priority.
+    priorities: BTreeMap<i32, usize>,
 }
 
 /// All queues.
@@ -29,8 +40,10 @@ struct Holder {
 pub(crate) struct Queues {
     tree: Tree,
     configs: BTreeMap<QueueName, Queue>,
-    holders: BTreeMap<QueueName, BTreeMap<GangIdx, Holder>>,
+    holders: BTreeMap<QueueName, Holders>,
     flavors: Flavors,
+    /// Queues that are drained.
+    drains: BTreeSet<QueueName>,
 }
 
 impl Queues {
@@ -43,6 +56,7 @@ impl Queues {
             configs: BTreeMap::new(),
             holders: BTreeMap::new(),
             flavors,
+            drains: BTreeSet::new(),
         }
     }
 
@@ -94,6 +108,11 @@ impl Queues {
             quotas: (!queue.resource_groups.is_empty()).then_some(quotas),
         };
         self.tree.apply(&queue.name, member);
+        if queue.stop == Stop::HoldAndDrain {
+            self.drains.insert(queue.name.clone());
+        } else {
+            self.drains.remove(&queue.name);
+        }
         self.configs.insert(queue.name.clone(), queue);
         true
     }
@@ -101,6 +120,7 @@ impl Queues {
     /// Forgets a queue; what is held of it is remembered.
     pub(crate) fn delete(&mut self, name: &QueueName) -> bool {
         self.tree.delete(name);
+        self.drains.remove(name);
         self.configs.remove(name).is_some()
     }
 
@@ -118,13 +138,27 @@ impl Queues {
     }
 
     /// Charges a gang, whatever the quota says. The resources must be pinned.
-    pub(crate) fn charge(&mut self, name: &QueueName, gang: GangIdx, id: &GangId, demand: Demand) {
-        self.tree.charge(name, &demand);
-        let id = id.clone();
-        self.holders
-            .entry(name.clone())
-            .or_default()
-            .insert(gang, Holder { id, demand });
+    pub(crate) fn charge(&mut self, at: GangIdx, gang: &Gang, demand: Demand) {
+        self.tree.charge(&gang.queue, &demand);
+        let holder = Holder {
+            id: gang.id.clone(),
+            priority: gang.priority,
+            demand,
+        };
+        let holders = self.holders.entry(gang.queue.clone()).or_default();
+        let count = holders.priorities.entry(gang.priority).or_default();
+        *count = count.saturating_add(1);
+        holders.gangs.insert(at, holder);
+    }
+
+    /// What a gang holds of a queue.
+    pub(crate) fn held(&self, name: &QueueName, gang: GangIdx) -> Option<&Demand> {
+        Some(&self.holders.get(name)?.gangs.get(&gang)?.demand)
+    }
+
+    /// How a queue is configured.
+    pub(crate) fn config(&self, name: &QueueName) -> Option<&Queue> {
+        self.configs.get(name)
     }
 
     /// Takes the charge of a gang back; returns it.
@@ -132,10 +166,19 @@ impl Queues {
         let Some(holders) = self.holders.get_mut(name) else {
             return Demand::default();
         };
-        let Some(Holder { demand, .. }) = holders.remove(&gang) else {
+        let Some(holder) = holders.gangs.remove(&gang) else {
             return Demand::default();
         };
-        if holders.is_empty() {
+        let Holder {
+            priority, demand, ..
+        } = holder;
+        if let Some(count) = holders.priorities.get_mut(&priority) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                holders.priorities.remove(&priority);
+            }
+        }
+        if holders.gangs.is_empty() {
             self.holders.remove(name);
         }
         self.tree.release(name, &demand);
@@ -146,14 +189,46 @@ impl Queues {
     pub(crate) fn holders(&self) -> impl Iterator<Item = (&QueueName, usize)> {
         self.holders
             .iter()
-            .map(|(queue, holders)| (queue, holders.len()))
+            .map(|(queue, holders)| (queue, holders.gangs.len()))
+    }
+
+    /// The gangs that hold some of a queue, and what they are charged.
+    pub(crate) fn held_by(&self, name: &QueueName) -> impl Iterator<Item = (GangIdx, &Demand)> {
+        let holders = self.holders.get(name).into_iter();
+        holders.flat_map(|h| h.gangs.iter().map(|(at, holder)| (*at, &holder.demand)))
+    }
+
+    /// The lowest priority of a gang that holds some of a queue.
+    pub(crate) fn lowest_priority(&self, name: &QueueName) -> Option<i32> {
+        let priorities = &self.holders.get(name)?.priorities;
+        priorities.keys().next().copied()
+    }
+
+    /// Whom the gangs of a queue may preempt.
+    pub(crate) fn preemption(&self, name: &QueueName) -> Option<Preemption> {
+        self.configs.get(name).map(|queue| queue.preemption)
+    }
+
+    /// The longest time for which a gang of a queue is safe.
+    pub(crate) fn max_min_runtime(&self, name: &QueueName) -> Option<Duration> {
+        self.configs.get(name)?.max_min_runtime
+    }
+
+    /// Queues that are being drained and of which something is held.
+    pub(crate) fn draining(&self) -> Vec<QueueName> {
+        let held = |name: &&QueueName| self.holders.contains_key(*name);
+        self.drains.iter().filter(held).cloned().collect()
+    }
+
+    /// As [`Tree::shift`].
+    pub(crate) fn shift(&mut self, queue: QueueIdx, amounts: &[(FlavorResource, i128)]) {
+        self.tree.shift(queue, amounts);
     }
 
     /// What gangs hold of a queue.
     pub(crate) fn usage(&self, name: &QueueName) -> BTreeMap<ResourceIdx, i128> {
         let mut usage: BTreeMap<ResourceIdx, i128> = BTreeMap::new();
-        let holders = self.holders.get(name).into_iter().flatten();
-        for (what, amount) in holders.flat_map(|(_, holder)| holder.demand.iter()) {
+        for (what, amount) in self.held_by(name).flat_map(|(_, demand)| demand.iter()) {
             let sum = usage.entry(what.resource).or_default();
             *sum = sum.saturating_add(amount);
         }
@@ -238,7 +313,8 @@ impl Queues {
             Signal::QuotaFreed(self.root(name), what),
             lack.least_release(),
         );
-        Err(Blocked::new(self.exceeded(name, at, &lack, catalog), wake))
+        let blocked = Blocked::new(self.exceeded(name, at, &lack, catalog), wake);
+        Err(blocked.in_phase(Phase::Quota))
     }
 
     fn exceeded(&self, name: &QueueName, at: QueueIdx, lack: &Lack, catalog: &Catalog) -> Detail {
@@ -260,11 +336,27 @@ impl Queues {
             needs: lack.needs,
             most: worst.map_or(0, |s| s.most),
             used: worst.map_or(0, |s| s.used),
+            own: self.own(name, at, what),
             missing: worst.map_or(0, |s| s.missing),
             holders,
             largest,
             borrowers,
         }
+    }
+
+    /// How a queue below another stands with its own quota.
+    fn own(&self, name: &QueueName, at: QueueIdx, what: FlavorResource) -> Option<OwnQuota> {
+        self.configs.get(name)?.parent.as_ref()?;
+        let standings = self.tree.standings(at);
+        let standing = standings.iter().find(|s| s.what == what)?;
+        let left = standing.nominal.saturating_sub(standing.usage).max(0);
+        let available = self.tree.available(at, what)?;
+        Some(OwnQuota {
+            queue: name.clone(),
+            nominal: standing.nominal,
+            held: standing.usage,
+            may_borrow: available.saturating_sub(left).max(0),
+        })
     }
 
     /// The flavor's name, where it says something.
@@ -298,9 +390,9 @@ impl Queues {
             let (_, amount) = holder.demand.iter().find(|(w, _)| *w == what)?;
             Some((holder.id.clone(), amount))
         };
-        let holders = self.holders.get(name).into_iter().flatten();
-        let mut holders: Vec<(GangId, i128)> =
-            holders.filter_map(|(_, holder)| held(holder)).collect();
+        let holders = self.holders.get(name).into_iter();
+        let holders = holders.flat_map(|h| h.gangs.values());
+        let mut holders: Vec<(GangId, i128)> = holders.filter_map(held).collect();
         holders.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         let count = u32::try_from(holders.len()).unwrap_or(u32::MAX);
         holders.truncate(NAMED);

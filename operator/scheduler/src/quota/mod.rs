@@ -35,12 +35,13 @@
 //!
 //! Where to look: `tree` keeps the queues, `links` says which of them count and to
 //! whom, `cell` is the algebra, `charge` moves it, `room`, `lack`,
-//! `borrowers`, `reclaim` and `standing` ask it; `memory` and `share` are what `order` goes by.
+//! `borrowers`, `reclaim`, `claim` and `standing` ask it; `memory` and `share` are what `order` goes by.
 
 mod amounts;
 mod borrowers;
 mod cell;
 mod charge;
+mod claim;
 mod decay;
 mod lack;
 mod links;
@@ -63,6 +64,7 @@ pub use self::memory::Decayed;
 pub(crate) use self::{
     amounts::{Demand, FlavorIdx, FlavorResource},
     borrowers::Borrower,
+    claim::{Claim, Claimed},
     lack::{Lack, Shortage},
     member::Member,
     memory::Remembered,

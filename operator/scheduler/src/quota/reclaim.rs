@@ -97,7 +97,7 @@ impl Tree {
 
     /// The queues above a queue in which a demand is owed to it: below them, it is
     /// within the quota of a queue on the way.
-    fn owing(&self, queue: QueueIdx, demand: &Demand) -> Vec<QueueIdx> {
+    pub(super) fn owing(&self, queue: QueueIdx, demand: &Demand) -> Vec<QueueIdx> {
         let mut rest: Vec<(FlavorResource, i128)> = demand
             .iter()
             .filter(|(what, _)| self.offer(queue, *what) == Offer::Quota)

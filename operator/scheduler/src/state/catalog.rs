@@ -188,7 +188,7 @@ impl Catalog {
         let mut excluded = gang.excluded_nodes.clone();
         excluded.sort_unstable();
         excluded.dedup();
-        Shape::new(groups, excluded)
+        Shape::new(groups, excluded, gang.topology.clone())
     }
 
     /// One owner more of a shape that has one.
@@ -223,6 +223,7 @@ impl Catalog {
             demand_idx,
             signature: self.acquire_signature(&group.constraints),
             device,
+            topology: group.topology.clone(),
         }
     }
 

@@ -46,6 +46,11 @@ impl Classes {
         self.classes.get(number)
     }
 
+    /// The class that a node is in.
+    pub(crate) fn of(&self, node: NodeIdx) -> Option<usize> {
+        *self.of.get(node.at())?
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.classes.len()
     }

@@ -2,6 +2,7 @@
 
 mod catalog;
 mod classes;
+mod domains;
 mod interner;
 mod ledger;
 mod nodes;
@@ -14,12 +15,13 @@ mod slots;
 
 pub(crate) use catalog::Catalog;
 pub(crate) use classes::Class;
+pub(crate) use domains::{Domains, Layout, Level};
 pub(crate) use ledger::Column;
 pub(crate) use nodes::{Facts, Nodes, SavedShares};
 pub(crate) use pods::{Pod, Pods};
 pub(crate) use profile::{Needs, Profile, WHOLE, fraction};
 pub(crate) use shape::{Demand, GroupShape, Shape};
-pub(crate) use signature::{Signature, cordoned};
+pub(crate) use signature::{Signature, Tier, cordoned};
 pub(crate) use slots::Slots;
 
 macro_rules! indexes {

@@ -1,6 +1,7 @@
 //! Nodes: what they are, what they have, what is used of it.
 
 mod charging;
+mod domains;
 mod sorting;
 
 pub(crate) use charging::SavedShares;
@@ -8,6 +9,7 @@ pub(crate) use charging::SavedShares;
 use std::collections::BTreeMap;
 
 use super::classes::Classes;
+use super::domains::Domains;
 use super::ledger::{Column, Ledger};
 use super::profile::WHOLE;
 use super::shares::Shares;
@@ -63,6 +65,7 @@ pub(crate) struct Nodes {
     ranks: Vec<u32>,
     /// Nodes have come: ranks and classes are to be made anew.
     unranked: bool,
+    domains: Domains,
 }
 
 impl Nodes {
@@ -266,6 +269,8 @@ impl Nodes {
         }
         entry.facts = facts;
         entry.changed = next;
+        let labels = entry.facts.as_ref().map(|facts| &facts.labels);
+        self.domains.put(at, &entry.name, labels);
         self.version = next;
         true
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{DemandIdx, ResourceIdx, SignatureIdx};
 use crate::ids::NodeName;
+use crate::topology::TopologyRequest;
 
 /// What one pod needs, by resource, the pod itself among it. Never 0.
 pub(crate) type Demand = [(ResourceIdx, i64)];
@@ -15,6 +16,8 @@ pub(crate) struct Shape {
     pub(crate) groups: Vec<GroupShape>,
     /// Sorted, each once.
     pub(crate) excluded: Vec<NodeName>,
+    /// How close all pods are to be.
+    pub(crate) topology: Option<TopologyRequest>,
     /// What all pods of all groups need, by resource. Never 0.
     pub(crate) total: Vec<(ResourceIdx, i128)>,
 }
@@ -32,6 +35,8 @@ pub(crate) struct GroupShape {
     pub(crate) signature: SignatureIdx,
     /// The device that packing looks at first, if it needs any.
     pub(crate) device: Option<ResourceIdx>,
+    /// How close its pods are to be, within what the gang asks.
+    pub(crate) topology: Option<TopologyRequest>,
 }
 
 impl GroupShape {
@@ -41,6 +46,12 @@ impl GroupShape {
             .iter()
             .find(|(r, _)| *r == resource)
             .map_or(0, |(_, need)| *need)
+    }
+
+    /// True where as many pods need and accept the same.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let what = |group: &Self| (group.count, group.demand_idx, group.signature, group.device);
+        what(self) == what(other)
     }
 
     /// What all pods need, by resource.
@@ -53,11 +64,16 @@ impl GroupShape {
 }
 
 impl Shape {
-    pub(crate) fn new(groups: Vec<GroupShape>, excluded: Vec<NodeName>) -> Self {
+    pub(crate) fn new(
+        groups: Vec<GroupShape>,
+        excluded: Vec<NodeName>,
+        topology: Option<TopologyRequest>,
+    ) -> Self {
         let total = total(&groups);
         Self {
             groups,
             excluded,
+            topology,
             total,
         }
     }

@@ -167,7 +167,7 @@ fn no_node_matches() {
         says(&mut engine, &gang),
         "NoMatchingNodes: none of 11 nodes matches: 1 not ready, \
          1 with bad GPU condition GpuMemWatch, 1 with taint \"node.kubernetes.io/out-of-service\", \
-         1 cordoned, 1 left out after a failure there, 1 without the labels of the node selector, \
+         1 cordoned, 1 left out after a failure there, 1 without label \"pool=train\", \
          1 not allowed by node affinity, 1 with taint \"dedicated:NoSchedule\", which is not \
          tolerated, 1 out of reach of a mounted volume, \
          1 where anti-affinity of other pods keeps it out, 1 without nvidia.com/gpu"

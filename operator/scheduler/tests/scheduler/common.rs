@@ -126,7 +126,9 @@ pub fn said(decisions: &[Decision]) -> Vec<String> {
     let short = |id: &GangId| id.as_str().trim_start_matches("team/").to_owned();
     decisions
         .iter()
+        .filter(|d| !matches!(d, Decision::Reserve { .. }))
         .map(|d| match d {
+            Decision::Reserve { gang, .. } => format!("*{}", short(gang)),
             Decision::Place { gang, .. } => format!("+{}", short(gang)),
             Decision::Wait { gang, certificate } => {
                 format!("-{} {}", short(gang), certificate.reason)
@@ -155,7 +157,7 @@ pub fn shown(placement: &Placement) -> String {
 
 /// Where a gang would go.
 pub fn place(engine: &mut Engine, gang: &Gang) -> String {
-    shown(&engine.trial(gang, ms(0)).unwrap())
+    shown(&engine.trial(gang, ms(0)).unwrap().placement)
 }
 
 /// Why a gang would wait.

@@ -4,9 +4,19 @@
 #[cfg(test)]
 mod accounting;
 #[cfg(test)]
+mod backfill;
+#[cfg(test)]
+mod backfill_odd;
+#[cfg(test)]
+mod backfill_runs;
+#[cfg(test)]
 mod certificates;
 #[cfg(test)]
 mod common;
+#[cfg(test)]
+mod flavors;
+#[cfg(test)]
+mod flavors_given;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
@@ -18,6 +28,10 @@ mod placement_devices;
 #[cfg(test)]
 mod placement_score;
 #[cfg(test)]
+mod preemption;
+#[cfg(test)]
+mod preemption_model;
+#[cfg(test)]
 mod queueing;
 #[cfg(test)]
 mod queues;
@@ -25,3 +39,9 @@ mod queues;
 mod random;
 #[cfg(test)]
 mod sequences;
+#[cfg(test)]
+mod topology;
+#[cfg(test)]
+mod topology_certificates;
+#[cfg(test)]
+mod topology_oracle;

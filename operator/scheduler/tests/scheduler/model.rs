@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_scheduler::{
     Decay, Engine, Gang, GangId, Node, NodeName, Placement, PodKey, Queue, QueueName, ResourceName,
-    Resources, Time,
+    Resources, Time, Topology, TopologyMode, TopologyName, TopologyRequest,
 };
 
 /// A gang that has its place, as a plain list of pods.
@@ -14,6 +14,11 @@ pub struct Place {
     pub placement: Placement,
     pub pods: Vec<(PodKey, NodeName, Resources)>,
     pub assumed: BTreeSet<PodKey>,
+    pub since: Time,
+    /// It holds no quota any more.
+    pub leaving: bool,
+    /// It follows these.
+    pub follows: Option<BTreeSet<GangId>>,
 }
 
 /// What is there, counted anew every time.
@@ -22,9 +27,11 @@ pub struct Model {
     pub nodes: BTreeMap<NodeName, Node>,
     pub pods: BTreeMap<PodKey, (NodeName, Resources)>,
     pub queues: BTreeMap<QueueName, Queue>,
+    pub topologies: BTreeMap<TopologyName, Topology>,
     pub gangs: BTreeMap<GangId, Gang>,
     pub back_off: BTreeMap<GangId, Time>,
     pub places: BTreeMap<GangId, Place>,
+    pub preempted: BTreeSet<GangId>,
     pub now: Time,
 }
 
@@ -67,7 +74,7 @@ impl Model {
         for place in self
             .places
             .values()
-            .filter(|p| p.gang.queue.as_str() == queue)
+            .filter(|p| p.gang.queue.as_str() == queue && !p.leaving)
         {
             for group in &place.gang.groups {
                 for (resource, amount) in with_pod(&group.request) {
@@ -99,6 +106,9 @@ impl Model {
             placement: placement.clone(),
             pods,
             assumed,
+            since: self.now,
+            leaving: false,
+            follows: None,
         };
         self.places.insert(gang.id.clone(), place);
     }
@@ -110,6 +120,28 @@ impl Model {
             }
         }
         self.pods.insert(key, (node, request));
+    }
+
+    /// Whether pods on these nodes are as close as they must be.
+    pub fn close<'a>(
+        &self,
+        request: &Option<TopologyRequest>,
+        mut nodes: impl Iterator<Item = &'a NodeName>,
+    ) -> bool {
+        let (Some(request), Some(first)) = (request, nodes.next()) else {
+            return true;
+        };
+        let topology = self.topologies.values().find_map(|t| {
+            let depth = t.levels.iter().position(|level| *level == request.level)?;
+            Some(&t.levels[..=depth])
+        });
+        let Some(levels) = topology else { return false };
+        let domain = |node: &NodeName| -> Option<Vec<&String>> {
+            let labels = &self.nodes[node].labels;
+            levels.iter().map(|key| labels.get(key)).collect()
+        };
+        request.mode == TopologyMode::Preferred
+            || domain(first).is_some() && nodes.all(|node| domain(node) == domain(first))
     }
 
     /// The names that a gang's pods have or could have.
@@ -126,20 +158,30 @@ impl Model {
     /// An engine that is built from what is there.
     pub fn build(&self) -> Engine {
         let mut engine = Engine::with_decay(Decay::half_life(0));
+        engine.advance(self.now);
         for gang in self.gangs.values() {
             let mut gang = gang.clone();
             gang.not_before = gang.not_before.max(self.back_off.get(&gang.id).copied());
+            gang.preempted = self.preempted.contains(&gang.id);
             engine.apply_gang(gang);
         }
         for (key, (node, request)) in &self.pods {
             engine.apply_pod(key.clone(), node.clone(), request.clone());
         }
-        for place in self.places.values() {
-            engine.restore_gang(
-                place.gang.clone(),
-                place.placement.clone(),
-                crate::common::ms(0),
-            );
+        engine.advance(self.now);
+        let follows = |p: &&Place| p.follows.is_some();
+        let first = self.places.values().filter(|p| !follows(p));
+        for place in first.chain(self.places.values().filter(follows)) {
+            let mut gang = place.gang.clone();
+            gang.preempted = self.preempted.contains(&gang.id);
+            let placement = place.placement.clone();
+            match &place.follows {
+                None => engine.restore_gang(gang, placement, place.since),
+                Some(victims) => {
+                    let victims: Vec<GangId> = victims.iter().cloned().collect();
+                    engine.restore_nomination(gang, placement, &victims);
+                }
+            }
             for (key, ..) in &place.pods {
                 if !place.assumed.contains(key) {
                     engine.drop_assumed(key);
@@ -152,14 +194,27 @@ impl Model {
         for node in self.nodes.values() {
             engine.apply_node(node.clone());
         }
+        for topology in self.topologies.values() {
+            engine.apply_topology(topology.clone());
+        }
         engine
     }
 
-    /// Pods of an earlier attempt that are still there: only events tell them
-    /// from those of the present one, so that a rebuilt engine cannot.
+    /// Pods of an earlier attempt that are still there, or a gang that leaves for
+    /// nobody any more: only events tell that, so that a rebuilt engine cannot know.
     pub fn has_leftovers(&self) -> bool {
-        self.places
-            .values()
-            .any(|p| p.assumed.iter().any(|key| self.pods.contains_key(key)))
+        let all = || self.places.values();
+        let followed: BTreeSet<&GangId> =
+            all().filter_map(|p| p.follows.as_ref()).flatten().collect();
+        all().any(|p| p.assumed.iter().any(|key| self.pods.contains_key(key)))
+            || all().any(|p| p.leaving && !followed.contains(&p.gang.id))
+            || followed
+                .iter()
+                .any(|id| !self.places.get(*id).is_some_and(|p| p.leaving))
+    }
+
+    /// A gang has no place any more.
+    pub fn unplace(&mut self, id: &GangId) {
+        self.places.remove(id);
     }
 }

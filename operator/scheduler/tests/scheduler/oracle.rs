@@ -7,15 +7,16 @@ use crate::common::*;
 use crate::random::{any_gang, any_node, any_request, node_name};
 use proptest::prelude::*;
 use trellis_scheduler::{
-    Engine, Gang, Node, NodeName, ResourceName, Resources, TaintEffect, TaskGroup, WaitReason,
+    Engine, Gang, Node, NodeName, Outlook, ResourceName, Resources, TaintEffect, TaskGroup,
+    WaitReason,
 };
 
 const NODES: usize = 5;
 
-type Free = BTreeMap<NodeName, BTreeMap<ResourceName, i64>>;
+pub type Free = BTreeMap<NodeName, BTreeMap<ResourceName, i64>>;
 
 /// The constraints that the random gangs have, told in another way.
-fn allows(gang: &Gang, group: &TaskGroup, node: &Node) -> bool {
+pub fn allows(gang: &Gang, group: &TaskGroup, node: &Node) -> bool {
     let tolerates = !group.constraints.tolerations.is_empty();
     let repels = |t: &trellis_scheduler::Taint| t.effect != TaintEffect::PreferNoSchedule;
     let zone = group.constraints.node_selector.get("zone");
@@ -33,13 +34,16 @@ fn request(group: &TaskGroup) -> Vec<(ResourceName, i64)> {
     own.chain([(ResourceName::new("pods"), 1)]).collect()
 }
 
+/// Whether a group, by its number, may go onto a node.
+pub type Zone<'a> = &'a dyn Fn(usize, &Node) -> bool;
+
 /// Puts one pod somewhere, and all that follow it; every way is tried.
 fn exhaustive(
     gang: &Gang,
     nodes: &[Node],
     free: &mut Free,
-    group: usize,
-    left: u32,
+    zone: Zone<'_>,
+    (group, left): (usize, u32),
     from: usize,
 ) -> bool {
     let Some(task) = gang.groups.get(group) else {
@@ -47,7 +51,7 @@ fn exhaustive(
     };
     if left == 0 {
         let next = gang.groups.get(group + 1).map_or(0, |g| g.count);
-        return exhaustive(gang, nodes, free, group + 1, next, 0);
+        return exhaustive(gang, nodes, free, zone, (group + 1, next), 0);
     }
     // Pods of a group are alike: only the node of the last one and later ones matter.
     for at in from..nodes.len() {
@@ -58,13 +62,13 @@ fn exhaustive(
                 .iter()
                 .all(|(r, n)| have.get(r).copied().unwrap_or(0) >= *n)
         };
-        if !allows(gang, task, node) || !fits(&free[&node.name]) {
+        if !allows(gang, task, node) || !zone(group, node) || !fits(&free[&node.name]) {
             continue;
         }
         for (r, n) in &needs {
             *free.get_mut(&node.name).unwrap().get_mut(r).unwrap() -= n;
         }
-        let found = exhaustive(gang, nodes, free, group, left - 1, at);
+        let found = exhaustive(gang, nodes, free, zone, (group, left - 1), at);
         for (r, n) in &needs {
             *free.get_mut(&node.name).unwrap().get_mut(r).unwrap() += n;
         }
@@ -75,24 +79,41 @@ fn exhaustive(
     false
 }
 
-fn feasible(gang: &Gang, nodes: &[Node], mut free: Free) -> bool {
-    let first = gang.groups.first().map_or(0, |g| g.count);
-    exhaustive(gang, nodes, &mut free, 0, first, 0)
+pub fn feasible(gang: &Gang, nodes: &[Node], free: Free) -> bool {
+    feasible_in(gang, nodes, free, &|_, _| true)
 }
 
-fn all_free(engine: &Engine, nodes: &[Node]) -> Free {
+/// Whether the gang fits, each group where it may go.
+pub fn feasible_in(gang: &Gang, nodes: &[Node], mut free: Free, zone: Zone<'_>) -> bool {
+    let first = gang.groups.first().map_or(0, |g| g.count);
+    exhaustive(gang, nodes, &mut free, zone, (0, first), 0)
+}
+
+/// How many pods of a group a node holds, at most all of them.
+pub fn holds(gang: &Gang, group: &TaskGroup, node: &Node, free: &Free) -> u32 {
+    if !allows(gang, group, node) {
+        return 0;
+    }
+    let places = request(group).into_iter().map(|(r, n)| {
+        let left = free[&node.name].get(&r).copied().unwrap_or(0).max(0);
+        u32::try_from(left / n).unwrap()
+    });
+    places.fold(group.count, u32::min)
+}
+
+pub fn all_free(engine: &Engine, nodes: &[Node]) -> Free {
     nodes
         .iter()
         .map(|n| (n.name.clone(), engine.free(&n.name).unwrap()))
         .collect()
 }
 
-fn empty(nodes: &[Node]) -> Free {
+pub fn empty(nodes: &[Node]) -> Free {
     let all = |n: &Node| n.allocatable.iter().map(|(r, a)| (r.clone(), a)).collect();
     nodes.iter().map(|n| (n.name.clone(), all(n))).collect()
 }
 
-fn build<'a>(nodes: impl Iterator<Item = &'a Node>, pods: &[(usize, Resources)]) -> Engine {
+pub fn build<'a>(nodes: impl Iterator<Item = &'a Node>, pods: &[(usize, Resources)]) -> Engine {
     let mut engine = engine(nodes.cloned());
     engine.apply_queue(queue("other", None));
     for (i, (at, request)) in pods.iter().enumerate() {
@@ -135,8 +156,9 @@ proptest! {
 
         let fits = feasible(&gang, &nodes, before.clone());
         match answer {
-            Ok(placement) => {
+            Ok(Outlook { placement, victims }) => {
                 prop_assert!(fits);
+                prop_assert!(victims.is_empty());
                 let mut free = before;
                 let mut counts: BTreeMap<_, u32> = BTreeMap::new();
                 for (name, index, node) in placement.iter() {

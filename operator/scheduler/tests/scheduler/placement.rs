@@ -359,6 +359,7 @@ fn four_thousand_replicas_and_none() {
         engine
             .trial(&workers("w", 4_096, cpu(0)), ms(0))
             .unwrap()
+            .placement
             .pod_count(),
         4_096
     );
@@ -366,11 +367,16 @@ fn four_thousand_replicas_and_none() {
         engine
             .trial(&workers("w", 0, cpu(1)), ms(0))
             .unwrap()
+            .placement
             .pod_count(),
         0
     );
     assert_eq!(
-        engine.trial(&gang("w", vec![]), ms(0)).unwrap().pod_count(),
+        engine
+            .trial(&gang("w", vec![]), ms(0))
+            .unwrap()
+            .placement
+            .pod_count(),
         0
     );
 }

@@ -9,7 +9,7 @@ use trellis_scheduler::{
     TolerationOperator, WaitReason, Weight,
 };
 
-fn gpus(nominal: i64) -> Quota {
+pub(crate) fn gpus(nominal: i64) -> Quota {
     Quota {
         nominal,
         ..Quota::default()
@@ -17,7 +17,7 @@ fn gpus(nominal: i64) -> Quota {
 }
 
 /// A queue below `parent` with so many GPUs and as many cores as anyone wants.
-fn below(name: &str, parent: Option<&str>, quota: Quota) -> Queue {
+pub(crate) fn below(name: &str, parent: Option<&str>, quota: Quota) -> Queue {
     let plenty = gpus(i64::MAX >> 8);
     let mut queue = Queue::new(QueueName::new(name)).with_quotas([
         (ResourceName::new(GPU), quota),
@@ -33,7 +33,7 @@ fn in_queue(queue: &str, mut gang: Gang) -> Gang {
 }
 
 /// A gang of so many one-GPU pods.
-fn small(queue: &str, name: &str, pods: u32) -> Gang {
+pub(crate) fn small(queue: &str, name: &str, pods: u32) -> Gang {
     in_queue(queue, workers(name, pods, gpu(1, 1)))
 }
 
@@ -60,7 +60,7 @@ fn what_one_team_leaves_idle_the_other_may_hold() {
     assert_eq!(
         format!("{}: {certificate}", certificate.reason),
         "QuotaExceeded: needs 8 nvidia.com/gpu, 12 of 16 are held in queue \"all\": 4 are missing; \
-         held by 0 gangs; borrowed by queue \"a\" 4"
+         held by 0 gangs; borrowed by queue \"a\" 4; queue \"b\" holds 0 of its 8 and may borrow 0 now"
     );
     engine.apply_gang(small("b", "fits", 4));
     engine.apply_gang(small("b", "waits", 4));
@@ -91,7 +91,7 @@ fn limits_of_borrowing_and_lending() {
     assert_eq!(
         certificate.to_string(),
         "needs 1 nvidia.com/gpu, 10 of 10 (its borrowing limit) are held in queue \"a\": 1 is \
-         missing; held by 1 gang (\"team/enough\" 10)"
+         missing; held by 1 gang (\"team/enough\" 10); queue \"a\" holds 10 of its 8 and may borrow 0 now"
     );
     let mut engine = two_teams();
     engine.apply_queue(below(
@@ -271,7 +271,7 @@ fn a_misconfigured_queue_stops_itself_alone() {
     assert_eq!(cycle(&mut engine), ["+in-cycle"]);
 }
 
-fn flavor(name: &str) -> Flavor {
+pub(crate) fn flavor(name: &str) -> Flavor {
     Flavor {
         name: FlavorName::new(name),
         node_labels: BTreeMap::from([("gpu".to_owned(), name.to_owned())]),
@@ -281,7 +281,7 @@ fn flavor(name: &str) -> Flavor {
 }
 
 /// One node of each flavor, a queue that offers 8 GPUs of `h100`, then 8 of `a100`.
-fn two_flavors() -> Engine {
+pub(crate) fn two_flavors() -> Engine {
     let nodes = ["a100", "h100"].map(|f| label(gpu_node(f, 8), "gpu", f));
     let mut engine = engine(nodes);
     let offer = |name: &str| FlavorQuotas {

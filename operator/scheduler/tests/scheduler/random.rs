@@ -1,9 +1,11 @@
 //! Small random clusters and gangs.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 use trellis_scheduler::{
     Constraints, Gang, Node, NodeName, QueueName, Resources, Taint, TaintEffect, TaskGroup,
-    Toleration, TolerationOperator,
+    Toleration, TolerationOperator, Topology, TopologyMode, TopologyName, TopologyRequest,
 };
 
 use crate::common::{GPU, gang, group, ms, node};
@@ -100,6 +102,12 @@ fn any_group(at: usize) -> impl Strategy<Value = TaskGroup> {
     })
 }
 
+/// How long a gang runs, if that is known.
+pub fn any_runtime() -> impl Strategy<Value = Option<Duration>> {
+    let some = (0..12_u64).prop_map(|ms| Some(Duration::from_millis(ms)));
+    prop_oneof![1 => Just(None), 2 => some]
+}
+
 /// A gang of that name with one to three groups.
 pub fn any_gang(name: String, nodes: usize) -> impl Strategy<Value = Gang> {
     let groups = prop_oneof![
@@ -108,8 +116,12 @@ pub fn any_gang(name: String, nodes: usize) -> impl Strategy<Value = Gang> {
         (any_group(0), any_group(1), any_group(2)).prop_map(|(a, b, c)| vec![a, b, c]),
     ];
     let excluded = prop_oneof![4 => Just(vec![]), 1 => (0..nodes).prop_map(|n| vec![node_name(n)])];
-    (groups, 0..3_i32, 0..3_i64, excluded, 0..QUEUES.len()).prop_map(
-        move |(groups, priority, submitted, excluded_nodes, queue)| Gang {
+    let stay = (any_runtime(), 0..3_u64, prop::bool::ANY);
+    (groups, 0..3_i32, 0..3_i64, excluded, 0..QUEUES.len(), stay).prop_map(
+        move |(groups, priority, submitted, excluded_nodes, queue, stay)| Gang {
+            runtime: stay.0,
+            grace: Duration::from_millis(stay.1),
+            preemptible: stay.2,
             priority,
             submitted: ms(submitted),
             excluded_nodes,
@@ -117,4 +129,56 @@ pub fn any_gang(name: String, nodes: usize) -> impl Strategy<Value = Gang> {
             ..gang(&name, groups)
         },
     )
+}
+
+/// Two topologies: domains of blocks and racks, and of zones.
+pub fn topologies() -> [Topology; 2] {
+    let topology = |name: &str, levels: &[&str]| Topology {
+        name: TopologyName::new(name),
+        levels: levels.iter().map(ToString::to_string).collect(),
+    };
+    [
+        topology("hall", &["block", "rack"]),
+        topology("zones", &["zone"]),
+    ]
+}
+
+/// One of so many nodes, somewhere in the topologies; some lack labels. Racks of
+/// different blocks bear the same names.
+pub fn any_labelled_node(nodes: usize) -> impl Strategy<Value = Node> {
+    let label = || prop_oneof![1 => Just(None), 8 => (0..2_u8).prop_map(Some)];
+    (any_node(nodes), label(), label()).prop_map(|(mut node, block, rack)| {
+        for (key, value) in [("block", block), ("rack", rack)] {
+            if let Some(value) = value {
+                node.labels.insert(key.into(), format!("{key}-{value}"));
+            }
+        }
+        node
+    })
+}
+
+fn any_request_for_closeness() -> impl Strategy<Value = Option<TopologyRequest>> {
+    let level = prop_oneof![Just("block"), Just("rack"), Just("zone")];
+    let mode = prop_oneof![Just(TopologyMode::Required), Just(TopologyMode::Preferred)];
+    prop::option::of((level, mode).prop_map(|(level, mode)| TopologyRequest {
+        level: level.to_owned(),
+        mode,
+    }))
+}
+
+/// A gang that may ask for closeness, and so may its groups.
+pub fn any_close_gang(name: String, nodes: usize) -> impl Strategy<Value = Gang> {
+    let asked = any_request_for_closeness;
+    (
+        any_gang(name, nodes),
+        asked(),
+        prop::collection::vec(asked(), 3),
+    )
+        .prop_map(|(mut gang, topology, own)| {
+            gang.topology = topology;
+            for (group, own) in gang.groups.iter_mut().zip(own) {
+                group.topology = own;
+            }
+            gang
+        })
 }

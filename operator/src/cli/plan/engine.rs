@@ -3,16 +3,20 @@
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::jiff::Timestamp;
 use trellis_api::PodGroup;
-use trellis_api::pod_group::PodGroupPhase;
+use trellis_api::job::JobPhase;
+use trellis_api::pod_group::{Plan, PodGroupPhase};
+use trellis_api::queue::QueueOrder;
 use trellis_scheduler::{Engine, Node, NodeName};
 
+use super::outcome::submitted;
 use super::snapshot::Snapshot;
 use crate::key::Key;
-use crate::scheduling::{Feed, gang, reserve};
+use crate::scheduling::{Feed, gang, made_at, reserve};
 use crate::watch::{DaemonPods, PodView, SlimNode, SlimPod, Unhealthy};
 
-/// An engine that knows of everything but the jobs that are planned: what they
+/// An engine that knows of everything but the jobs that are placed anew: what they
 /// hold already would be theirs again.
 pub(super) fn engine(snapshot: &mut Snapshot, planned: &BTreeSet<Key>) -> Engine {
     let mut engine = Engine::new();
@@ -22,12 +26,16 @@ pub(super) fn engine(snapshot: &mut Snapshot, planned: &BTreeSet<Key>) -> Engine
     for (name, flavor) in &snapshot.flavors {
         engine.apply_flavor(gang::flavor(name, &flavor.spec));
     }
+    for (name, topology) in &snapshot.topologies {
+        engine.apply_topology(gang::topology(name, &topology.spec));
+    }
     for node in nodes(snapshot) {
         engine.apply_node(node);
     }
     for (key, group) in &snapshot.pod_groups {
         if !planned.contains(key) {
             restore(&mut engine, snapshot, key, group);
+            wait_in_line(&mut engine, snapshot, key, group);
         }
     }
     for (key, pod) in &snapshot.pods {
@@ -64,15 +72,39 @@ fn apply_pod(engine: &mut Engine, key: &Key, pod: &SlimPod) {
     }
 }
 
+/// The place that a gang has, if it has one.
+pub(super) fn place_of(group: &PodGroup) -> Option<&Plan> {
+    let status = group.status.as_ref()?;
+    let phase = status.phase.unwrap_or_default();
+    let holds = !matches!(phase, PodGroupPhase::Pending | PodGroupPhase::Finished);
+    status.plan.as_ref().filter(|_| holds)
+}
+
+/// In a queue that starts its jobs strictly in order, who waits stands in the way
+/// of those behind it, whether it could start or not.
+fn wait_in_line(engine: &mut Engine, snapshot: &Snapshot, key: &Key, group: &PodGroup) {
+    let queues = snapshot.queues.as_ref();
+    let queue = queues.and_then(|queues| queues.get(&group.spec.queue));
+    let strict = queue.is_some_and(|q| q.spec.order == Some(QueueOrder::StrictFifo));
+    let Some(job) = snapshot.jobs.get(key).filter(|_| strict) else {
+        return;
+    };
+    // One that is suspended has a PodGroup too, and is in nobody's way.
+    let phase = job.status.as_ref().and_then(|s| s.phase);
+    if phase == Some(JobPhase::Queued) && place_of(group).is_none() {
+        let mut gang = gang::of_pod_group(key, group);
+        gang.submitted = gang::time(submitted(job).unwrap_or(Timestamp::UNIX_EPOCH));
+        engine.apply_gang(gang);
+    }
+}
+
 /// A gang that has its place holds its queue's quota, and the room of pods that
 /// are still to be created.
 fn restore(engine: &mut Engine, snapshot: &Snapshot, key: &Key, group: &PodGroup) {
-    let Some(status) = &group.status else { return };
-    let Some(plan) = &status.plan else { return };
-    let phase = status.phase.unwrap_or_default();
-    if matches!(phase, PodGroupPhase::Pending | PodGroupPhase::Finished) {
-        return;
-    }
+    let Some(plan) = place_of(group) else { return };
+    let phase = group.status.as_ref().and_then(|s| s.phase);
+    let phase = phase.unwrap_or_default();
+    let to_come = matches!(phase, PodGroupPhase::Nominated | PodGroupPhase::Committing);
     let restored = gang::of_pod_group(key, group);
     let over: Vec<_> = restored
         .groups
@@ -84,15 +116,16 @@ fn restore(engine: &mut Engine, snapshot: &Snapshot, key: &Key, group: &PodGroup
             let (namespace, name) = pod.as_str().split_once('/').unwrap_or_default();
             let there = snapshot.pods.get(&Key::new(namespace, name));
             // All of a placed gang's pods were created: who is not there has ended.
-            there.map_or(phase != PodGroupPhase::Committing, |pod| {
+            there.map_or(!to_come, |pod| {
                 matches!(Feed::pod(key.clone(), pod), Feed::PodGone(_))
             })
         })
         .collect();
-    engine.restore_gang(
+    engine.restore_gang_in(
         restored,
         gang::placement(plan),
-        trellis_scheduler::Time::default(),
+        &gang::flavors(plan),
+        made_at(plan).map(gang::time).unwrap_or_default(),
     );
     for pod in over {
         engine.drop_assumed(&pod);

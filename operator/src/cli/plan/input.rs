@@ -10,6 +10,17 @@ use trellis_api::{GROUP, TrainingJob};
 use super::snapshot::Snapshot;
 use crate::key::Key;
 
+/// The version of our kinds.
+const OUR_VERSION: &str = "trellis.dev/v1alpha1";
+/// Our kinds.
+const KINDS: [&str; 5] = [
+    "TrainingJob",
+    "Queue",
+    "ResourceFlavor",
+    "Topology",
+    "PodGroup",
+];
+
 /// A job that is to be planned, and where it is written.
 pub(super) struct Given {
     job: TrainingJob,
@@ -35,11 +46,17 @@ impl Input {
     /// are there already; those of `files` are to be planned.
     pub(super) fn read(files: &[PathBuf], cluster: &[PathBuf]) -> Self {
         let mut input = Self::default();
-        for file in cluster {
-            input.file(file, false);
-        }
-        for file in files {
-            input.file(file, true);
+        for (paths, to_plan) in [(cluster, false), (files, true)] {
+            for path in paths {
+                match of_folder(path) {
+                    Ok(None) => input.file(path, to_plan),
+                    Ok(Some(files)) => files.iter().for_each(|f| input.file(f, to_plan)),
+                    Err(message) => {
+                        let problem = Problem::of_file(message).in_file(shown(path));
+                        input.problems.push(problem);
+                    }
+                }
+            }
         }
         if input.jobs.is_empty() && input.problems.is_empty() {
             let files: Vec<_> = files.iter().map(|f| shown(f)).collect();
@@ -70,8 +87,7 @@ impl Input {
 
     fn document(&mut self, document: Document, file: &str, to_plan: bool) {
         let ours = document.api_version.split('/').next() == Some(GROUP);
-        let is_job =
-            document.kind == "TrainingJob" && document.api_version == "trellis.dev/v1alpha1";
+        let is_job = document.kind == "TrainingJob" && document.api_version == OUR_VERSION;
         if is_job && to_plan {
             match document.valid::<TrainingJob>() {
                 Ok(job) => self.jobs.push(Given {
@@ -85,13 +101,8 @@ impl Input {
         }
         match self.snapshot.take(&document) {
             Ok(true) => {}
-            Ok(false) if ours => {
-                let message = format!(
-                    "{:?} of {:?} is no kind that there is: kinds of trellis.dev/v1alpha1 are TrainingJob, Queue and PodGroup",
-                    document.kind, document.api_version
-                );
-                let problem = document.problem("kind", message);
-                self.problems.push(problem.in_file(file));
+            Ok(false) if ours || (to_plan && document.kind == "TrainingJob") => {
+                self.problems.push(no_kind(&document).in_file(file));
             }
             Ok(false) if to_plan => {
                 let kind = &document.kind;
@@ -108,6 +119,45 @@ impl Input {
         let problems = problems.into_iter().map(|p| p.in_file(file));
         self.problems.extend(problems);
     }
+}
+
+/// What is wrong with an object that is ours by its group or its kind, and none
+/// of ours.
+fn no_kind(document: &Document) -> Problem {
+    let Document {
+        kind, api_version, ..
+    } = document;
+    if KINDS.contains(&kind.as_str()) {
+        let message = format!("there is no {api_version:?} of {kind}: write {OUR_VERSION}");
+        return document.problem("apiVersion", message);
+    }
+    let known = match document::nearest(kind, &KINDS) {
+        Some(near) => format!("did you mean {near:?}?"),
+        None => format!("its kinds are {}", KINDS.join(", ")),
+    };
+    document.problem("kind", format!("{OUR_VERSION} has no {kind:?}: {known}"))
+}
+
+/// The files of a folder that kubectl would read, by name. None: it is no folder.
+fn of_folder(path: &Path) -> Result<Option<Vec<PathBuf>>, String> {
+    if !path.is_dir() {
+        return Ok(None);
+    }
+    let entries = std::fs::read_dir(path).map_err(|error| format!("cannot be read: {error}"))?;
+    let mut files: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|file| {
+            let extension = file.extension().and_then(|e| e.to_str());
+            matches!(extension, Some("yaml" | "yml" | "json")) && file.is_file()
+        })
+        .collect();
+    files.sort_unstable();
+    if files.is_empty() {
+        return Err(
+            "is a folder without .yaml, .yml and .json files: name one that has some".to_owned(),
+        );
+    }
+    Ok(Some(files))
 }
 
 /// Gives every job its namespace: its own, else `default`. `asked` is the one
@@ -174,7 +224,7 @@ fn text(path: &Path) -> std::io::Result<String> {
 }
 
 /// The name of a file as messages bear it.
-fn shown(path: &Path) -> String {
+pub(super) fn shown(path: &Path) -> String {
     if path == Path::new("-") {
         "<stdin>".to_owned()
     } else {

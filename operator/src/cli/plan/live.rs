@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use http::{HeaderName, HeaderValue};
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{ResourceQuota, Service};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Api, Client, Config, Resource};
 use serde::de::DeserializeOwned;
-use trellis_api::{PodGroup, Queue, ResourceFlavor, TrainingJob};
+use trellis_api::queue::QueueOrder;
+use trellis_api::{PodGroup, Queue, ResourceFlavor, Topology, TrainingJob};
 
 use super::snapshot::Snapshot;
 use crate::controller::claims;
@@ -65,7 +66,7 @@ impl Cluster {
             .build()?;
         let mut config = runtime
             .block_on(config(access))
-            .map_err(|error| anyhow!("no cluster is configured: {error} ({OFFLINE})"))?;
+            .map_err(|error| anyhow!("no cluster is configured: {} ({OFFLINE})", said(&error)))?;
         config.headers.push((
             HeaderName::from_static("user-agent"),
             HeaderValue::from_static(concat!("trellis-plan/", env!("CARGO_PKG_VERSION"))),
@@ -98,6 +99,14 @@ impl Cluster {
     }
 }
 
+/// What is wrong with a kubeconfig. kube quotes the file twice.
+fn said(error: &KubeconfigError) -> String {
+    match error {
+        KubeconfigError::ReadConfig(error, file) => format!("cannot read {file:?}: {error}"),
+        other => other.to_string(),
+    }
+}
+
 /// The kubeconfig's cluster; where there is no kubeconfig, that of the pod that we run in.
 async fn config(access: &Access) -> Result<Config, KubeconfigError> {
     let options = KubeConfigOptions {
@@ -118,7 +127,7 @@ async fn read(client: &Client, jobs: &[TrainingJob]) -> anyhow::Result<Seen> {
     let mut snapshot = Snapshot::default();
     let mut notes = Vec::new();
     let everything = ListParams::default();
-    for node in list::<SlimNode>(client, &everything)
+    for node in list(&Api::<SlimNode>::all(client.clone()), &everything)
         .await?
         .unwrap_or_default()
     {
@@ -127,12 +136,15 @@ async fn read(client: &Client, jobs: &[TrainingJob]) -> anyhow::Result<Seen> {
     // Only these hold something of a node.
     let holding = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed";
     let holding = ListParams::default().fields(holding);
-    for pod in list::<SlimPod>(client, &holding).await?.unwrap_or_default() {
+    for pod in list(&Api::<SlimPod>::all(client.clone()), &holding)
+        .await?
+        .unwrap_or_default()
+    {
         snapshot.pod(pod);
     }
-    match list::<Queue>(client, &everything).await? {
+    match list(&Api::<Queue>::all(client.clone()), &everything).await? {
         None => notes.push(
-            "Trellis is not installed in this cluster: planned with the queue of a fresh install"
+            "this cluster has no Queues, so Trellis is not installed: planned with the queue of a fresh install; `trellis crds | kubectl apply --server-side -f -` installs its kinds"
                 .to_owned(),
         ),
         Some(queues) => {
@@ -140,19 +152,35 @@ async fn read(client: &Client, jobs: &[TrainingJob]) -> anyhow::Result<Seen> {
             queues.into_iter().for_each(|q| snapshot.queue(q));
         }
     }
-    for flavor in list::<ResourceFlavor>(client, &everything)
+    // Who waits in a strict queue stands in the way of those behind it.
+    let strict = |q: &Queue| q.spec.order == Some(QueueOrder::StrictFifo);
+    if snapshot.queues.iter().flatten().any(|(_, q)| strict(q)) {
+        for job in list(&Api::<TrainingJob>::all(client.clone()), &everything)
+            .await?
+            .unwrap_or_default()
+        {
+            snapshot.job(job);
+        }
+    }
+    for flavor in list(&Api::<ResourceFlavor>::all(client.clone()), &everything)
         .await?
         .unwrap_or_default()
     {
         snapshot.flavor(flavor);
     }
-    for group in list::<PodGroup>(client, &everything)
+    for topology in list(&Api::<Topology>::all(client.clone()), &everything)
+        .await?
+        .unwrap_or_default()
+    {
+        snapshot.topology(topology);
+    }
+    for group in list(&Api::<PodGroup>::all(client.clone()), &everything)
         .await?
         .unwrap_or_default()
     {
         snapshot.pod_group(group);
     }
-    for class in list::<PriorityClass>(client, &everything)
+    for class in list(&Api::<PriorityClass>::all(client.clone()), &everything)
         .await?
         .unwrap_or_default()
     {
@@ -168,6 +196,10 @@ async fn read(client: &Client, jobs: &[TrainingJob]) -> anyhow::Result<Seen> {
             None => notes.push(format!(
                 "namespace {namespace:?} does not exist: planned as if it did, without labels"
             )),
+        }
+        let quotas: Api<ResourceQuota> = Api::namespaced(client.clone(), &namespace);
+        for quota in list(&quotas, &everything).await?.unwrap_or_default() {
+            snapshot.resource_quota(quota);
         }
     }
     read_devices(client, &mut snapshot).await?;
@@ -192,11 +224,11 @@ async fn read(client: &Client, jobs: &[TrainingJob]) -> anyhow::Result<Seen> {
 /// What DaemonSets will need, and what DeviceClasses offer.
 async fn read_devices(client: &Client, snapshot: &mut Snapshot) -> anyhow::Result<()> {
     let everything = ListParams::default();
-    let sets = list::<SlimDaemonSet>(client, &everything).await?;
+    let sets = list(&Api::<SlimDaemonSet>::all(client.clone()), &everything).await?;
     for set in sets.unwrap_or_default() {
         snapshot.daemon_set(set);
     }
-    let classes = list::<SlimDeviceClass>(client, &everything).await?;
+    let classes = list(&Api::<SlimDeviceClass>::all(client.clone()), &everything).await?;
     for class in classes.unwrap_or_default() {
         snapshot.device_class(class);
     }
@@ -241,11 +273,10 @@ fn services(job: &TrainingJob) -> BTreeSet<&str> {
 }
 
 /// All objects of a kind, page by page. None if the cluster does not know the kind.
-async fn list<K>(client: &Client, params: &ListParams) -> anyhow::Result<Option<Vec<K>>>
+async fn list<K>(api: &Api<K>, params: &ListParams) -> anyhow::Result<Option<Vec<K>>>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
-    let api: Api<K> = Api::all(client.clone());
     let mut objects = Vec::new();
     let mut params = params.clone().limit(PAGE);
     let mut restarts = 0_usize;

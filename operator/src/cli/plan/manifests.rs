@@ -8,6 +8,7 @@ use trellis_scheduler::Placement;
 
 use super::Format;
 use super::outcome::Planned;
+use crate::scheduling::flavors::{self, Place};
 
 /// Every object of every job, in the order in which they would be created.
 pub(super) fn text(planned: &[Planned], format: Format) -> anyhow::Result<String> {
@@ -41,7 +42,7 @@ fn all(compiled: &CompiledJob, job: &Planned, out: &mut Vec<Value>) -> anyhow::R
         add(value(config_map)?);
     }
     add(value(compiled.pod_group())?);
-    let Ok(placement) = &job.place else {
+    let Ok(Place { placement, groups }) = &job.place else {
         return Ok(());
     };
     let plan = plan_of(compiled, job.attempt, placement);
@@ -55,6 +56,7 @@ fn all(compiled: &CompiledJob, job: &Planned, out: &mut Vec<Value>) -> anyhow::R
                 attempt: job.attempt,
                 plan: &plan,
                 node: node.as_str(),
+                tolerations: flavors::tolerations(groups, group.as_str()),
             };
             add(value(&compiled.pod(index, &placement))?);
         }

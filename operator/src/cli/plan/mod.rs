@@ -6,6 +6,7 @@ mod input;
 mod live;
 mod manifests;
 mod outcome;
+mod quotas;
 mod report;
 mod runs;
 mod snapshot;
@@ -14,9 +15,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use trellis_api::document::Problem;
+use trellis_api::rules;
 
 use input::Input;
 use outcome::Planned;
+use snapshot::Snapshot;
 
 /// Exit status where a job would wait.
 const WAITS: u8 = 1;
@@ -26,12 +29,16 @@ pub(super) const INVALID: u8 = 2;
 /// What to plan, and with what.
 #[derive(clap::Args, Debug)]
 pub(super) struct Options {
-    /// Files with the TrainingJobs to plan; - is standard input. Nodes and what
-    /// else a cluster has may stand in them too.
+    /// Files with the TrainingJobs to plan, or folders of such files (.yaml, .yml
+    /// and .json); - is standard input. Nodes and what else a cluster has may stand
+    /// in them too.
     #[arg(short, long = "filename", required = true, value_name = "FILE")]
     filenames: Vec<PathBuf>,
     /// Files that hold a cluster, as `kubectl get -o yaml` writes it: Nodes, and
-    /// Pods, Queues, PodGroups, TrainingJobs, PriorityClasses, Namespaces, Services.
+    /// Pods, Queues, ResourceFlavors, Topologies, PodGroups, TrainingJobs,
+    /// PriorityClasses, Namespaces, Services, ResourceQuotas,
+    /// PersistentVolumeClaims, PersistentVolumes, StorageClasses, DaemonSets,
+    /// DeviceClasses.
     /// Then no cluster is asked.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
     nodes: Vec<PathBuf>,
@@ -67,6 +74,9 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         notes,
         ..
     } = input;
+    if let Some(problem) = wrong_options(options, &snapshot) {
+        return Ok(refuse(&[problem]));
+    }
     let offline = !options.nodes.is_empty() || !snapshot.nodes.is_empty();
     let (jobs, snapshot, more) = if offline {
         let namespace = options.namespace.as_deref().unwrap_or("default");
@@ -106,6 +116,22 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     } else {
         ExitCode::from(WAITS)
     })
+}
+
+/// What cannot be meant.
+fn wrong_options(options: &Options, snapshot: &Snapshot) -> Option<Problem> {
+    if let Some(namespace) = &options.namespace
+        && let Err(error) = rules::namespace(namespace)
+    {
+        let message = format!("--namespace: {namespace:?} {error}");
+        return Some(Problem::of_file(message));
+    }
+    if !options.nodes.is_empty() && snapshot.nodes.is_empty() {
+        let message = "holds no Node: write one by `kubectl get nodes -o yaml`";
+        let files: Vec<_> = options.nodes.iter().map(|f| input::shown(f)).collect();
+        return Some(Problem::of_file(message).in_file(files.join(", ")));
+    }
+    None
 }
 
 /// Says everything that is wrong.

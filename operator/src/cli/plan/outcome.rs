@@ -6,14 +6,16 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use trellis_api::{Reason, TrainingJob, ValidatedJob};
 use trellis_compiler::{CompiledJob, Settings};
 use trellis_policies::AuthorizedJob;
-use trellis_scheduler::{Decision, LabelDomain, Placement};
+use trellis_scheduler::{Decision, Engine, FlavorName, LabelDomain, Victim};
 
-use super::engine::engine;
+use super::engine::{engine, place_of};
+use super::quotas::Quotas;
 use super::snapshot::Snapshot;
 use crate::controller::build::Around;
 use crate::controller::{claims, lookup};
 use crate::key::Key;
 use crate::scheduling::allocation;
+use crate::scheduling::flavors::{Flavors, Place};
 use crate::scheduling::gang::{self, Ticket};
 use crate::scheduling::neighbours::Neighbour;
 use crate::scheduling::volumes::Volumes;
@@ -43,8 +45,10 @@ pub(super) struct Planned {
     pub(super) compiled: Option<CompiledJob>,
     /// The attempt that the pods would be of.
     pub(super) attempt: i64,
-    /// Where its pods would go, or why it would not run.
-    pub(super) place: Result<Placement, Held>,
+    /// Its place, or why it would not run.
+    pub(super) place: Result<Place, Held>,
+    /// Who would have to leave first.
+    pub(super) victims: Vec<Victim>,
 }
 
 impl Planned {
@@ -54,62 +58,132 @@ impl Planned {
     }
 }
 
-/// Plans all jobs together: those that would go first take their room first.
+/// Plans all jobs together: those that hold a place keep it, those that would go
+/// first take their room first.
 pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot) -> Vec<Planned> {
-    let keys: BTreeSet<Key> = jobs.iter().map(|j| Key::of(&j.metadata)).collect();
-    let mut engine = engine(&mut snapshot, &keys);
+    snapshot.with_queues();
+    let mut flavors = Flavors::default();
+    for (name, flavor) in &snapshot.flavors {
+        flavors.apply(FlavorName::new(name.as_str()), &flavor.spec);
+    }
     let repulsions = Repulsions::default();
     for (key, pod) in &snapshot.pods {
         repulsions.apply(key, pod);
     }
     let mut submission = Submission::after(&snapshot);
     let mut planned = Vec::with_capacity(jobs.len());
+    let mut waiting = Vec::new();
+    let mut anew: BTreeSet<Key> = jobs.iter().map(|j| Key::of(&j.metadata)).collect();
     for job in jobs {
         let key = Key::of(&job.metadata);
         let there = snapshot.jobs.get(&key);
         let submitted = submission.of(there);
         let attempt = there.and_then(|j| j.status.as_ref()?.attempt).unwrap_or(1);
         let (compiled, standing) = stand(job, there, &snapshot);
-        if let (Some(compiled), Ok(volumes)) = (&compiled, &standing) {
-            let ticket = Ticket {
-                submitted,
-                volumes: volumes.clone(),
-                kept_out: kept_out(compiled, &snapshot, &repulsions),
-                ..Ticket::default()
-            };
-            engine.apply_gang(gang::gang(compiled, &ticket, &BTreeMap::new()));
-        }
         let not_decided = Held {
             reason: Reason::Queued,
             message: "not looked at".to_owned(),
         };
+        let mut place = Err(standing.clone().err().unwrap_or(not_decided));
+        if let (Some(compiled), Ok(volumes)) = (&compiled, &standing) {
+            if let Some(kept) = kept(&key, compiled, &snapshot) {
+                anew.remove(&key);
+                place = Ok(kept);
+            } else {
+                let ticket = Ticket {
+                    submitted,
+                    volumes: volumes.clone(),
+                    kept_out: kept_out(compiled, &snapshot, &repulsions),
+                    ..Ticket::default()
+                };
+                waiting.push(gang::gang(compiled, &ticket, &BTreeMap::new()));
+            }
+        }
         planned.push(Planned {
             key,
             compiled,
             attempt,
-            place: Err(standing.err().unwrap_or(not_decided)),
+            place,
+            victims: Vec::new(),
         });
     }
-    for decision in engine.cycle(gang::time(submission.last)) {
+    let mut engine = engine(&mut snapshot, &anew);
+    for gang in waiting {
+        engine.apply_gang(gang);
+    }
+    let mut quotas = Quotas::of(&snapshot, &anew);
+    // A gang that may not start gives its place back, and others are tried in it.
+    let now = submission.last;
+    while decide(
+        (&mut engine, &flavors, &snapshot),
+        now,
+        &mut quotas,
+        &mut planned,
+    ) {}
+    planned
+}
+
+/// Lets the engine decide once. True if a gang was given a place and has given it back.
+fn decide(
+    (engine, flavors, snapshot): (&mut Engine, &Flavors, &Snapshot),
+    now: Timestamp,
+    quotas: &mut Quotas,
+    planned: &mut [Planned],
+) -> bool {
+    let mut given_back = false;
+    for decision in engine.cycle(gang::time(now)) {
+        let mut leave = Vec::new();
         let (id, place) = match decision {
             Decision::Place {
                 gang, placement, ..
-            } => (gang, Ok(placement)),
+            } => {
+                let groups = flavors.planned(&engine.flavors(&gang).unwrap_or_default());
+                (gang, Ok(Place { placement, groups }))
+            }
+            Decision::Preempt {
+                gang,
+                placement,
+                victims,
+            } => {
+                leave = victims;
+                let groups = flavors.planned(&engine.flavors(&gang).unwrap_or_default());
+                (gang, Ok(Place { placement, groups }))
+            }
             Decision::Wait { gang, certificate } => {
                 let classes: Vec<_> = snapshot.device_classes.values().collect();
                 let nodes = || snapshot.nodes.values().collect();
                 let (reason, message) = allocation::told(&certificate, &classes, nodes);
                 (gang, Err(Held { reason, message }))
             }
-            // No queue of the API lets its gangs preempt yet.
-            Decision::Preempt { .. } | Decision::Drain { .. } => continue,
+            // Not for the jobs that are planned, or for one that waits and says why.
+            Decision::Drain { .. } | Decision::Reserve { .. } => continue,
         };
         let key = gang::job_of(&id);
-        if let Some(job) = planned.iter_mut().find(|p| p.key == key) {
-            job.place = place;
+        let Some(job) = planned.iter_mut().find(|p| p.key == key) else {
+            continue;
+        };
+        let starts = match (&place, &job.compiled) {
+            (Ok(_), Some(compiled)) => quotas.start(&key, compiled),
+            _ => Ok(()),
+        };
+        if starts.is_err() {
+            engine.delete_gang(&id);
+            given_back = true;
         }
+        job.place = starts.and(place);
+        job.victims = leave;
     }
-    planned
+    given_back
+}
+
+/// The place that a job has and keeps: what it asks for has not changed since.
+fn kept(key: &Key, compiled: &CompiledJob, snapshot: &Snapshot) -> Option<Place> {
+    let group = snapshot.pod_groups.get(key)?;
+    let plan = place_of(group).filter(|_| group.spec == compiled.pod_group().spec)?;
+    Some(Place {
+        placement: gang::placement(plan),
+        groups: plan.groups.clone(),
+    })
 }
 
 /// When jobs are submitted: those that are there were, the others are after
@@ -135,7 +209,8 @@ impl Submission {
     }
 }
 
-fn submitted(job: &TrainingJob) -> Option<Timestamp> {
+/// When a job began to wait.
+pub(super) fn submitted(job: &TrainingJob) -> Option<Timestamp> {
     let queued = job.status.as_ref().and_then(|s| s.queued_time.as_ref());
     queued
         .or(job.metadata.creation_timestamp.as_ref())
@@ -218,7 +293,11 @@ fn authorized(
             reason: Reason::PolicyDenied,
             message: denial.to_string(),
         })
-        .and_then(|job| volumes(&job, snapshot));
+        .and_then(|job| volumes(&job, snapshot))
+        .and_then(|volumes| {
+            root_is_refused(&compiled, &namespace, &labels)?;
+            Ok(volumes)
+        });
     (Some(compiled), standing)
 }
 
@@ -250,6 +329,26 @@ fn kept_out(
         labels.get(key).cloned()
     };
     Neighbour::new(job, &namespace, &BTreeMap::new()).kept_out(repulsions, label)
+}
+
+/// What Pod Security refuses of pods that are otherwise as "restricted" asks: a
+/// process that is root by its number.
+fn root_is_refused(
+    job: &CompiledJob,
+    namespace: &str,
+    labels: &BTreeMap<String, String>,
+) -> Result<(), Held> {
+    let security = job.job().spec().security_context.as_ref();
+    let root = security.is_some_and(|s| s.run_as_user == Some(0));
+    if !root || !lookup::enforces_restricted(labels) {
+        return Ok(());
+    }
+    Err(Held {
+        reason: Reason::PodRefused,
+        message: format!(
+            "spec.securityContext.runAsUser: 0 is root, which namespace {namespace:?} refuses by Pod Security \"restricted\": name another user, or leave it out"
+        ),
+    })
 }
 
 /// A job that has ended does not run again, whatever is written.

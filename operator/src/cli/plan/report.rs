@@ -1,7 +1,9 @@
 //! The plan as people read it.
 
+use std::collections::BTreeSet;
+
 use trellis_compiler::{CompiledGroup, CompiledJob};
-use trellis_scheduler::Placement;
+use trellis_scheduler::{Placement, Victim};
 
 use super::outcome::Planned;
 use super::runs;
@@ -44,7 +46,10 @@ fn one(job: &Planned, out: &mut String) {
         rows("objects", objects(compiled), out);
     }
     match &job.place {
-        Ok(placement) => rows("nodes", places(placement), out),
+        Ok(place) => {
+            rows("nodes", places(&place.placement), out);
+            rows("preempts", job.victims.iter().map(victim), out);
+        }
         Err(held) => rows(
             "reason",
             [format!("{}: {}", held.reason, held.message)],
@@ -80,16 +85,28 @@ fn pods(group: &CompiledGroup) -> String {
     let first = group.pod_name(0);
     match group.replicas() {
         1 => format!("Pod {first}"),
-        many => format!(
-            "Pods {first}..{} ({many})",
-            group.pod_name(many.saturating_sub(1))
-        ),
+        // As status.compiled has it.
+        many => format!("Pods {first}..{} ({many})", many.saturating_sub(1)),
     }
+}
+
+fn victim(victim: &Victim) -> String {
+    format!(
+        "{}: {} (work lost: {} device-seconds)",
+        victim.gang, victim.because, victim.lost_device_seconds
+    )
 }
 
 fn places(placement: &Placement) -> Vec<String> {
     let groups = placement.groups().iter();
-    groups
+    let mut lines: Vec<String> = groups
         .map(|g| format!("{}: {}", g.group, runs::text(&g.runs)))
-        .collect()
+        .collect();
+    let nodes: BTreeSet<_> = placement.iter().map(|(_, _, node)| node).collect();
+    let pods = placement.iter().count();
+    if pods > 1 {
+        let plural = if nodes.len() == 1 { "" } else { "s" };
+        lines.push(format!("{pods} pods on {} node{plural}", nodes.len()));
+    }
+    lines
 }

@@ -13,8 +13,9 @@ struct Stretch<'a> {
 /// The runs in words, neighbours that count up taken together.
 pub(super) fn text(runs: &[(NodeName, u32)]) -> String {
     let mut stretches: Vec<Stretch<'_>> = Vec::new();
-    for (node, pods) in runs {
-        let node = node.as_str();
+    let mut runs: Vec<(&str, u32)> = runs.iter().map(|(n, p)| (n.as_str(), *p)).collect();
+    runs.sort_by_key(|(node, _)| (stem_and_number(node), *node));
+    for (node, pods) in &runs {
         match stretches.last_mut() {
             Some(s) if s.pods == *pods && follows(s.last, node) => {
                 s.last = node;
@@ -36,6 +37,13 @@ pub(super) fn text(runs: &[(NodeName, u32)]) -> String {
         })
         .collect();
     words.join(", ")
+}
+
+/// A name by which `gpu-2` stands before `gpu-10`.
+fn stem_and_number(node: &str) -> (&str, Option<u64>) {
+    let stem = node.trim_end_matches(|c: char| c.is_ascii_digit());
+    let digits = node.strip_prefix(stem).unwrap_or_default();
+    (stem, digits.parse().ok())
 }
 
 /// True if `next` is the name that counts one further than `node`:
@@ -74,6 +82,10 @@ mod tests {
         assert_eq!(of(&[("a-09", 1), ("a-10", 1)]), "1 on each of a-09..a-10");
         assert_eq!(of(&[("a-0", 1), ("a-1", 1)]), "1 on each of a-0..a-1");
         assert_eq!(of(&[("a-9", 1), ("a-10", 1)]), "1 on each of a-9..a-10");
+        assert_eq!(
+            of(&[("a-1", 1), ("a-10", 1), ("a-2", 1), ("a-9", 1)]),
+            "1 on each of a-1..a-2, 1 on each of a-9..a-10"
+        );
     }
 
     #[test]

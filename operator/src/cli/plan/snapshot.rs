@@ -2,17 +2,47 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{ResourceQuota, Service};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::ObjectMeta;
 use trellis_api::document::{Document, Problems};
-use trellis_api::{PodGroup, Queue, QueueSpec, ResourceFlavor, TrainingJob, names};
+use trellis_api::{PodGroup, Queue, QueueSpec, ResourceFlavor, Topology, TrainingJob, names};
 
 use crate::key::Key;
 use crate::watch::{
     SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNamespace, SlimNode, SlimPod, SlimStorageClass,
     SlimVolume,
 };
+
+/// The kinds that a plan depends on: version, kind, and the name by which
+/// `kubectl get` has it. The documents are held to it.
+#[cfg(test)]
+const READ: [(&str, &str, &str); 16] = [
+    ("v1", "Node", "nodes"),
+    ("v1", "Pod", "pods"),
+    ("v1", "Namespace", "namespaces"),
+    ("v1", "Service", "services"),
+    ("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses"),
+    ("trellis.dev/v1alpha1", "Queue", "queues.trellis.dev"),
+    (
+        "trellis.dev/v1alpha1",
+        "ResourceFlavor",
+        "resourceflavors.trellis.dev",
+    ),
+    ("v1", "ResourceQuota", "resourcequotas"),
+    ("v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
+    ("v1", "PersistentVolume", "persistentvolumes"),
+    ("storage.k8s.io/v1", "StorageClass", "storageclasses"),
+    ("apps/v1", "DaemonSet", "daemonsets"),
+    ("resource.k8s.io/v1", "DeviceClass", "deviceclasses"),
+    ("trellis.dev/v1alpha1", "Topology", "topologies.trellis.dev"),
+    ("trellis.dev/v1alpha1", "PodGroup", "podgroups.trellis.dev"),
+    (
+        "trellis.dev/v1alpha1",
+        "TrainingJob",
+        "trainingjobs.trellis.dev",
+    ),
+];
 
 /// What is there, by name.
 #[derive(Default)]
@@ -22,11 +52,13 @@ pub(super) struct Snapshot {
     /// None: nobody has said which there are.
     pub(super) queues: Option<BTreeMap<String, Queue>>,
     pub(super) flavors: BTreeMap<String, ResourceFlavor>,
+    pub(super) topologies: BTreeMap<String, Topology>,
     pub(super) pod_groups: BTreeMap<Key, PodGroup>,
     pub(super) jobs: BTreeMap<Key, TrainingJob>,
     pub(super) priority_classes: BTreeMap<String, PriorityClass>,
     pub(super) namespaces: BTreeMap<String, SlimNamespace>,
     pub(super) services: BTreeMap<Key, Service>,
+    pub(super) resource_quotas: BTreeMap<Key, ResourceQuota>,
     /// None: nobody has said which there are.
     pub(super) claims: Option<BTreeMap<Key, SlimClaim>>,
     pub(super) volumes: BTreeMap<String, SlimVolume>,
@@ -53,11 +85,13 @@ impl Snapshot {
             ("v1", "Pod") => self.pod(document.decode()?),
             ("trellis.dev/v1alpha1", "Queue") => self.queue(document.valid()?),
             ("trellis.dev/v1alpha1", "ResourceFlavor") => self.flavor(document.valid()?),
+            ("trellis.dev/v1alpha1", "Topology") => self.topology(document.valid()?),
             ("trellis.dev/v1alpha1", "PodGroup") => self.pod_group(document.decode()?),
             ("trellis.dev/v1alpha1", "TrainingJob") => self.job(document.decode()?),
             ("scheduling.k8s.io/v1", "PriorityClass") => self.priority_class(document.decode()?),
             ("v1", "Namespace") => self.namespace(document.decode()?),
             ("v1", "Service") => self.service(document.decode()?),
+            ("v1", "ResourceQuota") => self.resource_quota(document.decode()?),
             ("v1", "PersistentVolumeClaim") => self.claim(document.decode()?),
             ("v1", "PersistentVolume") => self.volume(document.decode()?),
             ("storage.k8s.io/v1", "StorageClass") => self.storage_class(document.decode()?),
@@ -85,6 +119,10 @@ impl Snapshot {
         self.flavors.insert(name(&flavor.metadata), flavor);
     }
 
+    pub(super) fn topology(&mut self, topology: Topology) {
+        self.topologies.insert(name(&topology.metadata), topology);
+    }
+
     pub(super) fn pod_group(&mut self, group: PodGroup) {
         self.pod_groups.insert(key(&group.metadata), group);
     }
@@ -103,6 +141,10 @@ impl Snapshot {
 
     pub(super) fn service(&mut self, service: Service) {
         self.services.insert(key(&service.metadata), service);
+    }
+
+    pub(super) fn resource_quota(&mut self, quota: ResourceQuota) {
+        self.resource_quotas.insert(key(&quota.metadata), quota);
     }
 
     pub(super) fn claim(&mut self, claim: SlimClaim) {
@@ -134,11 +176,13 @@ impl Snapshot {
             self.queues.get_or_insert_default().extend(queues);
         }
         self.flavors.extend(other.flavors);
+        self.topologies.extend(other.topologies);
         self.pod_groups.extend(other.pod_groups);
         self.jobs.extend(other.jobs);
         self.priority_classes.extend(other.priority_classes);
         self.namespaces.extend(other.namespaces);
         self.services.extend(other.services);
+        self.resource_quotas.extend(other.resource_quotas);
         if let Some(claims) = other.claims {
             self.claims.get_or_insert_default().extend(claims);
         }
@@ -179,5 +223,58 @@ impl Snapshot {
             .filter(|(key, _)| &*key.namespace == namespace)
             .map(|(key, service)| (key.name.to_string(), service.clone()))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// `kubectl get LIST` of the document, and what it says of files and clusters,
+    /// name every kind that is read.
+    #[test]
+    fn the_document_names_what_is_read() {
+        let text = include_str!("../../../../docs/plan.md");
+        let command = text
+            .lines()
+            .find(|l| l.starts_with("kubectl get "))
+            .unwrap();
+        let resources: BTreeSet<&str> = command.split(' ').nth(2).unwrap().split(',').collect();
+        let read: BTreeSet<&str> = READ.iter().map(|(_, _, resource)| *resource).collect();
+        assert_eq!(resources, read);
+        let section = |title: &str| {
+            text.split(title)
+                .nth(1)
+                .unwrap()
+                .split("\n## ")
+                .next()
+                .unwrap()
+        };
+        for (version, kind, _) in READ {
+            let plural = format!(
+                "{}s",
+                kind.strip_suffix('s')
+                    .map_or(kind.to_owned(), |k| format!("{k}se"))
+            );
+            for title in ["## On a cluster", "## On files"] {
+                assert!(section(title).contains(&plural), "{title}: {plural}");
+            }
+            let mut text =
+                format!("{{apiVersion: {version}, kind: {kind}, metadata: {{name: a}}}}");
+            if version.starts_with("trellis") {
+                let spec = match kind {
+                    "TrainingJob" => "{taskGroups: []}",
+                    "PodGroup" => "{minMember: 1, queue: q, priority: 0, groups: []}",
+                    _ => "{}",
+                };
+                text = text.replace("}}", &format!("}}, spec: {spec}}}"));
+            } else if kind == "PriorityClass" {
+                text = text.replace("}}", "}, value: 1}");
+            }
+            let document = &trellis_api::document::split(&text).unwrap()[0];
+            assert!(Snapshot::default().take(document).unwrap(), "{kind}");
+        }
     }
 }

@@ -4,30 +4,24 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 
-use super::{Next, Turn, after};
+use super::{Evaluation, Next, after};
+use crate::scheduling::made_at;
 
 /// A gang that is still being created after this long shows in status as such.
 const COMMIT_SHOWN_AFTER: SignedDuration = SignedDuration::from_secs(2);
 
-impl Turn<'_> {
+impl Evaluation<'_> {
     pub(super) fn committing(mut self) -> Next {
-        let want = self.run_wish();
-        let started = self
-            .o
-            .journal
-            .plan
-            .as_ref()
-            .and_then(|p| p.deadline.as_ref())
-            .map_or(self.o.now, |d| d.0)
-            .saturating_sub(crate::scheduling::PLAN_TIME)
-            .unwrap_or(Timestamp::MIN);
+        let wish = self.wish_to_run();
+        let plan = self.o.journal.plan.as_ref();
+        let started = plan.and_then(made_at).unwrap_or(Timestamp::MIN);
         let shown = started
             .saturating_add(COMMIT_SHOWN_AFTER)
             .unwrap_or(Timestamp::MAX);
         if shown > self.o.now {
             return Next {
                 status: None,
-                want,
+                wish,
                 again: Some(shown),
                 expired: false,
             };
@@ -37,7 +31,7 @@ impl Turn<'_> {
             JobPhase::Starting,
             Reason::Committing,
             "the pods are being created",
-            want,
+            wish,
         )
     }
 }

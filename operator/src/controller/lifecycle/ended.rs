@@ -4,15 +4,22 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use trellis_api::Reason;
 use trellis_api::job::{JobPhase, PodCleanup};
 
-use super::{Next, Turn, Want, after};
+use super::{Evaluation, Next, after};
+use crate::scheduling::Wish;
 
 /// `cleanup.ttlSeconds` where none is given.
 const DEFAULT_TTL: i64 = 86_400;
 
-impl Turn<'_> {
+impl Evaluation<'_> {
     pub(super) fn end(&mut self) {
         self.status.completion_time = Some(Time(self.o.now));
         self.status.retry_time = None;
+    }
+
+    pub(super) fn complete(mut self, message: String) -> Next {
+        self.end();
+        let wish = Wish::Finish { keep: true };
+        self.say(JobPhase::Complete, Reason::Complete, message, wish)
     }
 
     pub(super) fn fail(mut self, reason: Reason, message: String) -> Next {
@@ -21,7 +28,7 @@ impl Turn<'_> {
             JobPhase::Failed,
             reason,
             message,
-            Want::Finish { keep: true },
+            Wish::Finish { keep: true },
         )
     }
 
@@ -42,7 +49,7 @@ impl Turn<'_> {
         };
         Next {
             status: None,
-            want: Want::Finish {
+            wish: Wish::Finish {
                 keep: !expired && policy.unwrap_or_default() == PodCleanup::Keep,
             },
             again: (!expired).then_some(expiry),

@@ -2,9 +2,9 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use trellis_api::Reason;
-use trellis_api::job::{JobPhase, LastFailure, RestartScope};
+use trellis_api::job::{JobPhase, LastFailure, LastPreemption, RestartScope};
 
-use super::{Next, Turn, after};
+use super::{Evaluation, Next, after};
 use crate::controller::failure::Fault;
 
 /// `restart.limit` where none is given.
@@ -16,7 +16,7 @@ const DEFAULT_BACKOFF: i64 = 10;
 /// `restart.maxBackoffSeconds` where none is given.
 const DEFAULT_MAX_BACKOFF: i64 = 300;
 
-impl Turn<'_> {
+impl Evaluation<'_> {
     /// An attempt has failed: the next one, or the end.
     pub(super) fn failed(mut self, fault: Fault) -> Next {
         self.status.last_failure = Some(LastFailure {
@@ -27,6 +27,34 @@ impl Turn<'_> {
             attempt: self.attempt(),
             time: Time(self.o.now),
         });
+        self.next_attempt(fault)
+    }
+
+    /// The gang leaves its place, for another or since its queue is drained: its
+    /// attempt is over, and the next one waits where this one did.
+    pub(super) fn made_room(mut self) -> Next {
+        if let Some(message) = self.succeeded() {
+            return self.complete(message);
+        }
+        let message = self.o.journal.message.clone().unwrap_or_default();
+        self.status.last_preemption = Some(LastPreemption {
+            message: message.clone(),
+            attempt: self.attempt(),
+            time: Time(self.o.now),
+        });
+        self.next_attempt(Fault {
+            pod: String::new(),
+            node: None,
+            exit_code: None,
+            reason: Reason::Preempted,
+            word: Reason::Preempted.as_str().to_owned(),
+            message,
+            disruption: true,
+        })
+    }
+
+    /// What the end of an attempt costs, and what comes next.
+    fn next_attempt(mut self, fault: Fault) -> Next {
         let restart = self.o.spec.restart.clone().unwrap_or_default();
         if restart.scope == Some(RestartScope::Never) {
             let message = format!("{}; restart.scope is Never", fault.message);
@@ -75,7 +103,8 @@ impl Turn<'_> {
         self.status.attempt = Some(self.attempt().saturating_add(1));
         self.status.retry_time = (wait > 0).then(|| Time(after(self.o.now, wait)));
         self.status.scheduled_time = None;
-        let want = self.run_wish();
-        self.say(JobPhase::Restarting, fault.reason, fault.message, want)
+        let wish = self.wish_to_run();
+        let message = self.until_they_are_gone(&fault.message);
+        self.say(JobPhase::Restarting, fault.reason, message, wish)
     }
 }

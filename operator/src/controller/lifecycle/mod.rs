@@ -15,7 +15,7 @@ mod tests;
 mod types;
 mod waiting;
 
-pub use types::{Next, Observed, Standing, Want};
+pub use types::{Next, Observed, Standing};
 
 use std::collections::BTreeSet;
 
@@ -26,16 +26,17 @@ use trellis_api::condition::Verdict;
 use trellis_api::job::{JobPhase, PodCounts, TrainingJobStatus};
 use trellis_api::pod_group::PodGroupPhase;
 
+use crate::scheduling::{Attempt, Wish, makes_room};
 use crate::watch::{PodPhase, PodView};
 
 /// What is to be written and wanted now.
 #[must_use]
 pub fn next(o: Observed<'_>) -> Next {
-    Turn::new(o).run()
+    Evaluation::new(o).run()
 }
 
 /// One evaluation: the observed job and the status in the making.
-struct Turn<'a> {
+struct Evaluation<'a> {
     o: Observed<'a>,
     status: TrainingJobStatus,
     again: Option<Timestamp>,
@@ -50,7 +51,7 @@ fn seconds_between(from: Timestamp, to: Timestamp) -> i64 {
     to.duration_since(from).as_secs().max(0)
 }
 
-impl<'a> Turn<'a> {
+impl<'a> Evaluation<'a> {
     fn new(o: Observed<'a>) -> Self {
         let mut status = o.status.clone();
         status.observed_generation = o.generation;
@@ -100,8 +101,9 @@ impl<'a> Turn<'a> {
                 JobPhase::Restarting,
                 Reason::Restarting,
                 "the spec has changed since the gang was planned",
-                Want::Stop(Reason::Restarting),
+                Wish::Stop(Reason::Restarting),
             ),
+            PodGroupPhase::Unwinding if current && makes_room(self.o.journal) => self.made_room(),
             _ => self.waiting(),
         }
     }
@@ -131,17 +133,22 @@ impl<'a> Turn<'a> {
         phase: JobPhase,
         reason: Reason,
         message: impl Into<String>,
-        want: Want,
+        wish: Wish<Attempt>,
     ) -> Next {
         let message = message.into();
         let quota_reserved = matches!(
             self.o.journal.phase,
-            Some(PodGroupPhase::Committing | PodGroupPhase::Placed | PodGroupPhase::Unwinding)
+            Some(
+                PodGroupPhase::Nominated
+                    | PodGroupPhase::Committing
+                    | PodGroupPhase::Placed
+                    | PodGroupPhase::Unwinding
+            )
         );
         if phase != JobPhase::Running {
             self.stop_clock();
         }
-        self.count_pods();
+        self.count_pods(phase.is_terminal());
         let verdict = Verdict {
             phase,
             reason,
@@ -159,7 +166,7 @@ impl<'a> Turn<'a> {
         self.status.message = Some(message);
         Next {
             status: Some(self.status),
-            want,
+            wish,
             again: self.again,
             expired: false,
         }
@@ -174,7 +181,9 @@ impl<'a> Turn<'a> {
         }
     }
 
-    fn count_pods(&mut self) {
+    /// Of a job that has ended nothing runs: what still does is being stopped,
+    /// and nobody counts again.
+    fn count_pods(&mut self, ended: bool) {
         let total = i64::from(self.o.spec.pod_count());
         let mut counts = PodCounts {
             total,
@@ -184,13 +193,16 @@ impl<'a> Turn<'a> {
         for pod in self.members() {
             match pod.phase {
                 PodPhase::Pending => {}
+                PodPhase::Running if ended => {}
                 PodPhase::Running => counts.running = counts.running.saturating_add(1),
                 PodPhase::Succeeded => counts.succeeded = counts.succeeded.saturating_add(1),
                 PodPhase::Refused { .. } | PodPhase::Failed { .. } => {
                     counts.failed = counts.failed.saturating_add(1);
                 }
             }
-            nodes.extend(pod.node.as_deref());
+            if !ended {
+                nodes.extend(pod.node.as_deref());
+            }
         }
         let ready = counts.running.saturating_add(counts.succeeded);
         let nodes = i64::try_from(nodes.len()).unwrap_or(i64::MAX);
@@ -209,16 +221,16 @@ impl<'a> Turn<'a> {
             .filter(move |p| p.job_uid == uid && p.attempt == attempt)
     }
 
-    fn run_wish(&self) -> Want {
+    fn wish_to_run(&self) -> Wish<Attempt> {
         let retry = self.status.retry_time.as_ref().map(|t| t.0);
-        Want::Run {
-            attempt: self.attempt(),
+        Wish::Run(Attempt {
+            number: self.attempt(),
             submitted: self
                 .status
                 .queued_time
                 .as_ref()
                 .map_or(self.o.created, |t| t.0),
             not_before: retry.filter(|t| *t > self.o.now),
-        }
+        })
     }
 }

@@ -4,29 +4,21 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use trellis_api::Reason;
-use trellis_api::job::{JobPhase, SuccessPolicy};
+use trellis_api::job::{Deadlines, JobPhase, SuccessPolicy};
 
-use super::{Next, Turn, Want, after};
+use super::{Evaluation, Next, after};
 use crate::controller::failure::{self, Fault};
+use crate::scheduling::{Attempt, Wish};
 use crate::watch::{PodPhase, PodView};
 
-/// `deadlines.startupSeconds` where none is given.
-const DEFAULT_STARTUP: i64 = 1800;
-
-impl Turn<'_> {
+impl Evaluation<'_> {
     pub(super) fn placed(mut self) -> Next {
         if self.status.scheduled_time.is_none() {
             self.status.scheduled_time = Some(Time(self.o.now));
         }
         self.status.retry_time = None;
         if let Some(message) = self.succeeded() {
-            self.end();
-            return self.say(
-                JobPhase::Complete,
-                Reason::Complete,
-                message,
-                Want::Finish { keep: true },
-            );
+            return self.complete(message);
         }
         let members: BTreeMap<&str, &PodView> = self
             .o
@@ -43,18 +35,15 @@ impl Turn<'_> {
             .values()
             .filter(|p| matches!(p.phase, PodPhase::Running | PodPhase::Succeeded))
             .count();
-        let want = self.run_wish();
+        let wish = self.wish_to_run();
         let was_running = self.o.status.phase == Some(JobPhase::Running);
         if up >= total || was_running {
-            return self.running(want);
+            return self.running(wish);
         }
-        let startup = self
-            .o
-            .spec
-            .deadlines
-            .as_ref()
-            .and_then(|d| d.startup_seconds)
-            .unwrap_or(DEFAULT_STARTUP);
+        let startup = self.o.spec.deadlines.as_ref().map_or_else(
+            || Deadlines::default().startup_seconds(),
+            Deadlines::startup_seconds,
+        );
         let since = self
             .status
             .scheduled_time
@@ -86,11 +75,11 @@ impl Turn<'_> {
                 "waits for {} of {total} pods to run",
                 total.saturating_sub(up)
             ),
-            want,
+            wish,
         )
     }
 
-    fn running(mut self, want: Want) -> Next {
+    fn running(mut self, wish: Wish<Attempt>) -> Next {
         let since = self.status.running_time.get_or_insert(Time(self.o.now)).0;
         if let Some(limit) = self
             .o
@@ -107,11 +96,11 @@ impl Turn<'_> {
             }
             self.look_again(deadline);
         }
-        self.say(JobPhase::Running, Reason::Running, "all pods run", want)
+        self.say(JobPhase::Running, Reason::Running, "all pods run", wish)
     }
 
     /// The sentence of success, if the job has succeeded.
-    fn succeeded(&self) -> Option<String> {
+    pub(super) fn succeeded(&self) -> Option<String> {
         let policy = self
             .o
             .spec

@@ -5,9 +5,10 @@ use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 use trellis_api::pod_group::PodGroupPhase;
 
-use super::{Next, Turn, Want};
+use super::{Evaluation, Next};
+use crate::scheduling::Wish;
 
-impl Turn<'_> {
+impl Evaluation<'_> {
     pub(super) fn suspended(mut self) -> Next {
         // Taken back or not, what comes is placed anew and has its whole startup time.
         self.status.scheduled_time = None;
@@ -27,14 +28,14 @@ impl Turn<'_> {
                 JobPhase::Restarting,
                 Reason::PodsTerminating,
                 message,
-                Want::Stop(Reason::Suspended),
+                Wish::Stop(Reason::Suspended),
             );
         }
         self.say(
             JobPhase::Suspended,
             Reason::Suspended,
             "spec.suspend is true",
-            Want::Stop(Reason::Suspended),
+            Wish::Stop(Reason::Suspended),
         )
     }
 

@@ -4,6 +4,7 @@
 
 mod ended;
 mod placed;
+mod preempted;
 mod properties;
 mod suspended;
 mod waiting;
@@ -17,8 +18,9 @@ use trellis_api::Reason;
 use trellis_api::job::{JobPhase, TrainingJobSpec, TrainingJobStatus};
 use trellis_api::pod_group::{Assignment, Plan, PodGroupPhase, PodGroupStatus};
 
-use super::{Next, Observed, Standing, Want, next};
+use super::{Next, Observed, Standing, next};
 use crate::scheduling::PLAN_TIME;
+use crate::scheduling::{Attempt, Wish};
 use crate::watch::{PodPhase, PodView};
 use crate::world::Certificate;
 
@@ -150,6 +152,7 @@ impl Case {
                     Standing::Held { .. } => "first".to_owned(),
                 },
                 deadline: Some(Time(deadline)),
+                groups: Vec::new(),
                 assignments: vec![on("node-0"), on("node-1")],
             }),
             ..PodGroupStatus::default()
@@ -177,6 +180,13 @@ impl Case {
                 (format!("llm-worker-{index}"), pod)
             })
             .collect();
+    }
+
+    /// The gang has been told to make room.
+    fn preempt(&mut self) {
+        self.journal.phase = Some(PodGroupPhase::Unwinding);
+        self.journal.reason = Some(Reason::Preempted);
+        self.journal.message = Some("for another".to_owned());
     }
 
     fn pod(&mut self, index: u32) -> &mut PodView {

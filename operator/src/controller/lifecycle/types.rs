@@ -7,6 +7,7 @@ use trellis_api::Reason;
 use trellis_api::job::{JobPhase, TrainingJobSpec, TrainingJobStatus};
 use trellis_api::pod_group::PodGroupStatus;
 
+use crate::scheduling::{Attempt, Wish};
 use crate::watch::PodView;
 use crate::world::Certificate;
 
@@ -60,36 +61,13 @@ pub struct Observed<'a> {
     pub certificate: Option<&'a Certificate>,
 }
 
-/// What is wanted of the gang.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Want {
-    /// The attempt runs.
-    Run {
-        /// Its number.
-        attempt: i64,
-        /// Its place in the queue.
-        submitted: Timestamp,
-        /// Not placed before.
-        not_before: Option<Timestamp>,
-    },
-    /// Nothing new is placed; what has its place keeps it.
-    Wait,
-    /// The gang holds nothing.
-    Stop(Reason),
-    /// The job has ended.
-    Finish {
-        /// Finished pods stay.
-        keep: bool,
-    },
-}
-
 /// What is to be written and wanted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Next {
     /// The new status, without `compiled`. None: nothing is to be said yet.
     pub status: Option<TrainingJobStatus>,
     /// What is wanted of the gang, once the status is written.
-    pub want: Want,
+    pub wish: Wish<Attempt>,
     /// Look again then, if nothing happens before.
     pub again: Option<Timestamp>,
     /// Everything that the job made is to be removed.

@@ -4,9 +4,43 @@ use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 use trellis_api::pod_group::PodGroupPhase;
 
-use super::{Next, Standing, Turn, Want, after};
+use super::{Evaluation, Next, Standing, after};
+use crate::scheduling::Wish;
+use crate::watch::PodView;
 
-impl Turn<'_> {
+/// Between what has happened and what is waited for.
+const WAITS_FOR: &str = "; waiting for ";
+/// Pods that a message names.
+const NAMED: usize = 3;
+
+impl Evaluation<'_> {
+    /// What has happened, and which of the job's pods are still there.
+    pub(super) fn until_they_are_gone(&self, message: &str) -> String {
+        // What was added a moment ago is said anew.
+        let message = message.split(WAITS_FOR).next().unwrap_or(message);
+        let own = || self.o.pods.iter().filter(|(_, p)| p.job_uid == self.o.uid);
+        // Those of lost nodes first: they are there for longest.
+        let lost = |pod: &PodView| pod.node.as_deref().is_some_and(self.o.lost);
+        let stuck = own().filter(|(_, p)| lost(p));
+        let named: Vec<String> = stuck
+            .chain(own().filter(|(_, p)| !lost(p)))
+            .take(NAMED)
+            .map(|(name, pod)| match &pod.node {
+                Some(node) if lost(pod) => format!("{name:?} on lost node {node:?}"),
+                Some(node) => format!("{name:?} on {node:?}"),
+                None => format!("{name:?}"),
+            })
+            .collect();
+        let pods = own().count();
+        let what = match pods {
+            0 => return message.to_owned(),
+            1 => "1 pod to end".to_owned(),
+            many => format!("{many} pods to end"),
+        };
+        let more = if pods > NAMED { ", ..." } else { "" };
+        format!("{message}{WAITS_FOR}{what}: {}{more}", named.join(", "))
+    }
+
     /// No place, or none for this attempt.
     pub(super) fn waiting(mut self) -> Next {
         if let Standing::Held {
@@ -15,18 +49,14 @@ impl Turn<'_> {
             message,
         } = self.o.standing
         {
-            return self.say(*phase, *reason, message, Want::Wait);
+            return self.say(*phase, *reason, message, Wish::Wait);
         }
-        let want = self.run_wish();
-        let leaving = self
-            .o
-            .pods
-            .values()
-            .filter(|p| p.job_uid == self.o.uid)
-            .count();
-        let unwinding =
-            self.o.journal.phase == Some(PodGroupPhase::Unwinding) || self.o.journal.plan.is_some();
-        if leaving > 0 || unwinding {
+        let wish = self.wish_to_run();
+        let leaving = self.o.pods.values().any(|p| p.job_uid == self.o.uid);
+        let nominated = self.o.journal.phase == Some(PodGroupPhase::Nominated);
+        let unwinding = self.o.journal.phase == Some(PodGroupPhase::Unwinding)
+            || (self.o.journal.plan.is_some() && !nominated);
+        if leaving || unwinding {
             let (reason, message) = match (&self.o.journal.reason, &self.o.status.reason) {
                 (Some(reason), _) => (*reason, self.o.journal.message.clone().unwrap_or_default()),
                 (None, Some(reason)) if self.o.status.phase == Some(JobPhase::Restarting) => {
@@ -37,7 +67,8 @@ impl Turn<'_> {
                     "pods of an earlier attempt are still there".to_owned(),
                 ),
             };
-            return self.say(JobPhase::Restarting, reason, message, want);
+            let message = self.until_they_are_gone(&message);
+            return self.say(JobPhase::Restarting, reason, message, wish);
         }
         let waits_since = self
             .status
@@ -45,6 +76,7 @@ impl Turn<'_> {
             .as_ref()
             .map(|f| f.time.0)
             .into_iter()
+            .chain(self.status.last_preemption.as_ref().map(|p| p.time.0))
             .chain(self.status.queued_time.as_ref().map(|t| t.0))
             .max()
             .unwrap_or(self.o.created);
@@ -56,11 +88,15 @@ impl Turn<'_> {
             }
             self.look_again(deadline);
         }
+        if nominated {
+            let message = self.o.journal.message.clone().unwrap_or_default();
+            return self.say(JobPhase::Queued, Reason::Preempting, message, wish);
+        }
         let retry = self.status.retry_time.as_ref().map(|t| t.0);
         if let Some(retry) = retry.filter(|t| *t > self.o.now) {
             self.look_again(retry);
             let message = format!("attempt {} is placed after {retry}", self.attempt());
-            return self.say(JobPhase::Queued, Reason::BackingOff, message, want);
+            return self.say(JobPhase::Queued, Reason::BackingOff, message, wish);
         }
         let failed_commit = self.o.journal.reason.filter(|_| {
             self.o
@@ -72,18 +108,18 @@ impl Turn<'_> {
         match (failed_commit, self.o.certificate) {
             (Some(reason), _) => {
                 let message = self.o.journal.message.clone().unwrap_or_default();
-                self.say(JobPhase::Queued, reason, message, want)
+                self.say(JobPhase::Queued, reason, message, wish)
             }
             (None, Some(certificate)) => self.say(
                 JobPhase::Queued,
                 certificate.reason,
                 certificate.message.clone(),
-                want,
+                wish,
             ),
             // The scheduler answers within milliseconds: no write for that long.
             (None, None) => Next {
                 status: None,
-                want,
+                wish,
                 again: self.again,
                 expired: false,
             },

@@ -16,7 +16,7 @@ use super::{Committer, Outcome};
 use crate::commands::WriteError;
 use crate::key::Key;
 use crate::scheduling::wish::Run;
-use crate::scheduling::{Feed, journal};
+use crate::scheduling::{Feed, flavors, journal};
 use crate::watch::SlimPod;
 
 /// Creates of one gang that are under way at once; the limiter bounds them all.
@@ -111,6 +111,7 @@ impl Committer {
             attempt: run.attempt,
             plan: &plan.hash,
             node,
+            tolerations: flavors::tolerations(&plan.groups, group.name()),
         };
         let pod = group.pod(index, &at);
         let name = group.pod_name(index);

@@ -37,13 +37,16 @@ impl Committer {
         let key = Key::new(&job.namespace, &pod.name);
         match deleted {
             Ok(Deletion::Begun) => self.world.pods.deleting(&key, &pod.uid),
-            Ok(Deletion::Gone) => {
-                if self.world.pods.delete(&key, &pod.uid).is_some() {
-                    self.world.tell(Feed::PodGone(key));
-                    self.world.touch(job.clone());
-                }
-            }
+            Ok(Deletion::Gone) => self.gone(job, key, &pod.uid),
             Err(error) => debug!(%job, pod = %key, %error, "not deleted"),
+        }
+    }
+
+    /// A pod is not there any more, whether or not the watch has shown it.
+    pub(super) fn gone(&self, job: &Key, pod: Key, uid: &str) {
+        if self.world.pods.delete(&pod, uid).is_some() {
+            self.world.tell(Feed::PodGone(pod));
+            self.world.touch(job.clone());
         }
     }
 }

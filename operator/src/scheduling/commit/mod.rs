@@ -1,8 +1,12 @@
 //! A placement becomes pods: preflight, journal (`open`), create (`create`),
-//! close. Everything else in the operator decides; this writes.
+//! close. Where others have to leave first, that is written down (`nominate`)
+//! once their budgets allow it (`budgets`). Everything else in the operator decides; this writes.
 
+mod budgets;
 mod create;
 mod delete;
+mod evict;
+mod nominate;
 mod open;
 mod write;
 
@@ -12,9 +16,9 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use tokio_util::sync::CancellationToken;
 use trellis_api::{PodGroup, Reason};
-use trellis_scheduler::Placement;
 
 use super::admitted::Admitted;
+use super::flavors::Place;
 use super::namespace_quota::{self, Ask};
 use super::open_plans::{OpenPlan, OpenPlans};
 use super::preflight::Preflight;
@@ -22,6 +26,9 @@ use super::wish::Run;
 use crate::commands::{Commands, WriteError};
 use crate::key::Key;
 use crate::world::World;
+
+pub use budgets::Kept;
+pub use nominate::Nomination;
 
 /// What came of a task.
 #[derive(Debug)]
@@ -35,6 +42,9 @@ pub enum Outcome {
     /// The gang cannot start while a quota of its namespace has no room for
     /// what it asks for. Nothing was promised yet.
     OverQuota(Ask, String),
+    /// A budget does not let go who would have to make room for the gang. Nobody
+    /// has been told to leave.
+    Kept(Kept),
     /// The plan is to be undone.
     Undo(Reason, String),
     /// Try the same again in a while.
@@ -86,17 +96,17 @@ impl Committer {
         &self.open_plans
     }
 
-    /// Carries out a new placement, which was found for pods that are as
-    /// `planned` says.
+    /// Carries out a new plan: a place that was found for pods that are as
+    /// `planned` says, beside what their flavors bring.
     pub async fn commit(
         &self,
         job: Key,
         run: Arc<Run>,
-        placement: Placement,
+        place: Place,
         planned: BTreeMap<String, Admitted>,
         stop: CancellationToken,
     ) -> Outcome {
-        match self.open(&job, &run, &placement, planned, &stop).await {
+        match self.open(&job, &run, &place, planned, &stop).await {
             Ok(plan) => self.create(&job, &run, &plan, &stop).await,
             Err(outcome) => outcome,
         }
@@ -107,13 +117,13 @@ impl Committer {
     #[must_use]
     pub fn over_quota(&self, job: &Key, ask: &Ask) -> Option<String> {
         let others = self.open_plans.others(job, |o, plan| self.rest(o, plan));
-        namespace_quota::exceeded(&self.quotas(job), ask, &others)
+        self.exceeded(job, ask, &others)
     }
 
-    fn quotas(&self, job: &Key) -> Vec<Arc<ResourceQuota>> {
-        let all = self.world.resource_quotas.all().into_iter();
-        all.filter(|q| q.metadata.namespace.as_deref() == Some(&*job.namespace))
-            .collect()
+    fn exceeded(&self, job: &Key, ask: &Ask, others: &[Ask]) -> Option<String> {
+        let all = self.world.resource_quotas.all();
+        let here = |q: &&ResourceQuota| q.metadata.namespace.as_deref() == Some(&*job.namespace);
+        namespace_quota::exceeded(all.iter().map(AsRef::as_ref).filter(here), ask, others)
     }
 
     fn rest(&self, job: &Key, plan: &OpenPlan) -> Ask {

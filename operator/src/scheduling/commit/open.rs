@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use k8s_openapi::jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use trellis_api::Reason;
-use trellis_api::pod_group::Plan;
+use trellis_api::pod_group::{Plan, PodGroupPhase};
 use trellis_compiler::PodPlacement;
-use trellis_scheduler::Placement;
 
 use super::{Committer, Outcome};
 use crate::commands::WriteError;
 use crate::key::Key;
 use crate::scheduling::admitted::Admitted;
+use crate::scheduling::flavors::{self, Place};
+use crate::scheduling::journal;
 use crate::scheduling::open_plans::OpenPlan;
 use crate::scheduling::wish::Run;
-use crate::scheduling::{journal, namespace_quota};
 
 impl Committer {
     /// Preflight and journal: after this the plan is durable.
@@ -23,11 +23,14 @@ impl Committer {
         &self,
         job: &Key,
         run: &Run,
-        placement: &Placement,
+        place: &Place,
         planned: BTreeMap<String, Admitted>,
         stop: &CancellationToken,
     ) -> Result<Plan, Outcome> {
-        let plan = journal::plan(run, placement, Timestamp::now());
+        let mut plan = journal::plan(run, place, Timestamp::now());
+        if let Some(nominated) = self.nominated(job) {
+            plan = journal::renewed(plan, &nominated);
+        }
         let actual = self.preflight(job, run, &plan, &planned).await?;
         if actual != planned {
             return Err(Outcome::Replan(actual));
@@ -42,7 +45,7 @@ impl Committer {
                 job,
                 open,
                 |other, plan| self.rest(other, plan),
-                |promised| namespace_quota::exceeded(&self.quotas(job), &whole, promised),
+                |promised| self.exceeded(job, &whole, promised),
             )
             .map_err(|message| Outcome::OverQuota(whole.clone(), message))?;
         let opened = plan.clone();
@@ -51,8 +54,17 @@ impl Committer {
         Ok(plan)
     }
 
-    /// What admission makes of the pods, by group: one is tried with dry run.
-    async fn preflight(
+    /// The plan that the gang was nominated for.
+    fn nominated(&self, job: &Key) -> Option<Plan> {
+        let group = self.world.pod_groups.get(job)?;
+        let journal = group.status.as_ref()?;
+        let nominated = journal.phase == Some(PodGroupPhase::Nominated);
+        journal.plan.clone().filter(|_| nominated)
+    }
+
+    /// What admission makes of the pods, by group, beside what their flavors
+    /// bring: one is tried with dry run.
+    pub(super) async fn preflight(
         &self,
         job: &Key,
         run: &Run,
@@ -64,10 +76,12 @@ impl Committer {
             let Some(first) = plan.assignments.iter().find(|a| a.group == group.name()) else {
                 continue;
             };
+            let brought = flavors::tolerations(&plan.groups, group.name());
             let at = PodPlacement {
                 attempt: run.attempt,
                 plan: &plan.hash,
                 node: &first.node,
+                tolerations: brought,
             };
             let asked = self
                 .preflight
@@ -90,7 +104,7 @@ impl Committer {
             if let Some(refusal) = admitted.refusal(|claim| run.volumes.contains_key(claim)) {
                 return Err(Outcome::PutOff(refusal.reason, refusal.message));
             }
-            actual.insert(group.name().to_owned(), admitted);
+            actual.insert(group.name().to_owned(), admitted.without(brought, group));
         }
         Ok(actual)
     }

@@ -2,12 +2,13 @@
 
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::Reason;
-use trellis_scheduler::{Decision, Placement};
+use trellis_api::pod_group::PodGroupPhase;
+use trellis_scheduler::{Certificate as Refusal, Decision, GangId, Placement, Reservation};
 
 use super::{Driver, Inside};
 use crate::key::Key;
-use crate::scheduling::admitted::Admitted;
-use crate::scheduling::gang;
+use crate::scheduling::flavors::Place;
+use crate::scheduling::{allocation, gang, journal};
 use crate::world::Certificate;
 
 impl Driver {
@@ -20,16 +21,34 @@ impl Driver {
                     gang: id,
                     placement,
                     ..
-                } => self.place(&gang::job_of(&id), placement),
+                } => {
+                    let place = self.place_of(&id, placement);
+                    self.place(&gang::job_of(&id), place);
+                }
                 Decision::Wait {
                     gang: id,
                     certificate,
                 } => {
-                    let (reason, message) = self.told(&certificate);
-                    self.say(&gang::job_of(&id), reason, message);
+                    let job = gang::job_of(&id);
+                    self.waits(&job);
+                    let (reason, message) = self.told(&id, &certificate);
+                    self.say(&job, reason, message);
                 }
-                // No queue of the API lets its gangs preempt yet.
-                Decision::Preempt { .. } | Decision::Drain { .. } => {}
+                Decision::Preempt {
+                    gang: id,
+                    placement,
+                    victims,
+                } => {
+                    let place = self.place_of(&id, placement);
+                    self.preempt(&gang::job_of(&id), place, &victims);
+                }
+                Decision::Drain { victim } => self.drain(&victim),
+                Decision::Reserve { gang: id, .. } => {
+                    if let Some(certificate) = self.engine.certificate(&id) {
+                        let (reason, message) = self.told(&id, certificate);
+                        self.say(&gang::job_of(&id), reason, message);
+                    }
+                }
             }
         }
         if devices_changed {
@@ -37,38 +56,79 @@ impl Driver {
         }
     }
 
-    fn place(&mut self, job: &Key, placement: Placement) {
+    /// Why a gang waits, in the words of the API, and when that ends if room is
+    /// kept for it.
+    pub(super) fn told(&self, id: &GangId, certificate: &Refusal) -> (Reason, String) {
+        let world = self.committer.world();
+        let classes = world.device_classes.all();
+        let nodes = || world.nodes.all();
+        let (reason, message) = allocation::told(certificate, &classes, nodes);
+        (reason, self.with_reservation(id, message))
+    }
+
+    fn with_reservation(&self, id: &GangId, message: String) -> String {
+        match self.engine.reservation(id) {
+            Some(Reservation {
+                start: Some(start), ..
+            }) => format!(
+                "{message}; it is next, and starts at {start} if what runs ends when it should"
+            ),
+            Some(_) => format!("{message}; it is next, and room is kept for it"),
+            None => message,
+        }
+    }
+
+    /// A place, with what its flavors bring.
+    pub(super) fn place_of(&self, id: &GangId, placement: Placement) -> Place {
+        let flavors = self.engine.flavors(id).unwrap_or_default();
+        let groups = self.flavors.planned(&flavors);
+        Place { placement, groups }
+    }
+
+    fn is_nominated(&self, job: &Key) -> bool {
+        let group = self.committer.world().pod_groups.get(job);
+        let phase = group.and_then(|g| g.status.as_ref()?.phase);
+        phase == Some(PodGroupPhase::Nominated)
+    }
+
+    /// A gang that was nominated cannot have that place any more.
+    fn waits(&mut self, job: &Key) {
+        let nominated = Inside::Nominated;
+        if let Some(state) = self.gangs.get_mut(job).filter(|s| s.inside == nominated) {
+            state.inside = Inside::Waiting;
+            match &state.task {
+                Some(task) => task.stop.cancel(),
+                None => self.write(job, journal::voided),
+            }
+            self.spare(job);
+        }
+    }
+
+    pub(super) fn place(&mut self, job: &Key, place: Place) {
+        self.spare(job);
         let Some(state) = self.gangs.get_mut(job) else {
             return;
         };
         state.inside = Inside::Placed;
         let run = state.run().cloned();
+        let busy = state.task.is_some();
+        if busy && run.is_some() && self.is_nominated(job) {
+            // The place stands in the journal: it is gone on with once the task has ended.
+            return;
+        }
         // Pods of its name are being deleted, or the journal is being written:
         // it is put back in the queue once that is done.
-        let (Some(run), None) = (run, &state.task) else {
+        let (Some(state), Some(run), false) = (self.gangs.get(job), run, busy) else {
             self.withdraw(job);
             return;
         };
-        let planned = run
-            .job
-            .compiled()
-            .groups()
-            .iter()
-            .map(|group| {
-                let admitted = state
-                    .actual
-                    .get(group.name())
-                    .cloned()
-                    .unwrap_or_else(|| Admitted::unchanged(group));
-                (group.name().to_owned(), admitted)
-            })
-            .collect();
+        let planned = state.planned(&run);
         self.over_quota.remove(job);
         let committer = self.committer.clone();
         let key = job.clone();
         let attempt = run.attempt;
         self.start(job, Some(attempt), |stop| async move {
-            committer.commit(key, run, placement, planned, stop).await
+            committer.commit(key, run, place, planned, stop).await
         });
     }
 

@@ -11,6 +11,11 @@ use crate::key::Key;
 use crate::scheduling::commit::Outcome;
 use crate::scheduling::journal;
 
+/// Places in a row that are given up since admission changed the pods. Pods that
+/// are given another flavor are other pods: admission may change each of them so
+/// that the next place is of the other flavor again.
+const MOST_REPLANS: u32 = 8;
+
 impl Driver {
     pub(super) fn ended(&mut self, job: &Key, outcome: Outcome) {
         let uid = self.job_uid(job);
@@ -36,12 +41,23 @@ impl Driver {
         if !matches!(outcome, Outcome::Again(_)) {
             state.pause.end();
         }
+        let replans = std::mem::take(&mut state.replans);
         match outcome {
             Outcome::Done => {}
             Outcome::Replan(actual) => {
                 debug!(%job, "admission changed the pods; a place is sought anew");
                 state.actual = actual;
+                state.replans = replans.saturating_add(1);
+                let too_often = state.replans > MOST_REPLANS;
+                // Whoever was to make room for what it asked for before stays.
+                self.withdraw(job);
+                if too_often && let Some(state) = self.gangs.get_mut(job) {
+                    state.replans = 0;
+                    let message = "admission changes what the pods ask for with every place that is found for them";
+                    self.put_off(job, Reason::PodRefused, message.to_owned());
+                }
             }
+            Outcome::Kept(kept) => self.kept(job, &kept.victim, kept.message),
             Outcome::PutOff(reason, message) => self.put_off(job, reason, message),
             Outcome::OverQuota(ask, message) => {
                 self.over_quota.insert(job.clone(), ask);
@@ -57,7 +73,7 @@ impl Driver {
         }
     }
 
-    fn put_off(&mut self, job: &Key, reason: Reason, message: String) {
+    pub(super) fn put_off(&mut self, job: &Key, reason: Reason, message: String) {
         info!(%job, %reason, %message, "put off");
         self.withdraw(job);
         self.write(job, move |before| {

@@ -1,6 +1,6 @@
 //! The task that owns the engine: it hears, lets the keeper say what each gang
 //! needs (`steps`), keeps the engine's places (`places`), lets the engine decide
-//! (`decisions`), and takes in what has come of the writes (`ended`).
+//! (`decisions`), sees to those who make room (`victims`), and takes in what has come of the writes (`ended`).
 
 mod alarms;
 mod decisions;
@@ -12,6 +12,9 @@ mod places;
 mod start;
 mod steps;
 mod task;
+#[cfg(test)]
+mod tests;
+mod victims;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -22,11 +25,12 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 use tracing::warn;
 use trellis_api::pod_group::PodGroupPhase;
-use trellis_scheduler::{Engine, FlavorName, NodeName, QueueName};
+use trellis_scheduler::{Engine, FlavorName, NodeName, QueueName, TopologyName};
 
 use super::admitted::Admitted;
 use super::commit::Committer;
 use super::deletions::Deletions;
+use super::flavors::Flavors;
 use super::namespace_quota::Ask;
 use super::wish::{Run, Wish};
 use super::{Feed, QueueReport, gang};
@@ -34,6 +38,7 @@ use crate::key::Key;
 use alarms::Alarms;
 use pause::Pause;
 use task::Task;
+use victims::Leaving;
 
 /// Events of one batch at most: then the engine decides, whatever else waits.
 const BATCH: usize = 4096;
@@ -50,6 +55,8 @@ enum Inside {
     #[default]
     No,
     Waiting,
+    /// It is to have a place that others have to leave first.
+    Nominated,
     Placed,
 }
 
@@ -61,6 +68,8 @@ struct Gang {
     /// What admission makes of the pods, by group, for one compiled job.
     actual: BTreeMap<String, Admitted>,
     compiled: String,
+    /// Places in a row that were given up since admission changed the pods.
+    replans: u32,
     task: Option<Task>,
     pause: Pause,
     deletions: Deletions,
@@ -70,6 +79,18 @@ impl Gang {
     fn run(&self) -> Option<&Arc<Run>> {
         self.wish.as_ref().and_then(Wish::run)
     }
+
+    /// What its pods ask for, as far as is known, by group.
+    fn planned(&self, run: &Run) -> BTreeMap<String, Admitted> {
+        let groups = run.job.compiled().groups().iter();
+        groups
+            .map(|group| {
+                let known = self.actual.get(group.name()).cloned();
+                let admitted = known.unwrap_or_else(|| Admitted::unchanged(group));
+                (group.name().to_owned(), admitted)
+            })
+            .collect()
+    }
 }
 
 /// The owner of the engine.
@@ -78,10 +99,14 @@ pub struct Driver {
     committer: Committer,
     heard: UnboundedReceiver<Feed>,
     gangs: HashMap<Key, Gang>,
+    /// Gangs that the engine takes for ones that leave, and that hold their place still.
+    leaving: BTreeMap<Key, Leaving>,
     alarms: Alarms,
     /// What gangs ask for that were put off since a quota of their namespace
     /// had no room for it.
     over_quota: BTreeMap<Key, Ask>,
+    /// What the flavors that the engine knows bring to pods.
+    flavors: Flavors,
     /// Uid of each pod that the engine counts.
     pods: HashMap<Key, Box<str>>,
     /// Jobs with a plan that the controller has not looked at since we lead:
@@ -103,8 +128,10 @@ impl Driver {
             committer,
             heard,
             gangs: HashMap::new(),
+            leaving: BTreeMap::new(),
             alarms: Alarms::default(),
             over_quota: BTreeMap::new(),
+            flavors: Flavors::default(),
             pods: HashMap::new(),
             unadopted: HashSet::new(),
             inherited: HashMap::new(),
@@ -234,10 +261,13 @@ impl Driver {
                     None => self.engine.delete_queue(&QueueName::new(name)),
                 };
             }
-            Feed::Flavor(name) => {
-                match self.committer.world().flavors.get(&Key::new("", &name)) {
-                    Some(flavor) => self.engine.apply_flavor(gang::flavor(&name, &flavor.spec)),
-                    None => self.engine.delete_flavor(&FlavorName::new(name)),
+            Feed::Flavor(name) => self.flavor_changed(&name),
+            Feed::Topology(name) => {
+                match self.committer.world().topologies.get(&Key::new("", &name)) {
+                    Some(topology) => self
+                        .engine
+                        .apply_topology(gang::topology(&name, &topology.spec)),
+                    None => self.engine.delete_topology(&TopologyName::new(name)),
                 };
             }
             Feed::NamespaceQuota(namespace) => self.quota_changed(&namespace, touched),
@@ -245,22 +275,45 @@ impl Driver {
                 touched.insert(job);
             }
             Feed::Wish(job, Some(wish)) => {
-                if self.want(&job, wish) {
+                if self.take_wish(&job, wish) {
                     touched.insert(job);
                 }
             }
-            Feed::Wish(job, None) => self.want_nothing(&job),
+            Feed::Wish(job, None) => {
+                self.take_back_wish(&job);
+                self.close_plan(&job, touched);
+            }
             Feed::AskQueues(answer) => {
                 // Who asked may have gone.
                 let _ = answer.send(self.report_queues());
             }
             Feed::Ended(job, outcome) => {
                 self.ended(&job, outcome);
-                if !self.is_committing(&job) && self.committer.open_plans().leave(&job) {
-                    self.quota_changed(&job.namespace, touched);
-                }
+                self.close_plan(&job, touched);
                 touched.insert(job);
             }
+        }
+    }
+
+    fn flavor_changed(&mut self, name: &str) {
+        let flavor = FlavorName::new(name);
+        match self.committer.world().flavors.get(&Key::new("", name)) {
+            Some(now) => {
+                self.engine.apply_flavor(gang::flavor(name, &now.spec));
+                self.flavors.apply(flavor, &now.spec);
+            }
+            None => {
+                self.engine.delete_flavor(&flavor);
+                self.flavors.delete(&flavor);
+            }
+        }
+    }
+
+    /// A plan that is no longer carried out holds nothing of a quota: there may
+    /// be room for others.
+    fn close_plan(&self, job: &Key, touched: &mut BTreeSet<Key>) {
+        if !self.is_committing(job) && self.committer.open_plans().leave(job) {
+            self.quota_changed(&job.namespace, touched);
         }
     }
 
@@ -295,7 +348,7 @@ impl Driver {
     }
 
     /// Takes a wish. False: it is what was wanted before.
-    fn want(&mut self, job: &Key, wish: Wish) -> bool {
+    fn take_wish(&mut self, job: &Key, wish: Wish) -> bool {
         let state = self.gangs.entry(job.clone()).or_default();
         if state.wish.as_ref() == Some(&wish) {
             return false;
@@ -304,6 +357,7 @@ impl Driver {
             let compiled = run.job.compiled().hash();
             if state.compiled != compiled {
                 state.actual.clear();
+                state.replans = 0;
                 compiled.clone_into(&mut state.compiled);
             }
         }
@@ -315,7 +369,7 @@ impl Driver {
 
     /// The job is gone. Its place is kept until its last write has been
     /// answered: a create that is under way still makes a pod.
-    fn want_nothing(&mut self, job: &Key) {
+    fn take_back_wish(&mut self, job: &Key) {
         self.unadopted.remove(job);
         self.committer.world().certificates.write().remove(job);
         if let Some(state) = self.gangs.get_mut(job)
@@ -333,6 +387,8 @@ impl Driver {
         self.alarms.clear(job);
         self.over_quota.remove(job);
         self.inherited.remove(job);
+        self.leaving.remove(job);
         self.engine.delete_gang(&gang::id(job));
+        self.spare(job);
     }
 }

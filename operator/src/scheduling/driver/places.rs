@@ -1,13 +1,13 @@
 //! What the engine knows of one gang's place.
 
 use k8s_openapi::jiff::Timestamp;
-use trellis_api::pod_group::{Plan, PodGroupStatus};
+use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason};
 use trellis_scheduler::Placement;
 
 use super::{Driver, Inside};
 use crate::key::Key;
-use crate::scheduling::gang;
+use crate::scheduling::{gang, journal};
 
 impl Driver {
     /// The gang waits for a place.
@@ -24,15 +24,17 @@ impl Driver {
             submitted: run.submitted,
             not_before: run.not_before.max(retry),
             excluded: run.excluded.clone(),
+            preempted: run.preempted,
             volumes: run.volumes.clone(),
             kept_out,
         };
         let gang = gang::gang(run.job.compiled(), &ticket, &state.actual);
-        if state.inside == Inside::Placed {
+        let before = std::mem::replace(&mut state.inside, Inside::Waiting);
+        if matches!(before, Inside::Placed | Inside::Nominated) {
             // The place was tentative and its plan was never written.
             self.engine.delete_gang(&gang.id);
+            self.spare(job);
         }
-        state.inside = Inside::Waiting;
         self.engine.apply_gang(gang);
     }
 
@@ -57,6 +59,7 @@ impl Driver {
             state.inside = Inside::No;
             self.engine.delete_gang(&gang::id(job));
         }
+        self.spare(job);
     }
 
     /// The engine learns of the place that the journal names, whatever is
@@ -91,11 +94,50 @@ impl Driver {
             .filter(|(_, pod)| pod.phase.is_over())
             .map(|(name, _)| gang::pod_key(&Key::new(&job.namespace, name)))
             .collect();
+        let since = journal::made_at(plan).unwrap_or_else(Timestamp::now);
+        let flavors = gang::flavors(plan);
         self.engine
-            .restore_gang(gang, place, gang::time(Timestamp::now()));
+            .restore_gang_in(gang, place, &flavors, gang::time(since));
         for pod in over {
             self.engine.drop_assumed(&pod);
         }
+    }
+}
+
+impl Driver {
+    /// The engine learns of a nomination that is written down: of those who make
+    /// room, it has those who have a place still.
+    pub(super) fn adopt_nomination(&mut self, job: &Key, group: &PodGroup, plan: &Plan) {
+        let world = self.committer.world().clone();
+        let journal = group.status.clone().unwrap_or_default();
+        let mut victims = Vec::new();
+        for victim in &journal.victims {
+            let who = Key::new(&victim.namespace, &victim.name);
+            let Some(theirs) = world.pod_groups.get(&who) else {
+                continue;
+            };
+            let theirs_plan = theirs.status.as_ref().and_then(|s| s.plan.clone());
+            let Some(theirs_plan) = theirs_plan.filter(|p| p.hash == victim.plan) else {
+                continue;
+            };
+            if !self.note(job, group, victim, false) {
+                // It has been told: its place is its own until its pods are gone.
+                let phase = theirs.status.as_ref().and_then(|s| s.phase);
+                if phase != Some(PodGroupPhase::Unwinding) {
+                    continue;
+                }
+                self.gangs.entry(who.clone()).or_default();
+                self.adopt(&who, &theirs, &theirs_plan);
+            }
+            victims.push(gang::id(&who));
+        }
+        self.gangs.entry(job.clone()).or_default().inside = Inside::Nominated;
+        self.engine.restore_nomination_in(
+            gang::of_pod_group(job, group),
+            gang::placement(plan),
+            &gang::flavors(plan),
+            &victims,
+        );
     }
 }
 

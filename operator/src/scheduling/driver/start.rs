@@ -5,6 +5,7 @@ use tracing::{info, warn};
 use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 
 use super::Driver;
+use super::victims::holds;
 use crate::key::Key;
 use crate::leader::Epoch;
 use crate::scheduling::commit::is_owned;
@@ -33,7 +34,7 @@ impl Driver {
             );
             self.committer.commands().lead_above(seen).await;
         }
-        for group in groups {
+        for group in &groups {
             let job = Key::of(group.meta());
             let Some(journal) = &group.status else {
                 continue;
@@ -43,7 +44,15 @@ impl Driver {
             self.inherited.insert(job.clone(), plan.hash.clone());
             if holds(journal) {
                 self.gangs.entry(job.clone()).or_default();
-                self.adopt(&job, &group, plan);
+                self.adopt(&job, group, plan);
+            }
+        }
+        // Once everyone has their place: these follow some of them.
+        for group in &groups {
+            let nominated = group.status.as_ref();
+            let nominated = nominated.filter(|s| s.phase == Some(PodGroupPhase::Nominated));
+            if let Some(plan) = nominated.and_then(|s| s.plan.as_ref()) {
+                self.adopt_nomination(&Key::of(group.meta()), group, plan);
             }
         }
     }
@@ -57,14 +66,6 @@ impl Driver {
         };
         self.job_uid(job).or_else(undecodable)
     }
-}
-
-/// True if the plan's place is the gang's: pods may come that are not there yet.
-fn holds(journal: &PodGroupStatus) -> bool {
-    matches!(
-        journal.phase,
-        Some(PodGroupPhase::Committing | PodGroupPhase::Placed)
-    )
 }
 
 /// The highest epoch of the journals.

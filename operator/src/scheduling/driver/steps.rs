@@ -2,20 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason};
 
-use super::Driver;
 use super::task::Task;
+use super::victims::Leaving;
+use super::{Driver, Inside};
 use crate::key::Key;
 use crate::scheduling::commit::{Outcome, is_owned};
 use crate::scheduling::journal::Author;
 use crate::scheduling::keeper::{self, Doomed, Step};
-use crate::scheduling::{Feed, journal};
+use crate::scheduling::{Feed, gang, journal};
 use crate::watch::PodView;
 
 impl Driver {
@@ -33,7 +34,9 @@ impl Driver {
         };
         if let Some(task) = &state.task {
             let another = uid.is_some_and(|uid| uid != task.uid);
-            if another || !task.is_wanted(state.wish.as_ref()) {
+            let leaves = self.leaving.get(job).is_some_and(|l| l.told().is_some());
+            let is_commit = task.attempt.is_some();
+            if another || !task.is_wanted(state.wish.as_ref()) || (leaves && is_commit) {
                 task.stop.cancel();
             }
             return;
@@ -53,12 +56,22 @@ impl Driver {
         }
         self.unadopted.remove(job);
         let journal = group.status.clone().unwrap_or_default();
+        if self.leaving.get(job).is_some_and(|l| !l.concerns(&journal)) {
+            self.leaving.remove(job);
+        }
+        let told = self.leaving.get(job).and_then(Leaving::told);
+        let attempt = world
+            .jobs
+            .get(job)
+            .and_then(|job| job.status.as_ref()?.attempt);
         let pods = world.pods.of(job);
         let lost = lost_nodes(&pods, |node| world.is_given_up(node));
         state.deletions.retain_those_of(&pods);
         let step = keeper::Gang {
             uid: &uid,
+            attempt: attempt.unwrap_or(1),
             wish,
+            told,
             journal: &journal,
             pods: &pods,
             lost: &lost,
@@ -88,11 +101,14 @@ impl Driver {
                 self.withdraw(job);
                 world.certificates.write().remove(job);
             }
+            Step::Follow => self.follow(job, &group, &journal),
+            Step::Void => self.void(job),
             Step::Commit => self.go_on(job, &group, &journal),
             Step::Hold => {
                 if let Some(plan) = &journal.plan {
                     self.adopt(job, &group, plan);
                 }
+                self.stay_unless_asked(job);
                 world.certificates.write().remove(job);
             }
             Step::Undo { reason, message } => {
@@ -101,8 +117,13 @@ impl Driver {
                 self.undo(job, reason, message, failed);
             }
             Step::Delete(pods) => self.delete(job, pods, now),
+            Step::Evict(pods) => self.evict(job, pods, now),
+            // The controller has been told, and will want something else.
+            Step::AwaitStatus => {}
             Step::Clear => {
                 self.withdraw(job);
+                // What it waited for was its pods' end.
+                world.certificates.write().remove(job);
                 self.write(job, journal::cleared);
             }
             Step::Finish => {
@@ -119,6 +140,7 @@ impl Driver {
             return;
         };
         self.adopt(job, group, &plan);
+        self.stay_unless_asked(job);
         let Ok(ours) = self.committer.commands().epoch() else {
             return;
         };
@@ -139,12 +161,65 @@ impl Driver {
         }
     }
 
-    fn delete(&mut self, job: &Key, pods: Vec<Doomed>, now: Instant) {
+    /// Follows those who make room, if the nomination is one that we may go on with.
+    fn follow(&mut self, job: &Key, group: &PodGroup, journal: &PodGroupStatus) {
+        let Ok(ours) = self.committer.commands().epoch() else {
+            return;
+        };
+        let inherited = self.inherited.get(job).map(String::as_str);
+        match journal::author(journal, ours, inherited) {
+            Author::Ours => {}
+            Author::Predecessor => return self.write(job, journal::taken_over),
+            Author::Stale => return self.void(job),
+        }
+        let inside = self.gangs.get(job).map(|state| state.inside);
+        match inside.unwrap_or_default() {
+            Inside::Nominated => {
+                let certificates = &self.committer.world().certificates;
+                certificates.write().remove(job);
+                self.tell_victims(job, group, journal);
+            }
+            // The others have left; its pods could not be created a moment ago.
+            Inside::Placed => {
+                let id = gang::id(job);
+                if let Some(placement) = self.engine.placement(&id) {
+                    let place = self.place_of(&id, placement);
+                    self.place(job, place);
+                }
+            }
+            // The engine knows of no such place any more.
+            Inside::No | Inside::Waiting => self.void(job),
+        }
+    }
+
+    /// A gang that holds its place, and that nobody asks to leave it, does not leave.
+    fn stay_unless_asked(&mut self, job: &Key) {
+        if !self.leaving.contains_key(job) {
+            self.stay(job, SignedDuration::ZERO);
+        }
+    }
+
+    fn evict(&mut self, job: &Key, pods: Vec<Doomed>, now: Instant) {
+        self.ask(job, &pods, now);
+        let committer = self.committer.clone();
+        let key = job.clone();
+        self.start(
+            job,
+            None,
+            |_| async move { committer.evict(&key, pods).await },
+        );
+    }
+
+    fn ask(&mut self, job: &Key, pods: &[Doomed], now: Instant) {
         if let Some(state) = self.gangs.get_mut(job) {
-            for pod in &pods {
+            for pod in pods {
                 state.deletions.ask(&pod.uid, pod.force, now);
             }
         }
+    }
+
+    fn delete(&mut self, job: &Key, pods: Vec<Doomed>, now: Instant) {
+        self.ask(job, &pods, now);
         let committer = self.committer.clone();
         let key = job.clone();
         self.start(

@@ -56,12 +56,15 @@ impl Trace {
         pods.require(&["name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"])?;
         let nodes: Result<Vec<Machine>, _> = nodes.rows().map(|row| machine(&row)).collect();
         let pods: Result<Vec<Pod>, _> = pods.rows().map(|row| pod(&row)).collect();
-        let mut pods = pods?;
+        let (nodes, mut pods) = (nodes?, pods?);
+        if nodes.is_empty() {
+            return Err(TableError::Empty("node"));
+        }
+        if pods.is_empty() {
+            return Err(TableError::Empty("job"));
+        }
         pods.sort();
-        Ok(Self {
-            nodes: nodes?,
-            pods,
-        })
+        Ok(Self { nodes, pods })
     }
 
     /// Thousandths of all GPUs.

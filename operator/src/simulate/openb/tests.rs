@@ -56,6 +56,12 @@ fn what_means_nothing_is_refused_with_its_place() {
     );
     let head = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n";
     assert_eq!(
+        error(head),
+        "holds no job: there is no row below the header"
+    );
+    let nobody = Trace::read(&table(NODES.lines().next().unwrap()), &table(PODS));
+    assert!(matches!(nobody, Err(TableError::Empty("node"))));
+    assert_eq!(
         error(&format!("{head}p,1,1,1,1000\nq,-1,1,1,1000\n")),
         "row 2, column \"cpu_milli\": \"-1\" is not a whole number of 0 or more"
     );

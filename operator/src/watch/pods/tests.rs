@@ -20,16 +20,16 @@ fn pod(uid: &str, phase: &str) -> SlimPod {
 fn what_a_change_means() {
     let index = PodIndex::default();
     let key = Key::new("ns", "j-worker-0");
-    let change = |pod: &SlimPod| index.apply(&key, pod)[0].1;
+    let change = |pod: &SlimPod| index.apply(&key, pod).unwrap()[0].1;
     assert_eq!(change(&pod("a", "Pending")), Change::New);
     assert_eq!(change(&pod("a", "Pending")), Change::None);
     assert_eq!(change(&pod("a", "Running")), Change::Progress);
-    assert_eq!(change(&pod("a", "Failed")), Change::Turn);
-    assert_eq!(change(&pod("b", "Pending")), Change::Turn, "another pod");
+    assert_eq!(change(&pod("a", "Failed")), Change::Urgent);
+    assert_eq!(change(&pod("b", "Pending")), Change::Urgent, "another pod");
     let mut going = pod("b", "Pending");
     going.metadata.deletion_timestamp =
         serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
-    assert_eq!(change(&going), Change::Turn);
+    assert_eq!(change(&going), Change::Urgent);
 }
 
 #[test]
@@ -38,7 +38,10 @@ fn a_late_answer_to_a_create_brings_no_deleted_pod_back() {
     let key = Key::new("ns", "j-worker-0");
     assert!(index.created(&key, &pod("a", "Pending")));
     assert!(!index.created(&key, &pod("a", "Pending")), "known");
-    assert_eq!(index.apply(&key, &pod("a", "Pending"))[0].1, Change::None);
+    assert_eq!(
+        index.apply(&key, &pod("a", "Pending")).unwrap()[0].1,
+        Change::None
+    );
     index.delete(&key, "a");
     assert!(!index.created(&key, &pod("a", "Pending")));
     assert!(index.of(&Key::new("ns", "j")).is_empty());
@@ -65,6 +68,18 @@ fn a_late_deletion_does_not_touch_what_a_create_has_made() {
     assert_eq!(index.of(&Key::new("ns", "j")).len(), 1);
 }
 
+/// A pod that we never saw was made and deleted before ours; the watch shows all of it late.
+#[test]
+fn a_late_watch_that_shows_an_earlier_pod_does_not_hide_ours_for_ever() {
+    let index = PodIndex::default();
+    let key = Key::new("ns", "j-worker-0");
+    assert!(index.created(&key, &pod("ours", "Pending")));
+    index.apply(&key, &pod("earlier", "Pending")).unwrap();
+    index.delete(&key, "earlier").unwrap();
+    assert!(index.apply(&key, &pod("ours", "Pending")).is_some());
+    assert_eq!(index.of(&Key::new("ns", "j"))["j-worker-0"].uid, "ours");
+}
+
 #[test]
 fn a_pod_that_loses_its_owner_is_the_jobs_no_more() {
     let index = PodIndex::default();
@@ -73,9 +88,10 @@ fn a_pod_that_loses_its_owner_is_the_jobs_no_more() {
     index.apply(&key, &pod("a", "Running"));
     let mut orphan = pod("a", "Running");
     orphan.metadata.owner_references = None;
-    assert_eq!(index.apply(&key, &orphan), [(job.clone(), Change::Turn)]);
+    let changes = index.apply(&key, &orphan).unwrap();
+    assert_eq!(changes, [(job.clone(), Change::Urgent)]);
     assert!(index.of(&job).is_empty());
-    assert_eq!(index.apply(&key, &orphan), []);
+    assert_eq!(index.apply(&key, &orphan).unwrap(), []);
     assert_eq!(index.delete(&key, "a"), None);
 }
 
@@ -88,8 +104,8 @@ fn a_pod_that_another_job_takes_over_is_news_to_both() {
     let mut moved = pod("a", "Running");
     moved.metadata.owner_references.as_mut().unwrap()[0].name = "other".to_owned();
     assert_eq!(
-        index.apply(&key, &moved),
-        [(job.clone(), Change::Turn), (other.clone(), Change::New)]
+        index.apply(&key, &moved).unwrap(),
+        [(job.clone(), Change::Urgent), (other.clone(), Change::New)]
     );
     assert!(index.of(&job).is_empty());
     assert_eq!(index.of(&other).len(), 1);

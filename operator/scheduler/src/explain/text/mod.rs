@@ -2,11 +2,13 @@
 
 mod nodes;
 mod queue;
+mod reserved;
+mod topology;
 
 use std::fmt;
 
 use super::amount::Amount;
-use super::{Certificate, Detail, Exclusions, Silent};
+use super::{Certificate, Detail, Exclusions, MissingLabel, Silent};
 use crate::ids::{GroupName, ResourceName};
 
 impl fmt::Display for Certificate {
@@ -23,10 +25,14 @@ impl fmt::Display for Detail {
             | Self::QueueMisconfigured { .. }
             | Self::BehindHead { .. }
             | Self::FlavorNotFound { .. }
+            | Self::FlavorNotOffered { .. }
             | Self::BackingOff { .. }
             | Self::NotOffered { .. }
             | Self::ExceedsQuota { .. }
             | Self::QuotaExceeded { .. } => self.queue(f),
+            Self::TopologyNotFound { .. }
+            | Self::ExceedsTopology(_)
+            | Self::TopologyFragmented { .. } => self.topology(f),
             Self::NodesAvoided { .. }
             | Self::NoMatchingNodes { .. }
             | Self::PodTooLarge { .. }
@@ -36,6 +42,7 @@ impl fmt::Display for Detail {
             | Self::Scattered { .. }
             | Self::Apart { .. }
             | Self::GroupsCollide { .. } => self.not_now(f),
+            Self::Reserved { .. } | Self::QuotaReserved { .. } => self.reserved(f),
         }
     }
 }
@@ -103,6 +110,18 @@ impl fmt::Display for And<'_> {
     }
 }
 
+/// `2 without label "rack=r7"`, and of which flavor it is.
+impl fmt::Display for MissingLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let label = format!("{}={}", self.key, self.value);
+        write!(f, "{} without label {label:?}", self.nodes)?;
+        match &self.flavor {
+            Some(flavor) => write!(f, " of flavor {:?}", flavor.as_str()),
+            None => Ok(()),
+        }
+    }
+}
+
 impl fmt::Display for Exclusions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.nodes == 0 {
@@ -120,9 +139,9 @@ impl fmt::Display for Exclusions {
         parts.extend(some(&[
             (self.unschedulable, "cordoned"),
             (self.excluded, "left out after a failure there"),
-            (self.selector, "without the labels of the node selector"),
-            (self.affinity, "not allowed by node affinity"),
         ]));
+        parts.extend(self.labels.iter().map(ToString::to_string));
+        parts.extend(some(&[(self.affinity, "not allowed by node affinity")]));
         for (taint, nodes) in &self.taints {
             parts.push(format!(
                 "{nodes} with taint {taint:?}, which is not tolerated"

@@ -59,18 +59,27 @@ impl Detail {
                 group,
                 flavors,
             } => {
-                let flavors: Vec<String> = flavors
-                    .iter()
-                    .map(|f| format!("{:?}", f.as_str()))
-                    .collect();
                 write!(
                     f,
-                    "{}no flavor of queue {:?} is defined and tolerated: looked at {}",
+                    "{}no flavor that it may have in queue {:?} is defined and tolerated: looked at {}",
                     Of(group),
                     queue.as_str(),
-                    flavors.join(", ")
+                    listed(flavors)
                 )
             }
+            Self::FlavorNotOffered {
+                queue,
+                group,
+                flavors,
+                offers,
+            } => write!(
+                f,
+                "{}asks for flavor {}, which queue {:?} does not offer (it offers {})",
+                Of(group),
+                listed(flavors),
+                queue.as_str(),
+                listed(offers)
+            ),
             Self::ExceedsQuota {
                 queue,
                 flavor,
@@ -99,6 +108,7 @@ impl Detail {
             needs,
             most,
             used,
+            own,
             missing,
             holders,
             largest,
@@ -141,8 +151,27 @@ impl Detail {
                 amount(resource, *borrowed)
             )?;
         }
+        if let Some(own) = own {
+            write!(
+                f,
+                "; queue {:?} holds {} of its {} and may borrow {} now",
+                own.queue.as_str(),
+                amount(resource, own.held),
+                amount(resource, own.nominal),
+                amount(resource, own.may_borrow),
+            )?;
+        }
         Ok(())
     }
+}
+
+/// `"a100", "h100"`.
+fn listed(flavors: &[FlavorName]) -> String {
+    let flavors: Vec<String> = flavors
+        .iter()
+        .map(|f| format!("{:?}", f.as_str()))
+        .collect();
+    flavors.join(", ")
 }
 
 /// ` of flavor "h100"`, where it says something.

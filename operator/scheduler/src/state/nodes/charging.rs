@@ -24,13 +24,19 @@ impl Nodes {
         self.touch(at);
     }
 
-    /// Takes back the last charge, so that every share is where it was: `saved`
+    /// Takes back the last charge of so many pods (negative: release), so that every share is where it was: `saved`
     /// is what [`Nodes::saved_shares`] was before.
-    pub(crate) fn undo(&mut self, at: NodeIdx, demand: &Demand, pods: u32, saved: SavedShares) {
+    pub(crate) fn undo(
+        &mut self,
+        at: NodeIdx,
+        demand: &Demand,
+        (pods, held): (i64, bool),
+        saved: SavedShares,
+    ) {
         for (resource, need) in demand {
             let used = i128::from(*need).saturating_mul(i128::from(pods));
             let used = used.saturating_neg();
-            self.add(*resource, at, used, used);
+            self.add(*resource, at, used, if held { used } else { 0 });
         }
         for (device, shares) in saved {
             let freed = self.shares.restore(at, device, shares);

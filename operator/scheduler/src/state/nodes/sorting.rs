@@ -9,9 +9,13 @@ impl Nodes {
     /// Nodes that are there, tightest first: those without devices, then by free
     /// devices, then by the free fraction of the cores, then by name.
     pub(crate) fn tightest(&self) -> Vec<NodeIdx> {
-        let mut all: Vec<(i64, u32, NodeIdx)> = self
-            .iter()
-            .map(|(at, _)| {
+        self.tightest_of(self.iter().map(|(at, _)| at))
+    }
+
+    /// The same of some nodes, of equal ones in the order in which they come.
+    pub(crate) fn tightest_of(&self, nodes: impl Iterator<Item = NodeIdx>) -> Vec<NodeIdx> {
+        let mut all: Vec<(i64, u32, NodeIdx)> = nodes
+            .map(|at| {
                 let has = |d: &&ResourceIdx| self.ledger.allocatable(**d, at) > 0;
                 let free = |d: &ResourceIdx| self.ledger.free(*d, at).max(0).saturating_add(1);
                 let devices = self.devices.iter().filter(has).map(free);
@@ -21,7 +25,7 @@ impl Nodes {
                 (devices.fold(0, i64::saturating_add), cores, at)
             })
             .collect();
-        // Stable: they come by name.
+        // Stable.
         all.sort_by_key(|(devices, cores, _)| (*devices, *cores));
         all.into_iter().map(|(.., at)| at).collect()
     }
@@ -31,8 +35,10 @@ impl Nodes {
         &self.classes
     }
 
-    /// Makes the order of names anew where nodes have come.
+    /// Makes the order of names anew where nodes have come, and that of domains
+    /// where they have changed.
     pub(crate) fn rank(&mut self) {
+        self.domains.lay_out();
         if !std::mem::take(&mut self.unranked) {
             return;
         }

@@ -19,11 +19,29 @@ fn terminal_never_reverts() {
         case.hold(JobPhase::Refused, Reason::PolicyDenied);
         assert_eq!(case.step().status, None);
         case.place(1, &PodPhase::Running);
-        assert_eq!(case.step().want, Want::Finish { keep: true });
+        assert_eq!(case.step().wish, Wish::Finish { keep: true });
         case.clear();
         assert_eq!(case.step().status, None);
         assert_eq!(case.status, before);
     }
+}
+
+/// Who looks at a job that has ended must not read that it runs.
+#[test]
+fn of_a_job_that_has_ended_nothing_runs() {
+    let mut case = Case::new(json!({"restart": {"scope": "Never"}}));
+    case.place(1, &PodPhase::Running);
+    case.step();
+    assert_eq!(case.status.ready.as_deref(), Some("2/2"));
+    case.pod(0).phase = exit(1);
+    case.says(JobPhase::Failed, Reason::NoRestart);
+    let counts = case.status.pods.unwrap();
+    assert_eq!((counts.running, counts.failed), (0, 1));
+    assert_eq!(case.status.ready.as_deref(), Some("0/2"));
+    assert_eq!(case.status.nodes, Some(0));
+    // What has succeeded has.
+    let complete = ended(json!({}), &PodPhase::Succeeded);
+    assert_eq!(complete.status.ready.as_deref(), Some("2/2"));
 }
 
 #[test]
@@ -47,8 +65,8 @@ fn finished_pods_stay_or_go_by_how_the_job_ended() {
         let spec = json!({"restart": {"limit": 0}, "cleanup": cleanup});
         let case = ended(spec, &pods);
         assert_eq!(
-            case.look().want,
-            Want::Finish { keep },
+            case.look().wish,
+            Wish::Finish { keep },
             "{pods:?} {cleanup}"
         );
     }
@@ -64,7 +82,7 @@ fn what_is_left_expires() {
         case.second = ttl;
         let next = case.look();
         assert_eq!((next.expired, next.again), (true, None));
-        assert_eq!(next.want, Want::Finish { keep: false });
+        assert_eq!(next.wish, Wish::Finish { keep: false });
     }
 }
 
@@ -76,7 +94,7 @@ fn a_job_with_a_completion_time_has_ended_whatever_its_phase_says() {
         case.status.phase = Some(phase);
         let next = case.step();
         assert_eq!(next.status, None);
-        assert_eq!(next.want, Want::Finish { keep: true });
+        assert_eq!(next.wish, Wish::Finish { keep: true });
         assert_eq!(next.again, Some(at(86_400)));
     }
 }

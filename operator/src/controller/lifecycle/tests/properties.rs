@@ -9,6 +9,8 @@ enum Event {
     Commit,
     Place(PodPhase),
     Unwind,
+    Preempt,
+    Nominate,
     Clear,
     Pod(u32, PodPhase),
     Delete(u32),
@@ -34,6 +36,8 @@ fn event() -> impl Strategy<Value = Event> {
         phase().prop_map(Event::Place),
         Just(Event::Place(PodPhase::Running)),
         Just(Event::Unwind),
+        Just(Event::Preempt),
+        Just(Event::Nominate),
         Just(Event::Clear),
         (0..2_u32, phase()).prop_map(|(i, p)| Event::Pod(i, p)),
         (0..2_u32).prop_map(Event::Delete),
@@ -51,6 +55,11 @@ fn happen(case: &mut Case, event: Event) {
         Event::Commit => case.commit(attempt),
         Event::Place(phase) => case.place(attempt, &phase),
         Event::Unwind => case.journal.phase = Some(PodGroupPhase::Unwinding),
+        Event::Preempt => case.preempt(),
+        Event::Nominate => {
+            case.commit(attempt);
+            case.journal.phase = Some(PodGroupPhase::Nominated);
+        }
         Event::Clear => case.clear(),
         Event::Pod(index, phase) => {
             if let Some(pod) = case.pods.get_mut(&format!("llm-worker-{index}")) {

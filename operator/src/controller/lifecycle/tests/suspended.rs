@@ -9,7 +9,7 @@ fn a_placed_job_is_suspended_once_all_is_gone() {
     case.second = 30;
     case.spec.suspend = Some(true);
     let next = case.says(JobPhase::Restarting, Reason::PodsTerminating);
-    assert_eq!(next.want, Want::Stop(Reason::Suspended));
+    assert_eq!(next.wish, Wish::Stop(Reason::Suspended));
     assert_eq!(case.status.active_seconds, Some(30));
 
     case.journal = PodGroupStatus::default();
@@ -17,7 +17,7 @@ fn a_placed_job_is_suspended_once_all_is_gone() {
 
     case.pods.clear();
     let next = case.says(JobPhase::Suspended, Reason::Suspended);
-    assert_eq!(next.want, Want::Stop(Reason::Suspended));
+    assert_eq!(next.wish, Wish::Stop(Reason::Suspended));
     assert_eq!(case.row(), "TFFFFFTTFF");
     assert_eq!(case.attempt(), 1);
 }
@@ -35,12 +35,12 @@ fn to_go_on_is_a_new_attempt_at_the_end_of_the_queue() {
     case.spec.suspend = None;
     case.certify(Reason::InsufficientCapacity);
     let next = case.says(JobPhase::Queued, Reason::InsufficientCapacity);
-    let run = Want::Run {
-        attempt: 2,
+    let run = Wish::Run(Attempt {
+        number: 2,
         submitted: at(100),
         not_before: None,
-    };
-    assert_eq!(next.want, run);
+    });
+    assert_eq!(next.wish, run);
     assert_eq!(case.status.queued_time, time(100));
     assert_eq!(case.status.restarts, Some(0));
 }
@@ -51,7 +51,7 @@ fn a_job_that_was_created_suspended_starts_with_its_first_attempt() {
     case.says(JobPhase::Suspended, Reason::Suspended);
     case.spec.suspend = None;
     let next = case.step();
-    assert!(matches!(next.want, Want::Run { attempt: 1, .. }));
+    assert!(matches!(next.wish, Wish::Run(Attempt { number: 1, .. })));
     // The scheduler was faster than the next status.
     case.place(1, &PodPhase::Pending);
     case.says(JobPhase::Starting, Reason::Starting);

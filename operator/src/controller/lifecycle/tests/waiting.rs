@@ -9,7 +9,7 @@ fn what_is_held_says_so_and_starts_nothing() {
     ] {
         let mut case = Case::new(json!({}));
         case.hold(phase, reason);
-        assert_eq!(case.says(phase, reason).want, Want::Wait);
+        assert_eq!(case.says(phase, reason).wish, Wish::Wait);
         assert_eq!(case.row(), row, "{phase:?}");
     }
 }
@@ -26,17 +26,17 @@ fn a_gang_that_is_being_committed_may_be_blocked_with_its_quota() {
 #[test]
 fn nothing_is_said_before_the_scheduler_has_answered() {
     let mut case = Case::new(json!({}));
-    let run = Want::Run {
-        attempt: 1,
+    let run = Wish::Run(Attempt {
+        number: 1,
         submitted: at(0),
         not_before: None,
-    };
+    });
     let silent = case.step();
-    assert_eq!((silent.status, silent.want), (None, run.clone()));
+    assert_eq!((silent.status, silent.wish), (None, run.clone()));
 
     case.certify(Reason::InsufficientCapacity);
     let queued = case.says(JobPhase::Queued, Reason::InsufficientCapacity);
-    assert_eq!(queued.want, run);
+    assert_eq!(queued.wish, run);
     assert_eq!(case.row(), "TFFFFFFFTF");
     assert_eq!(case.status.message.as_deref(), Some("8 GPUs are missing"));
     assert_eq!(case.status.queued_time, time(0));
@@ -64,16 +64,18 @@ fn back_off_holds_the_attempt_back_until_it_ends() {
     case.status.retry_time = time(10);
     let next = case.says(JobPhase::Queued, Reason::BackingOff);
     assert_eq!(next.again, Some(at(10)));
-    assert!(matches!(next.want, Want::Run { attempt: 2, not_before: Some(t), .. } if t == at(10)));
+    assert!(
+        matches!(next.wish, Wish::Run(Attempt { number: 2, not_before: Some(t), .. }) if t == at(10))
+    );
 
     case.second = 10;
     let next = case.says(JobPhase::Queued, Reason::Queued);
     assert!(matches!(
-        next.want,
-        Want::Run {
+        next.wish,
+        Wish::Run(Attempt {
             not_before: None,
             ..
-        }
+        })
     ));
 }
 
@@ -105,11 +107,11 @@ fn a_plan_of_an_earlier_spec_is_undone() {
         assert_eq!(case.status.admitted_time, None, "{phase:?}");
         // A plan that is being carried out falls with the new spec. One that
         // was carried out is held as long as its attempt is to run.
-        let stops = matches!(next.want, Want::Stop(_));
+        let stops = matches!(next.wish, Wish::Stop(_));
         assert_eq!(stops, phase == PodGroupPhase::Placed, "{phase:?}");
         assert!(matches!(
-            next.want,
-            Want::Stop(_) | Want::Run { attempt: 1, .. }
+            next.wish,
+            Wish::Stop(_) | Wish::Run(Attempt { number: 1, .. })
         ));
     }
 }
@@ -161,4 +163,28 @@ fn the_queue_deadline_ends_the_wait_of_each_attempt() {
 
     case.second = 60;
     case.says(JobPhase::Failed, Reason::QueueDeadlineExceeded);
+}
+
+/// A pod of a lost node may be there for long: which it is, and where, is said.
+#[test]
+fn pods_that_are_waited_for_are_named() {
+    let mut case = Case::new(json!({}));
+    case.place(1, &PodPhase::Running);
+    case.step();
+    case.lost.insert("node-1".to_owned());
+    case.says(JobPhase::Restarting, Reason::NodeLost);
+    for _ in 0..2 {
+        case.says(JobPhase::Restarting, Reason::NodeLost);
+        let message = case.status.message.clone().unwrap();
+        let (what, waits) = message.split_once("; waiting for ").unwrap();
+        assert!(what.contains("node-1"), "{message}");
+        assert_eq!(
+            waits,
+            "2 pods to end: \"llm-worker-1\" on lost node \"node-1\", \"llm-worker-0\" on \"node-0\""
+        );
+    }
+    case.pods.clear();
+    case.step();
+    let message = case.status.message.clone().unwrap();
+    assert!(!message.contains("waiting for"), "{message}");
 }

@@ -1,0 +1,145 @@
+//! What people write by habit, and what Kubernetes would refuse only later.
+
+use super::*;
+
+/// Habits from elsewhere, each with its way out.
+#[test]
+fn what_people_write_by_habit_says_what_to_write() {
+    let says = |from: &str, to: &str| {
+        let said = one(from, to);
+        format!("{}:{} {}: {}", said.0, said.1, said.2, said.3)
+    };
+    assert_eq!(
+        says("replicas: 1", "replicas: \"2\""),
+        "6:25 spec.taskGroups[0].replicas: must be a whole number, not the text \"2\": remove the quotes"
+    );
+    let cpu = says("cpu: 1", "cpu: 0.5");
+    assert!(
+        cpu.ends_with("not the number 0.5: write 500m or \"0.5\""),
+        "{cpu}"
+    );
+    let memory = says("memory: 1Gi", "memory: 1.5");
+    assert!(
+        memory.ends_with("not the number 1.5: write \"1.5\", in quotes"),
+        "{memory}"
+    );
+    assert_eq!(
+        says("cpu: 1,", "cpu: 1, nvidia.com/gpu: 8,"),
+        "6:58 spec.taskGroups[0].resources.nvidia.com/gpu: is no known field: set gpus of the task \
+         group for GPUs, and resources.extended for other devices"
+    );
+    let requests = says("cpu: 1,", "requests: {cpu: 1}, cpu: 1,");
+    assert!(
+        requests.contains("write cpu and memory directly below resources"),
+        "{requests}"
+    );
+    assert_eq!(
+        says(
+            "metadata: {name: a}",
+            "metadata: {name: a, creationTimestamp: yesterday}"
+        ),
+        "3:40 metadata.creationTimestamp: must be a time, such as \"2026-01-31T12:00:00Z\""
+    );
+    assert_eq!(
+        says("metadata: {name: a}", "metadata: {}"),
+        "3:11 metadata.name: is required: add it"
+    );
+    let group = JOB.split("spec:\n").nth(1).unwrap();
+    for spec in ["spec: []\n", "spec: [PyTorch]\n"] {
+        let (line, _, field, message) =
+            said(&JOB.replace(&format!("spec:\n{group}"), spec)).remove(0);
+        assert_eq!((line, field.as_str()), (4, "spec"));
+        assert!(
+            message.starts_with("must be a mapping, not a list: "),
+            "{message}"
+        );
+    }
+}
+
+/// What Kubernetes would refuse later, in the pods, is refused where it is written.
+#[test]
+fn what_kubernetes_would_not_take_is_refused() {
+    let field = |from: &str, to: &str| one(from, to).2;
+    let group = "spec.taskGroups[0]";
+    for (to, path) in [
+        ("image: x, nodeSelector: {\"a b\": c}", "nodeSelector"),
+        ("image: x, nodeSelector: {a: \"b c\"}", "nodeSelector"),
+        (
+            "image: x, tolerations: [{key: \"a b\", operator: Exists}]",
+            "tolerations[0].key",
+        ),
+        (
+            "image: x, env: [{name: A, field: status.nope}]",
+            "env[0].field",
+        ),
+        (
+            "image: x, env: [{name: TRELLIS_RANK, value: \"1\"}]",
+            "env[0].name",
+        ),
+        (
+            "image: x, env: [{name: A, value: a, field: metadata.name}]",
+            "env[0]",
+        ),
+        ("image: x, mounts: [{path: /a}]", "mounts[0]"),
+    ] {
+        assert_eq!(field("image: x", to), format!("{group}.{path}"), "{to}");
+    }
+    for field in ["status.podIP", "metadata.name", "metadata.labels['team']"] {
+        let to = format!("image: x, env: [{{name: A, field: \"{field}\"}}]");
+        assert_eq!(said(&JOB.replace("image: x", &to)), [], "{field}");
+    }
+    let network = |peers: &str| {
+        let to = format!("spec:\n  network: {{egress: [{peers}]}}\n");
+        one("spec:\n", &to).2
+    };
+    assert_eq!(network("{service: a}, {}"), "spec.network.egress[1]");
+    let metadata = |to: &str| field("{name: a}", to);
+    assert_eq!(
+        metadata("{name: a, labels: {\"a b\": c}}"),
+        "metadata.labels"
+    );
+    assert_eq!(
+        metadata("{name: a, labels: {a: \"b c\"}}"),
+        "metadata.labels"
+    );
+    assert_eq!(
+        metadata("{name: a, annotations: {\"a b\": c}}"),
+        "metadata.annotations"
+    );
+    assert_eq!(
+        metadata("{name: a, namespace: Bad_NS}"),
+        "metadata.namespace"
+    );
+    let (.., name) = one("{name: a}", "{name: A_b}");
+    assert!(name.starts_with("must be a DNS-1035 label"), "{name}");
+}
+
+/// A number without a unit counts bytes: nobody means 64 of them.
+#[test]
+fn memory_of_some_bytes_is_a_slip() {
+    let says = |memory: &str| one("memory: 1Gi", &format!("memory: {memory}")).3;
+    assert!(
+        says("64").ends_with(": did you mean 64Gi?"),
+        "{}",
+        says("64")
+    );
+    assert!(
+        says("64m").ends_with(": did you mean 64M or 64Mi?"),
+        "{}",
+        says("64m")
+    );
+    assert!(
+        says("1GB").ends_with(": write 1G or 1Gi"),
+        "{}",
+        says("1GB")
+    );
+    assert!(says("1gi").ends_with(": write 1Gi"), "{}", says("1gi"));
+    assert!(
+        says("1023Ki").contains("at least 1Mi"),
+        "{}",
+        says("1023Ki")
+    );
+    for good in ["1Mi", "1048576", "1.5Gi", "\"1e9\""] {
+        assert_eq!(said(&JOB.replace("1Gi", good)), [], "{good}");
+    }
+}

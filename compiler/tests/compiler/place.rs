@@ -1,0 +1,60 @@
+//! What a job says of its place, and what its place brings.
+
+use k8s_openapi::api::core::v1::Toleration;
+use k8s_openapi::serde_json::{json, to_value};
+use trellis_api::names;
+use trellis_compiler::PodPlacement;
+
+use super::support::{PLACEMENT, compiled, job, one_group, spec};
+
+#[test]
+fn what_the_flavors_of_a_group_bring_comes_after_its_own_and_once() {
+    let group = "gpus: 1, tolerations: [{key: dedicated, operator: Exists}]";
+    let job = one_group("None", group);
+    let brought = [("dedicated", None), ("spot", Some(60))].map(|(key, seconds)| Toleration {
+        key: Some(key.to_owned()),
+        operator: Some("Exists".to_owned()),
+        toleration_seconds: seconds,
+        ..Toleration::default()
+    });
+    let at = PodPlacement {
+        tolerations: &brought,
+        ..PLACEMENT
+    };
+    let pod = job.groups()[0].pod(0, &at);
+    let all = spec(&pod).tolerations.clone().unwrap();
+    let keys: Vec<_> = all.iter().filter_map(|t| t.key.as_deref()).collect();
+    assert_eq!(
+        keys,
+        [names::OWN_NODE, "nvidia.com/gpu", "dedicated", "spot"]
+    );
+    assert_eq!(all[3].toleration_seconds, Some(60));
+}
+
+#[test]
+fn a_pod_group_says_how_close_its_pods_are_to_be_and_when_it_may_be_preempted() {
+    let group = "{name: w, image: i, resources: {cpu: 1, memory: 1Gi}, \
+                 topology: {level: rack, mode: Preferred}}";
+    let said = compiled(job(&format!(
+        "preemptible: false\nminRuntimeSeconds: 60\ntopology: {{level: block}}\ntaskGroups: [{group}]"
+    )));
+    assert_eq!(
+        to_value(&said.pod_group().spec).unwrap(),
+        json!({
+            "minMember": 1, "queue": "default", "priority": 0,
+            "preemptible": false, "minRuntimeSeconds": 60, "topology": {"level": "block"},
+            "groups": [{"name": "w", "count": 1, "resources": {"cpu": "1", "memory": "1Gi"},
+                "topology": {"level": "rack", "mode": "Preferred"}}],
+        })
+    );
+    let silent = compiled(job(
+        "taskGroups: [{name: w, image: i, resources: {cpu: 1, memory: 1Gi}}]",
+    ));
+    assert_eq!(
+        to_value(&silent.pod_group().spec).unwrap(),
+        json!({
+            "minMember": 1, "queue": "default", "priority": 0,
+            "groups": [{"name": "w", "count": 1, "resources": {"cpu": "1", "memory": "1Gi"}}],
+        })
+    );
+}

@@ -1,0 +1,163 @@
+//! Admission policies of a test: the pods that are created in a namespace are refused, or changed,
+//! by rules in CEL. Whoever has the namespace to itself has its policies to itself.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use kube::api::{ApiResource, DeleteParams, DynamicObject};
+use kube::core::GroupVersionKind;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use crate::control_plane::ControlPlane;
+use crate::kubelet;
+
+const GROUP: &str = "admissionregistration.k8s.io";
+const VERSION: &str = "v1";
+/// A new policy takes a moment until every request sees it: the API server reads them anew once a
+/// second.
+const SEEN: Duration = Duration::from_secs(2);
+
+/// What is done to a pod.
+#[derive(Clone, Copy)]
+enum Act {
+    Refuse,
+    Change,
+}
+
+impl Act {
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Refuse => "ValidatingAdmissionPolicy",
+            Self::Change => "MutatingAdmissionPolicy",
+        }
+    }
+}
+
+/// A policy for the pods of one namespace, whose name it bears. It stays when this is dropped: it
+/// matches nothing once the namespace is gone.
+pub struct PodPolicy {
+    act: Act,
+    namespace: String,
+    client: Client,
+}
+
+impl std::fmt::Debug for PodPolicy {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_tuple("PodPolicy")
+            .field(&self.namespace)
+            .finish()
+    }
+}
+
+impl PodPolicy {
+    /// Refuses the pods for which `expression` is false, with `message`.
+    ///
+    /// # Errors
+    /// If the API server refuses the policy: it is no CEL, say.
+    pub async fn refuse_unless(
+        control_plane: &ControlPlane,
+        namespace: &str,
+        expression: &str,
+        message: &str,
+    ) -> Result<Self> {
+        let validation = json!({"expression": expression, "message": message});
+        let spec = json!({"validations": [validation]});
+        Self::enforce(control_plane, namespace, Act::Refuse, spec).await
+    }
+
+    /// Patches the pods: `expression` gives a list of `JSONPatch`.
+    ///
+    /// # Errors
+    /// If the API server refuses the policy: it is no CEL, say.
+    pub async fn patch(
+        control_plane: &ControlPlane,
+        namespace: &str,
+        expression: &str,
+    ) -> Result<Self> {
+        let mutation = json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}});
+        Self::change(control_plane, namespace, mutation).await
+    }
+
+    /// Has the kubelet of `node` refuse the pods ([`kubelet::REFUSE`]), for want of GPUs. The
+    /// annotation is not the user's to give.
+    ///
+    /// # Errors
+    /// If the API server refuses the policy.
+    pub async fn refused_by_kubelet(
+        control_plane: &ControlPlane,
+        namespace: &str,
+        node: &str,
+    ) -> Result<Self> {
+        let expression = format!(
+            "Object{{metadata: Object.metadata{{annotations: {{\
+             '{}': 'OutOfnvidia.com/gpu', '{}': '{node}'}}}}}}",
+            kubelet::REFUSE,
+            kubelet::REFUSE_ON
+        );
+        let mutation = json!({"patchType": "ApplyConfiguration",
+            "applyConfiguration": {"expression": expression}});
+        Self::change(control_plane, namespace, mutation).await
+    }
+
+    async fn change(
+        control_plane: &ControlPlane,
+        namespace: &str,
+        mutation: Value,
+    ) -> Result<Self> {
+        let spec = json!({"reinvocationPolicy": "Never", "mutations": [mutation]});
+        Self::enforce(control_plane, namespace, Act::Change, spec).await
+    }
+
+    /// Creates the policy with its binding, and waits until it acts.
+    async fn enforce(
+        control_plane: &ControlPlane,
+        namespace: &str,
+        act: Act,
+        mut spec: Value,
+    ) -> Result<Self> {
+        spec["failurePolicy"] = json!("Fail");
+        spec["matchConstraints"] = json!({
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+            "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
+                "operations": ["CREATE"], "resources": ["pods"]}],
+        });
+        let mut binding = json!({"policyName": namespace});
+        if let Act::Refuse = act {
+            binding["validationActions"] = json!(["Deny"]);
+        }
+        let kind = act.kind();
+        for (kind, spec) in [(kind.to_owned(), spec), (format!("{kind}Binding"), binding)] {
+            let object = json!({
+                "apiVersion": format!("{GROUP}/{VERSION}"), "kind": kind,
+                "metadata": {"name": namespace}, "spec": spec,
+            });
+            control_plane.apply_yaml(&object.to_string()).await?;
+        }
+        tokio::time::sleep(SEEN).await;
+        Ok(Self {
+            act,
+            namespace: namespace.to_owned(),
+            client: control_plane.client(),
+        })
+    }
+
+    /// Ends it, and does not wait until every request sees that.
+    ///
+    /// # Errors
+    /// If it is there no more.
+    pub async fn lift(self) -> Result<()> {
+        let kind = format!("{}Binding", self.act.kind());
+        let plural = format!("{}s", kind.to_lowercase());
+        let resource = ApiResource::from_gvk_with_plural(
+            &GroupVersionKind::gvk(GROUP, VERSION, &kind),
+            &plural,
+        );
+        let bindings: Api<DynamicObject> = Api::all_with(self.client, &resource);
+        bindings
+            .delete(&self.namespace, &DeleteParams::default())
+            .await?;
+        Ok(())
+    }
+}

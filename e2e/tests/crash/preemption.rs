@@ -1,0 +1,161 @@
+//! The operator is killed after its k-th write since a job came that others must make room for,
+//! for every k: the next one goes on. Who left is counted once, and nobody leaves for nothing.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use trellis_api::pod_group::PodGroupPhase;
+use trellis_api::{PodGroup, Reason, TrainingJob};
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::control_plane::ControlPlane;
+use trellis_e2e::jobs::uids;
+use trellis_e2e::operator::{self, Launch, Operator};
+use trellis_e2e::proxy::{Moment, Request};
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::{eventually, wait_for};
+
+use super::{ENOUGH, RECOVERY, counts, running};
+
+/// Pods of each gang.
+const GANG: u32 = 2;
+
+const KINDS: &str = "
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: high}
+value: 1000
+---
+apiVersion: trellis.dev/v1alpha1
+kind: Queue
+metadata: {name: by-priority}
+spec: {namespaceSelector: {}, preemption: {withinQueue: LowerPriority}}
+";
+
+/// A job of half the node's GPUs a pod.
+fn job(site: &Site, name: &str, class: Option<&str>) -> Value {
+    let mut job = site.job(name, GANG, 4);
+    job["spec"]["queue"] = json!("by-priority");
+    if let Some(class) = class {
+        job["spec"]["priorityClassName"] = json!(class);
+    }
+    job
+}
+
+async fn survives(control_plane: &ControlPlane, k: u64, moment: Moment) -> bool {
+    let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
+    let site = Site::new(control_plane, "evict", Nodes::new(1).gpus(8)).await;
+    let (first, proxy) = Operator::behind_proxy(control_plane, program, &Launch::named("operator"))
+        .await
+        .unwrap();
+    let first = Arc::new(Mutex::new(first));
+    let api = site.api::<TrainingJob>();
+    site.create(job(&site, "low", None)).await.unwrap();
+    wait_for(&api, "low", RECOVERY, running).await.unwrap();
+    let victim = first.clone();
+    let mut fired = proxy.after_write(k, moment, counts, move || {
+        let _ = victim.lock().unwrap().kill();
+    });
+    site.create(job(&site, "high", Some("high"))).await.unwrap();
+    // The last k is one that is never reached.
+    let reached = tokio::select! {
+        reached = fired.wait(RECOVERY) => reached.is_ok(),
+        () = settled(&site, k, moment) => fired.wait(std::time::Duration::from_secs(3)).await.is_ok(),
+    };
+    let _ = first.lock().unwrap().kill();
+    let _second = Operator::start(control_plane, program).await.unwrap();
+    settled(&site, k, moment).await;
+    reached
+}
+
+/// The one runs whole in its first attempt; the other has left, once, and has no pods.
+async fn settled(site: &Site, k: u64, moment: Moment) {
+    let settled = eventually(RECOVERY, || async {
+        site.try_whole("high", GANG as usize).await?;
+        for (name, expected) in [
+            ("high", (Some(1), Some(0), Some(0))),
+            ("low", (Some(2), Some(0), Some(1))),
+        ] {
+            let job = site.api::<TrainingJob>().get(name).await?;
+            anyhow::ensure!(name == "low" || running(&job), "{:#?}", job.status);
+            let status = job.status.unwrap_or_default();
+            let counts = (status.attempt, status.restarts, status.disruptions);
+            anyhow::ensure!(counts == expected, "{name}: {status:#?}");
+        }
+        anyhow::ensure!(site.pods("low").await.is_empty(), "pods of low");
+        Ok(())
+    });
+    settled
+        .await
+        .unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
+}
+
+/// Between the nomination and the first who is told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_has_not_been_told_stays_if_the_other_is_gone_when_someone_leads_again() {
+    let control_plane = operator::control_plane().await.unwrap();
+    control_plane.apply_yaml(KINDS).await.unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
+    let site = Site::new(&control_plane, "untold", Nodes::new(1).gpus(8)).await;
+    let (first, proxy) =
+        Operator::behind_proxy(&control_plane, program, &Launch::named("operator"))
+            .await
+            .unwrap();
+    let first = Arc::new(Mutex::new(first));
+    let api = site.api::<TrainingJob>();
+    site.create(job(&site, "low", None)).await.unwrap();
+    wait_for(&api, "low", RECOVERY, running).await.unwrap();
+    let before = uids(&site.whole("low", GANG as usize).await);
+    let killed = first.clone();
+    let nominates =
+        |request: &Request| request.is_write() && request.path.contains("/podgroups/high/status");
+    let mut fired = proxy.after_write(1, Moment::BeforeAnswer, nominates, move || {
+        let _ = killed.lock().unwrap().kill();
+    });
+    site.create(job(&site, "high", Some("high"))).await.unwrap();
+    fired.wait(RECOVERY).await.unwrap();
+    let journal = site.api::<PodGroup>().get("high").await.unwrap();
+    let journal = journal.status.unwrap();
+    assert_eq!(journal.phase, Some(PodGroupPhase::Nominated));
+    let victims: Vec<_> = journal.victims.iter().map(|v| v.name.as_str()).collect();
+    assert_eq!(victims, ["low"]);
+    site.delete::<TrainingJob>("high").await;
+    let _second = Operator::start(&control_plane, program).await.unwrap();
+    // It decides: what comes later has its answer.
+    site.create(job(&site, "later", None)).await.unwrap();
+    let waits = |job: &TrainingJob| {
+        let reason = job.status.as_ref().and_then(|s| s.reason);
+        reason == Some(Reason::InsufficientCapacity)
+    };
+    wait_for(&api, "later", RECOVERY, waits).await.unwrap();
+    assert_eq!(uids(&site.whole("low", GANG as usize).await), before);
+    let low = api.get("low").await.unwrap().status.unwrap();
+    assert_eq!((low.attempt, low.disruptions), (Some(1), Some(0)));
+}
+
+async fn every_k(moment: Moment) {
+    let control_plane = operator::control_plane().await.unwrap();
+    control_plane.apply_yaml(KINDS).await.unwrap();
+    for k in 1..=ENOUGH {
+        if !survives(&control_plane, k, moment).await {
+            // 3 children, a dry run, two journals thrice, evictions, pods, two statuses.
+            assert!(
+                k > 3 + 1 + 6 + 2 * u64::from(GANG) + 2,
+                "only {k} writes of a preemption"
+            );
+            println!("killed after each of {} writes ({moment:?})", k - 1);
+            return;
+        }
+    }
+    panic!("more than {ENOUGH} writes of a preemption");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_preemption_survives_each_write_whose_answer_was_seen() {
+    every_k(Moment::AfterAnswer).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_preemption_survives_each_write_whose_answer_was_never_seen() {
+    every_k(Moment::BeforeAnswer).await;
+}

@@ -1,0 +1,118 @@
+//! A plan is carried out as it was written down, whatever has become of its flavors.
+
+use anyhow::ensure;
+use kube::Api;
+use kube::ResourceExt as _;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use trellis_api::job::JobPhase;
+use trellis_api::{PodGroup, Queue, ResourceFlavor};
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::jobs::{SOON, uids};
+use trellis_e2e::operator::{self, Launch, Operator};
+use trellis_e2e::proxy::Fault;
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::{eventually, wait_for};
+
+use super::held::creates;
+use super::program;
+
+const PODS: u32 = 4;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_pods_of_a_plan_that_is_gone_on_with_are_those_that_it_was_written_for() {
+    let control_plane = operator::control_plane().await.unwrap();
+    // A pod that does not tolerate this is evicted by the control plane.
+    let nodes = Nodes::new(1).gpus(8).taint("spot", "true", "NoExecute");
+    let site = Site::new(&control_plane, "flavors", nodes).await;
+    let quotas = json!([
+        {"resource": "cpu", "nominal": 100},
+        {"resource": "memory", "nominal": "100Gi"},
+        {"resource": "nvidia.com/gpu", "nominal": 8},
+    ]);
+    for object in [
+        json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "ResourceFlavor", "metadata": {"name": "spot"},
+            "spec": {"tolerations": [{"key": "spot", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 3600}]},
+        }),
+        json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue", "metadata": {"name": "cheap"},
+            "spec": {"namespaceSelector": {}, "resourceGroups": [{
+                "resources": ["cpu", "memory", "nvidia.com/gpu"],
+                "flavors": [{"name": "spot", "quotas": quotas}],
+            }]},
+        }),
+    ] {
+        control_plane.apply_yaml(&object.to_string()).await.unwrap();
+    }
+    let launch = Launch::named("operator");
+    let (mut first, proxy) = Operator::behind_proxy(&control_plane, program(), &launch)
+        .await
+        .unwrap();
+    proxy.on_request(|request| {
+        if creates(request, "j", 1) {
+            Fault::Hold
+        } else {
+            Fault::Pass
+        }
+    });
+    let mut job = site.job("j", PODS, 1);
+    job["spec"]["queue"] = json!("cheap");
+    site.create(job).await.unwrap();
+    site.pods_become("j", 1).await;
+    let before = uids(&site.pods("j").await);
+    first.kill().unwrap();
+
+    // Nothing of what the plan was found by is left.
+    let flavors: Api<ResourceFlavor> = Api::all(control_plane.client());
+    let patch = json!({"spec": {"tolerations": null}});
+    flavors
+        .patch("spot", &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .unwrap();
+    let _second = Operator::start(&control_plane, program()).await.unwrap();
+    let running = eventually(SOON * 2, || site.try_whole("j", PODS as usize));
+    let pods = running.await.unwrap();
+    assert!(
+        uids(&pods).is_superset(&before),
+        "the first pod was replaced"
+    );
+    for pod in &pods {
+        let tolerations = pod.spec.as_ref().unwrap().tolerations.clone();
+        let spot = tolerations
+            .unwrap_or_default()
+            .into_iter()
+            .find(|t| t.key.as_deref() == Some("spot"));
+        let spot = spot.unwrap_or_else(|| panic!("{} does not tolerate spot", pod.name_any()));
+        assert_eq!(spot.toleration_seconds, Some(3600));
+    }
+    let done = site.reaches("j", JobPhase::Running).await;
+    let status = done.status.unwrap();
+    assert_eq!((status.attempt, status.restarts), (Some(1), Some(0)));
+    let group = site.api::<PodGroup>().get("j").await.unwrap();
+    let plan = group.status.unwrap().plan.unwrap();
+    assert_eq!(plan.groups[0].flavors["nvidia.com/gpu"], "spot");
+
+    // And they are charged to the flavor that they were given.
+    let queues: Api<Queue> = Api::all(control_plane.client());
+    let charged = wait_for(&queues, "cheap", SOON, |queue: &Queue| {
+        let usage = queue.status.iter().flat_map(|s| &s.usage);
+        let gpus = usage.filter(|u| u.flavor == "spot" && u.resource == "nvidia.com/gpu");
+        gpus.into_iter().any(|u| u.used.as_str() == "4")
+    });
+    charged.await.unwrap();
+    // Another is told that the flavor is of no use to it any more.
+    let mut later = site.job("later", 1, 1);
+    later["spec"]["queue"] = json!("cheap");
+    site.create(later).await.unwrap();
+    eventually(SOON, || async {
+        let pods = site.pods("later").await.len();
+        ensure!(pods == 0, "{pods} pods");
+        let job = site.api::<trellis_api::TrainingJob>().get("later").await?;
+        let reason = trellis_e2e::jobs::reason(&job);
+        ensure!(reason == "NoMatchingNodes", "{reason}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+}

@@ -1,0 +1,170 @@
+//! What the API server refuses of queues, flavors and topologies, and what it takes.
+
+use std::fmt::Debug;
+
+use garde::Validate;
+use kube::api::PostParams;
+use kube::{Api, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use trellis_api::{Queue, ResourceFlavor, Topology};
+
+use super::shared;
+
+/// Creates an object of this spec without storing it.
+async fn create<K>(spec: &Value) -> Result<(), String>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
+{
+    let api: Api<K> = Api::all(shared().await.client());
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let created = api.create(&dry_run, &object(spec)).await;
+    created.map(drop).map_err(|error| error.to_string())
+}
+
+fn object<K: Resource<DynamicType = ()> + DeserializeOwned>(spec: &Value) -> K {
+    let object = json!({
+        "apiVersion": K::api_version(&()), "kind": K::kind(&()),
+        "metadata": {"name": "tried"}, "spec": spec,
+    });
+    serde_json::from_value(object).unwrap()
+}
+
+/// Each spec is refused with these words, by the API server and by the library.
+async fn refused<K>(cases: &[(Value, &str)])
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
+    K: Validate<Context = ()>,
+{
+    for (spec, words) in cases {
+        let error = create::<K>(spec).await.expect_err(&spec.to_string());
+        assert!(error.contains(words), "{spec}: {error}");
+        let ours = object::<K>(spec).validate().expect_err(words).to_string();
+        assert!(ours.contains(words), "{spec}: {ours}");
+    }
+}
+
+/// Each spec is taken, by the API server and by the library.
+async fn taken<K>(specs: &[Value])
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
+    K: Validate<Context = ()>,
+{
+    for spec in specs {
+        create::<K>(spec).await.unwrap();
+        object::<K>(spec).validate().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_queue_that_says_nonsense_of_preemption_and_backfill_is_refused() {
+    let preemption = |of: Value| json!({"preemption": of});
+    let year = "must be 1 to 31536000 seconds (a year)";
+    let week = "must be 0 to 604800 seconds (a week)";
+    let needs_reclaim = "needs reclaim LowerPriority or Any";
+    refused::<Queue>(&[
+        (json!({"defaultRuntimeSeconds": 0}), year),
+        (json!({"defaultRuntimeSeconds": 31_536_001}), year),
+        (json!({"maxMinRuntimeSeconds": -1}), week),
+        (json!({"maxMinRuntimeSeconds": 604_801}), week),
+        (
+            preemption(json!({"borrowWithin": {"policy": "LowerPriority"}})),
+            needs_reclaim,
+        ),
+        (
+            preemption(json!({"reclaim": "Never", "borrowWithin": {"policy": "LowerPriority"}})),
+            needs_reclaim,
+        ),
+        (
+            preemption(json!({"reclaim": "Any", "borrowWithin": {"maxPriority": 1}})),
+            "maxPriority needs policy LowerPriority",
+        ),
+        (
+            preemption(json!({"borrowWithin": {"policy": "Never", "maxPriority": 1}})),
+            "maxPriority needs policy LowerPriority",
+        ),
+    ])
+    .await;
+    taken::<Queue>(&[
+        json!({"preemption": {}, "backfill": false, "stop": "HoldAndDrain"}),
+        json!({"defaultRuntimeSeconds": 1, "maxMinRuntimeSeconds": 0}),
+        preemption(json!({
+            "withinQueue": "LowerOrNewerEqualPriority", "reclaim": "LowerPriority",
+            "borrowWithin": {"policy": "LowerPriority", "maxPriority": -5},
+        })),
+        preemption(json!({"borrowWithin": {"policy": "Never"}})),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn a_flavor_with_a_toleration_that_kubernetes_would_not_take_is_refused() {
+    let toleration = |of: Value| json!({"tolerations": [of]});
+    let words = "without key, operator must be Exists";
+    refused::<ResourceFlavor>(&[
+        (toleration(json!({"value": "x"})), words),
+        (
+            toleration(json!({"key": "spot", "operator": "Exists", "value": "x"})),
+            words,
+        ),
+        (
+            toleration(json!({"key": "spot", "tolerationSeconds": 5})),
+            words,
+        ),
+    ])
+    .await;
+    let one = json!({"key": "spot", "operator": "Exists"});
+    taken::<ResourceFlavor>(&[toleration(one.clone())]).await;
+    let nine = json!({"tolerations": vec![one; 9]});
+    let error = create::<ResourceFlavor>(&nine).await.unwrap_err();
+    assert!(error.contains("at most 8 items"), "{error}");
+    assert!(object::<ResourceFlavor>(&nine).validate().is_err());
+}
+
+#[tokio::test]
+async fn a_topology_names_different_labels_of_nodes() {
+    let levels = |of: &[&str]| json!({"levels": of});
+    let long = "x".repeat(64);
+    refused::<Topology>(&[
+        (
+            levels(&["rack/"]),
+            "must be 1 to 8 keys of node labels, coarse to fine",
+        ),
+        (
+            levels(&["zone", "-rack"]),
+            "must be 1 to 8 keys of node labels, coarse to fine",
+        ),
+        (
+            levels(&[&long]),
+            "must be 1 to 8 keys of node labels, coarse to fine",
+        ),
+        (
+            levels(&["zone", "rack", "zone"]),
+            "levels must be different keys",
+        ),
+    ])
+    .await;
+    let eight = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    taken::<Topology>(&[
+        levels(&["kubernetes.io/hostname"]),
+        levels(&["topology.kubernetes.io/zone", "example.com/Rack_1"]),
+        levels(&eight),
+    ])
+    .await;
+    // How many there may be the schema says.
+    for (wrong, words) in [
+        (levels(&[]), "at least 1 item"),
+        (
+            levels(&["a", "b", "c", "d", "e", "f", "g", "h", "i"]),
+            "at most 8 items",
+        ),
+    ] {
+        let error = create::<Topology>(&wrong).await.unwrap_err();
+        assert!(error.contains(words), "{error}");
+        assert!(object::<Topology>(&wrong).validate().is_err());
+    }
+}

@@ -1,0 +1,193 @@
+//! When and where a gang could start.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::count::Count;
+use crate::placement::{Packing, Runs, UndoLog, Wish, place};
+use crate::state::{Catalog, NodeIdx, Nodes, ResourceIdx};
+use crate::time::Time;
+
+/// Ends after which it is asked whether any number would do: mostly fewer do, and
+/// the question costs a look at every node.
+const LONG: usize = 64;
+
+/// What so many pods hold of a node.
+#[derive(Clone, Debug)]
+pub(crate) struct Hold {
+    pub(crate) node: NodeIdx,
+    /// Of one of them.
+    pub(crate) demand: Arc<Vec<(ResourceIdx, i64)>>,
+    pub(crate) pods: u32,
+}
+
+/// When and where.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// None: not known.
+    pub(crate) start: Option<Time>,
+    /// The first end that was counted on.
+    pub(crate) first_end: Option<Time>,
+    /// In the order of the gang's task groups.
+    pub(crate) groups: Vec<Runs>,
+    /// What must stay free until then, beyond what becomes free.
+    pub(crate) keep: Vec<Hold>,
+}
+
+/// Someone who is taken to end.
+struct Leaver {
+    end: Option<Time>,
+    holds: SmallVec<[Hold; 2]>,
+}
+
+/// The live state: what is tried on it is taken back.
+pub(crate) struct Planner<'a> {
+    pub(crate) nodes: &'a mut Nodes,
+    pub(crate) packing: &'a mut Packing,
+    pub(crate) catalog: &'a Catalog,
+}
+
+impl Planner<'_> {
+    /// The earliest start of a gang that finds no place now, if these end in this
+    /// order. None: not even when all of them have.
+    ///
+    /// The count says from when on a place is possible at all, which is mostly when
+    /// there is one; then places are looked for, and where there is none, in steps
+    /// that double and back in halves, since more room is never worse.
+    pub(crate) fn plan<H>(
+        &mut self,
+        wish: &Wish<'_>,
+        ends: impl Iterator<Item = (Option<Time>, H)>,
+    ) -> Option<Plan>
+    where
+        H: Iterator<Item = Hold>,
+    {
+        let mut count = Count::new(self.nodes, self.catalog, wish.shape, wish.excluded);
+        let mut gone: Vec<Leaver> = Vec::new();
+        let (mut failed, mut step) = (0_usize, 1_usize);
+        for (end, holds) in ends {
+            let holds: SmallVec<[Hold; 2]> = holds.filter(|h| count.concerns(h.node)).collect();
+            if holds.is_empty() {
+                continue;
+            }
+            for hold in &holds {
+                count.free(self.nodes, hold);
+            }
+            gone.push(Leaver { end, holds });
+            if gone.len() == LONG && !count.is_possible(self.nodes) {
+                return None;
+            }
+            if !count.is_enough() {
+                failed = gone.len();
+            } else if gone.len() >= failed.saturating_add(step) {
+                if let Some(groups) = self.try_without(wish, &gone) {
+                    return Some(self.earliest(wish, &gone, failed, groups));
+                }
+                failed = gone.len();
+                step = step.saturating_mul(2);
+            }
+        }
+        if failed >= gone.len() {
+            return None;
+        }
+        let groups = self.try_without(wish, &gone)?;
+        Some(self.earliest(wish, &gone, failed, groups))
+    }
+
+    /// The fewest that must end: more than `failed`, and all of them at most, for
+    /// which `groups` is the place.
+    fn earliest(
+        &mut self,
+        wish: &Wish<'_>,
+        gone: &[Leaver],
+        mut failed: usize,
+        mut groups: Vec<Runs>,
+    ) -> Plan {
+        let mut enough = gone.len();
+        while failed.saturating_add(1) < enough {
+            let middle = failed.midpoint(enough);
+            let few = gone.get(..middle).unwrap_or(gone);
+            match self.try_without(wish, few) {
+                Some(found) => (enough, groups) = (middle, found),
+                None => failed = middle,
+            }
+        }
+        let gone = gone.get(..enough).unwrap_or(gone);
+        Plan {
+            start: gone.last().and_then(|leaver| leaver.end),
+            first_end: gone.first().and_then(|leaver| leaver.end),
+            keep: self.keep(wish, &groups, gone),
+            groups,
+        }
+    }
+
+    /// A place once these have ended.
+    fn try_without(&mut self, wish: &Wish<'_>, gone: &[Leaver]) -> Option<Vec<Runs>> {
+        let mut left = UndoLog::default();
+        for Hold { node, demand, pods } in gone.iter().flat_map(|leaver| &leaver.holds) {
+            left.lift(self.nodes, *node, demand, *pods, true);
+        }
+        let mut log = UndoLog::default();
+        let found = place(self.nodes, self.packing, self.catalog, wish, &mut log);
+        log.roll_back(self.nodes);
+        left.roll_back(self.nodes);
+        found.ok()
+    }
+
+    /// Whether it depends on shared devices what pods find on a node.
+    fn shares(&self, demand: &[(ResourceIdx, i64)], node: NodeIdx) -> bool {
+        let open = |resource| self.nodes.open_devices(node).any(|(d, _)| d == resource);
+        let mut resources = demand.iter().map(|(resource, _)| *resource);
+        resources.any(|r| self.nodes.shared_device(r).is_some() || open(r))
+    }
+
+    /// By node, what the place needs and those who end do not leave there. Where
+    /// devices are shared nobody knows which one becomes free: there all is kept.
+    fn keep(&self, wish: &Wish<'_>, groups: &[Runs], gone: &[Leaver]) -> Vec<Hold> {
+        let mut lacks: BTreeMap<NodeIdx, BTreeMap<ResourceIdx, i64>> = BTreeMap::new();
+        let mut keep = Vec::new();
+        for (group, runs) in wish.shape.groups.iter().zip(groups) {
+            for (node, pods) in runs {
+                if self.shares(&group.demand, *node) {
+                    let every_pod = self.catalog.pods();
+                    let all = self.nodes.allocatable(every_pod, *node);
+                    keep.push(Hold {
+                        node: *node,
+                        demand: Arc::new(vec![(every_pod, all)]),
+                        pods: 1,
+                    });
+                    continue;
+                }
+                let lacks = lacks.entry(*node).or_default();
+                for (resource, need) in group.demand.iter() {
+                    let needs = need.saturating_mul(i64::from(*pods));
+                    let sum = lacks.entry(*resource).or_default();
+                    *sum = sum.saturating_add(needs);
+                }
+            }
+        }
+        for hold in gone.iter().flat_map(|leaver| &leaver.holds) {
+            let Some(lacks) = lacks.get_mut(&hold.node) else {
+                continue;
+            };
+            for (resource, need) in hold.demand.iter() {
+                let leaves = need.saturating_mul(i64::from(hold.pods));
+                if let Some(lack) = lacks.get_mut(resource) {
+                    *lack = lack.saturating_sub(leaves);
+                }
+            }
+        }
+        let lacks = lacks.into_iter().filter_map(|(node, lacks)| {
+            let demand: Vec<_> = lacks.into_iter().filter(|(_, lack)| *lack > 0).collect();
+            (!demand.is_empty()).then(|| Hold {
+                node,
+                demand: Arc::new(demand),
+                pods: 1,
+            })
+        });
+        keep.extend(lacks);
+        keep
+    }
+}

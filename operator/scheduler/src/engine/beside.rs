@@ -1,0 +1,283 @@
+//! What may start beside what is kept for others.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::Engine;
+use super::cycle::{Admission, LookedAt};
+use super::refusals::Restraints;
+use super::ways::Way;
+use crate::backfill::{Head, Hold, QuotaHead, Restraint, Stay};
+use crate::explain::{Detail, WaitReason};
+use crate::gang::Gang;
+use crate::ids::{GangId, QueueName};
+use crate::placement::{Runs, UndoLog};
+use crate::queueing::{Blocked, OrderKey, Phase, Signal, Wake};
+use crate::state::{GangIdx, ResourceIdx};
+use crate::time::Time;
+
+impl Engine {
+    /// Whoever is at the front of a queue and finds no place goes on waiting: then
+    /// it is known for whom room is kept before anybody starts.
+    pub(super) fn skip_blocked(&mut self, due: &[QueueName], now: Time, looked_at: &mut LookedAt) {
+        for name in due {
+            while let Some(next) = self.waiting.next_due(name) {
+                let mut log = UndoLog::default();
+                let answer = self.try_alone(next, now, &mut log);
+                log.roll_back(&mut self.nodes);
+                match answer {
+                    Some(Ok(_)) => break,
+                    Some(Err(blocked)) => {
+                        self.waiting.pop_due(name);
+                        self.block(next, blocked, looked_at);
+                    }
+                    None => {
+                        self.waiting.pop_due(name);
+                    }
+                }
+            }
+        }
+    }
+
+    /// As if nothing were kept for others.
+    pub(super) fn try_alone(
+        &mut self,
+        at: GangIdx,
+        now: Time,
+        log: &mut UndoLog,
+    ) -> Option<Admission> {
+        self.backfill.ignored = true;
+        let answer = self.try_to_admit(at, now, log);
+        self.backfill.ignored = false;
+        answer
+    }
+
+    /// The first gang of a queue that quota blocks.
+    pub(super) fn quota_head(&mut self, queue: &QueueName) -> Option<&QuotaHead> {
+        if !self.backfill.quota.contains_key(queue) {
+            let (key, candidate) = self.backfill.blocked.first_for_quota(queue)?;
+            let key = key.clone();
+            let at = self.queues.leaf(queue)?;
+            self.renew_ends();
+            let (gang, demand) = self.candidate(candidate)?;
+            let head = QuotaHead::new(
+                (candidate.gang, key, &gang),
+                &demand,
+                (self.queues.tree(), at),
+                self.backfill.ends_in.get(queue),
+                |holder| self.queues.held(queue, holder),
+            );
+            self.backfill.quota.insert(queue.clone(), head);
+        }
+        self.backfill.quota.get(queue)
+    }
+
+    /// Whether a gang leaves the quota that a gang before it in its queue waits for.
+    ///
+    /// # Errors
+    ///
+    /// It would make that one later.
+    fn leave_quota(&mut self, gang: &Gang, way: &Way, now: Time) -> Result<(), Box<Blocked>> {
+        if self.backfill.ignored {
+            return Ok(());
+        }
+        self.quota_head(&gang.queue);
+        let queue = self.queues.leaf(&gang.queue);
+        let head = self.backfill.quota.get(&gang.queue);
+        let Some((head, queue)) = head.zip(queue) else {
+            return Ok(());
+        };
+        let tree = (self.queues.tree(), queue);
+        let stay = self.staying(gang, now);
+        if head.key >= OrderKey::of(gang) || head.lets(&stay, &way.demand, tree, now) {
+            return Ok(());
+        }
+        let mut wake = wake(way);
+        wake.on(Signal::Queues, 1)
+            .on(Signal::Head(gang.queue.clone()), 1);
+        let root = self.queues.root(&gang.queue);
+        for what in head.quotas() {
+            wake.on(Signal::QuotaFreed(root.clone(), what), 1);
+            wake.on(Signal::QuotaTaken(root.clone(), what), 1);
+        }
+        if let Some(end) = head.first_end {
+            wake.at(end.plus_millis(1));
+        }
+        let name = self.state(head.at).map(|state| state.gang.id.clone());
+        let detail = Detail::QuotaReserved {
+            queue: gang.queue.clone(),
+            head: name.unwrap_or_else(|| gang.id.clone()),
+            start: head.start,
+        };
+        Err(Blocked::new(detail, wake).in_phase(Phase::Reserved))
+    }
+
+    /// What a gang must do about heads, by number, in their order.
+    fn restraints(&mut self, gang: &Gang, way: &Way, now: Time) -> Restraints {
+        if self.backfill.ignored {
+            return Restraints::new();
+        }
+        if self.backfill.stale {
+            if !self.somebody_goes_before(gang, way) {
+                return Restraints::new();
+            }
+            self.renew_heads();
+        }
+        if self.backfill.heads.is_empty() {
+            return Restraints::new();
+        }
+        let stay = self.staying(gang, now);
+        self.catalog.refresh(&way.shape, &self.nodes);
+        let heads = self.backfill.heads.iter().enumerate();
+        let restrained = heads.filter_map(|(number, head)| {
+            let restraint = head.restrains(&stay, now)?;
+            let applies = head.gang.id != gang.id
+                && self.goes_before(&head.gang, &head.demand, gang, &way.demand)
+                && head.meets(&way.shape, &self.catalog, &self.nodes);
+            applies.then_some((number, restraint))
+        });
+        restrained.collect()
+    }
+
+    /// A place that makes no head later that goes before the gang.
+    ///
+    /// # Errors
+    ///
+    /// There is no place; or there is one, but not beside what is kept.
+    pub(super) fn find_place_beside(
+        &mut self,
+        gang: &Gang,
+        way: &Way,
+        now: Time,
+        log: &mut UndoLog,
+    ) -> Result<Vec<Runs>, Box<Blocked>> {
+        if let Some(refusal) = self.refusals.get(gang, &way.shape) {
+            return Err(in_phase(refusal));
+        }
+        let quota = self.leave_quota(gang, way, now);
+        let restraints = self.restraints(gang, way, now);
+        let restrained = !restraints.is_empty();
+        if quota.is_ok() && restrained && !self.refusals.is_restrained(&way.shape, &restraints) {
+            if let Some(groups) = self.place_beside(gang, way, &restraints, log) {
+                return Ok(groups);
+            }
+            self.refusals.restrain(&way.shape, restraints.clone());
+        }
+        if quota.is_ok() && !restrained {
+            return self.find_place(gang, &way.shape, log).map_err(in_phase);
+        }
+        // It does not start. Why depends on whether there is a place.
+        if !self.refusals.is_fitting(&way.shape) {
+            let mut trial = UndoLog::default();
+            let found = self.find_place(gang, &way.shape, &mut trial);
+            trial.roll_back(&mut self.nodes);
+            found.map_err(in_phase)?;
+            self.refusals.fits(&way.shape);
+        }
+        quota?;
+        Err(self.reserved(way, restraints.first().map_or(0, |(head, _)| *head)))
+    }
+
+    /// The gang in what the heads leave.
+    fn place_beside(
+        &mut self,
+        gang: &Gang,
+        way: &Way,
+        restraints: &Restraints,
+        log: &mut UndoLog,
+    ) -> Option<Vec<Runs>> {
+        if restraints.iter().any(|(_, r)| *r == Restraint::Stop) {
+            return None;
+        }
+        self.packing.prepare(&mut self.nodes, &mut self.catalog);
+        let mut kept = UndoLog::default();
+        for (number, restraint) in restraints {
+            let Some(head) = self.backfill.heads.get(*number) else {
+                continue;
+            };
+            for Hold { node, demand, pods } in &head.plan.keep {
+                kept.charge(&mut self.nodes, *node, demand, *pods);
+            }
+            if *restraint == Restraint::Avoid {
+                // Every pod needs one of these.
+                let pods = self.catalog.pods();
+                for node in head.nodes() {
+                    let free = self.nodes.free(pods, node).max(0);
+                    let all = Arc::new(vec![(pods, free)]);
+                    kept.charge(&mut self.nodes, node, &all, 1);
+                }
+            }
+        }
+        let mut trial = UndoLog::default();
+        let found = self.try_place(gang, &way.shape, &mut trial);
+        trial.roll_back(&mut self.nodes);
+        kept.roll_back(&mut self.nodes);
+        let groups = found.ok()?;
+        // Shares are given anew, since those that were kept are not there now.
+        for (group, runs) in way.shape.groups.iter().zip(&groups) {
+            for (node, pods) in runs {
+                log.charge(&mut self.nodes, *node, &group.demand, *pods);
+            }
+        }
+        let overbooks = |(resource, _): &(ResourceIdx, i64)| {
+            let device = self.nodes.shared_device(*resource);
+            let used = groups.iter().flatten();
+            device.is_some_and(|device| {
+                used.into_iter()
+                    .any(|(n, _)| self.nodes.free(device, *n) < 0)
+            })
+        };
+        let mut demands = way.shape.groups.iter().flat_map(|g| g.demand.iter());
+        if demands.any(overbooks) {
+            log.roll_back(&mut self.nodes);
+            return None;
+        }
+        Some(groups)
+    }
+
+    /// The gang waits for nothing but what is kept for that head.
+    fn reserved(&self, way: &Way, head: usize) -> Box<Blocked> {
+        let mut wake = wake(way);
+        wake.on(Signal::Reservations, 1).on(Signal::Turns, 1);
+        let head = self.backfill.heads.get(head);
+        let nodes: BTreeSet<_> = head.into_iter().flat_map(Head::nodes).collect();
+        let detail = Detail::Reserved {
+            head: head.map_or_else(|| GangId::new(""), |head| head.id().clone()),
+            start: head.and_then(|head| head.plan.start),
+            nodes: u32::try_from(nodes.len()).unwrap_or(u32::MAX),
+        };
+        Blocked::new(detail, wake).in_phase(Phase::Reserved)
+    }
+
+    fn staying(&self, gang: &Gang, now: Time) -> Stay {
+        let config = self.queues.config(&gang.queue);
+        Stay {
+            end: self.end(gang, now),
+            preemptible: gang.preemptible,
+            backfill: config.is_none_or(|queue| queue.backfill),
+        }
+    }
+}
+
+/// Who could never start holds nobody up.
+fn in_phase(blocked: Box<Blocked>) -> Box<Blocked> {
+    match blocked.certificate.reason {
+        WaitReason::NoMatchingNodes
+        | WaitReason::NodesAvoided
+        | WaitReason::ExceedsCluster
+        | WaitReason::TopologyNotFound
+        | WaitReason::ExceedsTopology => blocked,
+        _ => blocked.in_phase(Phase::Capacity),
+    }
+}
+
+/// When there may be a place no more, or another.
+fn wake(way: &Way) -> Wake {
+    let mut wake = Wake::default();
+    wake.on(Signal::Nodes, 1);
+    for (resource, _) in &way.shape.total {
+        wake.on(Signal::Freed(*resource), 1);
+        wake.on(Signal::Taken(*resource), 1);
+    }
+    wake
+}

@@ -1,0 +1,28 @@
+//! Room is made: who may be asked for it (`candidates`), whom it takes
+//! (`search`), and what becomes of those who leave and of the one who follows
+//! them (`nominate`).
+
+mod candidates;
+mod nominate;
+mod search;
+
+use super::ways::Way;
+use crate::decision::Because;
+use crate::placement::Runs;
+use crate::state::GangIdx;
+
+/// Who leaves, and what place a gang then has. Nothing of it has been done.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) way: Way,
+    pub(super) groups: Vec<Runs>,
+    pub(super) victims: Vec<Leaver>,
+}
+
+/// A gang that leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Leaver {
+    pub(super) gang: GangIdx,
+    pub(super) because: Because,
+    pub(super) lost_device_seconds: u64,
+}

@@ -1,0 +1,232 @@
+//! What is kept for whom: what is remembered of it, and what is told.
+
+use std::sync::Arc;
+
+use super::ways::Way;
+use super::{Engine, Stage};
+use crate::backfill::{Candidate, Reservation};
+use crate::decision::Decision;
+use crate::gang::Gang;
+use crate::ids::{GangId, QueueName};
+use crate::queueing::{Blocked, OrderKey, Phase};
+use crate::quota::{Demand, Order};
+use crate::state::GangIdx;
+use crate::time::Time;
+
+impl Engine {
+    /// What is kept for a gang that waits for room, as of the last cycle. None
+    /// where others go before it, or it does not wait for room.
+    #[must_use]
+    pub fn reservation(&self, gang: &GangId) -> Option<Reservation> {
+        self.backfill.told.get(gang).cloned()
+    }
+
+    /// All that is kept, by gang, as of the last cycle.
+    pub fn reservations(&self) -> impl Iterator<Item = &Reservation> {
+        self.backfill.told.values()
+    }
+
+    /// What changes with time alone has changed.
+    pub(super) fn check_reservations(&mut self) {
+        let late = self.backfill.expires().is_some_and(|end| end <= self.now);
+        if late || self.backfill.packing != self.packing.version() {
+            self.backfill.stale = true;
+        }
+        let now = self.now;
+        self.backfill
+            .quota
+            .retain(|_, head| head.first_end.is_none_or(|end| end >= now));
+    }
+
+    /// A gang has its place from now on.
+    pub(super) fn starts_to_end(&mut self, at: GangIdx) {
+        let Some(Stage::Placed(placed)) = self.state(at).map(|state| &state.stage) else {
+            return;
+        };
+        let (id, queue) = (placed.gang.id.clone(), placed.gang.queue.clone());
+        let (since, end) = (placed.since, self.end(&placed.gang, placed.since));
+        let ends = self.backfill.ends_in.entry(queue).or_default();
+        for ends in [ends, &mut self.backfill.ends] {
+            ends.insert(at, &id, since, end);
+            ends.advance(self.now);
+        }
+        self.backfill.quota.clear();
+    }
+
+    /// A gang has its place no longer.
+    pub(super) fn has_ended(&mut self, at: GangIdx, queue: &QueueName) {
+        if let Some(ends) = self.backfill.ends_in.get_mut(queue) {
+            ends.remove(at);
+            if ends.is_empty() {
+                self.backfill.ends_in.remove(queue);
+            }
+        }
+        self.backfill.ends.remove(at);
+        self.backfill.disturb();
+    }
+
+    /// When a gang ends that has its place since then.
+    pub(super) fn end(&self, gang: &Gang, since: Time) -> Option<Time> {
+        let default = || self.queues.config(&gang.queue)?.default_runtime;
+        let runtime = gang.runtime.or_else(default)?;
+        Some(since.plus(runtime).plus(gang.grace))
+    }
+
+    /// Ends are known by the queues of now, as of now.
+    pub(super) fn renew_ends(&mut self) {
+        if self.backfill.config != self.config {
+            self.backfill.config = self.config;
+            self.backfill.ends_in.clear();
+            let placed: Vec<GangIdx> = self.backfill.ends.iter().map(|(_, at)| at).collect();
+            for at in placed {
+                self.starts_to_end(at);
+            }
+        }
+        if self.backfill.ends_at == self.now {
+            return;
+        }
+        self.backfill.ends_at = self.now;
+        self.backfill.ends.advance(self.now);
+        for ends in self.backfill.ends_in.values_mut() {
+            ends.advance(self.now);
+        }
+    }
+
+    /// A gang that waits is to be looked at again, or waits no longer.
+    pub(super) fn forget_blocked(&mut self, at: GangIdx) {
+        let waited_for_room = self.backfill.blocked.remove(at);
+        if waited_for_room && self.backfill.heads.iter().any(|head| head.at == at) {
+            self.backfill.stale = true;
+        }
+        let heads = self.backfill.quota.len();
+        self.backfill.quota.retain(|_, head| head.at != at);
+        self.backfill.stale |= heads != self.backfill.quota.len();
+    }
+
+    /// A gang goes on waiting.
+    pub(super) fn note_blocked(&mut self, at: GangIdx, blocked: &Blocked) {
+        let Blocked { phase, way, .. } = *blocked;
+        self.backfill.blocked.remove(at);
+        if !matches!(phase, Phase::Quota | Phase::Capacity) {
+            return;
+        }
+        let Some(Ok(ways)) = self.ways(at) else {
+            return;
+        };
+        let Some((chosen, state)) = ways.get(way).zip(self.gangs.get(at.at())) else {
+            return;
+        };
+        let gang = Arc::clone(&state.gang);
+        let key = OrderKey::of(&gang);
+        let candidate = Candidate { gang: at, way };
+        let what = (phase, chosen.shape.as_ref());
+        let blocked = &mut self.backfill.blocked;
+        blocked.insert(&gang.queue, key.clone(), candidate, what);
+        if phase == Phase::Quota {
+            let quota = &mut self.backfill.quota;
+            if quota.get(&gang.queue).is_none_or(|head| key < head.key) {
+                quota.remove(&gang.queue);
+                self.backfill.stale = true;
+            }
+        } else if !self.backfill.stale && !self.is_behind_a_head(&gang, chosen) {
+            self.backfill.stale = true;
+        }
+    }
+
+    fn is_behind_a_head(&self, gang: &Gang, way: &Way) -> bool {
+        self.backfill.heads.iter().any(|head| {
+            self.goes_before(&head.gang, &head.demand, gang, &way.demand)
+                && head.meets(&way.shape, &self.catalog, &self.nodes)
+        })
+    }
+
+    /// Whether one gang goes before another: in its queue by its place there, else
+    /// by whose turn it would be.
+    pub(super) fn goes_before(
+        &self,
+        gang: &Gang,
+        demand: &Demand,
+        other: &Gang,
+        other_demand: &Demand,
+    ) -> bool {
+        if gang.queue == other.queue {
+            return OrderKey::of(gang) < OrderKey::of(other);
+        }
+        let Some(queue) = self.queues.leaf(&gang.queue) else {
+            return false;
+        };
+        let Some(other) = self.queues.leaf(&other.queue) else {
+            return true;
+        };
+        let mut order = Order::default();
+        self.queues.rank(&mut order, queue, demand);
+        self.queues.rank(&mut order, other, other_demand);
+        order.first() == Some(queue)
+    }
+
+    /// A gang starts, and is not charged yet: what it takes may have been reserved
+    /// for those who come after it.
+    pub(super) fn has_started(&mut self, at: GangIdx, gang: &Gang, way: &Way) {
+        self.forget_blocked(at);
+        self.backfill.outdated = true;
+        if self.backfill.stale {
+            return;
+        }
+        let heads = &self.backfill.heads;
+        let respected = heads.iter().all(|head| {
+            self.goes_before(&head.gang, &head.demand, gang, &way.demand)
+                || !head.meets(&way.shape, &self.catalog, &self.nodes)
+        });
+        self.backfill.stale = !respected;
+    }
+
+    pub(super) fn candidate(&mut self, candidate: Candidate) -> Option<(Arc<Gang>, Demand)> {
+        let Ok(ways) = self.ways(candidate.gang)? else {
+            return None;
+        };
+        let demand = ways.get(candidate.way)?.demand.clone();
+        Some((Arc::clone(&self.state(candidate.gang)?.gang), demand))
+    }
+
+    /// Heads that are new or have moved since they were last told.
+    pub(super) fn tell_reservations(&mut self) -> Vec<Decision> {
+        let told = std::mem::take(&mut self.backfill.told);
+        let mut news = Vec::new();
+        for head in &self.backfill.heads {
+            let reservation = head.reservation();
+            if told.get(head.id()) != Some(&reservation) {
+                let Reservation {
+                    gang,
+                    start,
+                    placement,
+                } = reservation.clone();
+                news.push(Decision::Reserve {
+                    gang,
+                    start,
+                    placement,
+                });
+            }
+            self.backfill.told.insert(head.id().clone(), reservation);
+        }
+        news
+    }
+
+    /// Whoever has been woken is to be looked at.
+    pub(super) fn wake(&mut self) {
+        for at in self.parking.take_woken() {
+            self.forget_blocked(at);
+            if let Some(state) = self.gangs.get(at.at()) {
+                self.waiting.make_due(&state.gang, at);
+            }
+        }
+    }
+
+    /// It is now, between cycles. Says whether the next cycle must work out anew
+    /// what is kept for whom: not everyone has been looked at.
+    pub(super) fn look_again(&mut self, now: Time) -> bool {
+        self.advance(now);
+        self.check_reservations();
+        self.wake();
+        self.backfill.stale
+    }
+}

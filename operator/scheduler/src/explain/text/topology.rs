@@ -1,0 +1,77 @@
+//! Why no domain has a place.
+
+use std::fmt;
+
+use super::{Count, Of, verb};
+use crate::explain::{Detail, InDomain};
+
+impl Detail {
+    /// The sentences about topology.
+    pub(super) fn topology(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TopologyNotFound {
+                group,
+                level,
+                levels,
+            } => {
+                write!(f, "{}no topology has a level {level:?}", Of(group))?;
+                if levels.is_empty() {
+                    return f.write_str(" (there is none)");
+                }
+                let levels: Vec<String> = levels.iter().map(|l| format!("{l:?}")).collect();
+                write!(f, " (there are {})", levels.join(", "))
+            }
+            Self::ExceedsTopology(domain) => domain.sentence(f, "largest", " even when empty"),
+            Self::TopologyFragmented { domain, certain } => {
+                domain.sentence(f, "best", "")?;
+                if *certain {
+                    return Ok(());
+                }
+                f.write_str("; not every way was tried")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl InDomain {
+    fn sentence(&self, f: &mut fmt::Formatter<'_>, best: &str, when: &str) -> fmt::Result {
+        let Self {
+            group,
+            level,
+            pods,
+            holds,
+            domains,
+            unlabelled,
+            ..
+        } = self;
+        write!(
+            f,
+            "{}{} must be in one domain of level {level:?}",
+            Of(group),
+            Count(*pods, "pod"),
+        )?;
+        match &self.best {
+            None => return f.write_str(", and no node has the labels of one"),
+            Some(_) if holds >= pods => write!(
+                f,
+                ", and {} {} not hold all together as close as they must be{when}",
+                Count(*domains, "domain"),
+                verb(*domains, "does", "do"),
+            )?,
+            Some(name) => write!(
+                f,
+                "; {name:?}, the {best} of {domains}, has room for {holds}{when}"
+            )?,
+        }
+        if *unlabelled > 0 {
+            write!(
+                f,
+                "; {} {} in none, for want of a label",
+                Count(*unlabelled, "node"),
+                verb(*unlabelled, "is", "are"),
+            )?;
+        }
+        Ok(())
+    }
+}

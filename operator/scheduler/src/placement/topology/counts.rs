@@ -1,0 +1,66 @@
+//! How many pods of each group the domains of a topology hold.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::super::fit::Room;
+use crate::state::{Layout, NodeIdx, Nodes, Shape};
+
+/// For each group, how many of its pods the nodes of a row hold, summed up from
+/// its beginning, so that each domain costs one subtraction.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    sums: Vec<Arc<[u64]>>,
+}
+
+impl Counts {
+    /// Adds the next group; `pods` says how many of it a node holds.
+    pub(crate) fn add(&mut self, layout: &Layout, mut pods: impl FnMut(NodeIdx) -> u32) {
+        let mut sum = 0_u64;
+        let mut all = Vec::with_capacity(layout.nodes().len().saturating_add(1));
+        all.push(0);
+        for node in layout.nodes() {
+            sum = sum.saturating_add(u64::from(pods(*node)));
+            all.push(sum);
+        }
+        self.sums.push(all.into());
+    }
+
+    /// Adds a group that is like an earlier one.
+    pub(crate) fn repeat(&mut self, group: usize) {
+        let like = self
+            .sums
+            .get(group)
+            .map_or_else(|| Arc::new([]) as Arc<[u64]>, Arc::clone);
+        self.sums.push(like);
+    }
+
+    /// How many pods of a group the nodes of a stretch hold.
+    pub(crate) fn of(&self, group: usize, stretch: &Range<usize>) -> u64 {
+        let Some(sums) = self.sums.get(group) else {
+            return 0;
+        };
+        let until = |place: usize| sums.get(place).copied().unwrap_or(0);
+        until(stretch.end).saturating_sub(until(stretch.start))
+    }
+
+    /// True where the nodes of a stretch hold each group alone.
+    pub(crate) fn hold_each(&self, shape: &Shape, stretch: &Range<usize>) -> bool {
+        let mut groups = shape.groups.iter().enumerate();
+        groups.all(|(at, group)| self.of(at, stretch) >= u64::from(group.count))
+    }
+}
+
+/// True where these nodes have as much of each resource as all groups need.
+pub(crate) fn enough(nodes: &Nodes, shape: &Shape, among: &[NodeIdx], room: Room) -> bool {
+    shape.total.iter().all(|(resource, needs)| {
+        let Some(column) = nodes.column(*resource) else {
+            return false;
+        };
+        let mut has = 0_i128;
+        among.iter().any(|node| {
+            has = has.saturating_add(i128::from(room.of(column, *node)));
+            has >= *needs
+        })
+    })
+}

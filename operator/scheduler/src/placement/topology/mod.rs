@@ -1,0 +1,146 @@
+//! Gangs that ask for closeness.
+//!
+//! `close` places one group in a domain, or in few; `scopes` says which domains a
+//! whole gang may be tried in, `attempt` tries it there, and `search` tries every
+//! way where groups get into each other's way.
+
+mod attempt;
+mod close;
+mod counts;
+mod scopes;
+mod search;
+
+pub(super) use attempt::place;
+use counts::{Counts, enough};
+pub(crate) use search::search;
+
+use std::sync::Arc;
+
+use super::pack::Runs;
+use crate::state::{Level, NodeIdx, Nodes, Shape};
+use crate::topology::{TopologyMode, TopologyRequest};
+
+/// A request for closeness whose level is known.
+#[derive(Clone, Debug)]
+pub(crate) struct Near {
+    pub(crate) level: Level,
+    pub(crate) mode: TopologyMode,
+}
+
+/// What a gang and its groups ask.
+#[derive(Debug)]
+pub(crate) struct Closeness {
+    pub(crate) gang: Option<Near>,
+    /// Their own, in the order of the gang's groups.
+    pub(crate) groups: Vec<Option<Near>>,
+}
+
+impl Near {
+    fn find(nodes: &Nodes, request: &TopologyRequest) -> Option<Self> {
+        Some(Self {
+            level: nodes.domains().find(&request.level)?,
+            mode: request.mode,
+        })
+    }
+
+    /// True where it is a must.
+    pub(crate) fn is_required(&self) -> bool {
+        self.mode == TopologyMode::Required
+    }
+
+    /// Both at once, for the same pods, where both are of one topology: finer
+    /// levels than that which is asked are looked at anyway.
+    fn and(&self, other: &Self) -> Option<Self> {
+        if !Arc::ptr_eq(&self.level.layout, &other.level.layout) {
+            return None;
+        }
+        let (a, b) = (self.level.depth, other.level.depth);
+        let both = match (self.is_required(), other.is_required()) {
+            (true, true) => (a.max(b), TopologyMode::Required),
+            (true, false) => (a, TopologyMode::Required),
+            (false, true) => (b, TopologyMode::Required),
+            (false, false) => (a.min(b), TopologyMode::Preferred),
+        };
+        let level = Level {
+            depth: both.0,
+            ..self.level.clone()
+        };
+        Some(Self {
+            level,
+            mode: both.1,
+        })
+    }
+}
+
+impl Closeness {
+    /// None where no topology has a level that is asked for.
+    pub(crate) fn of(nodes: &Nodes, shape: &Shape) -> Option<Self> {
+        let near = |request: &Option<TopologyRequest>| match request {
+            Some(request) => Near::find(nodes, request).map(Some),
+            None => Some(None),
+        };
+        Some(Self {
+            gang: near(&shape.topology)?,
+            groups: shape
+                .groups
+                .iter()
+                .map(|group| near(&group.topology))
+                .collect::<Option<_>>()?,
+        })
+    }
+
+    /// What a group asks on its own.
+    pub(crate) fn own(&self, group: usize) -> Option<&Near> {
+        self.groups.get(group)?.as_ref()
+    }
+
+    /// What is left to ask for a group once the gang's place is chosen: its own
+    /// request, else to be as close as the gang is to be.
+    fn within(&self, group: usize) -> Option<Near> {
+        self.own(group).cloned().or_else(|| {
+            self.gang.clone().map(|near| Near {
+                mode: TopologyMode::Preferred,
+                ..near
+            })
+        })
+    }
+
+    /// The one request that says all, where only one group has pods and all is of
+    /// one topology.
+    fn single(&self, shape: &Shape) -> Option<(usize, Near)> {
+        let mut with_pods = (0..).zip(&shape.groups).filter(|(_, g)| g.count > 0);
+        let ((group, _), None) = (with_pods.next()?, with_pods.next()) else {
+            return None;
+        };
+        let near = match (&self.gang, self.own(group)) {
+            (Some(gang), Some(own)) => gang.and(own)?,
+            (Some(one), None) | (None, Some(one)) => one.clone(),
+            (None, None) => return None,
+        };
+        Some((group, near))
+    }
+}
+
+/// True where a gang with pods, or one of its groups, asks for closeness.
+pub(crate) fn is_asked(shape: &Shape) -> bool {
+    let asks = shape.topology.is_some() || shape.groups.iter().any(|g| g.topology.is_some());
+    asks && shape.groups.iter().any(|g| g.count > 0)
+}
+
+/// Runs of a group in order, each node once: neighbouring ranks on neighbouring
+/// nodes, by domain where closeness is asked for, then by name.
+pub(crate) fn in_order(nodes: &Nodes, near: Option<&Near>, mut runs: Runs) -> Runs {
+    let place = |node: NodeIdx| match near {
+        Some(near) => near.level.layout.position(node),
+        None => nodes.rank_of(node),
+    };
+    runs.sort_unstable_by_key(|(node, _)| place(*node));
+    runs.dedup_by(|next, run| {
+        let same = next.0 == run.0;
+        if same {
+            run.1 = run.1.saturating_add(next.1);
+        }
+        same
+    });
+    runs
+}

@@ -1,0 +1,194 @@
+//! Every way to give a gang a place that is as close as it must be, within bounds:
+//! each group that must be in one domain is tried in each, and for each such choice
+//! the groups together in every way.
+
+use std::collections::BTreeMap;
+
+use super::super::fit::{Fit, Room};
+use super::super::frontier::{Answer, Field, search_in};
+use super::super::pack::Runs;
+use super::{Closeness, Near, enough};
+use crate::state::{Catalog, GroupShape, NodeIdx, Nodes, Shape};
+
+/// Choices of domains that are tried on one set of nodes.
+const CHOICES: usize = 1_024;
+
+/// A group that must be in one domain, and the domains that would hold it,
+/// tightest first.
+struct Choice<'a> {
+    group: usize,
+    near: &'a Near,
+    domains: Vec<u32>,
+}
+
+/// Looks for a place in any domain that the gang may be in.
+pub(crate) fn search(
+    nodes: &Nodes,
+    catalog: &Catalog,
+    (shape, excluded): (&Shape, &[NodeIdx]),
+    close: &Closeness,
+    room: Room,
+) -> Answer {
+    let mut spent = 0;
+    let mut scope = |among: &[NodeIdx]| {
+        let wish = (shape, excluded);
+        search_scope(nodes, catalog, wish, close, (among, room), &mut spent)
+    };
+    let Some(near) = close.gang.as_ref().filter(|near| near.is_required()) else {
+        let all: Vec<NodeIdx> = nodes.iter().map(|(node, _)| node).collect();
+        return scope(&all);
+    };
+    let layout = &near.level.layout;
+    let mut sure = true;
+    for domain in layout.domains(near.level.depth) {
+        match scope(layout.stretch(domain)) {
+            Answer::Found(runs) => return Answer::Found(runs),
+            Answer::Nothing { certain } => sure &= certain,
+        }
+    }
+    Answer::Nothing { certain: sure }
+}
+
+/// The same on these nodes, whatever the gang as a whole asks.
+pub(super) fn search_scope(
+    nodes: &Nodes,
+    catalog: &Catalog,
+    (shape, excluded): (&Shape, &[NodeIdx]),
+    close: &Closeness,
+    (among, room): (&[NodeIdx], Room),
+    spent: &mut usize,
+) -> Answer {
+    let none = Answer::Nothing { certain: true };
+    if !enough(nodes, shape, among, room) {
+        return none;
+    }
+    let among = nodes.tightest_of(among.iter().copied().filter(|n| !excluded.contains(n)));
+    let mut choices: Vec<Choice<'_>> = Vec::new();
+    let mut alone: Vec<Runs> = Vec::new();
+    for (at, group) in shape.groups.iter().enumerate() {
+        let fits = fits(nodes, catalog, group, &among, room);
+        let near = close.own(at).filter(|near| near.is_required());
+        let fits = match near.filter(|_| group.count > 0) {
+            None => fits,
+            Some(near) => {
+                let domains = domains(near, group.count, &fits);
+                let first = domains.first().copied();
+                choices.push(Choice {
+                    group: at,
+                    near,
+                    domains,
+                });
+                let inside = |(node, _): &(NodeIdx, u32)| domain(near, *node) == first;
+                fits.into_iter()
+                    .filter(|fit| first.is_some() && inside(fit))
+                    .collect()
+            }
+        };
+        match taken(&fits, group.count) {
+            Some(runs) => alone.push(runs),
+            None => return none,
+        }
+    }
+    if shape.groups.iter().filter(|g| g.count > 0).count() < 2 {
+        return Answer::Found(alone);
+    }
+    every_choice(nodes, catalog, shape, (&among, room), &choices, spent)
+}
+
+/// Every choice of a domain for each group that must be in one.
+fn every_choice(
+    nodes: &Nodes,
+    catalog: &Catalog,
+    shape: &Shape,
+    (among, room): (&[NodeIdx], Room),
+    choices: &[Choice<'_>],
+    spent: &mut usize,
+) -> Answer {
+    let mut sure = true;
+    let mut at = vec![0_usize; choices.len()];
+    for _ in 0..CHOICES {
+        let allows = |group: usize, node: NodeIdx| {
+            let mut own = choices.iter().zip(&at).filter(|(c, _)| c.group == group);
+            own.all(|(choice, at)| choice.domains.get(*at).copied() == domain(choice.near, node))
+        };
+        let field = Field {
+            among,
+            allows: &allows,
+            room,
+        };
+        *spent = spent.saturating_add(among.len());
+        match search_in(nodes, catalog, shape, &field, spent) {
+            Answer::Found(runs) => return Answer::Found(runs),
+            Answer::Nothing { certain } => sure &= certain,
+        }
+        if !next(&mut at, choices) {
+            return Answer::Nothing { certain: sure };
+        }
+    }
+    Answer::Nothing { certain: false }
+}
+
+/// The next choice. False: that was the last.
+fn next(at: &mut [usize], choices: &[Choice<'_>]) -> bool {
+    for (at, choice) in at.iter_mut().zip(choices).rev() {
+        *at = at.saturating_add(1);
+        if *at < choice.domains.len() {
+            return true;
+        }
+        *at = 0;
+    }
+    false
+}
+
+fn domain(near: &Near, node: NodeIdx) -> Option<u32> {
+    near.level.layout.domain(near.level.depth, node)
+}
+
+/// The nodes that hold pods of a group, each with how many.
+fn fits(
+    nodes: &Nodes,
+    catalog: &Catalog,
+    group: &GroupShape,
+    among: &[NodeIdx],
+    room: Room,
+) -> Vec<(NodeIdx, u32)> {
+    let Some(signature) = catalog.signature(group.signature) else {
+        return Vec::new();
+    };
+    let fit = Fit::new(nodes, group, room);
+    let allowed = among.iter().filter(|node| signature.allows(**node));
+    allowed
+        .map(|node| (*node, fit.pods(*node, group.count)))
+        .filter(|(_, pods)| *pods > 0)
+        .collect()
+}
+
+/// The domains that hold all pods of a group, tightest first, then by name.
+fn domains(near: &Near, count: u32, fits: &[(NodeIdx, u32)]) -> Vec<u32> {
+    let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
+    for (node, pods) in fits {
+        if let Some(domain) = domain(near, *node) {
+            let sum = sums.entry(domain).or_default();
+            *sum = sum.saturating_add(u64::from(*pods));
+        }
+    }
+    let holds = |(_, pods): &(u32, u64)| *pods >= u64::from(count);
+    let mut domains: Vec<(u32, u64)> = sums.into_iter().filter(holds).collect();
+    domains.sort_by_key(|(_, pods)| *pods);
+    domains.into_iter().map(|(domain, _)| domain).collect()
+}
+
+/// So many pods on the first nodes that hold them.
+fn taken(fits: &[(NodeIdx, u32)], count: u32) -> Option<Runs> {
+    let mut left = count;
+    let mut runs = Runs::new();
+    for (node, pods) in fits {
+        if left == 0 {
+            break;
+        }
+        let pods = (*pods).min(left);
+        left = left.saturating_sub(pods);
+        runs.push((*node, pods));
+    }
+    (left == 0).then_some(runs)
+}

@@ -1,0 +1,207 @@
+//! Whether quota would do, as gangs leave and come back.
+
+use std::collections::BTreeMap;
+
+use smallvec::SmallVec;
+
+use crate::queueing::Queues;
+use crate::quota::{Claimed, Demand, FlavorResource, QueueIdx};
+
+type Amounts = SmallVec<[(FlavorResource, i128); 4]>;
+
+/// The quota of a gang that wants room. The tree of queues is asked as seldom as
+/// may be: what leaves helps at most by its amount, and what comes back hurts at
+/// most by it. What the tree has been told is taken back by [`Budget::end`].
+#[derive(Debug)]
+pub(crate) struct Budget {
+    queue: QueueIdx,
+    demand: Demand,
+    /// Who left (negative) or came back, by queue, and the tree has not been told.
+    untold: BTreeMap<QueueIdx, Amounts>,
+    /// What the tree has been told, to be taken back.
+    told: BTreeMap<QueueIdx, Amounts>,
+    /// Before so much more has left it cannot do. None: it does.
+    lacking: Option<Amounts>,
+    /// What may come back without a look, while it does.
+    spare: Amounts,
+    /// What could not come back; nothing makes that better.
+    refused: Vec<(QueueIdx, Demand)>,
+    /// What has left in all.
+    left: BTreeMap<FlavorResource, i128>,
+    /// What may be asked of queues, and how much may leave before that is to be
+    /// looked at again.
+    claims: BTreeMap<QueueIdx, Option<(Claimed, i128)>>,
+}
+
+fn add(amounts: &mut Amounts, what: FlavorResource, amount: i128) {
+    match amounts.iter_mut().find(|(w, _)| *w == what) {
+        Some((_, sum)) => *sum = sum.saturating_add(amount),
+        None => amounts.push((what, amount)),
+    }
+}
+
+fn amount(demand: &Demand, what: FlavorResource) -> i128 {
+    let found = demand.iter().find(|(w, _)| *w == what);
+    found.map_or(0, |(_, amount)| amount)
+}
+
+impl Budget {
+    /// As things are.
+    pub(crate) fn new(queues: &Queues, queue: QueueIdx, demand: &Demand) -> Self {
+        let mut budget = Self {
+            queue,
+            demand: demand.clone(),
+            untold: BTreeMap::new(),
+            told: BTreeMap::new(),
+            lacking: None,
+            spare: Amounts::new(),
+            refused: Vec::new(),
+            left: BTreeMap::new(),
+            claims: BTreeMap::new(),
+        };
+        budget.look(queues);
+        budget
+    }
+
+    /// Whether quota would do.
+    pub(crate) fn does(&self) -> bool {
+        self.lacking.is_none()
+    }
+
+    /// Of what how much must still be given back before it can do.
+    pub(crate) fn lacking(&self) -> impl Iterator<Item = (FlavorResource, i128)> + '_ {
+        self.lacking.iter().flatten().copied()
+    }
+
+    /// A gang leaves.
+    pub(crate) fn leaves(&mut self, queues: &mut Queues, queue: QueueIdx, demand: &Demand) {
+        let untold = self.untold.entry(queue).or_default();
+        for (what, amount) in demand.iter() {
+            add(untold, what, amount.saturating_neg());
+            let left = self.left.entry(what).or_default();
+            *left = left.saturating_add(amount);
+        }
+        let Some(lacking) = &mut self.lacking else {
+            return;
+        };
+        for (what, least) in lacking.iter_mut() {
+            *least = least.saturating_sub(amount(demand, *what));
+        }
+        if lacking.iter().all(|(_, least)| *least <= 0) {
+            self.tell(queues);
+            self.look(queues);
+        }
+    }
+
+    /// A gang that left comes back, if quota then still does. Says whether.
+    pub(crate) fn returns(
+        &mut self,
+        queues: &mut Queues,
+        queue: QueueIdx,
+        demand: &Demand,
+    ) -> bool {
+        let asked = |what: FlavorResource| amount(&self.demand, what) > 0;
+        let free = demand
+            .iter()
+            .filter(|(what, _)| asked(*what))
+            .all(|(what, amount)| {
+                self.spare
+                    .iter()
+                    .find(|(w, _)| *w == what)
+                    .is_none_or(|(_, spare)| amount <= *spare)
+            });
+        if !free && self.was_refused(queue, demand) {
+            return false;
+        }
+        let untold = self.untold.entry(queue).or_default();
+        for (what, amount) in demand.iter() {
+            add(untold, what, amount);
+        }
+        if free {
+            for (what, spare) in &mut self.spare {
+                *spare = spare.saturating_sub(amount(demand, *what));
+            }
+            return true;
+        }
+        self.tell(queues);
+        self.look(queues);
+        if self.does() {
+            return true;
+        }
+        self.refused.push((queue, demand.clone()));
+        self.leaves(queues, queue, demand);
+        if !self.does() {
+            self.tell(queues);
+            self.look(queues);
+        }
+        false
+    }
+
+    /// One of the same queue that had no more could not either.
+    fn was_refused(&self, queue: QueueIdx, demand: &Demand) -> bool {
+        let no_more = |refused: &Demand| {
+            let mut all = refused.iter();
+            all.all(|(what, n)| n <= amount(demand, what))
+        };
+        let mut refused = self.refused.iter();
+        refused.any(|(of, refused)| *of == queue && no_more(refused))
+    }
+
+    /// What may be asked of a queue, with those out who are.
+    pub(crate) fn claim(&mut self, queues: &mut Queues, holder: QueueIdx) -> Option<Claimed> {
+        if let Some(known) = self.claims.get(&holder) {
+            let valid = known.is_none_or(|(claimed, until)| {
+                self.left.get(&claimed.what).copied().unwrap_or(0) < until
+            });
+            if valid {
+                return known.map(|(claimed, _)| claimed);
+            }
+        }
+        self.tell(queues);
+        let claimed = queues.tree().claim(self.queue, &self.demand, holder);
+        let known = claimed.map(|claimed| {
+            let left = self.left.get(&claimed.what).copied().unwrap_or(0);
+            (claimed, left.saturating_add(claimed.left))
+        });
+        self.claims.insert(holder, known);
+        claimed
+    }
+
+    /// Takes back what the tree has been told.
+    pub(crate) fn end(self, queues: &mut Queues) {
+        for (queue, mut amounts) in self.told {
+            for (_, amount) in &mut amounts {
+                *amount = amount.saturating_neg();
+            }
+            queues.shift(queue, &amounts);
+        }
+    }
+
+    fn tell(&mut self, queues: &mut Queues) {
+        for (queue, amounts) in std::mem::take(&mut self.untold) {
+            queues.shift(queue, &amounts);
+            let told = self.told.entry(queue).or_default();
+            for (what, amount) in amounts {
+                add(told, what, amount);
+            }
+        }
+    }
+
+    /// Asks the tree, which knows everything.
+    fn look(&mut self, queues: &Queues) {
+        let tree = queues.tree();
+        self.spare.clear();
+        if tree.fits(self.queue, &self.demand) {
+            self.lacking = None;
+            for (what, needs) in self.demand.iter() {
+                if let Some(available) = tree.available(self.queue, what) {
+                    self.spare.push((what, available.saturating_sub(needs)));
+                }
+            }
+            return;
+        }
+        let lacks = tree.lacks(self.queue, &self.demand);
+        let lacks = lacks.iter().map(|lack| (lack.what, lack.least_release()));
+        self.lacking = Some(lacks.collect());
+    }
+}

@@ -1,0 +1,148 @@
+//! The rules about two gangs: may one make room for the other?
+
+use crate::decision::Because;
+use crate::gang::Gang;
+use crate::queue::{BorrowWithin, Preemption, Reclaim, WithinQueue};
+use crate::quota::Claim;
+
+/// What the queue of a placed gang is to the one that asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holds {
+    /// The same queue. Whether it holds more than its quota.
+    Own {
+        /// It does.
+        borrowing: bool,
+    },
+    /// Another, of which this may be asked.
+    Other(Claim),
+}
+
+/// Whether a gang may be a victim of another, and why. `None`: no.
+///
+/// Between two gangs of one queue this is a strict order, and from another queue
+/// only what is borrowed is asked back, so that no two gangs can do this to each
+/// other in turn as the quotas are.
+pub(crate) fn may(
+    preemption: &Preemption,
+    asker: &Gang,
+    victim: &Gang,
+    holds: Holds,
+) -> Option<Because> {
+    let lower = victim.priority < asker.priority;
+    match holds {
+        Holds::Own { borrowing } => {
+            // What is guaranteed to it, it keeps.
+            if !victim.preemptible && !borrowing {
+                return None;
+            }
+            let later = victim.priority == asker.priority && victim.submitted > asker.submitted;
+            let may = match preemption.within_queue {
+                WithinQueue::Never => false,
+                WithinQueue::LowerPriority => lower,
+                WithinQueue::LowerOrNewerEqualPriority => lower || later,
+            };
+            may.then_some(Because::LaterInQueue)
+        }
+        Holds::Other(Claim::Owed) => {
+            let may = match preemption.reclaim {
+                Reclaim::Never => false,
+                Reclaim::LowerPriority => lower,
+                Reclaim::Any => true,
+            };
+            may.then_some(Because::Borrows)
+        }
+        Holds::Other(Claim::Borrowing) => {
+            let may = match preemption.borrow_within {
+                BorrowWithin::Never => false,
+                BorrowWithin::LowerPriority { max_priority } => {
+                    lower && max_priority.is_none_or(|most| victim.priority <= most)
+                }
+            };
+            may.then_some(Because::LowerPriority)
+        }
+    }
+}
+
+/// Whether a queue's gangs may preempt anyone at all.
+pub(crate) fn allows_any(preemption: &Preemption) -> bool {
+    *preemption != Preemption::default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{GangId, QueueName};
+    use crate::time::Time;
+
+    fn gang(priority: i32, submitted: i64, preemptible: bool) -> Gang {
+        Gang {
+            priority,
+            submitted: Time::from_millis(submitted),
+            preemptible,
+            ..Gang::new(GangId::new("a/b"), QueueName::new("q"), vec![])
+        }
+    }
+
+    const ALL: Preemption = Preemption {
+        within_queue: WithinQueue::LowerOrNewerEqualPriority,
+        reclaim: Reclaim::Any,
+        borrow_within: BorrowWithin::LowerPriority {
+            max_priority: Some(3),
+        },
+    };
+
+    const LOWER: Preemption = Preemption {
+        within_queue: WithinQueue::LowerPriority,
+        reclaim: Reclaim::LowerPriority,
+        borrow_within: BorrowWithin::LowerPriority { max_priority: None },
+    };
+
+    #[test]
+    fn the_policies_say_who() {
+        use Because::{Borrows, LaterInQueue, LowerPriority};
+        let own = Holds::Own { borrowing: false };
+        let borrowing = Holds::Own { borrowing: true };
+        let (owed, both) = (Holds::Other(Claim::Owed), Holds::Other(Claim::Borrowing));
+        let asker = gang(5, 10, true);
+        let (low, high) = (gang(1, 0, true), gang(9, 20, true));
+        let (newer, older) = (gang(5, 11, true), gang(5, 9, true));
+        let twin = gang(5, 10, true);
+        let safe = gang(1, 0, false);
+        let fourth = gang(4, 0, true);
+        let table = [
+            (Preemption::default(), &low, own, None),
+            (Preemption::default(), &low, owed, None),
+            (Preemption::default(), &low, both, None),
+            (LOWER, &low, own, Some(LaterInQueue)),
+            (LOWER, &newer, own, None),
+            (LOWER, &safe, own, None),
+            (LOWER, &safe, borrowing, Some(LaterInQueue)),
+            (LOWER, &low, owed, Some(Borrows)),
+            (LOWER, &twin, owed, None),
+            (LOWER, &fourth, both, Some(LowerPriority)),
+            (ALL, &newer, own, Some(LaterInQueue)),
+            (ALL, &older, own, None),
+            (ALL, &twin, own, None),
+            (ALL, &high, own, None),
+            (ALL, &high, owed, Some(Borrows)),
+            (ALL, &safe, owed, Some(Borrows)),
+            (ALL, &low, both, Some(LowerPriority)),
+            (ALL, &fourth, both, None),
+            (ALL, &high, both, None),
+        ];
+        for (at, (preemption, victim, holds, because)) in table.into_iter().enumerate() {
+            assert_eq!(may(&preemption, &asker, victim, holds), because, "row {at}");
+        }
+    }
+
+    #[test]
+    fn of_two_gangs_of_a_queue_at_most_one_may_preempt_the_other() {
+        let own = Holds::Own { borrowing: true };
+        for a in [gang(1, 1, true), gang(1, 2, true), gang(2, 1, true)] {
+            for b in [gang(1, 1, true), gang(1, 2, true), gang(2, 1, true)] {
+                let both = may(&ALL, &a, &b, own).is_some() && may(&ALL, &b, &a, own).is_some();
+                assert!(!both, "{a:?} {b:?}");
+            }
+        }
+    }
+}

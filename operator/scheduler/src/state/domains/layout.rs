@@ -1,0 +1,144 @@
+//! The nodes of a topology in a row, so that every domain is a stretch of it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::tree::{Label, Path};
+use crate::state::NodeIdx;
+
+/// In no domain.
+const NONE: u32 = u32::MAX;
+
+/// All nodes that are there, in order of their labels from coarse to fine, those
+/// that lack a label after those that have it, then by name. Domains of each level
+/// are numbered in that order. It says nothing of what is free.
+#[derive(Debug, Default)]
+pub(crate) struct Layout {
+    nodes: Vec<NodeIdx>,
+    /// By node: its place in the row.
+    positions: Vec<u32>,
+    /// By depth, from coarse to fine.
+    levels: Vec<Numbers>,
+}
+
+/// The domains of one level.
+#[derive(Debug, Default)]
+struct Numbers {
+    /// By place in the row: the number of the domain.
+    of: Vec<u32>,
+    /// Of each domain, where it begins, and one past its end.
+    stretches: Vec<(u32, u32)>,
+    /// Of each domain, the labels of a node in it.
+    paths: Vec<Path>,
+}
+
+impl Layout {
+    /// Nodes with the labels of so many levels, in order.
+    pub(super) fn new<'a>(depths: usize, nodes: impl Iterator<Item = (&'a Path, NodeIdx)>) -> Self {
+        let mut layout = Self {
+            levels: (0..depths).map(|_| Numbers::default()).collect(),
+            ..Self::default()
+        };
+        let mut before: Option<&Path> = None;
+        for (place, (path, node)) in (0_u32..).zip(nodes) {
+            let same = before.map_or(0, |before| alike(before, path));
+            for (depth, level) in layout.levels.iter_mut().enumerate() {
+                level.push(place, path, depth, same > depth);
+            }
+            layout.nodes.push(node);
+            if layout.positions.len() <= node.at() {
+                layout.positions.resize(node.at().saturating_add(1), NONE);
+            }
+            if let Some(slot) = layout.positions.get_mut(node.at()) {
+                *slot = place;
+            }
+            before = Some(path);
+        }
+        layout
+    }
+
+    /// How many levels there are.
+    pub(crate) fn depths(&self) -> usize {
+        self.levels.len()
+    }
+
+    /// All nodes, in the order of the row.
+    pub(crate) fn nodes(&self) -> &[NodeIdx] {
+        &self.nodes
+    }
+
+    /// The place of a node in the row; those that are not there come last.
+    pub(crate) fn position(&self, node: NodeIdx) -> u32 {
+        self.positions.get(node.at()).copied().unwrap_or(NONE)
+    }
+
+    /// The number of a node's domain at a level. None: it lacks a label.
+    pub(crate) fn domain(&self, depth: usize, node: NodeIdx) -> Option<u32> {
+        self.domain_at(depth, self.position(node))
+    }
+
+    /// The number of the domain at a place in the row.
+    pub(crate) fn domain_at(&self, depth: usize, place: u32) -> Option<u32> {
+        let number = *self.levels.get(depth)?.of.get(place as usize)?;
+        (number != NONE).then_some(number)
+    }
+
+    /// The stretch of each domain of a level, in the order of their numbers.
+    pub(crate) fn domains(&self, depth: usize) -> impl Iterator<Item = Range<usize>> {
+        let stretches = self.levels.get(depth).map_or(&[][..], |l| &l.stretches);
+        let places = stretches.iter();
+        places.map(|(from, to)| *from as usize..*to as usize)
+    }
+
+    /// The nodes of a stretch.
+    pub(crate) fn stretch(&self, places: Range<usize>) -> &[NodeIdx] {
+        self.nodes.get(places).unwrap_or(&[])
+    }
+
+    /// How many domains a level has.
+    pub(crate) fn domain_count(&self, depth: usize) -> usize {
+        self.levels.get(depth).map_or(0, |l| l.stretches.len())
+    }
+
+    /// The labels that tell a domain, coarse to fine: `block-1/rack-3`.
+    pub(crate) fn name(&self, depth: usize, domain: usize) -> String {
+        let path = self.levels.get(depth).and_then(|l| l.paths.get(domain));
+        let labels = path.map_or(&[][..], |path| path.get(..=depth).unwrap_or(&[]));
+        let values: Vec<&str> = labels
+            .iter()
+            .map(|label| match label {
+                Label::Value(value) => value.as_str(),
+                Label::Missing => "",
+            })
+            .collect();
+        values.join("/")
+    }
+}
+
+impl Numbers {
+    /// Adds the next node of the row; `same`: it is in the domain of the one before.
+    fn push(&mut self, place: u32, path: &Path, depth: usize, same: bool) {
+        let end = place.saturating_add(1);
+        if !matches!(path.get(depth), Some(Label::Value(_))) {
+            self.of.push(NONE);
+            return;
+        }
+        match self.stretches.last_mut() {
+            Some((_, last)) if same => *last = end,
+            _ => {
+                self.stretches.push((place, end));
+                self.paths.push(Arc::clone(path));
+            }
+        }
+        let domain = self.stretches.len().saturating_sub(1);
+        self.of.push(u32::try_from(domain).unwrap_or(NONE));
+    }
+}
+
+/// In how many levels from the coarsest on two paths are alike.
+fn alike(a: &Path, b: &Path) -> usize {
+    if Arc::ptr_eq(a, b) {
+        return a.len();
+    }
+    a.iter().zip(b.iter()).take_while(|(a, b)| a == b).count()
+}

@@ -1,0 +1,102 @@
+//! Which nodes are close to each other: the topologies, each a tree of domains
+//! over the nodes that are there.
+
+mod layout;
+mod tree;
+
+pub(crate) use layout::Layout;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::NodeIdx;
+use crate::ids::{NodeName, TopologyName};
+use crate::topology::Topology;
+use tree::Tree;
+
+/// All topologies.
+#[derive(Debug, Default)]
+pub(crate) struct Domains {
+    trees: BTreeMap<TopologyName, Tree>,
+}
+
+/// A level of a topology.
+#[derive(Clone, Debug)]
+pub(crate) struct Level {
+    pub(crate) layout: Arc<Layout>,
+    /// 0 is the coarsest level.
+    pub(crate) depth: usize,
+}
+
+impl Domains {
+    /// Takes a topology as it is now; `nodes` are those that are there, with
+    /// their labels. Says whether anything changed.
+    pub(super) fn apply<'a>(
+        &mut self,
+        topology: Topology,
+        nodes: impl Iterator<Item = (NodeIdx, &'a NodeName, &'a BTreeMap<String, String>)>,
+    ) -> bool {
+        let before = self.trees.get(&topology.name);
+        if before.is_some_and(|tree| tree.levels() == topology.levels) {
+            return false;
+        }
+        let mut tree = Tree::new(topology.levels);
+        for (node, name, labels) in nodes {
+            tree.put(node, name, Some(labels));
+        }
+        self.trees.insert(topology.name, tree);
+        true
+    }
+
+    /// Says whether the topology was there.
+    pub(super) fn delete(&mut self, name: &TopologyName) -> bool {
+        self.trees.remove(name).is_some()
+    }
+
+    /// Puts a node where its labels say; takes it out where it has gone.
+    pub(super) fn put(
+        &mut self,
+        node: NodeIdx,
+        name: &NodeName,
+        labels: Option<&BTreeMap<String, String>>,
+    ) {
+        for tree in self.trees.values_mut() {
+            tree.put(node, name, labels);
+        }
+    }
+
+    /// Numbers domains anew where nodes have come, moved or gone.
+    pub(super) fn lay_out(&mut self) {
+        for tree in self.trees.values_mut() {
+            tree.lay_out();
+        }
+    }
+
+    /// The level of that key: of the first topology by name that has it. As of
+    /// when [`Domains::lay_out`] was last called.
+    pub(crate) fn find(&self, level: &str) -> Option<Level> {
+        self.trees.values().find_map(|tree| {
+            let depth = tree.levels().iter().position(|key| key == level)?;
+            let layout = tree.layout();
+            Some(Level { layout, depth })
+        })
+    }
+
+    /// True where a topology has the level.
+    pub(crate) fn has(&self, level: &str) -> bool {
+        self.trees
+            .values()
+            .any(|tree| tree.levels().iter().any(|key| key == level))
+    }
+
+    /// The keys of all levels, each once, by name of the topology and from coarse to fine.
+    pub(crate) fn levels(&self) -> Vec<String> {
+        let mut levels: Vec<String> = Vec::new();
+        for level in self.trees.values().flat_map(Tree::levels) {
+            if !levels.contains(level) {
+                levels.push(level.clone());
+            }
+        }
+        levels
+    }
+}

@@ -1,0 +1,94 @@
+//! One topology: the nodes by the path of their labels.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::layout::Layout;
+use crate::ids::NodeName;
+use crate::state::NodeIdx;
+
+/// The value of a label. Nodes that lack it come after those that have it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Label {
+    Value(String),
+    /// It is missing, or one above it is.
+    Missing,
+}
+
+/// A node's labels of all levels, coarse to fine.
+pub(super) type Path = Arc<[Label]>;
+
+/// A topology and the nodes in it, kept as they come, change and go.
+#[derive(Debug, Default)]
+pub(super) struct Tree {
+    levels: Vec<String>,
+    nodes: BTreeMap<(Path, NodeName), NodeIdx>,
+    /// By node.
+    paths: Vec<Option<Path>>,
+    layout: Arc<Layout>,
+    /// The layout is not that of the nodes any more.
+    stale: bool,
+}
+
+impl Tree {
+    pub(super) fn new(levels: Vec<String>) -> Self {
+        Self {
+            levels,
+            stale: true,
+            ..Self::default()
+        }
+    }
+
+    /// The keys of its levels, coarse to fine.
+    pub(super) fn levels(&self) -> &[String] {
+        &self.levels
+    }
+
+    pub(super) fn put(
+        &mut self,
+        node: NodeIdx,
+        name: &NodeName,
+        labels: Option<&BTreeMap<String, String>>,
+    ) {
+        let path = labels.map(|labels| self.path(labels));
+        if self.paths.len() <= node.at() {
+            self.paths.resize(node.at().saturating_add(1), None);
+        }
+        let Some(slot) = self.paths.get_mut(node.at()) else {
+            return;
+        };
+        if *slot == path {
+            return;
+        }
+        if let Some(before) = std::mem::replace(slot, path.clone()) {
+            self.nodes.remove(&(before, name.clone()));
+        }
+        if let Some(path) = path {
+            self.nodes.insert((path, name.clone()), node);
+        }
+        self.stale = true;
+    }
+
+    fn path(&self, labels: &BTreeMap<String, String>) -> Path {
+        let mut missing = false;
+        let label = |key: &String| match labels.get(key) {
+            Some(value) if !missing => Label::Value(value.clone()),
+            _ => {
+                missing = true;
+                Label::Missing
+            }
+        };
+        self.levels.iter().map(label).collect()
+    }
+
+    pub(super) fn lay_out(&mut self) {
+        if std::mem::take(&mut self.stale) {
+            let nodes = self.nodes.iter().map(|((path, _), node)| (path, *node));
+            self.layout = Arc::new(Layout::new(self.levels.len(), nodes));
+        }
+    }
+
+    pub(super) fn layout(&self) -> Arc<Layout> {
+        Arc::clone(&self.layout)
+    }
+}

@@ -1,0 +1,156 @@
+//! Quota that is reserved, and odd input.
+
+use std::time::Duration;
+
+use crate::backfill::{MINUTE, at, cycle_at, part, picture, running, start, whole};
+use crate::common::*;
+use trellis_scheduler::{Gang, NodeName, ResourceName, Time};
+
+#[test]
+fn quota_is_reserved_without_nodes() {
+    let mut engine = engine(gpu_nodes(4));
+    engine.apply_queue(queue("default", Some(&[(GPU, 16), ("cpu", 1_000_000)])));
+    engine.apply_gang(part("a", 8, Some(10)));
+    engine.apply_gang(part("b", 4, Some(20)));
+    engine.apply_gang(at(1, running(workers("head", 2, gpu(1, 6)), Some(10))));
+    engine.apply_gang(at(2, part("beside", 4, Some(30))));
+    engine.apply_gang(at(2, part("brief", 2, Some(10))));
+    let said = cycle_at(&mut engine, 0);
+    // With `a` ended at 10 and the 4 that are free there are 12.
+    let expected = [
+        "+a",
+        "+b",
+        "+brief",
+        "-head QuotaExceeded",
+        "-beside QuotaExceeded",
+    ];
+    assert_eq!(said, expected);
+    assert_eq!(engine.reservations().count(), 0);
+    engine.delete_gang(&id("brief"));
+    assert_eq!(cycle_at(&mut engine, 1), ["-beside Reserved"]);
+    assert_eq!(
+        engine.certificate(&id("beside")).unwrap().to_string(),
+        "there is quota, but \"team/head\" waits before it in queue \"default\": \
+         that starts at 1970-01-01T00:10:00Z at the latest"
+    );
+    // It asks for less: then there is enough for both.
+    engine.apply_gang(at(1, part("head", 8, Some(10))));
+    assert_eq!(cycle_at(&mut engine, 2), ["+beside"]);
+}
+
+#[test]
+fn an_end_of_quota_that_nobody_knows() {
+    let mut engine = engine(gpu_nodes(4));
+    engine.apply_queue(queue("default", Some(&[(GPU, 16), ("cpu", 1_000_000)])));
+    engine.apply_gang(part("a", 8, None));
+    engine.apply_gang(part("b", 4, Some(15)));
+    engine.apply_gang(at(1, running(workers("head", 2, gpu(1, 7)), Some(10))));
+    let mut kept = at(2, part("kept", 4, Some(1)));
+    kept.preemptible = false;
+    engine.apply_gang(kept);
+    engine.apply_gang(at(3, part("small", 1, None)));
+    let said = cycle_at(&mut engine, 0);
+    assert_eq!(
+        said,
+        [
+            "+a",
+            "+b",
+            "+small",
+            "-head QuotaExceeded",
+            "-kept QuotaExceeded"
+        ]
+    );
+    engine.delete_gang(&id("small"));
+    assert_eq!(cycle_at(&mut engine, 1), ["-kept Reserved"]);
+    engine.apply_gang(at(12, part("late", 3, None)));
+    assert_eq!(
+        cycle_at(&mut engine, 12),
+        ["-late Reserved"],
+        "the head has waited long enough"
+    );
+    // What should have ended by then has not: now nothing is known.
+    assert_eq!(engine.next_wakeup(), Some(ms(15 * MINUTE + 1)));
+    engine.delete_gang(&id("a"));
+    engine.delete_gang(&id("b"));
+    assert_eq!(cycle_at(&mut engine, 13)[0], "+head");
+}
+
+#[test]
+fn of_shared_devices_all_is_kept() {
+    // A GPU is shared: nobody knows which one becomes free.
+    let mut engine = engine([gpu_node("a", 2)]);
+    let share = |name: &str, count: u32, thousandths: i64, minutes: u64| {
+        let mut request = cpu(1);
+        let resource = ResourceName::share_of(&ResourceName::new(GPU));
+        request.set(resource, thousandths);
+        running(workers(name, count, request), Some(minutes))
+    };
+    engine.apply_gang(share("runs", 1, 600, 10));
+    engine.apply_gang(at(1, share("head", 2, 800, 10)));
+    engine.apply_gang(at(2, share("late", 1, 300, 20)));
+    engine.apply_gang(at(2, share("soon", 1, 300, 8)));
+    let said = cycle_at(&mut engine, 0);
+    assert_eq!(
+        said,
+        [
+            "+runs",
+            "+soon",
+            "-head InsufficientCapacity",
+            "-late Reserved"
+        ]
+    );
+    assert_eq!(start(&engine, "head"), Some(10));
+    engine.delete_gang(&id("soon"));
+    engine.delete_gang(&id("runs"));
+    assert_eq!(cycle_at(&mut engine, 10)[0], "+head");
+    // 200 are left of either.
+    assert_eq!(free(&engine, "a", GPU), 0);
+}
+
+#[test]
+fn odd_input() {
+    let day = Duration::from_secs(86_400);
+    for (runtime, grace) in [
+        (Duration::ZERO, Duration::ZERO),
+        (Duration::MAX, Duration::ZERO),
+        (Duration::ZERO, Duration::MAX),
+        (Duration::MAX, Duration::MAX),
+        (day, day),
+    ] {
+        let mut engine = engine(gpu_nodes(2));
+        let odd = |mut gang: Gang| {
+            gang.runtime = Some(runtime);
+            gang.grace = grace;
+            gang
+        };
+        engine.apply_gang(odd(whole("runs", 1, None)));
+        engine.apply_gang(at(1, odd(whole("head", 2, None))));
+        engine.apply_gang(at(2, odd(part("small", 1, None))));
+        for now in [i64::MIN, 0, 1, MINUTE, i64::MAX] {
+            engine.cycle(Time::from_millis(now));
+            engine.cycle(Time::from_millis(now));
+            assert!(engine.reservation(&id("head")).is_some());
+        }
+    }
+    let mut nowhere = engine([]);
+    nowhere.apply_gang(whole("head", 2, Some(1)));
+    nowhere.cycle(ms(0));
+    assert_eq!(nowhere.reservations().count(), 0);
+    let mut none = engine(gpu_nodes(1));
+    none.apply_queue(queue("default", Some(&[(GPU, 0), ("cpu", 0)])));
+    none.apply_gang(whole("head", 1, Some(1)));
+    none.apply_gang(whole("empty", 0, Some(1)));
+    assert_eq!(cycle(&mut none), ["+empty", "-head ExceedsQuota"]);
+    // The nodes of a reservation go, and come back.
+    let mut engine = picture();
+    for i in 0..4 {
+        engine.delete_node(&NodeName::new(format!("n{i:02}")));
+    }
+    cycle_at(&mut engine, 2);
+    assert_eq!(engine.reservations().count(), 0);
+    for node in gpu_nodes(4) {
+        engine.apply_node(node);
+    }
+    cycle_at(&mut engine, 3);
+    assert_eq!(start(&engine, "head"), Some(61));
+}

@@ -1,0 +1,285 @@
+//! Backfill over time: gangs come, run and end, and the engine is told when they do.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::backfill::{MINUTE, part};
+use crate::common::*;
+use crate::random::{any_node, any_request};
+use proptest::prelude::*;
+use trellis_scheduler::{Decision, Engine, Gang, GangId, Queue, QueueOrder, Time};
+
+/// A gang, and how long it really runs, in milliseconds.
+#[derive(Clone, Debug)]
+struct Job {
+    gang: Gang,
+    comes: i64,
+    runs: i64,
+}
+
+/// What happened.
+#[derive(Default)]
+struct Story {
+    started: BTreeMap<GangId, i64>,
+    /// The first start that was told of a head.
+    promised: BTreeMap<GangId, i64>,
+    /// Heads that started though not at once.
+    kept: usize,
+}
+
+/// Runs jobs to the end, or until then. The engine is asked whenever a job comes or
+/// ends, and when it asks for it.
+fn run(engine: &mut Engine, mut jobs: Vec<Job>, until: i64) -> Story {
+    jobs.sort_by_key(|job| job.comes);
+    let mut runs: BTreeMap<GangId, i64> = BTreeMap::new();
+    let mut ends: BTreeMap<(i64, GangId), ()> = BTreeMap::new();
+    let mut jobs = jobs.into_iter().peekable();
+    let mut story = Story::default();
+    let mut now = 0;
+    loop {
+        let next = [
+            jobs.peek().map(|job| job.comes),
+            ends.keys().next().map(|(end, _)| *end),
+            engine
+                .next_wakeup()
+                .map(Time::as_millis)
+                .filter(|t| *t > now),
+        ];
+        let Some(next) = next.into_iter().flatten().min().filter(|t| *t <= until) else {
+            return story;
+        };
+        now = next;
+        while let Some(((end, gang), ())) = ends.first_key_value().map(|(k, ())| (k.clone(), ()))
+            && end <= now
+        {
+            ends.remove(&(end, gang.clone()));
+            engine.delete_gang(&gang);
+        }
+        while let Some(job) = jobs.next_if(|job| job.comes <= now) {
+            runs.insert(job.gang.id.clone(), job.runs);
+            engine.apply_gang(job.gang);
+        }
+        for decision in engine.cycle(ms(now)) {
+            match decision {
+                Decision::Place { gang, .. } => {
+                    story.kept += usize::from(story.promised.contains_key(&gang));
+                    ends.insert((now + runs[&gang], gang.clone()), ());
+                    story.started.insert(gang, now);
+                }
+                Decision::Reserve {
+                    gang,
+                    start: Some(start),
+                    ..
+                } => {
+                    story.promised.entry(gang).or_insert(start.as_millis());
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Knuth's, MMIX.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: i64) -> i64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        i64::try_from((self.0 >> 33) % u64::try_from(n).unwrap()).unwrap()
+    }
+}
+
+fn millis(runs: i64) -> Duration {
+    Duration::from_millis(u64::try_from(runs).unwrap())
+}
+
+fn any_job(at: usize) -> impl Strategy<Value = Job> {
+    let groups = prop::collection::vec((1..4_u32, any_request()), 1..3);
+    (groups, 0..30_i64, 0..12_i64, 0..3_u64).prop_map(move |(groups, comes, runs, grace)| {
+        let groups = groups.into_iter().enumerate();
+        let groups = groups.map(|(g, (count, request))| group(&format!("g{g}"), count, request));
+        let mut gang = gang(&format!("w{at:02}"), groups.collect());
+        gang.submitted = ms(comes);
+        gang.runtime = Some(millis(runs));
+        gang.grace = Duration::from_millis(grace);
+        gang.preemptible = at.is_multiple_of(2);
+        Job { gang, comes, runs }
+    })
+}
+
+proptest! {
+    #![proptest_config(cases(500))]
+
+    /// Where everyone ends in time, no head starts later than was said first; and
+    /// all that can start does.
+    #[test]
+    fn no_head_is_made_later(
+        nodes in prop::collection::vec(any_node(1), 1..5),
+        jobs in (0..14_usize).prop_map(|n| (0..n).map(any_job).collect::<Vec<_>>()).prop_flat_map(|j| j),
+    ) {
+        let nodes = nodes.into_iter().enumerate().map(|(i, mut node)| {
+            node.name = crate::random::node_name(i);
+            node
+        });
+        let mut engine = engine(nodes);
+        let story = run(&mut engine, jobs.clone(), i64::MAX);
+        for (gang, start) in &story.promised {
+            let started = story.started.get(gang);
+            prop_assert!(
+                started.is_some_and(|s| s <= start),
+                "{} was told {} and started {:?}", gang, start, started
+            );
+        }
+        for job in jobs {
+            let could = engine.trial(&Gang { id: id("probe"), ..job.gang.clone() }, ms(1_000)).is_ok();
+            prop_assert_eq!(story.started.contains_key(&job.gang.id), could, "{}", job.gang.id);
+        }
+    }
+}
+
+#[test]
+fn heads_are_kept_waiting_and_start_as_told() {
+    let mut random = Random(7);
+    let mut engine = engine(gpu_nodes(4));
+    let jobs = workload(&mut random, 300, 32);
+    let story = run(&mut engine, jobs, i64::MAX);
+    assert_eq!(story.started.len(), 300);
+    assert!(story.kept > 20, "{} heads", story.kept);
+    for (gang, start) in &story.promised {
+        assert!(story.started[gang] <= *start, "{gang}");
+    }
+}
+
+/// Small gangs without end come for so many minutes, more than there is room for.
+fn stream(random: &mut Random, minutes: i64, told: Option<Duration>) -> Vec<Job> {
+    (0..minutes * 9)
+        .map(|i| {
+            let comes = i * MINUTE / 9;
+            let mut gang = part(&format!("small-{i:05}"), 1, None);
+            gang.submitted = ms(comes);
+            gang.runtime = told;
+            let runs = MINUTE * (5 + random.below(15));
+            Job { gang, comes, runs }
+        })
+        .collect()
+}
+
+fn slots(count: usize) -> Engine {
+    engine((0..count).map(|i| gpu_node(&format!("n{i:03}"), 1)))
+}
+
+/// When each of two gangs of 64 starts that come at minute 30 and 31.
+fn wide(told: Option<Duration>) -> [i64; 2] {
+    let mut jobs = stream(&mut Random(1), 200, told);
+    for (i, name) in ["a", "b"].into_iter().enumerate() {
+        let comes = MINUTE * (30 + i64::try_from(i).unwrap());
+        let mut gang = workers(name, 64, gpu(1, 1));
+        gang.submitted = ms(comes);
+        gang.runtime = told;
+        jobs.push(Job {
+            gang,
+            comes,
+            runs: 10 * MINUTE,
+        });
+    }
+    let story = run(&mut slots(100), jobs, 200 * MINUTE);
+    ["a", "b"].map(|name| {
+        story
+            .started
+            .get(&id(name))
+            .map_or(i64::MAX, |at| at / MINUTE)
+    })
+}
+
+#[test]
+fn an_endless_stream_of_small_gangs_starves_no_large_one() {
+    // 9 a minute for 12 minutes on average ask for 108 of 100 slots.
+    let [a, b] = wide(None);
+    // After its patience of 10 minutes all that runs ends within 20.
+    assert!((40..=60).contains(&a), "{a}");
+    assert!((a..=a + 10 + 20).contains(&b), "{b}");
+}
+
+#[test]
+fn nor_does_one_of_gangs_that_never_end_when_they_should() {
+    for told in [0, 1, 30] {
+        let [a, b] = wide(Some(millis(told * MINUTE)));
+        assert!(a <= 90 && b <= 150, "told {told}: {a} and {b}");
+    }
+}
+
+/// Most of them small, some as large as half of the cluster, about as many as it
+/// can do.
+fn workload(random: &mut Random, count: usize, gpus: i64) -> Vec<Job> {
+    let mut comes = 0;
+    let mut jobs = Vec::new();
+    for i in 0..count {
+        let (pods, each) = match random.below(20) {
+            0..10 => (1, 1 + random.below(4)),
+            10..16 => (1, 8),
+            16..19 => (2 + random.below(3), 8),
+            _ => (gpus / 16, 8),
+        };
+        // From a minute to 5 hours, mostly short.
+        let runs = MINUTE * (1 + random.below(30) * (1 + random.below(10) * random.below(2)));
+        let pods = u32::try_from(pods.min(gpus / 8)).unwrap();
+        let mut gang = workers(&format!("w{i:04}"), pods, gpu(1, each));
+        gang.submitted = ms(comes);
+        gang.runtime = Some(millis(runs));
+        jobs.push(Job { gang, comes, runs });
+        // So that work comes as fast as it can be done.
+        comes += MINUTE * i64::from(pods) * each * (1 + random.below(100)) / gpus;
+    }
+    jobs
+}
+
+/// The mean wait of all, and of those of at least four nodes, in minutes.
+fn waits(story: &Story, jobs: &[Job], offset: i64) -> (i64, i64) {
+    let mean = |large: bool| {
+        let of = jobs
+            .iter()
+            .filter(|job| !large || job.gang.pod_count() >= 4);
+        let waits: Vec<i64> = of
+            .map(|job| story.started[&job.gang.id] - job.comes - offset)
+            .collect();
+        waits.iter().sum::<i64>() / i64::try_from(waits.len().max(1)).unwrap() / MINUTE
+    };
+    (mean(false), mean(true))
+}
+
+#[test]
+fn waits_are_shorter_than_in_strict_order_and_large_gangs_are_not_pushed_back() {
+    let mut sums = [(0, 0); 3];
+    for seed in 0..5 {
+        let jobs = workload(&mut Random(seed), 400, 128);
+        let nodes = || engine(gpu_nodes(16));
+        let mut strict = nodes();
+        strict.apply_queue(Queue {
+            order: QueueOrder::StrictFifo,
+            ..queue("default", None)
+        });
+        // Nobody's end is known, and nobody has waited for long.
+        let unprotected = jobs.iter().cloned().map(|mut job| {
+            job.gang.runtime = None;
+            job.gang.submitted = job.gang.submitted.plus_millis(1 << 50);
+            job
+        });
+        let stories = [
+            run(&mut strict, jobs.clone(), i64::MAX),
+            run(&mut nodes(), unprotected.collect(), i64::MAX),
+            run(&mut nodes(), jobs.clone(), i64::MAX),
+        ];
+        for (sum, story) in sums.iter_mut().zip(&stories) {
+            let (all, large) = waits(story, &jobs, 0);
+            *sum = (sum.0 + all, sum.1 + large);
+        }
+    }
+    let [strict, unprotected, ours] = sums;
+    let text = format!("strict {strict:?}, unprotected {unprotected:?}, ours {ours:?}");
+    assert!(ours.0 * 2 < strict.0, "{text}");
+    assert!(ours.1 < strict.1 && ours.1 < unprotected.1, "{text}");
+    println!("{text}");
+}

@@ -1,0 +1,126 @@
+//! Which flavors a placed gang is charged to, and how that is said.
+
+use std::collections::BTreeMap;
+
+use crate::common::*;
+use trellis_scheduler::{
+    Engine, Flavor, FlavorName, FlavorQuotas, Gang, GroupName, NodeName, Placement, Queue,
+    QueueName, Quota, ResourceGroup, ResourceName,
+};
+
+/// A queue that offers cores of `any`, and 8 GPUs each of `own` and `spot`, which
+/// are the same nodes, bought in two ways.
+fn two_on_the_same_node() -> Engine {
+    let mut engine = engine([gpu_node("a", 16)]);
+    for name in ["any", "own", "spot"] {
+        engine.apply_flavor(Flavor {
+            name: FlavorName::new(name),
+            node_labels: BTreeMap::new(),
+            node_taints: vec![],
+            tolerations: vec![],
+        });
+    }
+    let offer = |flavor: &str, resource: &str, nominal| FlavorQuotas {
+        flavor: FlavorName::new(flavor),
+        quotas: BTreeMap::from([(
+            ResourceName::new(resource),
+            Quota {
+                nominal,
+                ..Quota::default()
+            },
+        )]),
+    };
+    let mut queue = Queue::new(QueueName::new("q"));
+    queue.resource_groups = vec![
+        ResourceGroup {
+            flavors: vec![offer("any", "cpu", 1 << 40)],
+        },
+        ResourceGroup {
+            flavors: vec![offer("own", GPU, 8), offer("spot", GPU, 8)],
+        },
+    ];
+    engine.apply_queue(queue);
+    engine
+}
+
+fn eight(name: &str) -> Gang {
+    let mut gang = workers(name, 8, gpu(1, 1));
+    gang.queue = QueueName::new("q");
+    gang
+}
+
+/// The flavors of the first group, by resource.
+fn given(engine: &Engine, name: &str) -> Option<String> {
+    let groups = engine.flavors(&id(name))?;
+    let flavors = groups[0].flavors.iter();
+    let words: Vec<String> = flavors.map(|(r, f)| format!("{r}={f}")).collect();
+    Some(words.join(" "))
+}
+
+#[test]
+fn a_placed_gang_tells_the_flavors_that_it_is_charged_to() {
+    let mut engine = two_on_the_same_node();
+    engine.apply_gang(eight("first"));
+    assert_eq!(given(&engine, "first"), None, "it waits");
+    engine.apply_gang(eight("second"));
+    assert_eq!(cycle(&mut engine), ["+first", "+second"]);
+    let with = |flavor: &str| Some(format!("cpu=any {GPU}={flavor}"));
+    assert_eq!(given(&engine, "first"), with("own"));
+    assert_eq!(given(&engine, "second"), with("spot"));
+    engine.release_gang(&id("first"), None);
+    assert_eq!(given(&engine, "first"), None);
+    engine.delete_gang(&id("second"));
+    assert_eq!(given(&engine, "second"), None);
+}
+
+#[test]
+fn a_queue_that_takes_what_the_nodes_have_charges_to_none() {
+    let mut engine = engine([gpu_node("a", 8)]);
+    engine.apply_gang(workers("w", 8, gpu(1, 1)));
+    assert_eq!(cycle(&mut engine), ["+w"]);
+    assert_eq!(given(&engine, "w").as_deref(), Some(""));
+}
+
+fn on_a() -> Placement {
+    [(GroupName::new("worker"), vec![(NodeName::new("a"), 8)])]
+        .into_iter()
+        .collect()
+}
+
+/// GPUs of each flavor that are held of the queue.
+fn held(engine: &Engine) -> Vec<(String, i128)> {
+    let standing = engine.queue_standing(&QueueName::new("q")).unwrap();
+    let lines = standing.lines.iter().filter(|l| l.resource.as_str() == GPU);
+    lines
+        .map(|l| (l.flavor.as_str().to_owned(), l.usage))
+        .collect()
+}
+
+#[test]
+fn a_restored_gang_is_charged_to_the_flavors_that_it_was_given() {
+    let mut first = two_on_the_same_node();
+    for name in ["gone", "old"] {
+        first.apply_gang(eight(name));
+    }
+    cycle(&mut first);
+    let flavors = first.flavors(&id("old")).unwrap();
+    assert_eq!(given(&first, "old"), Some(format!("cpu=any {GPU}=spot")));
+
+    let spot = |used| vec![("own".to_owned(), 0), ("spot".to_owned(), used)];
+    let mut second = two_on_the_same_node();
+    second.restore_gang_in(eight("old"), on_a(), &flavors, ms(0));
+    assert_eq!(
+        (given(&second, "old"), held(&second)),
+        (given(&first, "old"), spot(8))
+    );
+    // Whatever has become of them: nothing is offered any more than is there.
+    let mut third = two_on_the_same_node();
+    third.delete_flavor(&FlavorName::new("spot"));
+    third.restore_gang_in(eight("old"), on_a(), &flavors, ms(0));
+    assert_eq!(held(&third), spot(8));
+    third.delete_gang(&id("old"));
+    assert_eq!(held(&third), spot(0));
+    // Where they are not known, the first that suits the nodes.
+    third.restore_gang(eight("old"), on_a(), ms(0));
+    assert_eq!(held(&third)[0].1, 8);
+}

@@ -1,0 +1,245 @@
+//! Preemption on small random clusters, against every set of victims; and over
+//! random sequences: nobody preempts in circles.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::common::*;
+use crate::oracle::{Free, feasible};
+use crate::random::{any_gang, any_node};
+use proptest::prelude::*;
+use trellis_scheduler::{
+    BorrowWithin, Decay, Decision, Engine, Gang, GangId, Node, Placement, Preemption, Queue,
+    QueueName, Quota, Reclaim, ResourceName, Time, WithinQueue,
+};
+
+const NODES: usize = 4;
+
+fn preempting(within_queue: WithinQueue) -> Queue {
+    Queue {
+        preemption: Preemption {
+            within_queue,
+            ..Preemption::default()
+        },
+        ..Queue::new(QueueName::new("default"))
+    }
+}
+
+fn cluster() -> impl Strategy<Value = Vec<Node>> {
+    prop::collection::vec(any_node(NODES), 1..=NODES).prop_map(|nodes| {
+        let by_name: BTreeMap<_, _> = nodes.into_iter().map(|n| (n.name.clone(), n)).collect();
+        by_name.into_values().collect()
+    })
+}
+
+fn gangs() -> impl Strategy<Value = Vec<Gang>> {
+    let one = |at: usize| {
+        let kept = prop::bool::weighted(0.15);
+        let safe = prop::bool::weighted(0.15);
+        (any_gang(format!("w{at}"), NODES), kept, safe).prop_map(|(gang, kept, safe)| Gang {
+            queue: QueueName::new("default"),
+            preemptible: !kept,
+            min_runtime: Duration::from_secs(if safe { 3600 } else { 0 }),
+            ..gang
+        })
+    };
+    (one(0), one(1), one(2), one(3), one(4)).prop_map(|(a, b, c, d, e)| vec![a, b, c, d, e])
+}
+
+/// What is free when all of these hold their places.
+fn free_with(nodes: &[Node], places: &[(&Gang, &Placement)]) -> Free {
+    let all = |n: &Node| n.allocatable.iter().map(|(r, a)| (r.clone(), a)).collect();
+    let mut free: Free = nodes.iter().map(|n| (n.name.clone(), all(n))).collect();
+    for (gang, placement) in places {
+        for (name, _, node) in placement.iter() {
+            let group = gang.groups.iter().find(|g| g.name == *name).unwrap();
+            let own = group.request.iter().map(|(r, n)| (r.clone(), n));
+            for (resource, amount) in own.chain([(ResourceName::new("pods"), 1)]) {
+                if let Some(left) = free.get_mut(node).unwrap().get_mut(&resource) {
+                    *left -= amount;
+                }
+            }
+        }
+    }
+    free
+}
+
+proptest! {
+    #![proptest_config(cases(2_000))]
+
+    #[test]
+    fn victims_suffice_and_none_is_superfluous(
+        nodes in cluster(),
+        gangs in gangs(),
+        asker in any_gang("asker".into(), NODES),
+        newer in prop::bool::ANY,
+    ) {
+        let policy = if newer { WithinQueue::LowerOrNewerEqualPriority } else { WithinQueue::LowerPriority };
+        let mut engine = engine(nodes.clone());
+        engine.apply_queue(queue("default", None));
+        let mut places: BTreeMap<GangId, Placement> = BTreeMap::new();
+        for gang in &gangs {
+            engine.apply_gang(gang.clone());
+        }
+        for decision in engine.cycle(ms(0)) {
+            if let Decision::Place { gang, placement, .. } = decision {
+                places.insert(gang, placement);
+            }
+        }
+        engine.apply_queue(preempting(policy));
+        let asker = Gang { queue: QueueName::new("default"), ..asker };
+        let now = Time::from_millis(1_000);
+
+        let may = |gang: &Gang| {
+            let lower = gang.priority < asker.priority;
+            let later = gang.priority == asker.priority && gang.submitted > asker.submitted;
+            gang.preemptible && gang.min_runtime.is_zero() && (lower || (newer && later))
+        };
+        let placed: Vec<(&Gang, &Placement)> = gangs
+            .iter()
+            .filter_map(|g| Some((g, places.get(&g.id)?)))
+            .collect();
+        let without = |out: &dyn Fn(&Gang) -> bool| {
+            let stay: Vec<_> = placed.iter().filter(|(g, _)| !out(g)).copied().collect();
+            feasible(&asker, &nodes, free_with(&nodes, &stay))
+        };
+        match engine.trial(&asker, now) {
+            Ok(outlook) if outlook.victims.is_empty() => prop_assert!(without(&|_| false)),
+            Ok(outlook) => {
+                let victims: BTreeSet<&GangId> = outlook.victims.iter().map(|v| &v.gang).collect();
+                prop_assert!(!without(&|_| false), "it fits as things are");
+                for (gang, _) in &placed {
+                    prop_assert!(!victims.contains(&gang.id) || may(gang), "{} is no victim", gang.id);
+                }
+                prop_assert!(without(&|g| victims.contains(&g.id)), "they do not suffice");
+                for one in &victims {
+                    let fewer = |g: &Gang| victims.contains(&g.id) && g.id != **one;
+                    prop_assert!(!without(&fewer), "{} need not go", one);
+                }
+                // No victim of a priority without which it goes too.
+                let highest = placed.iter().filter(|(g, _)| victims.contains(&g.id)).map(|(g, _)| g.priority).max();
+                let below = |g: &Gang| may(g) && Some(g.priority) < highest;
+                prop_assert!(!without(&below), "lower priority would have done");
+                // The place is one, once they have left.
+                let stay: Vec<_> = placed.iter().filter(|(g, _)| !victims.contains(&g.id)).copied().collect();
+                let mut all = stay.clone();
+                all.push((&asker, &outlook.placement));
+                let before = free_with(&nodes, &stay);
+                for (node, left) in free_with(&nodes, &all) {
+                    let before = &before[&node];
+                    for (resource, left) in left {
+                        prop_assert!(left >= 0 || left == before[&resource], "{} is overbooked", node);
+                    }
+                }
+            }
+            Err(_) => {
+                // Which way the policies look at, every eligible gang gone: it does not fit.
+                prop_assert!(!without(&|g| may(g)), "room could be made");
+            }
+        }
+        // Nothing of it was kept.
+        for (gang, placement) in &placed {
+            prop_assert_eq!(engine.placement(&gang.id), Some((*placement).clone()));
+        }
+    }
+}
+
+const TEAMS: [&str; 3] = ["a", "b", "c"];
+
+#[derive(Clone, Debug)]
+struct Team {
+    nominal: i64,
+    borrowing_limit: Option<i64>,
+    preemption: Preemption,
+}
+
+fn any_team() -> impl Strategy<Value = Team> {
+    let within = prop_oneof![
+        Just(WithinQueue::Never),
+        Just(WithinQueue::LowerPriority),
+        Just(WithinQueue::LowerOrNewerEqualPriority)
+    ];
+    let reclaim = prop_oneof![
+        Just(Reclaim::Never),
+        Just(Reclaim::LowerPriority),
+        Just(Reclaim::Any)
+    ];
+    let borrow = prop_oneof![
+        Just(BorrowWithin::Never),
+        prop::option::of(0..3_i32)
+            .prop_map(|max_priority| BorrowWithin::LowerPriority { max_priority })
+    ];
+    let limit = prop::option::weighted(0.3, 0..6_i64);
+    (0..6_i64, limit, within, reclaim, borrow).prop_map(
+        |(nominal, borrowing_limit, within_queue, reclaim, borrow_within)| Team {
+            nominal,
+            borrowing_limit,
+            preemption: Preemption {
+                within_queue,
+                reclaim,
+                borrow_within,
+            },
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(cases(600))]
+
+    /// Teams that reclaim from each other and borrow, victims that come back at
+    /// once: after a bounded number of preemptions all is quiet, whoever waits.
+    #[test]
+    fn nobody_preempts_in_circles(
+        teams in prop::collection::vec(any_team(), 3),
+        gangs in prop::collection::vec((0..3_usize, 1..5_u32, 0..3_i32), 1..14),
+    ) {
+        let mut engine = Engine::with_decay(Decay::half_life(0));
+        for node in gpu_nodes(2).into_iter().take(2) {
+            engine.apply_node(node);
+        }
+        engine.apply_queue(Queue::new(QueueName::new("all")));
+        for (name, team) in TEAMS.iter().zip(&teams) {
+            let quota = Quota { nominal: team.nominal, borrowing_limit: team.borrowing_limit, lending_limit: None };
+            let cpu = Quota { nominal: 1 << 40, ..Quota::default() };
+            let quotas = [(ResourceName::new(GPU), quota), (ResourceName::new("cpu"), cpu)];
+            engine.apply_queue(Queue {
+                parent: Some(QueueName::new("all")),
+                preemption: team.preemption,
+                ..Queue::new(QueueName::new(*name)).with_quotas(quotas)
+            });
+        }
+        let mut preemptions = 0_usize;
+        let mut quiet = 0_usize;
+        let mut second = 0_i64;
+        let mut coming = gangs.iter().enumerate();
+        while quiet < 3 {
+            second += 1;
+            if let Some((at, (team, pods, priority))) = coming.next() {
+                engine.apply_gang(Gang {
+                    priority: *priority,
+                    submitted: Time::from_millis(second),
+                    queue: QueueName::new(TEAMS[*team]),
+                    ..workers(&format!("g{at}"), *pods, gpu(1, 1))
+                });
+            }
+            let decisions = engine.cycle(Time::from_millis(second * 1_000));
+            quiet = if decisions.is_empty() { quiet + 1 } else { 0 };
+            for decision in &decisions {
+                if let Decision::Preempt { victims, .. } = decision {
+                    preemptions += victims.len();
+                    for victim in victims {
+                        engine.release_gang(&victim.gang, None);
+                    }
+                }
+            }
+            // Each gang preempts at most once before it was preempted itself, and the
+            // ones that come back preempt within what is their own only.
+            let most = gangs.len() * gangs.len() * 2;
+            prop_assert!(preemptions <= most, "{preemptions} preemptions of {} gangs", gangs.len());
+            prop_assert!(second < 2_000);
+            for node in ["n00", "n01"] {
+                prop_assert!(free(&engine, node, GPU) >= 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What users read when no domain has a place for a gang, word by word.
+
+use crate::common::*;
+use trellis_scheduler::{
+    Engine, Gang, Node, NodeName, Topology, TopologyMode, TopologyName, TopologyRequest,
+};
+
+fn near(level: &str, mode: TopologyMode) -> Option<TopologyRequest> {
+    Some(TopologyRequest {
+        level: level.to_owned(),
+        mode,
+    })
+}
+
+fn required(level: &str) -> Option<TopologyRequest> {
+    near(level, TopologyMode::Required)
+}
+
+fn node_in(name: &str, block: &str, rack: &str) -> Node {
+    label(label(gpu_node(name, 8), "block", block), "rack", rack)
+}
+
+/// Two blocks with racks of 1 and 2 nodes.
+fn hall() -> Engine {
+    let mut engine = engine([
+        node_in("n0", "block-1", "rack-1"),
+        node_in("n1", "block-1", "rack-2"),
+        node_in("n2", "block-1", "rack-2"),
+        node_in("n3", "block-2", "rack-1"),
+    ]);
+    engine.apply_topology(Topology {
+        name: TopologyName::new("hall"),
+        levels: vec!["block".to_owned(), "rack".to_owned()],
+    });
+    engine
+}
+
+fn whole(count: u32, topology: Option<TopologyRequest>) -> Gang {
+    Gang {
+        topology,
+        ..workers("w", count, gpu(8, 8))
+    }
+}
+
+fn says(engine: &mut Engine, gang: &Gang) -> String {
+    let certificate = refusal(engine, gang);
+    format!("{}: {certificate}", certificate.reason)
+}
+
+#[test]
+fn no_topology_has_the_level() {
+    let mut engine = engine(gpu_nodes(1));
+    let gang = whole(1, near("row", TopologyMode::Preferred));
+    assert_eq!(
+        says(&mut engine, &gang),
+        "TopologyNotFound: no topology has a level \"row\" (there is none)"
+    );
+    let mut several = crate::common::gang(
+        "w",
+        vec![group("a", 1, gpu(1, 1)), group("b", 1, gpu(1, 1))],
+    );
+    several.groups[1].topology = required("row");
+    assert_eq!(
+        says(&mut hall(), &several),
+        "TopologyNotFound: group \"b\": no topology has a level \"row\" (there are \"block\", \"rack\")"
+    );
+}
+
+#[test]
+fn no_domain_would_hold_it_even_if_empty() {
+    let mut engine = hall();
+    assert_eq!(
+        says(&mut engine, &whole(3, required("rack"))),
+        "ExceedsTopology: 3 pods must be in one domain of level \"rack\"; \
+         \"block-1/rack-2\", the largest of 3, has room for 2 even when empty"
+    );
+    engine.apply_node(label(gpu_node("n4", 8), "rack", "rack-2"));
+    assert_eq!(
+        says(&mut engine, &whole(4, required("block"))),
+        "ExceedsTopology: 4 pods must be in one domain of level \"block\"; \
+         \"block-1\", the largest of 2, has room for 3 even when empty; \
+         1 node is in none, for want of a label"
+    );
+    let mut bare = crate::common::engine(gpu_nodes(2));
+    bare.apply_topology(Topology {
+        name: TopologyName::new("hall"),
+        levels: vec!["rack".to_owned()],
+    });
+    assert_eq!(
+        says(&mut bare, &whole(1, required("rack"))),
+        "ExceedsTopology: 1 pod must be in one domain of level \"rack\", \
+         and no node has the labels of one"
+    );
+}
+
+#[test]
+fn enough_is_free_but_not_in_one_domain() {
+    let mut engine = hall();
+    pod(&mut engine, "x/a", "n1", gpu(1, 1));
+    assert_eq!(
+        says(&mut engine, &whole(2, required("rack"))),
+        "TopologyFragmented: 2 pods must be in one domain of level \"rack\"; \
+         \"block-1/rack-1\", the best of 3, has room for 1"
+    );
+    let mut several = gang(
+        "w",
+        vec![group("a", 1, gpu(1, 1)), group("b", 2, gpu(8, 8))],
+    );
+    several.groups[1].topology = required("rack");
+    assert_eq!(
+        says(&mut engine, &several),
+        "TopologyFragmented: group \"b\": 2 pods must be in one domain of level \"rack\"; \
+         \"block-1/rack-1\", the best of 3, has room for 1"
+    );
+}
+
+#[test]
+fn what_is_missing_in_total_is_told_first() {
+    let mut engine = hall();
+    for node in ["n0", "n1", "n3"] {
+        pod(&mut engine, &format!("x/{node}"), node, gpu(1, 8));
+    }
+    assert_eq!(
+        says(&mut engine, &whole(2, required("rack"))),
+        "InsufficientCapacity: needs 16 nvidia.com/gpu, 8 are free on 4 matching nodes: \
+         8 are missing; gangs hold 0, other pods 24"
+    );
+}
+
+#[test]
+fn groups_fit_alone_but_not_together_as_close_as_they_must_be() {
+    let mut engine = hall();
+    let mut pipeline = gang(
+        "w",
+        vec![group("a", 2, gpu(8, 8)), group("b", 2, gpu(8, 8))],
+    );
+    for group in &mut pipeline.groups {
+        group.topology = required("rack");
+    }
+    engine.apply_node(node_in("n4", "block-2", "rack-2"));
+    assert_eq!(
+        says(&mut engine, &pipeline),
+        "ExceedsTopology: group \"b\": 2 pods must be in one domain of level \"rack\", \
+         and 4 domains do not hold all together as close as they must be even when empty"
+    );
+    engine.apply_node(node_in("n5", "block-2", "rack-2"));
+    pipeline.topology = required("block");
+    assert_eq!(
+        says(&mut engine, &pipeline),
+        "ExceedsTopology: 4 pods must be in one domain of level \"block\"; \
+         \"block-1\", the largest of 2, has room for 3 even when empty"
+    );
+    pipeline.topology = None;
+    assert_eq!(place(&mut engine, &pipeline), "a: n1*1 n2*1, b: n4*1 n5*1");
+}
+
+#[test]
+fn nodes_that_are_left_out_for_a_while_are_the_reason_where_they_would_do() {
+    let mut engine = hall();
+    let mut gang = whole(2, required("rack"));
+    gang.excluded_nodes = vec![NodeName::new("n1")];
+    assert_eq!(
+        says(&mut engine, &gang),
+        "NodesAvoided: 1 node is left out for a while after a failure there, \
+         and the others do not suffice"
+    );
+}

@@ -1,0 +1,312 @@
+//! Small random clusters with topologies against an exhaustive search.
+//!
+//! Exact for these sizes: a gang whose closeness is a must is placed whenever any
+//! choice of domains lets it fit. That Preferred takes the fewest domains is exact
+//! for gangs in which one group has pods, however large, and asserted for these.
+
+use std::collections::BTreeSet;
+
+use crate::common::*;
+use crate::oracle::{Free, all_free, build, empty, feasible_in, holds};
+use crate::random::{any_close_gang, any_labelled_node, any_request, node_name, topologies};
+use proptest::prelude::*;
+use trellis_scheduler::{
+    Engine, Gang, Node, Placement, Resources, TaskGroup, TopologyMode, TopologyRequest, WaitReason,
+};
+
+const NODES: usize = 6;
+
+/// The labels that tell a node's domain of a level.
+fn domain(node: &Node, level: &str) -> Option<Vec<String>> {
+    let all = topologies();
+    let topology = all
+        .iter()
+        .find(|t| t.levels.iter().any(|l| l == level))
+        .unwrap();
+    let depth = topology.levels.iter().position(|l| l == level).unwrap();
+    let labels = topology.levels[..=depth].iter();
+    labels.map(|key| node.labels.get(key).cloned()).collect()
+}
+
+fn domains(nodes: &[Node], level: &str) -> BTreeSet<Vec<String>> {
+    nodes.iter().filter_map(|n| domain(n, level)).collect()
+}
+
+fn must(request: &Option<TopologyRequest>) -> Option<&str> {
+    let request = request.as_ref()?;
+    (request.mode == TopologyMode::Required).then_some(request.level.as_str())
+}
+
+/// Whether some choice of domains, one for the gang and one for each group where
+/// they must be in one, lets the gang fit.
+fn feasible(gang: &Gang, nodes: &[Node], free: &Free) -> bool {
+    let own = gang
+        .groups
+        .iter()
+        .map(|g| must(&g.topology).filter(|_| g.count > 0));
+    let whole = must(&gang.topology).filter(|_| gang.pod_count() > 0);
+    let levels: Vec<Option<&str>> = [whole].into_iter().chain(own).collect();
+    let choices: Vec<Vec<Option<Vec<String>>>> = levels
+        .iter()
+        .map(|level| match level {
+            Some(level) => domains(nodes, level).into_iter().map(Some).collect(),
+            None => vec![None],
+        })
+        .collect();
+    let mut picks: Vec<Vec<Option<Vec<String>>>> = vec![vec![]];
+    for choice in &choices {
+        picks = picks
+            .iter()
+            .flat_map(|pick| {
+                choice
+                    .iter()
+                    .map(move |c| pick.iter().cloned().chain([c.clone()]).collect())
+            })
+            .collect();
+    }
+    picks.iter().any(|pick| {
+        let inside = |at: usize, node: &Node| {
+            let level = levels[at];
+            level.is_none_or(|level| domain(node, level) == pick[at])
+        };
+        feasible_in(gang, nodes, free.clone(), &|group, node| {
+            inside(0, node) && inside(group + 1, node)
+        })
+    })
+}
+
+fn used<'a>(placement: &Placement, nodes: &'a [Node], group: Option<&str>) -> Vec<&'a Node> {
+    let mine = placement
+        .groups()
+        .iter()
+        .filter(|g| group.is_none_or(|name| g.group.as_str() == name));
+    let names: BTreeSet<_> = mine.flat_map(|g| &g.runs).map(|(node, _)| node).collect();
+    nodes.iter().filter(|n| names.contains(&n.name)).collect()
+}
+
+fn in_one(used: &[&Node], level: &str) -> bool {
+    let all: BTreeSet<_> = used.iter().map(|node| domain(node, level)).collect();
+    all.len() == 1 && !all.contains(&None)
+}
+
+/// The fewest domains whose nodes hold all pods, and how many pods all of them hold.
+fn fewest(gang: &Gang, nodes: &[Node], free: &Free, level: &str) -> (Option<usize>, u32) {
+    let group = gang.groups.iter().find(|g| g.count > 0).unwrap();
+    let held = |of: &Vec<String>| -> u32 {
+        let inside = nodes
+            .iter()
+            .filter(|n| domain(n, level).as_ref() == Some(of));
+        inside.map(|n| holds(gang, group, n, free)).sum()
+    };
+    let held: Vec<u32> = domains(nodes, level).iter().map(held).collect();
+    let subsets = 0..1_u32 << held.len();
+    let picked = |subset: &u32| -> u32 {
+        let bits = held.iter().enumerate();
+        bits.filter(|(i, _)| subset >> i & 1 == 1)
+            .map(|(_, n)| n)
+            .sum()
+    };
+    let enough = subsets.filter(|s| picked(s) >= group.count);
+    let fewest = enough.map(|s| s.count_ones() as usize).min();
+    (fewest, held.iter().sum())
+}
+
+fn cluster() -> impl Strategy<Value = (Vec<Node>, Vec<(usize, Resources)>)> {
+    let nodes = prop::collection::vec(any_labelled_node(NODES), 1..=NODES).prop_map(|nodes| {
+        let by_name: std::collections::BTreeMap<_, _> =
+            nodes.into_iter().map(|n| (n.name.clone(), n)).collect();
+        by_name.into_values().collect()
+    });
+    (
+        nodes,
+        prop::collection::vec((0..NODES, any_request()), 0..4),
+    )
+}
+
+/// A full hall, and a gang of several groups, most of which must be in a rack.
+fn crowded() -> impl Strategy<Value = (Vec<Node>, Gang)> {
+    let one = |at: usize| {
+        (2..7_i64, 0..4_i64, 0..2_u8, 0..3_u8).prop_map(move |(cpu, gpu, block, rack)| {
+            let amounts = Resources::new()
+                .with("cpu", cpu)
+                .with(GPU, gpu)
+                .with("pods", 9);
+            let node = node(node_name(at).as_str(), amounts);
+            let node = label(node, "zone", "0");
+            let node = label(node, "block", &format!("block-{block}"));
+            label(node, "rack", &format!("rack-{rack}"))
+        })
+    };
+    let nodes = (one(0), one(1), one(2), one(3), one(4));
+    let nodes = nodes.prop_map(|(a, b, c, d, e)| vec![a, b, c, d, e]);
+    let closeness = |level: &'static str, mode| {
+        let level = level.to_owned();
+        Some(TopologyRequest { level, mode })
+    };
+    let task = move |at: usize| {
+        let own = prop_oneof![
+            3 => Just(closeness("rack", TopologyMode::Required)),
+            1 => Just(None),
+        ];
+        (1..3_u32, 1..4_i64, 0..3_i64, own).prop_map(move |(count, cpu, gpu, topology)| {
+            let request = Resources::new().with("cpu", cpu).with(GPU, gpu);
+            TaskGroup {
+                topology,
+                ..group(&format!("g{at}"), count, request)
+            }
+        })
+    };
+    let whole = prop_oneof![
+        1 => Just(None),
+        3 => Just(closeness("block", TopologyMode::Required)),
+        1 => Just(closeness("block", TopologyMode::Preferred)),
+        1 => Just(closeness("rack", TopologyMode::Required)),
+    ];
+    let groups = (task(0), task(1), task(2)).prop_map(|(a, b, c)| vec![a, b, c]);
+    (nodes, groups, whole).prop_map(|(nodes, groups, topology)| {
+        let gang = gang("w", groups);
+        (nodes, Gang { topology, ..gang })
+    })
+}
+
+fn with_topologies(mut engine: Engine) -> Engine {
+    for topology in topologies() {
+        engine.apply_topology(topology);
+    }
+    engine
+}
+
+fn is_close(gang: &Gang, nodes: &[Node], placement: &Placement) -> Result<(), TestCaseError> {
+    if let Some(level) = must(&gang.topology).filter(|_| gang.pod_count() > 0) {
+        prop_assert!(in_one(&used(placement, nodes, None), level), "{level}");
+    }
+    for group in gang.groups.iter().filter(|g| g.count > 0) {
+        if let Some(level) = must(&group.topology) {
+            let used = used(placement, nodes, Some(group.name.as_str()));
+            prop_assert!(in_one(&used, level), "{} {level}", group.name);
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(cases(2_000))]
+
+    #[test]
+    fn what_fits_so_close_is_placed_so_close_and_what_does_not_is_told_why(
+        (nodes, pods) in cluster(),
+        gang in any_close_gang("w".into(), NODES),
+    ) {
+        let mut engine = with_topologies(build(nodes.iter(), &pods));
+        let before = all_free(&engine, &nodes);
+        let answer = engine.trial(&gang, ms(0)).map(|o| o.placement);
+        prop_assert_eq!(&all_free(&engine, &nodes), &before, "a trial leaves no trace");
+        let again = build(nodes.iter().rev(), &pods);
+        prop_assert_eq!(
+            &with_topologies(again).trial(&gang, ms(0)).map(|o| o.placement), &answer, "the order of events is nothing"
+        );
+
+        let fits = feasible(&gang, &nodes, &before);
+        match answer {
+            Ok(placement) => {
+                prop_assert!(fits);
+                prop_assert_eq!(placement.pod_count(), gang.pod_count());
+                is_close(&gang, &nodes, &placement)?;
+            }
+            Err(certificate) => {
+                prop_assert!(!fits, "refused what fits: {certificate}");
+                let ever = feasible(&gang, &nodes, &empty(&nodes));
+                let for_now = matches!(
+                    certificate.reason,
+                    WaitReason::InsufficientCapacity
+                        | WaitReason::TopologyFragmented
+                        | WaitReason::Fragmented
+                );
+                prop_assert_eq!(ever, for_now, "{}", certificate);
+            }
+        }
+    }
+
+    #[test]
+    fn groups_that_get_into_each_others_way_are_all_placed_where_they_fit(
+        (nodes, gang) in crowded(),
+    ) {
+        let mut engine = with_topologies(build(nodes.iter(), &[]));
+        let free = all_free(&engine, &nodes);
+        let fits = feasible(&gang, &nodes, &free);
+        match engine.trial(&gang, ms(0)).map(|o| o.placement) {
+            Ok(placement) => {
+                prop_assert!(fits);
+                is_close(&gang, &nodes, &placement)?;
+            }
+            Err(certificate) => prop_assert!(!fits, "refused what fits: {certificate}"),
+        }
+    }
+
+    #[test]
+    fn preferred_takes_the_fewest_domains(
+        (nodes, pods) in cluster(),
+        gang in any_close_gang("w".into(), NODES),
+    ) {
+        let mut gang = gang;
+        gang.groups.truncate(1);
+        gang.groups[0].topology = None;
+        gang.groups[0].count += 3;
+        let Some(level) = gang.topology.as_ref().map(|t| t.level.clone()) else {
+            return Ok(());
+        };
+        gang.topology = Some(TopologyRequest { level: level.clone(), mode: TopologyMode::Preferred });
+        let mut engine = with_topologies(build(nodes.iter(), &pods));
+        let free = all_free(&engine, &nodes);
+        let Ok(placement) = engine.trial(&gang, ms(0)).map(|o| o.placement) else {
+            prop_assert!(!feasible(&gang, &nodes, &free), "preferring refuses nothing");
+            return Ok(());
+        };
+        let used = used(&placement, &nodes, None);
+        let (fewest, all) = fewest(&gang, &nodes, &free, &level);
+        match fewest {
+            Some(fewest) => {
+                let domains: BTreeSet<_> = used.iter().map(|n| domain(n, &level)).collect();
+                prop_assert!(!domains.contains(&None), "there is room in domains");
+                prop_assert_eq!(domains.len(), fewest);
+            }
+            None => {
+                let inside = placement.iter().filter(|(_, _, name)| {
+                    let node = nodes.iter().find(|n| n.name == **name).unwrap();
+                    domain(node, &level).is_some()
+                });
+                prop_assert_eq!(inside.count(), all as usize, "outside is what does not fit inside");
+            }
+        }
+    }
+
+    #[test]
+    fn the_finest_domain_that_holds_a_gang_is_taken(
+        (nodes, pods) in cluster(),
+        gang in any_close_gang("w".into(), NODES),
+    ) {
+        let Some(asked) = gang.topology.clone().filter(|t| t.level == "block") else {
+            return Ok(());
+        };
+        let mut engine = with_topologies(build(nodes.iter(), &pods));
+        let free = all_free(&engine, &nodes);
+        let Ok(placement) = engine.trial(&gang, ms(0)).map(|o| o.placement) else {
+            return Ok(());
+        };
+        if gang.pod_count() == 0 {
+            return Ok(());
+        }
+        for level in ["rack", "block"] {
+            let mode = TopologyMode::Required;
+            let closer = Gang {
+                topology: Some(TopologyRequest { level: level.to_owned(), mode }),
+                ..gang.clone()
+            };
+            if feasible(&closer, &nodes, &free) {
+                prop_assert!(in_one(&used(&placement, &nodes, None), level), "{level}");
+                return Ok(());
+            }
+        }
+        prop_assert_eq!(asked.mode, TopologyMode::Preferred);
+    }
+}

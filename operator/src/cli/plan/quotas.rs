@@ -1,0 +1,116 @@
+//! The core ResourceQuotas of the jobs' namespaces, which the operator counts
+//! for a whole gang before its first pod.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ResourceQuota;
+use trellis_api::pod_group::PodGroupPhase;
+use trellis_api::{PodGroup, Reason};
+use trellis_compiler::CompiledJob;
+
+use super::outcome::Held;
+use super::snapshot::Snapshot;
+use crate::key::Key;
+use crate::scheduling::gang;
+use crate::scheduling::namespace_quota::{Ask, exceeded, given_back};
+use crate::scheduling::request;
+use crate::watch::{PodView, SlimPod};
+
+/// The quotas, and what is promised of them.
+pub(super) struct Quotas {
+    /// By namespace.
+    quotas: BTreeMap<Arc<str>, Vec<ResourceQuota>>,
+    /// What gangs that are starting have still to create, by namespace.
+    promised: BTreeMap<Arc<str>, Vec<Ask>>,
+}
+
+impl Quotas {
+    /// As they stand before the jobs are planned: what these hold already would
+    /// be theirs again.
+    pub(super) fn of(snapshot: &Snapshot, planned: &BTreeSet<Key>) -> Self {
+        let mut live: BTreeMap<Key, Vec<&SlimPod>> = BTreeMap::new();
+        for pod in snapshot.pods.values() {
+            if let Some((job, view)) = PodView::of(pod)
+                && !view.phase.is_over()
+            {
+                live.entry(job).or_default().push(pod);
+            }
+        }
+        let mut held: BTreeMap<Arc<str>, Vec<Ask>> = BTreeMap::new();
+        for job in planned {
+            let mut ask = ask(snapshot, job);
+            for pod in live.get(job).into_iter().flatten() {
+                ask.add(1, &request::of_pod(pod));
+            }
+            held.entry(job.namespace.clone()).or_default().push(ask);
+        }
+        let mut promised: BTreeMap<Arc<str>, Vec<Ask>> = BTreeMap::new();
+        for (job, group) in &snapshot.pod_groups {
+            if !planned.contains(job) {
+                let there = live.get(job).map_or(&[][..], Vec::as_slice);
+                let rest = rest(snapshot, job, group, there);
+                promised
+                    .entry(job.namespace.clone())
+                    .or_default()
+                    .extend(rest);
+            }
+        }
+        let mut quotas: BTreeMap<Arc<str>, Vec<ResourceQuota>> = BTreeMap::new();
+        for (key, quota) in &snapshot.resource_quotas {
+            let held = held.get(&key.namespace).map_or(&[][..], Vec::as_slice);
+            quotas
+                .entry(key.namespace.clone())
+                .or_default()
+                .push(given_back(quota, held));
+        }
+        Self { quotas, promised }
+    }
+
+    /// A gang that has its place starts, unless a quota has no room for the
+    /// whole of it.
+    pub(super) fn start(&mut self, job: &Key, compiled: &CompiledJob) -> Result<(), Held> {
+        let ask = Ask::of_job(compiled);
+        let quotas = self.quotas.get(&job.namespace).into_iter().flatten();
+        let promised = self.promised.entry(job.namespace.clone()).or_default();
+        if let Some(message) = exceeded(quotas, &ask, promised) {
+            return Err(Held {
+                reason: Reason::ResourceQuotaExceeded,
+                message,
+            });
+        }
+        promised.push(ask);
+        Ok(())
+    }
+}
+
+/// What a job that is there asks for, with no pod yet.
+fn ask(snapshot: &Snapshot, job: &Key) -> Ask {
+    let job = snapshot.jobs.get(job);
+    Ask {
+        priority_class: job.and_then(|j| j.spec.priority_class_name.clone()),
+        ..Ask::default()
+    }
+}
+
+/// What another gang has still to create, if it is being started.
+fn rest(snapshot: &Snapshot, job: &Key, group: &PodGroup, there: &[&SlimPod]) -> Option<Ask> {
+    let phase = group.status.as_ref()?.phase?;
+    if phase != PodGroupPhase::Committing {
+        return None;
+    }
+    let there: BTreeSet<_> = there.iter().map(|pod| Key::of(&pod.metadata)).collect();
+    let mut ask = ask(snapshot, job);
+    let gang = gang::of_pod_group(job, group);
+    for task_group in &gang.groups {
+        let created = (0..task_group.count).filter(|index| {
+            let pod = gang.pod_key(task_group, *index);
+            let (namespace, name) = pod.as_str().split_once('/').unwrap_or_default();
+            there.contains(&Key::new(namespace, name))
+        });
+        let created = u32::try_from(created.count()).unwrap_or(u32::MAX);
+        let left = task_group.count.saturating_sub(created);
+        ask.add(i64::from(left), &task_group.request);
+    }
+    Some(ask)
+}

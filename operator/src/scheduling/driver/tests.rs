@@ -1,0 +1,58 @@
+use kube::Client;
+use trellis_api::PodGroup;
+
+use super::*;
+use crate::commands::Commands;
+use crate::leader::Leadership;
+use crate::scheduling::fixtures::run;
+use crate::scheduling::open_plans::OpenPlan;
+use crate::world::World;
+
+/// A driver whose API server does not answer.
+fn driver() -> Driver {
+    let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+    let client = Client::try_from(nowhere).unwrap();
+    let (world, heard) = World::new();
+    let commands = Commands::new(client, Leadership::of_a_test());
+    Driver::new(Committer::new(world, commands), heard)
+}
+
+/// The PodGroup of a gang in the middle of its commit.
+fn committing(job: &Key) -> PodGroup {
+    let group = serde_json::json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
+        "metadata": {"name": &*job.name, "namespace": &*job.namespace, "uid": "g", "resourceVersion": "1"},
+        "spec": {"minMember": 1, "queue": "default", "priority": 0, "groups": []},
+        "status": {"phase": "Committing"},
+    });
+    serde_json::from_value(group).unwrap()
+}
+
+/// While a commit pauses, what it has still to create is promised to it. Its job is deleted then.
+#[tokio::test]
+async fn a_job_that_goes_while_its_commit_pauses_leaves_its_part_of_a_quota_to_others() {
+    let mut driver = driver();
+    let (gone, waits) = (Key::new("team-a", "llm"), Key::new("team-a", "waits"));
+    let world = driver.committer.world().clone();
+    world.pod_groups.observed(gone.clone(), committing(&gone));
+    let plan = OpenPlan {
+        groups: vec![("worker".to_owned(), 3, trellis_scheduler::Resources::new())],
+        ..OpenPlan::default()
+    };
+    driver.committer.open_plans().resume(&gone, plan);
+    driver.over_quota.insert(waits.clone(), Ask::default());
+    let other = waits.clone();
+    let promised = |driver: &Driver| -> i64 {
+        let plans = driver.committer.open_plans();
+        let others = plans.others(&other, |_, plan| plan.whole());
+        others.iter().map(|ask| ask.pods).sum()
+    };
+
+    let mut touched = BTreeSet::new();
+    driver.hear(Feed::Wish(gone.clone(), Some(run(1))), &mut touched);
+    touched.clear();
+    assert_eq!(promised(&driver), 3);
+    driver.hear(Feed::Wish(gone, None), &mut touched);
+    assert_eq!(promised(&driver), 0);
+    assert_eq!(touched.into_iter().collect::<Vec<_>>(), [waits]);
+}

@@ -1,0 +1,153 @@
+use super::*;
+use crate::scheduling::fixtures::{run, run_with};
+use crate::scheduling::flavors::{Flavors, Place};
+use crate::scheduling::journal;
+use serde_json::{Value, json};
+use trellis_scheduler::{BorrowWithin, Preemption, Reclaim, Stop, TolerationOperator, WithinQueue};
+
+/// The gang of the job "team-a/llm" with more fields in its spec, and of its PodGroup.
+fn gangs(more: Value) -> (Gang, Gang) {
+    let wish = run_with(1, more);
+    let job = wish.run().unwrap().job.compiled();
+    let key = Key::new("team-a", "llm");
+    (
+        gang(job, &Ticket::default(), &BTreeMap::new()),
+        of_pod_group(&key, job.pod_group()),
+    )
+}
+
+#[test]
+fn a_pod_group_says_all_that_a_place_is_charged_by() {
+    let (whole, told) = gangs(json!({}));
+    assert_eq!(
+        (&told.id, &told.queue, told.priority),
+        (&whole.id, &whole.queue, whole.priority)
+    );
+    let charged = |gang: &Gang| -> Vec<_> {
+        let of = |g: &TaskGroup| {
+            (
+                g.name.clone(),
+                g.count,
+                g.request.clone(),
+                g.pod_prefix.clone(),
+            )
+        };
+        gang.groups.iter().map(of).collect()
+    };
+    assert_eq!(charged(&told), charged(&whole));
+}
+
+#[test]
+fn a_job_that_says_nothing_is_packed_anywhere_and_may_be_preempted_at_once() {
+    let (gang, told) = gangs(json!({"deadlines": {"queueSeconds": 1}}));
+    assert_eq!(gang.strategy, Strategy::Pack);
+    assert_eq!((&gang.topology, &gang.groups[0].topology), (&None, &None));
+    assert_eq!((gang.preemptible, gang.min_runtime), (true, Duration::ZERO));
+    assert_eq!((gang.runtime, gang.grace), (None, Duration::from_secs(30)));
+    assert_eq!((told.preemptible, told.min_runtime), (true, Duration::ZERO));
+}
+
+#[test]
+fn what_a_job_says_of_its_place_is_told_the_engine_and_stands_in_its_pod_group() {
+    let (gang, told) = gangs(json!({
+        "placement": "Spread", "preemptible": false, "minRuntimeSeconds": 600,
+        "topology": {"level": "example.com/block"},
+        "taskGroups": [{"name": "worker", "image": "train:1", "resources": {"cpu": 1, "memory": "1Gi"},
+            "topology": {"level": "example.com/rack", "mode": "Preferred"}}],
+    }));
+    let request = |level: &str, mode| {
+        Some(TopologyRequest {
+            level: level.to_owned(),
+            mode,
+        })
+    };
+    assert_eq!(gang.strategy, Strategy::Spread);
+    for gang in [gang, told] {
+        assert_eq!(
+            gang.topology,
+            request("example.com/block", TopologyMode::Required)
+        );
+        assert_eq!(
+            gang.groups[0].topology,
+            request("example.com/rack", TopologyMode::Preferred)
+        );
+        let safe = (gang.preemptible, gang.min_runtime, gang.grace);
+        assert_eq!(safe, (false, Duration::from_secs(600), GRACE));
+    }
+}
+
+#[test]
+fn a_gang_holds_its_place_while_it_starts_runs_and_stops() {
+    let runtime = |deadlines: Value| gangs(json!({"deadlines": deadlines})).0.runtime;
+    let seconds = |s| Some(Duration::from_secs(s));
+    assert_eq!(runtime(json!({"startupSeconds": 60})), None);
+    assert_eq!(
+        runtime(json!({"activeSeconds": 100})),
+        seconds(1800 + 100 + 30)
+    );
+    assert_eq!(
+        runtime(json!({"activeSeconds": 100, "startupSeconds": 60})),
+        seconds(60 + 100 + 30)
+    );
+}
+
+#[test]
+fn a_plan_says_the_flavors_of_its_place_and_its_hash_is_of_them_too() {
+    let wish = run(1);
+    let run = wish.run().unwrap();
+    let given = vec![GroupFlavors {
+        group: GroupName::new("worker"),
+        flavors: [("cpu", "own"), ("nvidia.com/gpu", "spot")]
+            .map(|(r, f)| (ResourceName::new(r), FlavorName::new(f)))
+            .into(),
+    }];
+    let place = Place {
+        placement: Placement::new(),
+        groups: Flavors::default().planned(&given),
+    };
+    let plan = journal::plan(run, &place, Timestamp::UNIX_EPOCH);
+    assert_eq!(flavors(&plan), given);
+    let without = journal::plan(run, &Place::default(), Timestamp::UNIX_EPOCH);
+    assert_ne!(plan.hash, without.hash);
+}
+
+#[test]
+fn a_queue_says_whom_it_preempts_and_what_backfill_plans_with() {
+    let of = |spec: Value| queue("q", &serde_json::from_value(spec).unwrap());
+    let quiet = of(json!({}));
+    assert_eq!(quiet.preemption, Preemption::default());
+    assert!(quiet.backfill);
+    assert_eq!((quiet.default_runtime, quiet.max_min_runtime), (None, None));
+    let loud = of(json!({
+        "preemption": {"withinQueue": "LowerOrNewerEqualPriority", "reclaim": "Any",
+            "borrowWithin": {"policy": "LowerPriority", "maxPriority": 7}},
+        "backfill": false, "defaultRuntimeSeconds": 60, "maxMinRuntimeSeconds": 5, "stop": "HoldAndDrain",
+    }));
+    let expected = Preemption {
+        within_queue: WithinQueue::LowerOrNewerEqualPriority,
+        reclaim: Reclaim::Any,
+        borrow_within: BorrowWithin::LowerPriority {
+            max_priority: Some(7),
+        },
+    };
+    assert_eq!(loud.preemption, expected);
+    assert_eq!((loud.backfill, loud.stop), (false, Stop::HoldAndDrain));
+    assert_eq!(loud.default_runtime, Some(Duration::from_secs(60)));
+    assert_eq!(loud.max_min_runtime, Some(Duration::from_secs(5)));
+}
+
+#[test]
+fn a_flavor_brings_its_tolerations_and_a_topology_its_levels() {
+    let spec = json!({"tolerations": [{"key": "spot", "operator": "Exists"}]});
+    let flavor = flavor("spot", &serde_json::from_value(spec).unwrap());
+    let [toleration] = &flavor.tolerations[..] else {
+        panic!("{flavor:?}");
+    };
+    assert_eq!(toleration.key.as_deref(), Some("spot"));
+    assert_eq!(toleration.operator, TolerationOperator::Exists);
+    assert_eq!(toleration.effect, None);
+    let spec = json!({"levels": ["block", "rack"]});
+    let topology = topology("fabric", &serde_json::from_value(spec).unwrap());
+    assert_eq!(topology.name.as_str(), "fabric");
+    assert_eq!(topology.levels, ["block", "rack"]);
+}

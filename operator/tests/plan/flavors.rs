@@ -1,0 +1,83 @@
+//! Flavors and topologies of a dump.
+
+use serde_json::Value;
+
+use super::{Run, plan_with};
+
+const NODE: &str = "
+apiVersion: v1
+kind: Node
+metadata: {name: spot-0, labels: {pool: spot}}
+spec: {taints: [{key: spot, effect: NoSchedule}]}
+status:
+  allocatable: {cpu: '512', memory: 8Ti, pods: '110', nvidia.com/gpu: '32'}
+  conditions: [{type: Ready, status: 'True'}]
+";
+const QUEUE: &str = "
+apiVersion: trellis.dev/v1alpha1
+kind: Queue
+metadata: {name: cheap}
+spec:
+  namespaceSelector: {}
+  defaultFor: {}
+  resourceGroups:
+  - resources: [cpu, memory, nvidia.com/gpu]
+    flavors:
+    - name: spot
+      quotas:
+      - {resource: cpu, nominal: 512}
+      - {resource: memory, nominal: 8Ti}
+      - {resource: nvidia.com/gpu, nominal: 32}
+";
+
+/// Plans the job of 32 GPUs on the node, with a flavor of this spec.
+fn with_flavor(spec: &str) -> Run {
+    let flavor = format!(
+        "apiVersion: trellis.dev/v1alpha1\nkind: ResourceFlavor\nmetadata: {{name: spot}}\nspec: {spec}\n"
+    );
+    let dump = [NODE, QUEUE, &flavor].join("---\n");
+    plan_with(&["-f", "job.yaml", "--nodes", "-", "-o", "json"], &dump)
+}
+
+#[test]
+fn the_pods_bear_what_their_flavor_brings() {
+    let taint = "nodeTaints: [{key: spot, effect: NoSchedule}]";
+    let run = with_flavor(&format!("{{{taint}}}"));
+    assert_eq!(run.code, 1, "{run:?}");
+    assert!(run.err.contains("FlavorNotFound"), "{}", run.err);
+
+    let brings = "tolerations: [{key: spot, operator: Exists}]";
+    let run = with_flavor(&format!("{{{taint}, {brings}}}"));
+    assert_eq!(run.code, 0, "{run:?}");
+    let list: Value = serde_json::from_str(&run.out).unwrap();
+    let objects = list["items"].as_array().unwrap();
+    let pods: Vec<_> = objects.iter().filter(|o| o["kind"] == "Pod").collect();
+    assert_eq!(pods.len(), 4);
+    for pod in pods {
+        let tolerations = pod["spec"]["tolerations"].as_array().unwrap();
+        let keys: Vec<_> = tolerations.iter().map(|t| t["key"].as_str()).collect();
+        assert_eq!(keys, [Some("nvidia.com/gpu"), Some("spot")]);
+    }
+}
+
+#[test]
+fn a_topology_that_breaks_a_rule_is_told() {
+    let topology = "apiVersion: trellis.dev/v1alpha1\nkind: Topology\nmetadata: {name: network}\nspec: {levels: [rack, rack]}\n";
+    let run = plan_with(
+        &["-f", "job.yaml", "--nodes", "nodes.yaml", "--nodes", "-"],
+        topology,
+    );
+    assert_eq!(run.code, 2, "{run:?}");
+    assert!(
+        run.err
+            .contains("spec.levels: levels must be different keys"),
+        "{}",
+        run.err
+    );
+    let good = topology.replace("[rack, rack]", "[block, rack]");
+    let run = plan_with(
+        &["-f", "job.yaml", "--nodes", "nodes.yaml", "--nodes", "-"],
+        &good,
+    );
+    assert_eq!((run.code, run.err.as_str()), (0, ""), "{run:?}");
+}
