@@ -253,11 +253,9 @@ mod tests {
                 .unwrap()
         };
         for (version, kind, _) in READ {
-            let plural = format!(
-                "{}s",
-                kind.strip_suffix('s')
-                    .map_or(kind.to_owned(), |k| format!("{k}se"))
-            );
+            let stem = kind.strip_suffix('s').map(|k| format!("{k}se"));
+            let stem = stem.or_else(|| kind.strip_suffix('y').map(|k| format!("{k}ie")));
+            let plural = format!("{}s", stem.unwrap_or_else(|| kind.to_owned()));
             for title in ["## On a cluster", "## On files"] {
                 assert!(section(title).contains(&plural), "{title}: {plural}");
             }
@@ -266,6 +264,7 @@ mod tests {
             if version.starts_with("trellis") {
                 let spec = match kind {
                     "TrainingJob" => "{taskGroups: []}",
+                    "Topology" => "{levels: [rack]}",
                     "PodGroup" => "{minMember: 1, queue: q, priority: 0, groups: []}",
                     _ => "{}",
                 };
