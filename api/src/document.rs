@@ -57,6 +57,42 @@ impl Document {
         decode::lenient(self)
     }
 
+    /// The object that a field holds, such as `spec.events[0].apply`. It may leave
+    /// out its `apiVersion` where `version_of` knows that of its kind.
+    ///
+    /// # Errors
+    /// If there is none, or nobody knows what it is.
+    pub fn object(
+        &self,
+        field: &str,
+        version_of: impl Fn(&str) -> Option<&'static str>,
+    ) -> Result<Self, Problem> {
+        let word = |tree: &Tree, key: &str| {
+            let text = tree.get(key).and_then(Tree::text);
+            text.filter(|text| !text.is_empty()).map(str::to_owned)
+        };
+        let tree = self.tree.descend(field);
+        let Some((tree, kind)) = tree.and_then(|tree| Some((tree, word(tree, "kind")?))) else {
+            return Err(self.problem(field, "has no kind: say which kind of object it is"));
+        };
+        let known = || version_of(&kind).map(str::to_owned);
+        let Some(api_version) = word(tree, "apiVersion").or_else(known) else {
+            let message = format!("has no apiVersion, and {kind:?} is no kind that is known");
+            return Err(self.problem(field, message));
+        };
+        let inside = match self.inside.as_str() {
+            "" => field.to_owned(),
+            inside => format!("{inside}.{field}"),
+        };
+        Ok(Self {
+            api_version,
+            kind,
+            tree: Arc::new(tree.clone()),
+            inside,
+            source: self.source.clone(),
+        })
+    }
+
     /// Something that is wrong with the document, at a field of it such as
     /// `metadata.name`; at its start where the field is empty or not there.
     #[must_use]

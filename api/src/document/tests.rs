@@ -293,6 +293,36 @@ fn a_snippet_neither_floods_nor_steers_the_terminal() {
     assert_eq!(marked, "replcas");
 }
 
+#[test]
+fn an_object_inside_another_keeps_its_place() {
+    let text = "apiVersion: v1
+kind: X
+spec:
+  list:
+  - apply: {kind: Queue, metadata: {name: q}, spec: {wieght: 1}}
+  - apply: {metadata: {name: q}}
+  - apply: {kind: Z}
+";
+    let outer = split(text).unwrap().remove(0);
+    let ours = |kind: &str| (kind == "Queue").then_some("trellis.dev/v1alpha1");
+    let inner = outer.object("spec.list[0].apply", ours).unwrap();
+    let known = (inner.api_version.as_str(), inner.kind.as_str());
+    assert_eq!(known, ("trellis.dev/v1alpha1", "Queue"));
+    let problems = inner.valid::<Queue>().unwrap_err();
+    let problem = &problems.as_slice()[0];
+    let field = "spec.list[0].apply.spec.wieght";
+    assert_eq!((problem.line, problem.field.as_str()), (5, field));
+    for (field, line, says) in [
+        ("spec.list[1].apply", 6, "has no kind"),
+        ("spec.list[2].apply", 7, "has no apiVersion, and \"Z\""),
+        ("spec.list[9].apply", 5, "has no kind"),
+    ] {
+        let problem = outer.object(field, ours).unwrap_err();
+        assert!(problem.message.starts_with(says), "{}", problem.message);
+        assert_eq!(problem.line, line, "{field}");
+    }
+}
+
 proptest::proptest! {
     #[test]
     fn nothing_makes_it_panic(text in "\\PC{0,200}", cut in 0_usize..200) {

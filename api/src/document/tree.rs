@@ -186,6 +186,20 @@ impl Tree {
         }
     }
 
+    /// What stands at a path such as `spec.events[0].apply`.
+    pub(super) fn descend(&self, path: &str) -> Option<&Self> {
+        let path = path.strip_prefix('.').unwrap_or(path);
+        if path.is_empty() {
+            return Some(self);
+        }
+        if let Some((index, rest)) = path.strip_prefix('[').and_then(|p| p.split_once(']')) {
+            return self.list().get(index.parse::<usize>().ok()?)?.descend(rest);
+        }
+        let end = path.find(['.', '[']).unwrap_or(path.len());
+        let (key, rest) = path.split_at_checked(end)?;
+        self.get(key)?.descend(rest)
+    }
+
     /// The value without its places.
     pub(super) fn value(&self) -> Value {
         match &self.node {

@@ -8,7 +8,9 @@ use k8s_openapi::api::core::v1::Node;
 use kube::{Api, api::PostParams};
 use serde_json::{Value, json};
 
-use super::{NodeSet, RACK_LABEL, SCOPE, pattern::expand};
+use trellis::simulate::pattern::expand;
+
+use super::{NodeSet, RACK_LABEL, SCOPE};
 use crate::control_plane::{ControlPlane, KWOK_LABEL, Kubelets};
 
 /// How many nodes are created at a time.

@@ -1,7 +1,6 @@
 //! Simulated nodes: how many, with what, and what becomes of them.
 
 mod builder;
-mod pattern;
 mod set;
 
 pub use builder::Nodes;

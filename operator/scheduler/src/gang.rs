@@ -9,7 +9,7 @@ use crate::time::Time;
 use crate::topology::TopologyRequest;
 
 /// A gang. All of its pods are placed, or none.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Gang {
     /// Its name.
     pub id: GangId,
@@ -44,7 +44,19 @@ pub struct Gang {
 }
 
 /// Which of the nodes with room are taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub enum Strategy {
     /// Those where the least is broken off what others could use.
     #[default]
@@ -54,7 +66,7 @@ pub enum Strategy {
 }
 
 /// Identical pods of a gang.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct TaskGroup {
     /// Its name.
     pub name: GroupName,

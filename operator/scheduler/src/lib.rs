@@ -71,7 +71,10 @@ pub use constraints::{
     TolerationOperator,
 };
 pub use decision::{Because, Decision, Outlook, Score, Victim};
-pub use engine::{Engine, QueueMemory, QueueStanding, StandingLine};
+pub use engine::{
+    ChargeSnapshot, Engine, GangSnapshot, LagSnapshot, PlaceSnapshot, PodSnapshot, QueueMemory,
+    QueueStanding, Snapshot, StandingLine, StandingSnapshot,
+};
 pub use explain::{
     Certificate, Detail, Exclusions, InDomain, MissingLabel, OwnQuota, Silent, WaitReason,
 };

@@ -6,7 +6,7 @@ use crate::ids::NodeName;
 use crate::resources::Resources;
 
 /// A node of the cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Node {
     /// Its name.
     pub name: NodeName,
@@ -45,7 +45,9 @@ impl Node {
 }
 
 /// What keeps pods away that do not tolerate it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct Taint {
     /// Its key.
     pub key: String,
@@ -56,7 +58,9 @@ pub struct Taint {
 }
 
 /// What a taint does to pods that do not tolerate it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub enum TaintEffect {
     /// They are not placed.
     NoSchedule,

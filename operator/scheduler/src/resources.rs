@@ -10,7 +10,18 @@ use crate::ids::ResourceName;
 /// Amounts are never negative: a negative one is kept as 0. What is not named is
 /// 0 as well; what is named with 0 is kept, since a node that lists a device with
 /// 0 has a device plugin that is silent.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub struct Resources(BTreeMap<ResourceName, i64>);
 
 /// A sum or product that does not fit into 64 bits.

@@ -4,7 +4,19 @@ use std::fmt;
 use std::time::Duration;
 
 /// Milliseconds since the epoch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub struct Time(i64);
 
 const DAY: i64 = 86_400;

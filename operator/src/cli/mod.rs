@@ -2,12 +2,14 @@
 
 mod crds;
 mod plan;
+mod replay;
 mod simulate;
 
 use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use trellis_api::document::Problem;
 
 use crate::operator;
 
@@ -29,8 +31,13 @@ enum Command {
     /// would wait. Reads the current cluster, or files; writes nothing. Exit status:
     /// 0 all would run, 1 one would wait, 2 invalid input or no cluster.
     Plan(plan::Options),
-    /// Let a recorded workload come, and sum up what the engine made of it.
+    /// Let jobs come, in virtual time: of files, recorded, or made up; say what the
+    /// engine makes of them. Exit status: 0 all was as expected, 1 something was
+    /// not, 2 invalid input.
     Simulate(simulate::Options),
+    /// Decide again what a running scheduler had to decide when it wrote a snapshot:
+    /// the decisions, and why those wait that do. The same every time.
+    Replay(replay::Options),
     /// Print the version.
     Version,
 }
@@ -39,15 +46,11 @@ enum Command {
 #[must_use]
 pub fn run(cli: Cli) -> ExitCode {
     let result = match cli.command {
-        Command::Plan(options) => {
-            return plan::run(&options).unwrap_or_else(|error| {
-                let _ = writeln!(std::io::stderr(), "error: {error:#}");
-                ExitCode::from(plan::INVALID)
-            });
-        }
+        Command::Plan(options) => return status(plan::run(&options)),
+        Command::Simulate(options) => return status(simulate::run(&options)),
+        Command::Replay(options) => return status(replay::run(&options)),
         Command::Operator(options) => operate(options),
         Command::Crds(options) => crds::run(&options),
-        Command::Simulate(options) => simulate::run(&options),
         Command::Version => print(concat!("trellis ", env!("CARGO_PKG_VERSION"), "\n")),
     };
     match result {
@@ -57,6 +60,25 @@ pub fn run(cli: Cli) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Exit status where the input is invalid, or no cluster can be read.
+const INVALID: u8 = 2;
+
+/// The exit status of a command that has its own.
+fn status(result: anyhow::Result<ExitCode>) -> ExitCode {
+    result.unwrap_or_else(|error| {
+        let _ = writeln!(std::io::stderr(), "error: {error:#}");
+        ExitCode::from(INVALID)
+    })
+}
+
+/// Says everything that is wrong with files.
+fn refuse(problems: &[Problem]) -> ExitCode {
+    for problem in problems {
+        warn(&format!("error: {problem}"));
+    }
+    ExitCode::from(INVALID)
 }
 
 fn operate(options: operator::Options) -> anyhow::Result<()> {

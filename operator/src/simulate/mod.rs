@@ -1,12 +1,26 @@
-//! Recorded workloads, decided by the engine that the operator runs.
+//! Workloads, recorded, made up or written by hand, decided by the engine that
+//! the operator runs.
 //!
 //! Pure: what a simulation answers is a function of the files' bytes and the seed.
 
+mod gangs;
+mod helios;
 mod openb;
+pub mod pattern;
+mod pools;
 mod random;
+mod runner;
+pub mod scenario;
 mod summary;
 mod table;
 
+pub use gangs::Workload;
+pub use helios::{HeliosError, Jobs};
 pub use openb::{Trace, run};
-pub use summary::Summary;
+pub use pools::{Pool, parse as parse_pools};
+pub use runner::{
+    Change, Event, Expect, Expectation, Held, Job, Options, Record, Runtimes, Script, Tell,
+    run as run_script, seconds, why,
+};
+pub use summary::{SizeRow, Summary};
 pub use table::{Table, TableError};

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::runner::Expectation;
+
 /// The end of a simulation. What its protocol does not have is null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
@@ -9,42 +11,114 @@ pub struct Summary {
     pub jobs: usize,
     /// Jobs that were placed.
     pub placed: usize,
-    /// From submission to start.
+    /// Jobs that did their work.
+    pub finished: usize,
+    /// From submission to the first start.
     pub mean_wait_seconds: Option<f64>,
+    /// Half of them waited no longer.
+    pub p50_wait_seconds: Option<f64>,
     /// 99 of 100 waited no longer.
     pub p99_wait_seconds: Option<f64>,
     /// From submission to end.
     pub mean_completion_seconds: Option<f64>,
     /// Devices that came with the jobs, in percent of those that there are.
-    pub arrived_gpu_percent: f64,
-    /// Devices that are held at the end, in percent of those that there are.
+    pub arrived_gpu_percent: Option<f64>,
+    /// Devices that are held, in percent of those that there are: the mean over
+    /// time; at the end where nothing ever ends.
     pub allocated_gpu_percent: f64,
-    /// Jobs that had to give up their place.
+    /// Devices that were free beside held ones on their node: the mean over time.
+    pub stranded_gpus: Option<f64>,
+    /// How often jobs had to give up their place to others.
     pub preemptions: usize,
+    /// The longest that one waited at the head of its queue.
+    pub longest_head_wait_seconds: Option<f64>,
+    /// By how many devices the jobs ask for.
+    pub by_size: Vec<SizeRow>,
+    /// When the simulation ended, from its beginning.
+    pub end_seconds: Option<f64>,
+    /// Whether everything was as expected.
+    pub expects_held: Option<bool>,
+    /// What was expected, in the order of time.
+    pub expects: Vec<Expectation>,
     /// How long the engine took, in real time. Whoever runs the simulation has the clock.
-    pub wall_seconds: f64,
+    pub wall_seconds: Option<f64>,
+}
+
+/// Jobs of about one size.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SizeRow {
+    /// How many devices: `9..16`.
+    pub gpus: String,
+    /// Jobs that came.
+    pub jobs: usize,
+    /// From submission to the first start.
+    pub mean_wait_seconds: Option<f64>,
+    /// From submission to end, as a multiple of the runtime; of 10 s where it was shorter.
+    pub mean_bounded_slowdown: Option<f64>,
 }
 
 impl Summary {
-    /// For people: a line a number.
+    /// For people: a line a number. What the protocol does not have is left out.
     #[must_use]
     pub fn table(&self) -> String {
-        let time = |seconds: Option<f64>| seconds.map_or("-".to_owned(), |s| format!("{s:.0} s"));
+        let time = |seconds: Option<f64>| seconds.map(|s| format!("{s:.0} s"));
+        let percent = |percent: f64| format!("{percent:.2} %");
         let rows = [
-            ("jobs", self.jobs.to_string()),
-            ("placed", self.placed.to_string()),
-            ("mean wait", time(self.mean_wait_seconds)),
-            ("p99 wait", time(self.p99_wait_seconds)),
-            ("mean completion", time(self.mean_completion_seconds)),
-            ("GPU arrived", format!("{:.2} %", self.arrived_gpu_percent)),
+            ("jobs", Some(self.jobs.to_string())),
+            ("placed", Some(self.placed.to_string())),
             (
-                "GPU allocated",
-                format!("{:.2} %", self.allocated_gpu_percent),
+                "finished",
+                self.end_seconds.map(|_| self.finished.to_string()),
             ),
-            ("preemptions", self.preemptions.to_string()),
-            ("wall time", format!("{:.2} s", self.wall_seconds)),
+            ("mean wait", time(self.mean_wait_seconds)),
+            ("p50 wait", time(self.p50_wait_seconds)),
+            ("p99 wait", time(self.p99_wait_seconds)),
+            ("longest at a head", time(self.longest_head_wait_seconds)),
+            ("mean completion", time(self.mean_completion_seconds)),
+            ("GPU arrived", self.arrived_gpu_percent.map(percent)),
+            ("GPU allocated", Some(percent(self.allocated_gpu_percent))),
+            (
+                "GPUs stranded",
+                self.stranded_gpus.map(|gpus| format!("{gpus:.2}")),
+            ),
+            ("preemptions", Some(self.preemptions.to_string())),
+            ("end", time(self.end_seconds)),
+            (
+                "wall time",
+                self.wall_seconds.map(|wall| format!("{wall:.2} s")),
+            ),
         ];
-        let lines = rows.map(|(name, value)| format!("{name:<16} {value:>12}\n"));
-        lines.concat()
+        let rows = rows.into_iter().filter_map(|(name, value)| {
+            let value = value?;
+            Some(format!("{name:<18} {value:>12}\n"))
+        });
+        let mut text: String = rows.collect();
+        if !self.by_size.is_empty() {
+            text.push_str(&format!(
+                "\n{:<10} {:>8} {:>12} {:>18}\n",
+                "GPUs", "jobs", "mean wait", "bounded slowdown"
+            ));
+        }
+        for row in &self.by_size {
+            let wait = time(row.mean_wait_seconds).unwrap_or_else(|| "-".to_owned());
+            let slowdown = row.mean_bounded_slowdown;
+            let slowdown = slowdown.map_or("-".to_owned(), |s| format!("{s:.2}"));
+            text.push_str(&format!(
+                "{:<10} {:>8} {wait:>12} {slowdown:>18}\n",
+                row.gpus, row.jobs
+            ));
+        }
+        if !self.expects.is_empty() {
+            text.push('\n');
+        }
+        for expect in &self.expects {
+            let (t, reason) = (expect.t, &expect.reason);
+            if expect.held {
+                text.push_str(&format!("as expected at {t} s\n"));
+            } else {
+                text.push_str(&format!("not as expected at {t} s: {reason}\n"));
+            }
+        }
+        text
     }
 }

@@ -35,6 +35,16 @@ pub enum TableError {
         /// What stands there.
         value: String,
     },
+    /// A number was expected that may have a fraction.
+    #[error("row {row}, column {column:?}: {value:?} is not a number of 0 or more")]
+    NotADecimal {
+        /// The row, from 1, not counting the header.
+        row: usize,
+        /// The column.
+        column: &'static str,
+        /// What stands there.
+        value: String,
+    },
     /// A number that is too large or too small to mean anything.
     #[error("row {row}, column {column:?}: {value} is out of range")]
     OutOfRange {
@@ -71,6 +81,11 @@ impl Table {
         let columns = columns.map(|(at, name)| (name.to_owned(), at)).collect();
         let rows = reader.records().collect::<Result<_, _>>()?;
         Ok(Self { columns, rows })
+    }
+
+    /// Whether the header has this column.
+    pub(super) fn has(&self, column: &str) -> bool {
+        self.columns.contains_key(column)
     }
 
     /// The rows, numbered from 1.
@@ -112,6 +127,18 @@ impl<'a> Row<'a> {
         let value = self.text(column);
         let number = value.parse().ok().filter(|n| *n >= 0);
         number.ok_or_else(|| TableError::NotANumber {
+            row: self.number,
+            column,
+            value: value.to_owned(),
+        })
+    }
+
+    /// A number that is not negative, with a fraction or without.
+    pub(super) fn decimal(&self, column: &'static str) -> Result<f64, TableError> {
+        let value = self.text(column);
+        let number = value.parse().ok();
+        let number = number.filter(|n: &f64| n.is_finite() && *n >= 0.0);
+        number.ok_or_else(|| TableError::NotADecimal {
             row: self.number,
             column,
             value: value.to_owned(),

@@ -49,7 +49,7 @@ use crate::time::Time;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// What is kept for the first gang in order that waits for room.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Reservation {
     /// The gang.
     pub gang: GangId,

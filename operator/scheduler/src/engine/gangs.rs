@@ -16,7 +16,8 @@ use crate::time::Time;
 
 impl Engine {
     /// Takes a gang as it is now. A new one waits. Of one that has its place
-    /// nothing moves: what changed counts when it next waits.
+    /// nothing moves: what changed counts when it next waits, but for its runtime
+    /// and grace, by which its end is known from now on.
     pub fn apply_gang(&mut self, gang: Gang) {
         let Some(&at) = self.ids.get(&gang.id) else {
             let at = self.insert(gang, Stage::Waiting(None));
@@ -26,7 +27,7 @@ impl Engine {
         self.update(at, gang);
     }
 
-    fn insert(&mut self, gang: Gang, stage: Stage) -> GangIdx {
+    pub(super) fn insert(&mut self, gang: Gang, stage: Stage) -> GangIdx {
         let shape = Arc::new(self.catalog.acquire_shape(&gang));
         self.packing.learn(&mut self.catalog, &shape);
         let id = gang.id.clone();
@@ -44,7 +45,7 @@ impl Engine {
         at
     }
 
-    fn update(&mut self, at: GangIdx, gang: Gang) {
+    pub(super) fn update(&mut self, at: GangIdx, gang: Gang) {
         let Some(state) = self.state(at) else {
             return;
         };
@@ -52,6 +53,7 @@ impl Engine {
             return;
         }
         let waits = matches!(state.stage, Stage::Waiting(_));
+        let ends_otherwise = (state.gang.runtime, state.gang.grace) != (gang.runtime, gang.grace);
         if waits {
             self.stop_waiting(at);
         }
@@ -67,6 +69,8 @@ impl Engine {
         }
         if waits {
             self.wait(at);
+        } else if ends_otherwise {
+            self.end_has_moved(at);
         }
     }
 
@@ -169,6 +173,7 @@ impl Engine {
         };
         self.unplace(at);
         self.stop_waiting(at);
+        self.forget_victim(at);
         if let Some(state) = self.gangs.remove(at.at()) {
             self.drop_shape(&state.shape);
             if let Some(known) = state.ways {

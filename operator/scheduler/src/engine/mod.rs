@@ -9,6 +9,7 @@ mod placed;
 mod preempt;
 mod refusals;
 mod reserving;
+mod snapshot;
 mod standing;
 mod ways;
 
@@ -29,6 +30,10 @@ use crate::state::{Catalog, GangIdx, NodeIdx, Nodes, Pods, ResourceIdx, Shape, S
 use crate::time::Time;
 use placed::Placed;
 use refusals::Refusals;
+pub use snapshot::{
+    ChargeSnapshot, GangSnapshot, LagSnapshot, PlaceSnapshot, PodSnapshot, Snapshot,
+    StandingSnapshot,
+};
 pub use standing::{QueueMemory, QueueStanding, StandingLine};
 use ways::KnownWays;
 

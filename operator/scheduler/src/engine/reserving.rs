@@ -1,6 +1,7 @@
 //! What is kept for whom: what is remembered of it, and what is told.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::ways::Way;
 use super::{Engine, Stage};
@@ -8,7 +9,7 @@ use crate::backfill::{Candidate, Reservation};
 use crate::decision::Decision;
 use crate::gang::Gang;
 use crate::ids::{GangId, QueueName};
-use crate::queueing::{Blocked, OrderKey, Phase};
+use crate::queueing::{Blocked, OrderKey, Phase, Signal};
 use crate::quota::{Demand, Order};
 use crate::state::GangIdx;
 use crate::time::Time;
@@ -40,17 +41,32 @@ impl Engine {
 
     /// A gang has its place from now on.
     pub(super) fn starts_to_end(&mut self, at: GangIdx) {
-        let Some(Stage::Placed(placed)) = self.state(at).map(|state| &state.stage) else {
+        let Some(state) = self.state(at) else { return };
+        let Stage::Placed(placed) = &state.stage else {
             return;
         };
         let (id, queue) = (placed.gang.id.clone(), placed.gang.queue.clone());
-        let (since, end) = (placed.since, self.end(&placed.gang, placed.since));
+        // The runtime as it is known by now, in the queue that it was placed from.
+        let (runtime, grace) = (state.gang.runtime, state.gang.grace);
+        let since = placed.since;
+        let end = self.end_of(&queue, (runtime, grace), since);
         let ends = self.backfill.ends_in.entry(queue).or_default();
         for ends in [ends, &mut self.backfill.ends] {
             ends.insert(at, &id, since, end);
             ends.advance(self.now);
         }
         self.backfill.quota.clear();
+    }
+
+    /// A placed gang ends at another time than was known.
+    pub(super) fn end_has_moved(&mut self, at: GangIdx) {
+        self.starts_to_end(at);
+        self.backfill.disturb();
+        if let Some(Stage::Placed(placed)) = self.state(at).map(|state| &state.stage) {
+            // Who waits for quota that is reserved may have until later.
+            let queue = placed.gang.queue.clone();
+            self.parking.raise(&Signal::Head(queue), 1);
+        }
     }
 
     /// A gang has its place no longer.
@@ -67,9 +83,18 @@ impl Engine {
 
     /// When a gang ends that has its place since then.
     pub(super) fn end(&self, gang: &Gang, since: Time) -> Option<Time> {
-        let default = || self.queues.config(&gang.queue)?.default_runtime;
-        let runtime = gang.runtime.or_else(default)?;
-        Some(since.plus(runtime).plus(gang.grace))
+        self.end_of(&gang.queue, (gang.runtime, gang.grace), since)
+    }
+
+    fn end_of(
+        &self,
+        queue: &QueueName,
+        (runtime, grace): (Option<Duration>, Duration),
+        since: Time,
+    ) -> Option<Time> {
+        let default = || self.queues.config(queue)?.default_runtime;
+        let runtime = runtime.or_else(default)?;
+        Some(since.plus(runtime).plus(grace))
     }
 
     /// Ends are known by the queues of now, as of now.

@@ -35,6 +35,18 @@ pub(super) struct KnownWays {
     pub(super) ways: Ways,
 }
 
+impl Way {
+    /// What is charged already.
+    pub(super) fn charged(shape: Arc<Shape>, demand: Demand, choices: Vec<Choice>) -> Self {
+        Self {
+            shape,
+            demand,
+            choices,
+            own_shape: false,
+        }
+    }
+}
+
 impl Engine {
     /// The ways of a gang that the engine knows.
     pub(super) fn ways(&mut self, at: GangIdx) -> Option<Ways> {

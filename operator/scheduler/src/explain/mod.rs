@@ -38,7 +38,9 @@ impl From<Detail> for Certificate {
 
 /// The closed list of reasons, in the order in which they are looked for: a
 /// gang that has several waits for the first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub enum WaitReason {
     /// Its queue does not exist.
     QueueNotFound,

@@ -18,14 +18,14 @@ const HALF_LIFE: u64 = 1 << 16;
 
 /// What an engine has learned about the tasks that come: restored into another
 /// one, that decides the same.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct History {
     tasks: Vec<Task>,
     since: u64,
     known: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 struct Task {
     request: Resources,
     device: ResourceName,

@@ -26,13 +26,13 @@ pub(crate) use undo::UndoLog;
 use crate::ids::{GroupName, NodeName};
 
 /// A node for every pod of a gang, run-length by node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Placement {
     groups: Vec<GroupPlacement>,
 }
 
 /// A node for every pod of one task group.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct GroupPlacement {
     /// The task group.
     pub group: GroupName,

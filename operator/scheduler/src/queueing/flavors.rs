@@ -48,6 +48,16 @@ impl Flavors {
         self.names.get(number.at())
     }
 
+    /// Every name, in the order of the numbers.
+    pub(crate) fn names(&self) -> &[FlavorName] {
+        &self.names
+    }
+
+    /// The definitions, by name.
+    pub(crate) fn defined(&self) -> impl Iterator<Item = &Flavor> {
+        self.defined.values()
+    }
+
     /// Whether a flavor can be used: it is defined, or is the one that need not be.
     pub(crate) fn exists(&self, name: &FlavorName) -> bool {
         self.defined.contains_key(name) || *name == FlavorName::default()

@@ -11,7 +11,7 @@ use crate::gang::Gang;
 use crate::ids::{FlavorName, GangId, QueueName};
 use crate::queue::{Preemption, Queue, QueueOrder, ResourceGroup, Stop};
 use crate::quota::{
-    Decay, Demand, FlavorResource, Lack, Member, Order, QueueIdx, Remembered, Tree,
+    Decay, Demand, FlavorResource, Lack, Lag, Member, Order, QueueIdx, Remembered, Tree,
 };
 use crate::state::{Catalog, GangIdx, ResourceIdx};
 use crate::time::Time;
@@ -82,6 +82,16 @@ impl Queues {
         if let Some(at) = self.tree.find(name) {
             self.tree.recall(at, remembered);
         }
+    }
+
+    /// The queues as they are configured, by name.
+    pub(crate) fn configs(&self) -> impl Iterator<Item = &Queue> {
+        self.configs.values()
+    }
+
+    /// What queues remember takes the place of what they do.
+    pub(crate) fn restore_lags(&mut self, lags: impl IntoIterator<Item = Lag>) {
+        self.tree.restore_lags(lags);
     }
 
     /// What there is of a resource, by which shares are measured.

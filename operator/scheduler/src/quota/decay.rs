@@ -25,7 +25,7 @@ use crate::time::Time;
 const HOUR: i64 = 3_600_000;
 
 /// How usage is forgotten.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Decay {
     half_life: i64,
     ahead: i64,
@@ -111,6 +111,10 @@ impl Clock {
             self.now = now;
             self.at = self.instant(now);
         }
+    }
+
+    pub(super) const fn decay(&self) -> Decay {
+        self.decay
     }
 
     pub(super) const fn now(&self) -> Time {

@@ -7,7 +7,19 @@ use super::misconfigured::{Limit, Misconfigured};
 use crate::ids::QueueName;
 
 /// How much of one resource of one flavor, in base units.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub struct Quota {
     /// What it has of its own.
     pub nominal: i64,
@@ -20,7 +32,9 @@ pub struct Quota {
 
 /// What a queue's share is divided by, in thousandths. A queue of weight 0 comes
 /// after all of its siblings that have a weight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct Weight(u32);
 
 impl Weight {

@@ -3,6 +3,7 @@
 use super::amounts::FlavorResource;
 use super::decay::{Clock, halved};
 use super::tree::{QueueIdx, Tree};
+use crate::ids::QueueName;
 use crate::state::ResourceIdx;
 use crate::time::Time;
 
@@ -36,6 +37,15 @@ pub(crate) struct Remembered {
     pub(crate) at: Time,
     /// By resource; none that is 0.
     pub(crate) usage: Vec<(ResourceIdx, Decayed)>,
+}
+
+/// What is kept of a queue's memory of one resource, to the last bit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lag {
+    pub(crate) queue: QueueName,
+    pub(crate) resource: ResourceIdx,
+    pub(crate) lag: i128,
+    pub(crate) epoch: i64,
 }
 
 /// What a queue's whole subtree holds of a resource, over all flavors, and how far
@@ -151,6 +161,48 @@ impl Tree {
             memory.recall(decayed, at, &clock);
         }
         node.memory.retain(|_, memory| !memory.is_empty(&clock));
+    }
+
+    /// What all names remember beside what is held, by name.
+    pub(crate) fn lags(&self) -> Vec<Lag> {
+        let mut names = self.names();
+        names.sort_unstable();
+        let nodes = names.into_iter().filter_map(|name| {
+            let node = self.node(self.number(name)?)?;
+            Some((name, node))
+        });
+        let of = |(name, node): (&QueueName, &super::tree::Node)| -> Vec<Lag> {
+            let memory = node.memory.iter();
+            memory
+                .map(|(resource, memory)| Lag {
+                    queue: name.clone(),
+                    resource: *resource,
+                    lag: memory.lag,
+                    epoch: memory.epoch,
+                })
+                .collect()
+        };
+        nodes.flat_map(of).collect()
+    }
+
+    /// Sets what all names remember beside what is held: that, and nothing else.
+    pub(crate) fn restore_lags(&mut self, lags: impl IntoIterator<Item = Lag>) {
+        let names: Vec<QueueName> = self.names().into_iter().cloned().collect();
+        for name in names {
+            if let Some(node) = self.number(&name).and_then(|at| self.node_mut(at)) {
+                for memory in node.memory.values_mut() {
+                    memory.lag = 0;
+                }
+            }
+        }
+        for told in lags {
+            let node = self.number(&told.queue).and_then(|at| self.node_mut(at));
+            if let Some(node) = node {
+                let memory = node.memory.entry(told.resource).or_default();
+                memory.lag = told.lag;
+                memory.epoch = told.epoch;
+            }
+        }
     }
 
     /// What is charged to a queue itself of a resource of a flavor.

@@ -67,7 +67,7 @@ pub(crate) use self::{
     claim::{Claim, Claimed},
     lack::{Lack, Shortage},
     member::Member,
-    memory::Remembered,
+    memory::{Lag, Remembered},
     misconfigured::{Limit, MAX_DEPTH, Misconfigured},
     order::Order,
     reclaim::Reclaimable,

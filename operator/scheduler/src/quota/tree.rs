@@ -99,6 +99,11 @@ impl Tree {
         self.clock.advance(now);
     }
 
+    /// How usage is forgotten.
+    pub(crate) fn decay(&self) -> Decay {
+        self.clock.decay()
+    }
+
     /// How much of a resource there is, in base units: what shares are measured
     /// by. Nobody's share grows by a resource of which there is nothing.
     pub(crate) fn set_capacity(&mut self, resource: ResourceIdx, capacity: i128) {
@@ -157,6 +162,11 @@ impl Tree {
     /// by what is given back below it, and by nothing else.
     pub(crate) fn root(&self, queue: QueueIdx) -> Option<&QueueName> {
         self.path(queue).last().map(|(_, node)| &node.name)
+    }
+
+    /// Every name, in no order.
+    pub(super) fn names(&self) -> Vec<&QueueName> {
+        self.numbers.keys().collect()
     }
 
     pub(super) fn node(&self, at: QueueIdx) -> Option<&Node> {

@@ -6,6 +6,8 @@ mod accounting;
 #[cfg(test)]
 mod backfill;
 #[cfg(test)]
+mod backfill_ends;
+#[cfg(test)]
 mod backfill_odd;
 #[cfg(test)]
 mod backfill_runs;
@@ -39,6 +41,8 @@ mod queues;
 mod random;
 #[cfg(test)]
 mod sequences;
+#[cfg(test)]
+mod snapshots;
 #[cfg(test)]
 mod topology;
 #[cfg(test)]

@@ -174,6 +174,10 @@ impl Model {
         for place in first.chain(self.places.values().filter(follows)) {
             let mut gang = place.gang.clone();
             gang.preempted = self.preempted.contains(&gang.id);
+            // It ends by what is known by now.
+            if let Some(now) = self.gangs.get(&gang.id) {
+                (gang.runtime, gang.grace) = (now.runtime, now.grace);
+            }
             let placement = place.placement.clone();
             match &place.follows {
                 None => engine.restore_gang(gang, placement, place.since),

@@ -236,6 +236,19 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
 }
 
 fn cycle(engine: &mut Engine, model: &mut Model, now: Time) -> Result<(), TestCaseError> {
+    let mut twin = crate::snapshots::twin(engine)?;
+    let expected = twin.cycle(now);
+    let result = cycle_once(engine, model, now, &expected);
+    prop_assert_eq!(twin.snapshot(), engine.snapshot(), "the same afterwards");
+    result
+}
+
+fn cycle_once(
+    engine: &mut Engine,
+    model: &mut Model,
+    now: Time,
+    expected: &[Decision],
+) -> Result<(), TestCaseError> {
     // An engine that was built just now decides the same.
     if !model.has_leftovers() {
         let mut rebuilt = model.build();
@@ -246,6 +259,7 @@ fn cycle(engine: &mut Engine, model: &mut Model, now: Time) -> Result<(), TestCa
             decisions.into_iter().filter(|d| !told(d)).collect()
         };
         let decisions = engine.cycle(now);
+        prop_assert_eq!(&decisions, expected, "as the snapshot's");
         check_decisions(model, &decisions, now)?;
         prop_assert_eq!(placed(decisions), placed(rebuilt.cycle(now)));
         for id in model.gangs.keys() {
@@ -264,6 +278,7 @@ fn cycle(engine: &mut Engine, model: &mut Model, now: Time) -> Result<(), TestCa
         prop_assert_eq!(engine.next_wakeup(), rebuilt.next_wakeup());
     } else {
         let decisions = engine.cycle(now);
+        prop_assert_eq!(&decisions, expected, "as the snapshot's");
         check_decisions(model, &decisions, now)?;
     }
     // What is told is true now, and says so itself.

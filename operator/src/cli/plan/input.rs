@@ -206,7 +206,8 @@ pub(super) fn settle(
     }
 }
 
-fn text(path: &Path) -> std::io::Result<String> {
+/// The text of a file; `-` is standard input.
+pub(in crate::cli) fn text(path: &Path) -> std::io::Result<String> {
     let mut bytes = Vec::new();
     // One more than is taken, so that a larger file is seen to be one.
     let most = u64::try_from(document::MAX_FILE)
@@ -224,7 +225,7 @@ fn text(path: &Path) -> std::io::Result<String> {
 }
 
 /// The name of a file as messages bear it.
-pub(super) fn shown(path: &Path) -> String {
+pub(in crate::cli) fn shown(path: &Path) -> String {
     if path == Path::new("-") {
         "<stdin>".to_owned()
     } else {

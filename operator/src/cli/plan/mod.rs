@@ -2,14 +2,14 @@
 //! go: what the operator would say, by the very same steps, and nothing written.
 
 mod engine;
-mod input;
+pub(super) mod input;
 mod live;
 mod manifests;
-mod outcome;
+pub(super) mod outcome;
 mod quotas;
 mod report;
-mod runs;
-mod snapshot;
+pub(super) mod runs;
+pub(super) mod snapshot;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,8 +23,6 @@ use snapshot::Snapshot;
 
 /// Exit status where a job would wait.
 const WAITS: u8 = 1;
-/// Exit status where the input is invalid, or no cluster can be read.
-pub(super) const INVALID: u8 = 2;
 
 /// What to plan, and with what.
 #[derive(clap::Args, Debug)]
@@ -66,7 +64,7 @@ enum Format {
 pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let input = Input::read(&options.filenames, &options.nodes);
     if !input.problems.is_empty() {
-        return Ok(refuse(&input.problems));
+        return Ok(super::refuse(&input.problems));
     }
     let Input {
         jobs,
@@ -75,14 +73,14 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         ..
     } = input;
     if let Some(problem) = wrong_options(options, &snapshot) {
-        return Ok(refuse(&[problem]));
+        return Ok(super::refuse(&[problem]));
     }
     let offline = !options.nodes.is_empty() || !snapshot.nodes.is_empty();
     let (jobs, snapshot, more) = if offline {
         let namespace = options.namespace.as_deref().unwrap_or("default");
         let jobs = match input::settle(jobs, namespace, options.namespace.as_deref()) {
             Ok(jobs) => jobs,
-            Err(problems) => return Ok(refuse(&problems)),
+            Err(problems) => return Ok(super::refuse(&problems)),
         };
         (jobs, snapshot, Vec::new())
     } else {
@@ -91,7 +89,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         let of_context = namespace.unwrap_or(cluster.namespace()).to_owned();
         let jobs = match input::settle(jobs, &of_context, namespace) {
             Ok(jobs) => jobs,
-            Err(problems) => return Ok(refuse(&problems)),
+            Err(problems) => return Ok(super::refuse(&problems)),
         };
         let mut seen = cluster.read(&jobs)?;
         // What the files say beside the jobs would be applied with them.
@@ -132,12 +130,4 @@ fn wrong_options(options: &Options, snapshot: &Snapshot) -> Option<Problem> {
         return Some(Problem::of_file(message).in_file(files.join(", ")));
     }
     None
-}
-
-/// Says everything that is wrong.
-fn refuse(problems: &[Problem]) -> ExitCode {
-    for problem in problems {
-        super::warn(&format!("error: {problem}"));
-    }
-    ExitCode::from(INVALID)
 }

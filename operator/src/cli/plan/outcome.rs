@@ -23,9 +23,9 @@ use crate::watch::Repulsions;
 
 /// Why a job would not run: the words that its conditions would bear.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Held {
-    pub(super) reason: Reason,
-    pub(super) message: String,
+pub(in crate::cli) struct Held {
+    pub(in crate::cli) reason: Reason,
+    pub(in crate::cli) message: String,
 }
 
 impl From<lookup::Missing> for Held {
@@ -223,7 +223,7 @@ pub(super) fn submitted(job: &TrainingJob) -> Option<Timestamp> {
 
 /// What the job comes to before it is placed: compiled as far as can be, and
 /// whether it may be placed.
-fn stand(
+pub(in crate::cli) fn stand(
     mut job: TrainingJob,
     there: Option<&TrainingJob>,
     snapshot: &Snapshot,

@@ -1,6 +1,6 @@
 //! Runs of pods on nodes, in few words: `1 on each of gpu-0..gpu-7`.
 
-use trellis_scheduler::NodeName;
+use trellis_scheduler::{NodeName, Placement};
 
 /// Nodes whose names count up, with as many pods on each.
 struct Stretch<'a> {
@@ -10,8 +10,15 @@ struct Stretch<'a> {
     pods: u32,
 }
 
+/// Where all pods of a gang go, on one line.
+pub(in crate::cli) fn places(placement: &Placement) -> String {
+    let groups = placement.groups().iter();
+    let groups = groups.map(|g| format!("{}: {}", g.group, text(&g.runs)));
+    groups.collect::<Vec<_>>().join("; ")
+}
+
 /// The runs in words, neighbours that count up taken together.
-pub(super) fn text(runs: &[(NodeName, u32)]) -> String {
+pub(in crate::cli) fn text(runs: &[(NodeName, u32)]) -> String {
     let mut stretches: Vec<Stretch<'_>> = Vec::new();
     let mut runs: Vec<(&str, u32)> = runs.iter().map(|(n, p)| (n.as_str(), *p)).collect();
     runs.sort_by_key(|(node, _)| (stem_and_number(node), *node));

@@ -46,25 +46,25 @@ const READ: [(&str, &str, &str); 16] = [
 
 /// What is there, by name.
 #[derive(Default)]
-pub(super) struct Snapshot {
-    pub(super) nodes: BTreeMap<String, SlimNode>,
-    pub(super) pods: BTreeMap<Key, SlimPod>,
+pub(in crate::cli) struct Snapshot {
+    pub(in crate::cli) nodes: BTreeMap<String, SlimNode>,
+    pub(in crate::cli) pods: BTreeMap<Key, SlimPod>,
     /// None: nobody has said which there are.
-    pub(super) queues: Option<BTreeMap<String, Queue>>,
-    pub(super) flavors: BTreeMap<String, ResourceFlavor>,
-    pub(super) topologies: BTreeMap<String, Topology>,
-    pub(super) pod_groups: BTreeMap<Key, PodGroup>,
-    pub(super) jobs: BTreeMap<Key, TrainingJob>,
-    pub(super) priority_classes: BTreeMap<String, PriorityClass>,
-    pub(super) namespaces: BTreeMap<String, SlimNamespace>,
-    pub(super) services: BTreeMap<Key, Service>,
-    pub(super) resource_quotas: BTreeMap<Key, ResourceQuota>,
+    pub(in crate::cli) queues: Option<BTreeMap<String, Queue>>,
+    pub(in crate::cli) flavors: BTreeMap<String, ResourceFlavor>,
+    pub(in crate::cli) topologies: BTreeMap<String, Topology>,
+    pub(in crate::cli) pod_groups: BTreeMap<Key, PodGroup>,
+    pub(in crate::cli) jobs: BTreeMap<Key, TrainingJob>,
+    pub(in crate::cli) priority_classes: BTreeMap<String, PriorityClass>,
+    pub(in crate::cli) namespaces: BTreeMap<String, SlimNamespace>,
+    pub(in crate::cli) services: BTreeMap<Key, Service>,
+    pub(in crate::cli) resource_quotas: BTreeMap<Key, ResourceQuota>,
     /// None: nobody has said which there are.
-    pub(super) claims: Option<BTreeMap<Key, SlimClaim>>,
-    pub(super) volumes: BTreeMap<String, SlimVolume>,
-    pub(super) storage_classes: BTreeMap<String, SlimStorageClass>,
-    pub(super) daemon_sets: BTreeMap<Key, SlimDaemonSet>,
-    pub(super) device_classes: BTreeMap<String, SlimDeviceClass>,
+    pub(in crate::cli) claims: Option<BTreeMap<Key, SlimClaim>>,
+    pub(in crate::cli) volumes: BTreeMap<String, SlimVolume>,
+    pub(in crate::cli) storage_classes: BTreeMap<String, SlimStorageClass>,
+    pub(in crate::cli) daemon_sets: BTreeMap<Key, SlimDaemonSet>,
+    pub(in crate::cli) device_classes: BTreeMap<String, SlimDeviceClass>,
 }
 
 fn name(meta: &ObjectMeta) -> String {
@@ -79,7 +79,7 @@ fn key(meta: &ObjectMeta) -> Key {
 
 impl Snapshot {
     /// Takes an object of a file. False if it is of a kind that no plan depends on.
-    pub(super) fn take(&mut self, document: &Document) -> Result<bool, Problems> {
+    pub(in crate::cli) fn take(&mut self, document: &Document) -> Result<bool, Problems> {
         match (document.api_version.as_str(), document.kind.as_str()) {
             ("v1", "Node") => self.node(document.decode()?),
             ("v1", "Pod") => self.pod(document.decode()?),
@@ -102,44 +102,44 @@ impl Snapshot {
         Ok(true)
     }
 
-    pub(super) fn node(&mut self, node: SlimNode) {
+    pub(in crate::cli) fn node(&mut self, node: SlimNode) {
         self.nodes.insert(name(&node.metadata), node);
     }
 
-    pub(super) fn pod(&mut self, pod: SlimPod) {
+    pub(in crate::cli) fn pod(&mut self, pod: SlimPod) {
         self.pods.insert(key(&pod.metadata), pod);
     }
 
-    pub(super) fn queue(&mut self, queue: Queue) {
+    pub(in crate::cli) fn queue(&mut self, queue: Queue) {
         let queues = self.queues.get_or_insert_default();
         queues.insert(name(&queue.metadata), queue);
     }
 
-    pub(super) fn flavor(&mut self, flavor: ResourceFlavor) {
+    pub(in crate::cli) fn flavor(&mut self, flavor: ResourceFlavor) {
         self.flavors.insert(name(&flavor.metadata), flavor);
     }
 
-    pub(super) fn topology(&mut self, topology: Topology) {
+    pub(in crate::cli) fn topology(&mut self, topology: Topology) {
         self.topologies.insert(name(&topology.metadata), topology);
     }
 
-    pub(super) fn pod_group(&mut self, group: PodGroup) {
+    pub(in crate::cli) fn pod_group(&mut self, group: PodGroup) {
         self.pod_groups.insert(key(&group.metadata), group);
     }
 
-    pub(super) fn job(&mut self, job: TrainingJob) {
+    pub(in crate::cli) fn job(&mut self, job: TrainingJob) {
         self.jobs.insert(key(&job.metadata), job);
     }
 
-    pub(super) fn priority_class(&mut self, class: PriorityClass) {
+    pub(in crate::cli) fn priority_class(&mut self, class: PriorityClass) {
         self.priority_classes.insert(name(&class.metadata), class);
     }
 
-    pub(super) fn namespace(&mut self, namespace: SlimNamespace) {
+    pub(in crate::cli) fn namespace(&mut self, namespace: SlimNamespace) {
         self.namespaces.insert(name(&namespace.metadata), namespace);
     }
 
-    pub(super) fn service(&mut self, service: Service) {
+    pub(in crate::cli) fn service(&mut self, service: Service) {
         self.services.insert(key(&service.metadata), service);
     }
 
@@ -169,7 +169,7 @@ impl Snapshot {
     }
 
     /// Adds what another holds; where both hold an object, the other's stands.
-    pub(super) fn overlay(&mut self, other: Self) {
+    pub(in crate::cli) fn overlay(&mut self, other: Self) {
         self.nodes.extend(other.nodes);
         self.pods.extend(other.pods);
         if let Some(queues) = other.queues {
@@ -192,8 +192,30 @@ impl Snapshot {
         self.device_classes.extend(other.device_classes);
     }
 
+    /// Whether an object of it has no name.
+    pub(in crate::cli) fn is_nameless(&self) -> bool {
+        let named = [&self.pods.keys().next(), &self.services.keys().next()];
+        let cluster = [
+            self.nodes.keys().next(),
+            self.queues.iter().flatten().next().map(|(name, _)| name),
+            self.flavors.keys().next(),
+            self.topologies.keys().next(),
+            self.priority_classes.keys().next(),
+            self.namespaces.keys().next(),
+            self.volumes.keys().next(),
+            self.storage_classes.keys().next(),
+            self.device_classes.keys().next(),
+        ];
+        named
+            .iter()
+            .any(|key| key.is_some_and(|k| k.name.is_empty()))
+            || cluster
+                .iter()
+                .any(|name| name.is_some_and(String::is_empty))
+    }
+
     /// Where nobody has said which queues there are: that of a fresh install.
-    pub(super) fn with_queues(&mut self) -> &BTreeMap<String, Queue> {
+    pub(in crate::cli) fn with_queues(&mut self) -> &BTreeMap<String, Queue> {
         self.queues.get_or_insert_with(|| {
             let all = Some(Default::default());
             let spec = QueueSpec {
@@ -207,7 +229,7 @@ impl Snapshot {
     }
 
     /// Labels of a namespace. The API server gives every one that of its name.
-    pub(super) fn namespace_labels(&self, namespace: &str) -> BTreeMap<String, String> {
+    pub(in crate::cli) fn namespace_labels(&self, namespace: &str) -> BTreeMap<String, String> {
         let found = self.namespaces.get(namespace);
         let mut labels = found
             .and_then(|n| n.metadata.labels.clone())
@@ -217,7 +239,7 @@ impl Snapshot {
     }
 
     /// The Services of a namespace, by name.
-    pub(super) fn services_of(&self, namespace: &str) -> BTreeMap<String, Service> {
+    pub(in crate::cli) fn services_of(&self, namespace: &str) -> BTreeMap<String, Service> {
         self.services
             .iter()
             .filter(|(key, _)| &*key.namespace == namespace)

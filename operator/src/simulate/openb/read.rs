@@ -44,6 +44,12 @@ impl Pod {
 }
 
 impl Trace {
+    /// Whether a table is a pod list of this format, by its header.
+    #[must_use]
+    pub fn is_in(table: &Table) -> bool {
+        table.has("num_gpu")
+    }
+
     /// Nodes with `sn,cpu_milli,memory_mib,gpu,model`; pods with
     /// `name,cpu_milli,memory_mib,num_gpu,gpu_milli` and, if there is one, the
     /// column `gpu_spec`: GPU models, separated by `|`. Other columns are ignored.

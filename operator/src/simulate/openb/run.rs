@@ -47,7 +47,7 @@ pub fn run(trace: &Trace, load: f64, seed: u64) -> Summary {
     Summary {
         jobs: arrivals.len(),
         placed,
-        arrived_gpu_percent: percent(arrived),
+        arrived_gpu_percent: Some(percent(arrived)),
         allocated_gpu_percent: percent(allocated),
         ..Summary::default()
     }

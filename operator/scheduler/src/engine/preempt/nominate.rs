@@ -110,7 +110,10 @@ impl Engine {
     /// who can have none any more waits again.
     pub(in crate::engine) fn settle_nominations(&mut self) -> Vec<Decision> {
         let mut decisions = Vec::new();
-        for at in self.nominated.clone() {
+        // By name: what one gives up another may find free.
+        let mut nominated: Vec<GangIdx> = self.nominated.iter().copied().collect();
+        nominated.sort_by_key(|at| self.state(*at).map(|state| state.gang.id.clone()));
+        for at in nominated {
             match self.prospect(at) {
                 Prospect::Ready => decisions.extend(self.arrive(at)),
                 Prospect::Waits => {}
@@ -173,11 +176,24 @@ impl Engine {
         let (gang, shape) = (Arc::clone(&placed.gang), Arc::clone(&placed.shape));
         let groups: Vec<Runs> = placed.groups.iter().map(|g| g.runs().clone()).collect();
         let score: Score = self.score(&shape, &groups);
+        // It runs from now on, and not since it was nominated.
+        self.end_has_moved(at);
         Some(Decision::Place {
             gang: gang.id.clone(),
             placement: placed::placement(&self.nodes, &gang, groups.iter()),
             score,
         })
+    }
+
+    /// A gang is no more: nobody waits for it to leave, or for who gets its number.
+    pub(in crate::engine) fn forget_victim(&mut self, gone: GangIdx) {
+        for at in self.nominated.clone() {
+            if let Some(placed) = self.placed_mut(at)
+                && let Standing::Nominated(nomination) = &mut placed.standing
+            {
+                nomination.victims.retain(|victim| *victim != gone);
+            }
+        }
     }
 
     /// The room is not to be had: the gang waits again.
@@ -252,6 +268,7 @@ impl Engine {
         placed.protected = Some(until);
         let (gang, demand) = (Arc::clone(&placed.gang), placed.demand.clone());
         self.take_quota(at, &gang, demand);
+        self.backfill.disturb();
     }
 
     /// The work of a placed gang was safe at that time: what came before is not lost

@@ -89,6 +89,14 @@ impl Domains {
             .any(|tree| tree.levels().iter().any(|key| key == level))
     }
 
+    /// All topologies, by name.
+    pub(crate) fn topologies(&self) -> impl Iterator<Item = Topology> {
+        self.trees.iter().map(|(name, tree)| Topology {
+            name: name.clone(),
+            levels: tree.levels().to_vec(),
+        })
+    }
+
     /// The keys of all levels, each once, by name of the topology and from coarse to fine.
     pub(crate) fn levels(&self) -> Vec<String> {
         let mut levels: Vec<String> = Vec::new();

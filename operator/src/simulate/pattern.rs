@@ -1,8 +1,10 @@
-//! Names and values that depend on a node's index.
+//! Names and values that depend on a node's index: of a Scenario, and of the
+//! nodes that end-to-end tests make.
 
-/// Replaces `{i}` by `index` and `{i/N}` by `index` divided by `N`. The same patterns that a
-/// simulation's Scenario has. Anything else in braces stays as it is.
-pub(super) fn expand(pattern: &str, index: usize) -> String {
+/// Replaces `{i}` by `index` and `{i/N}` by `index` divided by `N`. Anything else
+/// in braces stays as it is.
+#[must_use]
+pub fn expand(pattern: &str, index: usize) -> String {
     let mut expanded = String::new();
     let mut rest = pattern;
     while let Some((before, after)) = rest.split_once('{') {

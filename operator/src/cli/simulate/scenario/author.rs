@@ -1,0 +1,398 @@
+//! Writes the script: what each object means at its time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use trellis_api::document::{Document, Problem};
+use trellis_api::{Reason, TrainingJob};
+use trellis_compiler::CompiledJob;
+use trellis_scheduler::{FlavorName, NodeName, QueueName, Time, TopologyName};
+
+use super::{Event, expects};
+use crate::cli::plan::outcome::{self, Held as WhyHeld};
+use crate::cli::plan::snapshot::Snapshot;
+use crate::cli::simulate::files::Source;
+use crate::cli::simulate::nodes;
+use crate::key::Key;
+use crate::scheduling::Feed;
+use crate::scheduling::gang::{self, Ticket};
+use crate::scheduling::volumes::Volumes;
+use crate::simulate::scenario::{NodePattern, Target};
+use crate::simulate::{Change, Held, Job, Script};
+use crate::watch::{SlimNode, SlimPod, Unhealthy};
+
+const OURS: &str = "trellis.dev/v1alpha1";
+const NAMESPACE: &str = "default";
+
+/// The version of a kind that an event may name without it.
+fn version_of(kind: &str) -> Option<&'static str> {
+    match kind {
+        "Node" | "Pod" | "Namespace" | "Service" => Some("v1"),
+        "PriorityClass" => Some("scheduling.k8s.io/v1"),
+        "TrainingJob" | "Queue" | "ResourceFlavor" | "Topology" | "PodGroup" => Some(OURS),
+        _ => None,
+    }
+}
+
+/// A job that is not with the engine: what it needs is not there, or it is refused.
+struct Waiting {
+    job: TrainingJob,
+    runtime: Option<Duration>,
+    submitted: Time,
+    why: String,
+}
+
+/// The script so far, and the cluster as it is at that point of it.
+#[derive(Default)]
+pub(super) struct Author {
+    script: Script,
+    snapshot: Snapshot,
+    waiting: BTreeMap<Key, Waiting>,
+    /// Every job that ever was there.
+    known: BTreeSet<Key>,
+    /// Those that are there.
+    jobs: BTreeMap<Key, Time>,
+    problems: Vec<Problem>,
+    notes: Vec<String>,
+}
+
+impl Author {
+    /// Nodes that a pattern stands for, from the beginning.
+    pub(super) fn pattern(&mut self, pattern: &NodePattern, source: &Source, field: &str) {
+        for value in nodes::expanded(pattern) {
+            let Ok(node) = serde_json::from_value::<SlimNode>(value) else {
+                let message = "is no node: see docs/simulate.md";
+                self.problems.push(source.problem(field, message));
+                return;
+            };
+            let name = node.metadata.name.clone().unwrap_or_default();
+            if self.snapshot.nodes.contains_key(&name) {
+                let message = format!("node {name:?} is there twice: put {{i}} into the name");
+                let field = format!("{field}.name");
+                self.problems.push(source.problem(&field, message));
+                return;
+            }
+            self.node(Time::default(), &node);
+            self.snapshot.node(node);
+        }
+    }
+
+    fn node(&mut self, at: Time, node: &SlimNode) {
+        self.script
+            .at(at, Change::Node(gang::node(node, &Unhealthy::default())));
+    }
+
+    /// What the files hold, from the beginning: the cluster first, then the jobs.
+    pub(super) fn begin(&mut self, objects: &[Source]) {
+        let start = Time::default();
+        let (jobs, others): (Vec<_>, Vec<_>) =
+            objects.iter().partition(|source| source.is("TrainingJob"));
+        for source in others {
+            match self.take(start, &source.document, source) {
+                Ok(true) => {}
+                Ok(false)
+                    if source.document.api_version.split('/').next() == OURS.split('/').next() =>
+                {
+                    let kind = &source.document.kind;
+                    let message = format!(
+                        "{kind:?} of {:?} is no kind that there is",
+                        source.document.api_version
+                    );
+                    self.problems.push(source.problem("kind", message));
+                }
+                Ok(false) => {
+                    let (file, kind) = (&source.file, &source.document.kind);
+                    let note = format!("{file}: a simulation does not look at {kind}");
+                    self.notes.push(note);
+                }
+                Err(problems) => self.problems.extend(problems),
+            }
+        }
+        // Where nobody has said which queues there are: that of a fresh install.
+        if self.snapshot.queues.is_none() {
+            for (name, queue) in self.snapshot.with_queues() {
+                let queue = gang::queue(name, &queue.spec);
+                self.script.at(start, Change::Queue(queue));
+            }
+        }
+        for source in jobs {
+            self.job(start, &source.document, source, None);
+        }
+    }
+
+    /// What an event means. Expectations are written when all jobs are known.
+    pub(super) fn event(&mut self, event: &Event<'_>) {
+        let (source, field) = (event.source, event.field.as_str());
+        let said = event.event;
+        let at = Time::default().plus(said.at.0);
+        let what = [
+            said.apply.is_some(),
+            said.delete.is_some(),
+            said.expect.is_some(),
+        ];
+        if what.iter().filter(|said| **said).count() != 1 {
+            let message = "must say one of apply, delete and expect: write an event for each";
+            self.problems.push(source.problem(field, message));
+            return;
+        }
+        if let Some(target) = &said.delete {
+            self.delete(at, target, source, field);
+        }
+        let field = format!("{field}.apply");
+        let applied = said.apply.as_ref().map(|_| {
+            let object = source.document.object(&field, version_of);
+            object.map_err(|problem| problem.in_file(source.file.as_str()))
+        });
+        let document = match applied {
+            Some(Ok(document)) => Some(document),
+            Some(Err(problem)) => {
+                self.problems.push(problem);
+                return;
+            }
+            None => None,
+        };
+        let is_job = document
+            .as_ref()
+            .is_some_and(|d| d.api_version == OURS && d.kind == "TrainingJob");
+        if said.runtime.is_some() && !is_job {
+            let message = "is how long a TrainingJob runs, and none is applied here: remove it";
+            let field = format!("{}.runtime", event.field);
+            self.problems.push(source.problem(&field, message));
+        }
+        let Some(document) = document else { return };
+        if is_job {
+            self.job(at, &document, source, said.runtime.map(|span| span.0));
+            return;
+        }
+        match self.take(at, &document, source) {
+            Ok(true) => self.look_again(at),
+            Ok(false) => {
+                let message = format!("a simulation does not look at {:?}", document.kind);
+                let field = format!("{field}.kind");
+                self.problems.push(source.problem(&field, message));
+            }
+            Err(problems) => self.problems.extend(problems),
+        }
+    }
+
+    /// Takes an object of the cluster. False if nothing depends on its kind.
+    fn take(
+        &mut self,
+        at: Time,
+        document: &Document,
+        source: &Source,
+    ) -> Result<bool, Vec<Problem>> {
+        let mut one = Snapshot::default();
+        let told = |problems| source.all(problems).collect::<Vec<_>>();
+        if !one.take(document).map_err(told)? {
+            return Ok(false);
+        }
+        if !one.pod_groups.is_empty() {
+            // What runs already has an end that nobody knows.
+            return Ok(false);
+        }
+        if one.is_nameless() {
+            let problem = document.problem("metadata.name", "is required: add it");
+            return Err(vec![problem.in_file(source.file.as_str())]);
+        }
+        for node in one.nodes.values_mut() {
+            nodes::settle(document, node).map_err(told)?;
+            self.node(at, node);
+        }
+        for (key, pod) in &one.pods {
+            self.pod(at, key, pod);
+        }
+        for (name, queue) in one.queues.iter().flatten() {
+            let queue = gang::queue(name, &queue.spec);
+            self.script.at(at, Change::Queue(queue));
+        }
+        for (name, flavor) in &one.flavors {
+            let flavor = gang::flavor(name, &flavor.spec);
+            self.script.at(at, Change::Flavor(flavor));
+        }
+        for (name, topology) in &one.topologies {
+            let topology = gang::topology(name, &topology.spec);
+            self.script.at(at, Change::Topology(topology));
+        }
+        self.snapshot.overlay(one);
+        Ok(true)
+    }
+
+    fn pod(&mut self, at: Time, key: &Key, pod: &SlimPod) {
+        let change = match Feed::pod(key.clone(), pod) {
+            Feed::Pod {
+                pod, node, request, ..
+            } => Change::Pod(gang::pod_key(&pod), NodeName::new(node), request),
+            _ => Change::PodGone(gang::pod_key(key)),
+        };
+        self.script.at(at, change);
+    }
+
+    /// A job is applied.
+    fn job(&mut self, at: Time, document: &Document, source: &Source, runtime: Option<Duration>) {
+        let mut job: TrainingJob = match document.valid() {
+            Ok(job) => job,
+            Err(problems) => {
+                self.problems.extend(source.all(problems));
+                return;
+            }
+        };
+        let namespace = job.metadata.namespace.take();
+        job.metadata.namespace = Some(namespace.unwrap_or_else(|| NAMESPACE.to_owned()));
+        let key = Key::of(&job.metadata);
+        let submitted = self.jobs.get(&key).copied();
+        if submitted == Some(at) {
+            let message = format!(
+                "TrainingJob \"{key}\" is applied twice at the same time: rename one, or apply it later"
+            );
+            let problem = document.problem("metadata.name", message);
+            self.problems.push(problem.in_file(source.file.as_str()));
+            return;
+        }
+        self.known.insert(key.clone());
+        let submitted = submitted.unwrap_or(at);
+        self.jobs.insert(key.clone(), submitted);
+        self.waiting.remove(&key);
+        let waiting = Waiting {
+            job,
+            runtime,
+            submitted,
+            why: String::new(),
+        };
+        self.submit(at, key, waiting);
+    }
+
+    /// Queues a job, if all is there that it needs and it may; else says why not.
+    fn submit(&mut self, at: Time, key: Key, waiting: Waiting) {
+        let (compiled, standing) = outcome::stand(waiting.job.clone(), None, &self.snapshot);
+        let held = match (compiled, standing) {
+            (Some(compiled), Ok(volumes)) => {
+                let job = queued(&compiled, &waiting, volumes);
+                self.script.at(at, Change::Job(Box::new(job)));
+                return;
+            }
+            (_, Err(held)) => held,
+            // What is not compiled is held for a reason.
+            (None, Ok(_)) => return,
+        };
+        let WhyHeld { reason, message } = held;
+        let why = format!("{reason}: {message}");
+        if why != waiting.why {
+            let held = Held {
+                id: gang::id(&key),
+                refused: matches!(reason, Reason::PolicyDenied | Reason::InvalidSpec),
+                reason: why.clone(),
+            };
+            self.script.at(at, Change::Held(held));
+        }
+        self.waiting.insert(key, Waiting { why, ..waiting });
+    }
+
+    /// Something is there, or gone, that jobs may need.
+    fn look_again(&mut self, at: Time) {
+        for (key, waiting) in std::mem::take(&mut self.waiting) {
+            self.submit(at, key, waiting);
+        }
+    }
+
+    fn delete(&mut self, at: Time, target: &Target, source: &Source, field: &str) {
+        let name = target.name.as_str();
+        let key = Key::new(target.namespace.as_deref().unwrap_or(NAMESPACE), name);
+        let seen = &mut self.snapshot;
+        let change = match target.kind.as_str() {
+            "TrainingJob" => self.jobs.remove(&key).map(|_| {
+                self.waiting.remove(&key);
+                Some(Change::JobGone(gang::id(&key)))
+            }),
+            "Node" => {
+                let gone = seen.nodes.remove(name);
+                gone.map(|_| Some(Change::NodeGone(NodeName::new(name))))
+            }
+            "Queue" => {
+                let gone = seen.queues.get_or_insert_default().remove(name);
+                gone.map(|_| Some(Change::QueueGone(QueueName::new(name))))
+            }
+            "ResourceFlavor" => {
+                let gone = seen.flavors.remove(name);
+                gone.map(|_| Some(Change::FlavorGone(FlavorName::new(name))))
+            }
+            "Topology" => {
+                let gone = seen.topologies.remove(name);
+                gone.map(|_| Some(Change::TopologyGone(TopologyName::new(name))))
+            }
+            "Pod" => {
+                let gone = seen.pods.remove(&key);
+                gone.map(|_| Some(Change::PodGone(gang::pod_key(&key))))
+            }
+            "PriorityClass" => seen.priority_classes.remove(name).map(|_| None),
+            "Namespace" => seen.namespaces.remove(name).map(|_| None),
+            "Service" => seen.services.remove(&key).map(|_| None),
+            kind => {
+                let message = format!("a simulation does not look at {kind:?}");
+                let field = format!("{field}.delete.kind");
+                self.problems.push(source.problem(&field, message));
+                return;
+            }
+        };
+        match change {
+            Some(change) => {
+                if let Some(change) = change {
+                    self.script.at(at, change);
+                }
+                self.look_again(at);
+            }
+            None => {
+                let kind = &target.kind;
+                let message = format!("{kind} {name:?} is not there at that time");
+                let field = format!("{field}.delete.name");
+                self.problems.push(source.problem(&field, message));
+            }
+        }
+    }
+
+    /// The whole script.
+    pub(super) fn finish(
+        mut self,
+        events: &[Event<'_>],
+    ) -> Result<(Script, Vec<String>), Vec<Problem>> {
+        for event in events {
+            let Some(expected) = &event.event.expect else {
+                continue;
+            };
+            match expects::resolve(expected, event, &self.known) {
+                Ok(expect) => {
+                    let at = Time::default().plus(event.event.at.0);
+                    self.script.at(at, Change::Expect(expect));
+                }
+                Err(problems) => self.problems.extend(problems),
+            }
+        }
+        if self.problems.is_empty() {
+            Ok((self.script, self.notes))
+        } else {
+            Err(self.problems)
+        }
+    }
+}
+
+/// The job as the engine has it.
+fn queued(compiled: &CompiledJob, waiting: &Waiting, volumes: Volumes) -> Job {
+    let ticket = Ticket {
+        submitted: Timestamp::from_millisecond(waiting.submitted.as_millis()).unwrap_or_default(),
+        volumes,
+        ..Ticket::default()
+    };
+    let gang = gang::gang(compiled, &ticket, &BTreeMap::new());
+    let deadlines = compiled.job().spec().deadlines.as_ref();
+    let limit = deadlines
+        .and_then(|d| d.active_seconds)
+        .and_then(|seconds| u64::try_from(seconds).ok())
+        .map(Duration::from_secs);
+    Job {
+        runs_as: gang.id.to_string(),
+        gang,
+        runtime: waiting.runtime,
+        limit,
+    }
+}

@@ -1,0 +1,294 @@
+//! A made-up workload: gangs that come, run and go. The recorded ones have either
+//! no ends (openb) or no priorities and one queue a pool (Helios).
+//!
+//! Drawn with integers alone, so that every machine draws the same.
+
+use std::time::Duration;
+
+use trellis_scheduler::{
+    BorrowWithin, Gang, GangId, GroupName, Preemption, Queue, QueueName, QueueOrder, Quota,
+    Reclaim, ResourceName, Resources, TaskGroup, Time, WithinQueue,
+};
+
+use super::pools::{GPU, Pool};
+use super::random::Random;
+use super::runner::{Change, Job, Script};
+
+/// Who submits jobs. Each runs mostly jobs of one size and runtime.
+const USERS: usize = 60;
+/// Seconds that the shortest jobs run for.
+const SHORTEST: u64 = 60;
+/// How often the runtime doubles at most: up to eight and a half hours.
+const OCTAVES: u32 = 8;
+/// Time that a pod gets to stop.
+const GRACE: Duration = Duration::from_secs(30);
+const ROOT: &str = "all";
+/// Queues, their part of the jobs, their part of the GPUs, both in percent.
+const QUEUES: [(&str, usize, i64); 3] = [
+    ("production", 20, 40),
+    ("research", 50, 40),
+    ("batch", 30, 20),
+];
+
+/// What is drawn.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// Where it runs.
+    pub pool: Pool,
+    /// How many jobs.
+    pub jobs: usize,
+    /// GPU time that they ask for, in parts of what there is while they come.
+    pub load: f64,
+    /// What is drawn with.
+    pub seed: u64,
+    /// Whether heads may be passed.
+    pub order: QueueOrder,
+}
+
+/// One in so many, counted up: the first row whose share is not used up.
+fn pick<T: Copy>(random: &mut Random, rows: &[(usize, T)]) -> Option<T> {
+    let all = rows.iter().map(|(share, _)| share).sum();
+    let mut left = random.below(all);
+    for (share, row) in rows {
+        if left < *share {
+            return Some(*row);
+        }
+        left = left.saturating_sub(*share);
+    }
+    None
+}
+
+/// Pods and GPUs of each: parts of a node, and 1 to 64 nodes.
+fn size(random: &mut Random, node: i64) -> (u32, i64) {
+    let part = |divisor: i64| node.checked_div(divisor).unwrap_or(0).max(1);
+    let sizes = [
+        (16, (1, 1)),
+        (12, (1, part(4))),
+        (12, (1, part(2))),
+        (25, (1, node)),
+        (15, (2, node)),
+        (9, (4, node)),
+        (5, (8, node)),
+        (3, (16, node)),
+        (2, (32, node)),
+        (1, (64, node)),
+    ];
+    pick(random, &sizes).unwrap_or((1, 1))
+}
+
+/// Doublings of the runtime: each further one six times in ten. So the tail is
+/// that of a Pareto distribution of index 0.74: a few jobs are most of the work.
+fn octave(random: &mut Random) -> u32 {
+    (0..OCTAVES)
+        .find(|_| random.below(10) >= 6)
+        .unwrap_or(OCTAVES)
+}
+
+/// Evenly within its octave, to the millisecond.
+fn runtime(random: &mut Random, octave: u32) -> Duration {
+    let least = SHORTEST
+        .saturating_mul(1_000)
+        .saturating_mul(1_u64.checked_shl(octave).unwrap_or(1));
+    let more = random.below(usize::try_from(least).unwrap_or(usize::MAX));
+    Duration::from_millis(least.saturating_add(u64::try_from(more).unwrap_or(0)))
+}
+
+struct User {
+    octave: u32,
+    size: (u32, i64),
+}
+
+impl Workload {
+    /// The nodes, three queues below one, and the jobs as they come.
+    #[must_use]
+    pub fn script(&self) -> Script {
+        let mut script = Script::new();
+        let start = Time::default();
+        for node in self.pool.nodes() {
+            script.at(start, Change::Node(node));
+        }
+        for queue in self.queues() {
+            script.at(start, Change::Queue(queue));
+        }
+        let mut random = Random::new(self.seed);
+        let users: Vec<User> = (0..USERS)
+            .map(|_| User {
+                octave: octave(&mut random),
+                size: size(&mut random, self.pool.gpus),
+            })
+            .collect();
+        let mut jobs: Vec<Job> = (0..self.jobs)
+            .filter_map(|number| self.job(number, &users, &mut random))
+            .collect();
+        let gap = self.gap(&jobs);
+        let mut at = start;
+        for job in &mut jobs {
+            // Evenly up to twice the mean.
+            let later = random.below(gap.saturating_mul(2).saturating_add(1));
+            at = at.plus_millis(i64::try_from(later).unwrap_or(i64::MAX));
+            job.gang.submitted = at;
+        }
+        for job in jobs {
+            script.at(job.gang.submitted, Change::Job(Box::new(job)));
+        }
+        script
+    }
+
+    /// Mean milliseconds between two jobs that make up the load.
+    fn gap(&self, jobs: &[Job]) -> usize {
+        let work = |job: &Job| {
+            let gpus: f64 = job.gang.groups.iter().map(gpus).sum();
+            gpus * job.runtime.unwrap_or_default().as_millis() as f64
+        };
+        let work: f64 = jobs.iter().map(work).sum();
+        let all = self.pool.nodes.saturating_mul(self.pool.gpus) as f64;
+        let gap = work / (all * self.load.max(f64::EPSILON)) / jobs.len().max(1) as f64;
+        // A cast of a float saturates.
+        gap as usize
+    }
+
+    fn queues(&self) -> Vec<Queue> {
+        let all = self.pool.nodes.saturating_mul(self.pool.gpus);
+        let mut queues = vec![Queue::new(QueueName::new(ROOT))];
+        for (name, _, percent) in QUEUES {
+            let nominal = all.saturating_mul(percent).checked_div(100).unwrap_or(0);
+            let quota = Quota {
+                nominal,
+                ..Quota::default()
+            };
+            let queue = Queue::new(QueueName::new(name));
+            let queue = queue.with_quotas([(ResourceName::new(GPU), quota)]);
+            queues.push(Queue {
+                parent: Some(QueueName::new(ROOT)),
+                order: self.order,
+                preemption: Preemption {
+                    within_queue: WithinQueue::LowerPriority,
+                    reclaim: Reclaim::Any,
+                    borrow_within: BorrowWithin::Never,
+                },
+                ..queue
+            });
+        }
+        queues
+    }
+
+    fn job(&self, number: usize, users: &[User], random: &mut Random) -> Option<Job> {
+        let who = random.below(users.len());
+        let user = users.get(who)?;
+        // Most runs are like the last ones, some are cut short by a mistake.
+        let octave = match random.below(10) {
+            0..=6 => user.octave,
+            7 => 0,
+            _ => octave(random),
+        };
+        let (pods, gpus) = if random.below(10) < 7 {
+            user.size
+        } else {
+            size(random, self.pool.gpus)
+        };
+        let shares = QUEUES.map(|(name, jobs, _)| (jobs, name));
+        let queue = pick(random, &shares)?;
+        let priority = pick(random, &[(80, 0), (15, 10), (5, 100)])?;
+        let runtime = runtime(random, octave);
+        // What people say: up to ten times as long as it takes.
+        let guess = pick(random, &[(2, 1), (3, 2), (3, 5), (2, 10)])?;
+        let name = format!("job-{number:06}");
+        let request = Resources::new().with(GPU, gpus);
+        let group = TaskGroup {
+            constraints: Pool::constraints(&self.pool.name),
+            ..TaskGroup::new(
+                GroupName::new("worker"),
+                pods,
+                request,
+                format!("{name}-worker"),
+            )
+        };
+        let gang = Gang {
+            priority,
+            runtime: Some(runtime.saturating_mul(guess)),
+            grace: GRACE,
+            ..Gang::new(
+                GangId::new(format!("{queue}/{name}")),
+                QueueName::new(queue),
+                vec![group],
+            )
+        };
+        Some(Job {
+            gang,
+            runtime: Some(runtime),
+            limit: None,
+            runs_as: format!("user-{who:02}"),
+        })
+    }
+}
+
+fn gpus(group: &TaskGroup) -> f64 {
+    let each = group.request.get(&ResourceName::new(GPU));
+    each as f64 * f64::from(group.count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::pools::parse;
+
+    fn workload(seed: u64) -> Workload {
+        Workload {
+            pool: parse("gpu=128x8").unwrap().remove(0),
+            jobs: 2_000,
+            load: 0.8,
+            seed,
+            order: QueueOrder::Priority,
+        }
+    }
+
+    fn jobs(script: Script) -> Vec<Job> {
+        let changes = script.into_order().into_iter();
+        changes
+            .filter_map(|(_, change)| match change {
+                Change::Job(job) => Some(*job),
+                _ => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_seed_draws_the_same_and_another_does_not() {
+        let ids = |seed| -> Vec<_> {
+            let jobs = jobs(workload(seed).script());
+            jobs.into_iter()
+                .map(|j| (j.gang.id.clone(), j.runtime, j.gang.submitted))
+                .collect()
+        };
+        assert_eq!(ids(1), ids(1));
+        assert_ne!(ids(1), ids(2));
+    }
+
+    #[test]
+    fn all_sizes_come_and_the_load_is_what_was_asked_for() {
+        let jobs = jobs(workload(7).script());
+        assert_eq!(jobs.len(), 2_000);
+        for pods in [1, 2, 4, 8, 16, 32, 64] {
+            assert!(
+                jobs.iter().any(|j| j.gang.groups[0].count == pods),
+                "{pods}"
+            );
+        }
+        let work: f64 = jobs
+            .iter()
+            .map(|j| gpus(&j.gang.groups[0]) * j.runtime.unwrap().as_secs_f64())
+            .sum();
+        let last = jobs.last().unwrap().gang.submitted.as_millis() as f64 / 1000.0;
+        let load = work / (1024.0 * last);
+        assert!((0.75..0.85).contains(&load), "{load}");
+        // A few jobs are most of the work.
+        let mut runtimes: Vec<f64> = jobs
+            .iter()
+            .map(|j| j.runtime.unwrap().as_secs_f64())
+            .collect();
+        runtimes.sort_by(f64::total_cmp);
+        let all: f64 = runtimes.iter().sum();
+        let longest: f64 = runtimes[1_800..].iter().sum();
+        assert!(longest > all / 2.0, "{longest} of {all}");
+    }
+}

@@ -1,0 +1,161 @@
+//! Recorded jobs with their users, pools and durations: the Helios traces (Hu et
+//! al., SC '21), and whatever has the same columns.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use trellis_scheduler::{
+    Gang, GangId, GroupName, Queue, QueueName, QueueOrder, Resources, TaskGroup, Time,
+};
+
+use super::pools::{GPU, Pool};
+use super::runner::{Change, Job, Script};
+use super::table::{Row, Table, TableError};
+
+const COLUMNS: [&str; 7] = [
+    "job_id",
+    "user",
+    "tenant",
+    "submit_time",
+    "num_chips",
+    "num_nodes",
+    "duration_s",
+];
+
+/// Recorded jobs.
+#[derive(Clone, Debug)]
+pub struct Jobs {
+    jobs: Vec<Job>,
+}
+
+/// What is wrong with a recording.
+#[derive(Debug, thiserror::Error)]
+pub enum HeliosError {
+    /// A table that does not say what is needed.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// A job of a pool that is not there.
+    #[error("row {row}, column \"tenant\": there is no pool {pool:?}: add it to --nodes")]
+    NoPool {
+        /// The row, from 1, not counting the header.
+        row: usize,
+        /// The pool.
+        pool: String,
+    },
+    /// GPUs that its nodes cannot share equally.
+    #[error(
+        "row {row}, column \"num_nodes\": {gpus} GPUs cannot be shared equally by {nodes} nodes"
+    )]
+    Uneven {
+        /// The row, from 1, not counting the header.
+        row: usize,
+        /// What it asks for.
+        gpus: i64,
+        /// How many nodes it is to run on.
+        nodes: i64,
+    },
+}
+
+impl Jobs {
+    /// Whether a table has this format, by its header.
+    #[must_use]
+    pub fn are_in(table: &Table) -> bool {
+        table.has("num_chips")
+    }
+
+    /// Jobs with `job_id,user,tenant,submit_time,num_chips,num_nodes,duration_s`
+    /// and, if there is one, `walltime_limit_s`, what the user says of the
+    /// duration. `tenant` is the pool; `submit_time` is in microseconds. A job is a
+    /// gang of `num_nodes` pods that share its GPUs equally. Other columns are ignored.
+    ///
+    /// # Errors
+    /// A column is missing, what stands in it means nothing, or a pool is not there.
+    pub fn read(table: &Table, pools: &[Pool]) -> Result<Self, HeliosError> {
+        table.require(&COLUMNS)?;
+        let names: BTreeSet<&str> = pools.iter().map(|p| p.name.as_str()).collect();
+        let jobs = table.rows().map(|row| job(&row, &names));
+        Ok(Self {
+            jobs: jobs.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The pools, each with a queue of its name, and the jobs as they come.
+    #[must_use]
+    pub fn script(self, pools: &[Pool], order: QueueOrder) -> Script {
+        let mut script = Script::new();
+        let start = Time::default();
+        for pool in pools {
+            for node in pool.nodes() {
+                script.at(start, Change::Node(node));
+            }
+            let queue = Queue {
+                order,
+                ..Queue::new(QueueName::new(pool.name.as_str()))
+            };
+            script.at(start, Change::Queue(queue));
+        }
+        for job in self.jobs {
+            script.at(job.gang.submitted, Change::Job(Box::new(job)));
+        }
+        script
+    }
+}
+
+fn job(row: &Row<'_>, pools: &BTreeSet<&str>) -> Result<Job, HeliosError> {
+    let pool = row.text("tenant");
+    if !pools.contains(pool) {
+        return Err(HeliosError::NoPool {
+            row: row.number,
+            pool: pool.to_owned(),
+        });
+    }
+    let (gpus, nodes) = (row.number("num_chips")?, row.number("num_nodes")?);
+    let uneven = HeliosError::Uneven {
+        row: row.number,
+        gpus,
+        nodes,
+    };
+    let even = gpus.checked_rem(nodes) == Some(0);
+    let (Some(each), Ok(count)) = (
+        gpus.checked_div(nodes).filter(|_| even),
+        u32::try_from(nodes),
+    ) else {
+        return Err(uneven);
+    };
+    let seconds = |column| -> Result<Duration, TableError> {
+        let seconds = row.decimal(column)?;
+        Ok(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+    };
+    let micros = row.number("submit_time")?;
+    let id = row.text("job_id");
+    let request = Resources::new().with(GPU, each);
+    let group = TaskGroup {
+        constraints: Pool::constraints(pool),
+        ..TaskGroup::new(
+            GroupName::new("worker"),
+            count,
+            request,
+            format!("{id}-worker"),
+        )
+    };
+    let declared = if row.text("walltime_limit_s").is_empty() {
+        None
+    } else {
+        Some(seconds("walltime_limit_s")?)
+    };
+    let gang = Gang {
+        submitted: Time::from_millis(micros.checked_div(1_000).unwrap_or(0)),
+        runtime: declared,
+        ..Gang::new(
+            GangId::new(format!("{pool}/{id}")),
+            QueueName::new(pool),
+            vec![group],
+        )
+    };
+    Ok(Job {
+        gang,
+        runtime: Some(seconds("duration_s")?),
+        limit: None,
+        runs_as: format!("{pool}/{}", row.text("user")),
+    })
+}

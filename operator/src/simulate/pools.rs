@@ -1,0 +1,106 @@
+//! Pools of equal nodes, in a few words: `vcvGl=20x8,vcvlY=2x8`.
+
+use trellis_scheduler::{Constraints, Node, NodeName, Resources};
+
+/// What GPUs are called.
+pub(super) const GPU: &str = "nvidia.com/gpu";
+/// The label that tells the pool of a node.
+const POOL: &str = "pool";
+/// More pods than any node is asked for.
+const PODS: i64 = 1 << 32;
+/// Nodes and GPUs of a node are at most so many.
+const MOST: i64 = 1_000_000;
+
+/// So many nodes of so many GPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pool {
+    /// Its name.
+    pub name: String,
+    /// How many nodes.
+    pub nodes: i64,
+    /// GPUs of each.
+    pub gpus: i64,
+}
+
+/// Pools from `NAME=NODESxGPUS`, several with commas between.
+///
+/// # Errors
+/// What is wrong with which, and how it is written.
+pub fn parse(text: &str) -> Result<Vec<Pool>, String> {
+    let mut pools: Vec<Pool> = Vec::new();
+    for part in text.split(',') {
+        let pool = one(part).ok_or_else(|| {
+            format!("{part:?} is no pool: write NAME=NODESxGPUS, as in \"a=20x8,b=2x8\"")
+        })?;
+        if pools.iter().any(|p| p.name == pool.name) {
+            return Err(format!("pool {:?} is there twice", pool.name));
+        }
+        pools.push(pool);
+    }
+    Ok(pools)
+}
+
+fn one(text: &str) -> Option<Pool> {
+    let (name, size) = text.trim().split_once('=')?;
+    let (nodes, gpus) = size.split_once('x')?;
+    let count = |text: &str| text.parse().ok().filter(|n| (1..=MOST).contains(n));
+    let named = !name.is_empty() && !name.contains(['/', ' ']);
+    named.then_some(())?;
+    Some(Pool {
+        name: name.to_owned(),
+        nodes: count(nodes)?,
+        gpus: count(gpus)?,
+    })
+}
+
+impl Pool {
+    /// Its nodes. Only GPUs are scarce on them.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = Node> {
+        let allocatable = Resources::new().with("pods", PODS).with(GPU, self.gpus);
+        (0..self.nodes).map(move |index| {
+            let name = NodeName::new(format!("{}-{index:03}", self.name));
+            Node {
+                labels: [(POOL.to_owned(), self.name.clone())].into(),
+                ..Node::new(name, allocatable.clone())
+            }
+        })
+    }
+
+    /// What a pod asks that is to run on them and on no others.
+    pub(super) fn constraints(name: &str) -> Constraints {
+        Constraints {
+            node_selector: [(POOL.to_owned(), name.to_owned())].into(),
+            ..Constraints::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pools_are_read_from_a_few_words() {
+        let pools = parse("vcvGl=20x8,vcvlY=2x4").unwrap();
+        let read: Vec<_> = pools
+            .iter()
+            .map(|p| (p.name.as_str(), p.nodes, p.gpus))
+            .collect();
+        assert_eq!(read, [("vcvGl", 20, 8), ("vcvlY", 2, 4)]);
+        let names: Vec<_> = pools[1].nodes().map(|n| n.name.to_string()).collect();
+        assert_eq!(names, ["vcvlY-000", "vcvlY-001"]);
+        for wrong in [
+            "",
+            "a",
+            "a=8",
+            "a=0x8",
+            "a=8x",
+            "=2x8",
+            "a=1x1,a=1x1",
+            "a=-1x8",
+            "a=9999999x1",
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

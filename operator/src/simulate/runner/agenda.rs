@@ -1,0 +1,47 @@
+//! What will happen by itself, and when.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use trellis_scheduler::{GangId, Time};
+
+/// What happens to a run of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum What {
+    /// It has done its work.
+    End,
+    /// Its pods have stopped after they were told to.
+    Stop,
+    /// It has run for as long as was predicted.
+    Exceed,
+}
+
+/// Something that happens to one run of a job: to another run of it, it does not.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Due {
+    pub(super) what: What,
+    pub(super) job: GangId,
+    pub(super) run: u32,
+}
+
+/// All of it, the next first; at one time by kind and name.
+#[derive(Debug, Default)]
+pub(super) struct Agenda(BinaryHeap<Reverse<(Time, Due)>>);
+
+impl Agenda {
+    pub(super) fn add(&mut self, at: Time, due: Due) {
+        self.0.push(Reverse((at, due)));
+    }
+
+    pub(super) fn next(&self) -> Option<Time> {
+        self.0.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// What is due by then.
+    pub(super) fn pop(&mut self, now: Time) -> Option<Due> {
+        if self.next()? > now {
+            return None;
+        }
+        self.0.pop().map(|Reverse((_, due))| due)
+    }
+}

@@ -1,0 +1,93 @@
+//! A job as the simulation knows it.
+
+use std::time::Duration;
+
+use trellis_scheduler::{Gang, NodeName, Placement, Time};
+
+use super::meter;
+use super::script::earlier;
+
+/// Where a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The engine is not told of it, until what it needs is there.
+    Held,
+    /// Nor will it be, as it is.
+    Refused,
+    Waiting,
+    Placed {
+        since: Time,
+    },
+    /// It has been told to stop, and will wait again.
+    Leaving,
+    Ended,
+}
+
+/// A job as the simulation knows it.
+#[derive(Debug)]
+pub(super) struct JobState {
+    /// As the engine has it.
+    pub(super) gang: Gang,
+    /// GPUs of the whole gang.
+    pub(super) gpus: i64,
+    pub(super) runtime: Option<Duration>,
+    pub(super) limit: Option<Duration>,
+    pub(super) runs_as: String,
+    /// The prediction that `gang.runtime` comes from, if it does.
+    pub(super) prediction: Option<Duration>,
+    pub(super) stage: Stage,
+    /// Counts whatever makes what was going to happen to it void.
+    pub(super) run: u32,
+    pub(super) place: Vec<(NodeName, i64)>,
+    pub(super) has_started: bool,
+    pub(super) was_preempted: bool,
+}
+
+impl JobState {
+    /// How long it holds a place that it gets, if nothing comes between. None: for ever.
+    pub(super) fn holds_for(&self) -> Option<Duration> {
+        earlier(self.runtime, self.limit)
+    }
+
+    /// Whether it has done its work when it ends, and is not ended before. Who
+    /// has nothing but a limit does its work until then.
+    pub(super) fn ends_by_itself(&self) -> bool {
+        match (self.runtime, self.limit) {
+            (Some(runtime), Some(limit)) => runtime <= limit,
+            _ => true,
+        }
+    }
+
+    /// Since when it has its place.
+    pub(super) fn since(&self) -> Option<Time> {
+        match self.stage {
+            Stage::Placed { since } => Some(since),
+            _ => None,
+        }
+    }
+
+    /// How long it has had its place.
+    pub(super) fn ran(&self, now: Time) -> Duration {
+        self.since()
+            .map_or(Duration::ZERO, |since| now.since(since))
+    }
+}
+
+/// GPUs of a gang.
+pub(super) fn gpus(gang: &Gang) -> i64 {
+    let all = gang.groups.iter().map(|group| {
+        let count = i64::from(group.count);
+        meter::gpus(&group.request).saturating_mul(count)
+    });
+    all.fold(0, i64::saturating_add)
+}
+
+/// GPUs that a place takes of each node.
+pub(super) fn held(gang: &Gang, placement: &Placement) -> Vec<(NodeName, i64)> {
+    let groups = gang.groups.iter().flat_map(|group| {
+        let each = meter::gpus(&group.request);
+        let runs = placement.runs(&group.name).unwrap_or(&[]).iter();
+        runs.map(move |(node, pods)| (node.clone(), each.saturating_mul(i64::from(*pods))))
+    });
+    groups.collect()
+}

@@ -1,0 +1,181 @@
+//! One line of what happened.
+
+use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
+use trellis_scheduler::{Because, Certificate, Decision, Gang, GangId, Placement, Time, Victim};
+
+/// What happened to a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Event {
+    /// It has its place, and starts.
+    Placed,
+    /// It waits, for another reason than was last told.
+    Waiting,
+    /// Room is kept for it, while others may start that do not make it later.
+    Reserved,
+    /// It will have its place once its victims are gone.
+    Nominated,
+    /// It loses its place to another, or because its queue is drained.
+    Preempted,
+    /// It loses its place because a node of it is gone, and waits again.
+    Restarted,
+    /// It has done its work.
+    Finished,
+    /// It was ended before it had.
+    Failed,
+    /// It will not be queued as it is.
+    Refused,
+    /// It is deleted.
+    Deleted,
+}
+
+impl Event {
+    /// The word.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Placed => "placed",
+            Self::Waiting => "waiting",
+            Self::Reserved => "reserved",
+            Self::Nominated => "nominated",
+            Self::Preempted => "preempted",
+            Self::Restarted => "restarted",
+            Self::Finished => "finished",
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+            Self::Deleted => "deleted",
+        }
+    }
+}
+
+/// What happened to a job, and when. As JSON: `t`, `event`, `job`, `pods`, `reason`.
+#[derive(Clone, Debug)]
+pub struct Record<'a> {
+    /// When.
+    pub t: Time,
+    /// What.
+    pub event: Event,
+    /// To which job.
+    pub job: &'a GangId,
+    /// Where its pods go, where it got a place or one is kept for it.
+    pub place: Option<(&'a Gang, &'a Placement)>,
+    /// Why. Empty where the event says it.
+    pub reason: String,
+}
+
+/// Pods with their nodes, in the order of their ranks.
+struct Pods<'a>(Option<(&'a Gang, &'a Placement)>);
+
+impl Serialize for Pods<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        if let Some((gang, placement)) = self.0 {
+            for (name, index, node) in placement.iter() {
+                if let Some(group) = gang.groups.iter().find(|g| g.name == *name) {
+                    let pod = format!("{}-{index}", group.pod_prefix);
+                    map.serialize_entry(&pod, node.as_str())?;
+                }
+            }
+        }
+        map.end()
+    }
+}
+
+impl Serialize for Record<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut line = serializer.serialize_struct("Record", 5)?;
+        line.serialize_field("t", &seconds(self.t))?;
+        line.serialize_field("event", self.event.as_str())?;
+        line.serialize_field("job", self.job.as_str())?;
+        line.serialize_field("pods", &Pods(self.place))?;
+        line.serialize_field("reason", &self.reason)?;
+        line.end()
+    }
+}
+
+impl<'a> Record<'a> {
+    /// What a decision means for jobs, in words. `gang` knows those that get a place.
+    #[must_use]
+    pub fn of(
+        t: Time,
+        decision: &'a Decision,
+        gang: impl Fn(&GangId) -> Option<&'a Gang>,
+    ) -> Vec<Self> {
+        let one = |event, job, place, reason| Self {
+            t,
+            event,
+            job,
+            place,
+            reason,
+        };
+        let leaves = |victim: &'a Victim, by| {
+            one(Event::Preempted, &victim.gang, None, why_victim(victim, by))
+        };
+        match decision {
+            Decision::Place {
+                gang: id,
+                placement,
+                ..
+            } => {
+                let place = gang(id).map(|gang| (gang, placement));
+                vec![one(Event::Placed, id, place, String::new())]
+            }
+            Decision::Preempt {
+                gang: id,
+                placement,
+                victims,
+            } => {
+                let place = gang(id).map(|gang| (gang, placement));
+                let reason = format!("once {} victims are gone", victims.len());
+                let nominated = one(Event::Nominated, id, place, reason);
+                let victims = victims.iter().map(|victim| leaves(victim, Some(id)));
+                std::iter::once(nominated).chain(victims).collect()
+            }
+            Decision::Reserve {
+                gang: id,
+                start,
+                placement,
+            } => {
+                let place = gang(id).map(|gang| (gang, placement));
+                let reason = match start {
+                    Some(start) => format!("from {} s on", seconds(*start)),
+                    None => "no start is known".to_owned(),
+                };
+                vec![one(Event::Reserved, id, place, reason)]
+            }
+            Decision::Drain { victim } => vec![leaves(victim, None)],
+            Decision::Wait {
+                gang: id,
+                certificate,
+            } => vec![one(Event::Waiting, id, None, why(certificate))],
+        }
+    }
+}
+
+/// Seconds since the simulation began.
+#[must_use]
+pub fn seconds(time: Time) -> f64 {
+    time.as_millis() as f64 / 1000.0
+}
+
+/// Why a gang waits: the reason's word and the sentence.
+#[must_use]
+pub fn why(certificate: &Certificate) -> String {
+    format!("{}: {certificate}", certificate.reason)
+}
+
+/// Why a gang leaves. `by`: who takes its place.
+#[must_use]
+fn why_victim(victim: &Victim, by: Option<&GangId>) -> String {
+    let because = match victim.because {
+        Because::LaterInQueue => "it is later in the same queue",
+        Because::Borrows => "its queue holds more than its quota",
+        Because::LowerPriority => "its priority is lower",
+        Because::Drained => "its queue is drained",
+    };
+    let lost = victim.lost_device_seconds;
+    match by {
+        Some(by) => format!("for {by}: {because}; {lost} device-seconds of work are lost"),
+        None => format!("{because}; {lost} device-seconds of work are lost"),
+    }
+}

@@ -1,0 +1,195 @@
+//! Scenarios: a cluster and what happens to it, written by hand.
+
+mod span;
+
+pub use span::Span;
+
+use std::collections::BTreeMap;
+
+use garde::Validate;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use trellis_api::Quantity;
+
+/// `apiVersion` and `kind` of a scenario.
+pub const KIND: (&str, &str) = ("trellis.dev/v1alpha1", "Scenario");
+
+/// The most nodes that one pattern stands for.
+const MOST_NODES: u32 = 100_000;
+
+/// A cluster and what happens to it.
+#[derive(Deserialize, Serialize, Validate, Clone, Debug)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct Scenario {
+    /// `trellis.dev/v1alpha1`.
+    pub api_version: String,
+    /// `Scenario`.
+    pub kind: String,
+    /// Its name, for people.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, Value>,
+    /// What it says.
+    #[garde(dive)]
+    pub spec: ScenarioSpec,
+}
+
+/// What a scenario says.
+#[derive(Deserialize, Serialize, Validate, Clone, Debug, Default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct ScenarioSpec {
+    /// What is drawn with, where something is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Nodes, beside those of the files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[garde(dive)]
+    pub nodes: Vec<NodePattern>,
+    /// What happens, beside the objects of the files, which are there at 0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<ScenarioEvent>,
+}
+
+/// Equal nodes.
+#[derive(Deserialize, Serialize, Validate, Clone, Debug)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct NodePattern {
+    /// How many. Absent: one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(countable)))]
+    pub count: Option<u32>,
+    /// Name: `{i}` is the number of the node, from 0, `{i/4}` a fourth of it, rounded down.
+    #[garde(custom(not_empty))]
+    pub name: String,
+    /// What pods may use of each. Pods: 110 where it does not say.
+    #[serde(default)]
+    #[garde(custom(quantities))]
+    pub capacity: BTreeMap<String, Quantity>,
+    /// Labels; values may have the same patterns.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Taints, as in a Node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taints: Vec<Taint>,
+}
+
+/// A taint, as in a Node.
+#[derive(Deserialize, Serialize, Clone, Debug)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Taint {
+    /// Key.
+    pub key: String,
+    /// Value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// What it does to pods that do not tolerate it.
+    pub effect: Effect,
+}
+
+/// What a taint does.
+#[derive(Deserialize, Serialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// They are not placed.
+    NoSchedule,
+    /// They are placed elsewhere where that is possible.
+    PreferNoSchedule,
+    /// They are not placed, and evicted.
+    NoExecute,
+}
+
+impl Effect {
+    /// The word.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoSchedule => "NoSchedule",
+            Self::PreferNoSchedule => "PreferNoSchedule",
+            Self::NoExecute => "NoExecute",
+        }
+    }
+}
+
+/// Something that happens: one of `apply`, `delete` and `expect`.
+#[derive(Deserialize, Serialize, Clone, Debug)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ScenarioEvent {
+    /// When.
+    pub at: Span,
+    /// An object that is applied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apply: Option<Value>,
+    /// How long the job that is applied really runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<Span>,
+    /// An object that is deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delete: Option<Target>,
+    /// What must be so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect: Option<Expected>,
+}
+
+/// The object that is deleted.
+#[derive(Deserialize, Serialize, Clone, Debug)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Target {
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Its namespace. Absent: `default`, where the kind has namespaces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+}
+
+/// Jobs by how they must stand: names, with the namespace before a slash where
+/// several have the same. A list without names says that there is none.
+#[derive(Deserialize, Serialize, Clone, Debug)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Expected {
+    /// They hold their place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placed: Option<Vec<String>>,
+    /// They wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending: Option<Vec<String>>,
+    /// They have lost their place to others, at some time up to then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preempted: Option<Vec<String>>,
+}
+
+fn countable(count: &u32, (): &()) -> garde::Result {
+    if (1..=MOST_NODES).contains(count) {
+        return Ok(());
+    }
+    let message = format!("must be 1 to {MOST_NODES}: use several patterns for more");
+    Err(garde::Error::new(message))
+}
+
+fn not_empty(name: &str, (): &()) -> garde::Result {
+    if name.is_empty() {
+        return Err(garde::Error::new(
+            "must not be empty: write one, such as gpu-{i}",
+        ));
+    }
+    Ok(())
+}
+
+fn quantities(capacity: &BTreeMap<String, Quantity>, (): &()) -> garde::Result {
+    for (name, quantity) in capacity {
+        let negative = match quantity.amount() {
+            Ok(amount) => amount.millis_up().is_some_and(|millis| millis < 0),
+            Err(error) => {
+                let message = format!("{name}: {error}: write it as in 96, 500m or 1Ti");
+                return Err(garde::Error::new(message));
+            }
+        };
+        if negative {
+            let message = format!("{name}: is negative: no node has less than nothing");
+            return Err(garde::Error::new(message));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! Snapshots of the engine as files: written by a scheduler that runs, read by
+//! `trellis replay`.
+
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use trellis_scheduler::Snapshot;
+
+/// Why a snapshot cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    /// The file.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// What is in it.
+    #[error("is no snapshot of this version of trellis: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// Writes a snapshot into a folder, as `trellis-snapshot-<milliseconds>.json`, by
+/// the engine's time. Who lists the folder never sees a part of it.
+///
+/// # Errors
+/// If the folder cannot be written to.
+pub fn write(folder: &Path, snapshot: &Snapshot) -> Result<PathBuf, SnapshotError> {
+    let name = format!("trellis-snapshot-{}.json", snapshot.now.as_millis());
+    let path = folder.join(&name);
+    let part = folder.join(format!(".{name}.part"));
+    let mut file = BufWriter::new(std::fs::File::create(&part)?);
+    serde_json::to_writer(&mut file, snapshot)?;
+    file.flush()?;
+    std::fs::rename(&part, &path)?;
+    Ok(path)
+}
+
+/// Reads a snapshot.
+///
+/// # Errors
+/// If there is none in the file.
+pub fn read(path: &Path) -> Result<Snapshot, SnapshotError> {
+    Ok(serde_json::from_slice(&std::fs::read(path)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trellis_scheduler::{Engine, Node, NodeName, Resources, Time};
+
+    #[test]
+    fn what_is_written_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut engine = Engine::new();
+        let offers = Resources::new().with("nvidia.com/gpu", 8);
+        engine.apply_node(Node::new(NodeName::new("gpu-0"), offers));
+        engine.advance(Time::from_millis(1_234));
+        let snapshot = engine.snapshot();
+        let path = write(folder.path(), &snapshot).unwrap();
+        assert!(path.ends_with("trellis-snapshot-1234.json"));
+        assert_eq!(read(&path).unwrap(), snapshot);
+        assert_eq!(
+            folder.path().read_dir().unwrap().count(),
+            1,
+            "no part is left"
+        );
+        std::fs::write(&path, "{}").unwrap();
+        let error = read(&path).unwrap_err().to_string();
+        assert!(
+            error.starts_with("is no snapshot of this version"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,29 @@
+//! What docs/simulate.md shows is what is printed.
+
+use super::{root, simulate_text};
+
+/// Each `yaml` block of the document that is a scenario, with the `text` block
+/// that follows it: the first line is the command, the rest what it prints.
+#[test]
+fn every_scenario_in_the_document_prints_what_stands_below_it() {
+    let text = std::fs::read_to_string(root().join("docs/simulate.md")).unwrap();
+    let mut blocks = text.split("```").skip(1).step_by(2).peekable();
+    let mut seen = 0;
+    while let Some(block) = blocks.next() {
+        let Some(yaml) = block.strip_prefix("yaml\n") else {
+            continue;
+        };
+        if !yaml.contains("kind: Scenario") {
+            continue;
+        }
+        let Some(shown) = blocks.peek().and_then(|b| b.strip_prefix("text\n")) else {
+            continue;
+        };
+        let run = simulate_text(yaml, &[]);
+        let (_, printed) = shown.split_once('\n').unwrap();
+        let all = format!("{}{}exit status {}\n", run.out, run.err, run.code);
+        assert_eq!(all, printed, "\n{all}");
+        seen += 1;
+    }
+    assert_eq!(seen, 2);
+}

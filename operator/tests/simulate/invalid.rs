@@ -1,0 +1,117 @@
+//! Input that is refused, with the place, the rule and the fix.
+
+use super::{job, scenario, simulate, simulate_text};
+
+#[test]
+fn what_is_wrong_is_told_with_its_place_and_its_fix() {
+    let good = job("a", 1);
+    let cases = [
+        ("field", "  - {at: 0s, aply: {}}\n".to_owned()),
+        ("time", "  - {at: soon, expect: {placed: []}}\n".to_owned()),
+        (
+            "negative-time",
+            "  - {at: -5s, expect: {placed: []}}\n".to_owned(),
+        ),
+        ("nothing", "  - {at: 0s}\n".to_owned()),
+        (
+            "two-things",
+            format!("  - {{at: 0s, apply: {good}, expect: {{placed: []}}}}\n"),
+        ),
+        (
+            "job",
+            format!(
+                "  - {{at: 0s, apply: {}}}\n",
+                good.replace("replicas: 1", "replicas: 0")
+            ),
+        ),
+        (
+            "job-field",
+            format!("  - {{at: 0s, apply: {}}}\n", good.replace("gpus", "gpu")),
+        ),
+        (
+            "kind",
+            "  - {at: 0s, apply: {kind: Deployment, metadata: {name: a}}}\n".to_owned(),
+        ),
+        (
+            "no-kind",
+            "  - {at: 0s, apply: {metadata: {name: a}}}\n".to_owned(),
+        ),
+        (
+            "nameless",
+            "  - {at: 0s, apply: {kind: Node, metadata: {}}}\n".to_owned(),
+        ),
+        (
+            "runtime",
+            "  - {at: 0s, runtime: 5s, apply: {kind: Node, metadata: {name: a}}}\n".to_owned(),
+        ),
+        (
+            "gone",
+            "  - {at: 0s, delete: {kind: Node, name: gpu-9}}\n".to_owned(),
+        ),
+        (
+            "expected",
+            "  - {at: 0s, expect: {placed: [nobody]}}\n".to_owned(),
+        ),
+        (
+            "twice",
+            format!("  - {{at: 0s, apply: {good}}}\n  - {{at: 0s, apply: {good}}}\n"),
+        ),
+    ];
+    let mut told = String::new();
+    for (name, events) in cases {
+        let run = simulate_text(&scenario(&events), &[]);
+        assert_eq!((run.code, run.out.as_str()), (2, ""), "{name}: {}", run.err);
+        told.push_str(&format!("# {name}\n{}\n", run.err));
+    }
+    insta::assert_snapshot!("invalid", told);
+}
+
+#[test]
+fn nodes_that_make_no_sense_are_refused() {
+    let cases = [
+        ("count: 2", "count: 0"),
+        ("count: 2", "count: 200000"),
+        ("\"gpu-{i}\"", "gpu"),
+        ("\"gpu-{i}\"", "\"\""),
+        ("1Ti", "1Tx"),
+        ("1Ti", "-1"),
+        ("capacity", "capacities"),
+    ];
+    let mut told = String::new();
+    let good = scenario(&format!("  - {{at: 0s, apply: {}}}\n", job("a", 1)));
+    for (from, to) in cases {
+        let run = simulate_text(&good.replacen(from, to, 1), &[]);
+        assert_eq!((run.code, run.out.as_str()), (2, ""), "{to}: {}", run.err);
+        told.push_str(&run.err);
+    }
+    insta::assert_snapshot!("invalid-nodes", told);
+}
+
+#[test]
+fn everything_that_is_wrong_is_told_at_once() {
+    let events = format!(
+        "  - {{at: 0s, apply: {}}}\n  - {{at: 1s, delete: {{kind: Queue, name: q}}}}\n",
+        job("a", 0)
+    );
+    let run = simulate_text(&scenario(&events), &[]);
+    assert_eq!(run.err.matches("error: ").count(), 2, "{}", run.err);
+}
+
+#[test]
+fn arguments_that_make_no_sense_are_refused() {
+    let cases: [&[&str]; 8] = [
+        &[],
+        &["no-such-file.yaml"],
+        &["--trace", "jobs.csv"],
+        &["--trace", "jobs.csv", "--nodes", "a=2"],
+        &["--workload", "gangs", "--jobs", "0"],
+        &["--workload", "gangs", "--nodes", "a=1x8,b=1x8"],
+        &["--workload", "gangs", "--unknown", "101"],
+        &["-", "--until", "5"],
+    ];
+    for arguments in cases {
+        let run = simulate(arguments);
+        assert_eq!((run.code, run.out.as_str()), (2, ""), "{arguments:?}");
+        assert!(run.err.starts_with("error: "), "{arguments:?}: {}", run.err);
+    }
+}

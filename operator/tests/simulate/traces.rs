@@ -1,0 +1,135 @@
+//! Recorded and made-up workloads.
+
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::{Value, json};
+
+use super::simulate;
+
+const POOLS: &str = "big=2x8,small=1x4";
+
+#[test]
+fn jobs_come_run_and_go_each_in_its_pool() {
+    let run = simulate(&["--trace", "jobs.csv", "--nodes", POOLS, "-o", "jsonl"]);
+    let lines = run.lines();
+    let told: Vec<_> = lines
+        .iter()
+        .map(|l| {
+            let job = l["job"].as_str().unwrap_or_default();
+            (l["t"].as_f64().unwrap(), l["event"].as_str().unwrap(), job)
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (0.0, "placed", "big/1"),
+            (10.0, "waiting", "big/2"),
+            (20.0, "placed", "small/3"),
+            (30.0, "finished", "small/3"),
+            (30.0, "waiting", "big/4"),
+            (100.0, "finished", "big/1"),
+            (100.0, "placed", "big/2"),
+            (100.0, "placed", "big/4"),
+            (110.0, "finished", "big/4"),
+            (150.5, "finished", "big/2"),
+            (150.5, "summary", ""),
+        ]
+    );
+    assert_eq!(
+        lines[0]["pods"],
+        json!({"1-worker-0": "big-000", "1-worker-1": "big-001"})
+    );
+    let last = lines.last().unwrap();
+    assert_eq!(last["mean_wait_seconds"], json!((90.0 + 70.0) / 4.0));
+    assert_eq!(
+        last["by_size"],
+        json!([
+            {"gpus": "1", "jobs": 1, "mean_wait_seconds": 70.0, "mean_bounded_slowdown": 8.0},
+            {"gpus": "2..8", "jobs": 2, "mean_wait_seconds": 45.0,
+             "mean_bounded_slowdown": (140.5 / 50.5 + 1.0) / 2.0},
+            {"gpus": "9..16", "jobs": 1, "mean_wait_seconds": 0.0, "mean_bounded_slowdown": 1.0},
+        ])
+    );
+}
+
+#[test]
+fn a_gzip_file_is_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let plain = std::fs::read("tests/simulate/input/jobs.csv").unwrap();
+    let file = folder.path().join("jobs.csv.gz");
+    let mut gz = GzEncoder::new(std::fs::File::create(&file).unwrap(), Compression::fast());
+    gz.write_all(&plain).unwrap();
+    gz.finish().unwrap();
+    let of = |file: &str| simulate(&["--trace", file, "--nodes", POOLS, "-o", "jsonl"]).out;
+    assert_eq!(of(file.to_str().unwrap()), of("jobs.csv"));
+}
+
+#[test]
+fn a_row_that_makes_no_sense_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string("tests/simulate/input/jobs.csv").unwrap();
+    let cases = [
+        (
+            "16,,2",
+            "16,,3",
+            "row 1, column \"num_nodes\": 16 GPUs cannot be shared equally by 3 nodes",
+        ),
+        (
+            "16,,2",
+            "16,,0",
+            "row 1, column \"num_nodes\": 16 GPUs cannot be shared equally by 0 nodes",
+        ),
+        (
+            "50.5",
+            "-1",
+            "row 2, column \"duration_s\": \"-1\" is not a number of 0 or more",
+        ),
+        (
+            "small",
+            "other",
+            "row 3, column \"tenant\": there is no pool \"other\": add it to --nodes",
+        ),
+        (
+            "duration_s",
+            "duration",
+            "no column \"duration_s\" in the header",
+        ),
+    ];
+    for (from, to, message) in cases {
+        let file = folder.path().join("wrong.csv");
+        std::fs::write(&file, text.replacen(from, to, 1)).unwrap();
+        let run = simulate(&["--trace", file.to_str().unwrap(), "--nodes", POOLS]);
+        assert_eq!(run.code, 2);
+        assert!(run.err.trim_end().ends_with(message), "{}", run.err);
+    }
+}
+
+#[test]
+fn made_up_gangs_come_as_often_as_asked_and_the_same_every_time() {
+    let run = |seed: &str| {
+        let arguments = ["--workload", "gangs", "--nodes", "g=16x8", "--jobs", "150"];
+        let more = [
+            "--seed",
+            seed,
+            "--runtime",
+            "predicted",
+            "--unknown",
+            "20",
+            "-o",
+            "jsonl",
+        ];
+        simulate(&[&arguments[..], &more[..]].concat())
+    };
+    let first = run("3");
+    assert_eq!(first.code, 0, "{}", first.err);
+    assert_eq!(first.out, run("3").out);
+    assert_ne!(first.out, run("4").out);
+    let last: Value = first.lines().pop().unwrap();
+    assert_eq!(last["jobs"], json!(150));
+    // Gangs of 32 and 64 nodes have no place on 16, and wait for ever.
+    let (placed, finished) = (last["placed"].as_u64(), last["finished"].as_u64());
+    assert_eq!(placed, finished);
+    assert!((100..=150).contains(&placed.unwrap()), "{last}");
+}
