@@ -17,6 +17,13 @@ pub const ATTEMPT: &str = "trellis.dev/attempt";
 /// Annotation of a pod: hash of the plan that placed it.
 pub const PLAN: &str = "trellis.dev/plan";
 
+/// Label of a node that is Trellis' own, value [`OWN_NODE_VALUE`], and key of
+/// the taint that keeps other pods off it: both together make it one. Every pod
+/// of a TrainingJob tolerates the taint.
+pub const OWN_NODE: &str = "trellis.dev/dedicated";
+/// Value of the label and the taint [`OWN_NODE`].
+pub const OWN_NODE_VALUE: &str = "true";
+
 /// Field manager of the children that the compiler describes.
 pub const COMPILER_MANAGER: &str = "trellis-compiler";
 /// Field manager of `PodGroup.status` and of pods.

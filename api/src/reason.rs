@@ -51,6 +51,10 @@ reasons! {
     PriorityClassNotFound: "Create the PriorityClass or name another; the job goes on by itself.";
     /// A Service that spec.network names does not exist.
     ServiceNotFound: "Create the Service or correct its name; the job goes on by itself.";
+    /// A PersistentVolumeClaim that the job mounts does not exist, or is being deleted.
+    ClaimNotFound: "Create the claim or correct its name; the job goes on by itself.";
+    /// A PersistentVolumeClaim that the job mounts has no volume.
+    ClaimNotBound: "Look at the claim's events. One that waits for its first consumer is to be bound by a pod of its own first, or be of a class that binds immediately; the job goes on by itself.";
     /// Trellis has not yet read all that it decides with.
     CacheNotReady: "Wait some seconds. If it stays, look at the operator's readiness and log.";
     /// An object that is not the job's has the name of one of its children.
@@ -76,6 +80,8 @@ reasons! {
     NodesAvoided: "Nothing: they are tried again by themselves. If it comes back, look at these nodes' kubelets and device plugins.";
     /// No node satisfies the job's constraints.
     NoMatchingNodes: "Compare nodeSelector, affinity, tolerations and gpuResource with the nodes; the message counts what each excludes.";
+    /// No node advertises a device that the job asks for, and a DeviceClass offers it: it is to be had by dynamic resource allocation alone, which Trellis does not do.
+    NeedsDeviceAllocation: "Use nodes whose device plugin advertises the resource, or name another in gpuResource; a job is never placed without its devices.";
     /// The matching nodes have too little free in total.
     InsufficientCapacity: "Wait until others end; the message says how much is missing.";
     /// Enough is free in total, but not within one domain of the level that the job must be in.
@@ -98,6 +104,8 @@ reasons! {
     ResourceQuotaExceeded: "Have the namespace's ResourceQuota raised, or wait until its other pods end.";
     /// The API server refuses a pod of the gang, by an admission policy or webhook.
     PodRefused: "Read the refusal in the message; change the job or the admission policy.";
+    /// Admission gives the pods a constraint that Trellis does not evaluate: placed without it they might be where they must not.
+    ConstraintNotSupported: "Have the webhook or policy that adds what the message names leave these pods alone.";
     /// What is left of an earlier attempt or plan is still being removed.
     PodsTerminating: "Wait until the pods are gone; a pod that stays terminating has a finalizer or a lost node.";
 
@@ -170,6 +178,8 @@ impl Reason {
             | Self::QueueNotFound
             | Self::PriorityClassNotFound
             | Self::ServiceNotFound
+            | Self::ClaimNotFound
+            | Self::ClaimNotBound
             | Self::NameConflict
             | Self::QueueMisconfigured
             | Self::FlavorNotFound
@@ -180,9 +190,11 @@ impl Reason {
             | Self::ExceedsQuota
             | Self::NodesAvoided
             | Self::NoMatchingNodes
+            | Self::NeedsDeviceAllocation
             | Self::ExceedsCluster
             | Self::ResourceQuotaExceeded
             | Self::PodRefused
+            | Self::ConstraintNotSupported
             | Self::PodFailed
             | Self::OutOfMemory
             | Self::KubeletRefused

@@ -26,4 +26,5 @@ pub mod process;
 pub mod proxy;
 pub mod queues;
 pub mod site;
+pub mod volumes;
 pub mod wait;

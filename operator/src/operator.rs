@@ -23,7 +23,10 @@ use crate::commands::Commands;
 use crate::controller::{Controller, keep_queue_status};
 use crate::leader::Candidate;
 use crate::scheduling::{Committer, Driver};
-use crate::watch::{SlimNamespace, SlimNode, SlimPod, SlimService, follow};
+use crate::watch::{
+    SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNamespace, SlimNode, SlimPod, SlimService,
+    SlimStorageClass, SlimVolume, Unhealthy, follow,
+};
 use crate::world::{Watched, World};
 
 /// How the operator runs.
@@ -41,6 +44,9 @@ pub struct Options {
     /// How log lines are written.
     #[arg(long, value_enum, default_value = "human")]
     pub log: crate::telemetry::LogFormat,
+    /// Which nodes get no new pods.
+    #[command(flatten)]
+    pub unhealthy: Unhealthy,
 }
 
 /// Runs until a signal, or until the lease is lost.
@@ -71,7 +77,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     };
     let commands = Commands::new(clients.command.clone(), leadership.clone());
     // Everything is listed afresh once we lead: nothing is decided on a cache from before.
-    let (world, heard) = World::new();
+    let (world, heard) = World::with(options.unhealthy);
     let mut tasks = Tasks::default();
     watch(&clients.watch, &world, &mut tasks);
     let settings = Settings {
@@ -115,6 +121,11 @@ fn watch(client: &Client, world: &Arc<World>, tasks: &mut Tasks) {
     start::<ResourceQuota>(client, all(), world, tasks);
     start::<SlimNode>(client, all(), world, tasks);
     start::<SlimPod>(client, all(), world, tasks);
+    start::<SlimDaemonSet>(client, all(), world, tasks);
+    start::<SlimClaim>(client, all(), world, tasks);
+    start::<SlimVolume>(client, all(), world, tasks);
+    start::<SlimStorageClass>(client, all(), world, tasks);
+    start::<SlimDeviceClass>(client, all(), world, tasks);
 }
 
 fn start<K>(client: &Client, config: Watch, world: &Arc<World>, tasks: &mut Tasks)

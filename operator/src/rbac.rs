@@ -41,9 +41,18 @@ const CLUSTER: &[Row] = &[
     ),
     (
         "",
-        &["namespaces", "nodes", "resourcequotas"],
+        &[
+            "namespaces",
+            "nodes",
+            "persistentvolumeclaims",
+            "persistentvolumes",
+            "resourcequotas",
+        ],
         &["list", "watch"],
     ),
+    ("apps", &["daemonsets"], &["list", "watch"]),
+    ("storage.k8s.io", &["storageclasses"], &["list", "watch"]),
+    ("resource.k8s.io", &["deviceclasses"], &["list", "watch"]),
     (
         "networking.k8s.io",
         &["networkpolicies"],

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Affinity, Toleration};
-use trellis_api::Quantity;
 use trellis_api::job::{self, TaskGroup, TolerationEffect, TolerationOperator};
+use trellis_api::{Quantity, names};
 
 use crate::resources;
 
@@ -17,13 +17,16 @@ pub(super) fn affinity(group: &TaskGroup) -> Option<Affinity> {
     })
 }
 
-/// A toleration of the taint of each requested device's name, as GPU nodes
-/// bear it (Kubernetes' `ExtendedResourceToleration`), then the user's.
+/// A toleration of the taint of Trellis' own nodes, one of the taint of each
+/// requested device's name, as GPU nodes bear it (Kubernetes'
+/// `ExtendedResourceToleration`), then the user's.
 pub(super) fn tolerations(
     group: &TaskGroup,
     requested: &BTreeMap<String, Quantity>,
 ) -> Vec<Toleration> {
-    let mut tolerations: Vec<_> = resources::devices(requested).map(device).collect();
+    let own = std::iter::once(names::OWN_NODE);
+    let taints = own.chain(resources::devices(requested));
+    let mut tolerations: Vec<_> = taints.map(no_schedule).collect();
     for toleration in group.tolerations.iter().map(toleration) {
         if !tolerations.contains(&toleration) {
             tolerations.push(toleration);
@@ -32,9 +35,9 @@ pub(super) fn tolerations(
     tolerations
 }
 
-fn device(name: &str) -> Toleration {
+fn no_schedule(key: &str) -> Toleration {
     Toleration {
-        key: Some(name.to_owned()),
+        key: Some(key.to_owned()),
         operator: Some(operator(TolerationOperator::Exists).to_owned()),
         effect: Some(effect(TolerationEffect::NoSchedule).to_owned()),
         ..Toleration::default()

@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::Toleration;
 use k8s_openapi::serde_json::{json, to_value};
+use trellis_api::names;
 use trellis_compiler::PodPlacement;
 
 use super::support::{PLACEMENT, compiled, job, one_group, spec};
@@ -23,8 +24,11 @@ fn what_the_flavors_of_a_group_bring_comes_after_its_own_and_once() {
     let pod = job.groups()[0].pod(0, &at);
     let all = spec(&pod).tolerations.clone().unwrap();
     let keys: Vec<_> = all.iter().filter_map(|t| t.key.as_deref()).collect();
-    assert_eq!(keys, ["nvidia.com/gpu", "dedicated", "spot"]);
-    assert_eq!(all[2].toleration_seconds, Some(60));
+    assert_eq!(
+        keys,
+        [names::OWN_NODE, "nvidia.com/gpu", "dedicated", "spot"]
+    );
+    assert_eq!(all[3].toleration_seconds, Some(60));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::serde_json::{Value, json, to_value};
-use trellis_api::TrainingJob;
+use trellis_api::{TrainingJob, names};
 use trellis_compiler::{CompiledJob, Found, Settings, Surroundings, compile};
 
 use super::support::{
@@ -211,6 +211,7 @@ fn requests_are_limits_and_devices_are_tolerated() {
     assert_eq!(
         spec["tolerations"],
         json!([
+            {"key": "trellis.dev/dedicated", "operator": "Exists", "effect": "NoSchedule"},
             {"key": "amd.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
             {"key": "dedicated", "value": "train", "effect": "NoExecute", "tolerationSeconds": 5},
         ])
@@ -244,11 +245,13 @@ fn other_devices_are_requested_and_tolerated_unless_none_is_asked() {
         .iter()
         .map(|t| &t["key"])
         .collect();
-    assert_eq!(keys, ["nvidia.com/gpu", "rdma/hca"]);
+    assert_eq!(keys, [names::OWN_NODE, "nvidia.com/gpu", "rdma/hca"]);
     assert_eq!(job.groups()[0].request()["cpu"].millis_up(), Some(500));
     let group = &job.pod_group().spec.groups[0];
     assert_eq!(group.resources["cpu"].as_str(), "500m");
-    assert_eq!(json_spec(&one_group("None", "")).get("tolerations"), None);
+    let plain = json_spec(&one_group("None", ""));
+    assert_eq!(plain["tolerations"].as_array().unwrap().len(), 1);
+    assert_eq!(plain["tolerations"][0]["key"], names::OWN_NODE);
 }
 
 #[test]

@@ -19,6 +19,7 @@ use trellis_e2e::control_plane::{ControlPlane, FIELD_MANAGER};
 use trellis_e2e::jobs::phase;
 use trellis_e2e::namespace::TestNamespace;
 use trellis_e2e::operator;
+use trellis_e2e::volumes;
 use trellis_e2e::wait::{eventually, wait_for, wait_gone};
 
 /// How long an example may take until it runs.
@@ -178,6 +179,9 @@ async fn every_example_runs() {
         .create(control_plane)
         .await
         .unwrap();
+    // The claims that they expect to be there.
+    let claims = volumes::bound("default", &["datasets", "checkpoints"]);
+    control_plane.apply_yaml(&claims).await.unwrap();
     for (path, yaml) in examples() {
         let runs = runs(control_plane, &yaml).await;
         runs.with_context(|| path.display().to_string()).unwrap();

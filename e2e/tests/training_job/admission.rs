@@ -42,6 +42,23 @@ async fn a_gang_goes_where_the_constraints_that_admission_adds_let_it() {
     assert_eq!(selector.get("pool").map(String::as_str), Some("b"));
 }
 
+#[tokio::test]
+async fn a_constraint_that_admission_adds_and_nobody_evaluates_is_not_ignored() {
+    let site = site("spread", 1).await;
+    let spread = "[JSONPatch{op: \"add\", path: \"/spec/topologySpreadConstraints\", value: [\
+        Object.spec.topologySpreadConstraints{maxSkew: 1, topologyKey: \"zone\", \
+        whenUnsatisfiable: \"DoNotSchedule\"}]}]";
+    PodPolicy::patch(shared().await, site.name(), spread)
+        .await
+        .unwrap();
+    site.submit("j", 1, 8).await;
+    let waits = site
+        .becomes("j", |s| s.reason == Some(Reason::ConstraintNotSupported))
+        .await;
+    assert!(message(&waits).contains("a topology spread constraint"));
+    assert_eq!(waits.status.unwrap().phase, Some(JobPhase::Queued));
+}
+
 /// A policy may make of a pod what no place suits that is found for it: that ends.
 #[tokio::test]
 async fn a_gang_that_admission_sends_from_flavor_to_flavor_is_put_off() {

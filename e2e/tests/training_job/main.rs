@@ -5,6 +5,7 @@ mod drift;
 mod kinds;
 mod lifecycle;
 mod namesake;
+mod nodes;
 mod placement;
 mod plan;
 mod preemption;

@@ -67,7 +67,8 @@ mod topology;
 
 pub use backfill::Reservation;
 pub use constraints::{
-    Constraints, Expression, NodeSelectorTerm, Operator, Preference, Toleration, TolerationOperator,
+    Constraints, Expression, LabelDomain, NodeSelectorTerm, Operator, Preference, Toleration,
+    TolerationOperator,
 };
 pub use decision::{Because, Decision, Outlook, Score, Victim};
 pub use engine::{

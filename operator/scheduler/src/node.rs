@@ -23,6 +23,9 @@ pub struct Node {
     /// It is cordoned: only pods that tolerate
     /// `node.kubernetes.io/unschedulable:NoSchedule` are placed on it.
     pub unschedulable: bool,
+    /// Why nothing is placed on it though it is ready, whatever is tolerated:
+    /// what it is a node *with*, such as `bad GPU condition GpuMemWatch`.
+    pub unhealthy: Option<String>,
 }
 
 impl Node {
@@ -36,6 +39,7 @@ impl Node {
             allocatable,
             ready: true,
             unschedulable: false,
+            unhealthy: None,
         }
     }
 }

@@ -9,9 +9,11 @@ use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_api::pod_group::PodGroupStatus;
 use trellis_api::{PodGroup, Queue, TrainingJob};
 
+use super::claims;
 use super::lifecycle::Standing;
 use super::lookup::{self, Missing};
 use crate::key::Key;
+use crate::scheduling::volumes::Volumes;
 use crate::watch::Pods;
 use crate::world::{Certificate, World};
 
@@ -29,6 +31,8 @@ pub(super) struct Surrounded {
     pub(super) priority: Result<(Option<String>, i32), Standing>,
     /// The Services of its namespace that it names.
     pub(super) services: BTreeMap<String, Service>,
+    /// Where the volumes of the claims are that it mounts, or why it has none.
+    pub(super) volumes: Result<Volumes, Standing>,
     /// Its PodGroup, if one of that name is there.
     pub(super) pod_group: Option<Arc<PodGroup>>,
     /// Pods of its name.
@@ -91,6 +95,7 @@ pub(super) fn job(world: &World, key: &Key) -> Option<Surrounded> {
     Some(Surrounded {
         queue: queue(world, &job, &namespace_labels),
         priority: priority(world, &job),
+        volumes: volumes(world, &job, &key.namespace),
         namespace_labels,
         namespace_terminating,
         services,
@@ -134,6 +139,16 @@ fn queue(
 ) -> Result<Arc<Queue>, Standing> {
     let named = |name: &str| world.queues.get(&Key::new("", name));
     lookup::queue(&job.spec, labels, named, || world.queues.all()).map_err(waits)
+}
+
+fn volumes(world: &World, job: &TrainingJob, namespace: &str) -> Result<Volumes, Standing> {
+    let found = claims::find(
+        &job.spec,
+        |name| world.claims.get(&Key::new(namespace, name)),
+        |name| world.volumes.get(&Key::new("", name)),
+        |name| world.storage_classes.get(&Key::new("", name)),
+    );
+    found.map_err(waits)
 }
 
 fn priority(world: &World, job: &TrainingJob) -> Result<(Option<String>, i32), Standing> {

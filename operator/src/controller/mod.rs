@@ -6,6 +6,7 @@
 mod apply;
 pub(crate) mod build;
 mod builds;
+pub mod claims;
 mod dereference;
 mod drift;
 mod failure;

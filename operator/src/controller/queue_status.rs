@@ -250,8 +250,9 @@ mod tests {
                     "HTTP/1.1 422 Unprocessable Entity\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{status}",
                     status.len()
                 );
-                stream.write_all(answer.as_bytes()).unwrap();
+                // Told before it is answered: who has the answer finds it.
                 requests.send(request).unwrap();
+                stream.write_all(answer.as_bytes()).unwrap();
             }
         });
         (address, heard)

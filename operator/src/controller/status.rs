@@ -42,12 +42,15 @@ impl Controller {
             .then(|| now.saturating_add(LOOK_AT_FOREIGN).unwrap_or(now));
         let (standing, job) = match (conflict, build.map(|b| &b.result)) {
             (Some(conflict), _) => (conflict, None),
-            (None, Some(Ok(job))) => (
-                Standing::Runnable {
-                    compiled: job.compiled().hash().to_owned(),
-                },
-                Some(job.clone()),
-            ),
+            (None, Some(Ok(job))) => match &seen.volumes {
+                Ok(_) => (
+                    Standing::Runnable {
+                        compiled: job.compiled().hash().to_owned(),
+                    },
+                    Some(job.clone()),
+                ),
+                Err(standing) => (standing.clone(), None),
+            },
             (None, Some(Err(standing))) => (standing.clone(), None),
             // An ended job is not judged again.
             (None, None) => (
@@ -127,6 +130,7 @@ impl Controller {
                 not_before: attempt.not_before,
                 preempted,
                 excluded: refusals.excluded(now),
+                volumes: seen.volumes.clone().unwrap_or_default(),
             })),
             // Nothing may start as things are; what has its place for this attempt keeps it.
             (Wish::Run(_), None) if plan_attempt.is_some_and(|p| p < attempt) => {

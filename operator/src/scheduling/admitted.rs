@@ -1,20 +1,34 @@
 //! A group's pod as the API server would store it.
 
-use k8s_openapi::api::core::v1::{Pod, Toleration};
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::{Pod, PodSpec, Toleration};
 use serde_json::Value;
+use trellis_api::names;
 use trellis_compiler::{CompiledGroup, PodPlacement};
 use trellis_scheduler::{Constraints, Resources};
 
-use super::{constraints, gang, request};
+use super::{constraints, gang, request, unsupported};
 use crate::watch::SlimPod;
+use unsupported::Unsupported;
+
+/// Labels that tell jobs and pods apart: what is known of one job's pod holds
+/// for another's without them.
+pub const OF_ONE_POD: [&str; 4] = [names::JOB, names::JOB_UID, names::INDEX, names::ATTEMPT];
 
 /// What one pod of a group asks of its node, after admission has had its say.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Admitted {
     /// What it takes of the node.
     pub request: Resources,
-    /// Which nodes will do.
+    /// Which nodes will do; where its volumes are is asked by their claims.
     pub constraints: Constraints,
+    /// Claims that it mounts.
+    pub claims: BTreeSet<String>,
+    /// Its labels, without those of [`OF_ONE_POD`].
+    pub labels: BTreeMap<String, String>,
+    /// What it asks for that is not evaluated: it must not be placed.
+    pub unsupported: Option<Unsupported>,
 }
 
 impl Admitted {
@@ -22,15 +36,10 @@ impl Admitted {
     #[must_use]
     pub fn unchanged(group: &CompiledGroup) -> Self {
         // The constraints are read from the very pod that would be created.
-        let pod = group.pod(0, &PodPlacement::NOWHERE);
-        Self {
-            request: gang::request_of(group),
-            constraints: pod
-                .spec
-                .as_ref()
-                .map(constraints::of_pod)
-                .unwrap_or_default(),
-        }
+        Self::new(
+            gang::request_of(group),
+            &group.pod(0, &PodPlacement::NOWHERE),
+        )
     }
 
     /// The same without what the flavors of its place bring: in another place it
@@ -41,7 +50,7 @@ impl Admitted {
             return self;
         }
         let own = Self::unchanged(group).constraints.tolerations;
-        let brought: Vec<_> = brought.iter().map(constraints::toleration).collect();
+        let brought: Vec<_> = brought.iter().filter_map(constraints::toleration).collect();
         self.constraints
             .tolerations
             .retain(|t| own.contains(t) || !brought.contains(t));
@@ -55,15 +64,38 @@ impl Admitted {
     pub fn of(stored: Value) -> Result<Self, serde_json::Error> {
         let slim: SlimPod = serde_json::from_value(stored.clone())?;
         let pod: Pod = serde_json::from_value(stored)?;
-        Ok(Self {
-            request: request::of_pod(&slim),
-            constraints: pod
-                .spec
-                .as_ref()
-                .map(constraints::of_pod)
-                .unwrap_or_default(),
-        })
+        Ok(Self::new(request::of_pod(&slim), &pod))
     }
+
+    fn new(request: Resources, pod: &Pod) -> Self {
+        let mut labels = pod.metadata.labels.clone().unwrap_or_default();
+        labels.retain(|label, _| !OF_ONE_POD.contains(&label.as_str()));
+        let spec = pod.spec.as_ref();
+        Self {
+            request,
+            constraints: spec.map(constraints::of_pod).unwrap_or_default(),
+            claims: spec.map(claims).unwrap_or_default(),
+            labels,
+            unsupported: spec.and_then(unsupported::of_pod),
+        }
+    }
+
+    /// What keeps the pod from being placed: what it asks for and nobody
+    /// evaluates, or a claim of which nothing is known.
+    #[must_use]
+    pub fn refusal(&self, known: impl Fn(&str) -> bool) -> Option<Unsupported> {
+        let strange = self.claims.iter().find(|claim| !known(claim));
+        self.unsupported
+            .clone()
+            .or_else(|| strange.map(|claim| unsupported::claim(claim)))
+    }
+}
+
+/// The claims that a pod mounts.
+fn claims(pod: &PodSpec) -> BTreeSet<String> {
+    let volumes = pod.volumes.iter().flatten();
+    let claims = volumes.filter_map(|v| v.persistent_volume_claim.as_ref());
+    claims.map(|c| c.claim_name.clone()).collect()
 }
 
 #[cfg(test)]
@@ -108,6 +140,38 @@ mod tests {
     }
 
     #[test]
+    fn what_admission_adds_and_nobody_evaluates_refuses_the_pod() {
+        let sent = Admitted::of(pod(json!({}))).unwrap();
+        assert_eq!(sent.refusal(|_| true), None);
+        let claim = Admitted::of(pod(json!({"volumes": [
+            {"name": "v", "persistentVolumeClaim": {"claimName": "cache"}},
+        ]})))
+        .unwrap();
+        assert_eq!(claim.refusal(|claim| claim == "cache"), None);
+        let refusal = claim.refusal(|_| false).unwrap();
+        assert!(refusal.message.contains("\"cache\""), "{refusal:?}");
+        let spread = Admitted::of(pod(json!({"topologySpreadConstraints": [{
+            "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+        }]})))
+        .unwrap();
+        assert!(spread.refusal(|_| true).is_some());
+    }
+
+    #[test]
+    fn labels_of_one_job_are_not_told_to_another() {
+        let labelled = |job: &str| {
+            let mut pod = pod(json!({}));
+            pod["metadata"]["labels"] = json!({
+                names::JOB: job, names::JOB_UID: job, names::INDEX: "0", names::ATTEMPT: "1",
+                names::GROUP: "worker", "team": "a",
+            });
+            Admitted::of(pod).unwrap()
+        };
+        assert_eq!(labelled("one"), labelled("two"));
+        assert_eq!(labelled("one").labels.len(), 2);
+    }
+
+    #[test]
     fn what_a_flavor_brings_is_not_taken_for_what_admission_adds() {
         let wish = crate::scheduling::fixtures::run(1);
         let group = &wish.run().unwrap().job.compiled().groups()[0];
@@ -137,7 +201,7 @@ mod tests {
         let stored = Admitted::of(serde_json::to_value(&changed).unwrap()).unwrap();
         let without = stored.without(&brought, group).constraints.tolerations;
         let keys: Vec<_> = without.iter().filter_map(|t| t.key.as_deref()).collect();
-        assert_eq!(keys, ["nvidia.com/gpu", "webhook"]);
+        assert_eq!(keys, [names::OWN_NODE, "nvidia.com/gpu", "webhook"]);
     }
 
     #[test]

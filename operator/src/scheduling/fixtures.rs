@@ -63,5 +63,6 @@ pub(super) fn run_with(attempt: i64, more: serde_json::Value) -> Wish {
         not_before: None,
         preempted: false,
         excluded: Vec::new(),
+        volumes: Default::default(),
     }))
 }

@@ -2,7 +2,7 @@
 
 mod queue;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
@@ -13,15 +13,16 @@ use trellis_api::quantity::Amount;
 use trellis_api::reason::Reason;
 use trellis_compiler::{CompiledGroup, CompiledJob};
 use trellis_scheduler::{
-    FlavorName, Gang, GangId, GroupFlavors, GroupName, Node, NodeName, Placement, PodKey,
-    QueueName, ResourceName, Resources, Strategy, Taint, TaintEffect, TaskGroup, Time,
-    TopologyMode, TopologyRequest, WaitReason,
+    Constraints, Engine, FlavorName, Gang, GangId, GroupFlavors, GroupName, LabelDomain, Node,
+    NodeName, Placement, PodKey, QueueName, ResourceName, Resources, Strategy, Taint, TaintEffect,
+    TaskGroup, Time, TopologyMode, TopologyRequest, WaitReason,
 };
 
 use super::admitted::Admitted;
+use super::volumes::Volumes;
 use super::{constraints, request};
 use crate::key::Key;
-use crate::watch::SlimNode;
+use crate::watch::{SlimNode, Unhealthy};
 pub use queue::{decayed, flavor, memory, quantity, queue, topology};
 
 /// How long the pods may take to stop: what the compiler gives them.
@@ -38,6 +39,10 @@ pub struct Ticket {
     pub preempted: bool,
     /// Nodes that it keeps away from.
     pub excluded: Vec<String>,
+    /// Where the volumes of the claims that it mounts are.
+    pub volumes: Volumes,
+    /// What anti-affinity of other pods keeps its pods out of, by group.
+    pub kept_out: BTreeMap<String, BTreeSet<LabelDomain>>,
 }
 
 /// The engine's name of a gang.
@@ -78,7 +83,7 @@ pub fn gang(job: &CompiledJob, ticket: &Ticket, actual: &BTreeMap<String, Admitt
                 .get(group.name())
                 .cloned()
                 .unwrap_or_else(|| Admitted::unchanged(group));
-            task_group(job, group, admitted)
+            task_group(job, group, admitted, ticket)
         })
         .collect();
     let excluded = ticket.excluded.iter().map(|n| NodeName::new(n.as_str()));
@@ -182,7 +187,12 @@ fn base_units(resource: &str, amount: Amount) -> i64 {
     units.unwrap_or(i64::MAX)
 }
 
-fn task_group(job: &CompiledJob, group: &CompiledGroup, admitted: Admitted) -> TaskGroup {
+fn task_group(
+    job: &CompiledJob,
+    group: &CompiledGroup,
+    admitted: Admitted,
+    ticket: &Ticket,
+) -> TaskGroup {
     let spec = job
         .job()
         .spec()
@@ -193,10 +203,28 @@ fn task_group(job: &CompiledJob, group: &CompiledGroup, admitted: Admitted) -> T
         .filter(|g| g.gpus() > 0)
         .map(|g| ResourceName::new(g.gpu_resource()));
     let flavors = spec.iter().flat_map(|g| &g.flavors);
+    let claims = admitted.claims.iter();
+    let mut volumes: Vec<_> = claims
+        .filter_map(|c| ticket.volumes.get(c))
+        .flatten()
+        .cloned()
+        .collect();
+    // The same for all who mount the like: the engine looks at the nodes once.
+    volumes.sort_unstable();
+    volumes.dedup();
+    let constraints = Constraints {
+        volumes,
+        kept_out: ticket
+            .kept_out
+            .get(group.name())
+            .cloned()
+            .unwrap_or_default(),
+        ..admitted.constraints
+    };
     TaskGroup {
         device,
         flavors: flavors.map(|f| FlavorName::new(f.as_str())).collect(),
-        constraints: admitted.constraints,
+        constraints,
         topology: spec.and_then(|g| g.topology.as_ref()).map(topology_request),
         ..TaskGroup::new(
             GroupName::new(group.name()),
@@ -207,9 +235,9 @@ fn task_group(job: &CompiledJob, group: &CompiledGroup, admitted: Admitted) -> T
     }
 }
 
-/// The engine's form of a node.
+/// The engine's form of a node, with all that it offers.
 #[must_use]
-pub fn node(node: &SlimNode) -> Node {
+pub fn node(node: &SlimNode, unhealthy: &Unhealthy) -> Node {
     let name = node.metadata.name.as_deref().unwrap_or_default();
     Node {
         labels: node.metadata.labels.clone().unwrap_or_default(),
@@ -226,6 +254,7 @@ pub fn node(node: &SlimNode) -> Node {
             .collect(),
         ready: node.is_ready(),
         unschedulable: node.spec.unschedulable,
+        unhealthy: unhealthy.why(node),
         ..Node::new(NodeName::new(name), request::of_node(node))
     }
 }
@@ -273,6 +302,18 @@ pub fn because(because: trellis_scheduler::Because) -> Option<Because> {
         trellis_scheduler::Because::Borrows => Some(Because::Borrows),
         trellis_scheduler::Because::LowerPriority => Some(Because::LowerPriority),
         trellis_scheduler::Because::Drained => None,
+    }
+}
+
+/// Why a gang waits, and when that ends if room is kept for it.
+#[must_use]
+pub fn with_reservation(engine: &Engine, id: &GangId, message: String) -> String {
+    match engine.reservation(id).map(|kept| kept.start) {
+        Some(Some(start)) => {
+            format!("{message}; it is next, and starts at {start} if what runs ends when it should")
+        }
+        Some(None) => format!("{message}; it is next, and room is kept for it"),
+        None => message,
     }
 }
 

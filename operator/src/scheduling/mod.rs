@@ -4,7 +4,8 @@
 //! `keeper` what each touched gang needs, lets the engine decide, and starts
 //! the writes. It never waits for the API server itself.
 
-mod admitted;
+pub mod admitted;
+pub mod allocation;
 mod commit;
 mod constraints;
 mod deletions;
@@ -16,9 +17,13 @@ pub mod gang;
 mod journal;
 mod keeper;
 pub mod namespace_quota;
+pub mod neighbours;
 mod open_plans;
 mod preflight;
 pub mod request;
+pub mod reserve;
+mod unsupported;
+pub mod volumes;
 mod wish;
 
 pub use commit::Committer;
@@ -33,7 +38,7 @@ use tokio::sync::oneshot;
 use trellis_scheduler::{QueueCounts, QueueMemory, QueueName, QueueStanding, Resources};
 
 use crate::key::Key;
-use crate::watch::SlimPod;
+use crate::watch::{Repulsion, SlimPod};
 use commit::Outcome;
 
 /// How a queue stands.
@@ -65,6 +70,10 @@ pub enum Feed {
     },
     /// A pod holds nothing any more.
     PodGone(Key),
+    /// Anti-affinity of a pod that is not ours keeps pods out of more or less.
+    Repulsion(Arc<Repulsion>),
+    /// A DeviceClass is new, changed or gone.
+    DeviceClass,
     /// A queue is new, changed or gone.
     Queue(Arc<str>),
     /// A flavor is new, changed or gone.

@@ -12,7 +12,7 @@ use trellis_api::names;
 use trellis_api::rules::is_reserved_env;
 use trellis_compiler::{CompiledGroup, PodPlacement};
 
-use super::admitted::Admitted;
+use super::admitted::{Admitted, OF_ONE_POD};
 use crate::commands::{Commands, WriteError};
 
 /// How long an answer holds: admission's configuration may change meanwhile.
@@ -69,7 +69,7 @@ fn signature(namespace: &str, pod: &Pod) -> String {
     bare.metadata.name = None;
     bare.metadata.owner_references = None;
     if let Some(labels) = &mut bare.metadata.labels {
-        for label in [names::JOB, names::JOB_UID, names::INDEX, names::ATTEMPT] {
+        for label in OF_ONE_POD {
             labels.remove(label);
         }
     }

@@ -45,32 +45,57 @@ fn sums(quantities: &BTreeMap<String, RawQuantity>) -> Sums {
         .collect()
 }
 
-/// The most of what a container asks for, is allocated and runs with. The
-/// kubelet sorts statuses by name, so they are found by name.
-fn of_container(container: &SlimContainer, statuses: &[SlimContainerStatus]) -> Sums {
-    let mut most = sums(&container.resources.requests);
-    if let Some(status) = statuses.iter().find(|s| s.name == container.name) {
-        raise(&mut most, &sums(&status.allocated_resources));
-        raise(&mut most, &sums(&status.resources.requests));
-    }
-    most
+/// One of the three amounts of a container: what it asks for, what the kubelet
+/// has set aside, what it runs with.
+type Reading = fn(&SlimContainer, Option<&SlimContainerStatus>, bool) -> Sums;
+
+fn asked(container: &SlimContainer, _: Option<&SlimContainerStatus>, _: bool) -> Sums {
+    sums(&container.resources.requests)
 }
 
-/// The request of a pod: containers and sidecars together, or one init
-/// container with the sidecars before it, whichever is more, and the overhead
-/// (KEP-753). Of a pod that is being resized the largest of what its spec
-/// says, what is allocated and what it runs with (KEP-1287).
-#[must_use]
-pub fn of_pod(pod: &SlimPod) -> Resources {
+fn allocated(
+    container: &SlimContainer,
+    status: Option<&SlimContainerStatus>,
+    infeasible: bool,
+) -> Sums {
+    match status.and_then(|s| s.allocated_resources.as_ref()) {
+        Some(allocated) => sums(allocated),
+        None if infeasible => Sums::new(),
+        None => sums(&container.resources.requests),
+    }
+}
+
+fn actual(
+    container: &SlimContainer,
+    status: Option<&SlimContainerStatus>,
+    infeasible: bool,
+) -> Sums {
+    let runs_with = status.and_then(|s| s.resources.as_ref()?.requests.as_ref());
+    match runs_with {
+        Some(requests) => sums(requests),
+        None => allocated(container, status, infeasible),
+    }
+}
+
+/// Containers and sidecars together, or one init container with the sidecars
+/// before it, whichever is more (KEP-753).
+fn of_containers(pod: &SlimPod, infeasible: bool, read: Reading) -> Sums {
+    // The kubelet sorts statuses by name, so they are found by name.
+    let one = |container: &SlimContainer, statuses: &[SlimContainerStatus]| {
+        let status = statuses.iter().find(|s| s.name == container.name);
+        read(container, status, infeasible)
+    };
     let mut running = Sums::new();
     for container in &pod.spec.containers {
-        let one = of_container(container, &pod.status.container_statuses);
-        add(&mut running, &one);
+        add(
+            &mut running,
+            &one(container, &pod.status.container_statuses),
+        );
     }
     let mut sidecars = Sums::new();
     let mut starting = Sums::new();
     for container in &pod.spec.init_containers {
-        let one = of_container(container, &pod.status.init_container_statuses);
+        let one = one(container, &pod.status.init_container_statuses);
         if container.restart_policy.as_deref() == Some("Always") {
             add(&mut sidecars, &one);
             raise(&mut starting, &sidecars);
@@ -82,12 +107,68 @@ pub fn of_pod(pod: &SlimPod) -> Resources {
     }
     add(&mut running, &sidecars);
     raise(&mut running, &starting);
-    // Pod-level resources stand for the sum of the containers where they are given (KEP-2837).
-    for (resource, amount) in sums(&pod.spec.resources.requests) {
-        running.insert(resource, amount);
+    running
+}
+
+/// True if a resize was asked for that its node can never grant: what the spec
+/// says is not what the pod will get.
+fn is_infeasible(pod: &SlimPod) -> bool {
+    let pending = pod.status.conditions.iter();
+    pending
+        .filter(|c| c.type_ == "PodResizePending")
+        .any(|c| c.reason.as_deref() == Some("Infeasible"))
+}
+
+/// The request of a pod as kube-scheduler counts it (`PodRequests` of
+/// `k8s.io/component-helpers/resource`): of what its containers ask for, are
+/// allocated and run with the largest (KEP-1287), pod-level resources in their
+/// place where given (KEP-2837), and the overhead.
+#[must_use]
+pub fn of_pod(pod: &SlimPod) -> Resources {
+    let (spec, status) = (&pod.spec, &pod.status);
+    let infeasible = is_infeasible(pod);
+    let told = status.resources.as_ref().and_then(|r| r.requests.as_ref());
+    let mut most = match (&status.allocated_resources, told) {
+        // The kubelet's sums over all containers.
+        (Some(allocated), Some(actual)) => {
+            let mut most = sums(allocated);
+            raise(&mut most, &sums(actual));
+            most
+        }
+        _ => {
+            let mut most = of_containers(pod, infeasible, allocated);
+            raise(&mut most, &of_containers(pod, infeasible, actual));
+            most
+        }
+    };
+    if !infeasible {
+        raise(&mut most, &of_containers(pod, infeasible, asked));
     }
-    add(&mut running, &sums(&pod.spec.overhead));
-    resources(running)
+    let mut whole = sums(&spec.resources.requests);
+    if whole.keys().any(|r| is_pod_level(r)) && status.resources.is_some() {
+        if infeasible {
+            whole.clear();
+        }
+        raise(&mut whole, &told.map(sums).unwrap_or_default());
+        raise(
+            &mut whole,
+            &status
+                .allocated_resources
+                .as_ref()
+                .map(sums)
+                .unwrap_or_default(),
+        );
+    }
+    for (resource, amount) in whole.into_iter().filter(|(r, _)| is_pod_level(r)) {
+        most.insert(resource, amount);
+    }
+    add(&mut most, &sums(&spec.overhead));
+    resources(most)
+}
+
+/// Resources that a pod may ask for as a whole (`IsSupportedPodLevelResource`).
+fn is_pod_level(resource: &str) -> bool {
+    matches!(resource, "cpu" | "memory") || resource.starts_with("hugepages-")
 }
 
 /// What a node offers.
@@ -112,6 +193,7 @@ pub fn resources(sums: BTreeMap<String, i64>) -> Resources {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
 
     fn pod(json: serde_json::Value) -> Resources {
         of_pod(&serde_json::from_value(json).unwrap())
@@ -152,6 +234,67 @@ mod tests {
             "status": {"containerStatuses": [{"allocatedResources": {"cpu": "2"}}]}}),
         );
         assert_eq!(get(&r, "cpu"), 2000);
+    }
+
+    #[test]
+    fn a_resize_counts_as_in_kubernetes() {
+        let named =
+            |name: &str, cpu: &str| json!({"name": name, "resources": {"requests": {"cpu": cpu}}});
+        let status = |name: &str, allocated: &str, actual: Value| json!({"name": name, "allocatedResources": {"cpu": allocated}, "resources": actual});
+        let runs = |cpu: &str| json!({"requests": {"cpu": cpu}});
+        let cpu = |spec: Value, status: Value| {
+            get(
+                &pod(json!({"metadata": {}, "spec": spec, "status": status})),
+                "cpu",
+            )
+        };
+        let two = json!({"containers": [named("a", "3"), named("b", "1")]});
+        // One grows while the other shrinks: what they add up to, not the most of each.
+        let swapped = json!({"containerStatuses": [
+            status("a", "1", runs("1")), status("b", "3", runs("3")),
+        ]});
+        assert_eq!(cpu(two.clone(), swapped), 4000);
+        // Less was allocated and it still runs with more.
+        let shrinking = json!({"containerStatuses": [
+            status("a", "3", runs("5")), status("b", "1", json!({})),
+        ]});
+        assert_eq!(cpu(two.clone(), shrinking), 6000);
+        // What the node can never grant does not count.
+        let infeasible = json!({
+            "conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}],
+            "containerStatuses": [status("a", "1", runs("1")), status("b", "1", runs("1"))],
+        });
+        assert_eq!(cpu(two.clone(), infeasible), 2000);
+        let deferred = json!({
+            "conditions": [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}],
+            "containerStatuses": [status("a", "1", runs("1")), status("b", "1", runs("1"))],
+        });
+        assert_eq!(cpu(two, deferred), 4000);
+    }
+
+    #[test]
+    fn pod_level_resources_stand_for_the_containers() {
+        let pod = |spec: Value, status: Value| {
+            let mut all = json!({"containers": [container("4")], "overhead": {"cpu": "250m"}});
+            all.as_object_mut()
+                .unwrap()
+                .extend(spec.as_object().unwrap().clone());
+            pod(json!({"metadata": {}, "spec": all, "status": status}))
+        };
+        let asked = json!({"resources": {"requests": {"cpu": "2", "nvidia.com/gpu": "1"}}});
+        let asked = |status: Value| pod(asked.clone(), status);
+        assert_eq!(get(&asked(json!({})), "cpu"), 2250);
+        // No resource that a pod may ask for as a whole.
+        assert_eq!(get(&asked(json!({})), "nvidia.com/gpu"), 0);
+        let resized = json!({
+            "allocatedResources": {"cpu": "3"}, "resources": {"requests": {"cpu": "1"}},
+        });
+        assert_eq!(get(&asked(resized), "cpu"), 3250);
+        // Containers' requests as the kubelet adds them up.
+        let told = json!({
+            "allocatedResources": {"cpu": "5"}, "resources": {"requests": {"cpu": "6"}},
+        });
+        assert_eq!(get(&pod(json!({}), told), "cpu"), 6250);
     }
 
     #[test]

@@ -8,6 +8,8 @@ use k8s_openapi::jiff::Timestamp;
 use trellis_api::Reason;
 use trellis_policies::AuthorizedJob;
 
+use super::volumes::Volumes;
+
 /// What is wanted of a gang. The lifecycle, which is pure, says it of an
 /// [`Attempt`]; the scheduler hears it of a [`Run`], which has the job with it.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,6 +56,8 @@ pub struct Run {
     pub preempted: bool,
     /// Nodes that this attempt keeps away from.
     pub excluded: Vec<String>,
+    /// Where the volumes of the claims that it mounts are.
+    pub volumes: Volumes,
 }
 
 impl PartialEq for Run {
@@ -66,6 +70,7 @@ impl PartialEq for Run {
             && self.not_before == other.not_before
             && self.preempted == other.preempted
             && self.excluded == other.excluded
+            && self.volumes == other.volumes
     }
 }
 

@@ -33,6 +33,8 @@ pub trait Sink<K>: Send + Sync + 'static {
     fn delete(&self, key: &Key, uid: &str);
     /// Everything that there was at the start has been applied. Called once a list.
     fn synced(&self);
+    /// The API server does not know the kind. It is asked again.
+    fn unknown(&self) {}
 }
 
 /// Follows one kind for ever.
@@ -61,6 +63,7 @@ async fn follow_streams<K, S>(
     let mut known = Known::default();
     let mut backoff = Backoff::default();
     let mut synced = false;
+    let mut known_unknown = false;
     let mut stream = start();
     loop {
         // Until the first list is there, and while a later one is made, something
@@ -76,7 +79,21 @@ async fn follow_streams<K, S>(
         match event {
             None => return,
             Some(Err(error)) => {
-                warn!(%kind, %error, "a watch is broken; it starts over");
+                let unknown = is_unknown(&error);
+                if unknown {
+                    known.abort();
+                    for (key, uid) in known.uids.drain() {
+                        sink.delete(&key, &uid);
+                    }
+                    sink.unknown();
+                }
+                // Of a kind that a cluster need not have this is said once.
+                if !unknown {
+                    warn!(%kind, %error, "a watch is broken; it starts over");
+                } else if !known_unknown {
+                    warn!(%kind, "the API server does not know this kind; it is asked again");
+                }
+                known_unknown = unknown;
                 tokio::time::sleep(backoff.broken(Instant::now())).await;
             }
             // It precedes every list, those that fail too.
@@ -107,6 +124,17 @@ async fn follow_streams<K, S>(
             }
         }
     }
+}
+
+/// True if there is no such kind. A single object's absence is no error of a watch.
+fn is_unknown(error: &watcher::Error) -> bool {
+    let (watcher::Error::InitialListFailed(kube::Error::Api(status))
+    | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+    | watcher::Error::WatchFailed(kube::Error::Api(status))) = error
+    else {
+        return false;
+    };
+    status.code == 404
 }
 
 fn uid<K: Resource>(object: &K) -> &str {

@@ -1,18 +1,28 @@
 //! What we know of the cluster: one task a watch, each with its own back-off,
 //! so that a broken watch stalls no other.
 
+mod daemon_set;
+mod device_class;
 mod follow;
 mod health;
 mod pods;
+mod repulsion;
 mod slim;
+mod storage;
 mod store;
 mod tombstones;
+mod unhealthy;
 
+pub use daemon_set::{DaemonPods, SlimDaemonPodSpec, SlimDaemonSet};
+pub use device_class::SlimDeviceClass;
 pub use follow::{Sink, follow};
 pub use health::{GIVEN_UP_AFTER, Health, LOST_AFTER, News, NodeHealth};
 pub use pods::{Change, PodIndex, PodPhase, PodView, Pods};
+pub use repulsion::{Repelled, Repulsion, Repulsions};
 pub use slim::{
     SlimCondition, SlimContainer, SlimContainerStatus, SlimMeta, SlimNamespace, SlimNode, SlimPod,
-    SlimService,
+    SlimPodSpec, SlimPodStatus, SlimService,
 };
+pub use storage::{SlimClaim, SlimStorageClass, SlimVolume, ZONE_LABELS};
 pub use store::Store;
+pub use unhealthy::Unhealthy;

@@ -26,7 +26,7 @@ pub struct SlimMeta {
     owner_references: Option<Vec<OwnerReference>>,
 }
 
-fn slim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+pub(super) fn slim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     let meta = SlimMeta::deserialize(deserializer)?;
     Ok(ObjectMeta {
         name: meta.name,
@@ -39,6 +39,20 @@ fn slim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Err
         labels: meta.labels,
         annotations: meta.annotations,
         owner_references: meta.owner_references,
+        ..ObjectMeta::default()
+    })
+}
+
+/// Names and versions alone: of kinds whose labels and annotations nobody reads.
+pub(super) fn bare<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    let meta = SlimMeta::deserialize(deserializer)?;
+    Ok(ObjectMeta {
+        name: meta.name,
+        namespace: meta.namespace,
+        uid: meta.uid,
+        resource_version: meta.resource_version,
+        generation: meta.generation,
+        deletion_timestamp: meta.deletion_timestamp,
         ..ObjectMeta::default()
     })
 }
@@ -72,6 +86,25 @@ pub struct SlimPodSpec {
     pub overhead: BTreeMap<String, Quantity>,
     /// Pod-level resources (KEP-2837).
     pub resources: SlimResources,
+    /// What it has against other pods.
+    pub affinity: SlimPodAffinity,
+}
+
+/// What is read of a pod's affinity.
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SlimPodAffinity {
+    /// Pods that it is not to be beside.
+    pub pod_anti_affinity: SlimPodAntiAffinity,
+}
+
+/// What is read of a pod's anti-affinity.
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SlimPodAntiAffinity {
+    /// The terms that must hold.
+    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+    pub required: Vec<core::PodAffinityTerm>,
 }
 
 /// What is read of a container.
@@ -110,6 +143,11 @@ pub struct SlimPodStatus {
     pub container_statuses: Vec<SlimContainerStatus>,
     /// Init containers and sidecars.
     pub init_container_statuses: Vec<SlimContainerStatus>,
+    /// Resources of the pod as a whole that the kubelet has set aside
+    /// (KEP-5419). None: not told.
+    pub allocated_resources: Option<BTreeMap<String, Quantity>>,
+    /// Resources that the pod as a whole runs with (KEP-5419). None: not told.
+    pub resources: Option<SlimActual>,
 }
 
 /// A condition of a pod or node.
@@ -133,10 +171,18 @@ pub struct SlimContainerStatus {
     pub name: String,
     /// Running, waiting or terminated.
     pub state: SlimState,
-    /// Resources that the kubelet has set aside (KEP-1287).
-    pub allocated_resources: BTreeMap<String, Quantity>,
-    /// Resources that the container runs with (KEP-1287).
-    pub resources: SlimResources,
+    /// Resources that the kubelet has set aside (KEP-1287). None: not told.
+    pub allocated_resources: Option<BTreeMap<String, Quantity>>,
+    /// Resources that the container runs with (KEP-1287). None: not told.
+    pub resources: Option<SlimActual>,
+}
+
+/// What a container runs with.
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SlimActual {
+    /// Requests by resource. None: not told.
+    pub requests: Option<BTreeMap<String, Quantity>>,
 }
 
 /// One of three.

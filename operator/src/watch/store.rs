@@ -109,6 +109,12 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         self.inner.write().objects.remove(key)
     }
 
+    /// True if there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.inner.read().objects.is_empty()
+    }
+
     /// All objects, in no order.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<K>> {

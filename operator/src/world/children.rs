@@ -61,7 +61,22 @@ impl Sink<SlimPod> for Watched {
         let Some(changes) = self.world.pods.apply(&key, &object) else {
             return;
         };
-        self.world.tell(Feed::pod(key, &object));
+        for repulsion in self.world.repulsions.apply(&key, &object) {
+            self.world.tell(Feed::Repulsion(repulsion));
+        }
+        let feed = Feed::pod(key.clone(), &object);
+        let holds = matches!(feed, Feed::Pod { .. });
+        if holds {
+            self.world.tell(feed);
+        }
+        // What is set aside for a pod is free once the pod counts itself, and
+        // set aside again before it counts no more.
+        if let Some(node) = self.world.daemon_pods.apply(&key, &object) {
+            self.world.reserve_changed(node);
+        }
+        if !holds {
+            self.world.tell(Feed::PodGone(key));
+        }
         for (job, change) in changes {
             match change {
                 Change::Urgent => self.world.touch(job),
@@ -79,6 +94,12 @@ impl Sink<SlimPod> for Watched {
 
     fn delete(&self, key: &Key, uid: &str) {
         let job = self.world.pods.delete(key, uid);
+        for repulsion in self.world.repulsions.delete(key) {
+            self.world.tell(Feed::Repulsion(repulsion));
+        }
+        if let Some(node) = self.world.daemon_pods.delete(key) {
+            self.world.reserve_changed(node);
+        }
         // Another of that name, which a create of ours has made since, holds its node.
         if !self.world.pods.knows(key) {
             self.world.tell(Feed::PodGone(key.clone()));

@@ -1,8 +1,11 @@
 //! Everything that the operator knows, and who is told when it changes.
 
 mod children;
+mod daemon_sets;
+mod device_classes;
 mod jobs;
 mod nodes;
+mod storage;
 mod surroundings;
 #[cfg(test)]
 mod tests;
@@ -24,7 +27,10 @@ use trellis_api::{PodGroup, Queue, Reason, ResourceFlavor, Topology, TrainingJob
 use crate::controller::WorkQueue;
 use crate::key::Key;
 use crate::scheduling::Feed;
-use crate::watch::{NodeHealth, PodIndex, SlimNamespace, SlimNode, SlimService, Store};
+use crate::watch::{
+    DaemonPods, NodeHealth, PodIndex, Repulsions, SlimClaim, SlimDaemonSet, SlimDeviceClass,
+    SlimNamespace, SlimNode, SlimService, SlimStorageClass, SlimVolume, Store, Unhealthy,
+};
 
 /// What the scheduler says about a gang that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,8 +91,24 @@ pub struct World {
     pub resource_quotas: Store<ResourceQuota>,
     /// Nodes.
     pub nodes: Store<SlimNode>,
+    /// What makes a node unfit for new pods.
+    pub unhealthy: Unhealthy,
     /// Pods of our jobs.
     pub pods: PodIndex,
+    /// What anti-affinity of pods that are not ours keeps pods out of.
+    pub repulsions: Repulsions,
+    /// DaemonSets.
+    pub daemon_sets: Store<SlimDaemonSet>,
+    /// Where they have a pod.
+    pub daemon_pods: DaemonPods,
+    /// PersistentVolumeClaims.
+    pub claims: Store<SlimClaim>,
+    /// PersistentVolumes.
+    pub volumes: Store<SlimVolume>,
+    /// StorageClasses.
+    pub storage_classes: Store<SlimStorageClass>,
+    /// DeviceClasses; none where the cluster does not know the kind.
+    pub device_classes: Store<SlimDeviceClass>,
     /// Why gangs wait, by job.
     pub certificates: RwLock<BTreeMap<Key, Certificate>>,
     /// Jobs that are to be reconciled.
@@ -102,12 +124,18 @@ pub struct World {
 }
 
 /// Kinds that are watched: the count that [`World::synced`] waits for.
-pub const WATCHES: usize = 12;
+pub const WATCHES: usize = 17;
 
 impl World {
     /// An empty world. What the scheduler is to hear comes out of the receiver.
     #[must_use]
     pub fn new() -> (Arc<Self>, mpsc::UnboundedReceiver<Feed>) {
+        Self::with(Unhealthy::default())
+    }
+
+    /// An empty world in which nodes are unhealthy by these rules.
+    #[must_use]
+    pub fn with(unhealthy: Unhealthy) -> (Arc<Self>, mpsc::UnboundedReceiver<Feed>) {
         let (feed, heard) = mpsc::unbounded_channel();
         let world = Self {
             jobs: Store::default(),
@@ -123,7 +151,15 @@ impl World {
             network_policies: Store::default(),
             resource_quotas: Store::default(),
             nodes: Store::default(),
+            unhealthy,
             pods: PodIndex::default(),
+            repulsions: Repulsions::default(),
+            daemon_sets: Store::default(),
+            daemon_pods: DaemonPods::default(),
+            claims: Store::default(),
+            volumes: Store::default(),
+            storage_classes: Store::default(),
+            device_classes: Store::default(),
             certificates: RwLock::default(),
             work: WorkQueue::default(),
             feed,
@@ -150,6 +186,15 @@ impl World {
     #[must_use]
     pub fn is_synced(&self) -> bool {
         self.unsynced.load(Ordering::Acquire) == 0
+    }
+
+    /// Labels of a namespace.
+    #[must_use]
+    pub fn namespace_labels(&self, namespace: &str) -> BTreeMap<String, String> {
+        let namespace = self.namespaces.get(&Key::new("", namespace));
+        namespace
+            .and_then(|n| n.metadata.labels.clone())
+            .unwrap_or_default()
     }
 
     /// Tells the scheduler. It is gone only when the process ends.

@@ -4,12 +4,27 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use trellis_scheduler::Node;
+
 use super::{Watched, World};
 use crate::key::Key;
-use crate::scheduling::Feed;
+use crate::scheduling::{Feed, gang, reserve};
 use crate::watch::{Health, Sink, SlimNode};
 
 impl World {
+    /// The engine's form of a node, as it is now. None: it is gone.
+    #[must_use]
+    pub fn engine_node(&self, name: &str) -> Option<Node> {
+        let node = self.nodes.get(&Key::new("", name))?;
+        let mut node = gang::node(&node, &self.unhealthy);
+        if reserve::is_own(&node) {
+            let sets = self.daemon_sets.all();
+            let sets = sets.iter().map(AsRef::as_ref);
+            reserve::hold_back(&mut node, sets, |set| self.daemon_pods.is_on(set, name));
+        }
+        Some(node)
+    }
+
     /// True if the node's pods are to be planned anew.
     #[must_use]
     pub fn is_lost(&self, node: &str) -> bool {
@@ -64,14 +79,28 @@ impl World {
     }
 }
 
+impl Watched {
+    /// Pods on the node keep others out of other domains than before.
+    fn domains_changed(&self, node: &str) {
+        for repulsion in self.world.repulsions.on(node) {
+            self.world.tell(Feed::Repulsion(repulsion));
+        }
+    }
+}
+
 impl Sink<SlimNode> for Watched {
     fn apply(&self, key: Key, object: SlimNode) {
         let changed = {
             let mut health = self.world.health.write();
             health.apply(&key.name, object.is_ready(), Instant::now())
         };
+        let before = self.world.nodes.get(&key);
+        let same = before.is_some_and(|b| b.metadata.labels == object.metadata.labels);
         self.world.nodes.observed(key.clone(), object);
-        self.world.tell(Feed::Node(key.name));
+        self.world.tell(Feed::Node(key.name.clone()));
+        if !same {
+            self.domains_changed(&key.name);
+        }
         if changed {
             self.world.health_changed.notify_one();
         }
@@ -81,6 +110,7 @@ impl Sink<SlimNode> for Watched {
         self.world.health.write().delete(&key.name, Instant::now());
         self.world.nodes.deleted(key, uid);
         self.world.tell(Feed::Node(key.name.clone()));
+        self.domains_changed(&key.name);
         self.world.health_changed.notify_one();
     }
 

@@ -56,7 +56,8 @@ fn the_pods_bear_what_their_flavor_brings() {
     for pod in pods {
         let tolerations = pod["spec"]["tolerations"].as_array().unwrap();
         let keys: Vec<_> = tolerations.iter().map(|t| t["key"].as_str()).collect();
-        assert_eq!(keys, [Some("nvidia.com/gpu"), Some("spot")]);
+        let all = ["trellis.dev/dedicated", "nvidia.com/gpu", "spot"];
+        assert_eq!(keys, all.map(Some));
     }
 }
 

@@ -14,6 +14,7 @@ use clap::Parser;
 use trellis_e2e::cluster::{NodeSet, Nodes};
 use trellis_e2e::control_plane::ControlPlane;
 use trellis_e2e::operator::{self, Operator};
+use trellis_e2e::volumes;
 
 /// GPU nodes: enough for each of the examples, not for all of them at once.
 const GPU_NODES: usize = 12;
@@ -25,17 +26,7 @@ const RACK: usize = 4;
 const CPU_NODES: usize = 2;
 
 /// Claims that `examples/finetune-with-data.yaml` expects to be there.
-const CLAIMS: &str = "
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {name: datasets, namespace: default}
-spec: {accessModes: [ReadOnlyMany], resources: {requests: {storage: 1Ti}}}
----
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {name: checkpoints, namespace: default}
-spec: {accessModes: [ReadWriteMany], resources: {requests: {storage: 1Ti}}}
-";
+const CLAIMS: [&str; 2] = ["datasets", "checkpoints"];
 
 /// Trellis on a control plane with simulated GPU nodes, until Ctrl-C.
 #[derive(Debug, Parser)]
@@ -91,7 +82,8 @@ async fn run(arguments: &Arguments) -> Result<()> {
 
     screen::step("CRDs, roles and the default queue from charts/trellis, and the operator");
     operator::install(&control_plane).await?;
-    control_plane.apply_yaml(CLAIMS).await?;
+    let claims = volumes::bound("default", &CLAIMS);
+    control_plane.apply_yaml(&claims).await?;
     let program = std::env::current_exe().context("find the demo's own program")?;
     let operator = Operator::start(&control_plane, &program).await?;
 

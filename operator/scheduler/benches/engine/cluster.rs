@@ -43,6 +43,7 @@ impl Fleet {
                     .with("nvidia.com/gpu", 8),
                 ready: true,
                 unschedulable: false,
+                unhealthy: None,
             });
         }
         engine.apply_topology(Topology {

@@ -5,9 +5,20 @@ use std::collections::BTreeMap;
 
 use super::{Constraints, Expression, NodeSelectorTerm, Operator, Toleration, TolerationOperator};
 use crate::ids::NodeName;
-use crate::node::{Taint, TaintEffect};
+use crate::node::{Node, Taint, TaintEffect};
 
 impl Constraints {
+    /// True where the node's labels, name and taints allow the pods. Whether it
+    /// is ready, cordoned or unhealthy, and what is free on it, is not asked.
+    #[must_use]
+    pub fn are_met_by(&self, node: &Node) -> bool {
+        self.selects(&node.labels)
+            && self.requires(&node.name, &node.labels)
+            && self.repelled_by(&node.taints).is_none()
+            && self.reaches_volumes(&node.name, &node.labels)
+            && !self.is_kept_out(&node.labels)
+    }
+
     /// True where the taint does not keep the pods away.
     pub(crate) fn tolerates(&self, taint: &Taint) -> bool {
         self.tolerations.iter().any(|t| t.tolerates(taint))
@@ -48,6 +59,24 @@ impl Constraints {
     /// True where required node affinity allows the node.
     pub(crate) fn requires(&self, name: &NodeName, labels: &BTreeMap<String, String>) -> bool {
         self.required.is_empty() || self.required.iter().any(|t| t.matches(name, labels))
+    }
+
+    /// True where all volumes that the pods mount can be reached.
+    pub(crate) fn reaches_volumes(
+        &self,
+        name: &NodeName,
+        labels: &BTreeMap<String, String>,
+    ) -> bool {
+        self.volumes
+            .iter()
+            .all(|terms| terms.iter().any(|t| t.matches(name, labels)))
+    }
+
+    /// True where anti-affinity of other pods keeps the pods out.
+    pub(crate) fn is_kept_out(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.kept_out
+            .iter()
+            .any(|domain| labels.get(&domain.label) == Some(&domain.value))
     }
 
     /// The sum of the weights of the preferences that the node meets.
@@ -121,6 +150,7 @@ impl Expression {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::constraints::LabelDomain;
 
     fn taint(key: &str, value: &str, effect: TaintEffect) -> Taint {
         Taint {
@@ -251,6 +281,53 @@ mod tests {
             term(vec![is("zone", "b")], vec![]),
             term(vec![is("zone", "a")], vec![])
         ]));
+    }
+
+    #[test]
+    fn every_volume_must_be_reached_by_one_of_its_terms() {
+        let zone = |value: &str| NodeSelectorTerm {
+            match_expressions: vec![Expression {
+                key: "zone".into(),
+                operator: Operator::In,
+                values: vec![value.into()],
+            }],
+            match_fields: vec![],
+        };
+        let name = NodeName::new("n1");
+        let labels = BTreeMap::from([("zone".to_owned(), "a".to_owned())]);
+        let reaches = |volumes: Vec<Vec<NodeSelectorTerm>>| {
+            Constraints {
+                volumes,
+                ..Constraints::default()
+            }
+            .reaches_volumes(&name, &labels)
+        };
+        assert!(reaches(vec![]));
+        assert!(reaches(vec![vec![zone("a")]]));
+        assert!(reaches(vec![vec![zone("b"), zone("a")], vec![zone("a")]]));
+        assert!(!reaches(vec![vec![zone("a")], vec![zone("b")]]));
+        // As in Kubernetes: an affinity without a term matches nothing.
+        assert!(!reaches(vec![vec![]]));
+    }
+
+    #[test]
+    fn who_is_kept_out_of_a_domain_is_kept_off_its_nodes_and_no_others() {
+        let out = |label: &str, value: &str| LabelDomain {
+            label: label.into(),
+            value: value.into(),
+        };
+        let constraints = Constraints {
+            kept_out: [out("zone", "a"), out("rack", "r1")].into(),
+            ..Constraints::default()
+        };
+        let kept_out = |labels: &[(&str, &str)]| {
+            let labels = labels.iter().map(|(k, v)| ((*k).into(), (*v).into()));
+            constraints.is_kept_out(&labels.collect())
+        };
+        assert!(kept_out(&[("zone", "a")]));
+        assert!(kept_out(&[("zone", "b"), ("rack", "r1")]));
+        assert!(!kept_out(&[("zone", "b"), ("rack", "r2")]));
+        assert!(!kept_out(&[]));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 mod matching;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::node::TaintEffect;
 
@@ -28,6 +28,22 @@ pub struct Constraints {
     pub preferred: Vec<Preference>,
     /// Taints that do not keep the pods away.
     pub tolerations: Vec<Toleration>,
+    /// Required node affinity of each volume that the pods mount: of each one of
+    /// the terms must match. No volumes: no requirement.
+    pub volumes: Vec<Vec<NodeSelectorTerm>>,
+    /// Where required anti-affinity of other pods keeps them out.
+    pub kept_out: BTreeSet<LabelDomain>,
+}
+
+/// The nodes that bear a label with a value.
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+pub struct LabelDomain {
+    /// The label.
+    pub label: String,
+    /// Its value.
+    pub value: String,
 }
 
 /// A term of node affinity: all of its expressions must match. A term without

@@ -37,6 +37,8 @@ pub struct Exclusions {
     pub nodes: u32,
     /// Not ready.
     pub not_ready: u32,
+    /// Unhealthy though ready, by what they are nodes with.
+    pub unhealthy: Vec<(String, u32)>,
     /// Cordoned.
     pub unschedulable: u32,
     /// Excluded by the gang: a pod of it failed there not long ago.
@@ -47,6 +49,10 @@ pub struct Exclusions {
     pub affinity: u32,
     /// With a taint that is not tolerated, by taint as `kubectl` writes it.
     pub taints: Vec<(String, u32)>,
+    /// Out of reach of a volume that the pods mount.
+    pub volumes: u32,
+    /// Where required anti-affinity of other pods keeps them out.
+    pub kept_out: u32,
     /// Without a resource that the pod requests, by resource.
     pub lacking: Vec<(ResourceName, u32)>,
     /// Among those that lack a resource: nodes that look as if they had it.
@@ -68,12 +74,15 @@ pub(super) fn count(
         return counts;
     };
     let constraints = signature.constraints();
+    let mut unhealthy: BTreeMap<String, u32> = BTreeMap::new();
     let mut taints: BTreeMap<String, u32> = BTreeMap::new();
     let mut lacking: BTreeMap<ResourceName, u32> = BTreeMap::new();
     let mut labels: BTreeMap<(&str, &str), u32> = BTreeMap::new();
     for (node, facts) in nodes.iter() {
         let counter = if !facts.ready {
             &mut counts.not_ready
+        } else if let Some(why) = &facts.unhealthy {
+            unhealthy.entry(why.clone()).or_default()
         } else if cordoned(constraints, facts) {
             &mut counts.unschedulable
         } else if excluded.contains(&node) {
@@ -84,6 +93,10 @@ pub(super) fn count(
             &mut counts.affinity
         } else if let Some(taint) = constraints.repelled_by(&facts.taints) {
             taints.entry(taint.to_string()).or_default()
+        } else if !constraints.reaches_volumes(nodes.name(node), &facts.labels) {
+            &mut counts.volumes
+        } else if constraints.is_kept_out(&facts.labels) {
+            &mut counts.kept_out
         } else if let Some(resource) = lacks(nodes, catalog, group, node) {
             lacking.entry(catalog.name(resource)).or_default()
         } else {
@@ -91,6 +104,7 @@ pub(super) fn count(
         };
         *counter = counter.saturating_add(1);
     }
+    counts.unhealthy = unhealthy.into_iter().collect();
     counts.labels = labels
         .into_iter()
         .map(|((key, value), nodes)| MissingLabel {

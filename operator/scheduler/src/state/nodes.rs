@@ -24,6 +24,7 @@ pub(crate) struct Facts {
     pub(crate) taints: Vec<Taint>,
     pub(crate) ready: bool,
     pub(crate) unschedulable: bool,
+    pub(crate) unhealthy: Option<String>,
 }
 
 /// A node, or the name of one that is not there (any more) while pods are on it.
@@ -76,6 +77,7 @@ impl Nodes {
             taints: node.taints,
             ready: node.ready,
             unschedulable: node.unschedulable,
+            unhealthy: node.unhealthy,
         };
         self.cpu = Some(catalog.cpu());
         let mut offers = Vec::new();

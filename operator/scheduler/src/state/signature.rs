@@ -46,7 +46,7 @@ impl Signature {
         &self.constraints
     }
 
-    /// True where the node is ready and meets the constraints.
+    /// True where the node is ready, well and meets the constraints.
     pub(crate) fn allows(&self, node: NodeIdx) -> bool {
         self.feasible.contains(node.at())
     }
@@ -106,10 +106,13 @@ pub(crate) fn cordoned(constraints: &Constraints, facts: &Facts) -> bool {
 
 fn allows(constraints: &Constraints, nodes: &Nodes, node: NodeIdx, facts: &Facts) -> bool {
     facts.ready
+        && facts.unhealthy.is_none()
         && !cordoned(constraints, facts)
         && constraints.selects(&facts.labels)
         && constraints.requires(nodes.name(node), &facts.labels)
         && constraints.repelled_by(&facts.taints).is_none()
+        && constraints.reaches_volumes(nodes.name(node), &facts.labels)
+        && !constraints.is_kept_out(&facts.labels)
 }
 
 fn tier(constraints: &Constraints, nodes: &Nodes, node: NodeIdx, facts: &Facts) -> Tier {

@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use trellis_scheduler::{
-    Detail, Expression, NodeName, NodeSelectorTerm, Operator, QueueName, Resources, Stop,
-    TaintEffect, WaitReason,
+    Detail, Expression, LabelDomain, Node, NodeName, NodeSelectorTerm, Operator, QueueName,
+    Resources, Stop, TaintEffect, WaitReason,
 };
 
 fn says(engine: &mut trellis_scheduler::Engine, gang: &trellis_scheduler::Gang) -> String {
@@ -123,7 +123,33 @@ fn no_node_matches() {
         TaintEffect::NoSchedule,
     ));
     engine.apply_node(zone(cpu_node("n6")));
+    let unhealthy = |name: &str, why: &str| Node {
+        // The healer has cordoned it too: what is said is why.
+        unschedulable: true,
+        unhealthy: Some(why.to_owned()),
+        ..gpu_node(name, 8)
+    };
+    engine.apply_node(unhealthy("n7", "bad GPU condition GpuMemWatch"));
+    let taint_of = "taint \"node.kubernetes.io/out-of-service\"";
+    engine.apply_node(unhealthy("n8", taint_of));
+    let disk = |n, value| label(zone(n), "disk", value);
+    engine.apply_node(disk(gpu_node("n9", 8), "other"));
+    engine.apply_node(label(disk(gpu_node("n10", 8), "mine"), "rack", "r1"));
     let mut gang = workers("w", 1, gpu(1, 1));
+    let volume = NodeSelectorTerm {
+        match_expressions: vec![Expression {
+            key: "disk".into(),
+            operator: Operator::NotIn,
+            values: vec!["other".into()],
+        }],
+        ..NodeSelectorTerm::default()
+    };
+    gang.groups[0].constraints.volumes = vec![vec![volume]];
+    gang.groups[0].constraints.kept_out = [LabelDomain {
+        label: "rack".into(),
+        value: "r1".into(),
+    }]
+    .into();
     gang.excluded_nodes = vec![NodeName::new("n2")];
     let constraints = &mut gang.groups[0].constraints;
     constraints
@@ -139,10 +165,12 @@ fn no_node_matches() {
     }];
     assert_eq!(
         says(&mut engine, &gang),
-        "NoMatchingNodes: none of 7 nodes matches: 1 not ready, 1 cordoned, \
-         1 left out after a failure there, 1 without label \"pool=train\", \
+        "NoMatchingNodes: none of 11 nodes matches: 1 not ready, \
+         1 with bad GPU condition GpuMemWatch, 1 with taint \"node.kubernetes.io/out-of-service\", \
+         1 cordoned, 1 left out after a failure there, 1 without label \"pool=train\", \
          1 not allowed by node affinity, 1 with taint \"dedicated:NoSchedule\", which is not \
-         tolerated, 1 without nvidia.com/gpu"
+         tolerated, 1 out of reach of a mounted volume, \
+         1 where anti-affinity of other pods keeps it out, 1 without nvidia.com/gpu"
     );
 }
 

@@ -22,6 +22,7 @@ pub fn allows(gang: &Gang, group: &TaskGroup, node: &Node) -> bool {
     let zone = group.constraints.node_selector.get("zone");
     node.ready
         && !node.unschedulable
+        && node.unhealthy.is_none()
         && !gang.excluded_nodes.contains(&node.name)
         && (tolerates || !node.taints.iter().any(repels))
         && zone.is_none_or(|zone| node.labels["zone"] == *zone)

@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use trellis_scheduler::{
-    Constraints, Decision, Expression, NodeName, NodeSelectorTerm, Operator, Preference, Resources,
-    TaintEffect, Toleration, TolerationOperator, WaitReason,
+    Constraints, Decision, Expression, LabelDomain, NodeName, NodeSelectorTerm, Operator,
+    Preference, Resources, TaintEffect, Toleration, TolerationOperator, WaitReason,
 };
 
 #[test]
@@ -250,6 +250,61 @@ fn nodes_that_change_are_looked_at_again() {
     assert_eq!(place(&mut engine, &gang), "worker: a*1");
     engine.delete_node(&NodeName::new("a"));
     assert_eq!(place(&mut engine, &gang), "worker: b*1");
+}
+
+#[test]
+fn an_unhealthy_node_gets_nothing_whatever_is_tolerated_and_keeps_what_it_has() {
+    let mut engine = engine([gpu_node("a", 8)]);
+    engine.apply_gang(workers("w", 1, gpu(1, 4)));
+    assert_eq!(engine.cycle(ms(0)).len(), 1);
+    let mut a = gpu_node("a", 8);
+    a.unhealthy = Some("bad GPU condition GpuMemWatch".to_owned());
+    engine.apply_node(a.clone());
+    let mut next = workers("next", 1, gpu(1, 4));
+    next.groups[0].constraints.tolerations = vec![Toleration {
+        key: None,
+        operator: TolerationOperator::Exists,
+        value: String::new(),
+        effect: None,
+    }];
+    assert_eq!(
+        refusal(&mut engine, &next).to_string(),
+        "none of 1 node matches: 1 with bad GPU condition GpuMemWatch"
+    );
+    assert_eq!(engine.placed_gangs(), 1);
+    a.unhealthy = None;
+    engine.apply_node(a);
+    assert_eq!(place(&mut engine, &next), "worker: a*1");
+}
+
+#[test]
+fn a_volume_steers_pods_and_anti_affinity_keeps_them_out() {
+    let zone = |name: &str, zone: &str| label(gpu_node(name, 8), "zone", zone);
+    let mut engine = engine([zone("a", "x"), zone("b", "y"), zone("c", "y")]);
+    let mut gang = workers("w", 2, gpu(1, 8));
+    let term = NodeSelectorTerm {
+        match_expressions: vec![Expression {
+            key: "zone".into(),
+            operator: Operator::In,
+            values: vec!["y".into()],
+        }],
+        ..NodeSelectorTerm::default()
+    };
+    gang.groups[0].constraints.volumes = vec![vec![term]];
+    assert_eq!(place(&mut engine, &gang), "worker: b*1 c*1");
+    gang.groups[0].constraints.volumes.clear();
+    gang.groups[0].constraints.kept_out = [LabelDomain {
+        label: "zone".into(),
+        value: "y".into(),
+    }]
+    .into();
+    gang.groups[0].count = 1;
+    assert_eq!(place(&mut engine, &gang), "worker: a*1");
+    gang.groups[0].count = 2;
+    assert_eq!(
+        refusal(&mut engine, &gang).reason,
+        WaitReason::ExceedsCluster
+    );
 }
 
 #[test]

@@ -47,13 +47,16 @@ pub fn any_node(nodes: usize) -> impl Strategy<Value = Node> {
         0..2_u8,
         prop::bool::weighted(0.9),
         prop::bool::weighted(0.1),
+        prop::option::weighted(0.1, Just("bad GPU condition GpuMemWatch".to_owned())),
     );
-    (0..nodes, shape, state).prop_map(|(at, (cpu, gpu, pods), (taints, zone, ready, cordon))| {
+    (0..nodes, shape, state).prop_map(|(at, shape, (taints, zone, ready, cordon, unhealthy))| {
+        let (cpu, gpu, pods) = shape;
         let mut node = node(node_name(at).as_str(), amounts(cpu, gpu, pods));
         node.labels.insert("zone".into(), zone.to_string());
         node.taints = taints;
         node.ready = ready;
         node.unschedulable = cordon;
+        node.unhealthy = unhealthy;
         node
     })
 }

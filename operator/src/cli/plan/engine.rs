@@ -8,13 +8,13 @@ use trellis_api::PodGroup;
 use trellis_api::job::JobPhase;
 use trellis_api::pod_group::{Plan, PodGroupPhase};
 use trellis_api::queue::QueueOrder;
-use trellis_scheduler::{Engine, NodeName};
+use trellis_scheduler::{Engine, Node, NodeName};
 
 use super::outcome::submitted;
 use super::snapshot::Snapshot;
 use crate::key::Key;
-use crate::scheduling::{Feed, gang, made_at};
-use crate::watch::{PodView, SlimPod};
+use crate::scheduling::{Feed, gang, made_at, reserve};
+use crate::watch::{DaemonPods, PodView, SlimNode, SlimPod, Unhealthy};
 
 /// An engine that knows of everything but the jobs that are placed anew: what they
 /// hold already would be theirs again.
@@ -29,8 +29,8 @@ pub(super) fn engine(snapshot: &mut Snapshot, planned: &BTreeSet<Key>) -> Engine
     for (name, topology) in &snapshot.topologies {
         engine.apply_topology(gang::topology(name, &topology.spec));
     }
-    for node in snapshot.nodes.values() {
-        engine.apply_node(gang::node(node));
+    for node in nodes(snapshot) {
+        engine.apply_node(node);
     }
     for (key, group) in &snapshot.pod_groups {
         if !planned.contains(key) {
@@ -45,6 +45,22 @@ pub(super) fn engine(snapshot: &mut Snapshot, planned: &BTreeSet<Key>) -> Engine
         }
     }
     engine
+}
+
+/// The nodes, without what DaemonSets will need of those that are Trellis' own.
+fn nodes(snapshot: &Snapshot) -> Vec<Node> {
+    let unhealthy = Unhealthy::default();
+    let daemon_pods = DaemonPods::default();
+    for (key, pod) in &snapshot.pods {
+        daemon_pods.apply(key, pod);
+    }
+    let node = |(name, node): (&String, &SlimNode)| {
+        let mut node = gang::node(node, &unhealthy);
+        let sets = snapshot.daemon_sets.values();
+        reserve::hold_back(&mut node, sets, |set| daemon_pods.is_on(set, name));
+        node
+    };
+    snapshot.nodes.iter().map(node).collect()
 }
 
 fn apply_pod(engine: &mut Engine, key: &Key, pod: &SlimPod) {

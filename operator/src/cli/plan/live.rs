@@ -17,7 +17,11 @@ use trellis_api::queue::QueueOrder;
 use trellis_api::{PodGroup, Queue, ResourceFlavor, Topology, TrainingJob};
 
 use super::snapshot::Snapshot;
-use crate::watch::{SlimNamespace, SlimNode, SlimPod};
+use crate::controller::claims;
+use crate::watch::{
+    SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNamespace, SlimNode, SlimPod, SlimStorageClass,
+    SlimVolume,
+};
 
 /// Objects of one answer of the API server.
 const PAGE: u32 = 500;
@@ -198,6 +202,7 @@ async fn read(client: &Client, jobs: &[TrainingJob]) -> anyhow::Result<Seen> {
             snapshot.resource_quota(quota);
         }
     }
+    read_devices(client, &mut snapshot).await?;
     for job in jobs {
         let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
         let name = job.metadata.name.as_deref().unwrap_or_default();
@@ -211,8 +216,51 @@ async fn read(client: &Client, jobs: &[TrainingJob]) -> anyhow::Result<Seen> {
                 snapshot.service(service);
             }
         }
+        read_claims(client, namespace, job, &mut snapshot).await?;
     }
     Ok(Seen { snapshot, notes })
+}
+
+/// What DaemonSets will need, and what DeviceClasses offer.
+async fn read_devices(client: &Client, snapshot: &mut Snapshot) -> anyhow::Result<()> {
+    let everything = ListParams::default();
+    let sets = list(&Api::<SlimDaemonSet>::all(client.clone()), &everything).await?;
+    for set in sets.unwrap_or_default() {
+        snapshot.daemon_set(set);
+    }
+    let classes = list(&Api::<SlimDeviceClass>::all(client.clone()), &everything).await?;
+    for class in classes.unwrap_or_default() {
+        snapshot.device_class(class);
+    }
+    Ok(())
+}
+
+/// The claims that a job mounts, with their volumes and classes.
+async fn read_claims(
+    client: &Client,
+    namespace: &str,
+    job: &TrainingJob,
+    snapshot: &mut Snapshot,
+) -> anyhow::Result<()> {
+    snapshot.claims.get_or_insert_default();
+    let names: BTreeSet<&str> = claims::mounted(&job.spec).map(|(_, name)| name).collect();
+    for name in names {
+        let api: Api<SlimClaim> = Api::namespaced(client.clone(), namespace);
+        let Some(claim) = named(&api, name).await? else {
+            continue;
+        };
+        let (volume, class) = (&claim.spec.volume_name, &claim.spec.storage_class_name);
+        if !volume.is_empty() {
+            let found = named(&Api::<SlimVolume>::all(client.clone()), volume).await?;
+            found.into_iter().for_each(|v| snapshot.volume(v));
+        } else if let Some(class) = class {
+            let api = Api::<SlimStorageClass>::all(client.clone());
+            let found = named(&api, class).await?;
+            found.into_iter().for_each(|c| snapshot.storage_class(c));
+        }
+        snapshot.claim(claim);
+    }
+    Ok(())
 }
 
 /// The Services that a job names.

@@ -34,7 +34,9 @@ pub(super) struct Options {
     filenames: Vec<PathBuf>,
     /// Files that hold a cluster, as `kubectl get -o yaml` writes it: Nodes, and
     /// Pods, Queues, ResourceFlavors, Topologies, PodGroups, TrainingJobs,
-    /// PriorityClasses, Namespaces, Services, ResourceQuotas.
+    /// PriorityClasses, Namespaces, Services, ResourceQuotas,
+    /// PersistentVolumeClaims, PersistentVolumes, StorageClasses, DaemonSets,
+    /// DeviceClasses.
     /// Then no cluster is asked.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
     nodes: Vec<PathBuf>,

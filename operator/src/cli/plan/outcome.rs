@@ -5,16 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use trellis_api::{Reason, TrainingJob, ValidatedJob};
 use trellis_compiler::{CompiledJob, Settings};
-use trellis_scheduler::{Decision, Engine, FlavorName, Victim};
+use trellis_policies::AuthorizedJob;
+use trellis_scheduler::{Decision, Engine, FlavorName, LabelDomain, Victim};
 
 use super::engine::{engine, place_of};
 use super::quotas::Quotas;
 use super::snapshot::Snapshot;
 use crate::controller::build::Around;
-use crate::controller::lookup;
+use crate::controller::{claims, lookup};
 use crate::key::Key;
+use crate::scheduling::allocation;
 use crate::scheduling::flavors::{Flavors, Place};
 use crate::scheduling::gang::{self, Ticket};
+use crate::scheduling::neighbours::Neighbour;
+use crate::scheduling::volumes::Volumes;
+use crate::watch::Repulsions;
 
 /// Why a job would not run: the words that its conditions would bear.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +66,10 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot) -> Vec<Planne
     for (name, flavor) in &snapshot.flavors {
         flavors.apply(FlavorName::new(name.as_str()), &flavor.spec);
     }
+    let repulsions = Repulsions::default();
+    for (key, pod) in &snapshot.pods {
+        repulsions.apply(key, pod);
+    }
     let mut submission = Submission::after(&snapshot);
     let mut planned = Vec::with_capacity(jobs.len());
     let mut waiting = Vec::new();
@@ -76,13 +85,15 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot) -> Vec<Planne
             message: "not looked at".to_owned(),
         };
         let mut place = Err(standing.clone().err().unwrap_or(not_decided));
-        if let (Some(compiled), Ok(())) = (&compiled, &standing) {
+        if let (Some(compiled), Ok(volumes)) = (&compiled, &standing) {
             if let Some(kept) = kept(&key, compiled, &snapshot) {
                 anew.remove(&key);
                 place = Ok(kept);
             } else {
                 let ticket = Ticket {
                     submitted,
+                    volumes: volumes.clone(),
+                    kept_out: kept_out(compiled, &snapshot, &repulsions),
                     ..Ticket::default()
                 };
                 waiting.push(gang::gang(compiled, &ticket, &BTreeMap::new()));
@@ -103,13 +114,18 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot) -> Vec<Planne
     let mut quotas = Quotas::of(&snapshot, &anew);
     // A gang that may not start gives its place back, and others are tried in it.
     let now = submission.last;
-    while decide((&mut engine, &flavors), now, &mut quotas, &mut planned) {}
+    while decide(
+        (&mut engine, &flavors, &snapshot),
+        now,
+        &mut quotas,
+        &mut planned,
+    ) {}
     planned
 }
 
 /// Lets the engine decide once. True if a gang was given a place and has given it back.
 fn decide(
-    (engine, flavors): (&mut Engine, &Flavors),
+    (engine, flavors, snapshot): (&mut Engine, &Flavors, &Snapshot),
     now: Timestamp,
     quotas: &mut Quotas,
     planned: &mut [Planned],
@@ -133,12 +149,15 @@ fn decide(
                 let groups = flavors.planned(&engine.flavors(&gang).unwrap_or_default());
                 (gang, Ok(Place { placement, groups }))
             }
-            Decision::Wait { gang, certificate } => {
-                let held = Held {
-                    reason: gang::reason(certificate.reason),
-                    message: certificate.to_string(),
-                };
-                (gang, Err(held))
+            Decision::Wait {
+                gang: id,
+                certificate,
+            } => {
+                let classes: Vec<_> = snapshot.device_classes.values().collect();
+                let nodes = || snapshot.nodes.values().collect();
+                let (reason, message) = allocation::told(&certificate, &classes, nodes);
+                let message = gang::with_reservation(engine, &id, message);
+                (id, Err(Held { reason, message }))
             }
             // Not for the jobs that are planned, or for one that waits and says why.
             Decision::Drain { .. } | Decision::Reserve { .. } => continue,
@@ -208,7 +227,7 @@ pub(in crate::cli) fn stand(
     mut job: TrainingJob,
     there: Option<&TrainingJob>,
     snapshot: &Snapshot,
-) -> (Option<CompiledJob>, Result<(), Held>) {
+) -> (Option<CompiledJob>, Result<Volumes, Held>) {
     // What is written is a wish: who it is, only the cluster knows.
     job.metadata.uid = there.and_then(|j| j.metadata.uid.clone());
     job.metadata.generation = there.and_then(|j| j.metadata.generation);
@@ -233,7 +252,10 @@ pub(in crate::cli) fn stand(
     (compiled, held)
 }
 
-fn authorized(job: ValidatedJob, snapshot: &Snapshot) -> (Option<CompiledJob>, Result<(), Held>) {
+fn authorized(
+    job: ValidatedJob,
+    snapshot: &Snapshot,
+) -> (Option<CompiledJob>, Result<Volumes, Held>) {
     let namespace = job.namespace().to_owned();
     let labels = snapshot.namespace_labels(&namespace);
     let none = BTreeMap::new();
@@ -275,8 +297,42 @@ fn authorized(job: ValidatedJob, snapshot: &Snapshot) -> (Option<CompiledJob>, R
             reason: Reason::PolicyDenied,
             message: denial.to_string(),
         })
-        .and_then(|_| root_is_refused(&compiled, &namespace, &labels));
+        .and_then(|job| volumes(&job, snapshot))
+        .and_then(|volumes| {
+            root_is_refused(&compiled, &namespace, &labels)?;
+            Ok(volumes)
+        });
     (Some(compiled), standing)
+}
+
+/// Where the volumes of the job's claims are. Where nobody has said which claims
+/// there are, every node reaches them.
+fn volumes(job: &AuthorizedJob, snapshot: &Snapshot) -> Result<Volumes, Held> {
+    let Some(all) = &snapshot.claims else {
+        return Ok(Volumes::new());
+    };
+    let job = job.compiled().job();
+    let found = claims::find(
+        job.spec(),
+        |name| all.get(&Key::new(job.namespace(), name)),
+        |name| snapshot.volumes.get(name),
+        |name| snapshot.storage_classes.get(name),
+    );
+    Ok(found?)
+}
+
+/// What anti-affinity of the pods that are there keeps the job's pods out of.
+fn kept_out(
+    job: &CompiledJob,
+    snapshot: &Snapshot,
+    repulsions: &Repulsions,
+) -> BTreeMap<String, BTreeSet<LabelDomain>> {
+    let namespace = snapshot.namespace_labels(job.job().namespace());
+    let label = |node: &str, key: &str| {
+        let labels = snapshot.nodes.get(node)?.metadata.labels.as_ref()?;
+        labels.get(key).cloned()
+    };
+    Neighbour::new(job, &namespace, &BTreeMap::new()).kept_out(repulsions, label)
 }
 
 /// What Pod Security refuses of pods that are otherwise as "restricted" asks: a

@@ -9,12 +9,15 @@ use trellis_api::document::{Document, Problems};
 use trellis_api::{PodGroup, Queue, QueueSpec, ResourceFlavor, Topology, TrainingJob, names};
 
 use crate::key::Key;
-use crate::watch::{SlimNamespace, SlimNode, SlimPod};
+use crate::watch::{
+    SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNamespace, SlimNode, SlimPod, SlimStorageClass,
+    SlimVolume,
+};
 
 /// The kinds that a plan depends on: version, kind, and the name by which
 /// `kubectl get` has it. The documents are held to it.
 #[cfg(test)]
-const READ: [(&str, &str, &str); 11] = [
+const READ: [(&str, &str, &str); 16] = [
     ("v1", "Node", "nodes"),
     ("v1", "Pod", "pods"),
     ("v1", "Namespace", "namespaces"),
@@ -27,6 +30,11 @@ const READ: [(&str, &str, &str); 11] = [
         "resourceflavors.trellis.dev",
     ),
     ("v1", "ResourceQuota", "resourcequotas"),
+    ("v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
+    ("v1", "PersistentVolume", "persistentvolumes"),
+    ("storage.k8s.io/v1", "StorageClass", "storageclasses"),
+    ("apps/v1", "DaemonSet", "daemonsets"),
+    ("resource.k8s.io/v1", "DeviceClass", "deviceclasses"),
     ("trellis.dev/v1alpha1", "Topology", "topologies.trellis.dev"),
     ("trellis.dev/v1alpha1", "PodGroup", "podgroups.trellis.dev"),
     (
@@ -51,6 +59,12 @@ pub(in crate::cli) struct Snapshot {
     pub(in crate::cli) namespaces: BTreeMap<String, SlimNamespace>,
     pub(in crate::cli) services: BTreeMap<Key, Service>,
     pub(in crate::cli) resource_quotas: BTreeMap<Key, ResourceQuota>,
+    /// None: nobody has said which there are.
+    pub(in crate::cli) claims: Option<BTreeMap<Key, SlimClaim>>,
+    pub(in crate::cli) volumes: BTreeMap<String, SlimVolume>,
+    pub(in crate::cli) storage_classes: BTreeMap<String, SlimStorageClass>,
+    pub(in crate::cli) daemon_sets: BTreeMap<Key, SlimDaemonSet>,
+    pub(in crate::cli) device_classes: BTreeMap<String, SlimDeviceClass>,
 }
 
 fn name(meta: &ObjectMeta) -> String {
@@ -78,6 +92,11 @@ impl Snapshot {
             ("v1", "Namespace") => self.namespace(document.decode()?),
             ("v1", "Service") => self.service(document.decode()?),
             ("v1", "ResourceQuota") => self.resource_quota(document.decode()?),
+            ("v1", "PersistentVolumeClaim") => self.claim(document.decode()?),
+            ("v1", "PersistentVolume") => self.volume(document.decode()?),
+            ("storage.k8s.io/v1", "StorageClass") => self.storage_class(document.decode()?),
+            ("apps/v1", "DaemonSet") => self.daemon_set(document.decode()?),
+            ("resource.k8s.io/v1", "DeviceClass") => self.device_class(document.decode()?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -128,6 +147,27 @@ impl Snapshot {
         self.resource_quotas.insert(key(&quota.metadata), quota);
     }
 
+    pub(super) fn claim(&mut self, claim: SlimClaim) {
+        let claims = self.claims.get_or_insert_default();
+        claims.insert(key(&claim.metadata), claim);
+    }
+
+    pub(super) fn volume(&mut self, volume: SlimVolume) {
+        self.volumes.insert(name(&volume.metadata), volume);
+    }
+
+    pub(super) fn storage_class(&mut self, class: SlimStorageClass) {
+        self.storage_classes.insert(name(&class.metadata), class);
+    }
+
+    pub(super) fn daemon_set(&mut self, set: SlimDaemonSet) {
+        self.daemon_sets.insert(key(&set.metadata), set);
+    }
+
+    pub(super) fn device_class(&mut self, class: SlimDeviceClass) {
+        self.device_classes.insert(name(&class.metadata), class);
+    }
+
     /// Adds what another holds; where both hold an object, the other's stands.
     pub(in crate::cli) fn overlay(&mut self, other: Self) {
         self.nodes.extend(other.nodes);
@@ -143,6 +183,13 @@ impl Snapshot {
         self.namespaces.extend(other.namespaces);
         self.services.extend(other.services);
         self.resource_quotas.extend(other.resource_quotas);
+        if let Some(claims) = other.claims {
+            self.claims.get_or_insert_default().extend(claims);
+        }
+        self.volumes.extend(other.volumes);
+        self.storage_classes.extend(other.storage_classes);
+        self.daemon_sets.extend(other.daemon_sets);
+        self.device_classes.extend(other.device_classes);
     }
 
     /// Whether an object of it has no name.
@@ -155,6 +202,9 @@ impl Snapshot {
             self.topologies.keys().next(),
             self.priority_classes.keys().next(),
             self.namespaces.keys().next(),
+            self.volumes.keys().next(),
+            self.storage_classes.keys().next(),
+            self.device_classes.keys().next(),
         ];
         named
             .iter()

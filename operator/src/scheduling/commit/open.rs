@@ -101,6 +101,9 @@ impl Committer {
                 WriteError::Conflict(message) => Outcome::PutOff(Reason::NameConflict, message),
                 other => other.into(),
             })?;
+            if let Some(refusal) = admitted.refusal(|claim| run.volumes.contains_key(claim)) {
+                return Err(Outcome::PutOff(refusal.reason, refusal.message));
+            }
             actual.insert(group.name().to_owned(), admitted.without(brought, group));
         }
         Ok(actual)

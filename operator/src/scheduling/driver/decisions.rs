@@ -3,17 +3,18 @@
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::Reason;
 use trellis_api::pod_group::PodGroupPhase;
-use trellis_scheduler::{Decision, GangId, Placement, Reservation};
+use trellis_scheduler::{Certificate as Refusal, Decision, GangId, Placement};
 
 use super::{Driver, Inside};
 use crate::key::Key;
 use crate::scheduling::flavors::Place;
-use crate::scheduling::{gang, journal};
+use crate::scheduling::{allocation, gang, journal};
 use crate::world::Certificate;
 
 impl Driver {
     /// Lets the engine decide, and starts what it decided.
     pub(super) fn decide(&mut self) {
+        let devices_changed = std::mem::take(&mut self.devices_changed);
         for decision in self.engine.cycle(gang::time(Timestamp::now())) {
             match decision {
                 Decision::Place {
@@ -30,8 +31,8 @@ impl Driver {
                 } => {
                     let job = gang::job_of(&id);
                     self.waits(&job);
-                    let message = self.with_reservation(&id, certificate.to_string());
-                    self.say(&job, gang::reason(certificate.reason), message);
+                    let (reason, message) = self.told(&id, &certificate);
+                    self.say(&job, reason, message);
                 }
                 Decision::Preempt {
                     gang: id,
@@ -44,26 +45,25 @@ impl Driver {
                 Decision::Drain { victim } => self.drain(&victim),
                 Decision::Reserve { gang: id, .. } => {
                     if let Some(certificate) = self.engine.certificate(&id) {
-                        let (reason, message) = (certificate.reason, certificate.to_string());
-                        let message = self.with_reservation(&id, message);
-                        self.say(&gang::job_of(&id), gang::reason(reason), message);
+                        let (reason, message) = self.told(&id, certificate);
+                        self.say(&gang::job_of(&id), reason, message);
                     }
                 }
             }
         }
+        if devices_changed {
+            self.tell_of_devices();
+        }
     }
 
-    /// Why a gang waits, and when that ends if room is kept for it.
-    fn with_reservation(&self, id: &GangId, message: String) -> String {
-        match self.engine.reservation(id) {
-            Some(Reservation {
-                start: Some(start), ..
-            }) => format!(
-                "{message}; it is next, and starts at {start} if what runs ends when it should"
-            ),
-            Some(_) => format!("{message}; it is next, and room is kept for it"),
-            None => message,
-        }
+    /// Why a gang waits, in the words of the API, and when that ends if room is
+    /// kept for it.
+    pub(super) fn told(&self, id: &GangId, certificate: &Refusal) -> (Reason, String) {
+        let world = self.committer.world();
+        let classes = world.device_classes.all();
+        let nodes = || world.nodes.all();
+        let (reason, message) = allocation::told(certificate, &classes, nodes);
+        (reason, gang::with_reservation(&self.engine, id, message))
     }
 
     /// A place, with what its flavors bring.

@@ -4,7 +4,9 @@
 
 mod alarms;
 mod decisions;
+mod devices;
 mod ended;
+mod neighbours;
 mod pause;
 mod places;
 mod start;
@@ -113,6 +115,8 @@ pub struct Driver {
     /// Hash of the plan that each job had before we led: those are taken over.
     /// Another of an earlier epoch that appears later is a stale leader's.
     inherited: HashMap<Key, String>,
+    /// Nodes or DeviceClasses have changed: other devices may be advertised or offered.
+    devices_changed: bool,
 }
 
 impl Driver {
@@ -131,6 +135,7 @@ impl Driver {
             pods: HashMap::new(),
             unadopted: HashSet::new(),
             inherited: HashMap::new(),
+            devices_changed: false,
         }
     }
 
@@ -224,8 +229,9 @@ impl Driver {
     fn hear(&mut self, feed: Feed, touched: &mut BTreeSet<Key>) {
         match feed {
             Feed::Node(name) => {
-                match self.committer.world().nodes.get(&Key::new("", &name)) {
-                    Some(node) => self.engine.apply_node(gang::node(&node)),
+                self.devices_changed = true;
+                match self.committer.world().engine_node(&name) {
+                    Some(node) => self.engine.apply_node(node),
                     None => self.engine.delete_node(&NodeName::new(name)),
                 };
             }
@@ -247,6 +253,8 @@ impl Driver {
                     self.engine.delete_pod(&gang::pod_key(&pod));
                 }
             }
+            Feed::Repulsion(repulsion) => touched.extend(self.concerned_by(&repulsion)),
+            Feed::DeviceClass => self.devices_changed = true,
             Feed::Queue(name) => {
                 match self.committer.world().queues.get(&Key::new("", &name)) {
                     Some(queue) => self.engine.apply_queue(gang::queue(&name, &queue.spec)),

@@ -13,6 +13,7 @@ impl Driver {
     /// The gang waits for a place.
     pub(super) fn enqueue(&mut self, job: &Key, journal: &PodGroupStatus) {
         let retry = self.retry_time(job, journal);
+        let kept_out = self.kept_out(job);
         let Some(state) = self.gangs.get_mut(job) else {
             return;
         };
@@ -24,6 +25,8 @@ impl Driver {
             not_before: run.not_before.max(retry),
             excluded: run.excluded.clone(),
             preempted: run.preempted,
+            volumes: run.volumes.clone(),
+            kept_out,
         };
         let gang = gang::gang(run.job.compiled(), &ticket, &state.actual);
         let before = std::mem::replace(&mut state.inside, Inside::Waiting);

@@ -97,13 +97,19 @@ impl Driver {
             self.note(job, &group, &nominated, false);
             named.push(nominated);
         }
-        if !unreadable.is_empty() {
-            // Its journal cannot be undone while nobody can say what is wanted of it.
+        if !unreadable.is_empty() || named.is_empty() {
+            // A journal cannot be undone while nobody can say what is wanted of its job.
             for who in unreadable {
                 self.stay(&who, SPARED);
             }
             self.withdraw(job);
             world.touch(job.clone());
+            return;
+        }
+        let busy = self.gangs.get(job).is_some_and(|s| s.task.is_some());
+        if busy {
+            // It is put back in the queue once its task has ended.
+            self.withdraw(job);
             return;
         }
         if named.len() > MOST_VICTIMS {
@@ -127,8 +133,7 @@ impl Driver {
 
     fn nominate(&mut self, job: &Key, nomination: Nomination) {
         let state = self.gangs.get(job);
-        let run = state.and_then(|state| state.run().cloned());
-        let (Some(state), Some(run)) = (state.filter(|s| s.task.is_none()), run) else {
+        let (Some(state), Some(run)) = (state, state.and_then(|s| s.run().cloned())) else {
             self.withdraw(job);
             return;
         };

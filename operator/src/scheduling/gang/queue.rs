@@ -148,7 +148,7 @@ pub fn flavor(name: &str, spec: &ResourceFlavorSpec) -> Flavor {
         tolerations: spec
             .tolerations
             .iter()
-            .map(|t| constraints::toleration(&trellis_compiler::toleration(t)))
+            .filter_map(|t| constraints::toleration(&trellis_compiler::toleration(t)))
             .collect(),
     }
 }

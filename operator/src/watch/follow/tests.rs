@@ -25,6 +25,10 @@ impl Sink<ConfigMap> for Heard {
     fn synced(&self) {
         self.said.lock().push("synced".to_owned());
     }
+
+    fn unknown(&self) {
+        self.said.lock().push("unknown".to_owned());
+    }
 }
 
 fn object(name: &str) -> ConfigMap {
@@ -40,6 +44,13 @@ fn object(name: &str) -> ConfigMap {
 
 fn broken() -> watcher::Result<Event<ConfigMap>> {
     Err(watcher::Error::NoResourceVersion)
+}
+
+/// The API server's answer to a list.
+fn refused(code: u16) -> watcher::Result<Event<ConfigMap>> {
+    let status = kube::core::Status::failure("", "").with_code(code);
+    let error = kube::Error::Api(status.boxed());
+    Err(watcher::Error::InitialListFailed(error))
 }
 
 /// What is heard of these events, and how long it takes.
@@ -86,6 +97,23 @@ async fn what_a_list_showed_before_it_broke_off_is_gone_when_the_next_leaves_it_
     ])
     .await;
     assert_eq!(said, ["+a", "+b", "-a uid-a", "synced"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_the_api_server_does_not_know_has_no_objects() {
+    let (said, _) = follow(vec![
+        Ok(Event::Init),
+        refused(404),
+        Ok(Event::Init),
+        refused(403),
+        Ok(Event::Init),
+        Ok(Event::InitApply(object("a"))),
+        Ok(Event::InitDone),
+        Ok(Event::Init),
+        refused(404),
+    ])
+    .await;
+    assert_eq!(said, ["unknown", "+a", "synced", "-a uid-a", "unknown"]);
 }
 
 #[tokio::test(start_paused = true)]

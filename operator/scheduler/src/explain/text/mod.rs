@@ -128,24 +128,32 @@ impl fmt::Display for Exclusions {
             return f.write_str("there are no nodes");
         }
         write!(f, "none of {} matches: ", Count(self.nodes, "node"))?;
-        let mut parts: Vec<String> = [
-            (self.not_ready, "not ready"),
+        let some = |counts: &[(u32, &str)]| -> Vec<String> {
+            let some = counts.iter().filter(|(nodes, _)| *nodes > 0);
+            some.map(|(nodes, why)| format!("{nodes} {why}")).collect()
+        };
+        let mut parts = some(&[(self.not_ready, "not ready")]);
+        for (why, nodes) in &self.unhealthy {
+            parts.push(format!("{nodes} with {why}"));
+        }
+        parts.extend(some(&[
             (self.unschedulable, "cordoned"),
             (self.excluded, "left out after a failure there"),
-        ]
-        .into_iter()
-        .filter(|(nodes, _)| *nodes > 0)
-        .map(|(nodes, why)| format!("{nodes} {why}"))
-        .collect();
+        ]));
         parts.extend(self.labels.iter().map(ToString::to_string));
-        if self.affinity > 0 {
-            parts.push(format!("{} not allowed by node affinity", self.affinity));
-        }
+        parts.extend(some(&[(self.affinity, "not allowed by node affinity")]));
         for (taint, nodes) in &self.taints {
             parts.push(format!(
                 "{nodes} with taint {taint:?}, which is not tolerated"
             ));
         }
+        parts.extend(some(&[
+            (self.volumes, "out of reach of a mounted volume"),
+            (
+                self.kept_out,
+                "where anti-affinity of other pods keeps it out",
+            ),
+        ]));
         for (resource, nodes) in &self.lacking {
             parts.push(format!("{nodes} without {resource}"));
         }

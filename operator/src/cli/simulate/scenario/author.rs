@@ -17,9 +17,10 @@ use crate::cli::simulate::nodes;
 use crate::key::Key;
 use crate::scheduling::Feed;
 use crate::scheduling::gang::{self, Ticket};
+use crate::scheduling::volumes::Volumes;
 use crate::simulate::scenario::{NodePattern, Target};
 use crate::simulate::{Change, Held, Job, Script};
-use crate::watch::{SlimNode, SlimPod};
+use crate::watch::{SlimNode, SlimPod, Unhealthy};
 
 const OURS: &str = "trellis.dev/v1alpha1";
 const NAMESPACE: &str = "default";
@@ -78,7 +79,8 @@ impl Author {
     }
 
     fn node(&mut self, at: Time, node: &SlimNode) {
-        self.script.at(at, Change::Node(gang::node(node)));
+        self.script
+            .at(at, Change::Node(gang::node(node, &Unhealthy::default())));
     }
 
     /// What the files hold, from the beginning: the cluster first, then the jobs.
@@ -265,14 +267,14 @@ impl Author {
     fn submit(&mut self, at: Time, key: Key, waiting: Waiting) {
         let (compiled, standing) = outcome::stand(waiting.job.clone(), None, &self.snapshot);
         let held = match (compiled, standing) {
-            (Some(compiled), Ok(())) => {
-                let job = queued(&compiled, &waiting);
+            (Some(compiled), Ok(volumes)) => {
+                let job = queued(&compiled, &waiting, volumes);
                 self.script.at(at, Change::Job(Box::new(job)));
                 return;
             }
             (_, Err(held)) => held,
             // What is not compiled is held for a reason.
-            (None, Ok(())) => return,
+            (None, Ok(_)) => return,
         };
         let WhyHeld { reason, message } = held;
         let why = format!("{reason}: {message}");
@@ -375,9 +377,10 @@ impl Author {
 }
 
 /// The job as the engine has it.
-fn queued(compiled: &CompiledJob, waiting: &Waiting) -> Job {
+fn queued(compiled: &CompiledJob, waiting: &Waiting, volumes: Volumes) -> Job {
     let ticket = Ticket {
         submitted: Timestamp::from_millisecond(waiting.submitted.as_millis()).unwrap_or_default(),
+        volumes,
         ..Ticket::default()
     };
     let gang = gang::gang(compiled, &ticket, &BTreeMap::new());

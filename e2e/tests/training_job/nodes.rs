@@ -1,0 +1,182 @@
+//! What keeps a gang off a node beside room: the API server's own objects say so.
+
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::PostParams;
+use serde_json::{Value, json};
+use trellis_api::job::JobPhase;
+use trellis_api::{TrainingJob, names};
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::jobs::{message, phase, reason};
+use trellis_e2e::site::Site;
+use trellis_e2e::volumes;
+
+use super::{shared, site};
+
+/// The first job of these that is not placed: the operator may hear of the job
+/// before it hears of what is to keep it off the nodes.
+async fn held(site: &Site, like: &Value) -> TrainingJob {
+    for i in 0..20 {
+        let name = format!("held-{i}");
+        let mut job = like.clone();
+        job["metadata"]["name"] = name.as_str().into();
+        site.create(job).await.unwrap();
+        let decided = |p: Option<JobPhase>| matches!(p, Some(JobPhase::Running | JobPhase::Queued));
+        let job = site.becomes(&name, |s| decided(s.phase)).await;
+        if phase(&job) == Some(JobPhase::Queued) {
+            return job;
+        }
+        site.delete::<TrainingJob>(&name).await;
+        site.pods_become(&name, 0).await;
+    }
+    panic!("every job was placed");
+}
+
+fn name(job: &TrainingJob) -> &str {
+    job.metadata.name.as_deref().unwrap()
+}
+
+fn nodes_of(pods: &[Pod]) -> Vec<&str> {
+    let nodes = pods.iter().map(|p| p.spec.as_ref().unwrap());
+    nodes.map(|s| s.node_name.as_deref().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_bad_gpu_condition_keeps_a_job_off_until_it_clears() {
+    let site = site("badgpu", 1).await;
+    let node = &site.nodes().names()[0];
+    let set = |status| {
+        site.nodes()
+            .set_condition(node, "GpuMemWatch", status, "Dcgm")
+    };
+    set("True").await.unwrap();
+    let job = held(&site, &site.job("", 1, 8)).await;
+    assert_eq!(reason(&job), "NoMatchingNodes");
+    let words = "1 with bad GPU condition GpuMemWatch";
+    assert!(message(&job).contains(words), "{}", message(&job));
+    set("False").await.unwrap();
+    site.reaches(name(&job), JobPhase::Running).await;
+}
+
+#[tokio::test]
+async fn a_quarantined_node_gets_nothing_new_and_keeps_what_runs() {
+    let site = site("quarantine", 1).await;
+    let node = &site.nodes().names()[0];
+    let label = |state| {
+        site.nodes()
+            .label(node, "dgxc.nvidia.com/nvsentinel-state", state)
+    };
+    site.submit("runs", 1, 4).await;
+    site.reaches("runs", JobPhase::Running).await;
+    label(Some("quarantined")).await.unwrap();
+    let job = held(&site, &site.job("", 1, 1)).await;
+    let words = "1 with label \"dgxc.nvidia.com/nvsentinel-state=quarantined\"";
+    assert!(message(&job).contains(words), "{}", message(&job));
+    site.reaches("runs", JobPhase::Running).await;
+    label(None).await.unwrap();
+    site.reaches(name(&job), JobPhase::Running).await;
+}
+
+#[tokio::test]
+async fn a_claim_is_waited_for_and_its_volume_steers_the_gang() {
+    let control_plane = shared().await;
+    let site = site("claims", 4).await;
+    let mut job = site.job("data", 2, 8);
+    job["spec"]["taskGroups"][0]["mounts"] = json!([{"claim": "disk", "path": "/data"}]);
+    site.create(job).await.unwrap();
+    let waiting = site.reaches("data", JobPhase::Waiting).await;
+    assert_eq!(reason(&waiting), "ClaimNotFound");
+    assert!(message(&waiting).contains("spec.taskGroups[0].mounts[0].claim"));
+    let claim = volumes::claim(site.name(), "disk");
+    control_plane.apply_yaml(&claim).await.unwrap();
+    let not_bound = |s: &trellis_api::job::TrainingJobStatus| {
+        s.reason.is_some_and(|r| r.as_str() == "ClaimNotBound")
+    };
+    site.becomes("data", not_bound).await;
+    assert!(site.pods("data").await.is_empty());
+    // Neither the first nodes by name, nor those that packing would take.
+    let reach = &site.nodes().names()[2..];
+    let nodes = json!({"matchExpressions": [
+        {"key": "kubernetes.io/hostname", "operator": "In", "values": reach},
+    ]});
+    let volume = volumes::volume(site.name(), "disk", &nodes);
+    control_plane.apply_yaml(&volume).await.unwrap();
+    site.reaches("data", JobPhase::Running).await;
+    let pods = site.whole("data", 2).await;
+    let mut on = nodes_of(&pods);
+    on.sort_unstable();
+    assert_eq!(on, reach);
+}
+
+#[tokio::test]
+async fn what_a_daemon_set_will_need_of_an_own_node_is_held_back() {
+    let nodes = Nodes::new(1)
+        .gpus(8)
+        .label(names::OWN_NODE, names::OWN_NODE_VALUE)
+        .taint(names::OWN_NODE, names::OWN_NODE_VALUE, "NoSchedule");
+    let site = Site::new(shared().await, "own", nodes).await;
+    let labels = json!({"app": "exporter"});
+    let set = json!({
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "exporter"},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "nodeSelector": {"kubernetes.io/hostname": site.nodes().names()[0]},
+                    "tolerations": [{"operator": "Exists"}],
+                    "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "95"}}}],
+                },
+            },
+        },
+    });
+    let set: DaemonSet = serde_json::from_value(set).unwrap();
+    let sets = site.api::<DaemonSet>();
+    sets.create(&PostParams::default(), &set).await.unwrap();
+    // Nothing schedules its pod: there is no default scheduler.
+    let mut wide = site.job("", 1, 7);
+    wide["spec"]["taskGroups"][0]["resources"]["cpu"] = 8.into();
+    let job = held(&site, &wide).await;
+    assert_eq!(reason(&job), "ExceedsCluster", "{}", message(&job));
+    assert!(message(&job).contains("cpu"), "{}", message(&job));
+    // What is left is for jobs: they tolerate the taint of own nodes.
+    site.submit("small", 1, 1).await;
+    site.reaches("small", JobPhase::Running).await;
+    site.delete::<DaemonSet>("exporter").await;
+    site.reaches(name(&job), JobPhase::Running).await;
+}
+
+#[tokio::test]
+async fn anti_affinity_of_others_keeps_a_gang_out_of_their_domain() {
+    let site = site("apart", 2).await;
+    let foreign = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "database"},
+        "spec": {
+            "nodeName": site.nodes().names()[0],
+            "containers": [{"name": "c", "image": "i"}],
+            "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{
+                "topologyKey": "kubernetes.io/hostname",
+                "labelSelector": {"matchLabels": {names::GROUP: "worker"}},
+            }]}},
+        },
+    });
+    let pods = site.api::<Pod>();
+    let foreign: Pod = serde_json::from_value(foreign).unwrap();
+    pods.create(&PostParams::default(), &foreign).await.unwrap();
+    let job = held(&site, &site.job("", 2, 8)).await;
+    assert_eq!(reason(&job), "ExceedsCluster", "{}", message(&job));
+    site.submit("one", 1, 8).await;
+    site.reaches("one", JobPhase::Running).await;
+    assert_eq!(
+        nodes_of(&site.pods("one").await),
+        [site.nodes().names()[1].as_str()]
+    );
+    site.delete::<TrainingJob>("one").await;
+    site.pods_become("one", 0).await;
+    site.delete::<Pod>("database").await;
+    site.reaches(name(&job), JobPhase::Running).await;
+}

@@ -1,0 +1,200 @@
+//! The claims that a job mounts, found: where their volumes are, or why it
+//! waits. One rule and one wording for the controller and for `trellis plan`. Pure.
+
+use std::borrow::Borrow;
+
+use trellis_api::{Reason, TrainingJobSpec};
+
+use super::lookup::Missing;
+use crate::scheduling::volumes::{self, Volumes};
+use crate::watch::{SlimClaim, SlimStorageClass, SlimVolume};
+
+/// Each claim that the job mounts, with the field that names it.
+pub fn mounted(job: &TrainingJobSpec) -> impl Iterator<Item = ((usize, usize), &str)> {
+    job.task_groups.iter().enumerate().flat_map(|(group, of)| {
+        let mounts = of.mounts.iter().enumerate();
+        mounts.filter_map(move |(mount, of)| Some(((group, mount), of.claim.as_deref()?)))
+    })
+}
+
+/// Where the volumes of all claims are that the job mounts.
+///
+/// # Errors
+/// The first claim that is not there, is going, or has no volume.
+pub fn find<C, V, S>(
+    job: &TrainingJobSpec,
+    claim: impl Fn(&str) -> Option<C>,
+    volume: impl Fn(&str) -> Option<V>,
+    class: impl Fn(&str) -> Option<S>,
+) -> Result<Volumes, Missing>
+where
+    C: Borrow<SlimClaim>,
+    V: Borrow<SlimVolume>,
+    S: Borrow<SlimStorageClass>,
+{
+    let mut found = Volumes::new();
+    for ((group, mount), name) in mounted(job) {
+        let missing = |reason: Reason, what: String| Missing {
+            reason,
+            message: format!(
+                "spec.taskGroups[{group}].mounts[{mount}].claim: PersistentVolumeClaim {name:?} {what}"
+            ),
+        };
+        let Some(claim) = claim(name) else {
+            let what = "does not exist: create it or name another".to_owned();
+            return Err(missing(Reason::ClaimNotFound, what));
+        };
+        let claim = claim.borrow();
+        if claim.metadata.deletion_timestamp.is_some() {
+            let what = "is being deleted: create it anew or name another".to_owned();
+            return Err(missing(Reason::ClaimNotFound, what));
+        }
+        let bound_to = claim.spec.volume_name.as_str();
+        if claim.status.phase != "Bound" || bound_to.is_empty() {
+            return Err(missing(Reason::ClaimNotBound, unbound(claim, class)));
+        }
+        let Some(volume) = volume(bound_to) else {
+            let what = format!("is bound to volume {bound_to:?}, which does not exist");
+            return Err(missing(Reason::ClaimNotBound, what));
+        };
+        found.insert(name.to_owned(), volumes::reach(volume.borrow()));
+    }
+    Ok(found)
+}
+
+/// Why a claim has no volume, as far as it and its class say.
+fn unbound<S: Borrow<SlimStorageClass>>(
+    claim: &SlimClaim,
+    class: impl Fn(&str) -> Option<S>,
+) -> String {
+    if claim.status.phase == "Lost" {
+        return format!("has lost its volume {:?}", claim.spec.volume_name);
+    }
+    let name = claim.spec.storage_class_name.as_deref().unwrap_or_default();
+    let waits = class(name).is_some_and(|class| {
+        class.borrow().volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
+    });
+    if waits {
+        format!(
+            "is not bound: its StorageClass {name:?} binds when a first pod is scheduled (WaitForFirstConsumer), \
+             which trellis cannot do yet; bind it by a pod of its own, or use a class that binds immediately"
+        )
+    } else {
+        "is not bound yet: its events say what it waits for".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn job(claims: &[&[&str]]) -> TrainingJobSpec {
+        let group = |claims: &&[&str]| {
+            let mut mounts = vec![json!({"path": "/tmp", "emptyDir": {}})];
+            mounts.extend(
+                claims
+                    .iter()
+                    .map(|c| json!({"claim": c, "path": format!("/{c}")})),
+            );
+            json!({"name": "w", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"}, "mounts": mounts})
+        };
+        let groups: Vec<Value> = claims.iter().map(group).collect();
+        serde_json::from_value(json!({"taskGroups": groups})).unwrap()
+    }
+
+    fn found(job: &TrainingJobSpec, claim: Value) -> Result<Volumes, Missing> {
+        let claim: SlimClaim = serde_json::from_value(claim).unwrap();
+        let volume: SlimVolume = serde_json::from_value(json!({
+            "metadata": {"name": "v"},
+            "spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [
+                {"matchExpressions": [{"key": "disk", "operator": "Exists"}]},
+            ]}}},
+        }))
+        .unwrap();
+        let class = |mode: &str| SlimStorageClass {
+            volume_binding_mode: Some(mode.to_owned()),
+            ..SlimStorageClass::default()
+        };
+        find(
+            job,
+            |name| (name == "data").then(|| claim.clone()),
+            |name| (name == "v").then(|| volume.clone()),
+            |name| match name {
+                "late" => Some(class("WaitForFirstConsumer")),
+                "soon" => Some(class("Immediate")),
+                _ => None,
+            },
+        )
+    }
+
+    fn claim(phase: &str, volume: &str) -> Value {
+        json!({"metadata": {"name": "data"}, "spec": {"volumeName": volume}, "status": {"phase": phase}})
+    }
+
+    #[test]
+    fn a_bound_claim_says_where_its_volume_is() {
+        let bound = claim("Bound", "v");
+        let volumes = found(&job(&[&[], &["data", "data"]]), bound.clone()).unwrap();
+        assert_eq!(volumes.len(), 1);
+        assert_eq!(volumes["data"].len(), 1);
+        assert!(found(&job(&[&[]]), bound).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_not_there_or_not_bound_is_told_by_its_field() {
+        let of_class = |class: &str| {
+            json!({
+                "metadata": {"name": "data"}, "spec": {"storageClassName": class}, "status": {"phase": "Pending"},
+            })
+        };
+        let mut going = claim("Bound", "v");
+        going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        let both: &[&[&str]] = &[&[], &["data"]];
+        for (claims, object, reason, words) in [
+            (
+                &[&["data", "none"] as &[&str]] as &[&[&str]],
+                claim("Bound", "v"),
+                "ClaimNotFound",
+                "spec.taskGroups[0].mounts[2].claim: PersistentVolumeClaim \"none\" does not exist",
+            ),
+            (both, going, "ClaimNotFound", "is being deleted"),
+            (
+                both,
+                claim("Pending", ""),
+                "ClaimNotBound",
+                "spec.taskGroups[1].mounts[1].claim: PersistentVolumeClaim \"data\" is not bound yet",
+            ),
+            // It names its volume, and is not bound to it yet.
+            (
+                both,
+                claim("Pending", "v"),
+                "ClaimNotBound",
+                "is not bound yet",
+            ),
+            (
+                both,
+                claim("Lost", "v"),
+                "ClaimNotBound",
+                "has lost its volume \"v\"",
+            ),
+            (
+                both,
+                claim("Bound", "gone"),
+                "ClaimNotBound",
+                "volume \"gone\", which does not exist",
+            ),
+            (both, of_class("soon"), "ClaimNotBound", "is not bound yet"),
+            (
+                both,
+                of_class("late"),
+                "ClaimNotBound",
+                "StorageClass \"late\" binds when a first pod",
+            ),
+        ] {
+            let missing = found(&job(claims), object.clone()).unwrap_err();
+            assert_eq!(missing.reason.as_str(), reason, "{object}");
+            assert!(missing.message.contains(words), "{}", missing.message);
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Devices that no node advertises and a DeviceClass offers.
+
+use trellis_scheduler::WaitReason;
+
+use super::{Driver, Inside};
+use crate::scheduling::gang;
+
+impl Driver {
+    /// Says anew why gangs wait that no node matches: the engine, which knows
+    /// nothing of DeviceClasses, does not.
+    pub(super) fn tell_of_devices(&self) {
+        if self.committer.world().device_classes.is_empty() {
+            return;
+        }
+        let waiting = self
+            .gangs
+            .iter()
+            .filter(|(_, s)| s.inside == Inside::Waiting);
+        for (job, _) in waiting {
+            let id = gang::id(job);
+            let certificate = self.engine.certificate(&id);
+            let unmatched = certificate.filter(|c| c.reason == WaitReason::NoMatchingNodes);
+            if let Some(certificate) = unmatched {
+                let (reason, message) = self.told(&id, certificate);
+                self.say(job, reason, message);
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Anti-affinity of pods that are not ours, as it concerns the gangs that wait.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use trellis_scheduler::LabelDomain;
+
+use super::{Driver, Inside};
+use crate::key::Key;
+use crate::scheduling::neighbours::Neighbour;
+use crate::watch::Repulsion;
+
+impl Driver {
+    /// What each group of a gang is kept out of.
+    pub(super) fn kept_out(&self, job: &Key) -> BTreeMap<String, BTreeSet<LabelDomain>> {
+        let Some((state, run)) = self.gangs.get(job).and_then(|s| Some((s, s.run()?))) else {
+            return BTreeMap::new();
+        };
+        let world = self.committer.world();
+        let namespace = world.namespace_labels(&job.namespace);
+        let label = |node: &str, key: &str| {
+            let node = world.nodes.get(&Key::new("", node))?;
+            node.metadata.labels.as_ref()?.get(key).cloned()
+        };
+        Neighbour::new(run.job.compiled(), &namespace, &state.actual)
+            .kept_out(&world.repulsions, label)
+    }
+
+    /// Gangs that wait and are kept out by the term, now or until now.
+    pub(super) fn concerned_by(&self, repulsion: &Repulsion) -> Vec<Key> {
+        let world = self.committer.world();
+        let waiting = self
+            .gangs
+            .iter()
+            .filter(|(_, s)| s.inside == Inside::Waiting);
+        let concerned = waiting.filter(|(job, state)| {
+            let namespace = world.namespace_labels(&job.namespace);
+            state.run().is_some_and(|run| {
+                Neighbour::new(run.job.compiled(), &namespace, &state.actual)
+                    .is_kept_out_by(repulsion)
+            })
+        });
+        concerned.map(|(job, _)| job.clone()).collect()
+    }
+}

@@ -1,0 +1,61 @@
+//! DeviceClasses, as far as they offer devices by the names of resources.
+
+use k8s_openapi::api::resource::v1 as resource;
+use kube::Resource;
+use kube::api::ObjectMeta;
+use serde::Deserialize;
+
+use super::slim::bare;
+
+/// What a resource begins with that asks for a device of a class, by the
+/// class's name (KEP-5004, implicit extended resource).
+const IMPLICIT: &str = "deviceclass.resource.kubernetes.io/";
+
+/// A DeviceClass: the resource by which its devices are asked for.
+#[derive(Resource, Deserialize, Clone, Debug, Default)]
+#[resource(inherit = "resource::DeviceClass")]
+pub struct SlimDeviceClass {
+    /// Metadata, without labels and annotations.
+    #[serde(deserialize_with = "bare")]
+    pub metadata: ObjectMeta,
+    /// Spec.
+    #[serde(default)]
+    pub spec: SlimDeviceClassSpec,
+}
+
+/// What is read of a class's spec.
+#[derive(Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SlimDeviceClassSpec {
+    /// The resource that its devices stand for.
+    pub extended_resource_name: Option<String>,
+}
+
+impl SlimDeviceClass {
+    /// True if a pod that asks for the resource may get a device of this class.
+    #[must_use]
+    pub fn offers(&self, resource: &str) -> bool {
+        let implicit = resource.strip_prefix(IMPLICIT);
+        self.spec.extended_resource_name.as_deref() == Some(resource)
+            || (implicit.is_some() && implicit == self.metadata.name.as_deref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_offers_its_resource_and_its_own_name() {
+        let class: SlimDeviceClass = serde_json::from_value(serde_json::json!({
+            "metadata": {"name": "h100"},
+            "spec": {"extendedResourceName": "nvidia.com/gpu", "selectors": [{"cel": {"expression": "true"}}]},
+        }))
+        .unwrap();
+        assert!(class.offers("nvidia.com/gpu"));
+        assert!(class.offers("deviceclass.resource.kubernetes.io/h100"));
+        assert!(!class.offers("deviceclass.resource.kubernetes.io/b200"));
+        assert!(!class.offers("h100"));
+        assert!(!SlimDeviceClass::default().offers("nvidia.com/gpu"));
+    }
+}

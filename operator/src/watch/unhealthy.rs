@@ -1,0 +1,192 @@
+//! What makes a node unfit for new pods though its kubelet says that it is ready.
+
+use super::slim::SlimNode;
+
+/// Conditions of NVSentinel's monitors; True means bad.
+const CONDITIONS: [&str; 16] = [
+    "GpuMemWatch",
+    "GpuThermalWatch",
+    "GpuPcieWatch",
+    "GpuPowerWatch",
+    "GpuInforomWatch",
+    "GpuSmWatch",
+    "GpuNvlinkWatch",
+    "GpuMcuWatch",
+    "GpuPmuWatch",
+    "GpuDriverWatch",
+    "SysLogsXIDError",
+    "SysLogsSXIDError",
+    "SysLogsGPUFallenOff",
+    "NVSwitchFatalError",
+    "NVSwitchDown",
+    "CSPMaintenance",
+];
+/// What NVSentinel labels a node with that it has taken out of use.
+const LABELS: [&str; 2] = [
+    "dgxc.nvidia.com/nvsentinel-state=quarantined",
+    "dgxc.nvidia.com/nvsentinel-state=draining",
+];
+/// The taint by which an administrator says that a node is off (KEP-2268).
+const TAINTS: [&str; 1] = ["node.kubernetes.io/out-of-service"];
+
+/// What nodes bear that get no new pods, whatever those tolerate.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Unhealthy {
+    /// Node conditions that are bad where they are True: nothing new is placed there.
+    #[arg(long = "unhealthy-conditions", value_name = "TYPE,...", value_delimiter = ',',
+        default_values_t = owned(&CONDITIONS))]
+    conditions: Vec<String>,
+    /// Node labels of nodes that nothing new is placed on.
+    #[arg(long = "unhealthy-labels", value_name = "KEY=VALUE,...", value_delimiter = ',',
+        default_values_t = owned(&LABELS))]
+    labels: Vec<String>,
+    /// Keys of taints of nodes that nothing new is placed on, whatever is tolerated.
+    #[arg(long = "unhealthy-taints", value_name = "KEY,...", value_delimiter = ',',
+        default_values_t = owned(&TAINTS))]
+    taints: Vec<String>,
+}
+
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|w| (*w).to_owned()).collect()
+}
+
+impl Default for Unhealthy {
+    fn default() -> Self {
+        Self {
+            conditions: owned(&CONDITIONS),
+            labels: owned(&LABELS),
+            taints: owned(&TAINTS),
+        }
+    }
+}
+
+impl Unhealthy {
+    /// Why nothing new is placed on the node: what it is a node with. The first
+    /// that holds, in the order of the lists. None: nothing of this.
+    #[must_use]
+    pub fn why(&self, node: &SlimNode) -> Option<String> {
+        let is_true = |type_: &&String| {
+            let mut all = node.status.conditions.iter();
+            all.any(|c| c.type_ == **type_ && c.status == "True")
+        };
+        let is_labelled = |label: &&String| {
+            let (key, value) = label.split_once('=').unwrap_or((label, ""));
+            let labels = node.metadata.labels.as_ref();
+            labels.is_some_and(|l| l.get(key).is_some_and(|v| v == value))
+        };
+        let is_tainted = |key: &&String| node.spec.taints.iter().any(|t| t.key == **key);
+        let condition = self.conditions.iter().find(is_true);
+        let label = || self.labels.iter().find(is_labelled);
+        let taint = || self.taints.iter().find(is_tainted);
+        condition
+            .map(|c| format!("bad GPU condition {c}"))
+            .or_else(|| label().map(|l| format!("label {l:?}")))
+            .or_else(|| taint().map(|t| format!("taint {t:?}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use serde_json::{Value, json};
+
+    #[derive(clap::Parser)]
+    struct Program {
+        #[command(flatten)]
+        unhealthy: Unhealthy,
+    }
+
+    fn node(condition: (&str, &str), state: &str, taint: &str) -> SlimNode {
+        let taints: Vec<Value> = [taint]
+            .iter()
+            .filter(|t| !t.is_empty())
+            .map(|t| json!({"key": t, "effect": "NoExecute"}))
+            .collect();
+        serde_json::from_value(json!({
+            "metadata": {"name": "n", "labels": {"dgxc.nvidia.com/nvsentinel-state": state}},
+            "spec": {"taints": taints},
+            "status": {"conditions": [
+                {"type": "Ready", "status": "True"},
+                {"type": condition.0, "status": condition.1},
+            ]},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn conditions_labels_and_taints_of_the_list_say_why() {
+        let out = "node.kubernetes.io/out-of-service";
+        for (condition, state, taint, why) in [
+            (("GpuMemWatch", "False"), "", "", None),
+            (("GpuMemWatch", "Unknown"), "", "", None),
+            (("DiskPressure", "True"), "", "", None),
+            (
+                ("GpuMemWatch", "True"),
+                "draining",
+                out,
+                Some("bad GPU condition GpuMemWatch"),
+            ),
+            (
+                ("NVSwitchDown", "True"),
+                "",
+                "",
+                Some("bad GPU condition NVSwitchDown"),
+            ),
+            (
+                ("x", "True"),
+                "quarantined",
+                "",
+                Some("label \"dgxc.nvidia.com/nvsentinel-state=quarantined\""),
+            ),
+            (("x", "True"), "remediated", "", None),
+            (
+                ("x", "True"),
+                "",
+                out,
+                Some("taint \"node.kubernetes.io/out-of-service\""),
+            ),
+            (
+                ("x", "True"),
+                "",
+                "node.kubernetes.io/memory-pressure",
+                None,
+            ),
+        ] {
+            let node = node(condition, state, taint);
+            assert_eq!(
+                Unhealthy::default().why(&node).as_deref(),
+                why,
+                "{condition:?} {state} {taint}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_lists_are_options_and_the_defaults_are_those_of_the_library() {
+        let defaults = Program::parse_from(["trellis"]).unhealthy;
+        assert_eq!(
+            format!("{defaults:?}"),
+            format!("{:?}", Unhealthy::default())
+        );
+        let own = [
+            "trellis",
+            "--unhealthy-conditions=A,B",
+            "--unhealthy-labels=",
+            "--unhealthy-taints=t",
+        ];
+        let own = Program::parse_from(own).unhealthy;
+        assert_eq!(
+            own.why(&node(("GpuMemWatch", "True"), "draining", "")),
+            None
+        );
+        assert_eq!(
+            own.why(&node(("B", "True"), "", "")).as_deref(),
+            Some("bad GPU condition B")
+        );
+        assert_eq!(
+            own.why(&node(("x", "True"), "", "t")).as_deref(),
+            Some("taint \"t\"")
+        );
+    }
+}

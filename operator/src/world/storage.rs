@@ -1,0 +1,95 @@
+//! Claims, volumes and their classes, as the watches show them. Each change is
+//! told to the jobs that mount the claim.
+
+use super::Watched;
+use crate::controller::claims;
+use crate::key::Key;
+use crate::watch::{Sink, SlimClaim, SlimStorageClass, SlimVolume};
+
+impl Watched {
+    fn claim_changed(&self, key: &Key) {
+        // Before everything is listed nobody has looked at any job.
+        if self.world.is_synced() {
+            self.world.look_again_at(|job| {
+                job.metadata.namespace.as_deref() == Some(&*key.namespace)
+                    && claims::mounted(&job.spec).any(|(_, claim)| claim == &*key.name)
+            });
+        }
+    }
+
+    fn volume_changed(&self, volume: Option<&SlimVolume>) {
+        if let Some(claim) = volume.and_then(|v| v.spec.claim_ref.as_ref()) {
+            self.claim_changed(&Key::new(&claim.namespace, &claim.name));
+        }
+    }
+
+    /// Only the words change by which an unbound claim is told of.
+    fn class_changed(&self) {
+        if self.world.is_synced() {
+            self.world
+                .look_again_at(|job| claims::mounted(&job.spec).next().is_some());
+        }
+    }
+}
+
+impl Sink<SlimClaim> for Watched {
+    fn apply(&self, key: Key, object: SlimClaim) {
+        let before = self.world.claims.get(&key);
+        let changed = before.is_none_or(|before| !before.is_like(&object));
+        self.world.claims.observed(key.clone(), object);
+        if changed {
+            self.claim_changed(&key);
+        }
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        self.world.claims.deleted(key, uid);
+        self.claim_changed(key);
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}
+
+impl Sink<SlimVolume> for Watched {
+    fn apply(&self, key: Key, object: SlimVolume) {
+        let before = self.world.volumes.get(&key);
+        let changed = before.is_none_or(|before| !before.is_like(&object));
+        self.world.volumes.observed(key.clone(), object);
+        if changed {
+            self.volume_changed(self.world.volumes.get(&key).as_deref());
+        }
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        let before = self.world.volumes.get(key);
+        self.world.volumes.deleted(key, uid);
+        self.volume_changed(before.as_deref());
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}
+
+impl Sink<SlimStorageClass> for Watched {
+    fn apply(&self, key: Key, object: SlimStorageClass) {
+        let before = self.world.storage_classes.get(&key);
+        let mode = |c: &SlimStorageClass| c.volume_binding_mode.clone();
+        let changed = before.is_none_or(|before| mode(&before) != mode(&object));
+        self.world.storage_classes.observed(key, object);
+        if changed {
+            self.class_changed();
+        }
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        self.world.storage_classes.deleted(key, uid);
+        self.class_changed();
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}
