@@ -213,6 +213,7 @@ impl Engine {
                 taints: facts.taints.clone(),
                 ready: facts.ready,
                 unschedulable: facts.unschedulable,
+                unhealthy: facts.unhealthy.clone(),
                 ..Node::new(
                     self.nodes.name(at).clone(),
                     offers.map(|r| amount(*r)).collect(),
