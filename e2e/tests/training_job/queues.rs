@@ -315,7 +315,9 @@ async fn a_flavor_brings_the_toleration_that_its_nodes_ask_for() {
     };
     submit("first").await;
     site.reaches("first", JobPhase::Running).await;
-    assert_eq!(tolerated(&site, "first", 8).await, ["nvidia.com/gpu"]);
+    // Every pod tolerates the taint of nodes that are Trellis' own, and that of its device.
+    let always = ["trellis.dev/dedicated", "nvidia.com/gpu"];
+    assert_eq!(tolerated(&site, "first", 8).await, always);
     // The spot pool is of no use to whoever does not tolerate it.
     submit("second").await;
     site.becomes("second", |s| {
@@ -327,7 +329,7 @@ async fn a_flavor_brings_the_toleration_that_its_nodes_ask_for() {
     site.reaches("second", JobPhase::Running).await;
     assert_eq!(
         tolerated(&site, "second", 8).await,
-        ["nvidia.com/gpu", "spot"]
+        ["trellis.dev/dedicated", "nvidia.com/gpu", "spot"]
     );
     let group = site.api::<trellis_api::PodGroup>().get("second").await;
     let plan = group.unwrap().status.unwrap().plan.unwrap();
