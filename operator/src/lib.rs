@@ -10,7 +10,6 @@ pub mod commands;
 pub mod controller;
 pub mod key;
 pub mod leader;
-pub mod limiter;
 pub mod operator;
 pub mod patch;
 pub mod predict;

@@ -70,7 +70,7 @@ impl Controller {
     /// A controller that writes through `commands`.
     #[must_use]
     pub fn new(world: Arc<World>, commands: Commands, client: Client, settings: Settings) -> Self {
-        let story = Story::new(client);
+        let story = Story::new(client, &commands);
         Self {
             world,
             commands,

@@ -10,6 +10,8 @@ use tracing::debug;
 use trellis_api::Reason;
 use trellis_api::job::{JobPhase, TrainingJobStatus};
 
+use crate::commands::Commands;
+
 /// Events that may wait to be written.
 const WAITING: usize = 1024;
 /// Longest note of an event (events.k8s.io/v1).
@@ -21,16 +23,18 @@ pub(super) struct Story {
 }
 
 impl Story {
-    pub(super) fn new(client: Client) -> Self {
+    /// Tells it through `commands`, after what others wait for.
+    pub(super) fn new(client: Client, commands: &Commands) -> Self {
         let (chapters, mut told) = mpsc::channel::<(ObjectReference, Event)>(WAITING);
         let reporter = Reporter {
             controller: "trellis.dev/operator".to_owned(),
             instance: None,
         };
+        let commands = commands.after_others();
         tokio::spawn(async move {
             let recorder = Recorder::new(client, reporter);
             while let Some((about, event)) = told.recv().await {
-                if let Err(error) = recorder.publish(&event, &about).await {
+                if let Err(error) = commands.tell(&recorder, &event, &about).await {
                     debug!(%error, "an event was not written");
                 }
             }

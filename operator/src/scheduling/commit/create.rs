@@ -88,8 +88,12 @@ impl Committer {
             return Outcome::Done;
         }
         let hash = plan.hash.clone();
-        let closed = self.journal(job, &run.uid, move |before| journal::closed(before, &hash));
-        match closed.await {
+        // The gang has its pods: those of others come first.
+        let closed = self
+            .after_others()
+            .journal(job, &run.uid, move |before| journal::closed(before, &hash))
+            .await;
+        match closed {
             Ok(()) => {
                 info!(%job, attempt = plan.attempt, pods = total, reason = %Reason::Placed, "placed");
                 Outcome::Done

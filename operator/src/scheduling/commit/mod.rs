@@ -78,6 +78,14 @@ impl Committer {
         }
     }
 
+    /// The same, for what lets others go first ([`Commands::after_others`]).
+    fn after_others(&self) -> Self {
+        Self {
+            commands: self.commands.after_others(),
+            ..self.clone()
+        }
+    }
+
     /// The world, for the newest objects.
     #[must_use]
     pub fn world(&self) -> &Arc<World> {

@@ -1,0 +1,112 @@
+//! What is to be done about a write that did not succeed.
+
+use crate::leader::NotLeading;
+
+/// Why a write did not succeed.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// We may not write any more.
+    #[error(transparent)]
+    NotLeading(#[from] NotLeading),
+    /// Someone else was faster, or something of that name is there.
+    #[error("{0}")]
+    Conflict(String),
+    /// The object is gone.
+    #[error("{0}")]
+    NotFound(String),
+    /// The API server will not take it, now or later, as it is.
+    #[error("{message}")]
+    Refused {
+        /// HTTP code.
+        code: u16,
+        /// What the API server says.
+        message: String,
+    },
+    /// A quota of the namespace has no room. The numbers may change, and say
+    /// nothing about how the API server does.
+    #[error("{0}")]
+    Exhausted(String),
+    /// The API server does not know us, or our roles. It may in a moment: one
+    /// that has just started knows none yet.
+    #[error("{0}")]
+    Unauthorized(String),
+    /// Nobody knows whether it was written, or it may succeed later.
+    #[error("{0}")]
+    Transient(String),
+}
+
+impl WriteError {
+    /// True if the API server has more to do than it can: writes are to become fewer.
+    #[must_use]
+    pub fn is_push_back(&self) -> bool {
+        matches!(self, Self::Transient(_))
+    }
+}
+
+impl From<kube::Error> for WriteError {
+    fn from(error: kube::Error) -> Self {
+        let kube::Error::Api(status) = error else {
+            return Self::Transient(error.to_string());
+        };
+        let message = status.message.clone();
+        match status.code {
+            404 => Self::NotFound(message),
+            409 => Self::Conflict(message),
+            // The authorizer's answer, unlike admission's, may be another in a moment.
+            401 => Self::Unauthorized(message),
+            403 if message.contains(" is forbidden: User \"") => Self::Unauthorized(message),
+            403 if message.contains("exceeded quota") => Self::Exhausted(message),
+            408 | 429 | 500 | 502 | 503 | 504 => Self::Transient(message),
+            code => Self::Refused { code, message },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::core::Status;
+
+    fn error(code: u16, message: &str) -> WriteError {
+        let mut status = Status::failure(message, "");
+        status.code = code;
+        WriteError::from(kube::Error::Api(Box::new(status)))
+    }
+
+    #[test]
+    fn an_error_is_told_apart_by_what_is_to_be_done() {
+        let rbac =
+            r#"pods is forbidden: User "system:serviceaccount:a:b" cannot create resource "pods""#;
+        let pod_security =
+            r#"pods "j-worker-0" is forbidden: violates PodSecurity "restricted:latest""#;
+        let policy =
+            r#"pods "j-worker-0" is forbidden: ValidatingAdmissionPolicy 'p' denied request"#;
+        let quota = r#"pods "j-worker-0" is forbidden: exceeded quota: small"#;
+        for (code, message) in [(408, ""), (429, ""), (500, ""), (503, "")] {
+            let error = error(code, message);
+            assert!(matches!(error, WriteError::Transient(_)), "{code}");
+            assert!(error.is_push_back(), "{code}");
+        }
+        // What concerns one namespace, or our rights, must slow nobody down.
+        for (code, message) in [(401, "Unauthorized"), (403, rbac)] {
+            let error = error(code, message);
+            assert!(matches!(error, WriteError::Unauthorized(_)), "{code}");
+            assert!(!error.is_push_back(), "{code}");
+        }
+        assert!(matches!(error(403, quota), WriteError::Exhausted(_)));
+        assert!(!error(403, quota).is_push_back());
+        for (code, message) in [
+            (403, pod_security),
+            (403, policy),
+            (422, "invalid"),
+            (400, ""),
+        ] {
+            assert!(
+                matches!(error(code, message), WriteError::Refused { .. }),
+                "{code} {message}"
+            );
+        }
+        assert!(matches!(error(409, ""), WriteError::Conflict(_)));
+        assert!(matches!(error(404, ""), WriteError::NotFound(_)));
+    }
+}

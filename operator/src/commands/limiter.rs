@@ -1,0 +1,243 @@
+//! How many writes may be in flight.
+//!
+//! The client speaks HTTP/1.1, so a write in flight is a connection, and an
+//! API server answers no faster for having more than it can work on: 16 to
+//! 32 in flight give all that two cores have (docs/benchmarks.md). The limit
+//! grows by one when two whole windows of writes have succeeded and halves when the server pushes back
+//! (additive increase, multiplicative decrease, as in TCP).
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+
+const FIRST: usize = 16;
+const LEAST: usize = 2;
+const MOST: usize = 32;
+/// How long a write lets others go first.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// When it is a write's turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// As they come.
+    InOrder,
+    /// When no other waits, or after [`PATIENCE`].
+    AfterOthers,
+}
+
+/// An adaptive bound on writes in flight.
+#[derive(Debug)]
+pub(super) struct Limiter {
+    semaphore: Semaphore,
+    /// A permit has come back that nobody waited for.
+    calm: Notify,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    limit: usize,
+    /// Permits that are to vanish when they come back.
+    debt: usize,
+    good: usize,
+}
+
+impl Default for Limiter {
+    fn default() -> Self {
+        Self {
+            semaphore: Semaphore::new(FIRST),
+            calm: Notify::new(),
+            state: Mutex::new(State {
+                limit: FIRST,
+                debt: 0,
+                good: 0,
+            }),
+        }
+    }
+}
+
+/// The right to one write.
+#[derive(Debug)]
+pub(super) struct Permit<'a> {
+    limiter: &'a Limiter,
+    permit: Option<SemaphorePermit<'a>>,
+}
+
+impl Limiter {
+    /// Waits for the right to one write.
+    pub(super) async fn acquire(&self, turn: Turn) -> Permit<'_> {
+        let calm = match turn {
+            Turn::InOrder => None,
+            Turn::AfterOthers => tokio::time::timeout(PATIENCE, self.calm()).await.ok(),
+        };
+        let permit = match calm {
+            Some(permit) => Some(permit),
+            // The semaphore is never closed; if it were, writes would go unbounded rather than stop.
+            None => self.semaphore.acquire().await.ok(),
+        };
+        Permit {
+            limiter: self,
+            permit,
+        }
+    }
+
+    /// A permit that nobody else waits for: the semaphore gives none past those who wait.
+    async fn calm(&self) -> SemaphorePermit<'_> {
+        loop {
+            if let Ok(permit) = self.semaphore.try_acquire() {
+                // There may be one for the next as well.
+                self.calm.notify_one();
+                return permit;
+            }
+            self.calm.notified().await;
+        }
+    }
+
+    /// Writes that may be in flight now.
+    #[cfg(test)]
+    fn limit(&self) -> usize {
+        self.state.lock().limit
+    }
+}
+
+impl Permit<'_> {
+    /// Says how the write went. `pushed_back`: refused for load, timed out, or cut off.
+    pub(super) fn report(mut self, pushed_back: bool) {
+        let Some(permit) = self.permit.take() else {
+            return;
+        };
+        let mut state = self.limiter.state.lock();
+        if pushed_back {
+            state.good = 0;
+            let lower = state.limit.div_ceil(2).max(LEAST);
+            let less = state.limit.saturating_sub(lower);
+            state.debt = state.debt.saturating_add(less);
+            state.limit = lower;
+        } else {
+            state.good = state.good.saturating_add(1);
+            if state.good >= state.limit.saturating_mul(2) && state.limit < MOST {
+                state.good = 0;
+                state.limit = state.limit.saturating_add(1);
+                if state.debt > 0 {
+                    state.debt = state.debt.saturating_sub(1);
+                } else {
+                    self.limiter.semaphore.add_permits(1);
+                }
+            }
+        }
+        if state.debt > 0 {
+            state.debt = state.debt.saturating_sub(1);
+            permit.forget();
+        }
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        drop(self.permit.take());
+        self.limiter.calm.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn one(limiter: &Limiter, pushed_back: bool) {
+        limiter.acquire(Turn::InOrder).await.report(pushed_back);
+    }
+
+    #[tokio::test]
+    async fn grows_while_all_is_well_and_halves_on_push_back() {
+        let limiter = Limiter::default();
+        for _ in 0..10_000 {
+            one(&limiter, false).await;
+        }
+        assert_eq!(limiter.limit(), MOST);
+        one(&limiter, true).await;
+        assert_eq!(limiter.limit(), MOST / 2);
+        for _ in 0..100 {
+            one(&limiter, true).await;
+        }
+        assert_eq!(limiter.limit(), LEAST);
+    }
+
+    #[tokio::test]
+    async fn never_lets_more_through_than_the_limit() {
+        let limiter = Limiter::default();
+        for pushed_back in [true, false, true, true, false] {
+            for _ in 0..200 {
+                one(&limiter, pushed_back).await;
+            }
+            let mut held = Vec::new();
+            while let Ok(permit) = limiter.semaphore.try_acquire() {
+                held.push(permit);
+            }
+            let debt = limiter.state.lock().debt;
+            assert_eq!(held.len(), limiter.limit() + debt);
+        }
+    }
+
+    /// Takes all permits there are.
+    async fn all(limiter: &Limiter) -> Vec<Permit<'_>> {
+        let mut held = Vec::new();
+        for _ in 0..limiter.limit() {
+            held.push(limiter.acquire(Turn::InOrder).await);
+        }
+        held
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_that_lets_others_go_first_waits_for_a_permit_that_nobody_wants() {
+        let limiter = Limiter::default();
+        let mut held = all(&limiter).await;
+        let order = Mutex::new(Vec::new());
+        let write = async |name: &'static str, turn| {
+            let permit = limiter.acquire(turn).await;
+            order.lock().push(name);
+            permit.report(false);
+        };
+        let free = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            held.pop().unwrap().report(false);
+        };
+        tokio::join!(
+            write("event", Turn::AfterOthers),
+            write("status", Turn::AfterOthers),
+            write("pod", Turn::InOrder),
+            write("another", Turn::InOrder),
+            free,
+        );
+        assert_eq!(*order.lock(), ["pod", "another", "event", "status"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_waits_no_longer_than_its_patience() {
+        let limiter = Limiter::default();
+        let start = tokio::time::Instant::now();
+        // Pods without end, of more gangs than there will ever be permits.
+        let pods = futures::future::join_all((0..=MOST).map(|_| async {
+            loop {
+                let permit = limiter.acquire(Turn::InOrder).await;
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                permit.report(false);
+            }
+        }));
+        let told = async {
+            let permit = limiter.acquire(Turn::AfterOthers).await;
+            permit.report(false);
+            start.elapsed()
+        };
+        let took = tokio::select! {
+            biased;
+            _ = pods => Duration::MAX,
+            took = told => took,
+        };
+        let next = Duration::from_secs(1);
+        assert!(
+            took >= PATIENCE && took < PATIENCE.saturating_add(next),
+            "{took:?}"
+        );
+    }
+}

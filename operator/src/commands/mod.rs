@@ -1,0 +1,237 @@
+//! The door for writes: leadership is checked before each, those in flight are
+//! bounded, and an error is told apart by what is to be done. The Lease alone
+//! (`leader`), which leadership comes from, goes another way.
+
+mod error;
+mod limiter;
+mod remove;
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::core::{ClusterResourceScope, NamespaceResourceScope, Request as KubeRequest};
+use kube::runtime::events::{Event, Recorder};
+use kube::{Api, Client, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::leader::{Epoch, Leadership, NotLeading};
+
+pub use error::WriteError;
+use limiter::{Limiter, Turn};
+pub use remove::{Deletion, Eviction};
+
+/// The door for writes.
+#[derive(Clone)]
+pub struct Commands {
+    client: Client,
+    leadership: Leadership,
+    limiter: Arc<Limiter>,
+    turn: Turn,
+}
+
+impl Commands {
+    /// Commands of a leader.
+    #[must_use]
+    pub fn new(client: Client, leadership: Leadership) -> Self {
+        Self {
+            client,
+            leadership,
+            limiter: Arc::new(Limiter::default()),
+            turn: Turn::InOrder,
+        }
+    }
+
+    /// The same door, for what is told of work that is done: while gangs wait
+    /// for their pods it waits until their writes are through, some seconds at
+    /// most. GPUs wait for a pod, nobody for an event.
+    #[must_use]
+    pub fn after_others(&self) -> Self {
+        Self {
+            turn: Turn::AfterOthers,
+            ..self.clone()
+        }
+    }
+
+    /// Our term, if we still lead.
+    ///
+    /// # Errors
+    /// If we do not.
+    pub fn epoch(&self) -> Result<Epoch, NotLeading> {
+        self.leadership.check()
+    }
+
+    /// Raises our term above one that has been seen in a journal.
+    pub async fn lead_above(&self, seen: Epoch) {
+        self.leadership.raise_above(seen).await;
+    }
+
+    fn api<K>(&self, namespace: &str) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// Runs one write under the limit, if we lead at the moment when its turn comes.
+    async fn write<T>(
+        &self,
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, WriteError> {
+        let permit = self.limiter.acquire(self.turn).await;
+        self.leadership.check()?;
+        let result = request.await.map_err(WriteError::from);
+        permit.report(result.as_ref().is_err_and(WriteError::is_push_back));
+        result
+    }
+
+    /// Creates an object. The answer is decoded as `A`, which may be slimmer than what is sent.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn create<K, A>(
+        &self,
+        namespace: &str,
+        manager: &str,
+        object: &K,
+        dry_run: bool,
+    ) -> Result<A, WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Serialize,
+        A: DeserializeOwned,
+    {
+        let params = PostParams {
+            dry_run,
+            field_manager: Some(manager.to_owned()),
+        };
+        let path = K::url_path(&(), Some(namespace));
+        let body = serde_json::to_vec(object).map_err(|e| WriteError::Transient(e.to_string()))?;
+        let request = KubeRequest::new(path)
+            .create(&params, body)
+            .map_err(|e| WriteError::Transient(e.to_string()))?;
+        self.write(self.client.request(request)).await
+    }
+
+    /// Changes an object by a merge patch. A `resourceVersion` in the patch
+    /// makes it a compare-and-set. The answer is decoded as `A`.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn patch_as<A: DeserializeOwned>(
+        &self,
+        path: &str,
+        name: &str,
+        manager: &str,
+        patch: &serde_json::Value,
+    ) -> Result<A, WriteError> {
+        let params = PatchParams {
+            field_manager: Some(manager.to_owned()),
+            ..PatchParams::default()
+        };
+        let request = KubeRequest::new(path)
+            .patch(name, &params, &Patch::Merge(patch))
+            .map_err(|e| WriteError::Transient(e.to_string()))?;
+        self.write(self.client.request(request)).await
+    }
+
+    /// Patches an object's status. A `resourceVersion` in the patch makes it a compare-and-set.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn patch_status<K>(
+        &self,
+        namespace: &str,
+        name: &str,
+        manager: &str,
+        patch: &serde_json::Value,
+    ) -> Result<K, WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug,
+    {
+        self.patch_status_in(&self.api(namespace), name, manager, patch)
+            .await
+    }
+
+    /// Patches the status of an object without a namespace, as [`Self::patch_status`] does.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn patch_cluster_status<K>(
+        &self,
+        name: &str,
+        manager: &str,
+        patch: &serde_json::Value,
+    ) -> Result<K, WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = ClusterResourceScope>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug,
+    {
+        self.patch_status_in(&Api::all(self.client.clone()), name, manager, patch)
+            .await
+    }
+
+    async fn patch_status_in<K>(
+        &self,
+        api: &Api<K>,
+        name: &str,
+        manager: &str,
+        patch: &serde_json::Value,
+    ) -> Result<K, WriteError>
+    where
+        K: Clone + DeserializeOwned + std::fmt::Debug,
+    {
+        let params = PatchParams {
+            field_manager: Some(manager.to_owned()),
+            ..PatchParams::default()
+        };
+        let patch = Patch::Merge(patch);
+        self.write(api.patch_status(name, &params, &patch)).await
+    }
+
+    /// Writes an event.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn tell(
+        &self,
+        recorder: &Recorder,
+        event: &Event,
+        about: &ObjectReference,
+    ) -> Result<(), WriteError> {
+        self.write(recorder.publish(event, about)).await
+    }
+
+    /// Reads the objects of a namespace now, from the API server and no cache.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn list<K>(&self, namespace: &str, params: &ListParams) -> Result<Vec<K>, WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug,
+    {
+        Ok(self.api::<K>(namespace).list(params).await?.items)
+    }
+
+    /// Reads one object now, from the API server and no cache.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn get<K>(&self, namespace: &str, name: &str) -> Result<Option<K>, WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug,
+    {
+        Ok(self.api::<K>(namespace).get_opt(name).await?)
+    }
+}

@@ -1,0 +1,179 @@
+//! Objects are made to go: by a delete, or by an eviction, which budgets may put off.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::Resource;
+use kube::api::{DeleteParams, PostParams, Preconditions};
+use kube::core::{NamespaceResourceScope, Request as KubeRequest, Status};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use super::{Commands, WriteError};
+
+/// What an accepted delete means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deletion {
+    /// The object goes: at once, or when its grace is over and its finalizers are gone.
+    Begun,
+    /// That incarnation was gone before.
+    Gone,
+}
+
+/// What an eviction that was answered means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Eviction {
+    /// The pod goes when its grace is over; of a dry run: it would.
+    Begun,
+    /// That incarnation was gone before.
+    Gone,
+    /// A PodDisruptionBudget keeps it for now: what the API server says.
+    Kept(String),
+}
+
+impl Commands {
+    /// Deletes one incarnation of an object. What is gone already is a success.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn delete<K>(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        grace: Option<u32>,
+    ) -> Result<(), WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug,
+    {
+        self.delete_as::<K>(namespace, name, uid, grace).await?;
+        Ok(())
+    }
+
+    /// Deletes one incarnation of an object, and tells whether it was still there.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn delete_as<K>(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        grace: Option<u32>,
+    ) -> Result<Deletion, WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug,
+    {
+        let api = self.api::<K>(namespace);
+        let params = DeleteParams {
+            grace_period_seconds: grace,
+            preconditions: Some(Preconditions {
+                uid: Some(uid.to_owned()),
+                resource_version: None,
+            }),
+            propagation_policy: Some(kube::api::PropagationPolicy::Background),
+            ..DeleteParams::default()
+        };
+        match self.write(api.delete(name, &params)).await {
+            Ok(_) => Ok(Deletion::Begun),
+            Err(error) if is_gone(&error) => Ok(Deletion::Gone),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Evicts one incarnation of a pod, with its own grace.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn evict(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        dry_run: bool,
+    ) -> Result<Eviction, WriteError> {
+        let params = PostParams {
+            dry_run,
+            field_manager: None,
+        };
+        // kube's own `evict` sends `delete_options`, which the API server does not know.
+        let body = json!({
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"namespace": namespace, "name": name},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        });
+        let request = KubeRequest::new(Pod::url_path(&(), Some(namespace)))
+            .create_subresource("eviction", name, &params, body.to_string().into_bytes())
+            .map_err(|e| WriteError::Transient(e.to_string()))?;
+        let request = async {
+            match self.client.request::<serde_json::Value>(request).await {
+                Ok(_) => Ok(Eviction::Begun),
+                Err(kube::Error::Api(status)) => match kept(&status) {
+                    Some(message) => Ok(Eviction::Kept(message)),
+                    None => Err(kube::Error::Api(status)),
+                },
+                Err(error) => Err(error),
+            }
+        };
+        match self.write(request).await {
+            Err(error) if is_gone(&error) => Ok(Eviction::Gone),
+            answer => answer,
+        }
+    }
+}
+
+/// True if the incarnation that was to go is gone: nothing has that name, or
+/// what has it now is another, for which the precondition does not hold.
+fn is_gone(error: &WriteError) -> bool {
+    match error {
+        WriteError::NotFound(_) => true,
+        WriteError::Conflict(message) => message.contains("UID in precondition"),
+        _ => false,
+    }
+}
+
+/// What the API server says where a budget is the reason of its refusal. A pod
+/// that two budgets speak of is never evicted (kube-apiserver, eviction.go).
+fn kept(status: &Status) -> Option<String> {
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    let budget = causes.find(|cause| cause.reason == "DisruptionBudget");
+    match (status.code, budget) {
+        (429, Some(cause)) if !cause.message.is_empty() => Some(cause.message.clone()),
+        (429, Some(_)) => Some(status.message.clone()),
+        (500, _) if status.message.contains("more than one PodDisruptionBudget") => {
+            Some(status.message.clone())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_that_keeps_a_pod_is_told_from_an_api_server_that_has_too_much_to_do() {
+        let status = |code: u16, message: &str, cause: Option<&str>| -> Status {
+            let causes = cause.map(|c| json!([{"reason": c, "message": "needs 2 healthy pods"}]));
+            serde_json::from_value(json!({
+                "status": "Failure", "code": code, "message": message,
+                "details": {"causes": causes.unwrap_or_else(|| json!([]))},
+            }))
+            .unwrap()
+        };
+        let refused = "Cannot evict pod as it would violate the pod's disruption budget.";
+        assert_eq!(
+            kept(&status(429, refused, Some("DisruptionBudget"))).as_deref(),
+            Some("needs 2 healthy pods")
+        );
+        let two = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+        assert_eq!(kept(&status(500, two, None)).as_deref(), Some(two));
+        assert_eq!(kept(&status(429, "too many requests", None)), None);
+        assert_eq!(kept(&status(500, "etcd", None)), None);
+    }
+}
