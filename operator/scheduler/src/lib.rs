@@ -40,7 +40,8 @@
 //!
 //! Where to look: `state` keeps the live arrays, `queueing` says who waits and
 //! for what, `placement` finds places, `backfill` says who may start before those
-//! that wait for room, `explain` says why there is no place, and `engine` puts them
+//! that wait for room, `explain` says why there is no place, `forecast` when there
+//! will be one, and `engine` puts them
 //! together.
 
 mod backfill;
@@ -48,6 +49,7 @@ mod constraints;
 mod decision;
 mod engine;
 mod explain;
+mod forecast;
 mod gang;
 mod ids;
 mod node;
@@ -78,6 +80,7 @@ pub use engine::{
 pub use explain::{
     Certificate, Detail, Exclusions, InDomain, MissingLabel, OwnQuota, Silent, WaitReason,
 };
+pub use forecast::Forecast;
 pub use gang::{Gang, Strategy, TaskGroup};
 pub use ids::{
     FlavorName, GangId, GroupName, NodeName, PodKey, QueueName, ResourceName, TopologyName,

@@ -82,7 +82,7 @@ impl Engine {
     }
 
     /// When a gang ends that has its place since then.
-    pub(super) fn end(&self, gang: &Gang, since: Time) -> Option<Time> {
+    pub(crate) fn end(&self, gang: &Gang, since: Time) -> Option<Time> {
         self.end_of(&gang.queue, (gang.runtime, gang.grace), since)
     }
 

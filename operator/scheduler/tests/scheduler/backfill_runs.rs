@@ -11,16 +11,16 @@ use trellis_scheduler::{Decision, Engine, Gang, GangId, Queue, QueueOrder, Time}
 
 /// A gang, and how long it really runs, in milliseconds.
 #[derive(Clone, Debug)]
-struct Job {
-    gang: Gang,
-    comes: i64,
-    runs: i64,
+pub struct Job {
+    pub gang: Gang,
+    pub comes: i64,
+    pub runs: i64,
 }
 
 /// What happened.
 #[derive(Default)]
-struct Story {
-    started: BTreeMap<GangId, i64>,
+pub struct Story {
+    pub started: BTreeMap<GangId, i64>,
     /// The first start that was told of a head.
     promised: BTreeMap<GangId, i64>,
     /// Heads that started though not at once.
@@ -29,7 +29,7 @@ struct Story {
 
 /// Runs jobs to the end, or until then. The engine is asked whenever a job comes or
 /// ends, and when it asks for it.
-fn run(engine: &mut Engine, mut jobs: Vec<Job>, until: i64) -> Story {
+pub fn run(engine: &mut Engine, mut jobs: Vec<Job>, until: i64) -> Story {
     jobs.sort_by_key(|job| job.comes);
     let mut runs: BTreeMap<GangId, i64> = BTreeMap::new();
     let mut ends: BTreeMap<(i64, GangId), ()> = BTreeMap::new();
@@ -96,7 +96,7 @@ fn millis(runs: i64) -> Duration {
     Duration::from_millis(u64::try_from(runs).unwrap())
 }
 
-fn any_job(at: usize) -> impl Strategy<Value = Job> {
+pub fn any_job(at: usize) -> impl Strategy<Value = Job> {
     let groups = prop::collection::vec((1..4_u32, any_request()), 1..3);
     (groups, 0..30_i64, 0..12_i64, 0..3_u64).prop_map(move |(groups, comes, runs, grace)| {
         let groups = groups.into_iter().enumerate();

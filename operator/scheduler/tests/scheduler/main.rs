@@ -20,6 +20,8 @@ mod flavors;
 #[cfg(test)]
 mod flavors_given;
 #[cfg(test)]
+mod forecast;
+#[cfg(test)]
 mod model;
 #[cfg(test)]
 mod oracle;

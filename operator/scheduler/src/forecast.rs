@@ -1,0 +1,153 @@
+//! When gangs that wait are expected to start: what is known now, played
+//! forward by the engine itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::decision::{Decision, Victim};
+use crate::engine::{Engine, Snapshot, StandingSnapshot};
+use crate::gang::Gang;
+use crate::ids::GangId;
+use crate::time::Time;
+
+/// When gangs that wait are expected to start, if nothing comes any more and
+/// whatever runs ends when it should. What has no end that is known keeps its
+/// place for ever, as does what is past its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Forecast {
+    /// The first start of each gang that waits. Who is not in it is not known to start.
+    pub starts: BTreeMap<GangId, Time>,
+    /// It was not played to its end: more gangs may start, later than those in it.
+    pub cut_off: bool,
+}
+
+impl Forecast {
+    /// Plays forward what a snapshot tells, for so many moments at most.
+    #[must_use]
+    pub fn of(snapshot: &Snapshot, moments: usize) -> Self {
+        let mut player = Player::new(snapshot);
+        let cut_off = !player.play(moments);
+        Self {
+            starts: player.starts,
+            cut_off,
+        }
+    }
+}
+
+/// What happens to a gang that has its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    /// It has done its work.
+    End,
+    /// It has made room, and waits again.
+    Leave,
+}
+
+struct Player {
+    engine: Engine,
+    gangs: BTreeMap<GangId, Gang>,
+    agenda: BTreeSet<(Time, GangId, What)>,
+    /// What is on the agenda, by gang: one thing each.
+    due: BTreeMap<GangId, (Time, What)>,
+    starts: BTreeMap<GangId, Time>,
+    now: Time,
+}
+
+impl Player {
+    fn new(snapshot: &Snapshot) -> Self {
+        let mut player = Self {
+            engine: Engine::from_snapshot(&assumed(snapshot)),
+            gangs: BTreeMap::new(),
+            agenda: BTreeSet::new(),
+            due: BTreeMap::new(),
+            starts: BTreeMap::new(),
+            now: snapshot.now,
+        };
+        for told in &snapshot.gangs {
+            let gang = &told.gang;
+            player.gangs.insert(gang.id.clone(), gang.clone());
+            let Some(place) = &told.place else { continue };
+            match place.standing {
+                StandingSnapshot::Settled => player.runs(&gang.id, place.since),
+                StandingSnapshot::Leaving => player.leaves(&gang.id),
+                StandingSnapshot::Nominated { .. } => {}
+            }
+        }
+        player
+    }
+
+    /// False: there is more to play.
+    fn play(&mut self, moments: usize) -> bool {
+        for _ in 0..moments {
+            for decision in self.engine.cycle(self.now) {
+                self.carry_out(&decision);
+            }
+            let alarm = self.engine.next_wakeup().filter(|at| *at > self.now);
+            let due = self.agenda.first().map(|(at, ..)| *at);
+            let Some(next) = alarm.into_iter().chain(due).min() else {
+                return true;
+            };
+            self.now = self.now.max(next);
+            while let Some((at, ..)) = self.agenda.first()
+                && *at <= self.now
+                && let Some((_, gang, what)) = self.agenda.pop_first()
+            {
+                self.due.remove(&gang);
+                match what {
+                    What::End => self.engine.delete_gang(&gang),
+                    What::Leave => self.engine.release_gang(&gang, None),
+                }
+            }
+        }
+        false
+    }
+
+    fn carry_out(&mut self, decision: &Decision) {
+        match decision {
+            Decision::Place { gang, .. } => {
+                self.starts.entry(gang.clone()).or_insert(self.now);
+                self.runs(gang, self.now);
+            }
+            Decision::Preempt { victims, .. } => victims.iter().for_each(|v| self.evict(v)),
+            Decision::Drain { victim } => self.evict(victim),
+            Decision::Reserve { .. } | Decision::Wait { .. } => {}
+        }
+    }
+
+    fn evict(&mut self, victim: &Victim) {
+        self.leaves(&victim.gang);
+    }
+
+    /// It has had its place since then.
+    fn runs(&mut self, gang: &GangId, since: Time) {
+        let end = self.gangs.get(gang).and_then(|g| self.engine.end(g, since));
+        self.happens(gang, end.map(|end| (end, What::End)));
+    }
+
+    /// It stops, and has its grace for that.
+    fn leaves(&mut self, gang: &GangId) {
+        let grace = self.gangs.get(gang).map(|g| g.grace).unwrap_or_default();
+        self.happens(gang, Some((self.now.plus(grace), What::Leave)));
+    }
+
+    fn happens(&mut self, gang: &GangId, next: Option<(Time, What)>) {
+        if let Some((at, what)) = self.due.remove(gang) {
+            self.agenda.remove(&(at, gang.clone(), what));
+        }
+        // What should have ended by now is not known to end.
+        if let Some((at, what)) = next.filter(|(at, _)| *at >= self.now) {
+            self.agenda.insert((at, gang.clone(), what));
+            self.due.insert(gang.clone(), (at, what));
+        }
+    }
+}
+
+/// The same, with pods of gangs that are there counted as ones that are still to
+/// come: they go with their gang.
+fn assumed(snapshot: &Snapshot) -> Snapshot {
+    let mut snapshot = snapshot.clone();
+    snapshot.pods.retain(|pod| !pod.held);
+    for place in snapshot.gangs.iter_mut().filter_map(|g| g.place.as_mut()) {
+        place.settled.iter_mut().for_each(Vec::clear);
+    }
+    snapshot
+}
