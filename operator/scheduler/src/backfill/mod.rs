@@ -22,10 +22,9 @@
 //! node: see `quota`.
 //!
 //! Where to look: `ends` keeps when things end, `blocked` who waits for room,
-//! `count` and `plan` find start and place, `head` says what others must do about it.
+//! `plan` finds start and place, `head` says what others must do about it.
 
 mod blocked;
-mod count;
 mod ends;
 mod head;
 mod plan;
@@ -33,8 +32,8 @@ mod quota;
 
 pub(crate) use blocked::{BlockedGangs, Candidate};
 pub(crate) use ends::Ends;
-pub(crate) use head::{Head, Restraint, Stay, excluded, pool};
-pub(crate) use plan::{Hold, Plan, Planner};
+pub(crate) use head::{Head, Restraint, Stay, pool};
+pub(crate) use plan::{Plan, Planner};
 pub(crate) use quota::QuotaHead;
 
 use std::collections::BTreeMap;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::preempt::Plan;
 use super::ways::{Way, Ways};
 use super::{Engine, Stage, placed};
-use crate::backfill;
 use crate::decision::{Decision, Outlook, Score};
 use crate::explain::{self, Certificate, Detail};
 use crate::gang::Gang;
@@ -422,7 +421,7 @@ impl Engine {
                     catalog: &self.catalog,
                     gang,
                     shape,
-                    excluded: &backfill::excluded(shape, &self.nodes),
+                    excluded: &placement::excluded(shape, &self.nodes),
                     certain,
                 });
                 self.refusals.insert(gang, shape, refusal.clone());
@@ -439,7 +438,7 @@ impl Engine {
     ) -> Result<Vec<Runs>, NoPlace> {
         self.packing.prepare(&mut self.nodes, &mut self.catalog);
         self.catalog.refresh(shape, &self.nodes);
-        let excluded = backfill::excluded(shape, &self.nodes);
+        let excluded = placement::excluded(shape, &self.nodes);
         let wish = Wish {
             shape,
             strategy: gang.strategy,

@@ -6,7 +6,7 @@ use fixedbitset::FixedBitSet;
 
 use crate::gang::Gang;
 use crate::ids::PodKey;
-use crate::placement::{Placement, Runs};
+use crate::placement::{Hold, Placement, Runs};
 use crate::queueing::Choice;
 use crate::quota::Demand;
 use crate::state::{GangIdx, NodeIdx, Nodes, Shape};
@@ -189,5 +189,33 @@ impl Placed {
     /// Where its pods go.
     pub(crate) fn placement(&self, nodes: &Nodes) -> Placement {
         placement(nodes, &self.gang, self.groups.iter().map(PlacedGroup::runs))
+    }
+
+    /// What its pods hold where they were planned.
+    pub(crate) fn holds(&self) -> impl Iterator<Item = Hold> {
+        self.by_group(PlacedGroup::there)
+    }
+
+    /// What those hold that nobody has seen yet.
+    pub(crate) fn assumed(&self) -> impl Iterator<Item = Hold> {
+        self.by_group(|group| group.assumed().into_iter())
+    }
+
+    fn by_group<'p, R>(
+        &'p self,
+        runs: impl Fn(&'p PlacedGroup) -> R + 'p,
+    ) -> impl Iterator<Item = Hold> + 'p
+    where
+        R: Iterator<Item = (NodeIdx, u32)> + 'p,
+    {
+        let groups = self.shape.groups.iter().zip(&self.groups);
+        groups.flat_map(move |(shape, group)| {
+            runs(group).map(|(node, pods)| Hold {
+                node,
+                demand: Arc::clone(&shape.demand),
+                pods,
+                held: true,
+            })
+        })
     }
 }

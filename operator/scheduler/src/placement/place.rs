@@ -1,5 +1,7 @@
 //! A place for a whole gang.
 
+use smallvec::SmallVec;
+
 use super::fit::Room;
 use super::frontier::{self, Answer};
 use super::pack::{self, Runs};
@@ -38,6 +40,12 @@ pub(crate) struct Wish<'a> {
     pub(crate) shape: &'a Shape,
     pub(crate) strategy: Strategy,
     pub(crate) excluded: &'a [NodeIdx],
+}
+
+/// Nodes that a gang of this shape keeps away from.
+pub(crate) fn excluded(shape: &Shape, nodes: &Nodes) -> SmallVec<[NodeIdx; 4]> {
+    let excluded = shape.excluded.iter();
+    excluded.filter_map(|name| nodes.find(name)).collect()
 }
 
 /// Finds a place for all groups of a gang and charges it to the live state, with

@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::common::*;
 use trellis_scheduler::{
     Because, BorrowWithin, Decision, Engine, Gang, NodeName, Placement, Preemption, Queue,
-    QueueName, Quota, Reclaim, ResourceName, Stop, Time, Victim, WithinQueue,
+    QueueName, Quota, Reclaim, ResourceName, Stop, Time, Topology, TopologyMode, TopologyName,
+    TopologyRequest, Victim, WithinQueue,
 };
 
 const LOWER: Preemption = Preemption {
@@ -491,4 +492,40 @@ fn a_trial_tells_who_would_leave_and_leaves_no_trace() {
     assert_eq!(engine.trial(&high, seconds(1)).unwrap(), first);
     assert_eq!(free(&engine, "n00", GPU), 0);
     assert!(engine.cycle(seconds(1)).is_empty());
+}
+
+/// There is room for so many pods once all lower ones are gone, but not in one rack:
+/// whatever becomes free may change that, however little it is.
+#[test]
+fn who_could_make_room_too_little_wakes_when_any_becomes_free() {
+    let racks = ["a", "a", "b", "b"];
+    let nodes = (0..4)
+        .zip(racks)
+        .map(|(at, rack)| label(gpu_node(&format!("n{at:02}"), 8), "rack", rack));
+    let mut engine = engine(nodes);
+    engine.apply_topology(Topology {
+        name: TopologyName::new("network"),
+        levels: vec!["rack".to_owned()],
+    });
+    engine.apply_queue(Queue {
+        preemption: LOWER,
+        ..Queue::new(QueueName::new("default"))
+    });
+    for node in ["n00", "n02"] {
+        pod(&mut engine, &format!("x/{node}"), node, gpu(1, 8));
+    }
+    for name in ["low-a", "low-b"] {
+        engine.apply_gang(of(0, name, 1));
+    }
+    assert_eq!(at(&mut engine, seconds(0)), ["+low-a", "+low-b"]);
+    engine.apply_gang(Gang {
+        topology: Some(TopologyRequest {
+            level: "rack".to_owned(),
+            mode: TopologyMode::Required,
+        }),
+        ..of(1, "high", 2)
+    });
+    assert_eq!(at(&mut engine, seconds(1)), ["-high InsufficientCapacity"]);
+    engine.delete_pod(&trellis_scheduler::PodKey::new("x/n00"));
+    assert_eq!(at(&mut engine, seconds(2)), ["!high low-a"]);
 }

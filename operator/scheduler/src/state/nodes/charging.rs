@@ -133,6 +133,21 @@ impl Nodes {
         share.or_else(|| Some((self.shares.device_of(resource)?, amount)))
     }
 
+    /// What would be free on a node if all gangs left it.
+    pub(crate) fn free_without_gangs(&self, resource: ResourceIdx, at: NodeIdx) -> i64 {
+        let others = |resource| {
+            let has = i128::from(self.ledger.allocatable(resource, at));
+            let (_, others) = self.ledger.held(resource, at);
+            has.saturating_sub(others)
+        };
+        let free = match self.shares.share_of(resource) {
+            // Nobody is booked to hold a device that is shared: its thousandths tell.
+            Some(share) => others(share).div_euclid(i128::from(WHOLE)),
+            None => others(resource),
+        };
+        i64::try_from(free).unwrap_or(0)
+    }
+
     /// The device that a resource is a share of.
     pub(crate) fn shared_device(&self, resource: ResourceIdx) -> Option<ResourceIdx> {
         self.shares.device_of(resource)
