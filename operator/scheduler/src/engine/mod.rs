@@ -229,6 +229,16 @@ impl Engine {
         counts
     }
 
+    /// The gangs that wait, by name.
+    pub fn waiting(&self) -> impl Iterator<Item = &GangId> {
+        let waits = |at: &GangIdx| {
+            let state = self.state(*at);
+            state.is_some_and(|state| matches!(state.stage, Stage::Waiting(_)))
+        };
+        let all = self.ids.iter();
+        all.filter(move |(_, at)| waits(at)).map(|(id, _)| id)
+    }
+
     /// How many gangs wait.
     #[must_use]
     pub fn waiting_gangs(&self) -> usize {

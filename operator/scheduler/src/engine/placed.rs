@@ -19,8 +19,6 @@ use crate::time::Time;
 pub(crate) struct Placed {
     pub(crate) gang: Arc<Gang>,
     pub(crate) shape: Arc<Shape>,
-    /// What it is charged of its queue's quota.
-    pub(crate) demand: Demand,
     /// The flavors that it is charged to, by task group; empty where its queue
     /// offers none.
     pub(crate) choices: Vec<Choice>,
@@ -43,8 +41,15 @@ pub(crate) enum Standing {
     Settled,
     /// Nobody else is put there, and its pods come when its victims' are gone.
     Nominated(Nomination),
-    /// It is leaving: it holds its nodes until its pods are gone, and no quota.
-    Leaving,
+    /// It is leaving: it holds its nodes until its pods are gone, and no quota; this
+    /// is what it was charged.
+    Leaving(Demand),
+}
+
+impl Standing {
+    pub(crate) fn is_leaving(&self) -> bool {
+        matches!(self, Self::Leaving(_))
+    }
 }
 
 /// Whom a gang waits for that is to follow them.
