@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Engine;
-use super::cycle::{Admission, LookedAt};
+use super::admission::Admission;
+use super::cycle::LookedAt;
 use super::refusals::Restraints;
 use super::ways::Way;
 use crate::backfill::{Head, QuotaHead, Restraint, Stay};
