@@ -1,9 +1,10 @@
 //! Why the nodes have no place for a gang, and what would have to change.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::exclusions;
 use super::survey::{Line, Survey};
+use super::union::{Union, union_nodes};
 use super::{Detail, Silent};
 use crate::gang::Gang;
 use crate::ids::GroupName;
@@ -20,15 +21,6 @@ pub(crate) struct Question<'a> {
     pub(crate) excluded: &'a [NodeIdx],
     /// The search that found no place reached no bound.
     pub(crate) certain: bool,
-}
-
-/// A resource over all nodes that match any of the groups.
-#[derive(Default)]
-struct Union {
-    capacity: i128,
-    free: i128,
-    held_by_gangs: i128,
-    held_by_others: i128,
 }
 
 /// The first reason that holds for any task group, or for all of them together.
@@ -337,48 +329,6 @@ impl Question<'_> {
             wake.on(Signal::Taken(resource), slack.saturating_add(1));
         }
     }
-
-    /// Every resource that a group needs over the nodes that match any group.
-    fn union(&self, surveys: &[Survey]) -> BTreeMap<ResourceIdx, Union> {
-        let mut union: BTreeMap<ResourceIdx, Union> = BTreeMap::new();
-        if surveys.len() < 2 {
-            return union;
-        }
-        let all: BTreeSet<NodeIdx> = surveys.iter().flat_map(|s| &s.nodes).copied().collect();
-        for (resource, _) in &self.shape.total {
-            let sums = union.entry(*resource).or_default();
-            for node in &all {
-                let has = i128::from(self.nodes.allocatable(*resource, *node));
-                let free = i128::from(self.nodes.free(*resource, *node).max(0));
-                let (gangs, others) = self.nodes.held(*resource, *node);
-                sums.capacity = sums.capacity.saturating_add(has);
-                sums.free = sums.free.saturating_add(free);
-                sums.held_by_gangs = sums.held_by_gangs.saturating_add(gangs);
-                sums.held_by_others = sums.held_by_others.saturating_add(others);
-            }
-        }
-        union
-    }
-
-    /// The union's sums with what all groups need: devices first, then by name.
-    fn union_lines<'s>(
-        &self,
-        surveys: &'s [Survey],
-        union: &'s BTreeMap<ResourceIdx, Union>,
-    ) -> Vec<(&'s Line, i128, &'s Union)> {
-        let mut lines: Vec<(&Line, i128, &Union)> = self
-            .shape
-            .total
-            .iter()
-            .filter_map(|(resource, needs)| {
-                let mut all = surveys.iter().flat_map(|s| &s.lines);
-                let line = all.find(|l| l.resource == *resource)?;
-                Some((line, *needs, union.get(resource)?))
-            })
-            .collect();
-        lines.sort_by_key(|(line, ..)| (!line.name.is_device(), &line.name));
-        lines
-    }
 }
 
 /// Of the resources of which there is less than is needed: a device where there
@@ -403,9 +353,4 @@ fn worst<'l>(
 
 fn node_count(survey: &Survey) -> u32 {
     u32::try_from(survey.nodes.len()).unwrap_or(u32::MAX)
-}
-
-fn union_nodes(surveys: &[Survey]) -> u32 {
-    let all: BTreeSet<NodeIdx> = surveys.iter().flat_map(|s| &s.nodes).copied().collect();
-    u32::try_from(all.len()).unwrap_or(u32::MAX)
 }
