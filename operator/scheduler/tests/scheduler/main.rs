@@ -32,7 +32,11 @@ mod placement_score;
 #[cfg(test)]
 mod preemption;
 #[cfg(test)]
+mod preemption_after;
+#[cfg(test)]
 mod preemption_model;
+#[cfg(test)]
+mod preemption_queues;
 #[cfg(test)]
 mod queueing;
 #[cfg(test)]
@@ -41,6 +45,10 @@ mod queues;
 mod random;
 #[cfg(test)]
 mod sequences;
+#[cfg(test)]
+mod sequences_decisions;
+#[cfg(test)]
+mod sequences_events;
 #[cfg(test)]
 mod snapshots;
 #[cfg(test)]
