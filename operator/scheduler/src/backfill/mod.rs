@@ -39,6 +39,8 @@ pub(crate) use quota::QuotaHead;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::ids::{GangId, QueueName};
 use crate::placement::Placement;
 use crate::time::Time;
@@ -48,7 +50,7 @@ use crate::time::Time;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// What is kept for the first gang in order that waits for room.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
     /// The gang.
     pub gang: GangId,

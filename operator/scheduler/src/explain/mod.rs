@@ -17,6 +17,8 @@ pub(crate) use topology::is_there as topology_is_there;
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 /// Why a gang waits. `Display` is the sentence that users read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -38,9 +40,7 @@ impl From<Detail> for Certificate {
 
 /// The closed list of reasons, in the order in which they are looked for: a
 /// gang that has several waits for the first.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum WaitReason {
     /// Its queue does not exist.
     QueueNotFound,

@@ -27,16 +27,18 @@ pub(crate) use topology::{Closeness, Near};
 pub(crate) use topology::{is_asked as asks_for_topology, search as search_topology};
 pub(crate) use undo::UndoLog;
 
+use serde::{Deserialize, Serialize};
+
 use crate::ids::{GroupName, NodeName};
 
 /// A node for every pod of a gang, run-length by node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
     groups: Vec<GroupPlacement>,
 }
 
 /// A node for every pod of one task group.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupPlacement {
     /// The task group.
     pub group: GroupName,

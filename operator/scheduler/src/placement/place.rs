@@ -6,11 +6,12 @@ use super::fit::Room;
 use super::frontier::{self, Answer};
 use super::pack::{self, Runs};
 use super::packing::Packing;
+use super::ranking::Ranked;
 use super::spread;
 use super::topology;
 use super::undo::UndoLog;
 use crate::gang::Strategy;
-use crate::state::{Catalog, GroupShape, NodeIdx, Nodes, Shape};
+use crate::state::{Catalog, GroupShape, NodeIdx, Nodes, Shape, Signature, Tier};
 
 /// The dominant share of one pod: the largest part that it takes of any
 /// resource's total, in parts of 2^64.
@@ -137,11 +138,44 @@ pub(super) fn fill(
         return Some(Runs::new());
     }
     let signature = catalog.signature(group.signature)?;
-    let ranked = packing.rank(group, nodes, catalog)?;
+    let ranked = packing.rank(group, (nodes, catalog), false)?;
     let allows = |node: NodeIdx| signature.allows(node) && !excluded.contains(&node);
     match strategy {
         Strategy::Pack => pack::fill(&ranked, group.count, signature, &allows),
         Strategy::Spread => spread::fill(&ranked, group.count, signature, &allows),
+    }
+}
+
+/// A node that may be taken: the tier and then what it is wanted by, its place in the
+/// order of names, and how many pods it holds.
+pub(super) type Choice<By> = (Tier, By, u32, NodeIdx, u32);
+
+/// A place for one group among some nodes, each with how many pods it holds. None
+/// where they do not hold all of its pods. Needs a ranking by class.
+pub(super) fn fill_among(
+    ranked: &Ranked<'_>,
+    count: u32,
+    (strategy, signature): (Strategy, &Signature),
+    among: impl Iterator<Item = (NodeIdx, u32)>,
+) -> Option<Runs> {
+    let mut wanted = ranked.wanted();
+    let among = among.filter_map(|(node, pods)| {
+        let (order, _) = wanted(node)?;
+        Some((
+            signature.tier(node),
+            order,
+            ranked.rank_of(node),
+            node,
+            pods,
+        ))
+    });
+    match strategy {
+        Strategy::Pack => pack::in_order(among.collect(), count),
+        Strategy::Spread => {
+            let free = among
+                .map(|(tier, order, rank, node, pods)| (tier, order.most_free(), rank, node, pods));
+            spread::in_order(free.collect(), count)
+        }
     }
 }
 

@@ -32,10 +32,13 @@ pub(super) struct Order {
 
 impl Order {
     /// The other way round: most devices free first, then most of the cores.
-    pub(super) fn most_free(self) -> Reverse<(i64, u32)> {
+    pub(super) fn most_free(self) -> Free {
         Reverse((self.devices, self.cores))
     }
 }
+
+/// What is free, the most first: devices in thousandths, then the part of the cores.
+pub(super) type Free = Reverse<(i64, u32)>;
 
 /// How much a node is wanted, and how many of the group's pods it holds.
 pub(super) type Wanted = (Order, u32);

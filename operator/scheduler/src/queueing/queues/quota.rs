@@ -146,8 +146,8 @@ impl Queues {
     /// How many gangs of a queue hold some, and those that hold most.
     fn who_holds(&self, name: &QueueName, what: FlavorResource) -> (u32, Vec<(GangId, i128)>) {
         let held = |holder: &Holder| {
-            let (_, amount) = holder.demand.iter().find(|(w, _)| *w == what)?;
-            Some((holder.id.clone(), amount))
+            let amount = holder.demand.amount(what);
+            (amount > 0).then(|| (holder.id.clone(), amount))
         };
         let holders = self.holders.get(name).into_iter();
         let holders = holders.flat_map(|h| h.gangs.values());
