@@ -165,6 +165,7 @@ impl Engine {
         }
         self.try_place(gang, shape, log)
             .map_err(|NoPlace { certain }| {
+                self.catalog.count_kinds(shape, &self.nodes);
                 let refusal = explain::explain(&explain::Question {
                     nodes: &self.nodes,
                     catalog: &self.catalog,

@@ -4,6 +4,7 @@ mod amount;
 mod capacity;
 mod detail;
 mod exclusions;
+mod supply;
 mod survey;
 mod text;
 mod topology;

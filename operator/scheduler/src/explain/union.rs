@@ -50,11 +50,11 @@ impl Question<'_> {
             .iter()
             .filter_map(|(resource, needs)| {
                 let mut all = surveys.iter().flat_map(|s| &s.lines);
-                let line = all.find(|l| l.resource == *resource)?;
+                let line = all.find(|l| l.asked.resource == *resource)?;
                 Some((line, *needs, union.get(resource)?))
             })
             .collect();
-        lines.sort_by_key(|(line, ..)| (!line.name.is_device(), &line.name));
+        lines.sort_by_key(|(line, ..)| (!line.asked.name.is_device(), &line.asked.name));
         lines
     }
 }

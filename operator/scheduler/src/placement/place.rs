@@ -139,6 +139,9 @@ pub(super) fn fill(
     }
     let signature = catalog.signature(group.signature)?;
     let ranked = packing.rank(group, (nodes, catalog), false)?;
+    if !ranked.may_hold(group.count) {
+        return None;
+    }
     let allows = |node: NodeIdx| signature.allows(node) && !excluded.contains(&node);
     match strategy {
         Strategy::Pack => pack::fill(&ranked, group.count, signature, &allows),

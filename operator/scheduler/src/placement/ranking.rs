@@ -210,6 +210,19 @@ impl<'a> Ranked<'a> {
             .filter(|(_, class)| !class.members.is_empty())
     }
 
+    /// False where all nodes together hold fewer pods, whatever keeps pods off some.
+    pub(super) fn may_hold(&self, count: u32) -> bool {
+        let mut left = u64::from(count);
+        let mut classes = self.iter();
+        left == 0
+            || classes.any(|(_, class)| {
+                let members = u64::try_from(class.members.len()).unwrap_or(u64::MAX);
+                let pods = u64::from(self.fits(class, count)).saturating_mul(members);
+                left = left.saturating_sub(pods);
+                left == 0
+            })
+    }
+
     /// Says of nodes how much they are wanted; None where one holds no pod. Needs a
     /// ranking by class.
     pub(super) fn wanted(&self) -> impl FnMut(NodeIdx) -> Option<Wanted> + use<'a> {

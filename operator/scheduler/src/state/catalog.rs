@@ -165,6 +165,15 @@ impl Catalog {
         }
     }
 
+    /// Counts the kinds of nodes that the groups of a shape may use.
+    pub(crate) fn count_kinds(&mut self, shape: &Shape, nodes: &Nodes) {
+        for group in &shape.groups {
+            if let Some(Some(signature)) = self.signatures.get_mut(group.signature.at()) {
+                signature.count_kinds(nodes);
+            }
+        }
+    }
+
     /// One use more of a demand and of constraints that are in use.
     pub(crate) fn retain(&mut self, demand: DemandIdx, signature: SignatureIdx) {
         self.demands.retain(demand.at());

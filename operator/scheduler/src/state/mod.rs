@@ -4,6 +4,7 @@ mod catalog;
 mod classes;
 mod domains;
 mod interner;
+mod kinds;
 mod ledger;
 mod nodes;
 mod pods;

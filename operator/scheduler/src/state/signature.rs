@@ -1,5 +1,6 @@
 //! Which nodes meet constraints, worked out once and then as nodes change.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
@@ -29,6 +30,10 @@ pub(crate) struct Signature {
     tiers: Vec<Tier>,
     /// Nodes whose tier is not the usual one.
     special: usize,
+    /// How many of the feasible nodes are of each kind.
+    kinds: Vec<(usize, u32)>,
+    /// The versions of the nodes and of the kinds that were counted.
+    counted: (u64, u64),
 }
 
 impl Signature {
@@ -39,6 +44,8 @@ impl Signature {
             feasible: FixedBitSet::new(),
             tiers: Vec::new(),
             special: 0,
+            kinds: Vec::new(),
+            counted: (0, 0),
         }
     }
 
@@ -64,6 +71,26 @@ impl Signature {
     /// True where some nodes are wanted more than others.
     pub(crate) fn has_tiers(&self) -> bool {
         self.special > 0
+    }
+
+    /// Kinds of nodes with how many of those that do are of each, as last counted.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = (usize, u32)> {
+        self.kinds.iter().copied()
+    }
+
+    /// Counts the kinds of the nodes, where that is not known.
+    pub(crate) fn count_kinds(&mut self, nodes: &Nodes) {
+        let now = (self.seen, nodes.kinds().version());
+        if self.counted == now {
+            return;
+        }
+        self.counted = now;
+        let mut kinds: BTreeMap<usize, u32> = BTreeMap::new();
+        for kind in self.nodes().filter_map(|node| nodes.kinds().of(node)) {
+            let count = kinds.entry(kind).or_default();
+            *count = count.saturating_add(1);
+        }
+        self.kinds = kinds.into_iter().collect();
     }
 
     /// Looks at the nodes that have changed.

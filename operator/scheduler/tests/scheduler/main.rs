@@ -14,6 +14,8 @@ mod backfill_runs;
 #[cfg(test)]
 mod certificates;
 #[cfg(test)]
+mod certificates_oracle;
+#[cfg(test)]
 mod common;
 #[cfg(test)]
 mod flavors;

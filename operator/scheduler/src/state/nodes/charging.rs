@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::Nodes;
-use crate::state::profile::{Needs, WHOLE};
+use crate::state::profile::{Needs, Profile, WHOLE};
 use crate::state::shape::Demand;
 use crate::state::{Catalog, NodeIdx, ResourceIdx};
 
@@ -146,6 +146,14 @@ impl Nodes {
             None => others(resource),
         };
         i64::try_from(free).unwrap_or(0)
+    }
+
+    /// What an empty node of this kind has of a resource.
+    pub(crate) fn has_empty(&self, kind: &Profile, resource: ResourceIdx) -> i64 {
+        match self.shares.device_of(resource) {
+            Some(device) => kind.free(device).saturating_mul(WHOLE),
+            None => kind.free(resource),
+        }
     }
 
     /// The device that a resource is a share of.
