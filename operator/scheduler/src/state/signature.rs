@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
-use super::{Facts, NodeIdx, Nodes};
+use super::traits::Found;
+use super::{Facts, NodeIdx, Nodes, Traits};
 use crate::constraints::Constraints;
 use crate::node::{Taint, TaintEffect};
 
@@ -93,9 +94,37 @@ impl Signature {
         self.kinds = kinds.into_iter().collect();
     }
 
+    /// Looks at all nodes for the first time.
+    fn find(&mut self, nodes: &Nodes, traits: &mut Traits) {
+        let Found { feasible, wanted } = traits.find(&self.constraints, nodes);
+        self.feasible = feasible;
+        let wanted = wanted
+            .into_iter()
+            .map(|(node, (discouraging, preference))| {
+                let preference = std::cmp::Reverse(preference);
+                let tier = Tier {
+                    discouraging,
+                    preference,
+                };
+                (node, tier)
+            });
+        for (node, tier) in wanted.filter(|(_, tier)| *tier != Tier::default()) {
+            self.tiers.resize(nodes.len(), Tier::default());
+            if let Some(slot) = self.tiers.get_mut(node.at()) {
+                *slot = tier;
+                self.special = self.special.saturating_add(1);
+            }
+        }
+        self.seen = nodes.version();
+    }
+
     /// Looks at the nodes that have changed.
-    pub(crate) fn refresh(&mut self, nodes: &Nodes) {
+    pub(crate) fn refresh(&mut self, nodes: &Nodes, traits: &mut Traits) {
         if self.seen == nodes.version() {
+            return;
+        }
+        if self.seen == 0 && !self.constraints.name_nodes() {
+            self.find(nodes, traits);
             return;
         }
         self.feasible.grow(nodes.len());
@@ -121,6 +150,14 @@ impl Signature {
     }
 }
 
+/// True where nothing but labels or its name may keep the pods off a node.
+pub(super) fn is_open(constraints: &Constraints, facts: &Facts) -> bool {
+    facts.ready
+        && facts.unhealthy.is_none()
+        && !cordoned(constraints, facts)
+        && constraints.repelled_by(&facts.taints).is_none()
+}
+
 /// True where a cordon keeps the pods away.
 pub(crate) fn cordoned(constraints: &Constraints, facts: &Facts) -> bool {
     facts.unschedulable
@@ -132,12 +169,9 @@ pub(crate) fn cordoned(constraints: &Constraints, facts: &Facts) -> bool {
 }
 
 fn allows(constraints: &Constraints, nodes: &Nodes, node: NodeIdx, facts: &Facts) -> bool {
-    facts.ready
-        && facts.unhealthy.is_none()
-        && !cordoned(constraints, facts)
+    is_open(constraints, facts)
         && constraints.selects(&facts.labels)
         && constraints.requires(nodes.name(node), &facts.labels)
-        && constraints.repelled_by(&facts.taints).is_none()
         && constraints.reaches_volumes(nodes.name(node), &facts.labels)
         && !constraints.is_kept_out(&facts.labels)
 }
@@ -148,3 +182,6 @@ fn tier(constraints: &Constraints, nodes: &Nodes, node: NodeIdx, facts: &Facts) 
         preference: std::cmp::Reverse(constraints.preference(nodes.name(node), &facts.labels)),
     }
 }
+
+#[cfg(test)]
+mod tests;
