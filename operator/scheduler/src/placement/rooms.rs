@@ -24,6 +24,8 @@ pub(crate) struct Rooms {
 #[derive(Clone, Debug)]
 struct Column {
     resource: ResourceIdx,
+    /// The one that it changes along with, if there is any.
+    along: Option<ResourceIdx>,
     free: Vec<i64>,
 }
 
@@ -50,8 +52,10 @@ impl Column {
             if *resource == self.resource {
                 return amount;
             }
+            if self.along != Some(*resource) {
+                return 0;
+            }
             let along = nodes.along(*resource, i128::from(amount));
-            let along = along.filter(|(along, _)| *along == self.resource);
             along.map_or(0, |(_, amount)| i64::try_from(amount).unwrap_or(i64::MAX))
         });
         amounts.fold(0, i64::saturating_add)
@@ -148,6 +152,7 @@ impl Rooms {
                 None => at.map(|node| nodes.free(*resource, node)).collect(),
             };
             Column {
+                along: nodes.along(*resource, 0).map(|(along, _)| along),
                 resource: *resource,
                 free,
             }

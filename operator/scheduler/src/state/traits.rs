@@ -142,9 +142,7 @@ fn take(set: &mut FixedBitSet, nodes: &[NodeIdx]) {
 }
 
 impl Traits {
-    /// The nodes that meet constraints which name no node, and how much those are
-    /// wanted of which anything but the usual is to be said: how many taints
-    /// discourage, and the sum of preferences.
+    /// The nodes that meet constraints which name none.
     pub(super) fn find(&mut self, constraints: &Constraints, nodes: &Nodes) -> Found {
         self.look(nodes);
         let mut feasible = self.states.bearers.clone();
