@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::constraints::Constraints;
 use crate::ids::{FlavorName, GangId, GroupName, NodeName, PodKey, QueueName, ResourceName};
 use crate::resources::Resources;
@@ -9,7 +11,7 @@ use crate::time::Time;
 use crate::topology::TopologyRequest;
 
 /// A gang. All of its pods are placed, or none.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gang {
     /// Its name.
     pub id: GangId,
@@ -45,17 +47,7 @@ pub struct Gang {
 
 /// Which of the nodes with room are taken.
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    serde::Serialize,
-    serde::Deserialize,
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub enum Strategy {
     /// Those where the least is broken off what others could use.
@@ -66,7 +58,7 @@ pub enum Strategy {
 }
 
 /// Identical pods of a gang.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskGroup {
     /// Its name.
     pub name: GroupName,

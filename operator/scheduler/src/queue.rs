@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::constraints::Toleration;
 use crate::ids::{FlavorName, GroupName, QueueName, ResourceName};
 use crate::node::Taint;
 use crate::quota::{Quota, Weight};
 
 /// A queue. The names and the arithmetic of its quota are Kueue's.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queue {
     /// Its name.
     pub name: QueueName,
@@ -38,7 +40,7 @@ pub struct Queue {
 }
 
 /// Whom the gangs of a queue may preempt. The words are Kueue's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preemption {
     /// Gangs of the same queue.
     pub within_queue: WithinQueue,
@@ -50,7 +52,7 @@ pub struct Preemption {
 }
 
 /// Which gangs of its own queue a gang may preempt.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WithinQueue {
     /// None.
     #[default]
@@ -62,7 +64,7 @@ pub enum WithinQueue {
 }
 
 /// Which gangs of queues that borrow a gang may preempt.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reclaim {
     /// None.
     #[default]
@@ -74,7 +76,7 @@ pub enum Reclaim {
 }
 
 /// Which gangs of queues that borrow a gang may preempt that would borrow too.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BorrowWithin {
     /// None.
     #[default]
@@ -87,14 +89,14 @@ pub enum BorrowWithin {
 }
 
 /// Resources whose flavors are chosen together.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceGroup {
     /// In the order in which they are tried.
     pub flavors: Vec<FlavorQuotas>,
 }
 
 /// Quota of one flavor.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlavorQuotas {
     /// The flavor.
     pub flavor: FlavorName,
@@ -136,17 +138,7 @@ impl Queue {
 
 /// Whether the gang at the head of a queue may be passed by others of it.
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    serde::Serialize,
-    serde::Deserialize,
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub enum QueueOrder {
     /// Priority, then submission; who cannot start may be passed.
@@ -158,17 +150,7 @@ pub enum QueueOrder {
 
 /// Whether a queue is stopped.
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    serde::Serialize,
-    serde::Deserialize,
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub enum Stop {
     /// It is not.
@@ -181,7 +163,7 @@ pub enum Stop {
 }
 
 /// A kind of nodes that quota is counted by.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flavor {
     /// Its name.
     pub name: FlavorName,
@@ -195,7 +177,7 @@ pub struct Flavor {
 }
 
 /// The flavors that one task group of a placed gang is charged to.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupFlavors {
     /// The task group.
     pub group: GroupName,

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::ids::ResourceName;
 
 /// So much of each resource, in base units: thousandths of a core for `cpu`,
@@ -10,18 +12,7 @@ use crate::ids::ResourceName;
 /// Amounts are never negative: a negative one is kept as 0. What is not named is
 /// 0 as well; what is named with 0 is kept, since a node that lists a device with
 /// 0 has a device plugin that is silent.
-#[derive(
-    Clone,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    serde::Serialize,
-    serde::Deserialize,
-)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Resources(BTreeMap<ResourceName, i64>);
 
 /// A sum or product that does not fit into 64 bits.

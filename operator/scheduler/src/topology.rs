@@ -1,9 +1,11 @@
 //! Topologies: which nodes are close to each other.
 
+use serde::{Deserialize, Serialize};
+
 use crate::ids::TopologyName;
 
 /// A tree of domains, from labels of nodes.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
     /// Its name.
     pub name: TopologyName,
@@ -13,7 +15,7 @@ pub struct Topology {
 }
 
 /// How close pods are to be to each other.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TopologyRequest {
     /// The level: the key of a node label that a topology names.
     pub level: String,
@@ -22,9 +24,7 @@ pub struct TopologyRequest {
 }
 
 /// Whether closeness is a must.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum TopologyMode {
     /// All pods are in one domain of the level, or are not placed.
     Required,

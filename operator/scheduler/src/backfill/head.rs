@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
-use smallvec::SmallVec;
 
 use super::{PATIENCE, Plan, Reservation};
 use crate::gang::Gang;
 use crate::ids::GangId;
-use crate::placement::Placement;
+use crate::placement::{Placement, excluded};
 use crate::queueing::OrderKey;
 use crate::quota::Demand;
 use crate::state::{Catalog, GangIdx, NodeIdx, Nodes, Shape};
@@ -66,17 +65,12 @@ impl Head {
     /// Whether it asks of others what another did.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let plans = (&self.plan, &other.plan);
-        let keeps = |plan: &Plan| -> Vec<_> {
-            let keep = plan.keep.iter();
-            keep.map(|k| (k.node, Arc::clone(&k.demand), k.pods))
-                .collect()
-        };
         self.at == other.at
             && self.key == other.key
             && plans.0.start == plans.1.start
             && plans.0.groups == plans.1.groups
             && self.pool == other.pool
-            && keeps(plans.0) == keeps(plans.1)
+            && plans.0.keep == plans.1.keep
     }
 
     /// None: it is free to start anywhere.
@@ -125,10 +119,4 @@ pub(crate) fn pool(shape: &Shape, catalog: &Catalog, nodes: &Nodes) -> FixedBitS
         pool.set(node.at(), false);
     }
     pool
-}
-
-/// Nodes that the gang keeps away from.
-pub(crate) fn excluded(shape: &Shape, nodes: &Nodes) -> SmallVec<[NodeIdx; 4]> {
-    let excluded = shape.excluded.iter();
-    excluded.filter_map(|name| nodes.find(name)).collect()
 }

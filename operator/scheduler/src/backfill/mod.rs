@@ -22,10 +22,9 @@
 //! node: see `quota`.
 //!
 //! Where to look: `ends` keeps when things end, `blocked` who waits for room,
-//! `count` and `plan` find start and place, `head` says what others must do about it.
+//! `plan` finds start and place, `head` says what others must do about it.
 
 mod blocked;
-mod count;
 mod ends;
 mod head;
 mod plan;
@@ -33,12 +32,14 @@ mod quota;
 
 pub(crate) use blocked::{BlockedGangs, Candidate};
 pub(crate) use ends::Ends;
-pub(crate) use head::{Head, Restraint, Stay, excluded, pool};
-pub(crate) use plan::{Hold, Plan, Planner};
+pub(crate) use head::{Head, Restraint, Stay, pool};
+pub(crate) use plan::{Plan, Planner};
 pub(crate) use quota::QuotaHead;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use crate::ids::{GangId, QueueName};
 use crate::placement::Placement;
@@ -49,7 +50,7 @@ use crate::time::Time;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// What is kept for the first gang in order that waits for room.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
     /// The gang.
     pub gang: GangId,

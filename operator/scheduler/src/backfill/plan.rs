@@ -5,23 +5,13 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::count::Count;
-use crate::placement::{Packing, Runs, UndoLog, Wish, place};
+use crate::placement::{Hold, Packing, Rooms, Runs, Wish, place_without};
 use crate::state::{Catalog, NodeIdx, Nodes, ResourceIdx};
 use crate::time::Time;
 
 /// Ends after which it is asked whether any number would do: mostly fewer do, and
 /// the question costs a look at every node.
 const LONG: usize = 64;
-
-/// What so many pods hold of a node.
-#[derive(Clone, Debug)]
-pub(crate) struct Hold {
-    pub(crate) node: NodeIdx,
-    /// Of one of them.
-    pub(crate) demand: Arc<Vec<(ResourceIdx, i64)>>,
-    pub(crate) pods: u32,
-}
 
 /// When and where.
 #[derive(Clone, Debug)]
@@ -64,22 +54,22 @@ impl Planner<'_> {
     where
         H: Iterator<Item = Hold>,
     {
-        let mut count = Count::new(self.nodes, self.catalog, wish.shape, wish.excluded);
+        let mut rooms = Rooms::new(self.nodes, self.catalog, wish);
         let mut gone: Vec<Leaver> = Vec::new();
         let (mut failed, mut step) = (0_usize, 1_usize);
         for (end, holds) in ends {
-            let holds: SmallVec<[Hold; 2]> = holds.filter(|h| count.concerns(h.node)).collect();
+            let holds: SmallVec<[Hold; 2]> = holds.filter(|h| rooms.concerns(h.node)).collect();
             if holds.is_empty() {
                 continue;
             }
             for hold in &holds {
-                count.free(self.nodes, hold);
+                rooms.free(self.nodes, hold);
             }
             gone.push(Leaver { end, holds });
-            if gone.len() == LONG && !count.is_possible(self.nodes) {
+            if gone.len() == LONG && !rooms.is_possible(self.nodes) {
                 return None;
             }
-            if !count.is_enough() {
+            if !rooms.enough() {
                 failed = gone.len();
             } else if gone.len() >= failed.saturating_add(step) {
                 if let Some(groups) = self.try_without(wish, &gone) {
@@ -125,15 +115,8 @@ impl Planner<'_> {
 
     /// A place once these have ended.
     fn try_without(&mut self, wish: &Wish<'_>, gone: &[Leaver]) -> Option<Vec<Runs>> {
-        let mut left = UndoLog::default();
-        for Hold { node, demand, pods } in gone.iter().flat_map(|leaver| &leaver.holds) {
-            left.lift(self.nodes, *node, demand, *pods, true);
-        }
-        let mut log = UndoLog::default();
-        let found = place(self.nodes, self.packing, self.catalog, wish, &mut log);
-        log.roll_back(self.nodes);
-        left.roll_back(self.nodes);
-        found.ok()
+        let leaving = gone.iter().flat_map(|leaver| &leaver.holds);
+        place_without(self.nodes, self.packing, self.catalog, wish, leaving)
     }
 
     /// Whether it depends on shared devices what pods find on a node.
@@ -157,6 +140,7 @@ impl Planner<'_> {
                         node: *node,
                         demand: Arc::new(vec![(every_pod, all)]),
                         pods: 1,
+                        held: true,
                     });
                     continue;
                 }
@@ -185,6 +169,7 @@ impl Planner<'_> {
                 node,
                 demand: Arc::new(demand),
                 pods: 1,
+                held: true,
             })
         });
         keep.extend(lacks);

@@ -56,6 +56,13 @@ impl Constraints {
             .map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
+    /// True where a node's own name may matter, and not what it is alone.
+    pub(crate) fn name_nodes(&self) -> bool {
+        let required = self.required.iter().chain(self.volumes.iter().flatten());
+        let mut terms = required.chain(self.preferred.iter().map(|p| &p.term));
+        terms.any(|term| !term.match_fields.is_empty())
+    }
+
     /// True where required node affinity allows the node.
     pub(crate) fn requires(&self, name: &NodeName, labels: &BTreeMap<String, String>) -> bool {
         self.required.is_empty() || self.required.iter().any(|t| t.matches(name, labels))
@@ -121,7 +128,7 @@ impl NodeSelectorTerm {
 }
 
 impl Expression {
-    fn matches(&self, actual: Option<&str>) -> bool {
+    pub(crate) fn matches(&self, actual: Option<&str>) -> bool {
         match self.operator {
             Operator::In => actual.is_some_and(|a| self.lists(a)),
             Operator::NotIn => actual.is_none_or(|a| !self.lists(a)),

@@ -4,21 +4,12 @@ mod matching;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use crate::node::TaintEffect;
 
 /// Constraints of the pods of one task group, with Kubernetes' meaning.
-#[derive(
-    Clone,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    serde::Serialize,
-    serde::Deserialize,
-)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Constraints {
     /// Labels that the node must have: `spec.nodeSelector`.
     pub node_selector: BTreeMap<String, String>,
@@ -36,9 +27,7 @@ pub struct Constraints {
 }
 
 /// The nodes that bear a label with a value.
-#[derive(
-    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LabelDomain {
     /// The label.
     pub label: String,
@@ -48,18 +37,7 @@ pub struct LabelDomain {
 
 /// A term of node affinity: all of its expressions must match. A term without
 /// any matches nothing, as in Kubernetes.
-#[derive(
-    Clone,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    serde::Serialize,
-    serde::Deserialize,
-)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeSelectorTerm {
     /// On the node's labels.
     pub match_expressions: Vec<Expression>,
@@ -69,9 +47,7 @@ pub struct NodeSelectorTerm {
 }
 
 /// A term that is wished for.
-#[derive(
-    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Preference {
     /// How much, 1 to 100.
     pub weight: i32,
@@ -80,9 +56,7 @@ pub struct Preference {
 }
 
 /// A condition on one label or field.
-#[derive(
-    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Expression {
     /// The label or field.
     pub key: String,
@@ -93,9 +67,7 @@ pub struct Expression {
 }
 
 /// How a label or field is compared.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Operator {
     /// It is there and one of the values.
     In,
@@ -112,9 +84,7 @@ pub enum Operator {
 }
 
 /// Taints that do not keep a pod away.
-#[derive(
-    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Toleration {
     /// The taint's key. None, with Exists: every key.
     pub key: Option<String>,
@@ -128,17 +98,7 @@ pub struct Toleration {
 
 /// How a taint's value is compared.
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    serde::Serialize,
-    serde::Deserialize,
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub enum TolerationOperator {
     /// Any value will do.

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Engine;
-use super::cycle::{Admission, LookedAt};
+use super::admission::Admission;
+use super::cycle::LookedAt;
 use super::refusals::Restraints;
 use super::ways::Way;
-use crate::backfill::{Head, Hold, QuotaHead, Restraint, Stay};
+use crate::backfill::{Head, QuotaHead, Restraint, Stay};
 use crate::explain::{Detail, WaitReason};
 use crate::gang::Gang;
 use crate::ids::{GangId, QueueName};
@@ -195,8 +196,8 @@ impl Engine {
             let Some(head) = self.backfill.heads.get(*number) else {
                 continue;
             };
-            for Hold { node, demand, pods } in &head.plan.keep {
-                kept.charge(&mut self.nodes, *node, demand, *pods);
+            for hold in &head.plan.keep {
+                kept.charge(&mut self.nodes, hold.node, &hold.demand, hold.pods);
             }
             if *restraint == Restraint::Avoid {
                 // Every pod needs one of these.

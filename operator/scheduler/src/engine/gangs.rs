@@ -222,7 +222,6 @@ impl Engine {
         state.stage = Stage::Placed(Box::new(Placed {
             gang,
             shape,
-            demand: way.demand.clone(),
             choices: way.choices.clone(),
             since,
             standing: Standing::Settled,
@@ -291,13 +290,15 @@ impl Engine {
         self.queues.charge(at, gang, demand);
     }
 
-    /// Takes the charge of a gang back, if there is one.
-    pub(super) fn give_quota_back(&mut self, queue: &QueueName, at: GangIdx) {
+    /// Takes the charge of a gang back, if there is one; returns it.
+    pub(super) fn give_quota_back(&mut self, queue: &QueueName, at: GangIdx) -> Demand {
         let root = self.queues.root(queue);
-        for (what, amount) in self.queues.discharge(queue, at).iter() {
+        let demand = self.queues.discharge(queue, at);
+        for (what, amount) in demand.iter() {
             self.parking
                 .raise(&Signal::QuotaFreed(root.clone(), what), amount);
         }
+        demand
     }
 
     /// A pod is no longer a placed gang's, if it is there.

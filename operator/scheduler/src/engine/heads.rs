@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
-use super::placed::{self, Placed};
+use super::placed;
 use super::ways::Way;
 use super::{Engine, Stage};
-use crate::backfill::{Candidate, Head, Hold, Planner, excluded, pool};
+use crate::backfill::{Candidate, Head, Planner, pool};
 use crate::gang::Gang;
 use crate::ids::QueueName;
-use crate::placement::Wish;
+use crate::placement::{Wish, excluded};
 use crate::queueing::{OrderKey, Signal};
 use crate::quota::Order;
 
@@ -172,7 +172,7 @@ impl Engine {
             let Stage::Placed(placed) = &gangs.get(at.at())?.stage else {
                 return None;
             };
-            Some((end, holds(placed)))
+            Some((end, placed.holds()))
         });
         let mut planner = Planner {
             nodes: &mut self.nodes,
@@ -197,15 +197,3 @@ impl Engine {
 
 /// A gang for which there would be no place even if all gangs ended.
 struct Hopeless;
-
-/// What a gang holds where it was planned.
-fn holds(placed: &Placed) -> impl Iterator<Item = Hold> {
-    let groups = placed.shape.groups.iter().zip(&placed.groups);
-    groups.flat_map(|(shape, group)| {
-        group.there().map(|(node, pods)| Hold {
-            node,
-            demand: Arc::clone(&shape.demand),
-            pods,
-        })
-    })
-}

@@ -1,5 +1,6 @@
 //! The engine: the live state, and what changes it.
 
+mod admission;
 mod beside;
 mod cluster;
 mod cycle;
@@ -11,6 +12,7 @@ mod refusals;
 mod reserving;
 mod snapshot;
 mod standing;
+mod trial;
 mod ways;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -229,6 +231,16 @@ impl Engine {
         counts
     }
 
+    /// The gangs that wait, by name.
+    pub fn waiting(&self) -> impl Iterator<Item = &GangId> {
+        let waits = |at: &GangIdx| {
+            let state = self.state(*at);
+            state.is_some_and(|state| matches!(state.stage, Stage::Waiting(_)))
+        };
+        let all = self.ids.iter();
+        all.filter(move |(_, at)| waits(at)).map(|(id, _)| id)
+    }
+
     /// How many gangs wait.
     #[must_use]
     pub fn waiting_gangs(&self) -> usize {
@@ -308,10 +320,19 @@ impl Engine {
     ) {
         self.refusals.clear();
         self.backfill.disturb();
-        for (resource, need) in demand {
-            let amount = i128::from(*need).saturating_mul(i128::from(pods));
-            self.parking.raise(&signal(*resource), amount);
-            if let Some((along, amount)) = self.nodes.along(*resource, amount) {
+        let all = |need: i64| i128::from(need).saturating_mul(i128::from(pods));
+        self.raise(demand.iter().map(|(r, need)| (*r, all(*need))), signal);
+    }
+
+    /// So much of resources has been taken, or freed.
+    fn raise(
+        &mut self,
+        amounts: impl Iterator<Item = (ResourceIdx, i128)>,
+        signal: impl Fn(ResourceIdx) -> Signal,
+    ) {
+        for (resource, amount) in amounts {
+            self.parking.raise(&signal(resource), amount);
+            if let Some((along, amount)) = self.nodes.along(resource, amount) {
                 self.parking.raise(&signal(along), amount);
             }
         }

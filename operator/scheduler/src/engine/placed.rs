@@ -6,7 +6,7 @@ use fixedbitset::FixedBitSet;
 
 use crate::gang::Gang;
 use crate::ids::PodKey;
-use crate::placement::{Placement, Runs};
+use crate::placement::{Hold, Placement, Runs};
 use crate::queueing::Choice;
 use crate::quota::Demand;
 use crate::state::{GangIdx, NodeIdx, Nodes, Shape};
@@ -19,8 +19,6 @@ use crate::time::Time;
 pub(crate) struct Placed {
     pub(crate) gang: Arc<Gang>,
     pub(crate) shape: Arc<Shape>,
-    /// What it is charged of its queue's quota.
-    pub(crate) demand: Demand,
     /// The flavors that it is charged to, by task group; empty where its queue
     /// offers none.
     pub(crate) choices: Vec<Choice>,
@@ -43,8 +41,15 @@ pub(crate) enum Standing {
     Settled,
     /// Nobody else is put there, and its pods come when its victims' are gone.
     Nominated(Nomination),
-    /// It is leaving: it holds its nodes until its pods are gone, and no quota.
-    Leaving,
+    /// It is leaving: it holds its nodes until its pods are gone, and no quota; this
+    /// is what it was charged.
+    Leaving(Demand),
+}
+
+impl Standing {
+    pub(crate) fn is_leaving(&self) -> bool {
+        matches!(self, Self::Leaving(_))
+    }
 }
 
 /// Whom a gang waits for that is to follow them.
@@ -189,5 +194,33 @@ impl Placed {
     /// Where its pods go.
     pub(crate) fn placement(&self, nodes: &Nodes) -> Placement {
         placement(nodes, &self.gang, self.groups.iter().map(PlacedGroup::runs))
+    }
+
+    /// What its pods hold where they were planned.
+    pub(crate) fn holds(&self) -> impl Iterator<Item = Hold> {
+        self.by_group(PlacedGroup::there)
+    }
+
+    /// What those hold that nobody has seen yet.
+    pub(crate) fn assumed(&self) -> impl Iterator<Item = Hold> {
+        self.by_group(|group| group.assumed().into_iter())
+    }
+
+    fn by_group<'p, R>(
+        &'p self,
+        runs: impl Fn(&'p PlacedGroup) -> R + 'p,
+    ) -> impl Iterator<Item = Hold> + 'p
+    where
+        R: Iterator<Item = (NodeIdx, u32)> + 'p,
+    {
+        let groups = self.shape.groups.iter().zip(&self.groups);
+        groups.flat_map(move |(shape, group)| {
+            runs(group).map(|(node, pods)| Hold {
+                node,
+                demand: Arc::clone(&shape.demand),
+                pods,
+                held: true,
+            })
+        })
     }
 }

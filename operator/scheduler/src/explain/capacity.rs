@@ -1,9 +1,12 @@
 //! Why the nodes have no place for a gang, and what would have to change.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
 
 use super::exclusions;
-use super::survey::{Line, Survey};
+use super::supply::Supply;
+use super::survey::{Asked, Line, Survey};
+use super::union::{Union, union_nodes};
 use super::{Detail, Silent};
 use crate::gang::Gang;
 use crate::ids::GroupName;
@@ -22,31 +25,18 @@ pub(crate) struct Question<'a> {
     pub(crate) certain: bool,
 }
 
-/// A resource over all nodes that match any of the groups.
-#[derive(Default)]
-struct Union {
-    capacity: i128,
-    free: i128,
-    held_by_gangs: i128,
-    held_by_others: i128,
-}
-
 /// The first reason that holds for any task group, or for all of them together.
 pub(crate) fn explain(question: &Question<'_>) -> Box<Blocked> {
-    let surveys: Vec<Survey> = question
-        .shape
-        .groups
-        .iter()
-        .map(|group| Survey::new(question.nodes, question.catalog, group, question.excluded))
-        .collect();
     let mut wake = Wake::default();
     wake.on(Signal::Nodes, 1);
+    let surveys = OnceCell::new();
     if let Some(detail) = question.never(&surveys) {
         let detail = question.avoiding().unwrap_or(detail);
         return Blocked::new(detail, wake);
     }
-    let union = question.union(&surveys);
-    if let Some((detail, resource, missing)) = question.insufficient(&surveys, &union) {
+    let surveys = question.surveys(&surveys);
+    let union = question.union(surveys);
+    if let Some((detail, resource, missing)) = question.insufficient(surveys, &union) {
         wake.on(Signal::Freed(resource), missing);
         return Blocked::new(detail, wake);
     }
@@ -54,10 +44,10 @@ pub(crate) fn explain(question: &Question<'_>) -> Box<Blocked> {
         Some(detail) => detail,
         None => {
             question.watch_close_groups(&mut wake);
-            question.fragmented(&surveys, &union, &mut wake)
+            question.fragmented(surveys, &union, &mut wake)
         }
     };
-    question.watch_totals(&surveys, &union, &mut wake);
+    question.watch_totals(surveys, &union, &mut wake);
     Blocked::new(detail, wake)
 }
 
@@ -87,20 +77,30 @@ impl Question<'_> {
             excluded: &[],
             ..*self
         };
-        let groups = self.shape.groups.iter();
-        let surveys: Vec<Survey> = groups
-            .map(|group| Survey::new(self.nodes, self.catalog, group, &[]))
-            .collect();
         let avoided = u32::try_from(self.excluded.len()).unwrap_or(u32::MAX);
-        all.never(&surveys)
+        all.never(&OnceCell::new())
             .is_none()
             .then_some(Detail::NodesAvoided { avoided })
     }
 
+    /// What is free, by task group. Costs a look at every node, once.
+    fn surveys<'s>(&self, known: &'s OnceCell<Vec<Survey>>) -> &'s [Survey] {
+        known.get_or_init(|| {
+            let groups = self.shape.groups.iter();
+            groups
+                .map(|group| Survey::new(self.nodes, self.catalog, group, self.excluded))
+                .collect()
+        })
+    }
+
     /// What no other gang's end would change.
-    fn never(&self, surveys: &[Survey]) -> Option<Detail> {
-        for (at, survey) in surveys.iter().enumerate() {
-            if survey.pods > 0 && survey.nodes.is_empty() {
+    fn never(&self, surveys: &OnceCell<Vec<Survey>>) -> Option<Detail> {
+        let groups = self.shape.groups.iter();
+        let supplies: Vec<Supply> = groups
+            .map(|group| Supply::new(self.nodes, self.catalog, group, self.excluded))
+            .collect();
+        for (at, supply) in supplies.iter().enumerate() {
+            if supply.pods > 0 && supply.nodes == 0 {
                 let group = self.shape.groups.get(at)?;
                 return Some(Detail::NoMatchingNodes {
                     group: self.name(at),
@@ -108,31 +108,31 @@ impl Question<'_> {
                 });
             }
         }
-        surveys
+        supplies
             .iter()
             .enumerate()
-            .find_map(|(at, survey)| self.exceeds(at, survey))
+            .find_map(|(at, supply)| self.exceeds(at, supply))
             .or_else(|| self.exceeds_together(surveys))
             .or_else(|| self.exceeds_topology())
     }
 
     /// One group alone is too large for empty nodes.
-    fn exceeds(&self, at: usize, survey: &Survey) -> Option<Detail> {
-        if survey.room_empty >= survey.pods {
+    fn exceeds(&self, at: usize, supply: &Supply) -> Option<Detail> {
+        if supply.room >= supply.pods {
             return None;
         }
-        let (group, nodes, silent) = (self.name(at), node_count(survey), self.silent(at));
-        if let Some(line) = survey.lines.iter().find(|l| l.largest < l.need) {
+        let (group, nodes, silent) = (self.name(at), supply.nodes, self.silent(at));
+        if let Some(stock) = supply.stocks.iter().find(|s| s.largest < s.asked.need) {
             return Some(Detail::PodTooLarge {
                 group,
-                resource: Some(line.name.clone()),
-                needs: i128::from(line.need),
-                largest: i128::from(line.largest),
+                resource: Some(stock.asked.name.clone()),
+                needs: i128::from(stock.asked.need),
+                largest: i128::from(stock.largest),
                 nodes,
                 silent,
             });
         }
-        if survey.room_empty == 0 {
+        if supply.room == 0 {
             return Some(Detail::PodTooLarge {
                 group,
                 resource: None,
@@ -142,12 +142,12 @@ impl Question<'_> {
                 silent,
             });
         }
-        let lines = survey.lines.iter();
-        let short = worst(lines.map(|line| (line, line.needs(survey.pods), line.capacity)));
+        let stocks = supply.stocks.iter();
+        let short = worst(stocks.map(|s| (s, s.asked.needs(supply.pods), s.capacity)));
         Some(match short {
-            Some((line, needs, capacity)) => Detail::ClusterTooSmall {
+            Some((stock, needs, capacity)) => Detail::ClusterTooSmall {
                 group,
-                resource: line.name.clone(),
+                resource: stock.asked.name.clone(),
                 needs,
                 capacity,
                 nodes,
@@ -155,8 +155,8 @@ impl Question<'_> {
             },
             None => Detail::TooFewPlaces {
                 group,
-                pods: survey.pods,
-                room: Some(survey.room_empty),
+                pods: supply.pods,
+                room: Some(supply.room),
                 nodes,
                 silent,
             },
@@ -164,10 +164,11 @@ impl Question<'_> {
     }
 
     /// All groups together are too large for empty nodes.
-    fn exceeds_together(&self, surveys: &[Survey]) -> Option<Detail> {
-        if surveys.len() < 2 {
+    fn exceeds_together(&self, surveys: &OnceCell<Vec<Survey>>) -> Option<Detail> {
+        if self.shape.groups.len() < 2 {
             return None;
         }
+        let surveys = self.surveys(surveys);
         let union = self.union(surveys);
         let lines = self.union_lines(surveys, &union);
         let nodes = union_nodes(surveys);
@@ -180,7 +181,7 @@ impl Question<'_> {
         if let Some((line, needs, capacity)) = short {
             return Some(Detail::ClusterTooSmall {
                 group: None,
-                resource: line.name.clone(),
+                resource: line.asked.name.clone(),
                 needs,
                 capacity,
                 nodes,
@@ -212,12 +213,12 @@ impl Question<'_> {
     ) -> Option<(Detail, ResourceIdx, i128)> {
         for (at, survey) in surveys.iter().enumerate() {
             let lines = survey.lines.iter();
-            let short = worst(lines.map(|line| (line, line.needs(survey.pods), line.free)));
+            let short = worst(lines.map(|line| (line, line.asked.needs(survey.pods), line.free)));
             if let Some((line, needs, free)) = short {
                 let missing = needs.saturating_sub(free);
                 let detail = Detail::InsufficientCapacity {
                     group: self.name(at),
-                    resource: line.name.clone(),
+                    resource: line.asked.name.clone(),
                     needs,
                     free,
                     missing,
@@ -225,7 +226,7 @@ impl Question<'_> {
                     held_by_gangs: line.held_by_gangs,
                     held_by_others: line.held_by_others,
                 };
-                return Some((detail, line.resource, missing));
+                return Some((detail, line.asked.resource, missing));
             }
         }
         let lines = self.union_lines(surveys, union);
@@ -234,11 +235,11 @@ impl Question<'_> {
                 .iter()
                 .map(|(line, needs, all)| (*line, *needs, all.free)),
         )?;
-        let all = union.get(&line.resource)?;
+        let all = union.get(&line.asked.resource)?;
         let missing = needs.saturating_sub(free);
         let detail = Detail::InsufficientCapacity {
             group: None,
-            resource: line.name.clone(),
+            resource: line.asked.name.clone(),
             needs,
             free,
             missing,
@@ -246,7 +247,7 @@ impl Question<'_> {
             held_by_gangs: all.held_by_gangs,
             held_by_others: all.held_by_others,
         };
-        Some((detail, line.resource, missing))
+        Some((detail, line.asked.resource, missing))
     }
 
     /// Enough is free in total.
@@ -269,11 +270,11 @@ impl Question<'_> {
         };
         // One resource is scattered: only more of that can help. Else any may.
         if let Some(line) = survey.lines.iter().find(|l| l.places < survey.pods) {
-            wake.on(Signal::Freed(line.resource), 1);
+            wake.on(Signal::Freed(line.asked.resource), 1);
             return self.scattered(at, survey, line);
         }
         for line in &survey.lines {
-            wake.on(Signal::Freed(line.resource), 1);
+            wake.on(Signal::Freed(line.asked.resource), 1);
         }
         self.apart(at, survey)
     }
@@ -289,12 +290,12 @@ impl Question<'_> {
         };
         Detail::Apart {
             group: self.name(at),
-            resource: apart.first.name.clone(),
-            needs: i128::from(apart.first.need),
+            resource: apart.first.asked.name.clone(),
+            needs: i128::from(apart.first.asked.need),
             pods: survey.pods,
             room: survey.room,
             nodes: u32_of(apart.nodes),
-            lacking: apart.lacking.name.clone(),
+            lacking: apart.lacking.asked.name.clone(),
             lacking_nodes: u32_of(apart.lacking_nodes),
         }
     }
@@ -302,8 +303,8 @@ impl Question<'_> {
     fn scattered(&self, at: usize, survey: &Survey, line: &Line) -> Detail {
         Detail::Scattered {
             group: self.name(at),
-            resource: line.name.clone(),
-            needs: i128::from(line.need),
+            resource: line.asked.name.clone(),
+            needs: i128::from(line.asked.need),
             pods: survey.pods,
             room: survey.room,
             free: line.free,
@@ -327,68 +328,30 @@ impl Question<'_> {
         };
         for survey in surveys {
             for line in &survey.lines {
-                see(line.resource, line.free, line.needs(survey.pods));
+                see(
+                    line.asked.resource,
+                    line.free,
+                    line.asked.needs(survey.pods),
+                );
             }
         }
         for (line, needs, all) in self.union_lines(surveys, union) {
-            see(line.resource, all.free, needs);
+            see(line.asked.resource, all.free, needs);
         }
         for (resource, slack) in left {
             wake.on(Signal::Taken(resource), slack.saturating_add(1));
         }
     }
-
-    /// Every resource that a group needs over the nodes that match any group.
-    fn union(&self, surveys: &[Survey]) -> BTreeMap<ResourceIdx, Union> {
-        let mut union: BTreeMap<ResourceIdx, Union> = BTreeMap::new();
-        if surveys.len() < 2 {
-            return union;
-        }
-        let all: BTreeSet<NodeIdx> = surveys.iter().flat_map(|s| &s.nodes).copied().collect();
-        for (resource, _) in &self.shape.total {
-            let sums = union.entry(*resource).or_default();
-            for node in &all {
-                let has = i128::from(self.nodes.allocatable(*resource, *node));
-                let free = i128::from(self.nodes.free(*resource, *node).max(0));
-                let (gangs, others) = self.nodes.held(*resource, *node);
-                sums.capacity = sums.capacity.saturating_add(has);
-                sums.free = sums.free.saturating_add(free);
-                sums.held_by_gangs = sums.held_by_gangs.saturating_add(gangs);
-                sums.held_by_others = sums.held_by_others.saturating_add(others);
-            }
-        }
-        union
-    }
-
-    /// The union's sums with what all groups need: devices first, then by name.
-    fn union_lines<'s>(
-        &self,
-        surveys: &'s [Survey],
-        union: &'s BTreeMap<ResourceIdx, Union>,
-    ) -> Vec<(&'s Line, i128, &'s Union)> {
-        let mut lines: Vec<(&Line, i128, &Union)> = self
-            .shape
-            .total
-            .iter()
-            .filter_map(|(resource, needs)| {
-                let mut all = surveys.iter().flat_map(|s| &s.lines);
-                let line = all.find(|l| l.resource == *resource)?;
-                Some((line, *needs, union.get(resource)?))
-            })
-            .collect();
-        lines.sort_by_key(|(line, ..)| (!line.name.is_device(), &line.name));
-        lines
-    }
 }
 
 /// Of the resources of which there is less than is needed: a device where there
 /// is one, else the one that lacks most, measured by what is needed.
-fn worst<'l>(
-    lines: impl Iterator<Item = (&'l Line, i128, i128)>,
-) -> Option<(&'l Line, i128, i128)> {
-    let mut worst: Option<(&Line, i128, i128)> = None;
+fn worst<'l, L: AsRef<Asked>>(
+    lines: impl Iterator<Item = (&'l L, i128, i128)>,
+) -> Option<(&'l L, i128, i128)> {
+    let mut worst: Option<(&L, i128, i128)> = None;
     for (line, needs, has) in lines.filter(|(_, needs, has)| has < needs) {
-        if line.name.is_device() {
+        if line.as_ref().name.is_device() {
             return Some((line, needs, has));
         }
         let worse = worst.is_none_or(|(_, needs_before, has_before)| {
@@ -403,9 +366,4 @@ fn worst<'l>(
 
 fn node_count(survey: &Survey) -> u32 {
     u32::try_from(survey.nodes.len()).unwrap_or(u32::MAX)
-}
-
-fn union_nodes(surveys: &[Survey]) -> u32 {
-    let all: BTreeSet<NodeIdx> = surveys.iter().flat_map(|s| &s.nodes).copied().collect();
-    u32::try_from(all.len()).unwrap_or(u32::MAX)
 }

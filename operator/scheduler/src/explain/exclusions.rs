@@ -149,6 +149,13 @@ pub(super) fn silent(
     let device = group.device?;
     let resource = catalog.name(device);
     let signature = catalog.signature(group.signature)?;
+    // Mostly every kind of node has some.
+    let mut kinds = signature
+        .kinds()
+        .filter_map(|(kind, _)| nodes.kinds().get(kind));
+    if kinds.all(|kind| nodes.has_empty(kind, device) != 0) {
+        return None;
+    }
     let count = signature
         .nodes()
         .filter(|node| !excluded.contains(node) && nodes.allocatable(device, *node) == 0)

@@ -2,20 +2,23 @@
 
 mod amount;
 mod capacity;
+mod detail;
 mod exclusions;
+mod supply;
 mod survey;
 mod text;
 mod topology;
+mod union;
 
 pub(crate) use capacity::{Question, explain};
+pub use detail::{Detail, OwnQuota};
 pub use exclusions::{Exclusions, MissingLabel, Silent};
 pub use topology::InDomain;
 pub(crate) use topology::is_there as topology_is_there;
 
 use std::sync::Arc;
 
-use crate::ids::{FlavorName, GangId, GroupName, QueueName, ResourceName};
-use crate::time::Time;
+use serde::{Deserialize, Serialize};
 
 /// Why a gang waits. `Display` is the sentence that users read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,9 +41,7 @@ impl From<Detail> for Certificate {
 
 /// The closed list of reasons, in the order in which they are looked for: a
 /// gang that has several waits for the first.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum WaitReason {
     /// Its queue does not exist.
     QueueNotFound,
@@ -118,321 +119,5 @@ impl WaitReason {
 impl std::fmt::Display for WaitReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())
-    }
-}
-
-/// The numbers of a reason. Amounts are in base units (see [`crate::Resources`]).
-/// `group` names the task group where the gang has several and one of them is
-/// what does not fit; else it is the gang as a whole. *Matching* nodes meet the
-/// group's constraints and advertise all that one pod requests.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Detail {
-    /// [`WaitReason::QueueNotFound`].
-    QueueNotFound {
-        /// The queue that is not there.
-        queue: QueueName,
-    },
-    /// [`WaitReason::QueueStopped`].
-    QueueStopped {
-        /// The queue.
-        queue: QueueName,
-    },
-    /// [`WaitReason::QueueMisconfigured`].
-    QueueMisconfigured {
-        /// The queue.
-        queue: QueueName,
-        /// What is wrong with it: what it is or does, without a subject.
-        fault: String,
-    },
-    /// [`WaitReason::BehindHead`].
-    BehindHead {
-        /// The queue.
-        queue: QueueName,
-        /// The gang at its head.
-        head: GangId,
-    },
-    /// [`WaitReason::TopologyNotFound`].
-    TopologyNotFound {
-        /// The task group that asks, where it is one of several and not the gang.
-        group: Option<GroupName>,
-        /// The level: the key of a node label.
-        level: String,
-        /// The levels that there are.
-        levels: Vec<String>,
-    },
-    /// [`WaitReason::FlavorNotFound`].
-    FlavorNotFound {
-        /// The queue.
-        queue: QueueName,
-        /// The task group, where there are several.
-        group: Option<GroupName>,
-        /// Flavors that it might use: not defined, or with taints that it does not tolerate.
-        flavors: Vec<FlavorName>,
-    },
-    /// [`WaitReason::FlavorNotFound`]: the group names flavors that its queue does
-    /// not offer.
-    FlavorNotOffered {
-        /// The queue.
-        queue: QueueName,
-        /// The task group, where there are several.
-        group: Option<GroupName>,
-        /// What the group names.
-        flavors: Vec<FlavorName>,
-        /// What the queue offers.
-        offers: Vec<FlavorName>,
-    },
-    /// [`WaitReason::BackingOff`].
-    BackingOff {
-        /// When it is tried again.
-        until: Time,
-    },
-    /// [`WaitReason::ExceedsQuota`]: the queue does not offer a resource.
-    NotOffered {
-        /// The queue.
-        queue: QueueName,
-        /// The resource.
-        resource: ResourceName,
-        /// What the gang needs of it.
-        needs: i128,
-        /// What the queue offers.
-        offers: Vec<ResourceName>,
-    },
-    /// [`WaitReason::ExceedsQuota`]: more than there is when nobody else holds any.
-    ExceedsQuota {
-        /// The queue.
-        queue: QueueName,
-        /// The flavor, where it is not the default one.
-        flavor: Option<FlavorName>,
-        /// The resource.
-        resource: ResourceName,
-        /// What the gang needs of it.
-        needs: i128,
-        /// The most that the queue could ever be given.
-        most: i128,
-    },
-    /// [`WaitReason::QuotaExceeded`].
-    QuotaExceeded {
-        /// The queue whose limit stands in the way: the gang's, or one above it.
-        queue: QueueName,
-        /// It is that queue's borrowing limit; else its quota.
-        borrowing_limit: bool,
-        /// The flavor, where it is not the default one.
-        flavor: Option<FlavorName>,
-        /// The resource that lacks most, measured by its quota.
-        resource: ResourceName,
-        /// What the gang needs of it.
-        needs: i128,
-        /// The limit.
-        most: i128,
-        /// What is held of it.
-        used: i128,
-        /// How the gang's own queue stands, where it is one of several below a parent.
-        own: Option<OwnQuota>,
-        /// What would have to be given back.
-        missing: i128,
-        /// How many gangs of the gang's own queue hold some.
-        holders: u32,
-        /// Who of them holds most, at most three.
-        largest: Vec<(GangId, i128)>,
-        /// Other queues that hold more than their quota, with how much more: those
-        /// that borrow most, at most three.
-        borrowers: Vec<(QueueName, i128)>,
-    },
-    /// [`WaitReason::NodesAvoided`].
-    NodesAvoided {
-        /// How many nodes are left out; with them it might fit.
-        avoided: u32,
-    },
-    /// [`WaitReason::NoMatchingNodes`].
-    NoMatchingNodes {
-        /// The task group.
-        group: Option<GroupName>,
-        /// What keeps it off each of the nodes.
-        exclusions: Exclusions,
-    },
-    /// [`WaitReason::ExceedsCluster`]: one pod is larger than every node.
-    PodTooLarge {
-        /// The task group.
-        group: Option<GroupName>,
-        /// The resource. None: no one resource, but no node has all of them together.
-        resource: Option<ResourceName>,
-        /// What one pod needs of it.
-        needs: i128,
-        /// What the largest matching node has of it.
-        largest: i128,
-        /// Matching nodes.
-        nodes: u32,
-        /// Nodes that would match, if they advertised the resource that they are labelled with.
-        silent: Option<Silent>,
-    },
-    /// [`WaitReason::ExceedsCluster`]: together the nodes have too little.
-    ClusterTooSmall {
-        /// The task group.
-        group: Option<GroupName>,
-        /// The resource.
-        resource: ResourceName,
-        /// What is needed of it.
-        needs: i128,
-        /// What the matching nodes have when they are empty.
-        capacity: i128,
-        /// Matching nodes.
-        nodes: u32,
-        /// Nodes that would match, if they advertised the resource that they are labelled with.
-        silent: Option<Silent>,
-    },
-    /// [`WaitReason::ExceedsCluster`]: enough in total, but not in pieces of that size.
-    TooFewPlaces {
-        /// The task group.
-        group: Option<GroupName>,
-        /// Pods.
-        pods: u64,
-        /// How many of them empty nodes would hold. None: each task group would
-        /// fit, but not all of them together.
-        room: Option<u64>,
-        /// Matching nodes.
-        nodes: u32,
-        /// Nodes that would match, if they advertised the resource that they are labelled with.
-        silent: Option<Silent>,
-    },
-    /// [`WaitReason::ExceedsTopology`]: of empty nodes.
-    ExceedsTopology(InDomain),
-    /// [`WaitReason::TopologyFragmented`]: of what is free.
-    TopologyFragmented {
-        /// The numbers.
-        domain: InDomain,
-        /// False where the search ended at its limit: then there may be a way
-        /// that was not found.
-        certain: bool,
-    },
-    /// [`WaitReason::InsufficientCapacity`].
-    InsufficientCapacity {
-        /// The task group.
-        group: Option<GroupName>,
-        /// The resource.
-        resource: ResourceName,
-        /// What is needed of it.
-        needs: i128,
-        /// What is free of it on matching nodes.
-        free: i128,
-        /// What is missing.
-        missing: i128,
-        /// Matching nodes.
-        nodes: u32,
-        /// What gangs hold of it on matching nodes.
-        held_by_gangs: i128,
-        /// What other pods hold of it there, terminating pods of gangs among them.
-        held_by_others: i128,
-    },
-    /// [`WaitReason::Fragmented`]: scattered over too many nodes.
-    Scattered {
-        /// The task group.
-        group: Option<GroupName>,
-        /// The resource.
-        resource: ResourceName,
-        /// What one pod needs of it.
-        needs: i128,
-        /// Pods.
-        pods: u64,
-        /// How many of them there is room for.
-        room: u64,
-        /// What is free of it on matching nodes.
-        free: i128,
-        /// Matching nodes that have some of it free.
-        nodes: u32,
-        /// The most that is free on one of them.
-        most: i128,
-    },
-    /// [`WaitReason::Fragmented`]: each resource is free, but not on the same nodes.
-    Apart {
-        /// The task group.
-        group: Option<GroupName>,
-        /// The resource that packing looks at first.
-        resource: ResourceName,
-        /// What one pod needs of it.
-        needs: i128,
-        /// Pods.
-        pods: u64,
-        /// How many of them there is room for.
-        room: u64,
-        /// Matching nodes that have it free.
-        nodes: u32,
-        /// What most of these nodes lack.
-        lacking: ResourceName,
-        /// How many of them.
-        lacking_nodes: u32,
-    },
-    /// [`WaitReason::Reserved`]: room is.
-    Reserved {
-        /// The first gang that it would make later.
-        head: GangId,
-        /// When that starts, where it is known.
-        start: Option<Time>,
-        /// How many nodes its place has.
-        nodes: u32,
-    },
-    /// [`WaitReason::Reserved`]: quota is.
-    QuotaReserved {
-        /// The queue.
-        queue: QueueName,
-        /// The gang of that queue that it would make later.
-        head: GangId,
-        /// When there is quota for that, where it is known.
-        start: Option<Time>,
-    },
-    /// [`WaitReason::Fragmented`]: each task group fits, but not all of them together.
-    GroupsCollide {
-        /// Pods of all task groups.
-        pods: u64,
-        /// Nodes that match one of the task groups.
-        nodes: u32,
-        /// False where the search ended at its limit: then there may be a way
-        /// that was not found.
-        certain: bool,
-    },
-}
-
-/// How a queue stands with its own quota of a resource, in base units: the
-/// numbers that its owner wrote, beside those of the arithmetic.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnQuota {
-    /// The queue.
-    pub queue: QueueName,
-    /// Its nominal quota.
-    pub nominal: i128,
-    /// What its gangs hold.
-    pub held: i128,
-    /// What it may borrow now, beyond what it borrows already.
-    pub may_borrow: i128,
-}
-
-impl Detail {
-    /// The reason whose numbers these are.
-    #[must_use]
-    pub const fn reason(&self) -> WaitReason {
-        match self {
-            Self::QueueNotFound { .. } => WaitReason::QueueNotFound,
-            Self::QueueStopped { .. } => WaitReason::QueueStopped,
-            Self::QueueMisconfigured { .. } => WaitReason::QueueMisconfigured,
-            Self::BackingOff { .. } => WaitReason::BackingOff,
-            Self::BehindHead { .. } => WaitReason::BehindHead,
-            Self::TopologyNotFound { .. } => WaitReason::TopologyNotFound,
-            Self::FlavorNotFound { .. } | Self::FlavorNotOffered { .. } => {
-                WaitReason::FlavorNotFound
-            }
-            Self::NotOffered { .. } | Self::ExceedsQuota { .. } => WaitReason::ExceedsQuota,
-            Self::QuotaExceeded { .. } => WaitReason::QuotaExceeded,
-            Self::NodesAvoided { .. } => WaitReason::NodesAvoided,
-            Self::NoMatchingNodes { .. } => WaitReason::NoMatchingNodes,
-            Self::PodTooLarge { .. } | Self::ClusterTooSmall { .. } | Self::TooFewPlaces { .. } => {
-                WaitReason::ExceedsCluster
-            }
-            Self::ExceedsTopology(_) => WaitReason::ExceedsTopology,
-            Self::InsufficientCapacity { .. } => WaitReason::InsufficientCapacity,
-            Self::TopologyFragmented { .. } => WaitReason::TopologyFragmented,
-            Self::Scattered { .. } | Self::Apart { .. } | Self::GroupsCollide { .. } => {
-                WaitReason::Fragmented
-            }
-            Self::Reserved { .. } | Self::QuotaReserved { .. } => WaitReason::Reserved,
-        }
     }
 }

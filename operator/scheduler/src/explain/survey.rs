@@ -4,17 +4,18 @@ use crate::ids::ResourceName;
 use crate::placement::{Fit, Room};
 use crate::state::{Catalog, Column, GroupShape, NodeIdx, Nodes, ResourceIdx};
 
-/// What the matching nodes have of one resource.
+/// What one pod needs of one resource.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct Asked {
     pub(super) resource: ResourceIdx,
     pub(super) name: ResourceName,
-    /// What one pod needs.
     pub(super) need: i64,
-    /// What the nodes have when they are empty.
-    pub(super) capacity: i128,
-    /// What the largest of them has.
-    pub(super) largest: i64,
+}
+
+/// What is free of one resource on the matching nodes.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) asked: Asked,
     /// What is free.
     pub(super) free: i128,
     /// Nodes that have some free.
@@ -40,35 +41,50 @@ pub(super) struct Survey {
     pub(super) pods: u64,
     /// How many of them there is room for.
     pub(super) room: u64,
-    /// How many of them there would be room for if the nodes were empty.
-    pub(super) room_empty: u64,
 }
 
-impl Line {
+impl AsRef<Asked> for Line {
+    fn as_ref(&self) -> &Asked {
+        &self.asked
+    }
+}
+
+impl Asked {
     /// What all pods need.
     pub(super) fn needs(&self, pods: u64) -> i128 {
         i128::from(self.need).saturating_mul(i128::from(pods))
     }
+}
+
+impl Line {
+    fn new(asked: Asked) -> Self {
+        Self {
+            asked,
+            free: 0,
+            nodes_free: 0,
+            most: 0,
+            places: 0,
+            held_by_gangs: 0,
+            held_by_others: 0,
+        }
+    }
 
     /// Pods there would be room for on one node if this were all they need.
     fn places_on(&self, nodes: &Nodes, node: NodeIdx) -> i64 {
-        let free = nodes.free(self.resource, node).max(0);
-        free.checked_div(self.need).unwrap_or(0)
+        let free = nodes.free(self.asked.resource, node).max(0);
+        free.checked_div(self.asked.need).unwrap_or(0)
     }
 
     fn add(&mut self, nodes: &Nodes, column: &Column, node: NodeIdx) {
-        let has = column.allocatable(node);
         let free = column.free(node).max(0);
-        self.capacity = self.capacity.saturating_add(i128::from(has));
-        self.largest = self.largest.max(has);
         self.free = self.free.saturating_add(i128::from(free));
         self.nodes_free = self.nodes_free.saturating_add(u32::from(free > 0));
         self.most = self.most.max(free);
-        let places = free.checked_div(self.need).unwrap_or(0);
+        let places = free.checked_div(self.asked.need).unwrap_or(0);
         self.places = self
             .places
             .saturating_add(u64::try_from(places).unwrap_or(0));
-        let (gangs, others) = nodes.held(self.resource, node);
+        let (gangs, others) = nodes.held(self.asked.resource, node);
         self.held_by_gangs = self.held_by_gangs.saturating_add(gangs);
         self.held_by_others = self.held_by_others.saturating_add(others);
     }
@@ -82,22 +98,20 @@ impl Survey {
         excluded: &[NodeIdx],
     ) -> Self {
         let mut survey = Self {
-            lines: lines(catalog, group),
+            lines: asked(catalog, group).into_iter().map(Line::new).collect(),
             nodes: matching(nodes, catalog, group, excluded),
             pods: u64::from(group.count),
             room: 0,
-            room_empty: 0,
         };
         for line in &mut survey.lines {
-            let Some(column) = nodes.column(line.resource) else {
+            let Some(column) = nodes.column(line.asked.resource) else {
                 continue;
             };
             for node in &survey.nodes {
                 line.add(nodes, column, *node);
             }
         }
-        survey.room = room(nodes, group, &survey.nodes, Room::Free);
-        survey.room_empty = room(nodes, group, &survey.nodes, Room::Empty);
+        survey.room = room(nodes, group, &survey.nodes);
         survey
     }
 
@@ -138,30 +152,20 @@ pub(super) struct Apart<'s> {
     pub(super) lacking_nodes: usize,
 }
 
-fn lines(catalog: &Catalog, group: &GroupShape) -> Vec<Line> {
-    let mut lines: Vec<Line> = group
-        .demand
-        .iter()
-        .map(|(resource, need)| Line {
-            resource: *resource,
-            name: catalog.name(*resource),
-            need: *need,
-            capacity: 0,
-            largest: 0,
-            free: 0,
-            nodes_free: 0,
-            most: 0,
-            places: 0,
-            held_by_gangs: 0,
-            held_by_others: 0,
-        })
-        .collect();
-    let rank = |line: &Line| {
-        let packed_first = Some(line.resource) == group.device;
-        (!packed_first, !line.name.is_device(), line.name.clone())
-    };
-    lines.sort_by_cached_key(rank);
-    lines
+/// What one pod of a group needs: devices first, then by name.
+pub(super) fn asked(catalog: &Catalog, group: &GroupShape) -> Vec<Asked> {
+    let demand = group.demand.iter();
+    let all = demand.map(|(resource, need)| Asked {
+        resource: *resource,
+        name: catalog.name(*resource),
+        need: *need,
+    });
+    let mut all: Vec<Asked> = all.collect();
+    all.sort_by_cached_key(|asked| {
+        let packed_first = Some(asked.resource) == group.device;
+        (!packed_first, !asked.name.is_device(), asked.name.clone())
+    });
+    all
 }
 
 /// Nodes that meet the constraints and have some of all that a pod needs.
@@ -185,8 +189,8 @@ fn matching(
 }
 
 /// How many of the pods there is room for.
-fn room(nodes: &Nodes, group: &GroupShape, matching: &[NodeIdx], room: Room) -> u64 {
-    let fit = Fit::new(nodes, group, room);
+fn room(nodes: &Nodes, group: &GroupShape, matching: &[NodeIdx]) -> u64 {
+    let fit = Fit::new(nodes, group, Room::Free);
     matching.iter().fold(0, |sum, node| {
         u64::from(fit.pods(*node, group.count)).saturating_add(sum)
     })

@@ -3,6 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::constraints::Constraints;
 use crate::ids::ResourceName;
 use crate::resources::Resources;
@@ -18,14 +20,14 @@ const HALF_LIFE: u64 = 1 << 16;
 
 /// What an engine has learned about the tasks that come: restored into another
 /// one, that decides the same.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History {
     tasks: Vec<Task>,
     since: u64,
     known: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Task {
     request: Resources,
     device: ResourceName,

@@ -4,10 +4,12 @@ mod fit;
 mod fragmentation;
 mod frontier;
 mod history;
+mod hold;
 mod pack;
 mod packing;
 mod place;
 mod ranking;
+mod rooms;
 mod spread;
 mod topology;
 mod undo;
@@ -16,23 +18,27 @@ pub use history::History;
 
 pub(crate) use fit::{Fit, Room};
 pub(crate) use frontier::{Answer, search};
+pub(crate) use hold::{Hold, place_without};
 pub(crate) use pack::Runs;
 pub(crate) use packing::Packing;
-pub(crate) use place::{NoPlace, Wish, by_size, place, share};
+pub(crate) use place::{NoPlace, Wish, by_size, excluded, place, share};
+pub(crate) use rooms::Rooms;
 pub(crate) use topology::{Closeness, Near};
 pub(crate) use topology::{is_asked as asks_for_topology, search as search_topology};
 pub(crate) use undo::UndoLog;
 
+use serde::{Deserialize, Serialize};
+
 use crate::ids::{GroupName, NodeName};
 
 /// A node for every pod of a gang, run-length by node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
     groups: Vec<GroupPlacement>,
 }
 
 /// A node for every pod of one task group.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupPlacement {
     /// The task group.
     pub group: GroupName,

@@ -3,8 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::place::Choice;
 use super::ranking::{Order, Ranked};
-use crate::state::{Class, NodeIdx, Signature, Tier};
+use crate::state::{Class, NodeIdx, Signature};
 
 /// Nodes with how many pods go onto each, in the order in which they were chosen.
 pub(crate) type Runs = Vec<(NodeIdx, u32)>;
@@ -81,31 +82,8 @@ fn by_tier(
     in_order(all, count)
 }
 
-/// The same among some nodes, each with how many pods it holds.
-pub(super) fn fill_among(
-    ranked: &Ranked<'_>,
-    count: u32,
-    signature: &Signature,
-    among: impl Iterator<Item = (NodeIdx, u32)>,
-) -> Option<Runs> {
-    let mut wanted = ranked.wanted();
-    let all = among.filter_map(|(node, pods)| {
-        let (order, _) = wanted(node)?;
-        Some((
-            signature.tier(node),
-            order,
-            ranked.rank_of(node),
-            node,
-            pods,
-        ))
-    });
-    in_order(all.collect(), count)
-}
-
-/// A node, how much it is wanted and how many pods it holds.
-type Wanted = (Tier, Order, u32, NodeIdx, u32);
-
-fn in_order(mut all: Vec<Wanted>, count: u32) -> Option<Runs> {
+/// The same among nodes that have been chosen.
+pub(super) fn in_order(mut all: Vec<Choice<Order>>, count: u32) -> Option<Runs> {
     all.sort_unstable();
     let mut left = count;
     let mut runs = Runs::new();

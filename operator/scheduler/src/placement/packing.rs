@@ -67,27 +67,16 @@ impl Packing {
         }
     }
 
-    /// The classes of nodes as packing wants them for a group, as of now.
+    /// The classes of nodes as packing wants them for a group, as of now; `by_class`:
+    /// and it says of single nodes how much they are wanted.
     pub(super) fn rank<'a>(
         &'a mut self,
         group: &GroupShape,
-        nodes: &'a mut Nodes,
-        catalog: &Catalog,
+        (nodes, catalog): (&'a mut Nodes, &Catalog),
+        by_class: bool,
     ) -> Option<Ranked<'a>> {
         nodes.sort(catalog);
         self.rankings
-            .refresh(group, nodes, catalog, &self.fragmentation, false)
-    }
-
-    /// The same, and it says of single nodes how much they are wanted.
-    pub(super) fn rank_nodes<'a>(
-        &'a mut self,
-        group: &GroupShape,
-        nodes: &'a mut Nodes,
-        catalog: &Catalog,
-    ) -> Option<Ranked<'a>> {
-        nodes.sort(catalog);
-        self.rankings
-            .refresh(group, nodes, catalog, &self.fragmentation, true)
+            .refresh(group, nodes, catalog, &self.fragmentation, by_class)
     }
 }

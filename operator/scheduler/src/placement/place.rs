@@ -1,14 +1,17 @@
 //! A place for a whole gang.
 
+use smallvec::SmallVec;
+
 use super::fit::Room;
 use super::frontier::{self, Answer};
 use super::pack::{self, Runs};
 use super::packing::Packing;
+use super::ranking::Ranked;
 use super::spread;
 use super::topology;
 use super::undo::UndoLog;
 use crate::gang::Strategy;
-use crate::state::{Catalog, GroupShape, NodeIdx, Nodes, Shape};
+use crate::state::{Catalog, GroupShape, NodeIdx, Nodes, Shape, Signature, Tier};
 
 /// The dominant share of one pod: the largest part that it takes of any
 /// resource's total, in parts of 2^64.
@@ -38,6 +41,12 @@ pub(crate) struct Wish<'a> {
     pub(crate) shape: &'a Shape,
     pub(crate) strategy: Strategy,
     pub(crate) excluded: &'a [NodeIdx],
+}
+
+/// Nodes that a gang of this shape keeps away from.
+pub(crate) fn excluded(shape: &Shape, nodes: &Nodes) -> SmallVec<[NodeIdx; 4]> {
+    let excluded = shape.excluded.iter();
+    excluded.filter_map(|name| nodes.find(name)).collect()
 }
 
 /// Finds a place for all groups of a gang and charges it to the live state, with
@@ -129,11 +138,47 @@ pub(super) fn fill(
         return Some(Runs::new());
     }
     let signature = catalog.signature(group.signature)?;
-    let ranked = packing.rank(group, nodes, catalog)?;
+    let ranked = packing.rank(group, (nodes, catalog), false)?;
+    if !ranked.may_hold(group.count) {
+        return None;
+    }
     let allows = |node: NodeIdx| signature.allows(node) && !excluded.contains(&node);
     match strategy {
         Strategy::Pack => pack::fill(&ranked, group.count, signature, &allows),
         Strategy::Spread => spread::fill(&ranked, group.count, signature, &allows),
+    }
+}
+
+/// A node that may be taken: the tier and then what it is wanted by, its place in the
+/// order of names, and how many pods it holds.
+pub(super) type Choice<By> = (Tier, By, u32, NodeIdx, u32);
+
+/// A place for one group among some nodes, each with how many pods it holds. None
+/// where they do not hold all of its pods. Needs a ranking by class.
+pub(super) fn fill_among(
+    ranked: &Ranked<'_>,
+    count: u32,
+    (strategy, signature): (Strategy, &Signature),
+    among: impl Iterator<Item = (NodeIdx, u32)>,
+) -> Option<Runs> {
+    let mut wanted = ranked.wanted();
+    let among = among.filter_map(|(node, pods)| {
+        let (order, _) = wanted(node)?;
+        Some((
+            signature.tier(node),
+            order,
+            ranked.rank_of(node),
+            node,
+            pods,
+        ))
+    });
+    match strategy {
+        Strategy::Pack => pack::in_order(among.collect(), count),
+        Strategy::Spread => {
+            let free = among
+                .map(|(tier, order, rank, node, pods)| (tier, order.most_free(), rank, node, pods));
+            spread::in_order(free.collect(), count)
+        }
     }
 }
 

@@ -32,10 +32,13 @@ pub(super) struct Order {
 
 impl Order {
     /// The other way round: most devices free first, then most of the cores.
-    pub(super) fn most_free(self) -> Reverse<(i64, u32)> {
+    pub(super) fn most_free(self) -> Free {
         Reverse((self.devices, self.cores))
     }
 }
+
+/// What is free, the most first: devices in thousandths, then the part of the cores.
+pub(super) type Free = Reverse<(i64, u32)>;
 
 /// How much a node is wanted, and how many of the group's pods it holds.
 pub(super) type Wanted = (Order, u32);
@@ -205,6 +208,19 @@ impl<'a> Ranked<'a> {
         places
             .filter_map(move |(order, number)| Some((*order, nodes.classes().get(*number)?)))
             .filter(|(_, class)| !class.members.is_empty())
+    }
+
+    /// False where all nodes together hold fewer pods, whatever keeps pods off some.
+    pub(super) fn may_hold(&self, count: u32) -> bool {
+        let mut left = u64::from(count);
+        let mut classes = self.iter();
+        left == 0
+            || classes.any(|(_, class)| {
+                let members = u64::try_from(class.members.len()).unwrap_or(u64::MAX);
+                let pods = u64::from(self.fits(class, count)).saturating_mul(members);
+                left = left.saturating_sub(pods);
+                left == 0
+            })
     }
 
     /// Says of nodes how much they are wanted; None where one holds no pod. Needs a

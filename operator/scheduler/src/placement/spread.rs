@@ -1,10 +1,9 @@
 //! Spread: identical pods over as many nodes as there are.
 
-use std::cmp::Reverse;
-
 use super::pack::Runs;
-use super::ranking::Ranked;
-use crate::state::{NodeIdx, Signature, Tier};
+use super::place::Choice;
+use super::ranking::{Free, Ranked};
+use crate::state::{NodeIdx, Signature};
 
 /// A pod a node, then another one a node, and so on: the nodes with most free
 /// first, then by name. Nodes that the pods prefer are filled before others.
@@ -28,26 +27,8 @@ pub(super) fn fill(
     in_order(all, count)
 }
 
-/// The same among some nodes, each with how many pods it holds.
-pub(super) fn fill_among(
-    ranked: &Ranked<'_>,
-    count: u32,
-    signature: &Signature,
-    among: impl Iterator<Item = (NodeIdx, u32)>,
-) -> Option<Runs> {
-    let mut wanted = ranked.wanted();
-    let all = among.filter_map(|(node, pods)| {
-        let (order, _) = wanted(node)?;
-        let free = order.most_free();
-        Some((signature.tier(node), free, ranked.rank_of(node), node, pods))
-    });
-    in_order(all.collect(), count)
-}
-
-/// A node, how much it is wanted and how many pods it holds.
-type Wanted = (Tier, Reverse<(i64, u32)>, u32, NodeIdx, u32);
-
-fn in_order(mut all: Vec<Wanted>, count: u32) -> Option<Runs> {
+/// The same among nodes that have been chosen.
+pub(super) fn in_order(mut all: Vec<Choice<Free>>, count: u32) -> Option<Runs> {
     all.sort_unstable();
     let mut left = count;
     let mut runs = Runs::new();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::hold::Hold;
 use crate::state::{NodeIdx, Nodes, ResourceIdx, SavedShares};
 
 /// What has been tried. To be rolled back or kept; dropping it keeps it.
@@ -33,17 +34,10 @@ impl UndoLog {
         self.change(nodes, node, demand, i64::from(pods), true);
     }
 
-    /// Takes the charge of so many pods off a node.
-    pub(crate) fn lift(
-        &mut self,
-        nodes: &mut Nodes,
-        node: NodeIdx,
-        demand: &Arc<Vec<(ResourceIdx, i64)>>,
-        pods: u32,
-        held: bool,
-    ) {
-        let times = i64::from(pods).saturating_neg();
-        self.change(nodes, node, demand, times, held);
+    /// Takes what pods hold off their node.
+    pub(crate) fn lift(&mut self, nodes: &mut Nodes, hold: &Hold) {
+        let times = i64::from(hold.pods).saturating_neg();
+        self.change(nodes, hold.node, &hold.demand, times, hold.held);
     }
 
     fn change(

@@ -40,11 +40,6 @@ fn add(amounts: &mut Amounts, what: FlavorResource, amount: i128) {
     }
 }
 
-fn amount(demand: &Demand, what: FlavorResource) -> i128 {
-    let found = demand.iter().find(|(w, _)| *w == what);
-    found.map_or(0, |(_, amount)| amount)
-}
-
 impl Budget {
     /// As things are.
     pub(crate) fn new(queues: &Queues, queue: QueueIdx, demand: &Demand) -> Self {
@@ -85,7 +80,7 @@ impl Budget {
             return;
         };
         for (what, least) in lacking.iter_mut() {
-            *least = least.saturating_sub(amount(demand, *what));
+            *least = least.saturating_sub(demand.amount(*what));
         }
         if lacking.iter().all(|(_, least)| *least <= 0) {
             self.tell(queues);
@@ -100,7 +95,7 @@ impl Budget {
         queue: QueueIdx,
         demand: &Demand,
     ) -> bool {
-        let asked = |what: FlavorResource| amount(&self.demand, what) > 0;
+        let asked = |what: FlavorResource| self.demand.amount(what) > 0;
         let free = demand
             .iter()
             .filter(|(what, _)| asked(*what))
@@ -119,7 +114,7 @@ impl Budget {
         }
         if free {
             for (what, spare) in &mut self.spare {
-                *spare = spare.saturating_sub(amount(demand, *what));
+                *spare = spare.saturating_sub(demand.amount(*what));
             }
             return true;
         }
@@ -141,7 +136,7 @@ impl Budget {
     fn was_refused(&self, queue: QueueIdx, demand: &Demand) -> bool {
         let no_more = |refused: &Demand| {
             let mut all = refused.iter();
-            all.all(|(what, n)| n <= amount(demand, what))
+            all.all(|(what, n)| n <= demand.amount(what))
         };
         let mut refused = self.refused.iter();
         refused.any(|(of, refused)| *of == queue && no_more(refused))

@@ -7,13 +7,11 @@
 //! of them.
 //!
 //! Where to look: [`policy`] is the rules about two gangs, [`price`] what is lost,
-//! [`rooms`] counts what would fit and [`budget`] what quota allows; the search itself and what becomes of its
-//! result need the live state, and are in `engine/preempt`.
+//! [`budget`] what quota allows; the search itself and what becomes of its result
+//! need the live state, and are in `engine/preempt`.
 
 mod budget;
 pub(crate) mod policy;
 pub(crate) mod price;
-mod rooms;
 
 pub(crate) use budget::Budget;
-pub(crate) use rooms::Rooms;

@@ -1,23 +1,18 @@
-//! Queues as they are configured, what gangs hold of their quota, and what
-//! that means for a gang that would start. A gang is charged whole.
+//! Queues as they are configured, and what gangs hold of their quota. A gang is
+//! charged whole.
+
+mod quota;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::flavors::Flavors;
-use super::{Blocked, Phase, Signal, Wake};
-use crate::explain::{Detail, OwnQuota};
 use crate::gang::Gang;
 use crate::ids::{FlavorName, GangId, QueueName};
 use crate::queue::{Preemption, Queue, QueueOrder, ResourceGroup, Stop};
-use crate::quota::{
-    Decay, Demand, FlavorResource, Lack, Lag, Member, Order, QueueIdx, Remembered, Tree,
-};
+use crate::quota::{Decay, Demand, FlavorResource, Lag, Member, Order, QueueIdx, Remembered, Tree};
 use crate::state::{Catalog, GangIdx, ResourceIdx};
 use crate::time::Time;
-
-/// How many holders and borrowers a certificate names.
-const NAMED: usize = 3;
 
 /// A gang and its charge.
 #[derive(Debug)]
@@ -262,161 +257,4 @@ impl Queues {
     pub(crate) fn rank(&self, order: &mut Order, queue: QueueIdx, next: &Demand) {
         order.insert(&self.tree, queue, next);
     }
-
-    /// Whether the queue is there, sound and not stopped.
-    pub(crate) fn open(&self, name: &QueueName) -> Result<(), Box<Blocked>> {
-        let queue = name.clone();
-        let blocked = |detail| {
-            let mut wake = Wake::default();
-            wake.on(Signal::Queues, 1);
-            Err(Blocked::new(detail, wake))
-        };
-        let Some((config, at)) = self.configs.get(name).zip(self.tree.find(name)) else {
-            return blocked(Detail::QueueNotFound { queue });
-        };
-        if config.stop != Stop::None {
-            return blocked(Detail::QueueStopped { queue });
-        }
-        let fault = match self.tree.misconfigured(at) {
-            Some(fault) => Some(fault.to_string()),
-            None if !self.tree.is_leaf(at) => {
-                Some("has queues below it, and gangs wait in queues that have none".to_owned())
-            }
-            None => None,
-        };
-        match fault {
-            Some(fault) => blocked(Detail::QueueMisconfigured { queue, fault }),
-            None => Ok(()),
-        }
-    }
-
-    /// Whether the queue has so much left.
-    pub(crate) fn admit(
-        &self,
-        name: &QueueName,
-        demand: &Demand,
-        catalog: &Catalog,
-    ) -> Result<(), Box<Blocked>> {
-        let Some(at) = self.tree.find(name) else {
-            return self.open(name);
-        };
-        if self.tree.fits(at, demand) {
-            return Ok(());
-        }
-        let mut wake = Wake::default();
-        wake.on(Signal::Queues, 1);
-        if let Some(lack) = most_lacking(self.tree.lacks_ever(at, demand), catalog) {
-            let detail = Detail::ExceedsQuota {
-                queue: name.clone(),
-                flavor: self.flavor(lack.what),
-                resource: catalog.name(lack.what.resource),
-                needs: lack.needs,
-                most: lack.available.max(0),
-            };
-            return Err(Blocked::new(detail, wake));
-        }
-        let Some(lack) = most_lacking(self.tree.lacks(at, demand), catalog) else {
-            return Ok(());
-        };
-        let what = lack.what;
-        wake.on(
-            Signal::QuotaFreed(self.root(name), what),
-            lack.least_release(),
-        );
-        let blocked = Blocked::new(self.exceeded(name, at, &lack, catalog), wake);
-        Err(blocked.in_phase(Phase::Quota))
-    }
-
-    fn exceeded(&self, name: &QueueName, at: QueueIdx, lack: &Lack, catalog: &Catalog) -> Detail {
-        let what = lack.what;
-        let worst = lack.shortages.iter().max_by_key(|s| s.missing);
-        let (holders, largest) = self.who_holds(name, what);
-        let borrowers = self
-            .tree
-            .borrowers(at, what, lack.needs, NAMED)
-            .into_iter()
-            .filter(|b| b.queue != *name)
-            .map(|b| (b.queue, b.borrowed))
-            .collect();
-        Detail::QuotaExceeded {
-            queue: worst.map_or_else(|| name.clone(), |s| s.queue.clone()),
-            borrowing_limit: worst.is_some_and(|s| s.borrowing_limit),
-            flavor: self.flavor(what),
-            resource: catalog.name(what.resource),
-            needs: lack.needs,
-            most: worst.map_or(0, |s| s.most),
-            used: worst.map_or(0, |s| s.used),
-            own: self.own(name, at, what),
-            missing: worst.map_or(0, |s| s.missing),
-            holders,
-            largest,
-            borrowers,
-        }
-    }
-
-    /// How a queue below another stands with its own quota.
-    fn own(&self, name: &QueueName, at: QueueIdx, what: FlavorResource) -> Option<OwnQuota> {
-        self.configs.get(name)?.parent.as_ref()?;
-        let standings = self.tree.standings(at);
-        let standing = standings.iter().find(|s| s.what == what)?;
-        let left = standing.nominal.saturating_sub(standing.usage).max(0);
-        let available = self.tree.available(at, what)?;
-        Some(OwnQuota {
-            queue: name.clone(),
-            nominal: standing.nominal,
-            held: standing.usage,
-            may_borrow: available.saturating_sub(left).max(0),
-        })
-    }
-
-    /// The flavor's name, where it says something.
-    fn flavor(&self, what: FlavorResource) -> Option<FlavorName> {
-        self.flavors
-            .name(what.flavor)
-            .filter(|name| **name != FlavorName::default())
-            .cloned()
-    }
-
-    /// Adds to `wake` what would make the quota the reason.
-    pub(crate) fn watch(&self, name: &QueueName, demand: &Demand, wake: &mut Wake) {
-        wake.on(Signal::Queues, 1);
-        let Some(at) = self.tree.find(name) else {
-            return;
-        };
-        for (what, needs) in demand.iter() {
-            if let Some(available) = self.tree.available(at, what) {
-                let left = available.saturating_sub(needs);
-                wake.on(
-                    Signal::QuotaTaken(self.root(name), what),
-                    left.saturating_add(1),
-                );
-            }
-        }
-    }
-
-    /// How many gangs of a queue hold some, and those that hold most.
-    fn who_holds(&self, name: &QueueName, what: FlavorResource) -> (u32, Vec<(GangId, i128)>) {
-        let held = |holder: &Holder| {
-            let (_, amount) = holder.demand.iter().find(|(w, _)| *w == what)?;
-            Some((holder.id.clone(), amount))
-        };
-        let holders = self.holders.get(name).into_iter();
-        let holders = holders.flat_map(|h| h.gangs.values());
-        let mut holders: Vec<(GangId, i128)> = holders.filter_map(held).collect();
-        holders.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        let count = u32::try_from(holders.len()).unwrap_or(u32::MAX);
-        holders.truncate(NAMED);
-        (count, holders)
-    }
-}
-
-/// A device sooner than another resource, then what lacks most, measured by what
-/// is needed; ties by name.
-fn most_lacking(lacks: Vec<Lack>, catalog: &Catalog) -> Option<Lack> {
-    lacks.into_iter().min_by_key(|lack| {
-        let name = catalog.name(lack.what.resource);
-        let missing = lack.least_release().saturating_mul(1 << 20);
-        let part = missing.checked_div(lack.needs).unwrap_or(0);
-        (!name.is_device(), std::cmp::Reverse(part), name)
-    })
 }

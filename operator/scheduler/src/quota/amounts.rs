@@ -53,6 +53,12 @@ impl Demand {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (FlavorResource, i128)> + '_ {
         self.0.iter().copied()
     }
+
+    /// How much of something.
+    pub(crate) fn amount(&self, what: FlavorResource) -> i128 {
+        let found = self.0.iter().find(|(w, _)| *w == what);
+        found.map_or(0, |(_, amount)| *amount)
+    }
 }
 
 /// Several amounts of one resource of one flavor are added; a negative one is 0.

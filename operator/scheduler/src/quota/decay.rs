@@ -20,12 +20,14 @@
 //! alone, so that every machine computes the same, which no floating-point `exp2`
 //! promises.
 
+use serde::{Deserialize, Serialize};
+
 use crate::time::Time;
 
 const HOUR: i64 = 3_600_000;
 
 /// How usage is forgotten.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decay {
     half_life: i64,
     ahead: i64,

@@ -2,23 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::amounts::FlavorResource;
 use super::misconfigured::{Limit, Misconfigured};
 use crate::ids::QueueName;
 
 /// How much of one resource of one flavor, in base units.
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    serde::Serialize,
-    serde::Deserialize,
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct Quota {
     /// What it has of its own.
@@ -32,9 +24,7 @@ pub struct Quota {
 
 /// What a queue's share is divided by, in thousandths. A queue of weight 0 comes
 /// after all of its siblings that have a weight.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Weight(u32);
 
 impl Weight {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::interner::Interner;
 use super::shape::Demand;
-use super::{DemandIdx, GroupShape, Nodes, ResourceIdx, Shape, Signature, SignatureIdx};
+use super::{DemandIdx, GroupShape, Nodes, ResourceIdx, Shape, Signature, SignatureIdx, Traits};
 use crate::constraints::Constraints;
 use crate::gang::{Gang, TaskGroup};
 use crate::ids::ResourceName;
@@ -26,6 +26,7 @@ pub(crate) struct Catalog {
     signatures: Vec<Option<Signature>>,
     /// Each holds one use of its constraints.
     unused: VecDeque<SignatureIdx>,
+    traits: Traits,
     cpu: ResourceIdx,
     pods: ResourceIdx,
     /// Resources that count thousandths of a device, and the device.
@@ -44,6 +45,7 @@ impl Default for Catalog {
             constraints: Interner::default(),
             signatures: Vec::new(),
             unused: VecDeque::new(),
+            traits: Traits::default(),
             cpu: ResourceIdx::of(cpu),
             pods: ResourceIdx::of(pods),
             shares: Vec::new(),
@@ -161,7 +163,16 @@ impl Catalog {
     /// Brings a signature up to date.
     pub(crate) fn refresh_signature(&mut self, signature: SignatureIdx, nodes: &Nodes) {
         if let Some(Some(signature)) = self.signatures.get_mut(signature.at()) {
-            signature.refresh(nodes);
+            signature.refresh(nodes, &mut self.traits);
+        }
+    }
+
+    /// Counts the kinds of nodes that the groups of a shape may use.
+    pub(crate) fn count_kinds(&mut self, shape: &Shape, nodes: &Nodes) {
+        for group in &shape.groups {
+            if let Some(Some(signature)) = self.signatures.get_mut(group.signature.at()) {
+                signature.count_kinds(nodes);
+            }
         }
     }
 

@@ -4,6 +4,7 @@ mod catalog;
 mod classes;
 mod domains;
 mod interner;
+mod kinds;
 mod ledger;
 mod nodes;
 mod pods;
@@ -12,6 +13,7 @@ mod shape;
 mod shares;
 mod signature;
 mod slots;
+mod traits;
 
 pub(crate) use catalog::Catalog;
 pub(crate) use classes::Class;
@@ -23,6 +25,7 @@ pub(crate) use profile::{Needs, Profile, WHOLE, fraction};
 pub(crate) use shape::{Demand, GroupShape, Shape};
 pub(crate) use signature::{Signature, Tier, cordoned};
 pub(crate) use slots::Slots;
+pub(crate) use traits::Traits;
 
 macro_rules! indexes {
     ($($(#[doc = $doc:literal])+ $name:ident;)+) => {$(

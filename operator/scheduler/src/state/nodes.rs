@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use super::classes::Classes;
 use super::domains::Domains;
+use super::kinds::Kinds;
 use super::ledger::{Column, Ledger};
 use super::profile::WHOLE;
 use super::shares::Shares;
@@ -55,6 +56,7 @@ pub(crate) struct Nodes {
     devices: Vec<ResourceIdx>,
     cpu: Option<ResourceIdx>,
     shares: Shares,
+    kinds: Kinds,
     /// As of when they were last sorted.
     classes: Classes,
     /// The signatures that classes tell apart.
@@ -90,6 +92,7 @@ impl Nodes {
             }
         }
         let changed = self.set_facts(at, Some(facts)) | self.set_offers(at, &offers);
+        self.kinds.put(at, Some(self.empty(at)));
         self.touch(at);
         changed
     }
@@ -100,6 +103,7 @@ impl Nodes {
             return false;
         };
         let changed = self.set_offers(at, &[]) | self.set_facts(at, None);
+        self.kinds.put(at, None);
         self.touch(at);
         self.forget_unless_held(at);
         changed
@@ -203,6 +207,11 @@ impl Nodes {
     /// What the node has some of.
     pub(crate) fn offers(&self, at: NodeIdx) -> &[ResourceIdx] {
         self.entries.get(at.at()).map_or(&[], |e| &e.offers)
+    }
+
+    /// What kinds of nodes are there.
+    pub(crate) fn kinds(&self) -> &Kinds {
+        &self.kinds
     }
 
     /// Devices that a node has or had some of.

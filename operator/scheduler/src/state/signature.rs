@@ -1,10 +1,12 @@
 //! Which nodes meet constraints, worked out once and then as nodes change.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
-use super::{Facts, NodeIdx, Nodes};
+use super::traits::Found;
+use super::{Facts, NodeIdx, Nodes, Traits};
 use crate::constraints::Constraints;
 use crate::node::{Taint, TaintEffect};
 
@@ -29,6 +31,10 @@ pub(crate) struct Signature {
     tiers: Vec<Tier>,
     /// Nodes whose tier is not the usual one.
     special: usize,
+    /// How many of the feasible nodes are of each kind.
+    kinds: Vec<(usize, u32)>,
+    /// The versions of the nodes and of the kinds that were counted.
+    counted: (u64, u64),
 }
 
 impl Signature {
@@ -39,6 +45,8 @@ impl Signature {
             feasible: FixedBitSet::new(),
             tiers: Vec::new(),
             special: 0,
+            kinds: Vec::new(),
+            counted: (0, 0),
         }
     }
 
@@ -66,9 +74,57 @@ impl Signature {
         self.special > 0
     }
 
+    /// Kinds of nodes with how many of those that do are of each, as last counted.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = (usize, u32)> {
+        self.kinds.iter().copied()
+    }
+
+    /// Counts the kinds of the nodes, where that is not known.
+    pub(crate) fn count_kinds(&mut self, nodes: &Nodes) {
+        let now = (self.seen, nodes.kinds().version());
+        if self.counted == now {
+            return;
+        }
+        self.counted = now;
+        let mut kinds: BTreeMap<usize, u32> = BTreeMap::new();
+        for kind in self.nodes().filter_map(|node| nodes.kinds().of(node)) {
+            let count = kinds.entry(kind).or_default();
+            *count = count.saturating_add(1);
+        }
+        self.kinds = kinds.into_iter().collect();
+    }
+
+    /// Looks at all nodes for the first time.
+    fn find(&mut self, nodes: &Nodes, traits: &mut Traits) {
+        let Found { feasible, wanted } = traits.find(&self.constraints, nodes);
+        self.feasible = feasible;
+        let wanted = wanted
+            .into_iter()
+            .map(|(node, (discouraging, preference))| {
+                let preference = std::cmp::Reverse(preference);
+                let tier = Tier {
+                    discouraging,
+                    preference,
+                };
+                (node, tier)
+            });
+        for (node, tier) in wanted.filter(|(_, tier)| *tier != Tier::default()) {
+            self.tiers.resize(nodes.len(), Tier::default());
+            if let Some(slot) = self.tiers.get_mut(node.at()) {
+                *slot = tier;
+                self.special = self.special.saturating_add(1);
+            }
+        }
+        self.seen = nodes.version();
+    }
+
     /// Looks at the nodes that have changed.
-    pub(crate) fn refresh(&mut self, nodes: &Nodes) {
+    pub(crate) fn refresh(&mut self, nodes: &Nodes, traits: &mut Traits) {
         if self.seen == nodes.version() {
+            return;
+        }
+        if self.seen == 0 && !self.constraints.name_nodes() {
+            self.find(nodes, traits);
             return;
         }
         self.feasible.grow(nodes.len());
@@ -94,6 +150,14 @@ impl Signature {
     }
 }
 
+/// True where nothing but labels or its name may keep the pods off a node.
+pub(super) fn is_open(constraints: &Constraints, facts: &Facts) -> bool {
+    facts.ready
+        && facts.unhealthy.is_none()
+        && !cordoned(constraints, facts)
+        && constraints.repelled_by(&facts.taints).is_none()
+}
+
 /// True where a cordon keeps the pods away.
 pub(crate) fn cordoned(constraints: &Constraints, facts: &Facts) -> bool {
     facts.unschedulable
@@ -105,12 +169,9 @@ pub(crate) fn cordoned(constraints: &Constraints, facts: &Facts) -> bool {
 }
 
 fn allows(constraints: &Constraints, nodes: &Nodes, node: NodeIdx, facts: &Facts) -> bool {
-    facts.ready
-        && facts.unhealthy.is_none()
-        && !cordoned(constraints, facts)
+    is_open(constraints, facts)
         && constraints.selects(&facts.labels)
         && constraints.requires(nodes.name(node), &facts.labels)
-        && constraints.repelled_by(&facts.taints).is_none()
         && constraints.reaches_volumes(nodes.name(node), &facts.labels)
         && !constraints.is_kept_out(&facts.labels)
 }
@@ -121,3 +182,6 @@ fn tier(constraints: &Constraints, nodes: &Nodes, node: NodeIdx, facts: &Facts) 
         preference: std::cmp::Reverse(constraints.preference(nodes.name(node), &facts.labels)),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -75,16 +75,18 @@ fn an_end_of_quota_that_nobody_knows() {
     assert_eq!(cycle_at(&mut engine, 13)[0], "+head");
 }
 
+/// A gang of shares that runs so many minutes.
+fn share(name: &str, count: u32, thousandths: i64, minutes: u64) -> Gang {
+    let mut request = cpu(1);
+    let resource = ResourceName::share_of(&ResourceName::new(GPU));
+    request.set(resource, thousandths);
+    running(workers(name, count, request), Some(minutes))
+}
+
 #[test]
 fn of_shared_devices_all_is_kept() {
     // A GPU is shared: nobody knows which one becomes free.
     let mut engine = engine([gpu_node("a", 2)]);
-    let share = |name: &str, count: u32, thousandths: i64, minutes: u64| {
-        let mut request = cpu(1);
-        let resource = ResourceName::share_of(&ResourceName::new(GPU));
-        request.set(resource, thousandths);
-        running(workers(name, count, request), Some(minutes))
-    };
     engine.apply_gang(share("runs", 1, 600, 10));
     engine.apply_gang(at(1, share("head", 2, 800, 10)));
     engine.apply_gang(at(2, share("late", 1, 300, 20)));
@@ -105,6 +107,18 @@ fn of_shared_devices_all_is_kept() {
     assert_eq!(cycle_at(&mut engine, 10)[0], "+head");
     // 200 are left of either.
     assert_eq!(free(&engine, "a", GPU), 0);
+}
+
+#[test]
+fn whoever_shares_the_devices_the_head_starts_when_they_have_ended() {
+    let mut engine = engine(gpu_nodes(8));
+    for n in 0..64 {
+        engine.apply_gang(share(&format!("runs{n}"), 1, 600, 10));
+    }
+    engine.apply_gang(at(1, whole("head", 8, None)));
+    cycle_at(&mut engine, 0);
+    assert_eq!(engine.placed_gangs(), 64);
+    assert_eq!(start(&engine, "head"), Some(10));
 }
 
 #[test]

@@ -14,6 +14,8 @@ mod backfill_runs;
 #[cfg(test)]
 mod certificates;
 #[cfg(test)]
+mod certificates_oracle;
+#[cfg(test)]
 mod common;
 #[cfg(test)]
 mod flavors;
@@ -34,7 +36,11 @@ mod placement_score;
 #[cfg(test)]
 mod preemption;
 #[cfg(test)]
+mod preemption_after;
+#[cfg(test)]
 mod preemption_model;
+#[cfg(test)]
+mod preemption_queues;
 #[cfg(test)]
 mod queueing;
 #[cfg(test)]
@@ -43,6 +49,10 @@ mod queues;
 mod random;
 #[cfg(test)]
 mod sequences;
+#[cfg(test)]
+mod sequences_decisions;
+#[cfg(test)]
+mod sequences_events;
 #[cfg(test)]
 mod snapshots;
 #[cfg(test)]

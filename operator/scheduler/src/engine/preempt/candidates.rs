@@ -10,11 +10,12 @@ use super::super::{Engine, Stage};
 use crate::decision::Because;
 use crate::gang::Gang;
 use crate::ids::{GangId, PodKey, QueueName};
+use crate::placement::Hold;
 use crate::preemption::policy::{self, Holds};
 use crate::preemption::{Budget, price};
 use crate::queue::Preemption;
 use crate::quota::{Claim, Demand, QueueIdx};
-use crate::state::{GangIdx, NodeIdx, ResourceIdx};
+use crate::state::{GangIdx, NodeIdx, Pod};
 use crate::time::Time;
 
 /// A gang that wants room, in one of its ways.
@@ -40,15 +41,6 @@ pub(super) struct Candidate {
 
 /// The order in which gangs are asked: lower priority, cheaper, newer; then by name.
 type Rank = (i32, u64, Reverse<Time>, GangId);
-
-/// Pods of a gang on a node.
-pub(super) struct Held {
-    pub(super) node: NodeIdx,
-    pub(super) demand: Arc<Vec<(ResourceIdx, i64)>>,
-    pub(super) pods: u32,
-    /// They are a placed gang's.
-    pub(super) held: bool,
-}
 
 impl Engine {
     /// The gangs that may make room, in the order in which they are asked; and when
@@ -171,7 +163,7 @@ impl Engine {
     }
 
     /// What is on its way out already, so that others may follow.
-    pub(super) fn going(&self) -> Vec<Held> {
+    pub(super) fn going(&self) -> Vec<Hold> {
         let mut pods: BTreeSet<&PodKey> = BTreeSet::new();
         let mut gangs: BTreeSet<GangIdx> = BTreeSet::new();
         for at in &self.nominated {
@@ -186,57 +178,41 @@ impl Engine {
             }
         }
         let seen = pods.into_iter().filter_map(|pod| self.pods.get(pod));
-        let mut going: Vec<Held> = seen
-            .map(|seen| Held {
-                node: seen.node,
-                demand: self.catalog.demand(seen.demand),
-                pods: 1,
-                held: seen.held,
-            })
-            .collect();
-        // Pods of theirs that nobody has seen yet.
+        let mut going: Vec<Hold> = seen.map(|seen| self.holds(seen)).collect();
         for gang in gangs {
-            let Some(Stage::Placed(placed)) = self.state(gang).map(|s| &s.stage) else {
-                continue;
-            };
-            for (shape, planned) in placed.shape.groups.iter().zip(&placed.groups) {
-                let assumed = planned.assumed().into_iter();
-                going.extend(assumed.map(|(node, pods)| Held {
-                    node,
-                    demand: Arc::clone(&shape.demand),
-                    pods,
-                    held: true,
-                }));
+            if let Some(Stage::Placed(placed)) = self.state(gang).map(|s| &s.stage) {
+                going.extend(placed.assumed());
             }
         }
         going
     }
 
     /// Adds what the pods of a placed gang hold, node by node.
-    pub(super) fn held(&self, at: GangIdx, held: &mut Vec<Held>) {
+    pub(super) fn held(&self, at: GangIdx, held: &mut Vec<Hold>) {
         let Some(Stage::Placed(placed)) = self.state(at).map(|s| &s.stage) else {
             return;
         };
-        let groups = placed.gang.groups.iter().zip(&placed.shape.groups);
-        for ((group, shape), planned) in groups.zip(&placed.groups) {
-            held.extend(planned.there().map(|(node, pods)| Held {
-                node,
-                demand: Arc::clone(&shape.demand),
-                pods,
-                held: true,
-            }));
-            for index in planned.gone() {
-                if let Some(seen) = self.pods.get(&placed.gang.pod_key(group, index))
-                    && seen.held
-                {
-                    held.push(Held {
-                        node: seen.node,
-                        demand: self.catalog.demand(seen.demand),
-                        pods: 1,
-                        held: true,
-                    });
-                }
-            }
+        held.extend(placed.holds());
+        for (group, planned) in placed.gang.groups.iter().zip(&placed.groups) {
+            let gone = planned
+                .gone()
+                .map(|index| placed.gang.pod_key(group, index));
+            let elsewhere = gone.filter_map(|pod| self.pods.get(&pod));
+            held.extend(
+                elsewhere
+                    .filter(|seen| seen.held)
+                    .map(|seen| self.holds(seen)),
+            );
+        }
+    }
+
+    /// What a pod holds that has been seen.
+    fn holds(&self, seen: &Pod) -> Hold {
+        Hold {
+            node: seen.node,
+            demand: self.catalog.demand(seen.demand),
+            pods: 1,
+            held: seen.held,
         }
     }
 }

@@ -71,12 +71,17 @@ impl Engine {
             return;
         };
         state.preempted = true;
-        let Stage::Placed(placed) = &mut state.stage else {
+        let Stage::Placed(placed) = &state.stage else {
             return;
         };
-        placed.standing = Standing::Leaving;
+        if placed.standing.is_leaving() {
+            return;
+        }
         let queue = placed.gang.queue.clone();
-        self.give_quota_back(&queue, at);
+        let demand = self.give_quota_back(&queue, at);
+        if let Some(placed) = self.placed_mut(at) {
+            placed.standing = Standing::Leaving(demand);
+        }
     }
 
     /// A gang that has its place is to have it once these have left theirs.
@@ -163,8 +168,8 @@ impl Engine {
     }
 
     pub(super) fn is_leaving(&self, at: GangIdx) -> bool {
-        matches!(self.state(at).map(|s| &s.stage),
-            Some(Stage::Placed(placed)) if placed.standing == Standing::Leaving)
+        let stage = self.state(at).map(|state| &state.stage);
+        matches!(stage, Some(Stage::Placed(placed)) if placed.standing.is_leaving())
     }
 
     fn arrive(&mut self, at: GangIdx) -> Option<Decision> {
@@ -258,16 +263,15 @@ impl Engine {
         let Some(&at) = self.ids.get(gang) else {
             return;
         };
-        if !self.is_leaving(at) {
-            return;
-        }
-        let Some(placed) = self.placed_mut(at) else {
+        let Some(placed) = self.placed_mut(at).filter(|p| p.standing.is_leaving()) else {
             return;
         };
-        placed.standing = Standing::Settled;
+        let standing = std::mem::take(&mut placed.standing);
         placed.protected = Some(until);
-        let (gang, demand) = (Arc::clone(&placed.gang), placed.demand.clone());
-        self.take_quota(at, &gang, demand);
+        let gang = Arc::clone(&placed.gang);
+        if let Standing::Leaving(demand) = standing {
+            self.take_quota(at, &gang, demand);
+        }
         self.backfill.disturb();
     }
 

@@ -2,20 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
 use super::super::Engine;
 use super::super::ways::Way;
-use super::candidates::{Asker, Candidate, Held};
+use super::candidates::{Asker, Candidate};
 use super::{Leaver, Plan};
-use crate::backfill::excluded;
 use crate::gang::Gang;
-use crate::placement::{Runs, UndoLog};
-use crate::preemption::{Budget, Rooms, policy};
+use crate::placement::{Hold, Rooms, Runs, Wish, asks_for_topology, excluded, place_without};
+use crate::preemption::{Budget, policy};
 use crate::queueing::{Signal, Wake};
-use crate::state::NodeIdx;
+use crate::state::{NodeIdx, Nodes};
 
 /// Placements that are tried at most to do without single victims, where counting
 /// alone does not tell; past it victims may be left that are not needed.
@@ -24,15 +22,15 @@ const TRIES: usize = 512;
 /// One search.
 struct Search<'a> {
     asker: Asker<'a>,
-    way: &'a Way,
+    wish: Wish<'a>,
     candidates: &'a [Candidate],
     /// What all candidates hold, and which part of it is each one's.
-    held: Vec<Held>,
+    held: Vec<Hold>,
     parts: Vec<Range<usize>>,
     /// What goes anyway.
-    going: Vec<Held>,
+    going: Vec<Hold>,
     /// With that gone.
-    rooms: Option<Rooms>,
+    rooms: Rooms,
     /// Counting tells all: the gang fits if there is room for so many pods.
     counted: bool,
 }
@@ -40,7 +38,7 @@ struct Search<'a> {
 /// Who is out, and what there is room for then.
 struct Trial {
     out: FixedBitSet,
-    rooms: Option<Rooms>,
+    rooms: Rooms,
     budget: Budget,
 }
 
@@ -85,7 +83,12 @@ impl Engine {
         if candidates.is_empty() {
             return None;
         }
-        let search = self.search(asker, way, &candidates);
+        let wish = Wish {
+            shape: &way.shape,
+            strategy: gang.strategy,
+            excluded: &excluded(&way.shape, &self.nodes),
+        };
+        let search = self.search(asker, wish, &candidates);
         let in_order: Vec<usize> = (0..candidates.len()).collect();
         let mut found = self.fewest(&search, &in_order, wake)?;
         if search.counted {
@@ -113,18 +116,15 @@ impl Engine {
     fn search<'a>(
         &mut self,
         asker: Asker<'a>,
-        way: &'a Way,
+        wish: Wish<'a>,
         candidates: &'a [Candidate],
     ) -> Search<'a> {
         self.packing.prepare(&mut self.nodes, &mut self.catalog);
-        self.catalog.refresh(&way.shape, &self.nodes);
-        let excluded = excluded(&way.shape, &self.nodes);
-        let mut rooms = Rooms::new(&self.nodes, &self.catalog, &way.shape, &excluded);
+        self.catalog.refresh(wish.shape, &self.nodes);
+        let mut rooms = Rooms::new(&self.nodes, &self.catalog, &wish);
         let going = self.going();
-        if let Some(rooms) = &mut rooms {
-            for held in &going {
-                rooms.free(held.node, &held.demand, i64::from(held.pods));
-            }
+        for hold in &going {
+            rooms.free(&self.nodes, hold);
         }
         let (mut held, mut parts) = (Vec::new(), Vec::with_capacity(candidates.len()));
         for candidate in candidates {
@@ -132,13 +132,12 @@ impl Engine {
             self.held(candidate.gang, &mut held);
             parts.push(from..held.len());
         }
-        let groups = way.shape.groups.iter().filter(|g| g.count > 0).count();
-        let gang = asker.gang;
-        let close = gang.topology.is_some() || gang.groups.iter().any(|g| g.topology.is_some());
+        let groups = wish.shape.groups.iter().filter(|g| g.count > 0).count();
+        let shared = !self.catalog.shares().is_empty();
         Search {
-            counted: rooms.is_some() && groups < 2 && !close,
+            counted: groups < 2 && !shared && !asks_for_topology(wish.shape),
             asker,
-            way,
+            wish,
             candidates,
             held,
             parts,
@@ -187,11 +186,9 @@ impl Engine {
             if !self.is_still_asked(&search.asker, &mut trial.budget, candidate) {
                 continue;
             }
-            let mut of_use = !trial.budget.does() || trial.rooms.is_none();
-            if let Some(rooms) = &mut trial.rooms {
-                for held in search.held_by(*number) {
-                    of_use |= rooms.free(held.node, &held.demand, i64::from(held.pods));
-                }
+            let mut of_use = !trial.budget.does();
+            for hold in search.held_by(*number) {
+                of_use |= trial.rooms.free(&self.nodes, hold);
             }
             if of_use {
                 let (queue, demand) = (candidate.queue, &candidate.demand);
@@ -217,7 +214,7 @@ impl Engine {
                 if trial.budget.returns(&mut self.queues, queue, demand) {
                     continue;
                 }
-                trial.shift(search, number, 1);
+                trial.leaves(&self.nodes, search, number);
             }
             trial.out.insert(number);
         }
@@ -231,33 +228,30 @@ impl Engine {
         number: usize,
         tries: &mut usize,
     ) -> bool {
-        trial.shift(search, number, -1);
-        let mut fits = trial.rooms.as_ref().is_none_or(Rooms::enough);
+        trial.returns(&self.nodes, search, number);
+        let mut fits = trial.rooms.enough();
         if fits && !search.counted {
             *tries = tries.saturating_add(1);
             fits = *tries <= TRIES && self.place_without(search, &trial.out).is_some();
         }
         if !fits {
-            trial.shift(search, number, 1);
+            trial.leaves(&self.nodes, search, number);
         }
         fits
     }
 
     /// The candidates, those first that make room for a pod on one node most cheaply.
     fn by_node(&self, search: &Search<'_>) -> Vec<usize> {
-        let mut on: BTreeMap<NodeIdx, Vec<(usize, &Held)>> = BTreeMap::new();
+        let mut on: BTreeMap<NodeIdx, Vec<(usize, &Hold)>> = BTreeMap::new();
         for number in 0..search.candidates.len() {
-            for held in search.held_by(number) {
-                on.entry(held.node).or_default().push((number, held));
+            for hold in search.held_by(number) {
+                on.entry(hold.node).or_default().push((number, hold));
             }
         }
         let mut steps: Vec<(i32, u64, u32, Vec<usize>)> = Vec::new();
         for (node, here) in on {
-            let Some(rooms) = &search.rooms else { continue };
-            let leaving = here
-                .iter()
-                .map(|(_, held)| (held.demand.as_slice(), held.pods));
-            let gains = rooms.gains(node, leaving);
+            let leaving = here.iter().map(|(_, hold)| *hold);
+            let gains = search.rooms.gains(&self.nodes, node, leaving);
             let (mut step, mut cost, mut had) = (Vec::new(), 0_u64, 0_u32);
             // A later step is of use after the earlier ones alone.
             let mut at_least = (i32::MIN, 0_u64);
@@ -290,23 +284,14 @@ impl Engine {
 
     /// The place that the gang has when these have left.
     fn place_without(&mut self, search: &Search<'_>, out: &FixedBitSet) -> Option<Vec<Runs>> {
-        let mut left = UndoLog::default();
         let held = out.ones().flat_map(|number| search.held_by(number));
-        for held in search.going.iter().chain(held) {
-            left.lift(
-                &mut self.nodes,
-                held.node,
-                &held.demand,
-                held.pods,
-                held.held,
-            );
-        }
-        let mut placed = UndoLog::default();
-        let shape = Arc::clone(&search.way.shape);
-        let groups = self.try_place(search.asker.gang, &shape, &mut placed);
-        placed.roll_back(&mut self.nodes);
-        left.roll_back(&mut self.nodes);
-        groups.ok()
+        place_without(
+            &mut self.nodes,
+            &mut self.packing,
+            &self.catalog,
+            &search.wish,
+            search.going.iter().chain(held),
+        )
     }
 
     /// Nobody can make room now. When may that be otherwise?
@@ -315,16 +300,14 @@ impl Engine {
             let root = self.queues.root(&search.asker.gang.queue);
             wake.on(Signal::QuotaFreed(root.clone(), what), least);
         }
-        match &trial.rooms {
-            Some(rooms) => {
-                for (resource, amount) in rooms.lacking() {
-                    wake.on(Signal::Freed(resource), amount);
-                }
-            }
-            None => {
-                for (resource, _) in &search.way.shape.total {
-                    wake.on(Signal::Freed(*resource), 1);
-                }
+        for (resource, amount) in trial.rooms.lacking() {
+            wake.on(Signal::Freed(resource), amount);
+        }
+        if trial.is_promising() {
+            // Counting is not what it fails by: whatever becomes free may be what is
+            // missing.
+            for (resource, _) in &search.wish.shape.total {
+                wake.on(Signal::Freed(*resource), 1);
             }
         }
     }
@@ -332,7 +315,7 @@ impl Engine {
 
 impl Search<'_> {
     /// What a candidate holds.
-    fn held_by(&self, number: usize) -> impl Iterator<Item = &Held> {
+    fn held_by(&self, number: usize) -> impl Iterator<Item = &Hold> {
         let part = self.parts.get(number).cloned();
         let held = part.and_then(|part| self.held.get(part));
         held.unwrap_or(&[]).iter()
@@ -352,16 +335,20 @@ impl Search<'_> {
 impl Trial {
     /// Whether quota allows it and nothing that can be counted speaks against it.
     fn is_promising(&self) -> bool {
-        self.budget.does() && self.rooms.as_ref().is_none_or(Rooms::enough)
+        self.budget.does() && self.rooms.enough()
     }
 
-    /// A candidate leaves its nodes (1) or comes back (-1).
-    fn shift(&mut self, search: &Search<'_>, number: usize, times: i64) {
-        if let Some(rooms) = &mut self.rooms {
-            for held in search.held_by(number) {
-                let pods = i64::from(held.pods).saturating_mul(times);
-                rooms.free(held.node, &held.demand, pods);
-            }
+    /// A candidate leaves its nodes.
+    fn leaves(&mut self, nodes: &Nodes, search: &Search<'_>, number: usize) {
+        for hold in search.held_by(number) {
+            self.rooms.free(nodes, hold);
+        }
+    }
+
+    /// A candidate comes back.
+    fn returns(&mut self, nodes: &Nodes, search: &Search<'_>, number: usize) {
+        for hold in search.held_by(number) {
+            self.rooms.take(nodes, hold);
         }
     }
 }

@@ -131,7 +131,9 @@ impl Attempt<'_> {
         let signature = catalog.signature(group.signature)?;
         let layout = &near.level.layout;
         let close = Close {
-            ranked: &self.packing.rank_nodes(group, self.nodes, catalog)?,
+            ranked: &self
+                .packing
+                .rank(group, (&mut *self.nodes, catalog), true)?,
             signature,
             strategy: wish.strategy,
             layout,
@@ -152,7 +154,7 @@ impl Attempt<'_> {
                 continue;
             }
             let signature = catalog.signature(group.signature);
-            let ranked = self.packing.rank_nodes(group, self.nodes, catalog);
+            let ranked = self.packing.rank(group, (&mut *self.nodes, catalog), true);
             let (Some(signature), Some(ranked)) = (signature, ranked) else {
                 counts.add(layout, |_| 0);
                 continue;

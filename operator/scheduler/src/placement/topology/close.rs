@@ -11,9 +11,9 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use super::super::pack::{self, Runs};
+use super::super::pack::Runs;
+use super::super::place::fill_among;
 use super::super::ranking::Ranked;
-use super::super::spread;
 use super::Near;
 use crate::gang::Strategy;
 use crate::state::{Layout, NodeIdx, Signature};
@@ -168,10 +168,8 @@ impl Close<'_> {
 
     fn anywhere(&self, seats: &[Seat], count: u32, runs: &mut Runs) -> bool {
         let among = seats.iter().map(|seat| (seat.node, seat.pods));
-        let placed = match self.strategy {
-            Strategy::Pack => pack::fill_among(self.ranked, count, self.signature, among),
-            Strategy::Spread => spread::fill_among(self.ranked, count, self.signature, among),
-        };
+        let how = (self.strategy, self.signature);
+        let placed = fill_among(self.ranked, count, how, among);
         let found = placed.is_some();
         runs.extend(placed.into_iter().flatten());
         found

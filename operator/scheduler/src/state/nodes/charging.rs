@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::Nodes;
-use crate::state::profile::{Needs, WHOLE};
+use crate::state::profile::{Needs, Profile, WHOLE};
 use crate::state::shape::Demand;
 use crate::state::{Catalog, NodeIdx, ResourceIdx};
 
@@ -131,6 +131,29 @@ impl Nodes {
         let share = share.map(|share| (share, amount.saturating_mul(i128::from(WHOLE))));
         // A share is at least a thousandth, and may be the last of its device.
         share.or_else(|| Some((self.shares.device_of(resource)?, amount)))
+    }
+
+    /// What would be free on a node if all gangs left it.
+    pub(crate) fn free_without_gangs(&self, resource: ResourceIdx, at: NodeIdx) -> i64 {
+        let others = |resource| {
+            let has = i128::from(self.ledger.allocatable(resource, at));
+            let (_, others) = self.ledger.held(resource, at);
+            has.saturating_sub(others)
+        };
+        let free = match self.shares.share_of(resource) {
+            // Nobody is booked to hold a device that is shared: its thousandths tell.
+            Some(share) => others(share).div_euclid(i128::from(WHOLE)),
+            None => others(resource),
+        };
+        i64::try_from(free).unwrap_or(0)
+    }
+
+    /// What an empty node of this kind has of a resource.
+    pub(crate) fn has_empty(&self, kind: &Profile, resource: ResourceIdx) -> i64 {
+        match self.shares.device_of(resource) {
+            Some(device) => kind.free(device).saturating_mul(WHOLE),
+            None => kind.free(resource),
+        }
     }
 
     /// The device that a resource is a share of.

@@ -86,13 +86,25 @@ impl Nodes {
         }
     }
 
-    fn profile(&self, at: NodeIdx, catalog: &Catalog) -> Profile {
+    /// A node as it is without any pod.
+    pub(super) fn empty(&self, at: NodeIdx) -> Profile {
+        self.with_free(at, |resource| self.ledger.allocatable(resource, at))
+    }
+
+    /// A node of whose resources so much is free.
+    fn with_free(&self, at: NodeIdx, free: impl Fn(ResourceIdx) -> i64) -> Profile {
         let has = |d: &ResourceIdx| self.ledger.allocatable(*d, at) > 0;
         let cores = self.cpu.map_or(0, |cpu| self.ledger.allocatable(cpu, at));
         let mut profile = Profile::new(cores, self.devices.iter().any(has));
         for resource in self.offers(at) {
-            profile.set(*resource, self.ledger.free(*resource, at));
+            profile.set(*resource, free(*resource));
         }
+        profile
+    }
+
+    fn profile(&self, at: NodeIdx, catalog: &Catalog) -> Profile {
+        let free = |resource| self.ledger.free(resource, at);
+        let mut profile = self.with_free(at, free);
         for (device, left) in self.shares.open(at) {
             profile.push_open(device, left);
         }

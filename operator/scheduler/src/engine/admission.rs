@@ -1,0 +1,205 @@
+//! Whether a gang may start, and where.
+
+use std::sync::Arc;
+
+use super::Engine;
+use super::preempt::Plan;
+use super::ways::{Way, Ways};
+use crate::explain::{self, Detail};
+use crate::gang::Gang;
+use crate::placement::{self, NoPlace, Runs, UndoLog, Wish};
+use crate::queue::QueueOrder;
+use crate::queueing::{Blocked, OrderKey, Signal, Wake};
+use crate::state::{GangIdx, Shape};
+use crate::time::Time;
+
+/// How a gang may start, or why it waits.
+pub(super) type Admission = Result<Start, Box<Blocked>>;
+
+/// How a gang may start.
+#[derive(Debug)]
+pub(super) enum Start {
+    /// The way that it takes, and its place, charged in the log.
+    Now(Box<Way>, Vec<Runs>),
+    /// Others make room for it. Nothing is charged.
+    After(Box<Plan>),
+}
+
+impl Start {
+    pub(super) fn way(&self) -> &Way {
+        match self {
+            Self::Now(way, _) => way,
+            Self::After(plan) => &plan.way,
+        }
+    }
+}
+
+/// What happened to a gang before.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Before {
+    /// It is not to start before this time.
+    pub(super) not_before: Option<Time>,
+    /// It had to leave its place for another.
+    pub(super) preempted: bool,
+}
+
+impl Engine {
+    /// Lets a gang that is known start, as [`Self::admit`]. None: it is not known.
+    pub(super) fn try_to_admit(
+        &mut self,
+        at: GangIdx,
+        now: Time,
+        log: &mut UndoLog,
+    ) -> Option<Admission> {
+        let ways = self.ways(at)?;
+        let state = self.state(at)?;
+        let gang = Arc::clone(&state.gang);
+        let before = Before {
+            not_before: gang.not_before.max(state.not_before),
+            preempted: state.preempted || gang.preempted,
+        };
+        Some(self.admit(&gang, &ways, before, now, log))
+    }
+
+    /// Lets a gang start in one of its ways if its queue, its back-off, the quota
+    /// and the nodes allow it: the nodes are charged, in the log.
+    ///
+    /// Where no way is open, the certificate is that of the best; any may wake it.
+    pub(super) fn admit(
+        &mut self,
+        gang: &Gang,
+        ways: &Ways,
+        before: Before,
+        now: Time,
+        log: &mut UndoLog,
+    ) -> Admission {
+        self.queues.open(&gang.queue)?;
+        if let Some(until) = before.not_before.filter(|until| *until > now) {
+            let mut wake = Wake::default();
+            wake.on(Signal::Queues, 1).at(until);
+            return Err(Blocked::new(Detail::BackingOff { until }, wake));
+        }
+        self.is_at_head(gang, now)?;
+        explain::topology_is_there(self.nodes.domains(), gang)?;
+        let ways = match ways {
+            Ok(ways) => ways,
+            Err(why) => return Err(self.no_way(gang, why)),
+        };
+        let mut closed: Option<Box<Blocked>> = None;
+        let mut held: Vec<&Way> = Vec::new();
+        for (number, way) in ways.iter().enumerate() {
+            match self.try_way(gang, way, now, log) {
+                Ok(groups) => return Ok(Start::Now(Box::new(way.clone()), groups)),
+                Err(mut blocked) => {
+                    blocked.way = number;
+                    if blocked.certificate.reason.ends_when_others_do() {
+                        held.push(way);
+                    }
+                    match &mut closed {
+                        Some(first) => first.join(&blocked),
+                        None => closed = Some(blocked),
+                    }
+                }
+            }
+        }
+        let mut closed = closed.unwrap_or_else(|| self.no_node_of_a_flavor(gang));
+        for way in held {
+            if let Some(plan) = self.make_room(gang, before.preempted, way, &mut closed.wake) {
+                return Ok(Start::After(Box::new(plan)));
+            }
+        }
+        Err(closed)
+    }
+
+    fn try_way(
+        &mut self,
+        gang: &Gang,
+        way: &Way,
+        now: Time,
+        log: &mut UndoLog,
+    ) -> Result<Vec<Runs>, Box<Blocked>> {
+        self.queues.admit(&gang.queue, &way.demand, &self.catalog)?;
+        self.find_place_beside(gang, way, now, log)
+            .map_err(|mut blocked| {
+                self.name_flavors(gang, way, &mut blocked);
+                self.queues
+                    .watch(&gang.queue, &way.demand, &mut blocked.wake);
+                blocked
+            })
+    }
+
+    /// In a strict queue only the first that is not in a back-off may start.
+    fn is_at_head(&self, gang: &Gang, now: Time) -> Result<(), Box<Blocked>> {
+        if self.queues.order(&gang.queue) != QueueOrder::StrictFifo {
+            return Ok(());
+        }
+        let line = self.waiting.line(&gang.queue);
+        let head = line.filter_map(|at| self.state(at)).find(|state| {
+            let not_before = state.gang.not_before.max(state.not_before);
+            not_before.is_none_or(|until| until <= now)
+        });
+        // One that is only tried waits behind all that its order puts before it.
+        match head {
+            Some(head) if OrderKey::of(&head.gang) < OrderKey::of(gang) => {
+                let mut wake = Wake::default();
+                wake.on(Signal::Queues, 1)
+                    .on(Signal::Head(gang.queue.clone()), 1);
+                let detail = Detail::BehindHead {
+                    queue: gang.queue.clone(),
+                    head: head.gang.id.clone(),
+                };
+                Err(Blocked::new(detail, wake))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn find_place(
+        &mut self,
+        gang: &Gang,
+        shape: &Arc<Shape>,
+        log: &mut UndoLog,
+    ) -> Result<Vec<Runs>, Box<Blocked>> {
+        if let Some(refusal) = self.refusals.get(gang, shape) {
+            return Err(refusal);
+        }
+        self.try_place(gang, shape, log)
+            .map_err(|NoPlace { certain }| {
+                self.catalog.count_kinds(shape, &self.nodes);
+                let refusal = explain::explain(&explain::Question {
+                    nodes: &self.nodes,
+                    catalog: &self.catalog,
+                    gang,
+                    shape,
+                    excluded: &placement::excluded(shape, &self.nodes),
+                    certain,
+                });
+                self.refusals.insert(gang, shape, refusal.clone());
+                refusal
+            })
+    }
+
+    /// A place, whatever was refused before.
+    pub(super) fn try_place(
+        &mut self,
+        gang: &Gang,
+        shape: &Arc<Shape>,
+        log: &mut UndoLog,
+    ) -> Result<Vec<Runs>, NoPlace> {
+        self.packing.prepare(&mut self.nodes, &mut self.catalog);
+        self.catalog.refresh(shape, &self.nodes);
+        let excluded = placement::excluded(shape, &self.nodes);
+        let wish = Wish {
+            shape,
+            strategy: gang.strategy,
+            excluded: &excluded,
+        };
+        placement::place(
+            &mut self.nodes,
+            &mut self.packing,
+            &self.catalog,
+            &wish,
+            log,
+        )
+    }
+}

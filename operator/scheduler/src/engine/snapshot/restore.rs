@@ -1,0 +1,172 @@
+//! The engine that a snapshot is of.
+
+use std::sync::Arc;
+
+use super::super::placed::{Nomination, PlacedGroup, Standing};
+use super::super::ways::Way;
+use super::super::{Engine, Stage};
+use super::{GangSnapshot, PlaceSnapshot, PodSnapshot, Snapshot, StandingSnapshot};
+use crate::gang::TaskGroup;
+use crate::placement::Runs;
+use crate::quota::{FlavorResource, Lag};
+use crate::state::{GangIdx, Pod};
+
+impl Engine {
+    /// An engine that knows all this, and decides what the one would that the
+    /// snapshot is of.
+    #[must_use]
+    pub fn from_snapshot(snapshot: &Snapshot) -> Self {
+        let mut engine = Self::with_decay(snapshot.decay);
+        engine.advance(snapshot.now);
+        for flavor in &snapshot.flavor_names {
+            engine.queues.flavors_mut().number(flavor);
+        }
+        for node in &snapshot.nodes {
+            engine.apply_node(node.clone());
+        }
+        for flavor in &snapshot.flavors {
+            engine.apply_flavor(flavor.clone());
+        }
+        for topology in &snapshot.topologies {
+            engine.apply_topology(topology.clone());
+        }
+        for queue in &snapshot.queues {
+            engine.apply_queue(queue.clone());
+        }
+        for pod in &snapshot.pods {
+            engine.put_pod(pod);
+        }
+        for gang in &snapshot.gangs {
+            engine.put_gang(gang);
+        }
+        for gang in &snapshot.gangs {
+            engine.put_standing(gang);
+        }
+        let lags: Vec<Lag> = snapshot
+            .lags
+            .iter()
+            .map(|told| Lag {
+                queue: told.queue.clone(),
+                resource: engine.catalog.pin(&told.resource),
+                lag: told.lag,
+                epoch: told.epoch,
+            })
+            .collect();
+        engine.queues.restore_lags(lags);
+        engine.restore_history(&snapshot.history);
+        let told = snapshot.reservations.iter();
+        engine.backfill.told = told.map(|r| (r.gang.clone(), r.clone())).collect();
+        engine
+    }
+
+    fn put_pod(&mut self, pod: &PodSnapshot) {
+        let demand = self.catalog.acquire_demand(&pod.request);
+        let node = self.nodes.hold(&pod.node);
+        let amounts = self.catalog.demand(demand);
+        self.take(node, &amounts, 1, pod.held);
+        let held = pod.held;
+        self.pods
+            .insert(pod.pod.clone(), Pod { node, demand, held });
+    }
+
+    fn put_gang(&mut self, told: &GangSnapshot) {
+        let place = told.place.as_ref();
+        let gang = place.map_or(&told.gang, |place| &place.gang);
+        let at = self.insert(gang.clone(), Stage::Waiting(None));
+        if let Some(state) = self.state_mut(at) {
+            state.not_before = told.not_before;
+            state.preempted = told.preempted;
+            state.told = told.told;
+        }
+        match place {
+            None => self.wait(at),
+            Some(place) => {
+                self.put_place(at, place);
+                self.update(at, told.gang.clone());
+            }
+        }
+    }
+
+    fn put_place(&mut self, at: GangIdx, place: &PlaceSnapshot) {
+        let mut constrained = place.gang.clone();
+        for (group, constraints) in constrained.groups.iter_mut().zip(&place.constraints) {
+            group.constraints = constraints.clone();
+        }
+        let shape = Arc::new(self.catalog.acquire_shape(&constrained));
+        let mut amounts = Vec::new();
+        for charge in &place.charged {
+            let resource = self.catalog.pin(&charge.resource);
+            let flavor = self.queues.flavors_mut().number(&charge.flavor);
+            amounts.push((FlavorResource { flavor, resource }, charge.amount));
+        }
+        let choices = place.flavors.iter().map(|g| g.flavors.clone()).collect();
+        let way = Way::charged(Arc::clone(&shape), amounts.into_iter().collect(), choices);
+        let of = |group: &TaskGroup| place.placement.runs(&group.name).unwrap_or(&[]);
+        let groups: Vec<Runs> = place
+            .gang
+            .groups
+            .iter()
+            .map(|group| {
+                let runs = of(group).iter();
+                runs.map(|(node, pods)| (self.nodes.hold(node), *pods))
+                    .collect()
+            })
+            .collect();
+        self.settle_place(at, &way, groups.clone(), place.since);
+        // The place has holds of its own now.
+        for (node, _) in groups.iter().flatten() {
+            self.nodes.unhold(*node);
+        }
+        let mut assumed = Vec::new();
+        if let Some(placed) = self.placed_mut(at) {
+            placed.checkpoint = place.checkpoint;
+            placed.protected = place.protected;
+            for (group, settled) in placed.groups.iter_mut().zip(&place.settled) {
+                for index in settled {
+                    group.settle(*index);
+                }
+            }
+            for (group, gone) in placed.groups.iter_mut().zip(&place.gone) {
+                for index in gone {
+                    group.set_there(*index, false);
+                }
+            }
+            assumed.extend(placed.groups.iter().map(PlacedGroup::assumed));
+        }
+        for (group, runs) in shape.groups.iter().zip(assumed) {
+            for (node, pods) in runs {
+                self.take(node, &group.demand, pods, true);
+            }
+        }
+        self.drop_shape(&shape);
+    }
+
+    /// What its place is to a gang, once all that it may follow are there.
+    fn put_standing(&mut self, told: &GangSnapshot) {
+        let Some(place) = &told.place else { return };
+        let Some(&at) = self.ids.get(&told.gang.id) else {
+            return;
+        };
+        let standing = match &place.standing {
+            StandingSnapshot::Settled => return,
+            StandingSnapshot::Leaving => {
+                Standing::Leaving(self.give_quota_back(&place.gang.queue, at))
+            }
+            StandingSnapshot::Nominated { victims, pods } => {
+                self.nominated.insert(at);
+                let victims = victims.iter().filter_map(|id| self.ids.get(id).copied());
+                let pods = pods.iter().filter_map(|pod| {
+                    let node = self.pods.get(pod)?.node;
+                    Some((pod.clone(), node))
+                });
+                Standing::Nominated(Nomination {
+                    victims: victims.collect(),
+                    pods: pods.collect(),
+                })
+            }
+        };
+        if let Some(placed) = self.placed_mut(at) {
+            placed.standing = standing;
+        }
+    }
+}

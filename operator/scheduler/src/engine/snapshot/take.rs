@@ -1,0 +1,156 @@
+//! The snapshot of an engine.
+
+use super::super::placed::{Placed, Standing};
+use super::super::{Engine, GangState, Stage};
+use super::{
+    ChargeSnapshot, GangSnapshot, LagSnapshot, PlaceSnapshot, PodSnapshot, Snapshot,
+    StandingSnapshot,
+};
+use crate::gang::Gang;
+use crate::ids::{GangId, PodKey};
+use crate::node::Node;
+use crate::quota::Demand;
+use crate::state::{GangIdx, NodeIdx, Pod};
+
+impl Engine {
+    /// All that it knows.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let mut pods: Vec<PodSnapshot> = self.pods.iter().map(|p| self.pod_snapshot(p)).collect();
+        pods.sort_unstable_by(|a, b| a.pod.cmp(&b.pod));
+        let flavors = self.queues.flavors();
+        Snapshot {
+            now: self.now,
+            decay: self.queues.tree().decay(),
+            nodes: self.node_snapshots(),
+            pods,
+            flavor_names: flavors.names().to_vec(),
+            flavors: flavors.defined().cloned().collect(),
+            topologies: self.nodes.domains().topologies().collect(),
+            queues: self.queues.configs().cloned().collect(),
+            lags: self.lag_snapshots(),
+            gangs: self
+                .ids
+                .values()
+                .filter_map(|at| self.gang_snapshot(*at, self.state(*at)?))
+                .collect(),
+            history: self.history(),
+            reservations: self.reservations().cloned().collect(),
+        }
+    }
+
+    fn node_snapshots(&self) -> Vec<Node> {
+        let nodes = self.nodes.iter().map(|(at, facts)| {
+            let offers = self.nodes.offers(at).iter();
+            let amount = |r| (self.catalog.name(r), self.nodes.allocatable(r, at));
+            Node {
+                labels: facts.labels.clone(),
+                taints: facts.taints.clone(),
+                ready: facts.ready,
+                unschedulable: facts.unschedulable,
+                unhealthy: facts.unhealthy.clone(),
+                ..Node::new(
+                    self.nodes.name(at).clone(),
+                    offers.map(|r| amount(*r)).collect(),
+                )
+            }
+        });
+        nodes.collect()
+    }
+
+    fn pod_snapshot(&self, (key, pod): (&PodKey, &Pod)) -> PodSnapshot {
+        let demand = self.catalog.demand(pod.demand);
+        let beside = demand.iter().filter(|(r, _)| *r != self.catalog.pods());
+        PodSnapshot {
+            pod: key.clone(),
+            node: self.nodes.name(pod.node).clone(),
+            request: beside.map(|(r, n)| (self.catalog.name(*r), *n)).collect(),
+            held: pod.held,
+        }
+    }
+
+    fn lag_snapshots(&self) -> Vec<LagSnapshot> {
+        let lags = self.queues.tree().lags().into_iter();
+        let mut lags: Vec<LagSnapshot> = lags
+            .map(|lag| LagSnapshot {
+                queue: lag.queue,
+                resource: self.catalog.name(lag.resource),
+                lag: lag.lag,
+                epoch: lag.epoch,
+            })
+            .collect();
+        lags.sort_unstable_by(|a, b| (&a.queue, &a.resource).cmp(&(&b.queue, &b.resource)));
+        lags
+    }
+
+    fn gang_snapshot(&self, at: GangIdx, state: &GangState) -> Option<GangSnapshot> {
+        let place = match &state.stage {
+            Stage::Waiting(_) => None,
+            Stage::Placed(placed) => Some(self.place_snapshot(at, placed)?),
+        };
+        Some(GangSnapshot {
+            gang: Gang::clone(&state.gang),
+            not_before: state.not_before,
+            preempted: state.preempted,
+            told: state.told,
+            place,
+        })
+    }
+
+    fn place_snapshot(&self, at: GangIdx, placed: &Placed) -> Option<PlaceSnapshot> {
+        let flavors = self.queues.flavors();
+        let demand = match &placed.standing {
+            Standing::Leaving(demand) => Some(demand),
+            Standing::Settled | Standing::Nominated(_) => self.queues.held(&placed.gang.queue, at),
+        };
+        let mut charged: Vec<ChargeSnapshot> = demand
+            .into_iter()
+            .flat_map(Demand::iter)
+            .map(|(what, amount)| ChargeSnapshot {
+                flavor: flavors.name(what.flavor).cloned().unwrap_or_default(),
+                resource: self.catalog.name(what.resource),
+                amount,
+            })
+            .collect();
+        charged.sort_unstable_by(|a, b| (&a.flavor, &a.resource).cmp(&(&b.flavor, &b.resource)));
+        let constraints = placed.shape.groups.iter().map(|group| {
+            let signature = self.catalog.signature(group.signature);
+            signature.map(|s| s.constraints().clone())
+        });
+        let groups = || placed.groups.iter();
+        Some(PlaceSnapshot {
+            gang: Gang::clone(&placed.gang),
+            placement: placed.placement(&self.nodes),
+            since: placed.since,
+            standing: self.standing_snapshot(&placed.standing),
+            checkpoint: placed.checkpoint,
+            protected: placed.protected,
+            constraints: constraints.map(Option::unwrap_or_default).collect(),
+            flavors: self.flavors(&self.state(at)?.gang.id)?,
+            settled: groups().map(|g| g.settled().collect()).collect(),
+            gone: groups().map(|g| g.gone().collect()).collect(),
+            charged,
+        })
+    }
+
+    fn standing_snapshot(&self, standing: &Standing) -> StandingSnapshot {
+        let nomination = match standing {
+            Standing::Settled => return StandingSnapshot::Settled,
+            Standing::Leaving(_) => return StandingSnapshot::Leaving,
+            Standing::Nominated(nomination) => nomination,
+        };
+        let victims = nomination.victims.iter();
+        let mut victims: Vec<GangId> = victims
+            .filter_map(|victim| Some(self.state(*victim)?.gang.id.clone()))
+            .collect();
+        victims.sort_unstable();
+        let still_there = |(pod, node): &&(PodKey, NodeIdx)| {
+            let seen = self.pods.get(pod);
+            seen.is_some_and(|seen| seen.node == *node)
+        };
+        let pods = nomination.pods.iter().filter(still_there);
+        let mut pods: Vec<PodKey> = pods.map(|(pod, _)| pod.clone()).collect();
+        pods.sort_unstable();
+        StandingSnapshot::Nominated { victims, pods }
+    }
+}

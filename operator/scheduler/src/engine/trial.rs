@@ -1,0 +1,63 @@
+//! What a cycle would say of a gang.
+
+use std::sync::Arc;
+
+use super::admission::{Before, Start};
+use super::{Engine, Stage, placed};
+use crate::decision::Outlook;
+use crate::explain::Certificate;
+use crate::gang::Gang;
+use crate::ids::GangId;
+use crate::placement::{Runs, UndoLog};
+use crate::time::Time;
+
+impl Engine {
+    /// Whether the gang would start now, and where; nothing is kept. It need not
+    /// be known to the engine. This is the very way that a cycle goes.
+    ///
+    /// # Errors
+    ///
+    /// The certificate that a cycle would give it.
+    pub fn trial(&mut self, gang: &Gang, now: Time) -> Result<Outlook, Certificate> {
+        let unsettled = self.look_again(now);
+        let shape = Arc::new(self.catalog.acquire_shape(gang));
+        let ways = self.make_ways(gang, &shape);
+        let mut log = UndoLog::default();
+        let before = Before {
+            not_before: gang.not_before,
+            preempted: gang.preempted,
+        };
+        let answer = self.admit(gang, &ways, before, now, &mut log);
+        log.roll_back(&mut self.nodes);
+        self.backfill.stale |= unsettled;
+        self.drop_ways(&ways);
+        self.drop_shape(&shape);
+        let place = |groups: &[Runs]| placed::placement(&self.nodes, gang, groups.iter());
+        match answer {
+            Ok(Start::Now(_, groups)) => Ok(Outlook {
+                placement: place(&groups),
+                victims: Vec::new(),
+            }),
+            Ok(Start::After(plan)) => Ok(Outlook {
+                placement: place(&plan.groups),
+                victims: self.named(&plan.victims),
+            }),
+            Err(blocked) => Err(blocked.certificate),
+        }
+    }
+
+    /// Why a waiting gang does not start, with the numbers of now. None where it
+    /// does not wait, or the next cycle would start it if none went before it.
+    pub fn explain(&mut self, gang: &GangId, now: Time) -> Option<Certificate> {
+        let at = *self.ids.get(gang)?;
+        if matches!(self.state(at)?.stage, Stage::Placed(_)) {
+            return None;
+        }
+        let unsettled = self.look_again(now);
+        let mut log = UndoLog::default();
+        let answer = self.try_to_admit(at, now, &mut log);
+        log.roll_back(&mut self.nodes);
+        self.backfill.stale |= unsettled;
+        answer?.err().map(|blocked| blocked.certificate)
+    }
+}

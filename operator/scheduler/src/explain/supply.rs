@@ -1,0 +1,89 @@
+//! The numbers of one task group over the nodes that match it, were they empty.
+
+use super::survey::{Asked, asked};
+use crate::state::{Catalog, GroupShape, NodeIdx, Nodes, Profile};
+
+/// What the matching nodes have of one resource.
+#[derive(Debug)]
+pub(super) struct Stock {
+    pub(super) asked: Asked,
+    /// All of them together.
+    pub(super) capacity: i128,
+    /// The largest of them.
+    pub(super) largest: i64,
+}
+
+/// One task group on the nodes that match it, as if no pod were there. Counted by
+/// kind of node, so that it costs no look at each of them.
+#[derive(Debug)]
+pub(super) struct Supply {
+    /// What one pod needs: devices first, then by name.
+    pub(super) stocks: Vec<Stock>,
+    /// Nodes that match.
+    pub(super) nodes: u32,
+    /// Pods.
+    pub(super) pods: u64,
+    /// How many of them there would be room for.
+    pub(super) room: u64,
+}
+
+impl AsRef<Asked> for Stock {
+    fn as_ref(&self) -> &Asked {
+        &self.asked
+    }
+}
+
+impl Supply {
+    /// The signature's kinds have been counted.
+    pub(super) fn new(
+        nodes: &Nodes,
+        catalog: &Catalog,
+        group: &GroupShape,
+        excluded: &[NodeIdx],
+    ) -> Self {
+        let stock = |asked| Stock {
+            asked,
+            capacity: 0,
+            largest: 0,
+        };
+        let mut supply = Self {
+            stocks: asked(catalog, group).into_iter().map(stock).collect(),
+            nodes: 0,
+            pods: u64::from(group.count),
+            room: 0,
+        };
+        let Some(signature) = catalog.signature(group.signature) else {
+            return supply;
+        };
+        let needs = nodes.needs(&group.demand);
+        for (kind, count) in signature.kinds() {
+            let of_kind = |node: &&NodeIdx| nodes.kinds().of(**node) == Some(kind);
+            let left_out = excluded.iter().filter(|node| signature.allows(**node));
+            let left_out = left_out.filter(of_kind).count();
+            let count = count.saturating_sub(u32::try_from(left_out).unwrap_or(u32::MAX));
+            let Some(empty) = nodes.kinds().get(kind).filter(|_| count > 0) else {
+                continue;
+            };
+            let pods = needs.as_ref().map_or(0, |n| empty.fits(n, group.count));
+            supply.add(nodes, empty, count, pods);
+        }
+        supply
+    }
+
+    /// So many nodes of a kind, of which each holds so many pods.
+    fn add(&mut self, nodes: &Nodes, empty: &Profile, count: u32, pods: u32) {
+        let has = |resource| nodes.has_empty(empty, resource);
+        if self.stocks.iter().any(|s| has(s.asked.resource) <= 0) {
+            return;
+        }
+        for stock in &mut self.stocks {
+            let each = has(stock.asked.resource);
+            let all = i128::from(each).saturating_mul(i128::from(count));
+            stock.capacity = stock.capacity.saturating_add(all);
+            stock.largest = stock.largest.max(each);
+        }
+        self.nodes = self.nodes.saturating_add(count);
+        let pods = u64::from(pods).saturating_mul(u64::from(count));
+        self.room = self.room.saturating_add(pods);
+    }
+}

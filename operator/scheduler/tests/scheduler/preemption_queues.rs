@@ -1,0 +1,140 @@
+//! Who takes back from another queue what that borrows.
+
+use crate::common::*;
+use crate::preemption::{LOWER, at, of, preempts, seconds};
+use trellis_scheduler::{
+    Because, BorrowWithin, Engine, Gang, Preemption, Queue, QueueName, Quota, Reclaim,
+    ResourceName, WithinQueue,
+};
+
+pub const RECLAIM: Preemption = Preemption {
+    within_queue: WithinQueue::Never,
+    reclaim: Reclaim::Any,
+    borrow_within: BorrowWithin::Never,
+};
+
+fn gpus(nominal: i64) -> Quota {
+    Quota {
+        nominal,
+        ..Quota::default()
+    }
+}
+
+fn below(name: &str, parent: Option<&str>, nominal: i64, preemption: Preemption) -> Queue {
+    let plenty = gpus(i64::MAX >> 8);
+    let quotas = [
+        (ResourceName::new(GPU), gpus(nominal)),
+        (ResourceName::new("cpu"), plenty),
+    ];
+    Queue {
+        parent: parent.map(QueueName::new),
+        preemption,
+        ..Queue::new(QueueName::new(name)).with_quotas(quotas)
+    }
+}
+
+/// Teams `a` and `b` own a node with 8 GPUs each, below `all`.
+pub fn two_teams(preemption: Preemption) -> Engine {
+    let mut engine = engine(gpu_nodes(2));
+    engine.apply_queue(below("all", None, 0, Preemption::default()));
+    engine.apply_queue(below("a", Some("all"), 8, preemption));
+    engine.apply_queue(below("b", Some("all"), 8, preemption));
+    engine
+}
+
+pub fn small(queue: &str, priority: i32, name: &str, pods: u32) -> Gang {
+    Gang {
+        priority,
+        queue: QueueName::new(queue),
+        ..workers(name, pods, gpu(1, 1))
+    }
+}
+
+#[test]
+fn a_team_takes_back_what_it_lent_and_no_more() {
+    let mut engine = two_teams(RECLAIM);
+    for (name, pods) in [("a1", 8), ("a2", 4), ("a3", 4)] {
+        engine.apply_gang(small("a", 5, name, pods));
+    }
+    assert_eq!(at(&mut engine, seconds(0)), ["+a1", "+a2", "+a3"]);
+    engine.apply_gang(small("b", 0, "b1", 4));
+    let (_, victims) = preempts(&mut engine, seconds(5));
+    assert_eq!(
+        (victims.len(), victims[0].because),
+        (1, Because::Borrows),
+        "priority does not protect what is borrowed"
+    );
+    assert_ne!(victims[0].gang, id("a1"));
+    // Still four of its own are lent.
+    engine.apply_gang(small("b", 0, "b2", 4));
+    let (_, victims) = preempts(&mut engine, seconds(6));
+    assert_ne!(victims[0].gang, id("a1"));
+    // Beyond its own it has nothing to ask.
+    engine.apply_gang(small("b", 9, "b3", 1));
+    assert_eq!(at(&mut engine, seconds(7)), ["-b3 QuotaExceeded"]);
+}
+
+#[test]
+fn who_was_preempted_and_borrows_preempts_nobody() {
+    let both = Preemption {
+        reclaim: Reclaim::Any,
+        borrow_within: BorrowWithin::LowerPriority { max_priority: None },
+        ..LOWER
+    };
+    let mut engine = two_teams(both);
+    engine.apply_gang(small("a", 5, "a1", 12));
+    engine.cycle(seconds(0));
+    engine.apply_gang(small("b", 0, "b1", 8));
+    assert_eq!(at(&mut engine, seconds(1)), ["!b1 a1"]);
+    engine.release_gang(&id("a1"), None);
+    assert_eq!(at(&mut engine, seconds(2)), ["+b1", "-a1 QuotaExceeded"]);
+    for second in 3..9 {
+        assert!(engine.cycle(seconds(second)).is_empty());
+    }
+}
+
+#[test]
+fn what_would_be_borrowed_is_taken_from_lower_priority_alone() {
+    let borrow = |max_priority| Preemption {
+        within_queue: WithinQueue::Never,
+        reclaim: Reclaim::Never,
+        borrow_within: BorrowWithin::LowerPriority { max_priority },
+    };
+    for (most, priority, expected) in [
+        (None, 4, vec!["!a1 c1"]),
+        (Some(3), 4, vec!["-a1 QuotaExceeded"]),
+        (Some(4), 4, vec!["!a1 c1"]),
+        (None, 5, vec!["-a1 QuotaExceeded"]),
+    ] {
+        let mut engine = engine(gpu_nodes(2));
+        engine.apply_queue(below("all", None, 16, Preemption::default()));
+        engine.apply_queue(below("a", Some("all"), 0, borrow(most)));
+        engine.apply_queue(below("c", Some("all"), 0, borrow(most)));
+        engine.apply_gang(small("c", priority, "c1", 12));
+        engine.cycle(seconds(0));
+        engine.apply_gang(small("a", 5, "a1", 8));
+        assert_eq!(at(&mut engine, seconds(1)), expected);
+    }
+}
+
+#[test]
+fn a_queue_without_quota_guarantees_nothing() {
+    let mut engine = engine(gpu_nodes(1));
+    engine.apply_queue(below("team", None, 8, RECLAIM));
+    engine.apply_gang(of(9, "open", 1));
+    engine.cycle(seconds(0));
+    engine.apply_gang(small("team", 0, "t1", 8));
+    assert_eq!(at(&mut engine, seconds(1)), ["!t1 open"]);
+}
+
+#[test]
+fn what_is_kept_for_good_is_kept_within_quota_only() {
+    let mut engine = two_teams(RECLAIM);
+    engine.apply_gang(Gang {
+        preemptible: false,
+        ..small("a", 5, "a1", 12)
+    });
+    engine.cycle(seconds(0));
+    engine.apply_gang(small("b", 0, "b1", 8));
+    assert_eq!(at(&mut engine, seconds(1)), ["!b1 a1"]);
+}

@@ -1,0 +1,121 @@
+//! What may happen to an engine.
+
+use std::time::Duration;
+
+use crate::random::{any_close_gang, any_labelled_node, any_request, any_runtime};
+use proptest::prelude::*;
+use trellis_scheduler::{
+    BorrowWithin, Gang, Node, Preemption, Reclaim, Resources, Stop, WithinQueue,
+};
+
+pub const NODES: usize = 4;
+pub const GANGS: usize = 5;
+
+/// What else differs between queues.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct QueueFlags {
+    pub stop: Stop,
+    pub below: bool,
+    pub no_backfill: bool,
+    pub default_runtime: Option<Duration>,
+    pub preemption: Preemption,
+}
+
+#[derive(Clone, Debug)]
+pub enum Event {
+    ApplyNode(Node),
+    DeleteNode(usize),
+    ApplyForeign(usize, usize, Resources),
+    DeleteForeign(usize),
+    ApplyQueue(usize, Option<(i64, i64)>, QueueFlags),
+    /// The queue that others may be below.
+    ApplyRoot(Option<(i64, i64)>),
+    DeleteRoot,
+    DeleteQueue(usize),
+    ApplyGang(Gang),
+    DeleteGang(usize),
+    ReleaseGang(usize, Option<i64>),
+    /// A topology, with all of its levels or without the first.
+    ApplyTopology(usize, bool),
+    DeleteTopology(usize),
+    /// A planned pod of a gang is seen where it was planned, or elsewhere.
+    SeeMember(usize, usize, Option<usize>),
+    /// A pod of a gang is gone.
+    LoseMember(usize, usize),
+    /// A cycle, so much later than the one before.
+    Cycle(i64),
+}
+
+fn any_stop() -> impl Strategy<Value = Stop> {
+    prop_oneof![
+        17 => Just(Stop::None),
+        2 => Just(Stop::Hold),
+        1 => Just(Stop::HoldAndDrain),
+    ]
+}
+
+fn any_preemption() -> impl Strategy<Value = Preemption> {
+    let within = prop_oneof![
+        2 => Just(WithinQueue::Never),
+        1 => Just(WithinQueue::LowerPriority),
+        1 => Just(WithinQueue::LowerOrNewerEqualPriority),
+    ];
+    let reclaim = prop_oneof![
+        2 => Just(Reclaim::Never),
+        1 => Just(Reclaim::LowerPriority),
+        1 => Just(Reclaim::Any),
+    ];
+    let borrow = prop_oneof![
+        2 => Just(BorrowWithin::Never),
+        1 => Just(BorrowWithin::LowerPriority { max_priority: None }),
+    ];
+    (within, reclaim, borrow).prop_map(|(within_queue, reclaim, borrow_within)| Preemption {
+        within_queue,
+        reclaim,
+        borrow_within,
+    })
+}
+
+fn any_flags() -> impl Strategy<Value = QueueFlags> {
+    let flags = (
+        any_stop(),
+        prop::bool::ANY,
+        prop::bool::weighted(0.2),
+        any_runtime(),
+        any_preemption(),
+    );
+    flags.prop_map(
+        |(stop, below, no_backfill, default_runtime, preemption)| QueueFlags {
+            stop,
+            below,
+            no_backfill,
+            default_runtime,
+            preemption,
+        },
+    )
+}
+
+pub fn any_event() -> impl Strategy<Value = Event> {
+    let gang = (0..GANGS).prop_flat_map(|g| any_close_gang(format!("w{g}"), NODES));
+    let quota = prop_oneof![Just(None), (0..12_i64, 0..8_i64).prop_map(Some)];
+    prop_oneof![
+        4 => any_labelled_node(NODES).prop_map(Event::ApplyNode),
+        1 => (0..NODES).prop_map(Event::DeleteNode),
+        2 => (0..3_usize, 0..NODES, any_request()).prop_map(|(p, n, r)| Event::ApplyForeign(p, n, r)),
+        1 => (0..3_usize).prop_map(Event::DeleteForeign),
+        2 => (0..2_usize, quota.clone(), any_flags()).prop_map(|(q, n, f)| Event::ApplyQueue(q, n, f)),
+        1 => quota.prop_map(Event::ApplyRoot),
+        1 => Just(Event::DeleteRoot),
+        1 => (0..2_usize).prop_map(Event::DeleteQueue),
+        3 => (0..2_usize, prop::bool::weighted(0.8)).prop_map(|(t, all)| Event::ApplyTopology(t, all)),
+        1 => (0..2_usize).prop_map(Event::DeleteTopology),
+        6 => gang.prop_map(Event::ApplyGang),
+        1 => (0..GANGS).prop_map(Event::DeleteGang),
+        1 => (0..GANGS, prop::option::of(0..9_i64)).prop_map(|(g, t)| Event::ReleaseGang(g, t)),
+        3 => (0..GANGS, 0..9_usize, prop::option::weighted(0.1, 0..NODES))
+            .prop_map(|(g, p, n)| Event::SeeMember(g, p, n)),
+        1 => (0..GANGS, 0..9_usize).prop_map(|(g, p)| Event::LoseMember(g, p)),
+        5 => (0..4_i64).prop_map(Event::Cycle),
+        1 => Just(Event::Cycle(600_000)),
+    ]
+}
