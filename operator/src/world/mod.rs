@@ -18,10 +18,12 @@ use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::Resource;
+use kube::core::DeserializeGuard;
 use kube::core::error_boundary::InvalidObject;
 use parking_lot::RwLock;
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use tracing::warn;
 use trellis_api::{PodGroup, Queue, Reason, ResourceFlavor, Topology, TrainingJob};
 
 use crate::controller::WorkQueue;
@@ -224,6 +226,23 @@ impl World {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1));
         if before == Ok(1) {
             self.synced.notify_waiters();
+        }
+    }
+}
+
+/// What is shown is known if it decodes. What does not decode is none until it
+/// is mended: nothing is decided on what we cannot read.
+fn observed<K>(store: &Store<K>, key: &Key, object: DeserializeGuard<K>)
+where
+    K: Resource<DynamicType = ()>,
+{
+    match object.0 {
+        Ok(object) => {
+            store.observed(key.clone(), object);
+        }
+        Err(error) => {
+            warn!(kind = %K::kind(&()), object = %key, %error, "an object does not decode");
+            store.remove(key);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Pods of jobs, and other children.
 
+use std::collections::HashSet;
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -48,4 +50,51 @@ async fn a_late_watch_does_not_touch_the_next_pod_of_a_name() {
         );
     }
     assert!(case.world.pods.of(&job).is_empty());
+}
+
+/// Each kind of which an answer may show an object first forgets it when a list does not show it.
+#[tokio::test(start_paused = true)]
+async fn what_came_and_went_behind_a_broken_watch_is_forgotten() {
+    fn listed<K>(watched: &Watched, version: u64) -> Vec<(Key, String)>
+    where
+        Watched: Sink<K>,
+    {
+        let gone = Sink::<K>::ghosts(watched, &HashSet::new(), version);
+        for (key, uid) in &gone {
+            Sink::<K>::delete(watched, key, uid);
+        }
+        gone
+    }
+    let mut case = Case::new();
+    let world = case.world.clone();
+    let (key, pod) = (Key::new("a", "j"), Key::new("a", "j-worker-0"));
+    let meta = json!({"name": "j", "namespace": "a", "uid": "u", "resourceVersion": "5"});
+    let spec = json!({"minMember": 1, "queue": "q", "priority": 0, "groups": []});
+    let object = json!({"apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
+        "metadata": meta, "spec": spec});
+    let plain = json!({"metadata": meta});
+    world.pod_groups.found(key.clone(), decoded(object));
+    world.services.found(key.clone(), decoded(plain.clone()));
+    world.network_policies.found(key.clone(), decoded(plain));
+    let mut created = Case::pod_of("j", "n0", "u", "Pending");
+    created.metadata.resource_version = Some("5".to_owned());
+    assert!(world.pods.created(&pod, &created));
+
+    for (version, gone) in [(4, 0), (5, 1), (6, 0)] {
+        let watched = case.watched.as_ref();
+        for forgotten in [
+            listed::<DeserializeGuard<PodGroup>>(watched, version),
+            listed::<SlimService>(watched, version),
+            listed::<NetworkPolicy>(watched, version),
+            listed::<SlimPod>(watched, version),
+        ] {
+            assert_eq!(forgotten.len(), gone, "{version}: {forgotten:?}");
+        }
+    }
+    assert!(world.pod_groups.is_empty() && world.services.is_empty());
+    assert!(world.network_policies.is_empty() && !world.pods.knows(&pod));
+    let told = case.heard.take();
+    let freed = |feed: &Feed| matches!(feed, Feed::PodGone(gone) if *gone == pod);
+    assert!(told.iter().any(freed), "{told:?}");
+    assert_eq!(case.looked_at().await, ["a/j"]);
 }
