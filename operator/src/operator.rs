@@ -10,7 +10,6 @@ use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::core::DeserializeGuard;
-use kube::runtime::watcher::Config as Watch;
 use kube::{Api, Client};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::{Id, JoinSet};
@@ -108,27 +107,26 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
 /// Starts a task for each watch. `rbac` lists the same kinds.
 fn watch(client: &Client, world: &Arc<World>, tasks: &mut Tasks) {
     let ours = format!("{}={}", names::MANAGED_BY, names::MANAGER);
-    let all = Watch::default;
-    start::<DeserializeGuard<TrainingJob>>(client, all(), world, tasks);
-    start::<DeserializeGuard<PodGroup>>(client, all(), world, tasks);
-    start::<DeserializeGuard<Queue>>(client, all(), world, tasks);
-    start::<DeserializeGuard<ResourceFlavor>>(client, all(), world, tasks);
-    start::<DeserializeGuard<Topology>>(client, all(), world, tasks);
-    start::<SlimNamespace>(client, all(), world, tasks);
-    start::<PriorityClass>(client, all(), world, tasks);
-    start::<SlimService>(client, all(), world, tasks);
-    start::<NetworkPolicy>(client, all().labels(&ours), world, tasks);
-    start::<ResourceQuota>(client, all(), world, tasks);
-    start::<SlimNode>(client, all(), world, tasks);
-    start::<SlimPod>(client, all(), world, tasks);
-    start::<SlimDaemonSet>(client, all(), world, tasks);
-    start::<SlimClaim>(client, all(), world, tasks);
-    start::<SlimVolume>(client, all(), world, tasks);
-    start::<SlimStorageClass>(client, all(), world, tasks);
-    start::<SlimDeviceClass>(client, all(), world, tasks);
+    start::<DeserializeGuard<TrainingJob>>(client, None, world, tasks);
+    start::<DeserializeGuard<PodGroup>>(client, None, world, tasks);
+    start::<DeserializeGuard<Queue>>(client, None, world, tasks);
+    start::<DeserializeGuard<ResourceFlavor>>(client, None, world, tasks);
+    start::<DeserializeGuard<Topology>>(client, None, world, tasks);
+    start::<SlimNamespace>(client, None, world, tasks);
+    start::<PriorityClass>(client, None, world, tasks);
+    start::<SlimService>(client, None, world, tasks);
+    start::<NetworkPolicy>(client, Some(ours), world, tasks);
+    start::<ResourceQuota>(client, None, world, tasks);
+    start::<SlimNode>(client, None, world, tasks);
+    start::<SlimPod>(client, None, world, tasks);
+    start::<SlimDaemonSet>(client, None, world, tasks);
+    start::<SlimClaim>(client, None, world, tasks);
+    start::<SlimVolume>(client, None, world, tasks);
+    start::<SlimStorageClass>(client, None, world, tasks);
+    start::<SlimDeviceClass>(client, None, world, tasks);
 }
 
-fn start<K>(client: &Client, config: Watch, world: &Arc<World>, tasks: &mut Tasks)
+fn start<K>(client: &Client, labels: Option<String>, world: &Arc<World>, tasks: &mut Tasks)
 where
     K: kube::Resource<DynamicType = ()>
         + Clone
@@ -142,7 +140,7 @@ where
     let api = Api::<K>::all(client.clone());
     let sink = Watched::new(world);
     let name = format!("the watch of {}", K::plural(&()));
-    tasks.start(name, follow(api, config, sink));
+    tasks.start(name, follow(api, labels, sink));
 }
 
 /// What must run for as long as we lead. When one of them ends, we do: a watch

@@ -1,5 +1,8 @@
 //! Watches that go blind: what was missed meanwhile is found out.
 
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -9,6 +12,7 @@ use kube::api::DeleteParams;
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
 use trellis_e2e::cluster::Nodes;
+use trellis_e2e::control_plane::{Component, ControlPlane, Signal};
 use trellis_e2e::jobs::{Jobs, SOON, uids};
 use trellis_e2e::operator::{self, Launch, Operator};
 use trellis_e2e::proxy::{Fault, Proxy, Request, Verb};
@@ -71,33 +75,41 @@ async fn a_pod_that_is_deleted_behind_a_blind_watch_is_found_missing() {
 
     // Closed, and where it was has been compacted away: it lists anew.
     let (proxy, site) = (&seen.proxy, &seen.site);
-    tokio::join!(relist(proxy, pods, "pods"), take_away(site, "j-worker-1"),);
+    tokio::join!(relist(proxy, pods), take_away(site, "j-worker-1"),);
     is_placed_anew(&mut seen, 3).await;
 
     // Lost events: only a list shows what is gone.
     seen.proxy.lose_events(|request, _| pods(request));
     take_away(&seen.site, "j-worker-0").await;
     take_away(&seen.site, "j-worker-1").await;
-    relist(&seen.proxy, pods, "pods").await;
+    relist(&seen.proxy, pods).await;
     is_placed_anew(&mut seen, 4).await;
 }
 
 /// Ends the watches that `matches`, answers those that follow with 410 until the kind is listed
 /// anew, and heals.
-async fn relist(proxy: &Proxy, matches: fn(&Request) -> bool, resource: &str) {
-    let lists = proxy.counts().of(Verb::List, resource);
-    let expired = move |request: &Request| {
-        if matches(request) && request.verb == Verb::Watch {
-            Fault::Expired
-        } else {
-            Fault::Pass
+async fn relist(proxy: &Proxy, matches: fn(&Request) -> bool) {
+    let expired = AtomicBool::new(false);
+    let listed = Arc::new(AtomicBool::new(false));
+    let seen = listed.clone();
+    proxy.on_request(move |request| {
+        if !matches(request) {
+            return Fault::Pass;
         }
-    };
-    proxy.on_request(expired);
+        if request.verb == Verb::Watch {
+            expired.store(true, Ordering::SeqCst);
+            return Fault::Expired;
+        }
+        // Before a watch goes on, a list tells how far history has come: that is none of these.
+        if request.verb == Verb::List && expired.load(Ordering::SeqCst) {
+            seen.store(true, Ordering::SeqCst);
+        }
+        Fault::Pass
+    });
     proxy.cut_watches(matches);
     eventually(SOON, || async {
-        let now = proxy.counts().of(Verb::List, resource);
-        ensure!(now > lists, "{resource} is not listed anew");
+        let listed = listed.load(Ordering::SeqCst);
+        ensure!(listed, "nothing is listed anew");
         Ok(())
     })
     .await
@@ -118,7 +130,7 @@ async fn a_job_that_is_replaced_behind_a_blind_watch_starts_anew() {
         .unwrap();
     let new = seen.site.submit("j", 2, 8).await;
     assert_ne!(old.metadata.uid, new.metadata.uid);
-    relist(&seen.proxy, jobs, "trainingjobs.trellis.dev").await;
+    relist(&seen.proxy, jobs).await;
     seen.site.runs_again("j", 1).await;
     let after = seen.site.whole("j", 2).await;
     assert!(uids(&after).is_disjoint(&before));
@@ -181,4 +193,83 @@ async fn a_list_that_is_never_answered_is_asked_for_again() {
     eventually(2 * SOON, || site.try_whole("j", 2))
         .await
         .unwrap();
+}
+
+/// Stops etcd, has its data copied from one folder to another, and starts it again.
+async fn with_etcd_stopped(control_plane: &ControlPlane, copy: impl FnOnce(&Path, &Path)) {
+    let folder = control_plane.folder();
+    let (data, backup) = (folder.join("etcd"), folder.join("etcd-backup"));
+    control_plane.signal(Component::Etcd, Signal::Kill).unwrap();
+    copy(&data, &backup);
+    control_plane.restart(Component::Etcd).await.unwrap();
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-r").args([from, to]).status();
+    assert!(copied.unwrap().success());
+}
+
+/// What the operator has seen last is in the future: its watches would show nothing for long, and
+/// what it knows has never happened.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_etcd_that_is_restored_from_a_backup_is_believed() {
+    let control_plane = operator::control_plane().await.unwrap();
+    let kubeconfig = control_plane
+        .service_account_kubeconfig(operator::NAMESPACE, operator::ACCOUNT)
+        .await
+        .unwrap();
+    // The lease outlives the outages.
+    let start = |name| {
+        let launch = Launch::named(name).lease_seconds(20);
+        Operator::launch(&control_plane, program(), &kubeconfig, &launch).unwrap()
+    };
+    let mut first = start("first");
+    let site = Site::new(&control_plane, "restored", Nodes::new(1).gpus(8)).await;
+    site.submit("early", 1, 4).await;
+    site.reaches("early", JobPhase::Running).await;
+    let early = uids(&site.whole("early", 1).await);
+    with_etcd_stopped(&control_plane, copy_folder).await;
+
+    // The rest of the node, in a history that will not have been.
+    eventually(SOON, || site.try_whole("early", 1))
+        .await
+        .unwrap();
+    site.submit("late", 1, 4).await;
+    site.reaches("late", JobPhase::Running).await;
+    first.assert_runs();
+
+    control_plane
+        .signal(Component::ApiServer, Signal::Kill)
+        .unwrap();
+    with_etcd_stopped(&control_plane, |data, backup| {
+        std::fs::remove_dir_all(data).unwrap();
+        copy_folder(backup, data);
+    })
+    .await;
+    control_plane.restart(Component::ApiServer).await.unwrap();
+
+    // Nothing that it knows is worth anything: another begins anew.
+    eventually(SOON, || {
+        let ended = first.ended();
+        async move {
+            ensure!(ended?.is_some(), "it goes on with what it knew");
+            Ok(())
+        }
+    })
+    .await
+    .unwrap();
+    let said = first.log().unwrap();
+    assert!(said.contains("put back to an earlier time"), "{said}");
+
+    let mut second = start("second");
+    assert!(site.pods("late").await.is_empty());
+    // Half of the node is free, and half is not.
+    site.submit("large", 1, 8).await;
+    site.submit("next", 1, 4).await;
+    eventually(3 * SOON, || site.try_whole("next", 1))
+        .await
+        .unwrap();
+    assert!(site.pods("large").await.is_empty());
+    assert_eq!(uids(&site.whole("early", 1).await), early);
+    second.assert_runs();
 }

@@ -8,6 +8,7 @@ use trellis_api::names;
 use trellis_compiler::{CompiledGroup, PodPlacement};
 use trellis_scheduler::{Constraints, Resources};
 
+use super::namespace_quota::Counted;
 use super::{constraints, gang, request, unsupported};
 use crate::watch::SlimPod;
 use unsupported::Unsupported;
@@ -17,7 +18,7 @@ use unsupported::Unsupported;
 pub const OF_ONE_POD: [&str; 4] = [names::JOB, names::JOB_UID, names::INDEX, names::ATTEMPT];
 
 /// What one pod of a group asks of its node, after admission has had its say.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Admitted {
     /// What it takes of the node.
     pub request: Resources,
@@ -29,6 +30,30 @@ pub struct Admitted {
     pub labels: BTreeMap<String, String>,
     /// What it asks for that is not evaluated: it must not be placed.
     pub unsupported: Option<Unsupported>,
+    /// What core quotas see of it beside its request.
+    pub counted: Counted,
+}
+
+/// The same to whoever places it: what quotas see changes no place.
+impl PartialEq for Admitted {
+    fn eq(&self, other: &Self) -> bool {
+        let Self {
+            request,
+            constraints,
+            claims,
+            labels,
+            unsupported,
+            counted: _,
+        } = self;
+        (request, constraints, claims, labels, unsupported)
+            == (
+                &other.request,
+                &other.constraints,
+                &other.claims,
+                &other.labels,
+                &other.unsupported,
+            )
+    }
 }
 
 impl Admitted {
@@ -36,10 +61,11 @@ impl Admitted {
     #[must_use]
     pub fn unchanged(group: &CompiledGroup) -> Self {
         // The constraints are read from the very pod that would be created.
-        Self::new(
-            gang::request_of(group),
-            &group.pod(0, &PodPlacement::NOWHERE),
-        )
+        let pod = group.pod(0, &PodPlacement::NOWHERE);
+        let request = gang::request_of(group);
+        // Our pods' limits are their requests.
+        let counted = Counted::of(request.clone(), &pod);
+        Self::new(request, counted, &pod)
     }
 
     /// The same without what the flavors of its place bring: in another place it
@@ -64,10 +90,11 @@ impl Admitted {
     pub fn of(stored: Value) -> Result<Self, serde_json::Error> {
         let slim: SlimPod = serde_json::from_value(stored.clone())?;
         let pod: Pod = serde_json::from_value(stored)?;
-        Ok(Self::new(request::of_pod(&slim), &pod))
+        let counted = Counted::of(request::limits_of_pod(&slim), &pod);
+        Ok(Self::new(request::of_pod(&slim), counted, &pod))
     }
 
-    fn new(request: Resources, pod: &Pod) -> Self {
+    fn new(request: Resources, counted: Counted, pod: &Pod) -> Self {
         let mut labels = pod.metadata.labels.clone().unwrap_or_default();
         labels.retain(|label, _| !OF_ONE_POD.contains(&label.as_str()));
         let spec = pod.spec.as_ref();
@@ -77,6 +104,7 @@ impl Admitted {
             claims: spec.map(claims).unwrap_or_default(),
             labels,
             unsupported: spec.and_then(unsupported::of_pod),
+            counted,
         }
     }
 
@@ -101,6 +129,8 @@ fn claims(pod: &PodSpec) -> BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scheduling::namespace_quota::exceeded;
+    use crate::scheduling::open_plans::OpenPlan;
     use serde_json::json;
 
     fn pod(more: Value) -> Value {
@@ -202,6 +232,47 @@ mod tests {
         let without = stored.without(&brought, group).constraints.tolerations;
         let keys: Vec<_> = without.iter().filter_map(|t| t.key.as_deref()).collect();
         assert_eq!(keys, [names::OWN_NODE, "nvidia.com/gpu", "webhook"]);
+    }
+
+    /// The cluster's default priority class, a sidecar with limits of its own, a runtime class.
+    #[test]
+    fn what_quotas_see_is_of_the_stored_pod_and_no_reason_to_place_it_anew() {
+        let wish = crate::scheduling::fixtures::run(1);
+        let group = &wish.run().unwrap().job.compiled().groups()[0];
+        let sent = Admitted::unchanged(group);
+        assert_eq!(sent.counted.limits, sent.request);
+        assert_eq!(sent.counted.priority_class, None);
+        let mut pod = serde_json::to_value(group.pod(0, &PodPlacement::NOWHERE)).unwrap();
+        pod["spec"]["priorityClassName"] = json!("default");
+        pod["spec"]["activeDeadlineSeconds"] = json!(60);
+        let stored = Admitted::of(pod.clone()).unwrap();
+        assert_eq!(stored, sent, "it is placed as before");
+        assert_eq!(stored.counted.priority_class.as_deref(), Some("default"));
+        assert!(stored.counted.is_terminating);
+        pod["spec"]["overhead"] = json!({"cpu": "1"});
+        let containers = pod["spec"]["containers"].as_array_mut().unwrap();
+        containers.push(json!({"name": "proxy", "resources": {
+            "requests": {"cpu": "1"}, "limits": {"cpu": "4"}}}));
+        let stored = Admitted::of(pod).unwrap();
+        let cpu = |of: &Resources| of.get(&trellis_scheduler::ResourceName::new("cpu"));
+        assert_eq!(
+            (cpu(&stored.request), cpu(&stored.counted.limits)),
+            (98_000, 101_000)
+        );
+        // What is planned to be created counts so.
+        let job = wish.run().unwrap().job.compiled();
+        let admitted = BTreeMap::from([(group.name().to_owned(), stored)]);
+        let whole = OpenPlan::new("h", job, &admitted).whole();
+        let quota = |hard: Value| {
+            let spec = json!({"hard": hard, "scopeSelector": {"matchExpressions": [
+                {"scopeName": "PriorityClass", "operator": "In", "values": ["default"]}]}});
+            let quota = json!({"metadata": {"name": "q"}, "spec": spec});
+            exceeded([&serde_json::from_value(quota).unwrap()], &whole, &[])
+        };
+        assert_eq!(quota(json!({"pods": "1", "limits.cpu": "101"})), None);
+        assert!(quota(json!({"pods": "0"})).is_some());
+        assert!(quota(json!({"limits.cpu": "100"})).is_some());
+        assert!(quota(json!({"requests.cpu": "97"})).is_some());
     }
 
     #[test]

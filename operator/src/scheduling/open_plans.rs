@@ -5,8 +5,9 @@
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
-use trellis_scheduler::Resources;
+use trellis_compiler::CompiledJob;
 
+use super::admitted::Admitted;
 use super::namespace_quota::Ask;
 use crate::key::Key;
 use crate::watch::PodView;
@@ -16,13 +17,26 @@ use crate::watch::PodView;
 pub struct OpenPlan {
     /// Its hash.
     pub hash: String,
-    /// Name of the priority class of its pods.
-    pub priority_class: Option<String>,
-    /// Task groups: name, pods, and what one pod requests.
-    pub groups: Vec<(String, i64, Resources)>,
+    /// Task groups: name, pods, and what one pod is.
+    pub groups: Vec<(String, i64, Admitted)>,
 }
 
 impl OpenPlan {
+    /// The plan of that hash, of pods as admission makes them, by group. What
+    /// it makes of others is not known: they are taken as they are sent.
+    #[must_use]
+    pub fn new(hash: &str, job: &CompiledJob, admitted: &BTreeMap<String, Admitted>) -> Self {
+        let groups = job.groups().iter().map(|group| {
+            let pod = admitted.get(group.name()).cloned();
+            let pod = pod.unwrap_or_else(|| Admitted::unchanged(group));
+            (group.name().to_owned(), i64::from(group.replicas()), pod)
+        });
+        Self {
+            hash: hash.to_owned(),
+            groups: groups.collect(),
+        }
+    }
+
     /// What the whole gang asks for.
     #[must_use]
     pub fn whole(&self) -> Ask {
@@ -32,17 +46,15 @@ impl OpenPlan {
     /// What is still to be created, beside the pods that are there.
     #[must_use]
     pub fn rest(&self, pods: &BTreeMap<String, PodView>) -> Ask {
-        let mut ask = Ask {
-            priority_class: self.priority_class.clone(),
-            ..Ask::default()
-        };
-        for (group, count, request) in &self.groups {
+        let mut ask = Ask::default();
+        for (group, count, pod) in &self.groups {
             let there = pods
                 .values()
                 .filter(|p| p.plan == self.hash && p.group == *group)
                 .count();
             let there = i64::try_from(there).unwrap_or(i64::MAX);
-            ask.add(count.saturating_sub(there).max(0), request);
+            let left = count.saturating_sub(there).max(0);
+            ask.add(left, &pod.request, &pod.counted);
         }
         ask
     }
@@ -109,13 +121,21 @@ fn others(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scheduling::namespace_quota::exceeded;
     use crate::watch::PodPhase;
+    use trellis_scheduler::Resources;
+
+    fn half_a_core() -> Admitted {
+        Admitted {
+            request: Resources::new().with("cpu", 500),
+            ..Admitted::default()
+        }
+    }
 
     fn plan(hash: &str, pods: i64) -> OpenPlan {
         OpenPlan {
             hash: hash.to_owned(),
-            priority_class: None,
-            groups: vec![("worker".to_owned(), pods, Resources::new().with("cpu", 500))],
+            groups: vec![("worker".to_owned(), pods, half_a_core())],
         }
     }
 
@@ -141,8 +161,14 @@ mod tests {
             ("b".to_owned(), pod("another")),
         ]);
         let rest = plan("plan", 4).rest(&pods);
-        assert_eq!((rest.pods, rest.requests["cpu"]), (3, 1500));
-        assert_eq!(plan("plan", 0).rest(&pods).pods, 0);
+        assert_eq!(rest.count(), 3);
+        let cores = |hard: &str| {
+            let quota =
+                serde_json::json!({"metadata": {"name": "q"}, "spec": {"hard": {"cpu": hard}}});
+            exceeded([&serde_json::from_value(quota).unwrap()], &rest, &[])
+        };
+        assert!(cores("1500m").is_none() && cores("1499m").is_some());
+        assert_eq!(plan("plan", 0).rest(&pods).count(), 0);
     }
 
     #[test]
@@ -152,7 +178,7 @@ mod tests {
         let (a, b) = (Key::new("ns", "a"), Key::new("ns", "b"));
         let room_for = |pods: i64, mine: i64| {
             move |others: &[Ask]| {
-                let sum: i64 = others.iter().map(|o| o.pods).sum();
+                let sum: i64 = others.iter().map(Ask::count).sum();
                 (sum + mine > pods).then_some(sum)
             }
         };

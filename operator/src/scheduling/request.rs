@@ -45,12 +45,16 @@ fn sums(quantities: &BTreeMap<String, RawQuantity>) -> Sums {
         .collect()
 }
 
-/// One of the three amounts of a container: what it asks for, what the kubelet
-/// has set aside, what it runs with.
+/// One of the amounts of a container: what it asks for, what it is limited to,
+/// what the kubelet has set aside, what it runs with.
 type Reading = fn(&SlimContainer, Option<&SlimContainerStatus>, bool) -> Sums;
 
 fn asked(container: &SlimContainer, _: Option<&SlimContainerStatus>, _: bool) -> Sums {
     sums(&container.resources.requests)
+}
+
+fn limited(container: &SlimContainer, _: Option<&SlimContainerStatus>, _: bool) -> Sums {
+    sums(&container.resources.limits)
 }
 
 fn allocated(
@@ -163,6 +167,21 @@ pub fn of_pod(pod: &SlimPod) -> Resources {
         most.insert(resource, amount);
     }
     add(&mut most, &sums(&spec.overhead));
+    resources(most)
+}
+
+/// The limits of a pod as quotas count them (`PodLimits` of
+/// `k8s.io/component-helpers/resource`): overhead goes to what is limited.
+#[must_use]
+pub fn limits_of_pod(pod: &SlimPod) -> Resources {
+    let mut most = of_containers(pod, false, limited);
+    let whole = sums(&pod.spec.resources.limits);
+    most.extend(whole.into_iter().filter(|(r, _)| is_pod_level(r)));
+    let overhead = sums(&pod.spec.overhead);
+    for (resource, limit) in most.iter_mut().filter(|(_, limit)| **limit > 0) {
+        let more = overhead.get(resource).copied().unwrap_or(0);
+        *limit = limit.saturating_add(more);
+    }
     resources(most)
 }
 
@@ -325,5 +344,25 @@ mod tests {
         }}));
         assert_eq!(get(&r, "cpu"), 1250);
         assert_eq!(get(&r, "memory"), i64::MAX);
+    }
+
+    #[test]
+    fn limits_are_counted_like_requests_and_bear_overhead_only_where_there_is_one() {
+        let limited = |cpu: &str, policy: Value| json!({"resources": {"limits": {"cpu": cpu}}, "restartPolicy": policy});
+        let limits = |more: Value| {
+            let mut spec = json!({
+                "containers": [limited("2", json!(null)), {"resources": {"requests": {"memory": "1Gi"}}}],
+                "initContainers": [limited("1", json!("Always")), limited("4", json!(null))],
+                "overhead": {"cpu": "250m", "memory": "1Mi"},
+            });
+            spec.as_object_mut()
+                .unwrap()
+                .extend(more.as_object().unwrap().clone());
+            limits_of_pod(&serde_json::from_value(json!({"metadata": {}, "spec": spec})).unwrap())
+        };
+        let plain = limits(json!({}));
+        assert_eq!((get(&plain, "cpu"), get(&plain, "memory")), (5250, 0));
+        let whole = limits(json!({"resources": {"limits": {"cpu": "3"}}}));
+        assert_eq!(get(&whole, "cpu"), 3250);
     }
 }

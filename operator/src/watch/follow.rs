@@ -6,24 +6,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use futures::stream::BoxStream;
-use kube::runtime::watcher::{self, Event};
+use kube::api::WatchEvent;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
+use super::backoff::{Backoff, FIRST_PAUSE};
+use super::source::{Server, Source};
 use crate::key::Key;
 
 /// Longest watch call: load balancers cut at 240 s.
 const WATCH_SECONDS: u32 = 200;
-/// Longest wait for the next page of a list.
-const LIST_SILENCE: Duration = Duration::from_secs(30);
-/// Back-off of a broken watch.
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(15);
-/// A watch that has been silent and unbroken for this long is a healthy one.
-const CALM: Duration = Duration::from_secs(60);
+/// Longest silence of a watch: its bookmarks come each minute, and its end after
+/// [`WATCH_SECONDS`].
+const WATCH_SILENCE: Duration = Duration::from_secs(210);
+/// Longest wait for a page of a list, and for a watch to begin.
+const ANSWER: Duration = Duration::from_secs(30);
+/// Objects of one page.
+const PAGE: u32 = 500;
 
 /// Where the events of one watch go.
 pub trait Sink<K>: Send + Sync + 'static {
@@ -31,185 +32,258 @@ pub trait Sink<K>: Send + Sync + 'static {
     fn apply(&self, key: Key, object: K);
     /// The object of that uid is gone.
     fn delete(&self, key: &Key, uid: &str);
+    /// A list of that version is complete, and these are all objects that there
+    /// were. Gives the uids of those that were not and are known all the same,
+    /// from answers to requests of our own: no event will tell of their end.
+    fn ghosts(&self, _listed: &HashSet<Key>, _version: u64) -> Vec<(Key, String)> {
+        Vec::new()
+    }
     /// Everything that there was at the start has been applied. Called once a list.
     fn synced(&self);
     /// The API server does not know the kind. It is asked again.
     fn unknown(&self) {}
 }
 
-/// Follows one kind for ever.
-pub async fn follow<K, S>(api: Api<K>, config: watcher::Config, sink: Arc<S>)
+/// Follows one kind for as long as its history goes on. Returns if the API
+/// server's data were put back to an earlier time: then nothing that we know is
+/// worth anything, here or anywhere else in the process.
+pub async fn follow<K, S>(api: Api<K>, labels: Option<String>, sink: Arc<S>)
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
     S: Sink<K>,
 {
-    let config = config.timeout(WATCH_SECONDS);
-    follow_streams(
-        || watcher::watcher(api.clone(), config.clone()).boxed(),
-        sink,
-    )
-    .await;
+    Follower::new(Server { api, labels }, sink).run().await;
 }
 
-/// Follows a stream of events, and starts another where it does not answer.
-async fn follow_streams<K, S>(
-    start: impl Fn() -> BoxStream<'static, watcher::Result<Event<K>>>,
-    sink: Arc<S>,
-) where
-    K: Resource<DynamicType = ()>,
-    S: Sink<K>,
-{
-    let kind = K::kind(&()).into_owned();
-    let mut known = Known::default();
-    let mut backoff = Backoff::default();
-    let mut synced = false;
-    let mut known_unknown = false;
-    let mut stream = start();
-    loop {
-        // Until the first list is there, and while a later one is made, something
-        // must come; afterwards silence is no fault.
-        let listing = known.is_listing() || !synced;
-        let bound = if listing { LIST_SILENCE } else { Duration::MAX };
-        let Ok(event) = tokio::time::timeout(bound, stream.next()).await else {
-            warn!(%kind, "a list is not answered; it starts over");
-            known.abort();
-            stream = start();
-            continue;
-        };
-        match event {
-            None => return,
-            Some(Err(error)) => {
-                let unknown = is_unknown(&error);
-                if unknown {
-                    known.abort();
-                    for (key, uid) in known.uids.drain() {
-                        sink.delete(&key, &uid);
-                    }
-                    sink.unknown();
-                }
-                // Of a kind that a cluster need not have this is said once.
-                if !unknown {
-                    warn!(%kind, %error, "a watch is broken; it starts over");
-                } else if !known_unknown {
-                    warn!(%kind, "the API server does not know this kind; it is asked again");
-                }
-                known_unknown = unknown;
-                tokio::time::sleep(backoff.broken(Instant::now())).await;
-            }
-            // It precedes every list, those that fail too.
-            Some(Ok(Event::Init)) => known.begin(),
-            Some(Ok(Event::InitApply(object))) => {
-                let key = known.list(&object);
-                sink.apply(key, object);
-            }
-            Some(Ok(Event::InitDone)) => {
-                backoff.healthy();
-                for (key, uid) in known.end() {
-                    sink.delete(&key, &uid);
-                }
-                info!(%kind, objects = known.uids.len(), "listed");
-                synced = true;
-                sink.synced();
-            }
-            Some(Ok(Event::Apply(object))) => {
-                backoff.healthy();
-                let key = known.add(&object);
-                sink.apply(key, object);
-            }
-            Some(Ok(Event::Delete(object))) => {
-                backoff.healthy();
-                let key = Key::of(object.meta());
-                known.uids.remove(&key);
-                sink.delete(&key, uid(&object));
-            }
-        }
+/// What is to be done next.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    List,
+    /// Events are awaited after what was seen.
+    Watch,
+    /// Before a watch goes on: is history still the one that we saw? An API
+    /// server whose data were put back accepts a version of the future, and
+    /// shows nothing until it is there again.
+    Compare,
+}
+
+/// Why it does not go on.
+#[derive(Debug, thiserror::Error)]
+enum Stop {
+    #[error("it is not answered")]
+    Silent,
+    #[error("{0:?} is no resource version")]
+    NoVersion(String),
+    #[error(transparent)]
+    Refused(#[from] kube::Error),
+    #[error("the API server is at version {now} and has been at {seen}")]
+    PutBack { now: u64, seen: u64 },
+}
+
+impl Stop {
+    fn is_code(&self, code: u16) -> bool {
+        matches!(self, Self::Refused(kube::Error::Api(status)) if status.code == code)
     }
 }
 
-/// True if there is no such kind. A single object's absence is no error of a watch.
-fn is_unknown(error: &watcher::Error) -> bool {
-    let (watcher::Error::InitialListFailed(kube::Error::Api(status))
-    | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-    | watcher::Error::WatchFailed(kube::Error::Api(status))) = error
-    else {
-        return false;
-    };
-    status.code == 404
+struct Follower<S, R> {
+    source: R,
+    sink: Arc<S>,
+    /// Uids of what has been applied. A list tells of no deletions, so what it
+    /// leaves out is found here; of a list that breaks off too, what it showed
+    /// is known.
+    known: HashMap<Key, Box<str>>,
+    /// The latest version that was seen. Versions of one kind are numbers that
+    /// grow (stable since Kubernetes 1.35, KEP-5504).
+    seen: u64,
+    backoff: Backoff,
+    is_unknown: bool,
+}
+
+impl<S, R> Follower<S, R> {
+    fn new(source: R, sink: Arc<S>) -> Self {
+        Self {
+            source,
+            sink,
+            known: HashMap::new(),
+            seen: 0,
+            backoff: Backoff::default(),
+            is_unknown: false,
+        }
+    }
+
+    async fn run<K>(mut self)
+    where
+        K: Resource<DynamicType = ()> + Clone,
+        S: Sink<K>,
+        R: Source<K>,
+    {
+        let kind = K::kind(&());
+        let mut next = Next::List;
+        loop {
+            let step = match next {
+                Next::List => self.list().await,
+                Next::Watch => self.watch().await,
+                Next::Compare => self.compare().await,
+            };
+            next = match (next, step) {
+                (Next::List | Next::Compare, Ok(())) => Next::Watch,
+                // As it should, after its time; a server that goes ends it too.
+                (Next::Watch, Ok(())) => {
+                    tokio::time::sleep(FIRST_PAUSE).await;
+                    Next::Compare
+                }
+                (_, Err(stop @ Stop::PutBack { .. })) => {
+                    error!(%kind, %stop, "the cluster was put back to an earlier time; all that is known is forgotten");
+                    return;
+                }
+                (from, Err(stop)) => {
+                    let unknown = stop.is_code(404);
+                    if unknown {
+                        for (key, uid) in self.known.drain() {
+                            self.sink.delete(&key, &uid);
+                        }
+                        self.sink.unknown();
+                    }
+                    // Of a kind that a cluster need not have this is said once.
+                    if !unknown {
+                        warn!(%kind, %stop, "a watch is broken; it starts over");
+                    } else if !self.is_unknown {
+                        warn!(%kind, "the API server does not know this kind; it is asked again");
+                    }
+                    self.is_unknown = unknown;
+                    // 410: what we saw last has been compacted away.
+                    let anew = unknown || stop.is_code(410) || matches!(from, Next::List);
+                    tokio::time::sleep(self.backoff.broken(Instant::now())).await;
+                    if anew { Next::List } else { Next::Compare }
+                }
+            };
+        }
+    }
+
+    async fn list<K>(&mut self) -> Result<(), Stop>
+    where
+        K: Resource<DynamicType = ()> + Clone,
+        S: Sink<K>,
+        R: Source<K>,
+    {
+        let mut listed = HashSet::new();
+        let mut after = None;
+        let mut first = None;
+        let version = loop {
+            let page = answered(self.source.list(PAGE, after)).await?;
+            // All pages are of one version. Were they not, the first one's would
+            // show what the others' miss.
+            let version = match first {
+                Some(version) => version,
+                None => self.now(page.metadata.resource_version.as_deref())?,
+            };
+            first = Some(version);
+            self.seen = version;
+            for object in page.items {
+                let key = self.apply(object);
+                listed.insert(key);
+            }
+            after = page.metadata.continue_.filter(|word| !word.is_empty());
+            if after.is_none() {
+                break version;
+            }
+        };
+        self.backoff.healthy();
+        for (key, uid) in self.known.extract_if(|key, _| !listed.contains(key)) {
+            self.sink.delete(&key, &uid);
+        }
+        for (key, uid) in self.sink.ghosts(&listed, version) {
+            self.sink.delete(&key, &uid);
+        }
+        info!(kind = %K::kind(&()), objects = listed.len(), "listed");
+        self.sink.synced();
+        Ok(())
+    }
+
+    async fn compare<K>(&mut self) -> Result<(), Stop>
+    where
+        K: Resource<DynamicType = ()> + Clone,
+        R: Source<K>,
+    {
+        let page = answered(self.source.list(1, None)).await?;
+        // Nothing is skipped: the watch goes on after what was seen.
+        self.now(page.metadata.resource_version.as_deref())?;
+        Ok(())
+    }
+
+    async fn watch<K>(&mut self) -> Result<(), Stop>
+    where
+        K: Resource<DynamicType = ()> + Clone,
+        S: Sink<K>,
+        R: Source<K>,
+    {
+        let mut events = answered(self.source.watch(self.seen, WATCH_SECONDS)).await?;
+        loop {
+            let Ok(Some(event)) = tokio::time::timeout(WATCH_SILENCE, events.next()).await else {
+                return Ok(());
+            };
+            match event? {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                    self.saw(object.meta().resource_version.as_deref())?;
+                    self.apply(object);
+                }
+                WatchEvent::Deleted(object) => {
+                    self.saw(object.meta().resource_version.as_deref())?;
+                    let key = Key::of(object.meta());
+                    self.known.remove(&key);
+                    self.sink.delete(&key, uid(&object));
+                }
+                WatchEvent::Bookmark(bookmark) => {
+                    self.saw(Some(&bookmark.metadata.resource_version))?;
+                }
+                WatchEvent::Error(status) => return Err(kube::Error::Api(status).into()),
+            }
+            self.backoff.healthy();
+        }
+    }
+
+    fn apply<K>(&mut self, object: K) -> Key
+    where
+        K: Resource<DynamicType = ()> + Clone,
+        S: Sink<K>,
+    {
+        let key = Key::of(object.meta());
+        self.known.insert(key.clone(), uid(&object).into());
+        self.sink.apply(key.clone(), object);
+        key
+    }
+
+    /// The version of a list: what is read now is not older than what was seen.
+    fn now(&self, version: Option<&str>) -> Result<u64, Stop> {
+        let now = number(version)?;
+        let seen = self.seen;
+        if now < seen {
+            return Err(Stop::PutBack { now, seen });
+        }
+        Ok(now)
+    }
+
+    fn saw(&mut self, version: Option<&str>) -> Result<(), Stop> {
+        self.seen = self.seen.max(number(version)?);
+        Ok(())
+    }
+}
+
+fn number(version: Option<&str>) -> Result<u64, Stop> {
+    let word = version.unwrap_or_default();
+    word.parse().map_err(|_| Stop::NoVersion(word.to_owned()))
+}
+
+async fn answered<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Stop> {
+    match tokio::time::timeout(ANSWER, request).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => Err(Stop::Silent),
+    }
 }
 
 fn uid<K: Resource>(object: &K) -> &str {
     object.meta().uid.as_deref().unwrap_or_default()
-}
-
-/// What has been applied. A re-list emits no deletions, so what it leaves out
-/// is found here; of a list that breaks off too, what it showed is known.
-#[derive(Debug, Default)]
-struct Known {
-    uids: HashMap<Key, Box<str>>,
-    /// What the list that is being made has shown so far.
-    listed: Option<HashSet<Key>>,
-}
-
-impl Known {
-    fn is_listing(&self) -> bool {
-        self.listed.is_some()
-    }
-
-    fn begin(&mut self) {
-        self.listed = Some(HashSet::new());
-    }
-
-    fn abort(&mut self) {
-        self.listed = None;
-    }
-
-    fn add<K: Resource>(&mut self, object: &K) -> Key {
-        let key = Key::of(object.meta());
-        self.uids.insert(key.clone(), uid(object).into());
-        key
-    }
-
-    fn list<K: Resource>(&mut self, object: &K) -> Key {
-        let key = self.add(object);
-        if let Some(listed) = &mut self.listed {
-            listed.insert(key.clone());
-        }
-        key
-    }
-
-    /// The list is complete: gives what it does not show.
-    fn end(&mut self) -> Vec<(Key, Box<str>)> {
-        let Some(listed) = self.listed.take() else {
-            return Vec::new();
-        };
-        self.uids
-            .extract_if(|key, _| !listed.contains(key))
-            .collect()
-    }
-}
-
-/// Pauses of a broken watch: longer each time, until it is healthy again.
-#[derive(Debug, Default)]
-struct Backoff {
-    pause: Option<Duration>,
-    broke: Option<Instant>,
-}
-
-impl Backoff {
-    fn broken(&mut self, now: Instant) -> Duration {
-        let calm = |at: Instant| now.saturating_duration_since(at) > CALM;
-        if self.broke.is_some_and(calm) {
-            self.healthy();
-        }
-        self.broke = Some(now);
-        let pause = self.pause.unwrap_or(FIRST_PAUSE);
-        self.pause = Some(pause.saturating_mul(2).min(LONGEST_PAUSE));
-        pause
-    }
-
-    fn healthy(&mut self) {
-        self.pause = None;
-    }
 }
 
 #[cfg(test)]

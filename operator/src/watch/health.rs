@@ -36,10 +36,24 @@ enum Node {
     Deleted(Instant),
 }
 
+impl Node {
+    fn is_down(self) -> bool {
+        matches!(self, Self::Unready(_))
+    }
+
+    fn is_there(self) -> bool {
+        !matches!(self, Self::Deleted(_))
+    }
+}
+
 /// What we have seen of the nodes.
 #[derive(Debug)]
 pub struct NodeHealth {
     nodes: BTreeMap<String, Node>,
+    /// How many of them are not ready, and how many were not deleted: asked
+    /// for each node, and for each pod on it.
+    down: usize,
+    there: usize,
     /// When we began to look. A node that we never saw was gone by then.
     began: Instant,
     /// What was told of nodes that are not ready.
@@ -62,6 +76,8 @@ impl NodeHealth {
     pub fn new(now: Instant) -> Self {
         Self {
             nodes: BTreeMap::new(),
+            down: 0,
+            there: 0,
             began: now,
             told: BTreeMap::new(),
             told_of_strangers: false,
@@ -75,19 +91,29 @@ impl NodeHealth {
             (false, Some(Node::Unready(since) | Node::Deleted(since))) => Node::Unready(*since),
             (false, Some(Node::Ready) | None) => Node::Unready(now),
         };
+        self.put(node, after) != Some(after)
+    }
+
+    /// Gives what it was before.
+    fn put(&mut self, node: &str, after: Node) -> Option<Node> {
         let before = self.nodes.insert(node.to_owned(), after);
-        before != Some(after)
+        let was = |is: fn(Node) -> bool| usize::from(before.is_some_and(is));
+        let is = |is: fn(Node) -> bool| usize::from(is(after));
+        self.down =
+            (self.down.saturating_add(is(Node::is_down))).saturating_sub(was(Node::is_down));
+        self.there =
+            (self.there.saturating_add(is(Node::is_there))).saturating_sub(was(Node::is_there));
+        before
     }
 
     /// The Node object is gone.
     pub fn delete(&mut self, node: &str, now: Instant) {
-        if let Some(state) = self.nodes.get_mut(node) {
-            let since = match state {
-                Node::Ready => now,
-                Node::Unready(since) | Node::Deleted(since) => *since,
-            };
-            *state = Node::Deleted(since);
-        }
+        let since = match self.nodes.get(node) {
+            None => return,
+            Some(Node::Ready) => now,
+            Some(Node::Unready(since) | Node::Deleted(since)) => *since,
+        };
+        self.put(node, Node::Deleted(since));
     }
 
     /// True if the node is there, or was until a moment ago.
@@ -138,6 +164,7 @@ impl NodeHealth {
         let nodes = well_again.chain(changed).cloned().collect();
         self.told = health;
         let told = &mut self.told;
+        // Deleted ones are in neither count.
         self.nodes.retain(|node, state| {
             let over =
                 matches!(state, Node::Deleted(_)) && told.get(node) == Some(&Health::GivenUp);
@@ -172,10 +199,7 @@ impl NodeHealth {
 
     /// When most of many nodes are down at once, it is we who are cut off: then none is lost.
     fn is_cut_off(&self) -> bool {
-        let count = |which: fn(&Node) -> bool| self.nodes.values().filter(|n| which(n)).count();
-        let down = count(|n| matches!(n, Node::Unready(_)));
-        let there = count(|n| !matches!(n, Node::Deleted(_)));
-        down >= 3 && down.saturating_mul(2) > there
+        self.down >= 3 && self.down.saturating_mul(2) > self.there
     }
 }
 

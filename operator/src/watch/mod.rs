@@ -1,6 +1,7 @@
 //! What we know of the cluster: one task a watch, each with its own back-off,
 //! so that a broken watch stalls no other.
 
+mod backoff;
 mod daemon_set;
 mod device_class;
 mod follow;
@@ -8,6 +9,7 @@ mod health;
 mod pods;
 mod repulsion;
 mod slim;
+mod source;
 mod storage;
 mod store;
 mod tombstones;

@@ -1,12 +1,13 @@
 //! The pods of our jobs, by job.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 use trellis_api::names;
 
 use super::slim::SlimPod;
+use super::store::version;
 use super::tombstones::Tombstones;
 use crate::key::Key;
 
@@ -202,12 +203,18 @@ struct Inner {
     /// Pods in whose place the watch has shown another. It may be an earlier
     /// one, where the watch is late.
     replaced: Tombstones,
+    /// Pods that only the answer to their creation has shown, and their version
+    /// then.
+    unseen: HashMap<Key, Option<u64>>,
+    /// Version of the last complete list.
+    listed: Option<u64>,
 }
 
 impl Inner {
     /// Takes the pod out of its job's. Gives the job, and what the pod was.
     fn take(&mut self, key: &Key) -> Option<(Key, Option<PodView>)> {
         let job = self.owners.remove(key)?;
+        self.unseen.remove(key);
         let mut before = None;
         if let Some(pods) = self.jobs.get_mut(&job) {
             before = Arc::make_mut(pods).remove(key.name.as_ref());
@@ -237,6 +244,7 @@ impl PodIndex {
         if inner.gone.contains(uid) {
             return None;
         }
+        inner.unseen.remove(key);
         let mut changes = Vec::new();
         let moved = inner
             .owners
@@ -266,18 +274,38 @@ impl PodIndex {
     }
 
     /// Takes a pod from the answer to its creation, unless the watch has shown
-    /// it, or its end, before. Says whether it was taken.
+    /// it, or its end, before, or a list of later has not shown it. Says whether
+    /// it was taken.
     pub fn created(&self, key: &Key, pod: &SlimPod) -> bool {
         let Some((job, view)) = PodView::of(pod) else {
             return false;
         };
         let mut inner = self.inner.write();
-        let gone = inner.gone.contains(&view.uid) || inner.replaced.contains(&view.uid);
+        let version = version(pod);
+        let gone = inner.gone.contains(&view.uid)
+            || inner.replaced.contains(&view.uid)
+            || inner.listed.is_some_and(|at| version <= Some(at));
         if gone || inner.owners.contains_key(key) {
             return false;
         }
         inner.insert(key, job, view);
+        inner.unseen.insert(key.clone(), version);
         true
+    }
+
+    /// A list of that version is complete: it shows these and no others. Gives
+    /// pods that were created and went while the watch showed neither.
+    pub fn ghosts(&self, listed: &HashSet<Key>, at: u64) -> Vec<(Key, String)> {
+        let mut inner = self.inner.write();
+        inner.listed = Some(at);
+        let unseen = inner.unseen.iter();
+        unseen
+            .filter(|(key, version)| !listed.contains(*key) && **version <= Some(at))
+            .filter_map(|(key, _)| {
+                let pods = inner.jobs.get(inner.owners.get(key)?)?;
+                Some((key.clone(), pods.get(key.name.as_ref())?.uid.clone()))
+            })
+            .collect()
     }
 
     /// Forgets a pod. Gives the job that it belonged to. Another pod of that

@@ -52,6 +52,12 @@ impl Repulsion {
         }
     }
 
+    /// The term in words: two that say the same have the same.
+    #[must_use]
+    pub fn words(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
     /// True if it may keep pods of that namespace out, by their labels.
     #[must_use]
     pub fn is_of_namespace(&self, name: &str, labels: &BTreeMap<String, String>) -> bool {
@@ -161,7 +167,7 @@ impl Inner {
     fn insert(&mut self, key: &Key, entry: Entry) -> Vec<Arc<Repulsion>> {
         let mut changed = Vec::new();
         for repulsion in &entry.terms {
-            let term = self.terms.entry(words(repulsion)).or_insert_with(|| Term {
+            let term = self.terms.entry(repulsion.words()).or_insert_with(|| Term {
                 repulsion: repulsion.clone(),
                 nodes: BTreeMap::new(),
             });
@@ -181,7 +187,7 @@ impl Inner {
             return changed;
         };
         for repulsion in entry.terms {
-            let words = words(&repulsion);
+            let words = repulsion.words();
             let Some(term) = self.terms.get_mut(&words) else {
                 continue;
             };
@@ -199,10 +205,6 @@ impl Inner {
         }
         changed
     }
-}
-
-fn words(repulsion: &Repulsion) -> String {
-    serde_json::to_string(repulsion).unwrap_or_default()
 }
 
 /// What a pod keeps others out with. None: nothing, it has no node yet, has

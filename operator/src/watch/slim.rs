@@ -119,12 +119,14 @@ pub struct SlimContainer {
     pub restart_policy: Option<String>,
 }
 
-/// Requests.
+/// Requests and limits.
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimResources {
     /// Requests by resource.
     pub requests: BTreeMap<String, Quantity>,
+    /// Limits by resource.
+    pub limits: BTreeMap<String, Quantity>,
 }
 
 /// What is read of a pod's status.

@@ -1,6 +1,6 @@
 //! The objects of one kind, by name.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use kube::Resource;
@@ -14,7 +14,9 @@ use crate::key::Key;
 /// the one before it wrote, however late the watch is.
 ///
 /// The watch alone says what is there and what is gone. An answer may come
-/// after what it speaks of has ended: it is no proof that the object lives.
+/// after what it speaks of has ended: it is no proof that the object lives. And
+/// what came and went while the watch was broken is in no event of it: what a
+/// complete list does not show is gone, unless it is newer than the list.
 #[derive(Debug)]
 pub struct Store<K> {
     inner: RwLock<Inner<K>>,
@@ -24,6 +26,8 @@ pub struct Store<K> {
 struct Inner<K> {
     objects: HashMap<Key, Arc<K>>,
     gone: Tombstones,
+    /// Version of the last complete list.
+    listed: Option<u64>,
 }
 
 impl<K> Default for Store<K> {
@@ -32,6 +36,7 @@ impl<K> Default for Store<K> {
             inner: RwLock::new(Inner {
                 objects: HashMap::new(),
                 gone: Tombstones::default(),
+                listed: None,
             }),
         }
     }
@@ -61,14 +66,14 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
     }
 
     /// A create or a read of ours has found the object, perhaps before the
-    /// watch: taken unless the watch has shown its end, or something newer of
-    /// that name is known. Says whether it was taken.
+    /// watch: taken unless the watch has shown its end, a list of later has not
+    /// shown it, or something newer of that name is known. Says whether it was taken.
     pub fn found(&self, key: Key, object: K) -> bool {
         let mut inner = self.inner.write();
-        let older = inner
-            .objects
-            .get(&key)
-            .is_some_and(|before| version(&object) <= version(before.as_ref()));
+        let older = match inner.objects.get(&key) {
+            Some(before) => version(&object) <= version(before.as_ref()),
+            None => inner.listed.is_some_and(|at| version(&object) <= Some(at)),
+        };
         if older || inner.gone.contains(uid(&object)) {
             return false;
         }
@@ -104,6 +109,18 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         }
     }
 
+    /// A list of that version is complete: it shows these and no others. Gives
+    /// what is known and is not there any more.
+    pub fn ghosts(&self, listed: &HashSet<Key>, at: u64) -> Vec<(Key, String)> {
+        let mut inner = self.inner.write();
+        inner.listed = Some(at);
+        let objects = inner.objects.iter();
+        objects
+            .filter(|(key, o)| !listed.contains(*key) && version(o.as_ref()) <= Some(at))
+            .map(|(key, o)| (key.clone(), uid(o.as_ref()).to_owned()))
+            .collect()
+    }
+
     /// Forgets the object of that name: what we know of it is of no use.
     pub fn remove(&self, key: &Key) -> Option<Arc<K>> {
         self.inner.write().objects.remove(key)
@@ -128,7 +145,7 @@ fn uid<K: Resource>(object: &K) -> &str {
 
 /// Resource versions of one kind are numbers that grow, over all objects of
 /// the kind (stable since Kubernetes 1.35, KEP-5504).
-fn version<K: Resource>(object: &K) -> Option<u64> {
+pub(super) fn version<K: Resource>(object: &K) -> Option<u64> {
     object.meta().resource_version.as_deref()?.parse().ok()
 }
 
@@ -202,5 +219,41 @@ mod tests {
         assert!(!store.observed(key(), object("a", 2)));
         store.deleted(&key(), "a");
         assert_eq!(there(&store), Some(("b".to_owned(), 5)));
+    }
+
+    /// What a list of that version shows, with what it makes of the store.
+    fn listed(store: &Store<ConfigMap>, shown: &[Key], at: u64) -> Vec<(Key, String)> {
+        let ghosts = store.ghosts(&shown.iter().cloned().collect(), at);
+        for (key, uid) in &ghosts {
+            store.deleted(key, uid);
+        }
+        ghosts
+    }
+
+    #[test]
+    fn what_an_answer_alone_has_shown_goes_with_the_list_that_does_not_show_it() {
+        let store = Store::default();
+        store.found(key(), object("a", 5));
+        assert_eq!(listed(&store, &[key()], 7), [], "it is there");
+        assert_eq!(listed(&store, &[], 7), [(key(), "a".to_owned())]);
+        assert_eq!(there(&store), None);
+        assert!(!store.found(key(), object("a", 6)), "it is gone");
+    }
+
+    #[test]
+    fn what_came_after_the_list_stays() {
+        let store = Store::default();
+        store.found(key(), object("a", 8));
+        assert_eq!(listed(&store, &[], 7), []);
+        assert_eq!(there(&store), Some(("a".to_owned(), 8)));
+    }
+
+    #[test]
+    fn an_answer_that_is_older_than_a_list_which_does_not_show_it_is_too_late() {
+        let store = Store::default();
+        assert_eq!(listed(&store, &[], 7), []);
+        assert!(!store.found(key(), object("a", 7)));
+        assert_eq!(there(&store), None);
+        assert!(store.found(key(), object("b", 8)));
     }
 }

@@ -1,13 +1,13 @@
 //! What belongs to a job, as the watches show it: NetworkPolicy, PodGroup, pods.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::core::DeserializeGuard;
-use tracing::warn;
 use trellis_api::PodGroup;
 
-use super::Watched;
+use super::{Watched, observed};
 use crate::key::Key;
 use crate::scheduling::Feed;
 use crate::watch::{Change, Sink, SlimPod};
@@ -26,6 +26,10 @@ impl Sink<NetworkPolicy> for Watched {
         self.world.touch(key.clone());
     }
 
+    fn ghosts(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
+        self.world.network_policies.ghosts(listed, version)
+    }
+
     fn synced(&self) {
         self.listed();
     }
@@ -33,22 +37,18 @@ impl Sink<NetworkPolicy> for Watched {
 
 impl Sink<DeserializeGuard<PodGroup>> for Watched {
     fn apply(&self, key: Key, object: DeserializeGuard<PodGroup>) {
-        match object.0 {
-            Ok(group) => {
-                self.world.pod_groups.observed(key.clone(), group);
-            }
-            // Its job stands still until it is mended: nothing is decided on what we cannot read.
-            Err(error) => {
-                warn!(job = %key, %error, "a PodGroup does not decode");
-                self.world.pod_groups.remove(&key);
-            }
-        }
+        // Where it does not decode, its job stands still.
+        observed(&self.world.pod_groups, &key, object);
         self.world.touch(key);
     }
 
     fn delete(&self, key: &Key, uid: &str) {
         self.world.pod_groups.deleted(key, uid);
         self.world.touch(key.clone());
+    }
+
+    fn ghosts(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
+        self.world.pod_groups.ghosts(listed, version)
     }
 
     fn synced(&self) {
@@ -107,6 +107,10 @@ impl Sink<SlimPod> for Watched {
         if let Some(job) = job {
             self.world.touch(job);
         }
+    }
+
+    fn ghosts(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
+        self.world.pods.ghosts(listed, version)
     }
 
     fn synced(&self) {

@@ -18,15 +18,17 @@ use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::Resource;
+use kube::core::DeserializeGuard;
 use kube::core::error_boundary::InvalidObject;
 use parking_lot::RwLock;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 use tokio::time::Instant;
+use tracing::warn;
 use trellis_api::{PodGroup, Queue, Reason, ResourceFlavor, Topology, TrainingJob};
 
 use crate::controller::WorkQueue;
 use crate::key::Key;
-use crate::scheduling::Feed;
+use crate::scheduling::{self, Feed, Heard, Tell};
 use crate::watch::{
     DaemonPods, NodeHealth, PodIndex, Repulsions, SlimClaim, SlimDaemonSet, SlimDeviceClass,
     SlimNamespace, SlimNode, SlimService, SlimStorageClass, SlimVolume, Store, Unhealthy,
@@ -114,7 +116,7 @@ pub struct World {
     /// Jobs that are to be reconciled.
     pub work: WorkQueue,
     /// What the scheduler is to hear.
-    pub feed: mpsc::UnboundedSender<Feed>,
+    pub feed: Tell,
     /// Which nodes are lost.
     health: RwLock<NodeHealth>,
     /// A node's health may have changed.
@@ -127,16 +129,16 @@ pub struct World {
 pub const WATCHES: usize = 17;
 
 impl World {
-    /// An empty world. What the scheduler is to hear comes out of the receiver.
+    /// An empty world. What the scheduler is to hear comes out beside it.
     #[must_use]
-    pub fn new() -> (Arc<Self>, mpsc::UnboundedReceiver<Feed>) {
+    pub fn new() -> (Arc<Self>, Heard) {
         Self::with(Unhealthy::default())
     }
 
     /// An empty world in which nodes are unhealthy by these rules.
     #[must_use]
-    pub fn with(unhealthy: Unhealthy) -> (Arc<Self>, mpsc::UnboundedReceiver<Feed>) {
-        let (feed, heard) = mpsc::unbounded_channel();
+    pub fn with(unhealthy: Unhealthy) -> (Arc<Self>, Heard) {
+        let (feed, heard) = scheduling::channel();
         let world = Self {
             jobs: Store::default(),
             undecodable: RwLock::default(),
@@ -197,9 +199,9 @@ impl World {
             .unwrap_or_default()
     }
 
-    /// Tells the scheduler. It is gone only when the process ends.
+    /// Tells the scheduler.
     pub fn tell(&self, feed: Feed) {
-        let _ = self.feed.send(feed);
+        self.feed.send(feed);
     }
 
     /// A job changed, or something that belongs to it: both look at it.
@@ -224,6 +226,23 @@ impl World {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1));
         if before == Ok(1) {
             self.synced.notify_waiters();
+        }
+    }
+}
+
+/// What is shown is known if it decodes. What does not decode is none until it
+/// is mended: nothing is decided on what we cannot read.
+fn observed<K>(store: &Store<K>, key: &Key, object: DeserializeGuard<K>)
+where
+    K: Resource<DynamicType = ()>,
+{
+    match object.0 {
+        Ok(object) => {
+            store.observed(key.clone(), object);
+        }
+        Err(error) => {
+            warn!(kind = %K::kind(&()), object = %key, %error, "an object does not decode");
+            store.remove(key);
         }
     }
 }

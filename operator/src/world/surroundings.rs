@@ -1,13 +1,15 @@
 //! What jobs depend on and do not own, as the watches show it. Each change is
 //! told to the jobs that it means something to, and to no others.
 
+use std::collections::HashSet;
+
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::core::DeserializeGuard;
 use tracing::warn;
 use trellis_api::{Queue, ResourceFlavor, Topology, TrainingJob};
 
-use super::Watched;
+use super::{Watched, observed};
 use crate::controller::lookup;
 use crate::key::Key;
 use crate::scheduling::Feed;
@@ -52,6 +54,10 @@ impl Sink<SlimService> for Watched {
     fn delete(&self, key: &Key, uid: &str) {
         self.world.services.deleted(key, uid);
         self.service_changed(key);
+    }
+
+    fn ghosts(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
+        self.world.services.ghosts(listed, version)
     }
 
     fn synced(&self) {
@@ -147,16 +153,7 @@ impl Sink<DeserializeGuard<Queue>> for Watched {
 
 impl Sink<DeserializeGuard<ResourceFlavor>> for Watched {
     fn apply(&self, key: Key, object: DeserializeGuard<ResourceFlavor>) {
-        match object.0 {
-            Ok(flavor) => {
-                self.world.flavors.observed(key.clone(), flavor);
-            }
-            // Nothing is started with it until it is mended.
-            Err(error) => {
-                warn!(flavor = %key, %error, "a ResourceFlavor does not decode");
-                self.world.flavors.remove(&key);
-            }
-        }
+        observed(&self.world.flavors, &key, object);
         self.world.tell(Feed::Flavor(key.name));
     }
 
@@ -172,16 +169,7 @@ impl Sink<DeserializeGuard<ResourceFlavor>> for Watched {
 
 impl Sink<DeserializeGuard<Topology>> for Watched {
     fn apply(&self, key: Key, object: DeserializeGuard<Topology>) {
-        match object.0 {
-            Ok(topology) => {
-                self.world.topologies.observed(key.clone(), topology);
-            }
-            // Whoever asks for one of its levels waits until it is mended.
-            Err(error) => {
-                warn!(topology = %key, %error, "a Topology does not decode");
-                self.world.topologies.remove(&key);
-            }
-        }
+        observed(&self.world.topologies, &key, object);
         self.world.tell(Feed::Topology(key.name));
     }
 

@@ -8,12 +8,13 @@ use k8s_openapi::api::core::v1::ResourceQuota;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{PodGroup, Reason};
 use trellis_compiler::CompiledJob;
+use trellis_scheduler::Resources;
 
 use super::outcome::Held;
 use super::snapshot::Snapshot;
 use crate::key::Key;
 use crate::scheduling::gang;
-use crate::scheduling::namespace_quota::{Ask, exceeded, given_back};
+use crate::scheduling::namespace_quota::{Ask, Counted, exceeded, given_back};
 use crate::scheduling::request;
 use crate::watch::{PodView, SlimPod};
 
@@ -39,9 +40,11 @@ impl Quotas {
         }
         let mut held: BTreeMap<Arc<str>, Vec<Ask>> = BTreeMap::new();
         for job in planned {
-            let mut ask = ask(snapshot, job);
+            let mut ask = Ask::default();
             for pod in live.get(job).into_iter().flatten() {
-                ask.add(1, &request::of_pod(pod));
+                let request = request::of_pod(pod);
+                let counted = counted(snapshot, job, request::limits_of_pod(pod));
+                ask.add(1, &request, &counted);
             }
             held.entry(job.namespace.clone()).or_default().push(ask);
         }
@@ -84,12 +87,13 @@ impl Quotas {
     }
 }
 
-/// What a job that is there asks for, with no pod yet.
-fn ask(snapshot: &Snapshot, job: &Key) -> Ask {
+/// What quotas see of a job's pod, of which that much is known.
+fn counted(snapshot: &Snapshot, job: &Key, limits: Resources) -> Counted {
     let job = snapshot.jobs.get(job);
-    Ask {
+    Counted {
+        limits,
         priority_class: job.and_then(|j| j.spec.priority_class_name.clone()),
-        ..Ask::default()
+        ..Counted::default()
     }
 }
 
@@ -100,7 +104,7 @@ fn rest(snapshot: &Snapshot, job: &Key, group: &PodGroup, there: &[&SlimPod]) ->
         return None;
     }
     let there: BTreeSet<_> = there.iter().map(|pod| Key::of(&pod.metadata)).collect();
-    let mut ask = ask(snapshot, job);
+    let mut ask = Ask::default();
     let gang = gang::of_pod_group(job, group);
     for task_group in &gang.groups {
         let created = (0..task_group.count).filter(|index| {
@@ -110,7 +114,8 @@ fn rest(snapshot: &Snapshot, job: &Key, group: &PodGroup, there: &[&SlimPod]) ->
         });
         let created = u32::try_from(created.count()).unwrap_or(u32::MAX);
         let left = task_group.count.saturating_sub(created);
-        ask.add(i64::from(left), &task_group.request);
+        let counted = counted(snapshot, job, task_group.request.clone());
+        ask.add(i64::from(left), &task_group.request, &counted);
     }
     Some(ask)
 }

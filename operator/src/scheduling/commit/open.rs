@@ -112,19 +112,5 @@ impl Committer {
 
 /// What a plan is to the namespace's quota.
 pub(super) fn open_plan(run: &Run, plan: &Plan, admitted: &BTreeMap<String, Admitted>) -> OpenPlan {
-    let compiled = run.job.compiled();
-    let groups = compiled.groups().iter().map(|group| {
-        let request = admitted
-            .get(group.name())
-            .cloned()
-            .unwrap_or_else(|| Admitted::unchanged(group))
-            .request;
-        let name = group.name().to_owned();
-        (name, i64::from(group.replicas()), request)
-    });
-    OpenPlan {
-        hash: plan.hash.clone(),
-        priority_class: compiled.job().spec().priority_class_name.clone(),
-        groups: groups.collect(),
-    }
+    OpenPlan::new(&plan.hash, run.job.compiled(), admitted)
 }

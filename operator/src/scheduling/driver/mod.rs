@@ -21,7 +21,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 use tracing::warn;
 use trellis_api::pod_group::PodGroupPhase;
@@ -33,15 +32,13 @@ use super::deletions::Deletions;
 use super::flavors::Flavors;
 use super::namespace_quota::Ask;
 use super::wish::{Run, Wish};
-use super::{Feed, QueueReport, gang};
+use super::{Feed, Heard, QueueReport, gang};
 use crate::key::Key;
 use alarms::Alarms;
 use pause::Pause;
 use task::Task;
 use victims::Leaving;
 
-/// Events of one batch at most: then the engine decides, whatever else waits.
-const BATCH: usize = 4096;
 /// Longest wait at the start for the controller to want what is placed.
 const ADOPTION: Duration = Duration::from_secs(30);
 /// Longest sleep while that is waited for.
@@ -97,7 +94,7 @@ impl Gang {
 pub struct Driver {
     engine: Engine,
     committer: Committer,
-    heard: UnboundedReceiver<Feed>,
+    heard: Heard,
     gangs: HashMap<Key, Gang>,
     /// Gangs that the engine takes for ones that leave, and that hold their place still.
     leaving: BTreeMap<Key, Leaving>,
@@ -122,7 +119,7 @@ pub struct Driver {
 impl Driver {
     /// A driver that hears from the world.
     #[must_use]
-    pub fn new(committer: Committer, heard: UnboundedReceiver<Feed>) -> Self {
+    pub fn new(committer: Committer, heard: Heard) -> Self {
         Self {
             engine: Engine::new(),
             committer,
@@ -145,7 +142,7 @@ impl Driver {
         self.engine.advance(gang::time(Timestamp::now()));
         // Nodes, flavors and queues first: what runs is charged to the flavors of its nodes.
         let mut touched = BTreeSet::new();
-        while let Ok(feed) = self.heard.try_recv() {
+        for feed in self.heard.take() {
             self.hear(feed, &mut touched);
         }
         self.take_over().await;
@@ -154,16 +151,15 @@ impl Driver {
         }
         let mut recalled = false;
         let adoption = Instant::now().checked_add(ADOPTION);
-        let mut batch = Vec::new();
         loop {
             let pause = self.pause();
-            batch.clear();
-            tokio::select! {
-                n = self.heard.recv_many(&mut batch, BATCH) => if n == 0 { return },
-                () = tokio::time::sleep(pause) => {}
-            }
+            // All of it: what was told together must not be decided on by halves.
+            let news = tokio::select! {
+                news = self.heard.next() => news,
+                () = tokio::time::sleep(pause) => Vec::new(),
+            };
             let mut touched = BTreeSet::new();
-            for feed in batch.drain(..) {
+            for feed in news {
                 self.hear(feed, &mut touched);
             }
             while let Some(job) = self.alarms.take_due(Instant::now()) {

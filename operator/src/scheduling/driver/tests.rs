@@ -36,7 +36,7 @@ async fn a_job_that_goes_while_its_commit_pauses_leaves_its_part_of_a_quota_to_o
     let world = driver.committer.world().clone();
     world.pod_groups.observed(gone.clone(), committing(&gone));
     let plan = OpenPlan {
-        groups: vec![("worker".to_owned(), 3, trellis_scheduler::Resources::new())],
+        groups: vec![("worker".to_owned(), 3, Admitted::default())],
         ..OpenPlan::default()
     };
     driver.committer.open_plans().resume(&gone, plan);
@@ -45,7 +45,7 @@ async fn a_job_that_goes_while_its_commit_pauses_leaves_its_part_of_a_quota_to_o
     let promised = |driver: &Driver| -> i64 {
         let plans = driver.committer.open_plans();
         let others = plans.others(&other, |_, plan| plan.whole());
-        others.iter().map(|ask| ask.pods).sum()
+        others.iter().map(Ask::count).sum()
     };
 
     let mut touched = BTreeSet::new();

@@ -121,3 +121,32 @@ fn nodes_that_were_deleted_are_not_down() {
     health.apply("d", false, t);
     assert_eq!(health.of("d", t + LOST_AFTER), Health::Lost);
 }
+
+/// Whatever happens to nodes, and in whatever order.
+#[test]
+fn the_counts_are_those_of_a_recount() {
+    let mut t = Instant::now();
+    let mut health = NodeHealth::new(t);
+    let mut random: u32 = 7;
+    let mut cut_off = 0;
+    for _ in 0..5000 {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let node = format!("n{}", (random >> 8) % 9);
+        match (random >> 16) % 8 {
+            0 => health.delete(&node, t),
+            1 => {
+                health.news(t);
+            }
+            kind => {
+                health.apply(&node, kind % 2 == 0, t);
+            }
+        }
+        t += seconds(u64::from((random >> 24) % 10));
+        let states = || health.nodes.values().copied();
+        let down = states().filter(|n| n.is_down()).count();
+        let there = states().filter(|n| n.is_there()).count();
+        assert_eq!((health.down, health.there), (down, there));
+        cut_off += usize::from(health.is_cut_off());
+    }
+    assert!(cut_off > 100 && cut_off < 4900, "{cut_off}");
+}

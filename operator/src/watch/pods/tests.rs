@@ -110,3 +110,32 @@ fn a_pod_that_another_job_takes_over_is_news_to_both() {
     assert!(index.of(&job).is_empty());
     assert_eq!(index.of(&other).len(), 1);
 }
+
+fn of_version(uid: &str, version: u64) -> SlimPod {
+    let mut pod = pod(uid, "Pending");
+    pod.metadata.resource_version = Some(version.to_string());
+    pod
+}
+
+#[test]
+fn a_pod_that_only_its_creation_has_shown_goes_with_the_list_that_does_not_show_it() {
+    let index = PodIndex::default();
+    let (key, job) = (Key::new("ns", "j-worker-0"), Key::new("ns", "j"));
+    let none = HashSet::new();
+    assert!(index.created(&key, &of_version("a", 5)));
+    assert_eq!(index.ghosts(&none, 4), [], "it came after the list");
+    assert_eq!(index.ghosts(&HashSet::from([key.clone()]), 5), []);
+    assert_eq!(index.ghosts(&none, 5), [(key.clone(), "a".to_owned())]);
+    assert_eq!(index.delete(&key, "a"), Some(job.clone()));
+    assert!(index.inner.read().unseen.is_empty());
+
+    // An answer that the list has overtaken.
+    assert!(!index.created(&key, &of_version("b", 5)));
+    assert!(index.of(&job).is_empty());
+
+    // What the watch has shown is its own to end.
+    assert!(index.created(&key, &of_version("c", 6)));
+    index.apply(&key, &of_version("c", 6)).unwrap();
+    assert_eq!(index.ghosts(&none, 7), []);
+    assert_eq!(index.of(&job).len(), 1);
+}

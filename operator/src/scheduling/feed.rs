@@ -1,0 +1,192 @@
+//! What the scheduler hears, and the way to it.
+//!
+//! News of one object that is not heard yet is replaced by later news of it, so
+//! what waits is bounded by the objects that there are, however long the
+//! scheduler is busy and whatever storms come in. There is no back-pressure: a
+//! watch that waited for the scheduler would fall behind what the API server
+//! remembers, and the scheduler's own tasks tell it how they ended.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, oneshot};
+use trellis_scheduler::{QueueName, Resources};
+
+use super::commit::Outcome;
+use super::wish::Wish;
+use super::{QueueReport, request};
+use crate::key::Key;
+use crate::watch::{Repulsion, SlimPod};
+
+/// What the scheduler hears.
+#[derive(Debug)]
+pub enum Feed {
+    /// A node is new, changed or gone.
+    Node(Arc<str>),
+    /// A pod holds something of a node.
+    Pod {
+        /// The pod.
+        pod: Key,
+        /// Its uid.
+        uid: Box<str>,
+        /// The node.
+        node: Arc<str>,
+        /// What it holds.
+        request: Resources,
+    },
+    /// A pod holds nothing any more.
+    PodGone(Key),
+    /// Anti-affinity of a pod that is not ours keeps pods out of more or less.
+    Repulsion(Arc<Repulsion>),
+    /// A DeviceClass is new, changed or gone.
+    DeviceClass,
+    /// A queue is new, changed or gone.
+    Queue(Arc<str>),
+    /// A flavor is new, changed or gone.
+    Flavor(Arc<str>),
+    /// A topology is new, changed or gone.
+    Topology(Arc<str>),
+    /// A namespace's core ResourceQuotas changed.
+    NamespaceQuota(Arc<str>),
+    /// Something about a job changed.
+    Look(Key),
+    /// What the controller wants of a gang. None: the job is gone.
+    Wish(Key, Option<Wish>),
+    /// Someone asks how queues stand.
+    AskQueues(oneshot::Sender<BTreeMap<QueueName, QueueReport>>),
+    /// A task has ended.
+    Ended(Key, Outcome),
+}
+
+impl Feed {
+    /// What a pod means for its node.
+    #[must_use]
+    pub fn pod(key: Key, pod: &SlimPod) -> Self {
+        let over = matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"));
+        match &pod.spec.node_name {
+            Some(node) if !over => Self::Pod {
+                uid: pod.metadata.uid.as_deref().unwrap_or_default().into(),
+                node: node.as_str().into(),
+                request: request::of_pod(pod),
+                pod: key,
+            },
+            _ => Self::PodGone(key),
+        }
+    }
+}
+
+/// What news are about.
+#[derive(PartialEq, Eq, Hash, Debug)]
+enum About {
+    Node(Arc<str>),
+    Pod(Key),
+    /// The term in words.
+    Repulsion(String),
+    DeviceClass,
+    Queue(Arc<str>),
+    Flavor(Arc<str>),
+    Topology(Arc<str>),
+    NamespaceQuota(Arc<str>),
+    Look(Key),
+    Wish(Key),
+    /// Apart from wishes: that a job is gone is not undone by the wish of the
+    /// next one of its name.
+    JobGone(Key),
+}
+
+impl Feed {
+    /// None: each is heard. There is one task a gang, and one who asks.
+    fn about(&self) -> Option<About> {
+        Some(match self {
+            Self::Node(name) => About::Node(name.clone()),
+            Self::Pod { pod, .. } | Self::PodGone(pod) => About::Pod(pod.clone()),
+            Self::Repulsion(repulsion) => About::Repulsion(repulsion.words()),
+            Self::DeviceClass => About::DeviceClass,
+            Self::Queue(name) => About::Queue(name.clone()),
+            Self::Flavor(name) => About::Flavor(name.clone()),
+            Self::Topology(name) => About::Topology(name.clone()),
+            Self::NamespaceQuota(namespace) => About::NamespaceQuota(namespace.clone()),
+            Self::Look(job) => About::Look(job.clone()),
+            Self::Wish(job, Some(_)) => About::Wish(job.clone()),
+            Self::Wish(job, None) => About::JobGone(job.clone()),
+            Self::AskQueues(_) | Self::Ended(..) => return None,
+        })
+    }
+}
+
+/// What was told and is not heard yet.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// By the time at which it was last told: who is told first that a node has
+    /// less room and then that a pod holds less must not hear it the other way round.
+    feeds: BTreeMap<u64, Feed>,
+    times: HashMap<About, u64>,
+    now: u64,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    waiting: Mutex<Waiting>,
+    told: Notify,
+}
+
+/// The end at which is told.
+#[derive(Clone, Debug)]
+pub struct Tell(Arc<Shared>);
+
+/// The end at which is heard.
+#[derive(Debug)]
+pub struct Heard(Arc<Shared>);
+
+/// A way to the scheduler.
+#[must_use]
+pub fn channel() -> (Tell, Heard) {
+    let shared = Arc::<Shared>::default();
+    (Tell(shared.clone()), Heard(shared))
+}
+
+impl Tell {
+    /// Tells. Never waits.
+    pub fn send(&self, feed: Feed) {
+        let about = feed.about();
+        let mut waiting = self.0.waiting.lock();
+        waiting.now = waiting.now.saturating_add(1);
+        let now = waiting.now;
+        if let Some(about) = about
+            && let Some(before) = waiting.times.insert(about, now)
+        {
+            waiting.feeds.remove(&before);
+        }
+        waiting.feeds.insert(now, feed);
+        drop(waiting);
+        self.0.told.notify_one();
+    }
+}
+
+impl Heard {
+    /// All that was told since the last time, in that order. Perhaps nothing.
+    pub fn take(&mut self) -> Vec<Feed> {
+        let mut waiting = self.0.waiting.lock();
+        let times = std::mem::take(&mut waiting.times);
+        let feeds = std::mem::take(&mut waiting.feeds);
+        drop(waiting);
+        drop(times);
+        feeds.into_values().collect()
+    }
+
+    /// Waits until something is told, and gives all of it. Nothing is lost if
+    /// this is given up.
+    pub async fn next(&mut self) -> Vec<Feed> {
+        loop {
+            let feeds = self.take();
+            if !feeds.is_empty() {
+                return feeds;
+            }
+            self.0.told.notified().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

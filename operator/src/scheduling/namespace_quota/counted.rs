@@ -1,0 +1,191 @@
+//! What core quotas see of one pod beside its request.
+
+use k8s_openapi::api::core::v1::{Affinity, Pod, PodAffinityTerm, ResourceQuota};
+use trellis_scheduler::Resources;
+
+/// What quotas see of a pod beside its request: what they count, and what their
+/// scopes ask for (`k8s.io/kubernetes/pkg/quota/v1/evaluator/core`). Of the pod
+/// as it is stored: admission may give it another priority class, limits, an
+/// end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Its limits.
+    pub limits: Resources,
+    /// Name of its priority class.
+    pub priority_class: Option<String>,
+    /// It asks for no cpu and no memory, and is limited in neither.
+    pub is_best_effort: bool,
+    /// It has a deadline.
+    pub is_terminating: bool,
+    /// It has to do with pods of other namespaces.
+    pub is_across_namespaces: bool,
+}
+
+impl Counted {
+    /// A pod of these limits.
+    #[must_use]
+    pub fn of(limits: Resources, pod: &Pod) -> Self {
+        let spec = pod.spec.as_ref();
+        let class = spec.and_then(|s| s.priority_class_name.clone());
+        // The API server says it of each pod that is created.
+        let quality = pod.status.as_ref().and_then(|s| s.qos_class.as_deref());
+        Self {
+            limits,
+            priority_class: class.filter(|class| !class.is_empty()),
+            is_best_effort: quality == Some("BestEffort"),
+            is_terminating: spec.is_some_and(|s| s.active_deadline_seconds.is_some()),
+            is_across_namespaces: spec
+                .and_then(|s| s.affinity.as_ref())
+                .is_some_and(is_across_namespaces),
+        }
+    }
+
+    /// Whether the quota's scopes take the pod in. A scope that is not known
+    /// takes in nothing.
+    pub(super) fn is_in(&self, quota: &ResourceQuota) -> bool {
+        let Some(spec) = &quota.spec else {
+            return false;
+        };
+        let scopes = spec.scopes.iter().flatten();
+        let mut scopes = scopes.map(|scope| (scope.as_str(), "Exists", None));
+        let selectors = spec.scope_selector.iter();
+        let mut selectors = selectors
+            .filter_map(|s| s.match_expressions.as_ref())
+            .flatten()
+            .map(|e| {
+                (
+                    e.scope_name.as_str(),
+                    e.operator.as_str(),
+                    e.values.as_ref(),
+                )
+            });
+        scopes.all(|scope| self.is_in_scope(scope))
+            && selectors.all(|scope| self.is_in_scope(scope))
+    }
+
+    fn is_in_scope(&self, (scope, operator, values): (&str, &str, Option<&Vec<String>>)) -> bool {
+        let class = self.priority_class.as_ref();
+        let is_listed = || class.is_some_and(|class| values.is_some_and(|v| v.contains(class)));
+        match (scope, operator) {
+            ("PriorityClass", "In") => is_listed(),
+            ("PriorityClass", "NotIn") => !is_listed(),
+            ("PriorityClass", "Exists") => class.is_some(),
+            ("PriorityClass", "DoesNotExist") => class.is_none(),
+            ("Terminating", _) => self.is_terminating,
+            ("NotTerminating", _) => !self.is_terminating,
+            ("BestEffort", _) => self.is_best_effort,
+            ("NotBestEffort", _) => !self.is_best_effort,
+            ("CrossNamespacePodAffinity", _) => self.is_across_namespaces,
+            _ => false,
+        }
+    }
+}
+
+fn is_across_namespaces(affinity: &Affinity) -> bool {
+    let with = affinity.pod_affinity.as_ref().map(|a| {
+        let required = &a.required_during_scheduling_ignored_during_execution;
+        (
+            required,
+            &a.preferred_during_scheduling_ignored_during_execution,
+        )
+    });
+    let without = affinity.pod_anti_affinity.as_ref().map(|a| {
+        let required = &a.required_during_scheduling_ignored_during_execution;
+        (
+            required,
+            &a.preferred_during_scheduling_ignored_during_execution,
+        )
+    });
+    let is_far = |term: &PodAffinityTerm| {
+        term.namespace_selector.is_some() || term.namespaces.iter().flatten().next().is_some()
+    };
+    with.into_iter()
+        .chain(without)
+        .any(|(required, preferred)| {
+            let preferred = preferred.iter().flatten().map(|p| &p.pod_affinity_term);
+            required.iter().flatten().chain(preferred).any(is_far)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    /// A pod as it is stored, with that in its spec.
+    fn counted(spec: Value, quality: &str) -> Counted {
+        let mut pod = json!({"spec": {"containers": []}, "status": {"qosClass": quality}});
+        let more = spec.as_object().unwrap().clone();
+        pod["spec"].as_object_mut().unwrap().extend(more);
+        Counted::of(Resources::new(), &serde_json::from_value(pod).unwrap())
+    }
+
+    fn scoped(spec: Value) -> ResourceQuota {
+        serde_json::from_value(json!({"spec": spec})).unwrap()
+    }
+
+    #[test]
+    fn scopes_take_in_the_pods_that_they_do_in_kubernetes() {
+        let plain = || counted(json!({}), "Burstable");
+        let high = || counted(json!({"priorityClassName": "high"}), "Burstable");
+        let ends = || counted(json!({"activeDeadlineSeconds": 60}), "Burstable");
+        let least = || counted(json!({}), "BestEffort");
+        let far = |kind: &str, how: &str, term: Value| {
+            let rule = match how {
+                "required" => json!({"requiredDuringSchedulingIgnoredDuringExecution": [term]}),
+                _ => json!({"preferredDuringSchedulingIgnoredDuringExecution": [
+                    {"weight": 1, "podAffinityTerm": term}]}),
+            };
+            counted(json!({"affinity": {kind: rule}}), "Burstable")
+        };
+        let term = |more: Value| {
+            let mut term = json!({"topologyKey": "zone"});
+            term.as_object_mut()
+                .unwrap()
+                .extend(more.as_object().unwrap().clone());
+            term
+        };
+        let pods = [plain(), high(), ends(), least()];
+        for (scope, taken) in [
+            ("Terminating", [false, false, true, false]),
+            ("NotTerminating", [true, true, false, true]),
+            ("BestEffort", [false, false, false, true]),
+            ("NotBestEffort", [true, true, true, false]),
+            ("PriorityClass", [false, true, false, false]),
+            ("CrossNamespacePodAffinity", [false; 4]),
+            ("Unheard", [false; 4]),
+        ] {
+            let listed = scoped(json!({"scopes": [scope]}));
+            let selected = scoped(json!({"scopeSelector": {"matchExpressions": [
+                {"scopeName": scope, "operator": "Exists"}]}}));
+            assert_eq!(pods.clone().map(|p| p.is_in(&listed)), taken, "{scope}");
+            assert_eq!(pods.clone().map(|p| p.is_in(&selected)), taken, "{scope}");
+        }
+        for (operator, values, taken) in [
+            ("In", json!(["low", "high"]), [false, true]),
+            ("In", json!(["low"]), [false, false]),
+            ("NotIn", json!(["high"]), [true, false]),
+            ("NotIn", json!(["low"]), [true, true]),
+            ("Exists", json!(null), [false, true]),
+            ("DoesNotExist", json!(null), [true, false]),
+            ("Unheard", json!(["high"]), [false, false]),
+        ] {
+            let quota = scoped(json!({"scopeSelector": {"matchExpressions": [
+                {"scopeName": "PriorityClass", "operator": operator, "values": values}]}}));
+            let seen = [plain(), high()].map(|p| p.is_in(&quota));
+            assert_eq!(seen, taken, "{operator} {values}");
+        }
+        // All of them, and a quota without any.
+        let both = scoped(json!({"scopes": ["Terminating", "BestEffort"]}));
+        assert!(pods.iter().all(|p| !p.is_in(&both)));
+        assert!(pods.iter().all(|p| p.is_in(&scoped(json!({"hard": {}})))));
+        let across = scoped(json!({"scopes": ["CrossNamespacePodAffinity"]}));
+        for kind in ["podAffinity", "podAntiAffinity"] {
+            for how in ["required", "preferred"] {
+                assert!(!far(kind, how, term(json!({}))).is_in(&across));
+                assert!(far(kind, how, term(json!({"namespaces": ["x"]}))).is_in(&across));
+                assert!(far(kind, how, term(json!({"namespaceSelector": {}}))).is_in(&across));
+            }
+        }
+    }
+}

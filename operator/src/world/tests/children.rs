@@ -1,0 +1,100 @@
+//! Pods of jobs, and other children.
+
+use std::collections::HashSet;
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_job_whose_pod_loses_its_owner_is_looked_at() {
+    let case = Case::new();
+    case.jobs(&[("a", "j", &[])]).await;
+    case.pod("j", "n0");
+    case.looked_at().await;
+    let orphan: SlimPod = decoded(json!({
+        "metadata": {"name": "j-worker-0", "namespace": "a", "uid": "pod-of-j"},
+        "spec": {"nodeName": "n0"},
+        "status": {"phase": "Running"},
+    }));
+    case.watched.apply(Key::of(&orphan.metadata), orphan);
+    assert_eq!(case.looked_at().await, ["a/j"]);
+    assert!(case.world.pods.of(&Key::new("a", "j")).is_empty());
+}
+
+/// An answer says that a pod is gone, and the next of its name is created, while the watch still
+/// shows the end of the first.
+#[tokio::test(start_paused = true)]
+async fn a_late_watch_does_not_touch_the_next_pod_of_a_name() {
+    let mut case = Case::new();
+    case.pod("j", "n0");
+    let (key, job) = (Key::new("a", "j-worker-0"), Key::new("a", "j"));
+    assert!(case.world.pods.delete(&key, "pod-of-j").is_some());
+    let next = Case::pod_of("j", "n1", "next", "Pending");
+    assert!(case.world.pods.created(&key, &next));
+    case.heard.take();
+
+    let ended = Case::pod_of("j", "n0", "pod-of-j", "Failed");
+    case.watched.apply(key.clone(), ended);
+    Sink::<SlimPod>::delete(case.watched.as_ref(), &key, "pod-of-j");
+    let told = case.heard.take();
+    assert!(told.is_empty(), "the scheduler is told {told:?}");
+    assert_eq!(case.world.pods.of(&job)["j-worker-0"].uid, "next");
+
+    // Its own end is told, and so is that of a pod that is nobody's.
+    for (name, uid) in [("j-worker-0", "next"), ("foreign", "f")] {
+        let key = Key::new("a", name);
+        Sink::<SlimPod>::delete(case.watched.as_ref(), &key, uid);
+        let told = case.heard.take();
+        assert!(
+            matches!(told.first(), Some(Feed::PodGone(pod)) if *pod == key),
+            "{told:?}"
+        );
+    }
+    assert!(case.world.pods.of(&job).is_empty());
+}
+
+/// Each kind of which an answer may show an object first forgets it when a list does not show it.
+#[tokio::test(start_paused = true)]
+async fn what_came_and_went_behind_a_broken_watch_is_forgotten() {
+    fn listed<K>(watched: &Watched, version: u64) -> Vec<(Key, String)>
+    where
+        Watched: Sink<K>,
+    {
+        let gone = Sink::<K>::ghosts(watched, &HashSet::new(), version);
+        for (key, uid) in &gone {
+            Sink::<K>::delete(watched, key, uid);
+        }
+        gone
+    }
+    let mut case = Case::new();
+    let world = case.world.clone();
+    let (key, pod) = (Key::new("a", "j"), Key::new("a", "j-worker-0"));
+    let meta = json!({"name": "j", "namespace": "a", "uid": "u", "resourceVersion": "5"});
+    let spec = json!({"minMember": 1, "queue": "q", "priority": 0, "groups": []});
+    let object = json!({"apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
+        "metadata": meta, "spec": spec});
+    let plain = json!({"metadata": meta});
+    world.pod_groups.found(key.clone(), decoded(object));
+    world.services.found(key.clone(), decoded(plain.clone()));
+    world.network_policies.found(key.clone(), decoded(plain));
+    let mut created = Case::pod_of("j", "n0", "u", "Pending");
+    created.metadata.resource_version = Some("5".to_owned());
+    assert!(world.pods.created(&pod, &created));
+
+    for (version, gone) in [(4, 0), (5, 1), (6, 0)] {
+        let watched = case.watched.as_ref();
+        for forgotten in [
+            listed::<DeserializeGuard<PodGroup>>(watched, version),
+            listed::<SlimService>(watched, version),
+            listed::<NetworkPolicy>(watched, version),
+            listed::<SlimPod>(watched, version),
+        ] {
+            assert_eq!(forgotten.len(), gone, "{version}: {forgotten:?}");
+        }
+    }
+    assert!(world.pod_groups.is_empty() && world.services.is_empty());
+    assert!(world.network_policies.is_empty() && !world.pods.knows(&pod));
+    let told = case.heard.take();
+    let freed = |feed: &Feed| matches!(feed, Feed::PodGone(gone) if *gone == pod);
+    assert!(told.iter().any(freed), "{told:?}");
+    assert_eq!(case.looked_at().await, ["a/j"]);
+}

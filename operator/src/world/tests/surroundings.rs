@@ -1,0 +1,68 @@
+//! What jobs depend on and do not own.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_service_wakes_its_own_job_and_those_that_name_it() {
+    let case = Case::new();
+    case.jobs(&[
+        ("a", "svc", &[]),
+        ("a", "names-it", &["other", "svc"]),
+        ("a", "names-another", &["other"]),
+        ("b", "elsewhere", &["svc"]),
+    ])
+    .await;
+    let ours = json!({names::MANAGED_BY: names::MANAGER});
+    for labels in [ours, json!({})] {
+        case.service("a", "svc", labels.clone());
+        assert_eq!(case.looked_at().await, ["a/names-it", "a/svc"], "{labels}");
+    }
+    let svc = Key::new("a", "svc");
+    Sink::<SlimService>::delete(case.watched.as_ref(), &svc, "s");
+    assert_eq!(case.looked_at().await, ["a/names-it", "a/svc"]);
+    assert!(case.world.services.get(&svc).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_wakes_its_own_jobs_and_only_when_something_that_is_read_has_changed() {
+    let case = Case::new();
+    case.jobs(&[("a", "j", &[]), ("b", "j", &[])]).await;
+    case.namespace(json!({"labels": {"team": "x"}}));
+    assert_eq!(case.looked_at().await, ["a/j"]);
+    case.namespace(json!({"labels": {"team": "x"}, "annotations": {"by": "someone"}}));
+    assert!(case.looked_at().await.is_empty());
+    case.namespace(json!({"labels": {"team": "y"}}));
+    assert_eq!(case.looked_at().await, ["a/j"]);
+    case.namespace(json!({"labels": {"team": "y"}, "deletionTimestamp": "2026-01-01T00:00:00Z"}));
+    assert_eq!(case.looked_at().await, ["a/j"]);
+}
+
+#[tokio::test]
+async fn a_topology_is_told_of_and_one_that_does_not_decode_is_none() {
+    let mut case = Case::new();
+    let mut told = || match case.heard.take().as_slice() {
+        [Feed::Topology(name)] => name.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let guard = |spec: Value| -> DeserializeGuard<Topology> {
+        decoded(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "Topology",
+            "metadata": {"name": "network", "uid": "t"}, "spec": spec,
+        }))
+    };
+    let key = Key::new("", "network");
+    let levels = |world: &World| world.topologies.get(&key).map(|t| t.spec.levels.clone());
+    case.watched
+        .apply(key.clone(), guard(json!({"levels": ["block", "rack"]})));
+    assert_eq!(told(), "network");
+    let two = vec!["block".to_owned(), "rack".to_owned()];
+    assert_eq!(levels(&case.world), Some(two));
+    case.watched
+        .apply(key.clone(), guard(json!({"levels": "rack"})));
+    assert_eq!((told(), levels(&case.world)), ("network".to_owned(), None));
+    case.watched
+        .apply(key.clone(), guard(json!({"levels": ["rack"]})));
+    told();
+    Sink::<DeserializeGuard<Topology>>::delete(&*case.watched, &key, "t");
+    assert_eq!((told(), levels(&case.world)), ("network".to_owned(), None));
+}
