@@ -6,6 +6,10 @@ use std::path::Path;
 use std::process::ExitStatus;
 
 use anyhow::{Context, Result};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
 use tokio::sync::OnceCell;
 
 use crate::control_plane::{ControlPlane, Options};
@@ -16,6 +20,8 @@ use crate::proxy::Proxy;
 pub const NAMESPACE: &str = "trellis-system";
 /// Its ServiceAccount.
 pub const ACCOUNT: &str = "trellis-operator";
+/// The Lease of who leads.
+pub const LEASE: &str = "trellis-operator";
 
 fn chart(file: &str) -> Result<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -83,6 +89,20 @@ pub async fn control_plane() -> Result<ControlPlane> {
     let control_plane = ControlPlane::start(options()?).await?;
     install(&control_plane).await?;
     Ok(control_plane)
+}
+
+/// Gives the lease back in the name of an operator that is dead, so that the next one need not
+/// wait until it has run out. The term of the dead one stays counted.
+///
+/// # Errors
+/// If there is no lease.
+pub async fn give_lease_back(control_plane: &ControlPlane) -> Result<()> {
+    let leases: Api<Lease> = Api::namespaced(control_plane.client(), NAMESPACE);
+    let patch = json!({"spec": {"holderIdentity": ""}});
+    leases
+        .patch(LEASE, &PatchParams::default(), &Patch::Merge(&patch))
+        .await?;
+    Ok(())
 }
 
 /// How an operator is started.

@@ -1,21 +1,17 @@
 //! The operator is killed after its k-th write since a job came that others must make room for,
 //! for every k: the next one goes on. Who left is counted once, and nobody leaves for nothing.
 
-use std::path::Path;
-use std::sync::{Arc, Mutex};
-
 use serde_json::{Value, json};
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{PodGroup, Reason, TrainingJob};
 use trellis_e2e::cluster::Nodes;
-use trellis_e2e::control_plane::ControlPlane;
 use trellis_e2e::jobs::uids;
-use trellis_e2e::operator::{self, Launch, Operator};
 use trellis_e2e::proxy::{Moment, Request};
 use trellis_e2e::site::Site;
 use trellis_e2e::wait::{eventually, wait_for};
 
-use super::{ENOUGH, RECOVERY, counts, running};
+use super::succession::Succession;
+use super::{LATE, RECOVERY, counts, every_k, leave, running};
 
 /// Pods of each gang.
 const GANG: u32 = 2;
@@ -42,29 +38,27 @@ fn job(site: &Site, name: &str, class: Option<&str>) -> Value {
     job
 }
 
-async fn survives(control_plane: &ControlPlane, k: u64, moment: Moment) -> bool {
-    let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
-    let site = Site::new(control_plane, "evict", Nodes::new(1).gpus(8)).await;
-    let (first, proxy) = Operator::behind_proxy(control_plane, program, &Launch::named("operator"))
-        .await
-        .unwrap();
-    let first = Arc::new(Mutex::new(first));
+async fn begin() -> Succession {
+    let operators = Succession::begin().await;
+    operators.control_plane.apply_yaml(KINDS).await.unwrap();
+    operators
+}
+
+async fn survives(operators: &mut Succession, k: u64, moment: Moment) -> bool {
+    let site = Site::new(&operators.control_plane, "evict", Nodes::new(1).gpus(8)).await;
     let api = site.api::<TrainingJob>();
     site.create(job(&site, "low", None)).await.unwrap();
     wait_for(&api, "low", RECOVERY, running).await.unwrap();
-    let victim = first.clone();
-    let mut fired = proxy.after_write(k, moment, counts, move || {
-        let _ = victim.lock().unwrap().kill();
-    });
+    let mut fired = operators.kill_after(k, moment, counts(site.name()));
     site.create(job(&site, "high", Some("high"))).await.unwrap();
     // The last k is one that is never reached.
     let reached = tokio::select! {
         reached = fired.wait(RECOVERY) => reached.is_ok(),
-        () = settled(&site, k, moment) => fired.wait(std::time::Duration::from_secs(3)).await.is_ok(),
+        () = settled(&site, k, moment) => fired.wait(LATE).await.is_ok(),
     };
-    let _ = first.lock().unwrap().kill();
-    let _second = Operator::start(control_plane, program).await.unwrap();
+    operators.next(&site).await;
     settled(&site, k, moment).await;
+    leave(&site, &["low", "high"]).await;
     reached
 }
 
@@ -93,25 +87,15 @@ async fn settled(site: &Site, k: u64, moment: Moment) {
 /// Between the nomination and the first who is told.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_has_not_been_told_stays_if_the_other_is_gone_when_someone_leads_again() {
-    let control_plane = operator::control_plane().await.unwrap();
-    control_plane.apply_yaml(KINDS).await.unwrap();
-    let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
-    let site = Site::new(&control_plane, "untold", Nodes::new(1).gpus(8)).await;
-    let (first, proxy) =
-        Operator::behind_proxy(&control_plane, program, &Launch::named("operator"))
-            .await
-            .unwrap();
-    let first = Arc::new(Mutex::new(first));
+    let mut operators = begin().await;
+    let site = Site::new(&operators.control_plane, "untold", Nodes::new(1).gpus(8)).await;
     let api = site.api::<TrainingJob>();
     site.create(job(&site, "low", None)).await.unwrap();
     wait_for(&api, "low", RECOVERY, running).await.unwrap();
     let before = uids(&site.whole("low", GANG as usize).await);
-    let killed = first.clone();
     let nominates =
         |request: &Request| request.is_write() && request.path.contains("/podgroups/high/status");
-    let mut fired = proxy.after_write(1, Moment::BeforeAnswer, nominates, move || {
-        let _ = killed.lock().unwrap().kill();
-    });
+    let mut fired = operators.kill_after(1, Moment::BeforeAnswer, nominates);
     site.create(job(&site, "high", Some("high"))).await.unwrap();
     fired.wait(RECOVERY).await.unwrap();
     let journal = site.api::<PodGroup>().get("high").await.unwrap();
@@ -120,7 +104,7 @@ async fn who_has_not_been_told_stays_if_the_other_is_gone_when_someone_leads_aga
     let victims: Vec<_> = journal.victims.iter().map(|v| v.name.as_str()).collect();
     assert_eq!(victims, ["low"]);
     site.delete::<TrainingJob>("high").await;
-    let _second = Operator::start(&control_plane, program).await.unwrap();
+    operators.next(&site).await;
     // It decides: what comes later has its answer.
     site.create(job(&site, "later", None)).await.unwrap();
     let waits = |job: &TrainingJob| {
@@ -133,29 +117,19 @@ async fn who_has_not_been_told_stays_if_the_other_is_gone_when_someone_leads_aga
     assert_eq!((low.attempt, low.disruptions), (Some(1), Some(0)));
 }
 
-async fn every_k(moment: Moment) {
-    let control_plane = operator::control_plane().await.unwrap();
-    control_plane.apply_yaml(KINDS).await.unwrap();
-    for k in 1..=ENOUGH {
-        if !survives(&control_plane, k, moment).await {
-            // 3 children, a dry run, two journals thrice, evictions, pods, two statuses.
-            assert!(
-                k > 3 + 1 + 6 + 2 * u64::from(GANG) + 2,
-                "only {k} writes of a preemption"
-            );
-            println!("killed after each of {} writes ({moment:?})", k - 1);
-            return;
-        }
-    }
-    panic!("more than {ENOUGH} writes of a preemption");
+async fn survives_every_k(moment: Moment) {
+    let mut operators = begin().await;
+    // 3 children, two journals thrice, evictions, pods, two statuses.
+    let least = 3 + 6 + 2 * u64::from(GANG) + 2;
+    every_k(least, async |k| survives(&mut operators, k, moment).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_preemption_survives_each_write_whose_answer_was_seen() {
-    every_k(Moment::AfterAnswer).await;
+    survives_every_k(Moment::AfterAnswer).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_preemption_survives_each_write_whose_answer_was_never_seen() {
-    every_k(Moment::BeforeAnswer).await;
+    survives_every_k(Moment::BeforeAnswer).await;
 }

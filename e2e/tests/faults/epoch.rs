@@ -9,7 +9,7 @@ use trellis_api::PodGroup;
 use trellis_api::job::JobPhase;
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::jobs::{SOON, uids};
-use trellis_e2e::operator::{self, Launch, NAMESPACE, Operator};
+use trellis_e2e::operator::{self, LEASE, Launch, NAMESPACE, Operator};
 use trellis_e2e::site::Site;
 use trellis_e2e::wait::eventually;
 
@@ -36,15 +36,12 @@ async fn a_lease_that_was_deleted_leaves_no_gang_behind() {
         .unwrap();
 
     leases
-        .delete("trellis-operator", &DeleteParams::default())
+        .delete(LEASE, &DeleteParams::default())
         .await
         .unwrap();
     // It does not go on until its time is up: whoever is next need not wait either.
     eventually(SOON, || async {
-        ensure!(
-            leases.get_opt("trellis-operator").await?.is_none(),
-            "it is back"
-        );
+        ensure!(leases.get_opt(LEASE).await?.is_none(), "it is back");
         Ok(())
     })
     .await
@@ -72,7 +69,7 @@ async fn a_lease_that_was_deleted_leaves_no_gang_behind() {
         .epoch
         .unwrap();
     assert!(epoch > 41, "{epoch}");
-    let lease = leases.get("trellis-operator").await.unwrap();
+    let lease = leases.get(LEASE).await.unwrap();
     let transitions = lease.spec.unwrap().lease_transitions.unwrap();
     assert_eq!(i64::from(transitions) + 1, epoch);
     second.assert_runs();

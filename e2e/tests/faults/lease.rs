@@ -12,15 +12,15 @@ use trellis_e2e::cluster::Nodes;
 use trellis_e2e::control_plane::{ControlPlane, Signal};
 use trellis_e2e::history::PodHistory;
 use trellis_e2e::jobs::{SOON, uids};
-use trellis_e2e::operator::{self, Launch, NAMESPACE, Operator};
+use trellis_e2e::operator::{self, LEASE, Launch, NAMESPACE, Operator};
 use trellis_e2e::proxy::{Counts, Fault, Proxy};
 use trellis_e2e::site::Site;
 use trellis_e2e::wait::eventually;
 
 use super::{held, program};
 
-/// What operators are started with here.
-const LEASE: Duration = Duration::from_secs(2);
+/// For how long the lease is good here.
+const DURATION: Duration = Duration::from_secs(2);
 
 /// An operator, and the proxy that it alone talks through.
 struct Candidate {
@@ -29,7 +29,7 @@ struct Candidate {
 }
 
 async fn start(control_plane: &ControlPlane, name: &str) -> Candidate {
-    let launch = Launch::named(name).lease_seconds(LEASE.as_secs());
+    let launch = Launch::named(name).lease_seconds(DURATION.as_secs());
     let (operator, proxy) = Operator::behind_proxy(control_plane, program(), &launch)
         .await
         .unwrap();
@@ -39,7 +39,7 @@ async fn start(control_plane: &ControlPlane, name: &str) -> Candidate {
 /// Process id of the operator that holds the lease.
 async fn holder(control_plane: &ControlPlane) -> anyhow::Result<u32> {
     let api: Api<Lease> = Api::namespaced(control_plane.client(), NAMESPACE);
-    let spec = api.get("trellis-operator").await?.spec.unwrap_or_default();
+    let spec = api.get(LEASE).await?.spec.unwrap_or_default();
     let identity = spec.holder_identity.unwrap_or_default();
     // <host>_<process id>_<time>
     let id = identity.rsplit('_').nth(1).unwrap_or_default();
@@ -87,7 +87,7 @@ async fn of_two_operators_one_leads_and_the_other_takes_over() {
     leads(&control_plane, &other.operator).await;
     // The lease, as much again for a last request of the old leader, and a look now and then.
     let took = killed.elapsed();
-    assert!(took < 2 * LEASE + Duration::from_secs(5), "{took:?}");
+    assert!(took < 2 * DURATION + Duration::from_secs(5), "{took:?}");
     site.reaches("next", JobPhase::Running).await;
     site.whole("next", 8).await;
     assert_eq!(uids(&site.whole("runs", 8).await), ran);
@@ -126,7 +126,7 @@ async fn a_leader_that_wakes_after_its_lease_writes_nothing_more() {
         site.whole(name, 8).await;
     }
     leads(&control_plane, &next.operator).await;
-    tokio::time::sleep((2 * LEASE).saturating_sub(since.elapsed())).await;
+    tokio::time::sleep((2 * DURATION).saturating_sub(since.elapsed())).await;
 
     frozen.proxy.reset_counts();
     let before = control_plane_version(&site).await;

@@ -1,7 +1,13 @@
 //! What goes wrong around the operator, and what must hold all the same: on a real control
 //! plane, each test with one of its own, since it breaks it.
+//!
+//! The harness goes by names: what waits for a minute has one that comes early, and the others
+//! are done meanwhile.
 
+mod answers;
 mod apiserver;
+mod avoided;
+mod backup;
 mod blocked;
 mod deletes;
 mod epoch;
@@ -10,7 +16,6 @@ mod held;
 mod journal;
 mod lease;
 mod namespace;
-mod refused;
 mod rollback;
 mod scene;
 mod undecodable;

@@ -4,33 +4,17 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 mod cluster;
+#[path = "../command/mod.rs"]
+mod command;
 mod examples;
 mod flavors;
 mod invalid;
 mod usage;
 mod waiting;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-/// What a run printed, and how it ended.
-#[derive(Debug)]
-struct Run {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-impl Run {
-    /// All of it, for a golden file.
-    fn golden(&self) -> String {
-        format!(
-            "exit status {}\n--- standard output\n{}--- standard error\n{}",
-            self.code, self.out, self.err
-        )
-    }
-}
+use command::Run;
 
 /// The folder with the files that tests plan.
 fn input() -> PathBuf {
@@ -41,26 +25,9 @@ fn file(name: &str) -> String {
     std::fs::read_to_string(input().join(name)).unwrap()
 }
 
-/// Runs a program in the folder of the input, without any cluster.
+/// Runs a program in the folder of the input.
 fn run(program: &Path, arguments: &[&str], stdin: &str) -> Run {
-    let mut child = Command::new(program)
-        .args(arguments)
-        .current_dir(input())
-        .env_remove("KUBERNETES_SERVICE_HOST")
-        .env("KUBECONFIG", "no-such-kubeconfig")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // One that refuses its arguments does not read.
-    let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
-    let output = child.wait_with_output().unwrap();
-    Run {
-        code: output.status.code().unwrap(),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
-    }
+    command::run(program, &input(), arguments, stdin)
 }
 
 /// `trellis plan` with these arguments.

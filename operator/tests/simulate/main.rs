@@ -4,38 +4,36 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
+#[path = "../command/mod.rs"]
+mod command;
 mod documents;
 mod invalid;
 mod replay;
 mod scenarios;
 mod traces;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-/// What a run printed, and how it ended.
-#[derive(Debug)]
-struct Run {
-    code: i32,
-    out: String,
-    err: String,
-}
+use command::Run;
+use serde_json::Value;
 
 impl Run {
-    /// All of it, for a golden file.
-    fn golden(&self) -> String {
-        format!(
-            "exit status {}\n--- standard output\n{}--- standard error\n{}",
-            self.code, self.out, self.err
-        )
-    }
-
     /// The lines of `-o jsonl`.
-    fn lines(&self) -> Vec<serde_json::Value> {
+    fn lines(&self) -> Vec<Value> {
         let lines = self.out.lines();
         lines.map(|l| serde_json::from_str(l).unwrap()).collect()
     }
+}
+
+/// What happened: the second, the event, and the job, if it is about one.
+fn told(lines: &[Value]) -> Vec<(f64, &str, &str)> {
+    lines
+        .iter()
+        .map(|l| {
+            let job = l["job"].as_str().unwrap_or_default();
+            (l["t"].as_f64().unwrap(), l["event"].as_str().unwrap(), job)
+        })
+        .collect()
 }
 
 /// The root of the repository.
@@ -46,22 +44,8 @@ fn root() -> PathBuf {
 /// Runs `trellis` in the folder of the input, with something on standard input.
 fn trellis(arguments: &[&str], stdin: &str) -> Run {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/simulate/input");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_trellis"))
-        .args(arguments)
-        .current_dir(folder)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // One that refuses its arguments does not read.
-    let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
-    let output = child.wait_with_output().unwrap();
-    Run {
-        code: output.status.code().unwrap(),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
-    }
+    let program = Path::new(env!("CARGO_BIN_EXE_trellis"));
+    command::run(program, &folder, arguments, stdin)
 }
 
 /// `trellis simulate` with these arguments.

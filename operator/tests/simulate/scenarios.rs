@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{job, root, scenario, simulate, simulate_text, trellis};
+use super::{job, root, scenario, simulate, simulate_text, told, trellis};
 
 fn examples() -> Vec<std::path::PathBuf> {
     let folder = root().join("examples/scenarios");
@@ -141,18 +141,14 @@ fn what_a_job_needs_may_come_later() {
     );
     let run = simulate_text(&scenario(&events), &["-o", "jsonl"]);
     let lines = run.lines();
-    let told: Vec<_> = lines
-        .iter()
-        .map(|l| (l["t"].as_f64().unwrap(), l["event"].as_str().unwrap()))
-        .collect();
     assert_eq!(
-        told,
+        told(&lines),
         [
-            (0.0, "waiting"),
-            (10.0, "placed"),
-            (15.0, "finished"),
-            (30.0, "deleted"),
-            (30.0, "summary"),
+            (0.0, "waiting", "default/a"),
+            (10.0, "placed", "default/a"),
+            (15.0, "finished", "default/a"),
+            (30.0, "deleted", "default/a"),
+            (30.0, "summary", ""),
         ]
     );
     let reason = lines[0]["reason"].as_str().unwrap();
@@ -176,17 +172,13 @@ fn what_policy_denies_is_refused() {
     );
     let run = simulate_text(&scenario(&events), &["-o", "jsonl"]);
     let lines = run.lines();
-    let told: Vec<_> = lines
-        .iter()
-        .map(|l| (l["t"].as_f64().unwrap(), l["event"].as_str().unwrap()))
-        .collect();
     assert_eq!(
-        told,
+        told(&lines),
         [
-            (1.0, "refused"),
-            (9.0, "placed"),
-            (14.0, "finished"),
-            (14.0, "summary")
+            (1.0, "refused", "default/a"),
+            (9.0, "placed", "default/a"),
+            (14.0, "finished", "default/a"),
+            (14.0, "summary", ""),
         ]
     );
     let reason = lines[0]["reason"].as_str().unwrap();
@@ -220,27 +212,16 @@ spec:
 ";
     let run = trellis(&["simulate", "-", "-o", "jsonl"], objects);
     let lines = run.lines();
-    let told: Vec<_> = lines
-        .iter()
-        .map(|l| {
-            (
-                l["t"].as_f64().unwrap(),
-                l["event"].as_str().unwrap(),
-                &l["job"],
-            )
-        })
-        .collect();
-    let (a, b, none) = (json!("team/a"), json!("team/b"), json!(null));
     assert_eq!(
-        told,
+        told(&lines),
         [
-            (0.0, "placed", &a),
-            (0.0, "reserved", &b),
-            (0.0, "waiting", &b),
-            (5.0, "finished", &a),
-            (5.0, "placed", &b),
-            (10.0, "finished", &b),
-            (10.0, "summary", &none),
+            (0.0, "placed", "team/a"),
+            (0.0, "reserved", "team/b"),
+            (0.0, "waiting", "team/b"),
+            (5.0, "finished", "team/a"),
+            (5.0, "placed", "team/b"),
+            (10.0, "finished", "team/b"),
+            (10.0, "summary", ""),
         ]
     );
     // 2 GPUs on n0 and 2 on n1, of which one is somebody else's and one a job's.

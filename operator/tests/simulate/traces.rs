@@ -6,7 +6,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
-use super::simulate;
+use super::{simulate, told};
 
 const POOLS: &str = "big=2x8,small=1x4";
 
@@ -14,15 +14,8 @@ const POOLS: &str = "big=2x8,small=1x4";
 fn jobs_come_run_and_go_each_in_its_pool() {
     let run = simulate(&["--trace", "jobs.csv", "--nodes", POOLS, "-o", "jsonl"]);
     let lines = run.lines();
-    let told: Vec<_> = lines
-        .iter()
-        .map(|l| {
-            let job = l["job"].as_str().unwrap_or_default();
-            (l["t"].as_f64().unwrap(), l["event"].as_str().unwrap(), job)
-        })
-        .collect();
     assert_eq!(
-        told,
+        told(&lines),
         [
             (0.0, "placed", "big/1"),
             (10.0, "reserved", "big/2"),

@@ -1,0 +1,55 @@
+//! After the k-th write for a job that is new.
+
+use trellis_api::TrainingJob;
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::proxy::Moment;
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::{eventually, wait_for};
+
+use super::succession::Succession;
+use super::{LATE, RECOVERY, counts, every_k, leave, running};
+
+const GANG: u32 = 8;
+
+async fn survives(operators: &mut Succession, k: u64, moment: Moment) -> bool {
+    let site = Site::new(&operators.control_plane, "crash", Nodes::new(1).gpus(8)).await;
+    let mut fired = operators.kill_after(k, moment, counts(site.name()));
+    site.submit("j", GANG, 1).await;
+    let api = site.api::<TrainingJob>();
+    // The last k is one that is never reached.
+    let reached = tokio::select! {
+        reached = fired.wait(RECOVERY) => reached.is_ok(),
+        _ = wait_for(&api, "j", RECOVERY, running) => fired.wait(LATE).await.is_ok(),
+    };
+    operators.next(&site).await;
+    let done = wait_for(&api, "j", RECOVERY, running)
+        .await
+        .unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
+    let status = done.status.unwrap();
+    assert_eq!(
+        (status.attempt, status.restarts, status.disruptions),
+        (Some(1), Some(0), Some(0)),
+        "after write {k} ({moment:?})"
+    );
+    let whole = eventually(RECOVERY, || site.try_whole("j", GANG as usize)).await;
+    whole.unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
+    leave(&site, &["j"]).await;
+    reached
+}
+
+async fn survives_every_k(moment: Moment) {
+    let mut operators = Succession::begin().await;
+    // 3 children, the journal twice, the pods, a status.
+    let least = 3 + 2 + u64::from(GANG) + 1;
+    every_k(least, async |k| survives(&mut operators, k, moment).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_after_each_write_whose_answer_it_saw() {
+    survives_every_k(Moment::AfterAnswer).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_after_each_write_whose_answer_it_never_saw() {
+    survives_every_k(Moment::BeforeAnswer).await;
+}
