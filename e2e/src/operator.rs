@@ -59,13 +59,14 @@ pub async fn install(control_plane: &ControlPlane) -> Result<()> {
     Ok(())
 }
 
+static OPERATOR: OnceCell<Operator> = OnceCell::const_new();
+
 /// The control plane that all tests of this process share, with one operator on it. The first
 /// call starts them.
 ///
 /// # Errors
 /// If one of them cannot be started.
 pub async fn shared(program: &Path) -> Result<&'static ControlPlane> {
-    static OPERATOR: OnceCell<Operator> = OnceCell::const_new();
     let options = options()?;
     let control_plane = ControlPlane::shared_with(|| options).await?;
     let start = async || {
@@ -74,11 +75,24 @@ pub async fn shared(program: &Path) -> Result<&'static ControlPlane> {
             .service_account_kubeconfig(NAMESPACE, ACCOUNT)
             .await?;
         // Nobody else is to lead, and a busy machine must not cost it the lease.
-        let launch = Launch::named("operator").lease_seconds(60);
+        let folder = control_plane.folder().join(SNAPSHOTS);
+        std::fs::create_dir_all(&folder)?;
+        let launch = Launch::named("operator")
+            .lease_seconds(60)
+            .argument("--listen=127.0.0.1:0")
+            .argument(&format!("--snapshots={}", folder.display()));
         Operator::launch(control_plane, program, &kubeconfig, &launch)
     };
     OPERATOR.get_or_try_init(start).await?;
     Ok(control_plane)
+}
+
+/// The operator of [`shared`].
+///
+/// # Errors
+/// If there is none yet.
+pub fn of_all() -> Result<&'static Operator> {
+    OPERATOR.get().context("the shared operator is not started")
 }
 
 /// A control plane of a test's own, with what the chart has beside its operator.
@@ -105,6 +119,9 @@ pub async fn give_lease_back(control_plane: &ControlPlane) -> Result<()> {
     Ok(())
 }
 
+/// Where in the control plane's folder the shared operator writes snapshots.
+pub const SNAPSHOTS: &str = "snapshots";
+
 /// How an operator is started.
 #[derive(Debug, Clone)]
 pub struct Launch {
@@ -112,6 +129,8 @@ pub struct Launch {
     pub name: String,
     /// `--lease-seconds`.
     pub lease_seconds: u64,
+    /// What else it is told.
+    pub arguments: Vec<String>,
 }
 
 impl Launch {
@@ -121,7 +140,15 @@ impl Launch {
         Self {
             name: name.to_owned(),
             lease_seconds: 2,
+            arguments: Vec::new(),
         }
+    }
+
+    /// Tells it this too.
+    #[must_use]
+    pub fn argument(mut self, argument: &str) -> Self {
+        self.arguments.push(argument.to_owned());
+        self
     }
 
     /// Seconds that its lease is good for.
@@ -208,13 +235,14 @@ impl Operator {
         kubeconfig: &Path,
         launch: &Launch,
     ) -> Result<Self> {
-        let arguments = [
+        let mut arguments = vec![
             format!("KUBECONFIG={}", kubeconfig.display()),
             "RUST_LOG=info,trellis=debug".to_owned(),
             program.display().to_string(),
             "operator".to_owned(),
             format!("--lease-seconds={}", launch.lease_seconds),
         ];
+        arguments.extend(launch.arguments.iter().cloned());
         let process = control_plane.spawn(&launch.name, Path::new("env"), &arguments)?;
         Ok(Self { process })
     }
@@ -257,6 +285,35 @@ impl Operator {
     pub fn assert_runs(&mut self) {
         let ended = self.ended().unwrap();
         assert!(ended.is_none(), "{ended:?}: {}", self.last_words());
+    }
+
+    /// Where its read-only endpoint listens, as it says itself.
+    ///
+    /// # Errors
+    /// If it has not said so in a while.
+    pub async fn endpoint(&self) -> Result<String> {
+        let said = || -> Result<Option<String>> {
+            let log = self.log()?;
+            let line = log
+                .lines()
+                .find(|l| l.contains("read-only endpoint listens"));
+            // Its fields are coloured.
+            let port = line.and_then(|l| l.rsplit_once("127.0.0.1:"));
+            let digits = |port: &str| {
+                port.split(|c: char| !c.is_ascii_digit())
+                    .next()
+                    .map(str::to_owned)
+            };
+            let port = port.and_then(|(_, port)| digits(port));
+            Ok(port.map(|port| format!("127.0.0.1:{port}")))
+        };
+        for _ in 0..300 {
+            if let Some(address) = said()? {
+                return Ok(address);
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+        anyhow::bail!("no endpoint: {}", self.last_words())
     }
 
     /// What it has logged, with that of others of its name before it.

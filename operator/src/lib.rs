@@ -2,12 +2,13 @@
 //!
 //! `watch` sees the cluster, `controller` decides about one TrainingJob at a
 //! time, `scheduling` feeds the engine and carries out what it decides, and
-//! every write of both goes through `commands`.
+//! every write of both goes through `commands`. `endpoint` tells who asks.
 
 pub mod cli;
 pub mod clients;
 pub mod commands;
 pub mod controller;
+pub mod endpoint;
 pub mod key;
 pub mod leader;
 pub mod operator;

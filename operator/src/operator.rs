@@ -2,31 +2,37 @@
 //! until it is told to stop or no longer leads.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::core::DeserializeGuard;
 use kube::{Api, Client};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{Id, JoinSet};
-use tracing::info;
+use tracing::{info, warn};
 use trellis_api::{PodGroup, Queue, ResourceFlavor, Topology, TrainingJob, names};
 use trellis_compiler::Settings;
 
 use crate::clients::Clients;
 use crate::commands::Commands;
 use crate::controller::{Controller, keep_queue_status};
+use crate::endpoint;
 use crate::leader::Candidate;
 use crate::scheduling::{Committer, Driver};
+use crate::snapshot;
 use crate::watch::{
     SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNamespace, SlimNode, SlimPod, SlimService,
     SlimStorageClass, SlimVolume, Unhealthy, follow,
 };
 use crate::world::{Watched, World};
+
+/// The operator's Service.
+const SERVICE: &str = "trellis-operator";
 
 /// How the operator runs.
 #[derive(clap::Args, Clone, Debug)]
@@ -43,6 +49,13 @@ pub struct Options {
     /// How log lines are written.
     #[arg(long, value_enum, default_value = "human")]
     pub log: crate::telemetry::LogFormat,
+    /// The read-only endpoint.
+    #[command(flatten)]
+    pub endpoint: endpoint::Listen,
+    /// Folder into which all that the scheduler knows is written on SIGUSR1, for
+    /// `trellis replay`.
+    #[arg(long, value_name = "FOLDER")]
+    pub snapshots: Option<PathBuf>,
     /// Which nodes get no new pods.
     #[command(flatten)]
     pub unhealthy: Unhealthy,
@@ -93,8 +106,15 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     tasks.start("the controller", Arc::new(controller).run());
     tasks.start("the scheduler", Driver::new(committer, heard).run());
     tasks.start("the look at lost nodes", world.clone().tell_of_lost_nodes());
+    if let Some(folder) = options.snapshots {
+        let asked = signal(SignalKind::user_defined1())?;
+        let written = write_snapshots(folder, asked, world.clone());
+        tasks.start("the writing of snapshots", written);
+    }
+    let endpoint = serve(options.endpoint, &options.namespace, &world, &clients);
     tasks.start("the status of queues", keep_queue_status(world, commands));
     tokio::select! {
+        failed = endpoint => return failed.context("the read-only endpoint"),
         () = candidate.hold(&leadership, lease) => bail!("the lease is lost"),
         ended = tasks.first_end() => bail!("{ended}"),
         _ = terminate.recv() => info!("told to stop"),
@@ -102,6 +122,47 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     }
     candidate.release(&leadership).await;
     Ok(())
+}
+
+/// The read-only endpoint, if there is to be one. Ends when it cannot go on.
+fn serve(
+    options: endpoint::Listen,
+    namespace: &str,
+    world: &Arc<World>,
+    clients: &Clients,
+) -> impl Future<Output = anyhow::Result<()>> + use<> {
+    let own = || {
+        let service = format!("{SERVICE}.{namespace}.svc");
+        endpoint::Certificate::Own(vec![service, "localhost".to_owned()])
+    };
+    let certificate = options.tls.map_or_else(own, endpoint::Certificate::Folder);
+    let (world, client) = (world.clone(), clients.command.clone());
+    async move {
+        match options.listen {
+            Some(address) => endpoint::serve(address, certificate, world, client).await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Writes all that the scheduler knows into a folder, whenever it is asked to.
+async fn write_snapshots(folder: PathBuf, mut asked: Signal, world: Arc<World>) {
+    while asked.recv().await.is_some() {
+        let snapshot = match endpoint::ask(&world).await {
+            Ok(snapshot) => snapshot,
+            Err(error) => {
+                warn!(%error, "no snapshot is written");
+                continue;
+            }
+        };
+        let to = folder.clone();
+        let written = tokio::task::spawn_blocking(move || snapshot::write(&to, &snapshot)).await;
+        match written {
+            Ok(Ok(path)) => info!(path = %path.display(), "a snapshot is written"),
+            Ok(Err(error)) => warn!(%error, folder = %folder.display(), "no snapshot is written"),
+            Err(error) => warn!(%error, "no snapshot is written"),
+        }
+    }
 }
 
 /// Starts a task for each watch. `rbac` lists the same kinds.

@@ -64,6 +64,13 @@ const CLUSTER: &[Row] = &[
         &["list", "watch"],
     ),
     ("events.k8s.io", &["events"], &["create", "patch"]),
+    // Who asks the read-only endpoint, and whether they may.
+    ("authentication.k8s.io", &["tokenreviews"], &["create"]),
+    (
+        "authorization.k8s.io",
+        &["subjectaccessreviews"],
+        &["create"],
+    ),
 ];
 
 const NAMESPACED: &[Row] = &[(

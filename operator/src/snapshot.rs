@@ -17,13 +17,19 @@ pub enum SnapshotError {
     Json(#[from] serde_json::Error),
 }
 
-/// Writes a snapshot into a folder, as `trellis-snapshot-<milliseconds>.json`, by
-/// the engine's time. Who lists the folder never sees a part of it.
+/// The name of a snapshot's file: `trellis-snapshot-<milliseconds>.json`, by the
+/// engine's time.
+#[must_use]
+pub fn name(snapshot: &Snapshot) -> String {
+    format!("trellis-snapshot-{}.json", snapshot.now.as_millis())
+}
+
+/// Writes a snapshot into a folder, under its [`name`]. Who lists the folder never sees a part of it.
 ///
 /// # Errors
 /// If the folder cannot be written to.
 pub fn write(folder: &Path, snapshot: &Snapshot) -> Result<PathBuf, SnapshotError> {
-    let name = format!("trellis-snapshot-{}.json", snapshot.now.as_millis());
+    let name = name(snapshot);
     let path = folder.join(&name);
     let part = folder.join(format!(".{name}.part"));
     let mut file = BufWriter::new(std::fs::File::create(&part)?);

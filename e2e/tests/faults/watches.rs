@@ -1,5 +1,7 @@
 //! Watches that go blind: what was missed meanwhile is found out.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::ensure;

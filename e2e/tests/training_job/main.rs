@@ -2,6 +2,7 @@
 
 mod admission;
 mod drift;
+mod endpoint;
 mod kinds;
 mod lifecycle;
 mod namesake;

@@ -113,3 +113,14 @@ fn print(text: &str) -> anyhow::Result<()> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_commands_and_their_options_go_together() {
+        Cli::command().debug_assert();
+    }
+}

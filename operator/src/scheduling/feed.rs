@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
-use trellis_scheduler::{QueueName, Resources};
+use trellis_scheduler::{QueueName, Resources, Snapshot};
 
 use super::commit::Outcome;
 use super::wish::Wish;
@@ -55,6 +55,8 @@ pub enum Feed {
     Wish(Key, Option<Wish>),
     /// Someone asks how queues stand.
     AskQueues(oneshot::Sender<BTreeMap<QueueName, QueueReport>>),
+    /// Someone asks for all that the engine knows.
+    AskSnapshot(oneshot::Sender<Box<Snapshot>>),
     /// A task has ended.
     Ended(Key, Outcome),
 }
@@ -96,7 +98,7 @@ enum About {
 }
 
 impl Feed {
-    /// None: each is heard. There is one task a gang, and one who asks.
+    /// None: each is heard. There is one task a gang, and few who ask.
     fn about(&self) -> Option<About> {
         Some(match self {
             Self::Node(name) => About::Node(name.clone()),
@@ -110,7 +112,7 @@ impl Feed {
             Self::Look(job) => About::Look(job.clone()),
             Self::Wish(job, Some(_)) => About::Wish(job.clone()),
             Self::Wish(job, None) => About::JobGone(job.clone()),
-            Self::AskQueues(_) | Self::Ended(..) => return None,
+            Self::AskQueues(_) | Self::AskSnapshot(_) | Self::Ended(..) => return None,
         })
     }
 }

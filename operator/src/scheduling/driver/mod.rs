@@ -21,10 +21,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::warn;
 use trellis_api::pod_group::PodGroupPhase;
-use trellis_scheduler::{Engine, FlavorName, NodeName, QueueName, TopologyName};
+use trellis_scheduler::{Engine, FlavorName, NodeName, QueueName, Snapshot, TopologyName};
 
 use super::admitted::Admitted;
 use super::commit::Committer;
@@ -114,6 +115,8 @@ pub struct Driver {
     inherited: HashMap<Key, String>,
     /// Nodes or DeviceClasses have changed: other devices may be advertised or offered.
     devices_changed: bool,
+    /// Who asks for all that the engine knows, once it has decided.
+    asked: Vec<oneshot::Sender<Box<Snapshot>>>,
 }
 
 impl Driver {
@@ -133,6 +136,7 @@ impl Driver {
             unadopted: HashSet::new(),
             inherited: HashMap::new(),
             devices_changed: false,
+            asked: Vec::new(),
         }
     }
 
@@ -186,6 +190,15 @@ impl Driver {
                 self.recall();
             }
             self.decide();
+            self.answer();
+        }
+    }
+
+    /// Tells who has asked. It is one copy each: few ask at once.
+    fn answer(&mut self) {
+        for asked in self.asked.drain(..) {
+            // Who asked may have gone.
+            let _ = asked.send(Box::new(self.engine.snapshot()));
         }
     }
 
@@ -283,6 +296,7 @@ impl Driver {
                 // Who asked may have gone.
                 let _ = answer.send(self.report_queues());
             }
+            Feed::AskSnapshot(answer) => self.asked.push(answer),
             Feed::Ended(job, outcome) => {
                 self.ended(&job, outcome);
                 self.close_plan(&job, touched);

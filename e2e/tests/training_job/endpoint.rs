@@ -1,0 +1,177 @@
+//! What the engine alone knows, for who may know it: positions, numbers and
+//! expected starts of all that wait, and snapshots of the whole.
+
+use std::process::Command;
+
+use anyhow::Context as _;
+use http::{Request, StatusCode};
+use http_body_util::BodyExt as _;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kube::client::Body;
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use trellis::endpoint::{Overview, Waiting};
+use trellis_api::Reason;
+use trellis_api::job::JobPhase;
+use trellis_e2e::jobs::SOON;
+use trellis_e2e::operator::{self, SNAPSHOTS};
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::eventually;
+
+use super::{shared, site};
+
+const WAITING: &str = "/v1alpha1/waiting";
+const SNAPSHOT: &str = "/v1alpha1/snapshot";
+
+/// What the endpoint answers to the bearer of a token: the code and the body.
+async fn ask(token: Option<&str>, path: &str) -> (StatusCode, Value) {
+    let address = operator::of_all().unwrap().endpoint().await.unwrap();
+    let mut config = Config::new(format!("https://{address}").parse().unwrap());
+    // Its certificate is one of its own, which nobody can know.
+    config.accept_invalid_certs = true;
+    config.auth_info.token = token.map(|t| t.to_owned().into());
+    let client = Client::try_from(config).unwrap();
+    let request = Request::get(path).body(Body::empty()).unwrap();
+    let answer = client.send(request).await.unwrap();
+    let code = answer.status();
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    (code, serde_json::from_slice(&body).unwrap())
+}
+
+async fn code(token: Option<&str>, path: &str) -> u16 {
+    let (code, body) = ask(token, path).await;
+    if code != StatusCode::OK {
+        // As the API server says it: with the way out.
+        assert_eq!(body["kind"], "Status", "{body}");
+        assert_eq!(body["code"], code.as_u16(), "{body}");
+        assert!(!body["message"].as_str().unwrap().is_empty(), "{body}");
+    }
+    code.as_u16()
+}
+
+/// A ServiceAccount of the site's namespace that may list jobs there, or may do nothing.
+async fn account(site: &Site, name: &str, may_list: bool) -> String {
+    let control_plane = shared().await;
+    let mut objects = vec![json!({
+        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name},
+    })];
+    if may_list {
+        objects.push(json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": name},
+            "rules": [{"apiGroups": ["trellis.dev"], "resources": ["trainingjobs"], "verbs": ["list"]}],
+        }));
+        objects.push(json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": site.name()}],
+        }));
+    }
+    for object in objects {
+        let yaml = object.to_string();
+        let applied = control_plane.apply_yaml_in(site.name(), &yaml).await;
+        applied.unwrap();
+    }
+    let token = control_plane.service_account_token(site.name(), name);
+    token.await.unwrap()
+}
+
+async fn waiting(token: &str, path: &str, name: &str) -> Option<Waiting> {
+    let (code, body) = ask(Some(token), path).await;
+    assert_eq!(code, StatusCode::OK, "{body}");
+    let told: Overview = serde_json::from_value(body).unwrap();
+    told.waiting.into_iter().find(|w| w.name == name)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_list_jobs_sees_why_they_wait_and_until_when() {
+    let site = site("endpoint", 1).await;
+    let mut runs = site.job("runs", 1, 8);
+    runs["spec"]["deadlines"] = json!({"activeSeconds": 3600});
+    site.create(runs).await.unwrap();
+    site.reaches("runs", JobPhase::Running).await;
+    let started = Timestamp::now();
+    for (name, gpus) in [("head", 8), ("large", 9)] {
+        site.submit(name, 1, gpus).await;
+        site.reaches(name, JobPhase::Queued).await;
+    }
+
+    let namespace = site.name();
+    let own = format!("{WAITING}?namespace={namespace}");
+    let lister = account(&site, "lister", true).await;
+    let told = eventually(SOON, || async {
+        let head = waiting(&lister, &own, "head").await;
+        head.context("the head is not told of")
+    });
+    let head = told.await.unwrap();
+    assert_eq!(head.namespace, namespace);
+    assert_eq!(head.reason, Reason::InsufficientCapacity);
+    assert!(head.message.contains("nvidia.com/gpu"), "{}", head.message);
+    let hour = SignedDuration::from_hours(1);
+    let start = head.expected_start.expect("it is known when it starts");
+    // Its pods have their time to start, and a grace to stop.
+    let takes = start.duration_since(started);
+    assert!(hour <= takes && takes < hour * 2, "{takes}");
+    let large = waiting(&lister, &own, "large").await.unwrap();
+    assert_eq!(large.expected_start, None);
+    assert!(head.position < large.position);
+
+    // Others of other namespaces, and of all of them, are not for everyone.
+    assert_eq!(code(None, &own).await, 401);
+    assert_eq!(code(Some("no token"), &own).await, 401);
+    assert_eq!(code(Some(&lister), WAITING).await, 403);
+    assert_eq!(
+        code(Some(&lister), "/v1alpha1/waiting?namespace=default").await,
+        403
+    );
+    assert_eq!(code(Some(&lister), SNAPSHOT).await, 403);
+    let nobody = account(&site, "nobody", false).await;
+    assert_eq!(code(Some(&nobody), &own).await, 403);
+    let admin = shared().await.admin_token();
+    assert!(waiting(admin, WAITING, "head").await.is_some());
+    for (path, expected) in [
+        ("/", 404),
+        ("/v1alpha1/waiting/x", 404),
+        ("/v1alpha1/waiting?queue=x", 400),
+        ("/v1alpha1/waiting?namespace=nowhere", 200),
+    ] {
+        assert_eq!(code(Some(admin), path).await, expected, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_scheduler_knows_is_written_on_request_and_replayed() {
+    let site = site("snapshot", 1).await;
+    site.submit("large", 1, 9).await;
+    site.reaches("large", JobPhase::Queued).await;
+    let control_plane = shared().await;
+    let (code, body) = ask(Some(control_plane.admin_token()), SNAPSHOT).await;
+    assert_eq!(code, StatusCode::OK);
+    let downloaded = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(downloaded.path(), body.to_string()).unwrap();
+
+    let folder = control_plane.folder().join(SNAPSHOTS);
+    let operator = operator::of_all().unwrap().id().to_string();
+    let signal = Command::new("kill").args(["-USR1", &operator]).status();
+    assert!(signal.unwrap().success());
+    let written = eventually(SOON, || async {
+        let mut files = std::fs::read_dir(&folder)?.flatten().map(|f| f.path());
+        let written = files.find(|f| f.extension().is_some_and(|e| e == "json"));
+        written.context("no snapshot is written")
+    });
+    for file in [downloaded.path().to_owned(), written.await.unwrap()] {
+        let replay = || {
+            let program = env!("CARGO_BIN_EXE_trellis-under-test");
+            let output = Command::new(program)
+                .arg("replay")
+                .arg(&file)
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{output:?}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let told = replay();
+        let job = format!("{}/large", site.name());
+        assert!(told.contains(&job), "{told}");
+        assert_eq!(replay(), told, "the same every time");
+    }
+}
