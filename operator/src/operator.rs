@@ -116,7 +116,11 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     tokio::select! {
         failed = endpoint => return failed.context("the read-only endpoint"),
         () = candidate.hold(&leadership, lease) => bail!("the lease is lost"),
-        ended = tasks.first_end() => bail!("{ended}"),
+        ended = tasks.first_end() => {
+            // Who comes next need not wait until the lease has run out.
+            candidate.release(&leadership).await;
+            bail!("{ended}")
+        }
         _ = terminate.recv() => info!("told to stop"),
         _ = interrupt.recv() => info!("told to stop"),
     }

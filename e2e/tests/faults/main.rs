@@ -4,6 +4,7 @@
 //! The harness goes by names: what waits for a minute has one that comes early, and the others
 //! are done meanwhile.
 
+mod adoption;
 mod answers;
 mod apiserver;
 mod avoided;

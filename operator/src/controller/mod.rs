@@ -102,7 +102,9 @@ impl Controller {
 
     async fn work(&self, key: Key) {
         let work = self.world.work.work_on(&key);
-        match self.reconcile(&key).await {
+        let result = self.reconcile(&key).await;
+        self.world.tell(Feed::LookedAt(key.clone()));
+        match result {
             Ok(again) => {
                 work.done();
                 if let Some(at) = again {

@@ -308,6 +308,11 @@ impl PodIndex {
             .collect()
     }
 
+    /// True if a pod of that name is known.
+    pub fn has(&self, key: &Key) -> bool {
+        self.inner.read().owners.contains_key(key)
+    }
+
     /// Forgets a pod. Gives the job that it belonged to. Another pod of that
     /// name, which a create of ours has made since, stays.
     pub fn delete(&self, key: &Key, uid: &str) -> Option<Key> {

@@ -177,7 +177,11 @@ impl Committer {
         let name = pod.metadata.name.as_deref().unwrap_or_default();
         let key = Key::new(&job.namespace, name);
         if self.world.pods.created(&key, pod) {
-            self.world.tell(Feed::pod(key, pod));
+            self.world.tell(Feed::pod(key.clone(), pod));
+            // It may have gone between the two: whatever is told last counts.
+            if !self.world.pods.has(&key) {
+                self.world.tell(Feed::PodGone(key));
+            }
         }
     }
 }

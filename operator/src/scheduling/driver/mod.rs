@@ -108,7 +108,8 @@ pub struct Driver {
     /// Uid of each pod that the engine counts.
     pods: HashMap<Key, Box<str>>,
     /// Jobs with a plan that the controller has not looked at since we lead:
-    /// until it has, nothing new is placed.
+    /// until it has, nothing new is placed. That it failed to say what it wants
+    /// does for a look: the place is held in any case.
     unadopted: HashSet<Key>,
     /// Hash of the plan that each job had before we led: those are taken over.
     /// Another of an earlier epoch that appears later is a stale leader's.
@@ -291,6 +292,9 @@ impl Driver {
             Feed::Wish(job, None) => {
                 self.take_back_wish(&job);
                 self.close_plan(&job, touched);
+            }
+            Feed::LookedAt(job) => {
+                self.unadopted.remove(&job);
             }
             Feed::AskQueues(answer) => {
                 // Who asked may have gone.

@@ -1,0 +1,59 @@
+//! A new leader places nothing before everyone who has a place has been looked at, and waits for
+//! nobody of whom that cannot be done.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::Service;
+use trellis_api::job::JobPhase;
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::namespace::TestNamespace;
+use trellis_e2e::operator::{self, Launch, Operator};
+use trellis_e2e::proxy::{Fault, Proxy, Verb};
+use trellis_e2e::site::Site;
+
+use super::program;
+
+/// Much less than the time for which a new leader would wait for a look at everyone.
+const SOON_ENOUGH: Duration = Duration::from_secs(15);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_cannot_be_reconciled_keeps_no_other_waiting_under_a_new_leader() {
+    let control_plane = operator::control_plane().await.unwrap();
+    let site = Site::new(&control_plane, "others", Nodes::new(2).gpus(8)).await;
+    let broken = TestNamespace::create(&control_plane, "broken")
+        .await
+        .unwrap();
+    let jobs = site.jobs_of(&broken);
+    let mut first = Operator::start(&control_plane, program()).await.unwrap();
+    jobs.submit("j", 1, 8).await;
+    jobs.reaches("j", JobPhase::Running).await;
+    first.kill().unwrap();
+
+    // Its Service is gone, and cannot be created again.
+    jobs.delete::<Service>("j").await;
+    let proxy = Proxy::start(&control_plane).await.unwrap();
+    let namespace = broken.name().to_owned();
+    proxy.on_request(move |request| {
+        let here = request.namespace.as_deref() == Some(&*namespace);
+        if here && request.resource == "services" && request.verb == Verb::Create {
+            Fault::internal_error()
+        } else {
+            Fault::Pass
+        }
+    });
+    operator::give_lease_back(&control_plane).await.unwrap();
+    let launch = Launch::named("second").lease_seconds(60);
+    let mut second = Operator::behind(&control_plane, program(), &proxy, &launch)
+        .await
+        .unwrap();
+    let began = Instant::now();
+    site.submit("other", 1, 8).await;
+    site.reaches("other", JobPhase::Running).await;
+    let took = began.elapsed();
+    assert!(took < SOON_ENOUGH, "{took:?}");
+    // The place of the one that is broken is its own all the while.
+    site.submit("large", 2, 8).await;
+    site.reaches("large", JobPhase::Queued).await;
+    jobs.whole("j", 1).await;
+    second.assert_runs();
+}
