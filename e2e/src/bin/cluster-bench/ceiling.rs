@@ -23,6 +23,8 @@ use crate::row::Row;
 
 /// Pods of one measurement.
 const COUNT: usize = 600;
+/// Gangs of one pod of the measurement of each kind of write.
+const GANGS: usize = 200;
 /// Writes in flight beyond which two cores gain little.
 const IN_FLIGHT: usize = 16;
 
@@ -93,6 +95,58 @@ pub(crate) async fn own_writes(bench: &Bench, case: Case) -> Result<f64> {
     Ok(rate)
 }
 
+/// What each write of a gang costs a bare client: milliseconds a write, 16 in
+/// flight, one kind after the other.
+pub(crate) async fn kinds(bench: &Bench) -> Result<()> {
+    let namespace = bench.namespace().await?;
+    let client = bench.bare_client().await?;
+    let mut all = Vec::with_capacity(GANGS);
+    let start = Instant::now();
+    for i in 0..GANGS {
+        all.push(compiled(&namespace, &format!("j-{i}"), 1).await?);
+    }
+    let each = |start: Instant| start.elapsed().as_secs_f64() * 1e3 / GANGS as f64;
+    bench.print(&Row::new("TrainingJob, one at a time", each(start), "ms"));
+    let bare = Bare {
+        client,
+        turns: Semaphore::new(IN_FLIGHT),
+        nodes: bench.nodes,
+    };
+    for kind in Kind::ALL {
+        let start = Instant::now();
+        try_join_all(all.iter().map(|job| bare.one(job, kind))).await?;
+        let name = format!("bare client, 16 in flight: {kind:?}");
+        bench.print(&Row::new(name, each(start), "ms a write"));
+    }
+    bench.clear(&namespace).await
+}
+
+/// What is written of a gang.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Service,
+    NetworkPolicy,
+    PodGroup,
+    JournalOpened,
+    Pods,
+    JournalClosed,
+    Status,
+    Event,
+}
+
+impl Kind {
+    const ALL: [Self; 8] = [
+        Self::Service,
+        Self::NetworkPolicy,
+        Self::PodGroup,
+        Self::JournalOpened,
+        Self::Pods,
+        Self::JournalClosed,
+        Self::Status,
+        Self::Event,
+    ];
+}
+
 struct Bare {
     client: Client,
     turns: Semaphore,
@@ -106,39 +160,69 @@ impl Bare {
         Ok(())
     }
 
+    /// All writes of a gang, in the order in which they can be made.
     async fn gang(&self, job: &CompiledJob) -> Result<()> {
+        tokio::try_join!(
+            self.one(job, Kind::Service),
+            self.one(job, Kind::NetworkPolicy),
+            self.one(job, Kind::PodGroup),
+        )?;
+        self.one(job, Kind::JournalOpened).await?;
+        self.one(job, Kind::Pods).await?;
+        self.one(job, Kind::JournalClosed).await?;
+        self.one(job, Kind::Status).await?;
+        self.one(job, Kind::Event).await
+    }
+
+    /// The writes of one kind of a gang.
+    async fn one(&self, job: &CompiledJob, kind: Kind) -> Result<()> {
         let (namespace, name) = (job.job().namespace(), job.job().name());
         let (post, patch) = (PostParams::default(), PatchParams::default());
-        let services: Api<Service> = Api::namespaced(self.client.clone(), namespace);
-        let policies: Api<NetworkPolicy> = Api::namespaced(self.client.clone(), namespace);
-        let groups: Api<PodGroup> = Api::namespaced(self.client.clone(), namespace);
-        let jobs: Api<TrainingJob> = Api::namespaced(self.client.clone(), namespace);
-        let events: Api<Event> = Api::namespaced(self.client.clone(), namespace);
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        tokio::try_join!(
-            self.write(services.create(&post, job.service())),
-            self.write(policies.create(&post, job.network_policy())),
-            self.write(groups.create(&post, job.pod_group())),
-        )?;
-        let journal = Patch::Merge(json!({"status": {"phase": "Committing", "epoch": 1}}));
-        self.write(groups.patch_status(name, &patch, &journal))
-            .await?;
-        let all = pods_of(job, self.nodes);
-        try_join_all(all.iter().map(|pod| self.write(pods.create(&post, pod)))).await?;
-        let journal = Patch::Merge(json!({"status": {"phase": "Placed"}}));
-        self.write(groups.patch_status(name, &patch, &journal))
-            .await?;
+        let client = || self.client.clone();
+        let services: Api<Service> = Api::namespaced(client(), namespace);
+        let policies: Api<NetworkPolicy> = Api::namespaced(client(), namespace);
+        let groups: Api<PodGroup> = Api::namespaced(client(), namespace);
+        let jobs: Api<TrainingJob> = Api::namespaced(client(), namespace);
+        let events: Api<Event> = Api::namespaced(client(), namespace);
+        let pods: Api<Pod> = Api::namespaced(client(), namespace);
         let said = "a message of the usual length, more or less, with some numbers in it";
-        let status = Patch::Merge(json!({"status": {"attempt": 1, "message": said}}));
-        self.write(jobs.patch_status(name, &patch, &status)).await?;
-        let event: Event = serde_json::from_value(json!({
-            "metadata": {"name": name},
-            "regarding": {"kind": "TrainingJob", "name": name, "namespace": namespace},
-            "eventTime": "2026-01-01T00:00:00.000000Z", "type": "Normal", "action": "Starting",
-            "reason": "Placed", "note": said,
-            "reportingController": "bare", "reportingInstance": "bare",
-        }))?;
-        self.write(events.create(&post, &event)).await
+        match kind {
+            Kind::Service => self.write(services.create(&post, job.service())).await,
+            Kind::NetworkPolicy => {
+                self.write(policies.create(&post, job.network_policy()))
+                    .await
+            }
+            Kind::PodGroup => self.write(groups.create(&post, job.pod_group())).await,
+            Kind::JournalOpened | Kind::JournalClosed => {
+                let phase = if kind == Kind::JournalOpened {
+                    "Committing"
+                } else {
+                    "Placed"
+                };
+                let journal = Patch::Merge(json!({"status": {"phase": phase, "epoch": 1}}));
+                self.write(groups.patch_status(name, &patch, &journal))
+                    .await
+            }
+            Kind::Pods => {
+                let all = pods_of(job, self.nodes);
+                try_join_all(all.iter().map(|pod| self.write(pods.create(&post, pod)))).await?;
+                Ok(())
+            }
+            Kind::Status => {
+                let status = Patch::Merge(json!({"status": {"attempt": 1, "message": said}}));
+                self.write(jobs.patch_status(name, &patch, &status)).await
+            }
+            Kind::Event => {
+                let event: Event = serde_json::from_value(json!({
+                    "metadata": {"name": name},
+                    "regarding": {"kind": "TrainingJob", "name": name, "namespace": namespace},
+                    "eventTime": "2026-01-01T00:00:00.000000Z", "type": "Normal", "action": "Starting",
+                    "reason": "Placed", "note": said,
+                    "reportingController": "bare", "reportingInstance": "bare",
+                }))?;
+                self.write(events.create(&post, &event)).await
+            }
+        }
     }
 }
 

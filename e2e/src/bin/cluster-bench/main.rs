@@ -62,6 +62,7 @@ async fn run(arguments: Arguments) -> Result<()> {
     };
     let bench = Bench::start(arguments.nodes, arguments.json).await?;
     let ceiling = ceiling::pods(&bench).await?;
+    ceiling::kinds(&bench).await?;
     for case in &cases {
         gangs::measure(&bench, *case, ceiling).await?;
     }
