@@ -2,6 +2,7 @@
 //! until it is told to stop or no longer leads.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,6 +67,19 @@ pub struct Options {
 /// # Errors
 /// If the cluster cannot be reached, the lease not taken, or leadership was lost.
 pub async fn run(options: Options) -> anyhow::Result<()> {
+    // What is wrong with it is said before anybody waits for us.
+    let tls = |address| {
+        anyhow::Ok((
+            address,
+            tls(options.endpoint.tls.clone(), &options.namespace)?,
+        ))
+    };
+    let endpoint: Option<(SocketAddr, endpoint::Tls)> = options
+        .endpoint
+        .listen
+        .map(tls)
+        .transpose()
+        .context("the read-only endpoint")?;
     let clients = Clients::infer().await?;
     let identity = format!(
         "{}_{}_{}",
@@ -111,10 +125,13 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         let written = write_snapshots(folder, asked, world.clone());
         tasks.start("the writing of snapshots", written);
     }
-    let endpoint = serve(options.endpoint, &options.namespace, &world, &clients);
+    if let Some((address, tls)) = endpoint {
+        let (world, client) = (world.clone(), clients.command.clone());
+        let served = endpoint::serve(address, tls, world, client);
+        tasks.start("the read-only endpoint", served);
+    }
     tasks.start("the status of queues", keep_queue_status(world, commands));
     tokio::select! {
-        failed = endpoint => return failed.context("the read-only endpoint"),
         () = candidate.hold(&leadership, lease) => bail!("the lease is lost"),
         ended = tasks.first_end() => {
             // Who comes next need not wait until the lease has run out.
@@ -128,25 +145,13 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The read-only endpoint, if there is to be one. Ends when it cannot go on.
-fn serve(
-    options: endpoint::Listen,
-    namespace: &str,
-    world: &Arc<World>,
-    clients: &Clients,
-) -> impl Future<Output = anyhow::Result<()>> + use<> {
+/// What the read-only endpoint says who it is with.
+fn tls(folder: Option<PathBuf>, namespace: &str) -> anyhow::Result<endpoint::Tls> {
     let own = || {
         let service = format!("{SERVICE}.{namespace}.svc");
         endpoint::Certificate::Own(vec![service, "localhost".to_owned()])
     };
-    let certificate = options.tls.map_or_else(own, endpoint::Certificate::Folder);
-    let (world, client) = (world.clone(), clients.command.clone());
-    async move {
-        match options.listen {
-            Some(address) => endpoint::serve(address, certificate, world, client).await,
-            None => std::future::pending().await,
-        }
-    }
+    endpoint::Tls::new(folder.map_or_else(own, endpoint::Certificate::Folder))
 }
 
 /// Writes all that the scheduler knows into a folder, whenever it is asked to.

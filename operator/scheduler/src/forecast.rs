@@ -21,11 +21,12 @@ pub struct Forecast {
 }
 
 impl Forecast {
-    /// Plays forward what a snapshot tells, for so many moments at most.
+    /// Plays forward what a snapshot tells. Before each moment at which somebody
+    /// starts or ends `go_on` is asked, with the number of those before.
     #[must_use]
-    pub fn of(snapshot: &Snapshot, moments: usize) -> Self {
+    pub fn of(snapshot: &Snapshot, go_on: impl FnMut(usize) -> bool) -> Self {
         let mut player = Player::new(snapshot);
-        let cut_off = !player.play(moments);
+        let cut_off = !player.play(go_on);
         Self {
             starts: player.starts,
             cut_off,
@@ -76,8 +77,8 @@ impl Player {
     }
 
     /// False: there is more to play.
-    fn play(&mut self, moments: usize) -> bool {
-        for _ in 0..moments {
+    fn play(&mut self, mut go_on: impl FnMut(usize) -> bool) -> bool {
+        for _ in (0..).take_while(|moments| go_on(*moments)) {
             for decision in self.engine.cycle(self.now) {
                 self.carry_out(&decision);
             }

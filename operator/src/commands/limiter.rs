@@ -15,15 +15,18 @@ const FIRST: usize = 16;
 const LEAST: usize = 2;
 const MOST: usize = 32;
 /// How long a write lets others go first.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// When it is a write's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// As they come.
     InOrder,
-    /// When no other waits, or after [`PATIENCE`].
-    AfterOthers,
+    /// When no other waits, or once it has waited for [`PATIENCE`].
+    AfterOthers {
+        /// How long it has waited already.
+        waited: Duration,
+    },
 }
 
 /// An adaptive bound on writes in flight.
@@ -69,7 +72,10 @@ impl Limiter {
     pub(super) async fn acquire(&self, turn: Turn) -> Permit<'_> {
         let calm = match turn {
             Turn::InOrder => None,
-            Turn::AfterOthers => tokio::time::timeout(PATIENCE, self.calm()).await.ok(),
+            Turn::AfterOthers { waited } => {
+                let patience = PATIENCE.saturating_sub(waited);
+                tokio::time::timeout(patience, self.calm()).await.ok()
+            }
         };
         let permit = match calm {
             Some(permit) => Some(permit),
@@ -144,6 +150,10 @@ impl Drop for Permit<'_> {
 mod tests {
     use super::*;
 
+    const AFTER_OTHERS: Turn = Turn::AfterOthers {
+        waited: Duration::ZERO,
+    };
+
     async fn one(limiter: &Limiter, pushed_back: bool) {
         limiter.acquire(Turn::InOrder).await.report(pushed_back);
     }
@@ -203,8 +213,8 @@ mod tests {
             held.pop().unwrap().report(false);
         };
         tokio::join!(
-            write("event", Turn::AfterOthers),
-            write("status", Turn::AfterOthers),
+            write("event", AFTER_OTHERS),
+            write("status", AFTER_OTHERS),
             write("pod", Turn::InOrder),
             write("another", Turn::InOrder),
             free,
@@ -225,7 +235,7 @@ mod tests {
             }
         }));
         let told = async {
-            let permit = limiter.acquire(Turn::AfterOthers).await;
+            let permit = limiter.acquire(AFTER_OTHERS).await;
             permit.report(false);
             start.elapsed()
         };
@@ -239,5 +249,23 @@ mod tests {
             took >= PATIENCE && took < PATIENCE.saturating_add(next),
             "{took:?}"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_waited_elsewhere_has_waited() {
+        let limiter = Limiter::default();
+        let mut held = all(&limiter).await;
+        let start = tokio::time::Instant::now();
+        let free = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            held.pop().unwrap().report(false);
+        };
+        let take = async |turn| {
+            limiter.acquire(turn).await.report(false);
+            start.elapsed()
+        };
+        let late = Turn::AfterOthers { waited: PATIENCE };
+        let ((), early, late) = tokio::join!(free, take(AFTER_OTHERS), take(late));
+        assert!(late <= early, "{late:?} {early:?}");
     }
 }

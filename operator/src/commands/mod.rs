@@ -15,6 +15,7 @@ use kube::runtime::events::{Event, Recorder};
 use kube::{Api, Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
 use crate::leader::{Epoch, Leadership, NotLeading};
 
@@ -48,8 +49,15 @@ impl Commands {
     /// most. GPUs wait for a pod, nobody for an event.
     #[must_use]
     pub fn after_others(&self) -> Self {
+        self.after_others_since(Instant::now())
+    }
+
+    /// The same, for what has waited since then.
+    #[must_use]
+    pub fn after_others_since(&self, since: Instant) -> Self {
+        let waited = since.elapsed();
         Self {
-            turn: Turn::AfterOthers,
+            turn: Turn::AfterOthers { waited },
             ..self.clone()
         }
     }

@@ -1,12 +1,17 @@
 //! Events: the story of a job, each chapter once. Told by a task of its own,
 //! so that nothing waits for it; what does not fit into its queue is dropped,
-//! since status says the same.
+//! since status says the same, and how many that were is logged.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use tokio::sync::mpsc;
-use tracing::debug;
+use tokio::time::Instant;
+use tracing::{debug, warn};
 use trellis_api::Reason;
 use trellis_api::job::{JobPhase, TrainingJobStatus};
 
@@ -14,32 +19,41 @@ use crate::commands::Commands;
 
 /// Events that may wait to be written.
 const WAITING: usize = 1024;
+/// Events that are being written at once.
+const AT_ONCE: usize = 4;
 /// Longest note of an event (events.k8s.io/v1).
 const NOTE: usize = 1000;
 
+/// One event.
+struct Chapter {
+    about: ObjectReference,
+    event: Event,
+    /// When it happened.
+    since: Instant,
+}
+
 #[derive(Debug)]
 pub(super) struct Story {
-    chapters: mpsc::Sender<(ObjectReference, Event)>,
+    chapters: mpsc::Sender<Chapter>,
+    dropped: Arc<AtomicU64>,
 }
 
 impl Story {
     /// Tells it through `commands`, after what others wait for.
     pub(super) fn new(client: Client, commands: &Commands) -> Self {
-        let (chapters, mut told) = mpsc::channel::<(ObjectReference, Event)>(WAITING);
+        let (chapters, told) = mpsc::channel::<Chapter>(WAITING);
+        let dropped = Arc::<AtomicU64>::default();
         let reporter = Reporter {
             controller: "trellis.dev/operator".to_owned(),
             instance: None,
         };
-        let commands = commands.after_others();
-        tokio::spawn(async move {
-            let recorder = Recorder::new(client, reporter);
-            while let Some((about, event)) = told.recv().await {
-                if let Err(error) = commands.tell(&recorder, &event, &about).await {
-                    debug!(%error, "an event was not written");
-                }
-            }
-        });
-        Self { chapters }
+        tokio::spawn(write(
+            told,
+            Recorder::new(client, reporter),
+            commands.clone(),
+            dropped.clone(),
+        ));
+        Self { chapters, dropped }
     }
 
     pub(super) fn tell(
@@ -61,6 +75,41 @@ impl Story {
             action: format!("{phase:?}"),
             secondary: None,
         };
-        let _ = self.chapters.try_send((about, event));
+        let since = Instant::now();
+        let chapter = Chapter {
+            about,
+            event,
+            since,
+        };
+        if self.chapters.try_send(chapter).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
     }
+}
+
+/// Writes what is told, until nobody tells any more. What has waited here need
+/// not wait again for others to go first: else one in ten seconds would be told.
+async fn write(
+    told: mpsc::Receiver<Chapter>,
+    recorder: Recorder,
+    commands: Commands,
+    dropped: Arc<AtomicU64>,
+) {
+    let told = stream::unfold(told, async |mut told| Some((told.recv().await?, told)));
+    let written = told.for_each_concurrent(AT_ONCE, async |chapter| {
+        let Chapter {
+            about,
+            event,
+            since,
+        } = chapter;
+        let commands = commands.after_others_since(since);
+        if let Err(error) = commands.tell(&recorder, &event, &about).await {
+            debug!(%error, "an event was not written");
+        }
+        let events = dropped.swap(0, Ordering::Relaxed);
+        if events > 0 {
+            warn!(events, "too many at once: events were not written");
+        }
+    });
+    written.await;
 }

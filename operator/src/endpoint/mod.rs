@@ -5,11 +5,12 @@
 //! until somebody asks (docs/endpoint.md).
 
 mod access;
+mod listen;
 mod overview;
 mod tls;
 
 pub use overview::{Overview, Waiting};
-pub use tls::Certificate;
+pub use tls::{Certificate, Tls};
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,9 +24,10 @@ use axum::{Json, Router};
 use kube::Client;
 use serde::Deserialize;
 use serde_json::json;
+use tokio::net::TcpListener;
 use tokio::sync::{Mutex, Semaphore, oneshot};
 use tokio::time::Instant;
-use tracing::info;
+use tracing::{error, info};
 use trellis_scheduler::Snapshot;
 
 use crate::scheduling::Feed;
@@ -36,6 +38,15 @@ use access::{Denied, Wants};
 const FRESH: Duration = Duration::from_secs(2);
 /// Longest wait for the engine and for the API server together.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Reviews that the API server is asked for at once.
+const REVIEWS: usize = 4;
+/// After the address could not be listened on.
+const AGAIN: Duration = Duration::from_secs(10);
+/// Moments that are looked ahead at most: gangs that start or end. Beyond, an
+/// expected start is of little worth.
+const AHEAD: usize = 20_000;
+/// Longest time to look ahead.
+const LOOK_AHEAD: Duration = Duration::from_secs(2);
 /// Requests that are worked on at once. Others are refused: each costs the API
 /// server two reviews, whoever sends it.
 const AT_ONCE: usize = 16;
@@ -57,36 +68,44 @@ struct Endpoint {
     world: Arc<World>,
     client: Client,
     turns: Semaphore,
-    last: Mutex<Option<(Instant, Arc<Overview>)>>,
+    /// One review at a time for each: they are made in our own name.
+    reviews: Semaphore,
+    last: Arc<Mutex<Option<Last>>>,
 }
 
-/// Answers until the process ends.
-///
-/// # Errors
-/// If the address cannot be listened on.
-pub async fn serve(
-    address: SocketAddr,
-    certificate: Certificate,
-    world: Arc<World>,
-    client: Client,
-) -> anyhow::Result<()> {
-    let config = certificate.config().await?;
-    let listener = std::net::TcpListener::bind(address)?;
-    listener.set_nonblocking(true)?;
-    info!(address = %listener.local_addr()?, "the read-only endpoint listens");
-    let endpoint = Endpoint {
+/// What was answered last.
+struct Last {
+    at: Instant,
+    /// What it took.
+    took: Duration,
+    overview: Arc<Overview>,
+}
+
+/// Answers for as long as it is polled. What fails is tried again: nobody else
+/// needs what is read here.
+pub async fn serve(address: SocketAddr, tls: Tls, world: Arc<World>, client: Client) {
+    let current = tls.current();
+    let router = router(Endpoint {
         world,
         client,
         turns: Semaphore::new(AT_ONCE),
-        last: Mutex::new(None),
+        reviews: Semaphore::new(REVIEWS),
+        last: Arc::default(),
+    });
+    let listens = async {
+        loop {
+            match TcpListener::bind(address).await {
+                Ok(listener) => {
+                    let address = listener.local_addr().unwrap_or(address);
+                    info!(%address, "the read-only endpoint listens");
+                    return listen::serve(listener, &current, router).await;
+                }
+                Err(error) => error!(%address, %error, "the read-only endpoint does not listen"),
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
     };
-    let served = axum_server::from_tcp_rustls(listener, config.clone())?
-        .serve(router(endpoint).into_make_service());
-    tokio::select! {
-        served = served => served?,
-        () = certificate.follow(&config) => {}
-    }
-    Ok(())
+    tokio::join!(listens, tls.follow());
 }
 
 fn router(endpoint: Endpoint) -> Router {
@@ -114,7 +133,7 @@ async fn waiting(
     let namespace = scope.namespace.as_deref();
     let overview = endpoint
         .turn(async {
-            access::check(&endpoint.client, &headers, Wants::Jobs(namespace)).await?;
+            endpoint.check(&headers, Wants::Jobs(namespace)).await?;
             endpoint.overview().await
         })
         .await?;
@@ -131,20 +150,20 @@ async fn snapshot(
 ) -> Result<Response, Failure> {
     let snapshot = endpoint
         .turn(async {
-            access::check(&endpoint.client, &headers, Wants::Path(uri.path())).await?;
+            endpoint.check(&headers, Wants::Path(uri.path())).await?;
             ask(&endpoint.world).await
         })
         .await?;
     let name = crate::snapshot::name(&snapshot);
     let as_file = format!("attachment; filename=\"{name}\"");
-    Ok(([(header::CONTENT_DISPOSITION, as_file)], Json(*snapshot)).into_response())
+    Ok(([(header::CONTENT_DISPOSITION, as_file)], Json(&*snapshot)).into_response())
 }
 
 /// Asks the scheduler for all that its engine knows.
 ///
 /// # Errors
 /// If it does not run, or not yet.
-pub async fn ask(world: &World) -> Result<Box<Snapshot>, Failure> {
+pub async fn ask(world: &World) -> Result<Arc<Snapshot>, Failure> {
     let (answer, snapshot) = oneshot::channel();
     world.tell(Feed::AskSnapshot(answer));
     snapshot.await.map_err(|_| Failure::unavailable())
@@ -160,24 +179,50 @@ impl Endpoint {
         done.unwrap_or_else(|_| Err(Failure::unavailable()))
     }
 
-    /// All that wait. One at a time asks the engine; who comes meanwhile gets the same.
-    async fn overview(&self) -> Result<Arc<Overview>, Failure> {
-        let mut last = self.last.lock().await;
-        if let Some((at, overview)) = &*last
-            && at.elapsed() < FRESH
-        {
-            return Ok(overview.clone());
-        }
-        let snapshot = ask(&self.world).await?;
-        let world = self.world.clone();
-        let made = tokio::task::spawn_blocking(move || {
-            let (classes, nodes) = (world.device_classes.all(), || world.nodes.all());
-            Overview::of_snapshot(&snapshot, &classes, nodes)
-        });
-        let overview = Arc::new(made.await.map_err(|_| Failure::unavailable())?);
-        *last = Some((Instant::now(), overview.clone()));
-        Ok(overview)
+    /// Lets through who may read it.
+    async fn check(&self, headers: &HeaderMap, wants: Wants<'_>) -> Result<(), Failure> {
+        let Ok(_turn) = self.reviews.acquire().await else {
+            return Err(Failure::unavailable());
+        };
+        Ok(access::check(&self.client, headers, wants).await?)
     }
+
+    /// All that wait. One at a time works it out, to its end, even if who asked
+    /// has gone: the next has it then. It never takes more than a third of a core.
+    async fn overview(&self) -> Result<Arc<Overview>, Failure> {
+        let (last, world) = (self.last.clone(), self.world.clone());
+        let renewed = tokio::spawn(async move {
+            let mut last = last.lock_owned().await;
+            if let Some(last) = &*last
+                && last.at.elapsed() < FRESH.max(last.took.saturating_mul(2))
+            {
+                return Ok(last.overview.clone());
+            }
+            let overview = look(&world).await?;
+            *last = Some(overview);
+            last.as_ref()
+                .map(|last| last.overview.clone())
+                .ok_or_else(Failure::unavailable)
+        });
+        renewed.await.map_err(|_| Failure::unavailable())?
+    }
+}
+
+/// Works out who waits, beside the scheduler.
+async fn look(world: &Arc<World>) -> Result<Last, Failure> {
+    let snapshot = ask(world).await?;
+    let (began, world) = (Instant::now(), world.clone());
+    let made = tokio::task::spawn_blocking(move || {
+        let (classes, nodes) = (world.device_classes.all(), || world.nodes.all());
+        let go_on = |moments| moments < AHEAD && began.elapsed() < LOOK_AHEAD;
+        Overview::of_snapshot(&snapshot, &classes, nodes, go_on)
+    });
+    let overview = Arc::new(made.await.map_err(|_| Failure::unavailable())?);
+    Ok(Last {
+        at: Instant::now(),
+        took: began.elapsed(),
+        overview,
+    })
 }
 
 /// A request that is not answered, as the API server says it.

@@ -10,10 +10,6 @@ use trellis_scheduler::{Engine, Forecast, Gang, Snapshot, Time};
 use crate::scheduling::{allocation, gang};
 use crate::watch::{SlimDeviceClass, SlimNode};
 
-/// So many moments are looked ahead: gangs that start or end. Beyond, an expected
-/// start is of little worth, and the next answer comes in two seconds.
-const AHEAD: usize = 20_000;
-
 /// All that wait for a place, in the order in which their queues are asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -53,17 +49,19 @@ pub struct Waiting {
 }
 
 impl Overview {
-    /// What a snapshot tells, in the words of the API.
+    /// What a snapshot tells, in the words of the API. `go_on` is asked, with the
+    /// number of moments so far, whether starts are looked for further ahead.
     pub fn of_snapshot<C: Borrow<SlimDeviceClass>, N: Borrow<SlimNode>>(
         snapshot: &Snapshot,
         classes: &[C],
         nodes: impl Fn() -> Vec<N>,
+        go_on: impl FnMut(usize) -> bool,
     ) -> Self {
         let mut engine = Engine::from_snapshot(snapshot);
         // Certificates and reservations are not in a snapshot: they are worked out
         // here, and what would start in this very moment is expected to start now.
         engine.cycle(snapshot.now);
-        let forecast = Forecast::of(snapshot, AHEAD);
+        let forecast = Forecast::of(snapshot, go_on);
         let gangs = snapshot.gangs.iter().filter(|told| told.place.is_none());
         let mut waiting: Vec<Waiting> = gangs
             .filter_map(|told| {
@@ -178,7 +176,7 @@ mod tests {
         }
         engine.cycle(Time::from_millis(START));
         let none: [SlimDeviceClass; 0] = [];
-        let told = Overview::of_snapshot(&engine.snapshot(), &none, Vec::<SlimNode>::new);
+        let told = Overview::of_snapshot(&engine.snapshot(), &none, Vec::<SlimNode>::new, |_| true);
         let at = Timestamp::from_millisecond(START).unwrap();
         let start = |minutes: i64| Some(at.saturating_add(minutes.minutes()).unwrap());
         let lines: Vec<_> = told

@@ -2,10 +2,15 @@
 //! renewed, or one of its own.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use axum_server::tls_rustls::RustlsConfig;
+use parking_lot::RwLock;
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tracing::{info, warn};
 
 /// How often the files are read again: they are renewed days before they end.
@@ -23,51 +28,82 @@ pub enum Certificate {
 /// A certificate and its key, as PEM.
 type Pem = (Vec<u8>, Vec<u8>);
 
-impl Certificate {
+/// What a server says who it is with: what it was given, and what that is now.
+#[derive(Debug)]
+pub struct Tls {
+    certificate: Certificate,
+    pem: Pem,
+    config: Arc<RwLock<Arc<ServerConfig>>>,
+}
+
+impl Tls {
     /// The certificate that is there now.
     ///
     /// # Errors
     /// If there is none that can be used.
-    pub(super) async fn config(&self) -> anyhow::Result<RustlsConfig> {
-        let (certificate, key) = match self {
-            Self::Folder(folder) => read(folder)?,
-            Self::Own(names) => own(names)?,
+    pub fn new(certificate: Certificate) -> anyhow::Result<Self> {
+        let pem = match &certificate {
+            Certificate::Folder(folder) => read(folder)?,
+            Certificate::Own(names) => own(names)?,
         };
-        let config = RustlsConfig::from_pem(certificate, key).await;
-        config.with_context(|| match self {
-            Self::Folder(folder) => format!("tls.crt and tls.key in {folder:?} are of no use"),
-            Self::Own(_) => "no certificate can be made".to_owned(),
+        let config = config(&pem).with_context(|| match &certificate {
+            Certificate::Folder(folder) => {
+                format!("tls.crt and tls.key in {folder:?} are of no use")
+            }
+            Certificate::Own(_) => "no certificate can be made".to_owned(),
+        })?;
+        Ok(Self {
+            certificate,
+            pem,
+            config: Arc::new(RwLock::new(config)),
         })
     }
 
+    /// What is valid now, whenever that is asked.
+    pub(super) fn current(&self) -> impl Fn() -> Arc<ServerConfig> + use<> {
+        let config = self.config.clone();
+        move || config.read().clone()
+    }
+
     /// Takes up what is renewed. Never ends.
-    pub(super) async fn follow(&self, config: &RustlsConfig) {
-        let Self::Folder(folder) = self else {
+    pub(super) async fn follow(mut self) {
+        let Certificate::Folder(folder) = &self.certificate else {
             return std::future::pending().await;
         };
-        let mut before = read(folder).ok();
         loop {
             tokio::time::sleep(LOOK).await;
             let now = match read(folder) {
+                Ok(now) if now == self.pem => continue,
                 Ok(now) => now,
                 Err(error) => {
                     warn!(error = %format!("{error:#}"), "the certificate is not read again");
                     continue;
                 }
             };
-            if before.as_ref() == Some(&now) {
-                continue;
-            }
             // Half of a renewal is refused here, and the one before goes on.
-            match config.reload_from_pem(now.0.clone(), now.1.clone()).await {
-                Ok(()) => {
+            match config(&now) {
+                Ok(config) => {
+                    *self.config.write() = config;
+                    self.pem = now;
                     info!("the certificate is renewed");
-                    before = Some(now);
                 }
-                Err(error) => warn!(%error, "the new certificate is of no use"),
+                Err(error) => {
+                    warn!(error = %format!("{error:#}"), "the new certificate is of no use");
+                }
             }
         }
     }
+}
+
+fn config((certificate, key): &Pem) -> anyhow::Result<Arc<ServerConfig>> {
+    let chain = CertificateDer::pem_slice_iter(certificate).collect::<Result<Vec<_>, _>>()?;
+    let key = PrivateKeyDer::from_pem_slice(key)?;
+    let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let config = builder
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)?;
+    Ok(Arc::new(config))
 }
 
 fn read(folder: &std::path::Path) -> anyhow::Result<Pem> {
@@ -88,19 +124,20 @@ fn own(names: &[String]) -> anyhow::Result<Pem> {
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn a_certificate_of_ones_own_serves_and_a_folder_without_one_does_not() {
+    #[test]
+    fn a_certificate_of_ones_own_serves_and_a_folder_without_one_does_not() {
         let own = Certificate::Own(vec!["localhost".to_owned()]);
-        assert!(own.config().await.is_ok());
+        assert!(Tls::new(own).is_ok());
         let folder = tempfile::tempdir().unwrap();
-        let missing = Certificate::Folder(folder.path().to_owned());
-        let error = format!("{:#}", missing.config().await.unwrap_err());
-        assert!(error.contains("tls.crt"), "{error}");
+        let missing = || {
+            let given = Certificate::Folder(folder.path().to_owned());
+            format!("{:#}", Tls::new(given).unwrap_err())
+        };
+        assert!(missing().contains("tls.crt"), "{}", missing());
         for name in ["tls.crt", "tls.key"] {
             std::fs::write(folder.path().join(name), "no").unwrap();
         }
-        let error = format!("{:#}", missing.config().await.unwrap_err());
-        assert!(error.contains("of no use"), "{error}");
+        assert!(missing().contains("of no use"), "{}", missing());
     }
 
     #[tokio::test(start_paused = true)]
@@ -111,11 +148,11 @@ mod tests {
         let (certificate, key) = own(&names).unwrap();
         write("tls.crt", &certificate);
         write("tls.key", &key);
-        let given = Certificate::Folder(folder.path().to_owned());
-        let config = given.config().await.unwrap();
-        let first = config.get_inner();
+        let tls = Tls::new(Certificate::Folder(folder.path().to_owned())).unwrap();
+        let current = tls.current();
+        let first = current();
         let later = async {
-            let is_first = || std::sync::Arc::ptr_eq(&first, &config.get_inner());
+            let is_first = || Arc::ptr_eq(&first, &current());
             tokio::time::sleep(LOOK.saturating_mul(2)).await;
             assert!(is_first(), "nothing has changed");
             let (certificate, key) = own(&names).unwrap();
@@ -127,7 +164,7 @@ mod tests {
             assert!(!is_first());
         };
         tokio::select! {
-            () = given.follow(&config) => panic!("it follows for ever"),
+            () = tls.follow() => panic!("it follows for ever"),
             () = later => {}
         }
     }

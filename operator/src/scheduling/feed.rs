@@ -58,7 +58,7 @@ pub enum Feed {
     /// Someone asks how queues stand.
     AskQueues(oneshot::Sender<BTreeMap<QueueName, QueueReport>>),
     /// Someone asks for all that the engine knows.
-    AskSnapshot(oneshot::Sender<Box<Snapshot>>),
+    AskSnapshot(oneshot::Sender<Arc<Snapshot>>),
     /// A task has ended.
     Ended(Key, Outcome),
 }

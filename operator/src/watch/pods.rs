@@ -308,9 +308,12 @@ impl PodIndex {
             .collect()
     }
 
-    /// True if a pod of that name is known.
-    pub fn has(&self, key: &Key) -> bool {
-        self.inner.read().owners.contains_key(key)
+    /// True if a pod of that name is known, and holds what it was given.
+    pub fn holds(&self, key: &Key) -> bool {
+        let inner = self.inner.read();
+        let pods = inner.owners.get(key).and_then(|job| inner.jobs.get(job));
+        pods.and_then(|pods| pods.get(key.name.as_ref()))
+            .is_some_and(|pod| !pod.phase.is_over())
     }
 
     /// Forgets a pod. Gives the job that it belonged to. Another pod of that

@@ -13,11 +13,9 @@ use trellis_scheduler::{
     Engine, Forecast, Gang, NodeName, PodKey, Preemption, Queue, QueueName, WithinQueue,
 };
 
-const ENOUGH: usize = 10_000;
-
 /// Minutes of the expected starts, by the gang's name.
 fn expected(engine: &Engine) -> BTreeMap<String, i64> {
-    let forecast = Forecast::of(&engine.snapshot(), ENOUGH);
+    let forecast = Forecast::of(&engine.snapshot(), |_| true);
     assert!(!forecast.cut_off);
     let starts = forecast.starts.into_iter();
     starts
@@ -103,10 +101,10 @@ fn it_is_cut_off_where_it_would_take_too_long() {
         engine.apply_gang(at(n, part(&format!("w{n}"), 8, Some(10))));
     }
     cycle_at(&mut engine, 0);
-    let short = Forecast::of(&engine.snapshot(), 5);
+    let short = Forecast::of(&engine.snapshot(), |moments| moments < 5);
     assert!(short.cut_off);
     assert_eq!(short.starts.len(), 4);
-    let whole = Forecast::of(&engine.snapshot(), ENOUGH);
+    let whole = Forecast::of(&engine.snapshot(), |_| true);
     assert!(!whole.cut_off);
     assert_eq!(whole.starts.len(), 9);
 }
@@ -131,7 +129,7 @@ proptest! {
         let last = jobs.iter().map(|job| job.comes).max().unwrap_or(0);
         let mut now = engine(nodes.clone());
         run(&mut now, jobs.clone(), last);
-        let forecast = Forecast::of(&now.snapshot(), ENOUGH);
+        let forecast = Forecast::of(&now.snapshot(), |_| true);
         let mut whole = engine(nodes);
         let mut later = run(&mut whole, jobs, i64::MAX).started;
         later.retain(|gang, _| now.waiting().any(|waits| waits == gang));

@@ -10,7 +10,7 @@ use crate::scheduling::made_at;
 /// A gang that is still being created after this long shows in status as such. Where many
 /// are created at once the writes that close their journals wait for the pods of others
 /// ([`crate::commands::Commands::after_others`]): that is nothing to tell of.
-const COMMIT_SHOWN_AFTER: SignedDuration = SignedDuration::from_secs(10);
+const COMMIT_SHOWN_AFTER: SignedDuration = SignedDuration::from_secs(20);
 
 impl Evaluation<'_> {
     pub(super) fn committing(mut self) -> Next {

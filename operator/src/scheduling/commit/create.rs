@@ -178,8 +178,8 @@ impl Committer {
         let key = Key::new(&job.namespace, name);
         if self.world.pods.created(&key, pod) {
             self.world.tell(Feed::pod(key.clone(), pod));
-            // It may have gone between the two: whatever is told last counts.
-            if !self.world.pods.has(&key) {
+            // It may have ended between the two: whatever is told last counts.
+            if !self.world.pods.holds(&key) {
                 self.world.tell(Feed::PodGone(key));
             }
         }

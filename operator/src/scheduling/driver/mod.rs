@@ -117,7 +117,7 @@ pub struct Driver {
     /// Nodes or DeviceClasses have changed: other devices may be advertised or offered.
     devices_changed: bool,
     /// Who asks for all that the engine knows, once it has decided.
-    asked: Vec<oneshot::Sender<Box<Snapshot>>>,
+    asked: Vec<oneshot::Sender<Arc<Snapshot>>>,
 }
 
 impl Driver {
@@ -195,11 +195,15 @@ impl Driver {
         }
     }
 
-    /// Tells who has asked. It is one copy each: few ask at once.
+    /// Tells who has asked, if they are still there.
     fn answer(&mut self) {
+        self.asked.retain(|asked| !asked.is_closed());
+        if self.asked.is_empty() {
+            return;
+        }
+        let snapshot = Arc::new(self.engine.snapshot());
         for asked in self.asked.drain(..) {
-            // Who asked may have gone.
-            let _ = asked.send(Box::new(self.engine.snapshot()));
+            let _ = asked.send(snapshot.clone());
         }
     }
 

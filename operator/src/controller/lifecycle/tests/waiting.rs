@@ -83,14 +83,14 @@ fn back_off_holds_the_attempt_back_until_it_ends() {
 fn a_commit_is_silent_at_first_and_shown_when_it_takes_long() {
     let mut case = Case::new(json!({}));
     case.commit(1);
-    case.second = 9;
+    case.second = 19;
     let silent = case.step();
-    assert_eq!((silent.status, silent.again), (None, Some(at(10))));
+    assert_eq!((silent.status, silent.again), (None, Some(at(20))));
 
-    case.second = 10;
+    case.second = 20;
     case.says(JobPhase::Starting, Reason::Committing);
     assert_eq!(case.row(), "TTTFFFFFTF");
-    assert_eq!(case.status.admitted_time, time(10));
+    assert_eq!(case.status.admitted_time, time(20));
 }
 
 #[test]
