@@ -68,18 +68,7 @@ pub struct Options {
 /// If the cluster cannot be reached, the lease not taken, or leadership was lost.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     // What is wrong with it is said before anybody waits for us.
-    let tls = |address| {
-        anyhow::Ok((
-            address,
-            tls(options.endpoint.tls.clone(), &options.namespace)?,
-        ))
-    };
-    let endpoint: Option<(SocketAddr, endpoint::Tls)> = options
-        .endpoint
-        .listen
-        .map(tls)
-        .transpose()
-        .context("the read-only endpoint")?;
+    let endpoint = tls(&options.endpoint, &options.namespace).context("the read-only endpoint")?;
     let clients = Clients::infer().await?;
     let identity = format!(
         "{}_{}_{}",
@@ -95,6 +84,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     );
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    // From now on it ends nobody, one who does not lead either.
+    let asked = signal(SignalKind::user_defined1())?;
     info!(version = env!("CARGO_PKG_VERSION"), "waiting for the lease");
     let (leadership, lease) = tokio::select! {
         taken = candidate.acquire() => taken?,
@@ -121,7 +112,6 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     tasks.start("the scheduler", Driver::new(committer, heard).run());
     tasks.start("the look at lost nodes", world.clone().tell_of_lost_nodes());
     if let Some(folder) = options.snapshots {
-        let asked = signal(SignalKind::user_defined1())?;
         let written = write_snapshots(folder, asked, world.clone());
         tasks.start("the writing of snapshots", written);
     }
@@ -145,13 +135,23 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the read-only endpoint says who it is with.
-fn tls(folder: Option<PathBuf>, namespace: &str) -> anyhow::Result<endpoint::Tls> {
-    let own = || {
-        let service = format!("{SERVICE}.{namespace}.svc");
-        endpoint::Certificate::Own(vec![service, "localhost".to_owned()])
+/// Where the read-only endpoint listens and what it says who it is with, if
+/// there is to be one.
+fn tls(
+    options: &endpoint::Listen,
+    namespace: &str,
+) -> anyhow::Result<Option<(SocketAddr, endpoint::Tls)>> {
+    let Some(address) = options.listen else {
+        return Ok(None);
     };
-    endpoint::Tls::new(folder.map_or_else(own, endpoint::Certificate::Folder))
+    let certificate = match &options.tls {
+        Some(folder) => endpoint::Certificate::Folder(folder.clone()),
+        None => {
+            let service = format!("{SERVICE}.{namespace}.svc");
+            endpoint::Certificate::Own(vec![service, "localhost".to_owned()])
+        }
+    };
+    Ok(Some((address, endpoint::Tls::new(certificate)?)))
 }
 
 /// Writes all that the scheduler knows into a folder, whenever it is asked to.
