@@ -15,8 +15,9 @@ use kube::{Client, Config};
 
 /// Longest wait for the answer to a command.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
-/// Longest silence of a watch: what [`crate::watch`] asks for, and a little.
-const WATCH_TIMEOUT: Duration = Duration::from_secs(215);
+/// Longest silence of a watch: more than [`crate::watch`] bears with, which is
+/// to say why it starts over.
+const WATCH_TIMEOUT: Duration = Duration::from_secs(110);
 
 /// The clients of one process.
 #[derive(Clone)]
@@ -48,8 +49,7 @@ impl Clients {
             HeaderName::from_static("user-agent"),
             HeaderValue::from_static(concat!("trellis/", env!("CARGO_PKG_VERSION"))),
         ));
-        // A watch that says nothing is ended by the server before this; one whose
-        // start is never answered is ended by it.
+        // The last resort: whoever watches and lists waits for less.
         config.read_timeout = Some(WATCH_TIMEOUT);
         let watch = Client::try_from(config.clone())?;
         config.read_timeout = Some(REQUEST_TIMEOUT);

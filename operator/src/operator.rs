@@ -11,8 +11,7 @@ use anyhow::{Context as _, bail};
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
-use kube::core::DeserializeGuard;
-use kube::{Api, Client};
+use kube::Client;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{Id, JoinSet};
 use tracing::{info, warn};
@@ -177,11 +176,11 @@ async fn write_snapshots(folder: PathBuf, mut asked: Signal, world: Arc<World>) 
 /// Starts a task for each watch. `rbac` lists the same kinds.
 fn watch(client: &Client, world: &Arc<World>, tasks: &mut Tasks) {
     let ours = format!("{}={}", names::MANAGED_BY, names::MANAGER);
-    start::<DeserializeGuard<TrainingJob>>(client, None, world, tasks);
-    start::<DeserializeGuard<PodGroup>>(client, None, world, tasks);
-    start::<DeserializeGuard<Queue>>(client, None, world, tasks);
-    start::<DeserializeGuard<ResourceFlavor>>(client, None, world, tasks);
-    start::<DeserializeGuard<Topology>>(client, None, world, tasks);
+    start::<TrainingJob>(client, None, world, tasks);
+    start::<PodGroup>(client, None, world, tasks);
+    start::<Queue>(client, None, world, tasks);
+    start::<ResourceFlavor>(client, None, world, tasks);
+    start::<Topology>(client, None, world, tasks);
     start::<SlimNamespace>(client, None, world, tasks);
     start::<PriorityClass>(client, None, world, tasks);
     start::<SlimService>(client, None, world, tasks);
@@ -207,10 +206,9 @@ where
         + 'static,
     Watched: crate::watch::Sink<K>,
 {
-    let api = Api::<K>::all(client.clone());
     let sink = Watched::new(world);
     let name = format!("the watch of {}", K::plural(&()));
-    tasks.start(name, follow(api, labels, sink));
+    tasks.start(name, follow(client.clone(), labels, sink));
 }
 
 /// What must run for as long as we lead. When one of them ends, we do: a watch

@@ -1,13 +1,15 @@
-//! A TrainingJob that does not decode: stored under a looser schema than today's.
+//! A TrainingJob that does not decode: stored under a looser schema than today's, or with a time
+//! in its `managedFields` that nobody here can read.
 
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{
-    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+    ApiResource, DeleteParams, DynamicObject, GetParams, ListParams, Patch, PatchParams,
+    PostParams, Request,
 };
-use kube::{Api, Client};
+use kube::{Api, Client, Resource as _};
 use serde_json::{Value, json};
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
@@ -217,4 +219,85 @@ async fn a_job_whose_status_cannot_be_written_is_told_of_by_an_event() {
         told_by_an_event(&site, name).await;
     }
     assert_eq!(writes_later(&proxy).await.requests, 0, "{}", proxy.counts());
+}
+
+/// The API server takes it, and Go reads it.
+const UNREADABLE_TIME: &str = "9999-12-31T23:59:59Z";
+
+fn jobs_of(site: &Site) -> Request {
+    Request::new(TrainingJob::url_path(&(), Some(site.name())))
+}
+
+/// A job as the API server has it.
+async fn raw(client: &Client, site: &Site, name: &str) -> anyhow::Result<Value> {
+    let get = jobs_of(site).get(name, &GetParams::default())?;
+    Ok(client.request(get).await?)
+}
+
+/// What anyone may do who may write the job.
+async fn make_managed_fields_unreadable(client: &Client, site: &Site, name: &str) {
+    eventually(SOON, || async {
+        let mut job = raw(client, site, name).await?;
+        let managed = job["metadata"]["managedFields"].as_array_mut();
+        managed.context("managedFields")?.push(json!({
+            "manager": "invented", "operation": "Update", "time": UNREADABLE_TIME,
+            "apiVersion": "trellis.dev/v1alpha1",
+            "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:taskGroups": {}}},
+        }));
+        let put = jobs_of(site).replace(name, &PostParams::default(), serde_json::to_vec(&job)?)?;
+        let put: Value = client.request(put).await?;
+        ensure!(put.to_string().contains(UNREADABLE_TIME), "{put}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
+/// Waits until the job says so.
+async fn says(client: &Client, site: &Site, name: &str, phase: &str, attempt: i64) {
+    eventually(SOON, || async {
+        let job = raw(client, site, name).await?;
+        let status = &job["status"];
+        ensure!(
+            status["phase"] == phase && status["attempt"] == attempt,
+            "{name} says {status}"
+        );
+        ensure!(job.to_string().contains(UNREADABLE_TIME), "{job}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
+/// It stops no other, nor itself, nor an operator that begins with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_whose_managed_fields_cannot_be_read_is_one_like_any_other() {
+    let control_plane = operator::control_plane().await.unwrap();
+    let client = control_plane.client();
+    let site = Site::new(&control_plane, "managed", Nodes::new(1).gpus(8)).await;
+    let launch = Launch::named("first").lease_seconds(5);
+    let (mut first, proxy) = Operator::behind_proxy(&control_plane, program(), &launch)
+        .await
+        .unwrap();
+    site.submit("odd", 1, 1).await;
+    site.reaches("odd", JobPhase::Running).await;
+    make_managed_fields_unreadable(&client, &site, "odd").await;
+
+    site.submit("good", 1, 1).await;
+    site.reaches("good", JobPhase::Running).await;
+    site.exit("odd-worker-0", "1").await;
+    says(&client, &site, "odd", "Running", 2).await;
+    first.assert_runs();
+
+    first.kill().unwrap();
+    let launch = Launch::named("second").lease_seconds(5);
+    let mut second = Operator::behind(&control_plane, program(), &proxy, &launch)
+        .await
+        .unwrap();
+    site.submit("later", 1, 1).await;
+    site.reaches("later", JobPhase::Running).await;
+    site.whole("odd", 1).await;
+    site.exit("odd-worker-0", "0").await;
+    says(&client, &site, "odd", "Complete", 2).await;
+    second.assert_runs();
 }

@@ -6,21 +6,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use kube::api::WatchEvent;
-use kube::{Api, Resource};
+use kube::api::{ObjectMeta, WatchEvent};
+use kube::core::ObjectList;
+use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use super::backoff::{Backoff, FIRST_PAUSE};
+use super::item::{Item, Undecodable};
 use super::source::{Server, Source};
 use crate::key::Key;
 
 /// Longest watch call: load balancers cut at 240 s.
 const WATCH_SECONDS: u32 = 200;
-/// Longest silence of a watch: its bookmarks come each minute, and its end after
-/// [`WATCH_SECONDS`].
-const WATCH_SILENCE: Duration = Duration::from_secs(210);
+/// Longest silence of a watch: its bookmarks come each minute, if they do. Of
+/// kinds of which nothing was written since it began an API server has none.
+const WATCH_SILENCE: Duration = Duration::from_secs(100);
+/// A watch that ends sooner, and has shown nothing, is a broken one.
+const AT_ONCE: Duration = Duration::from_secs(5);
+/// How long an API server may be behind another: then its data were put back.
+const BEHIND: Duration = Duration::from_secs(2);
 /// Longest wait for a page of a list, and for a watch to begin.
 const ANSWER: Duration = Duration::from_secs(30);
 /// Objects of one page.
@@ -28,8 +34,17 @@ const PAGE: u32 = 500;
 
 /// Where the events of one watch go.
 pub trait Sink<K>: Send + Sync + 'static {
+    /// There are clusters whose API server does not know the kind: then it has
+    /// no objects. Of any other kind that is a fault, and says nothing of them.
+    const MAY_BE_ABSENT: bool = false;
+
     /// The object is there, new or changed.
     fn apply(&self, key: Key, object: K);
+    /// The object is there, new or changed, and does not decode. It is as if it
+    /// were gone until it does, except where that would do harm.
+    fn undecodable(&self, key: &Key, object: Undecodable) {
+        self.delete(key, &object.uid);
+    }
     /// The object of that uid is gone.
     fn delete(&self, key: &Key, uid: &str);
     /// A list of that version is complete, and these are all objects that there
@@ -40,18 +55,19 @@ pub trait Sink<K>: Send + Sync + 'static {
     }
     /// Everything that there was at the start has been applied. Called once a list.
     fn synced(&self);
-    /// The API server does not know the kind. It is asked again.
+    /// The API server does not know the kind, and need not. It is asked again.
     fn unknown(&self) {}
 }
 
 /// Follows one kind for as long as its history goes on. Returns if the API
 /// server's data were put back to an earlier time: then nothing that we know is
 /// worth anything, here or anywhere else in the process.
-pub async fn follow<K, S>(api: Api<K>, labels: Option<String>, sink: Arc<S>)
+pub async fn follow<K, S>(client: Client, labels: Option<String>, sink: Arc<S>)
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
     S: Sink<K>,
 {
+    let api = Api::all(client);
     Follower::new(Server { api, labels }, sink).run().await;
 }
 
@@ -71,7 +87,11 @@ enum Next {
 #[derive(Debug, thiserror::Error)]
 enum Stop {
     #[error("it is not answered")]
+    Unanswered,
+    #[error("nothing comes, not even a bookmark")]
     Silent,
+    #[error("it ends as soon as it begins")]
+    Ended,
     #[error("{0:?} is no resource version")]
     NoVersion(String),
     #[error(transparent)]
@@ -83,6 +103,12 @@ enum Stop {
 impl Stop {
     fn is_code(&self, code: u16) -> bool {
         matches!(self, Self::Refused(kube::Error::Api(status)) if status.code == code)
+    }
+
+    /// A watch from where we are would not come further: what was seen last has
+    /// been compacted away, or what follows is no event.
+    fn is_final(&self) -> bool {
+        self.is_code(410) || matches!(self, Self::Refused(kube::Error::SerdeError(_)))
     }
 }
 
@@ -98,6 +124,7 @@ struct Follower<S, R> {
     seen: u64,
     backoff: Backoff,
     is_unknown: bool,
+    has_bookmarks: bool,
 }
 
 impl<S, R> Follower<S, R> {
@@ -109,6 +136,7 @@ impl<S, R> Follower<S, R> {
             seen: 0,
             backoff: Backoff::default(),
             is_unknown: false,
+            has_bookmarks: false,
         }
     }
 
@@ -138,7 +166,7 @@ impl<S, R> Follower<S, R> {
                     return;
                 }
                 (from, Err(stop)) => {
-                    let unknown = stop.is_code(404);
+                    let unknown = S::MAY_BE_ABSENT && stop.is_code(404);
                     if unknown {
                         for (key, uid) in self.known.drain() {
                             self.sink.delete(&key, &uid);
@@ -152,8 +180,7 @@ impl<S, R> Follower<S, R> {
                         warn!(%kind, "the API server does not know this kind; it is asked again");
                     }
                     self.is_unknown = unknown;
-                    // 410: what we saw last has been compacted away.
-                    let anew = unknown || stop.is_code(410) || matches!(from, Next::List);
+                    let anew = unknown || stop.is_final() || matches!(from, Next::List);
                     tokio::time::sleep(self.backoff.broken(Instant::now())).await;
                     if anew { Next::List } else { Next::Compare }
                 }
@@ -171,25 +198,20 @@ impl<S, R> Follower<S, R> {
         let mut after = None;
         let mut first = None;
         let version = loop {
-            let page = answered(self.source.list(PAGE, after)).await?;
             // All pages are of one version. Were they not, the first one's would
             // show what the others' miss.
-            let version = match first {
-                Some(version) => version,
-                None => self.now(page.metadata.resource_version.as_deref())?,
+            let (page, version) = match first {
+                Some(version) => (answered(self.source.list(PAGE, after)).await?, version),
+                None => self.first_page(PAGE).await?,
             };
             first = Some(version);
             self.seen = version;
-            for object in page.items {
-                let key = self.apply(object);
-                listed.insert(key);
-            }
+            listed.extend(page.items.into_iter().filter_map(|item| self.apply(item)));
             after = page.metadata.continue_.filter(|word| !word.is_empty());
             if after.is_none() {
                 break version;
             }
         };
-        self.backoff.healthy();
         for (key, uid) in self.known.extract_if(|key, _| !listed.contains(key)) {
             self.sink.delete(&key, &uid);
         }
@@ -201,15 +223,38 @@ impl<S, R> Follower<S, R> {
         Ok(())
     }
 
-    async fn compare<K>(&mut self) -> Result<(), Stop>
+    async fn compare<K>(&self) -> Result<(), Stop>
     where
         K: Resource<DynamicType = ()> + Clone,
         R: Source<K>,
     {
-        let page = answered(self.source.list(1, None)).await?;
         // Nothing is skipped: the watch goes on after what was seen.
-        self.now(page.metadata.resource_version.as_deref())?;
+        self.first_page(1).await?;
         Ok(())
+    }
+
+    /// The first objects, and the version of now. It is not before what was
+    /// seen: of several API servers one may be behind for a moment, and is asked
+    /// again.
+    async fn first_page<K>(&self, limit: u32) -> Result<(ObjectList<Item<K>>, u64), Stop>
+    where
+        K: Resource<DynamicType = ()> + Clone,
+        R: Source<K>,
+    {
+        let mut is_second = false;
+        loop {
+            let page = answered(self.source.list(limit, None)).await?;
+            let now = number(page.metadata.resource_version.as_deref())?;
+            let seen = self.seen;
+            if now >= seen {
+                return Ok((page, now));
+            }
+            if is_second {
+                return Err(Stop::PutBack { now, seen });
+            }
+            is_second = true;
+            tokio::time::sleep(BEHIND).await;
+        }
     }
 
     async fn watch<K>(&mut self) -> Result<(), Stop>
@@ -218,50 +263,97 @@ impl<S, R> Follower<S, R> {
         S: Sink<K>,
         R: Source<K>,
     {
+        let began = Instant::now();
         let mut events = answered(self.source.watch(self.seen, WATCH_SECONDS)).await?;
+        let mut showed = false;
         loop {
-            let Ok(Some(event)) = tokio::time::timeout(WATCH_SILENCE, events.next()).await else {
-                return Ok(());
+            let next = tokio::time::timeout(WATCH_SILENCE, events.next()).await;
+            let event = match next {
+                Ok(Some(event)) => event?,
+                Ok(None) if !showed && began.elapsed() < AT_ONCE => return Err(Stop::Ended),
+                Err(_) if self.has_bookmarks => return Err(Stop::Silent),
+                Ok(None) | Err(_) => return Ok(()),
             };
-            match event? {
-                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                    self.saw(object.meta().resource_version.as_deref())?;
-                    self.apply(object);
-                }
-                WatchEvent::Deleted(object) => {
-                    self.saw(object.meta().resource_version.as_deref())?;
-                    let key = Key::of(object.meta());
-                    self.known.remove(&key);
-                    self.sink.delete(&key, uid(&object));
-                }
-                WatchEvent::Bookmark(bookmark) => {
-                    self.saw(Some(&bookmark.metadata.resource_version))?;
-                }
-                WatchEvent::Error(status) => return Err(kube::Error::Api(status).into()),
-            }
+            self.take(event)?;
+            showed = true;
             self.backoff.healthy();
         }
     }
 
-    fn apply<K>(&mut self, object: K) -> Key
+    fn take<K>(&mut self, event: WatchEvent<Item<K>>) -> Result<(), Stop>
     where
         K: Resource<DynamicType = ()> + Clone,
         S: Sink<K>,
     {
-        let key = Key::of(object.meta());
-        self.known.insert(key.clone(), uid(&object).into());
-        self.sink.apply(key.clone(), object);
-        key
+        match event {
+            WatchEvent::Added(item) | WatchEvent::Modified(item) => {
+                self.saw_item(&item)?;
+                self.apply(item);
+            }
+            WatchEvent::Deleted(item) => {
+                self.saw_item(&item)?;
+                self.delete(&item);
+            }
+            WatchEvent::Bookmark(bookmark) => {
+                self.saw(Some(&bookmark.metadata.resource_version))?;
+                self.has_bookmarks = true;
+            }
+            WatchEvent::Error(status) => return Err(kube::Error::Api(status).into()),
+        }
+        Ok(())
     }
 
-    /// The version of a list: what is read now is not older than what was seen.
-    fn now(&self, version: Option<&str>) -> Result<u64, Stop> {
-        let now = number(version)?;
-        let seen = self.seen;
-        if now < seen {
-            return Err(Stop::PutBack { now, seen });
+    /// None: it has no name that can be read.
+    fn apply<K>(&mut self, item: Item<K>) -> Option<Key>
+    where
+        K: Resource<DynamicType = ()> + Clone,
+        S: Sink<K>,
+    {
+        let key = Key::of(item.meta());
+        match item {
+            Item::Object(object) => {
+                self.known.insert(key.clone(), uid(object.meta()).into());
+                self.sink.apply(key.clone(), object);
+            }
+            Item::Undecodable { meta, error } => {
+                warn!(kind = %K::kind(&()), object = %key, uid = uid(&meta), %error, "an object does not decode");
+                meta.name.as_ref()?;
+                let before = self.known.insert(key.clone(), uid(&meta).into());
+                if let Some(before) = before.filter(|before| **before != *uid(&meta)) {
+                    self.sink.delete(&key, &before);
+                }
+                let object = Undecodable {
+                    uid: uid(&meta).to_owned(),
+                    generation: meta.generation,
+                    error,
+                };
+                self.sink.undecodable(&key, object);
+            }
         }
-        Ok(now)
+        Some(key)
+    }
+
+    /// It is gone, whether or not it decodes.
+    fn delete<K>(&mut self, item: &Item<K>)
+    where
+        K: Resource<DynamicType = ()> + Clone,
+        S: Sink<K>,
+    {
+        let meta = item.meta();
+        if meta.name.is_some() {
+            let key = Key::of(meta);
+            self.known.remove(&key);
+            self.sink.delete(&key, uid(meta));
+        }
+    }
+
+    /// What does not decode may not tell its version.
+    fn saw_item<K: Resource>(&mut self, item: &Item<K>) -> Result<(), Stop> {
+        let saw = self.saw(item.meta().resource_version.as_deref());
+        match item {
+            Item::Object(_) => saw,
+            Item::Undecodable { .. } => Ok(()),
+        }
     }
 
     fn saw(&mut self, version: Option<&str>) -> Result<(), Stop> {
@@ -278,12 +370,12 @@ fn number(version: Option<&str>) -> Result<u64, Stop> {
 async fn answered<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Stop> {
     match tokio::time::timeout(ANSWER, request).await {
         Ok(answer) => Ok(answer?),
-        Err(_) => Err(Stop::Silent),
+        Err(_) => Err(Stop::Unanswered),
     }
 }
 
-fn uid<K: Resource>(object: &K) -> &str {
-    object.meta().uid.as_deref().unwrap_or_default()
+fn uid(meta: &ObjectMeta) -> &str {
+    meta.uid.as_deref().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod daemon_set;
 mod device_class;
 mod follow;
 mod health;
+mod item;
 mod pods;
 mod repulsion;
 mod slim;
@@ -19,6 +20,7 @@ pub use daemon_set::{DaemonPods, SlimDaemonPodSpec, SlimDaemonSet};
 pub use device_class::SlimDeviceClass;
 pub use follow::{Sink, follow};
 pub use health::{GIVEN_UP_AFTER, Health, LOST_AFTER, News, NodeHealth};
+pub use item::Undecodable;
 pub use pods::{Change, PodIndex, PodPhase, PodView, Pods};
 pub use repulsion::{Repelled, Repulsion, Repulsions};
 pub use slim::{

@@ -9,8 +9,10 @@ use kube::core::ObjectList;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
+use super::item::Item;
+
 /// What a watch shows.
-pub(super) type Events<K> = BoxStream<'static, kube::Result<WatchEvent<K>>>;
+pub(super) type Events<K> = BoxStream<'static, kube::Result<WatchEvent<Item<K>>>>;
 
 /// The API server, or what a test makes of it.
 pub(super) trait Source<K: Clone>: Send + Sync {
@@ -20,7 +22,7 @@ pub(super) trait Source<K: Clone>: Send + Sync {
         &self,
         limit: u32,
         after: Option<String>,
-    ) -> impl Future<Output = kube::Result<ObjectList<K>>> + Send;
+    ) -> impl Future<Output = kube::Result<ObjectList<Item<K>>>> + Send;
 
     /// What happens after that version, for so many seconds.
     fn watch(
@@ -32,7 +34,7 @@ pub(super) trait Source<K: Clone>: Send + Sync {
 
 /// The objects that an API server has of a kind.
 pub(super) struct Server<K> {
-    pub(super) api: Api<K>,
+    pub(super) api: Api<Item<K>>,
     /// Only those that bear these labels.
     pub(super) labels: Option<String>,
 }
@@ -41,7 +43,7 @@ impl<K> Source<K> for Server<K>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    async fn list(&self, limit: u32, after: Option<String>) -> kube::Result<ObjectList<K>> {
+    async fn list(&self, limit: u32, after: Option<String>) -> kube::Result<ObjectList<Item<K>>> {
         // Without a version it is a consistent read: never older than what any
         // API server has shown.
         let which = ListParams {

@@ -4,13 +4,12 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use k8s_openapi::api::networking::v1::NetworkPolicy;
-use kube::core::DeserializeGuard;
 use trellis_api::PodGroup;
 
-use super::{Watched, observed};
+use super::Watched;
 use crate::key::Key;
 use crate::scheduling::Feed;
-use crate::watch::{Change, Sink, SlimPod};
+use crate::watch::{Change, Sink, SlimPod, Undecodable};
 
 /// How long the news of pods that start are gathered before their job is looked at.
 const GATHER: Duration = Duration::from_millis(50);
@@ -19,6 +18,11 @@ impl Sink<NetworkPolicy> for Watched {
     fn apply(&self, key: Key, object: NetworkPolicy) {
         self.world.network_policies.observed(key.clone(), object);
         self.world.touch(key);
+    }
+
+    fn undecodable(&self, key: &Key, _: Undecodable) {
+        self.world.network_policies.remove(key);
+        self.world.touch(key.clone());
     }
 
     fn delete(&self, key: &Key, uid: &str) {
@@ -35,11 +39,16 @@ impl Sink<NetworkPolicy> for Watched {
     }
 }
 
-impl Sink<DeserializeGuard<PodGroup>> for Watched {
-    fn apply(&self, key: Key, object: DeserializeGuard<PodGroup>) {
-        // Where it does not decode, its job stands still.
-        observed(&self.world.pod_groups, &key, object);
+impl Sink<PodGroup> for Watched {
+    fn apply(&self, key: Key, object: PodGroup) {
+        self.world.pod_groups.observed(key.clone(), object);
         self.world.touch(key);
+    }
+
+    /// Its job stands still.
+    fn undecodable(&self, key: &Key, _: Undecodable) {
+        self.world.pod_groups.remove(key);
+        self.world.touch(key.clone());
     }
 
     fn delete(&self, key: &Key, uid: &str) {
@@ -91,6 +100,10 @@ impl Sink<SlimPod> for Watched {
             }
         }
     }
+
+    /// What is known of it stays: a pod that is there holds its node, and one
+    /// that is gone is buried, and does not come back.
+    fn undecodable(&self, _: &Key, _: Undecodable) {}
 
     fn delete(&self, key: &Key, uid: &str) {
         let job = self.world.pods.delete(key, uid);

@@ -6,6 +6,9 @@ use crate::scheduling::Feed;
 use crate::watch::{Sink, SlimDeviceClass};
 
 impl Sink<SlimDeviceClass> for Watched {
+    /// A cluster without dynamic resource allocation has none.
+    const MAY_BE_ABSENT: bool = true;
+
     fn apply(&self, key: Key, object: SlimDeviceClass) {
         let before = self.world.device_classes.get(&key);
         let changed = before.is_none_or(|before| before.spec != object.spec);
@@ -24,7 +27,6 @@ impl Sink<SlimDeviceClass> for Watched {
         self.listed();
     }
 
-    /// A cluster without dynamic resource allocation has none.
     fn unknown(&self) {
         self.listed();
     }

@@ -1,30 +1,24 @@
 //! TrainingJobs, as the watch shows them.
 
-use kube::core::DeserializeGuard;
-use tracing::warn;
 use trellis_api::TrainingJob;
 
 use super::Watched;
 use crate::key::Key;
-use crate::watch::Sink;
+use crate::watch::{Sink, Undecodable};
 
-impl Sink<DeserializeGuard<TrainingJob>> for Watched {
-    fn apply(&self, key: Key, object: DeserializeGuard<TrainingJob>) {
-        match object.0 {
-            Ok(job) => {
-                self.world.undecodable.write().remove(&key);
-                self.world.jobs.observed(key.clone(), job);
-            }
-            Err(error) => {
-                warn!(job = %key, %error, "a TrainingJob does not decode");
-                self.world
-                    .undecodable
-                    .write()
-                    .insert(key.clone(), error.into());
-                self.world.jobs.remove(&key);
-            }
-        }
+impl Sink<TrainingJob> for Watched {
+    fn apply(&self, key: Key, object: TrainingJob) {
+        self.world.undecodable.write().remove(&key);
+        self.world.jobs.observed(key.clone(), object);
         self.world.touch(key);
+    }
+
+    fn undecodable(&self, key: &Key, object: Undecodable) {
+        let mut all = self.world.undecodable.write();
+        all.insert(key.clone(), object);
+        drop(all);
+        self.world.jobs.remove(key);
+        self.world.touch(key.clone());
     }
 
     fn delete(&self, key: &Key, uid: &str) {

@@ -18,12 +18,9 @@ use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::Resource;
-use kube::core::DeserializeGuard;
-use kube::core::error_boundary::InvalidObject;
 use parking_lot::RwLock;
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use tracing::warn;
 use trellis_api::{PodGroup, Queue, Reason, ResourceFlavor, Topology, TrainingJob};
 
 use crate::controller::WorkQueue;
@@ -34,6 +31,8 @@ use crate::watch::{
     SlimNamespace, SlimNode, SlimService, SlimStorageClass, SlimVolume, Store, Unhealthy,
 };
 
+pub use crate::watch::Undecodable;
+
 /// What the scheduler says about a gang that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
@@ -41,27 +40,6 @@ pub struct Certificate {
     pub reason: Reason,
     /// The same in words, with numbers.
     pub message: String,
-}
-
-/// An object that does not decode: stored under another schema than ours.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Undecodable {
-    /// Its uid.
-    pub uid: String,
-    /// Its generation.
-    pub generation: Option<i64>,
-    /// Why it does not decode.
-    pub error: String,
-}
-
-impl From<InvalidObject> for Undecodable {
-    fn from(error: InvalidObject) -> Self {
-        Self {
-            uid: error.metadata.uid.unwrap_or_default(),
-            generation: error.metadata.generation,
-            error: error.error,
-        }
-    }
 }
 
 /// The cluster as we know it.
@@ -226,23 +204,6 @@ impl World {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1));
         if before == Ok(1) {
             self.synced.notify_waiters();
-        }
-    }
-}
-
-/// What is shown is known if it decodes. What does not decode is none until it
-/// is mended: nothing is decided on what we cannot read.
-fn observed<K>(store: &Store<K>, key: &Key, object: DeserializeGuard<K>)
-where
-    K: Resource<DynamicType = ()>,
-{
-    match object.0 {
-        Ok(object) => {
-            store.observed(key.clone(), object);
-        }
-        Err(error) => {
-            warn!(kind = %K::kind(&()), object = %key, %error, "an object does not decode");
-            store.remove(key);
         }
     }
 }

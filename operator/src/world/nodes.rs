@@ -9,7 +9,7 @@ use trellis_scheduler::Node;
 use super::{Watched, World};
 use crate::key::Key;
 use crate::scheduling::{Feed, gang, reserve};
-use crate::watch::{Health, Sink, SlimNode};
+use crate::watch::{Health, Sink, SlimNode, Undecodable};
 
 impl World {
     /// The engine's form of a node, as it is now. None: it is gone.
@@ -104,6 +104,18 @@ impl Sink<SlimNode> for Watched {
         if changed {
             self.world.health_changed.notify_one();
         }
+    }
+
+    /// It offers nothing; but nobody says that it is down, so its pods live on.
+    fn undecodable(&self, key: &Key, _: Undecodable) {
+        let mut health = self.world.health.write();
+        if !health.knows(&key.name) {
+            health.apply(&key.name, true, Instant::now());
+        }
+        drop(health);
+        self.world.nodes.remove(key);
+        self.world.tell(Feed::Node(key.name.clone()));
+        self.domains_changed(&key.name);
     }
 
     fn delete(&self, key: &Key, uid: &str) {

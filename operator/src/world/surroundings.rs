@@ -5,15 +5,13 @@ use std::collections::HashSet;
 
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
-use kube::core::DeserializeGuard;
-use tracing::warn;
 use trellis_api::{Queue, ResourceFlavor, Topology, TrainingJob};
 
-use super::{Watched, observed};
+use super::Watched;
 use crate::controller::lookup;
 use crate::key::Key;
 use crate::scheduling::Feed;
-use crate::watch::{Sink, SlimNamespace, SlimService};
+use crate::watch::{Sink, SlimNamespace, SlimService, Undecodable};
 
 fn is_in(job: &TrainingJob, namespace: &str) -> bool {
     job.metadata.namespace.as_deref() == Some(namespace)
@@ -49,6 +47,11 @@ impl Sink<SlimService> for Watched {
     fn apply(&self, key: Key, object: SlimService) {
         self.world.services.observed(key.clone(), object);
         self.service_changed(&key);
+    }
+
+    fn undecodable(&self, key: &Key, _: Undecodable) {
+        self.world.services.remove(key);
+        self.service_changed(key);
     }
 
     fn delete(&self, key: &Key, uid: &str) {
@@ -111,33 +114,29 @@ impl Sink<PriorityClass> for Watched {
     }
 }
 
-impl Sink<DeserializeGuard<Queue>> for Watched {
-    fn apply(&self, key: Key, object: DeserializeGuard<Queue>) {
-        match object.0 {
-            Ok(queue) => {
-                self.world.undecodable_queues.write().remove(&*key.name);
-                // Its status is ours.
-                let before = self.world.queues.get(&key);
-                let changed = before.is_none_or(|before| {
-                    let read = |q: &Queue| (q.metadata.uid.clone(), q.metadata.generation);
-                    read(&before) != read(&queue)
-                });
-                self.world.queues.observed(key.clone(), queue);
-                if changed {
-                    self.queue_changed(&key);
-                }
-            }
-            // It stops itself, and no other: nothing is started by a quota that we cannot read.
-            Err(error) => {
-                warn!(queue = %key, %error, "a Queue does not decode");
-                self.world
-                    .undecodable_queues
-                    .write()
-                    .insert(key.name.to_string(), error.into());
-                self.world.queues.remove(&key);
-                self.queue_changed(&key);
-            }
+impl Sink<Queue> for Watched {
+    fn apply(&self, key: Key, object: Queue) {
+        self.world.undecodable_queues.write().remove(&*key.name);
+        // Its status is ours.
+        let before = self.world.queues.get(&key);
+        let changed = before.is_none_or(|before| {
+            let read = |q: &Queue| (q.metadata.uid.clone(), q.metadata.generation);
+            read(&before) != read(&object)
+        });
+        self.world.queues.observed(key.clone(), object);
+        if changed {
+            self.queue_changed(&key);
         }
+    }
+
+    /// It stops itself, and no other: nothing is started by a quota that we
+    /// cannot read.
+    fn undecodable(&self, key: &Key, object: Undecodable) {
+        let mut all = self.world.undecodable_queues.write();
+        all.insert(key.name.to_string(), object);
+        drop(all);
+        self.world.queues.remove(key);
+        self.queue_changed(key);
     }
 
     fn delete(&self, key: &Key, uid: &str) {
@@ -151,9 +150,9 @@ impl Sink<DeserializeGuard<Queue>> for Watched {
     }
 }
 
-impl Sink<DeserializeGuard<ResourceFlavor>> for Watched {
-    fn apply(&self, key: Key, object: DeserializeGuard<ResourceFlavor>) {
-        observed(&self.world.flavors, &key, object);
+impl Sink<ResourceFlavor> for Watched {
+    fn apply(&self, key: Key, object: ResourceFlavor) {
+        self.world.flavors.observed(key.clone(), object);
         self.world.tell(Feed::Flavor(key.name));
     }
 
@@ -167,9 +166,9 @@ impl Sink<DeserializeGuard<ResourceFlavor>> for Watched {
     }
 }
 
-impl Sink<DeserializeGuard<Topology>> for Watched {
-    fn apply(&self, key: Key, object: DeserializeGuard<Topology>) {
-        observed(&self.world.topologies, &key, object);
+impl Sink<Topology> for Watched {
+    fn apply(&self, key: Key, object: Topology) {
+        self.world.topologies.observed(key.clone(), object);
         self.world.tell(Feed::Topology(key.name));
     }
 

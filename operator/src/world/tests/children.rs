@@ -83,7 +83,7 @@ async fn what_came_and_went_behind_a_broken_watch_is_forgotten() {
     for (version, gone) in [(4, 0), (5, 1), (6, 0)] {
         let watched = case.watched.as_ref();
         for forgotten in [
-            listed::<DeserializeGuard<PodGroup>>(watched, version),
+            listed::<PodGroup>(watched, version),
             listed::<SlimService>(watched, version),
             listed::<NetworkPolicy>(watched, version),
             listed::<SlimPod>(watched, version),

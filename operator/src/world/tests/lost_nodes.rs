@@ -78,3 +78,32 @@ async fn a_deleted_node_is_told_of_at_once_and_when_it_is_given_up() {
     assert_eq!(case.looked_at().await, ["a/j"]);
     assert!(case.world.is_given_up("n0"));
 }
+
+/// Nothing new goes there, but nobody says that the node is down.
+#[tokio::test(start_paused = true)]
+async fn pods_live_on_though_they_or_their_node_cannot_be_read() {
+    let case = Case::new();
+    case.node("known", "True");
+    case.jobs(&[("a", "j", &[]), ("a", "k", &[])]).await;
+    case.pod("j", "known");
+    case.pod("k", "unknown");
+    let broken = |uid: &str| Undecodable {
+        uid: uid.to_owned(),
+        generation: None,
+        error: String::new(),
+    };
+    let watched = case.watched.as_ref();
+    for node in ["known", "unknown"] {
+        Sink::<SlimNode>::undecodable(watched, &Key::new("", node), broken(node));
+        assert!(case.world.engine_node(node).is_none());
+    }
+    let pod = Key::new("a", "j-worker-0");
+    Sink::<SlimPod>::undecodable(watched, &pod, broken("pod-of-j"));
+    case.sync();
+    tokio::time::sleep(2 * GIVEN_UP_AFTER).await;
+    assert!(!case.world.is_lost("known") && !case.world.is_lost("unknown"));
+    assert!(case.world.pods.knows(&pod));
+    // Read again, it is what it was.
+    case.node("known", "True");
+    assert!(case.world.engine_node("known").is_some());
+}

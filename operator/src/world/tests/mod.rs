@@ -8,7 +8,6 @@ mod surroundings;
 
 use std::time::Duration;
 
-use kube::core::DeserializeGuard;
 use serde_json::{Value, json};
 use trellis_api::{Topology, TrainingJob, names};
 
@@ -45,8 +44,7 @@ impl Case {
                 "metadata": {"name": name, "namespace": namespace, "uid": format!("{namespace}-{name}")},
                 "spec": {"taskGroups": [], "network": {"egress": egress}},
             }));
-            self.watched
-                .apply(Key::of(job.meta()), DeserializeGuard(Ok(job)));
+            self.watched.apply(Key::of(job.meta()), job);
         }
         self.looked_at().await;
     }

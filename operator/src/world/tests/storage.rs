@@ -16,8 +16,7 @@ async fn a_claim_and_its_volume_wake_the_jobs_that_mount_it_when_they_change() {
             "spec": {"taskGroups": [{"name": "w", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"},
                 "mounts": [{"path": "/data", "claim": claim}]}]},
         }));
-        case.watched
-            .apply(Key::of(job.meta()), DeserializeGuard(Ok(job)));
+        case.watched.apply(Key::of(job.meta()), job);
     }
     case.sync();
     case.looked_at().await;

@@ -44,25 +44,29 @@ async fn a_topology_is_told_of_and_one_that_does_not_decode_is_none() {
         [Feed::Topology(name)] => name.to_string(),
         other => panic!("{other:?}"),
     };
-    let guard = |spec: Value| -> DeserializeGuard<Topology> {
+    let topology = |levels: Value| -> Topology {
         decoded(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "Topology",
-            "metadata": {"name": "network", "uid": "t"}, "spec": spec,
+            "metadata": {"name": "network", "uid": "t"}, "spec": {"levels": levels},
         }))
     };
     let key = Key::new("", "network");
     let levels = |world: &World| world.topologies.get(&key).map(|t| t.spec.levels.clone());
     case.watched
-        .apply(key.clone(), guard(json!({"levels": ["block", "rack"]})));
+        .apply(key.clone(), topology(json!(["block", "rack"])));
     assert_eq!(told(), "network");
     let two = vec!["block".to_owned(), "rack".to_owned()];
     assert_eq!(levels(&case.world), Some(two));
-    case.watched
-        .apply(key.clone(), guard(json!({"levels": "rack"})));
+    let broken = Undecodable {
+        uid: "t".to_owned(),
+        generation: None,
+        error: String::new(),
+    };
+    Sink::<Topology>::undecodable(&*case.watched, &key, broken);
     assert_eq!((told(), levels(&case.world)), ("network".to_owned(), None));
-    case.watched
-        .apply(key.clone(), guard(json!({"levels": ["rack"]})));
-    told();
-    Sink::<DeserializeGuard<Topology>>::delete(&*case.watched, &key, "t");
+    case.watched.apply(key.clone(), topology(json!(["rack"])));
+    let one = Some(vec!["rack".to_owned()]);
+    assert_eq!((told(), levels(&case.world)), ("network".to_owned(), one));
+    Sink::<Topology>::delete(&*case.watched, &key, "t");
     assert_eq!((told(), levels(&case.world)), ("network".to_owned(), None));
 }
