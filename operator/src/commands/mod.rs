@@ -9,15 +9,17 @@ mod remove;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{GetParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ClusterResourceScope, NamespaceResourceScope, Request as KubeRequest};
 use kube::runtime::events::{Event, Recorder};
-use kube::{Api, Client, Resource};
-use serde::Serialize;
+use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use crate::leader::{Epoch, Leadership, NotLeading};
+use crate::watch;
 
 pub use error::WriteError;
 use limiter::{Limiter, Turn};
@@ -75,13 +77,6 @@ impl Commands {
         self.leadership.raise_above(seen).await;
     }
 
-    fn api<K>(&self, namespace: &str) -> Api<K>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-    {
-        Api::namespaced(self.client.clone(), namespace)
-    }
-
     /// Runs one write under the limit, if we lead at the moment when its turn comes.
     async fn write<T>(
         &self,
@@ -115,10 +110,8 @@ impl Commands {
         };
         let path = K::url_path(&(), Some(namespace));
         let body = serde_json::to_vec(object).map_err(|e| WriteError::Transient(e.to_string()))?;
-        let request = KubeRequest::new(path)
-            .create(&params, body)
-            .map_err(|e| WriteError::Transient(e.to_string()))?;
-        self.write(self.client.request(request)).await
+        let request = KubeRequest::new(path).create(&params, body);
+        self.write(self.answer(request)).await
     }
 
     /// Changes an object by a merge patch. A `resourceVersion` in the patch
@@ -137,10 +130,8 @@ impl Commands {
             field_manager: Some(manager.to_owned()),
             ..PatchParams::default()
         };
-        let request = KubeRequest::new(path)
-            .patch(name, &params, &Patch::Merge(patch))
-            .map_err(|e| WriteError::Transient(e.to_string()))?;
-        self.write(self.client.request(request)).await
+        let request = KubeRequest::new(path).patch(name, &params, &Patch::Merge(patch));
+        self.write(self.answer(request)).await
     }
 
     /// Patches an object's status. A `resourceVersion` in the patch makes it a compare-and-set.
@@ -155,13 +146,10 @@ impl Commands {
         patch: &serde_json::Value,
     ) -> Result<K, WriteError>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + DeserializeOwned
-            + std::fmt::Debug,
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
     {
-        self.patch_status_in(&self.api(namespace), name, manager, patch)
-            .await
+        let path = K::url_path(&(), Some(namespace));
+        self.patch_status_at(path, name, manager, patch).await
     }
 
     /// Patches the status of an object without a namespace, as [`Self::patch_status`] does.
@@ -175,31 +163,26 @@ impl Commands {
         patch: &serde_json::Value,
     ) -> Result<K, WriteError>
     where
-        K: Resource<DynamicType = (), Scope = ClusterResourceScope>
-            + Clone
-            + DeserializeOwned
-            + std::fmt::Debug,
+        K: Resource<DynamicType = (), Scope = ClusterResourceScope> + DeserializeOwned,
     {
-        self.patch_status_in(&Api::all(self.client.clone()), name, manager, patch)
-            .await
+        let path = K::url_path(&(), None);
+        self.patch_status_at(path, name, manager, patch).await
     }
 
-    async fn patch_status_in<K>(
+    async fn patch_status_at<K: DeserializeOwned>(
         &self,
-        api: &Api<K>,
+        path: String,
         name: &str,
         manager: &str,
         patch: &serde_json::Value,
-    ) -> Result<K, WriteError>
-    where
-        K: Clone + DeserializeOwned + std::fmt::Debug,
-    {
+    ) -> Result<K, WriteError> {
         let params = PatchParams {
             field_manager: Some(manager.to_owned()),
             ..PatchParams::default()
         };
         let patch = Patch::Merge(patch);
-        self.write(api.patch_status(name, &params, &patch)).await
+        let request = KubeRequest::new(path).patch_subresource("status", name, &params, &patch);
+        self.write(self.answer(request)).await
     }
 
     /// Writes an event.
@@ -221,12 +204,13 @@ impl Commands {
     /// As [`WriteError`] tells.
     pub async fn list<K>(&self, namespace: &str, params: &ListParams) -> Result<Vec<K>, WriteError>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + DeserializeOwned
-            + std::fmt::Debug,
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
     {
-        Ok(self.api::<K>(namespace).list(params).await?.items)
+        let path = K::url_path(&(), Some(namespace));
+        let list: List = self.answer(KubeRequest::new(path).list(params)).await?;
+        let items = list.items.iter().map(|item| watch::object(item.get()));
+        let items: serde_json::Result<_> = items.collect();
+        Ok(items.map_err(kube::Error::SerdeError)?)
     }
 
     /// Reads one object now, from the API server and no cache.
@@ -235,11 +219,32 @@ impl Commands {
     /// As [`WriteError`] tells.
     pub async fn get<K>(&self, namespace: &str, name: &str) -> Result<Option<K>, WriteError>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + DeserializeOwned
-            + std::fmt::Debug,
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
     {
-        Ok(self.api::<K>(namespace).get_opt(name).await?)
+        let request = KubeRequest::new(K::url_path(&(), Some(namespace)));
+        let answer = self.answer(request.get(name, &GetParams::default()));
+        match answer.await.map_err(WriteError::from) {
+            Ok(object) => Ok(Some(object)),
+            Err(WriteError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
+
+    /// What the API server answers. Nobody's `managedFields` keep an answer from
+    /// being read: who takes a write that was carried out for one that failed
+    /// makes it again.
+    pub(super) async fn answer<A: DeserializeOwned>(
+        &self,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> kube::Result<A> {
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        let text = self.client.request_text(request).await?;
+        watch::object(&text).map_err(kube::Error::SerdeError)
+    }
+}
+
+/// A list, whose items are read one by one.
+#[derive(Deserialize)]
+struct List {
+    items: Vec<Box<RawValue>>,
 }

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Resource;
 use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::core::{NamespaceResourceScope, Request as KubeRequest, Status};
-use serde::de::DeserializeOwned;
+use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::{Commands, WriteError};
@@ -42,10 +42,7 @@ impl Commands {
         grace: Option<u32>,
     ) -> Result<(), WriteError>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + DeserializeOwned
-            + std::fmt::Debug,
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
         self.delete_as::<K>(namespace, name, uid, grace).await?;
         Ok(())
@@ -63,12 +60,8 @@ impl Commands {
         grace: Option<u32>,
     ) -> Result<Deletion, WriteError>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + DeserializeOwned
-            + std::fmt::Debug,
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
-        let api = self.api::<K>(namespace);
         let params = DeleteParams {
             grace_period_seconds: grace,
             preconditions: Some(Preconditions {
@@ -78,8 +71,10 @@ impl Commands {
             propagation_policy: Some(kube::api::PropagationPolicy::Background),
             ..DeleteParams::default()
         };
-        match self.write(api.delete(name, &params)).await {
-            Ok(_) => Ok(Deletion::Begun),
+        let request = KubeRequest::new(K::url_path(&(), Some(namespace))).delete(name, &params);
+        // The object or a Status: it is the same.
+        match self.write(self.answer(request)).await {
+            Ok(IgnoredAny) => Ok(Deletion::Begun),
             Err(error) if is_gone(&error) => Ok(Deletion::Gone),
             Err(error) => Err(error),
         }
@@ -107,12 +102,15 @@ impl Commands {
             "metadata": {"namespace": namespace, "name": name},
             "deleteOptions": {"preconditions": {"uid": uid}},
         });
-        let request = KubeRequest::new(Pod::url_path(&(), Some(namespace)))
-            .create_subresource("eviction", name, &params, body.to_string().into_bytes())
-            .map_err(|e| WriteError::Transient(e.to_string()))?;
+        let request = KubeRequest::new(Pod::url_path(&(), Some(namespace))).create_subresource(
+            "eviction",
+            name,
+            &params,
+            body.to_string().into_bytes(),
+        );
         let request = async {
-            match self.client.request::<serde_json::Value>(request).await {
-                Ok(_) => Ok(Eviction::Begun),
+            match self.answer(request).await {
+                Ok(IgnoredAny) => Ok(Eviction::Begun),
                 Err(kube::Error::Api(status)) => match kept(&status) {
                     Some(message) => Ok(Eviction::Kept(message)),
                     None => Err(kube::Error::Api(status)),

@@ -37,15 +37,9 @@ pub(super) enum Item<K> {
 
 impl<K: Resource + DeserializeOwned> Item<K> {
     fn of(text: &str) -> Self {
-        let error = match serde_json::from_str::<K>(text) {
-            Ok(object) => return Self::slim(object),
-            Err(error) => error,
-        };
-        let managed = without_managed_fields(text);
-        match managed.map(|text| serde_json::from_str(&text)) {
-            Some(Ok(object)) => Self::slim(object),
-            Some(Err(error)) => Self::undecodable(text, &error),
-            None => Self::undecodable(text, &error),
+        match object(text) {
+            Ok(object) => Self::slim(object),
+            Err(error) => Self::undecodable(text, &error),
         }
     }
 
@@ -102,6 +96,18 @@ impl<K: Resource> Resource for Item<K> {
             Self::Object(object) => object.meta_mut(),
             Self::Undecodable { meta, .. } => meta,
         }
+    }
+}
+
+/// An object as the API server writes it, though its `managedFields` may not decode.
+///
+/// # Errors
+/// If the rest does not either.
+pub(crate) fn object<K: DeserializeOwned>(text: &str) -> serde_json::Result<K> {
+    let object = serde_json::from_str(text);
+    match object.is_err().then(|| without_managed_fields(text)) {
+        Some(Some(text)) => serde_json::from_str(&text),
+        _ => object,
     }
 }
 

@@ -21,6 +21,7 @@ pub use device_class::SlimDeviceClass;
 pub use follow::{Sink, follow};
 pub use health::{GIVEN_UP_AFTER, Health, LOST_AFTER, News, NodeHealth};
 pub use item::Undecodable;
+pub(crate) use item::object;
 pub use pods::{Change, PodIndex, PodPhase, PodView, Pods};
 pub use repulsion::{Repelled, Repulsion, Repulsions};
 pub use slim::{
