@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::decision::{Decision, Victim};
+use crate::decision::Decision;
 use crate::engine::{Engine, Snapshot, StandingSnapshot};
 use crate::gang::Gang;
 use crate::ids::GangId;
@@ -108,14 +108,10 @@ impl Player {
                 self.starts.entry(gang.clone()).or_insert(self.now);
                 self.runs(gang, self.now);
             }
-            Decision::Preempt { victims, .. } => victims.iter().for_each(|v| self.evict(v)),
-            Decision::Drain { victim } => self.evict(victim),
+            Decision::Preempt { victims, .. } => victims.iter().for_each(|v| self.leaves(&v.gang)),
+            Decision::Drain { victim } => self.leaves(&victim.gang),
             Decision::Reserve { .. } | Decision::Wait { .. } => {}
         }
-    }
-
-    fn evict(&mut self, victim: &Victim) {
-        self.leaves(&victim.gang);
     }
 
     /// It has had its place since then.

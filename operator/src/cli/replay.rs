@@ -86,8 +86,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
 }
 
 fn waits<'a>(engine: &mut Engine, gang: &'a Gang, now: Time) -> Option<Waits<'a>> {
-    let certificate = engine.explain(&gang.id, now);
-    let certificate = certificate.or_else(|| engine.certificate(&gang.id).cloned())?;
+    let certificate = engine.why_waiting(&gang.id, now)?;
     Some(Waits {
         job: gang.id.as_str(),
         queue: gang.queue.as_str(),

@@ -102,9 +102,7 @@ impl Controller {
 
     async fn work(&self, key: Key) {
         let work = self.world.work.work_on(&key);
-        let result = self.reconcile(&key).await;
-        self.world.tell(Feed::LookedAt(key.clone()));
-        match result {
+        match self.reconcile(&key).await {
             Ok(again) => {
                 work.done();
                 if let Some(at) = again {
@@ -116,6 +114,7 @@ impl Controller {
                 }
             }
             Err(error) => {
+                self.world.tell(Feed::Unsaid(key.clone()));
                 let delay = work.failed();
                 match error {
                     WriteError::Conflict(_) | WriteError::NotFound(_) => {
@@ -138,6 +137,7 @@ impl Controller {
     async fn reconcile(&self, key: &Key) -> Result<Option<Timestamp>, WriteError> {
         let undecodable = self.world.undecodable.read().get(key).cloned();
         if let Some(undecodable) = undecodable {
+            self.world.tell(Feed::Unsaid(key.clone()));
             return self
                 .refuse_undecodable(key, undecodable)
                 .await

@@ -68,7 +68,7 @@ struct Endpoint {
     world: Arc<World>,
     client: Client,
     turns: Semaphore,
-    /// One review at a time for each: they are made in our own name.
+    /// Few at once, and others wait: they are made in our own name.
     reviews: Semaphore,
     last: Arc<Mutex<Option<Last>>>,
 }
@@ -198,11 +198,10 @@ impl Endpoint {
             {
                 return Ok(last.overview.clone());
             }
-            let overview = look(&world).await?;
-            *last = Some(overview);
-            last.as_ref()
-                .map(|last| last.overview.clone())
-                .ok_or_else(Failure::unavailable)
+            let looked = look(&world).await?;
+            let overview = looked.overview.clone();
+            *last = Some(looked);
+            Ok(overview)
         });
         renewed.await.map_err(|_| Failure::unavailable())?
     }

@@ -66,7 +66,10 @@ impl Overview {
         let mut waiting: Vec<Waiting> = gangs
             .filter_map(|told| {
                 let gang = &told.gang;
-                let (reason, message) = why(&mut engine, gang, snapshot.now, classes, &nodes)?;
+                // None: it does not wait any more.
+                let certificate = engine.why_waiting(&gang.id, snapshot.now)?;
+                let (reason, message) =
+                    allocation::told(&engine, &gang.id, &certificate, classes, &nodes);
                 let start = forecast.starts.get(&gang.id);
                 Some(Waiting {
                     position: engine.position(&gang.id),
@@ -117,20 +120,6 @@ fn stands(gang: &Gang) -> Waiting {
         message: String::new(),
         expected_start: None,
     }
-}
-
-/// Why it waits. None: it does not wait any more.
-fn why<C: Borrow<SlimDeviceClass>, N: Borrow<SlimNode>>(
-    engine: &mut Engine,
-    gang: &Gang,
-    now: Time,
-    classes: &[C],
-    nodes: impl Fn() -> Vec<N>,
-) -> Option<(Reason, String)> {
-    let certificate = engine.explain(&gang.id, now);
-    let certificate = certificate.or_else(|| engine.certificate(&gang.id).cloned())?;
-    let (reason, message) = allocation::told(&certificate, classes, nodes);
-    Some((reason, gang::with_reservation(engine, &gang.id, message)))
 }
 
 /// None: out of what a calendar knows.

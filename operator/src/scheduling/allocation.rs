@@ -4,16 +4,29 @@
 use std::borrow::Borrow;
 
 use trellis_api::Reason;
-use trellis_scheduler::{Certificate, Detail, ResourceName};
+use trellis_scheduler::{Certificate, Detail, Engine, GangId, ResourceName};
 
 use super::{gang, request};
 use crate::watch::{SlimDeviceClass, SlimNode};
 
+/// Why a gang waits, in the words of the API, and when that ends if room is kept
+/// for it.
+#[must_use]
+pub fn told<C: Borrow<SlimDeviceClass>, N: Borrow<SlimNode>>(
+    engine: &Engine,
+    id: &GangId,
+    certificate: &Certificate,
+    classes: &[C],
+    nodes: impl Fn() -> Vec<N>,
+) -> (Reason, String) {
+    let (reason, message) = words(certificate, classes, nodes);
+    (reason, gang::with_reservation(engine, id, message))
+}
+
 /// What a certificate says, in the words of the API. Where no node matches for
 /// want of a device that no node advertises and a DeviceClass offers, that is
 /// the reason.
-#[must_use]
-pub fn told<C: Borrow<SlimDeviceClass>, N: Borrow<SlimNode>>(
+fn words<C: Borrow<SlimDeviceClass>, N: Borrow<SlimNode>>(
     certificate: &Certificate,
     classes: &[C],
     nodes: impl Fn() -> Vec<N>,
@@ -53,9 +66,7 @@ fn offer<C: Borrow<SlimDeviceClass>>(classes: &[C], resource: &ResourceName) -> 
 mod tests {
     use super::*;
     use serde_json::json;
-    use trellis_scheduler::{
-        Engine, Gang, GangId, GroupName, Queue, QueueName, Resources, TaskGroup, Time,
-    };
+    use trellis_scheduler::{Gang, GroupName, Queue, QueueName, Resources, TaskGroup, Time};
 
     const GPU: &str = "nvidia.com/gpu";
 
@@ -94,7 +105,7 @@ mod tests {
         let group = TaskGroup::new(GroupName::new("w"), 1, request, "j-w".to_owned());
         let gang = Gang::new(GangId::new("ns/j"), QueueName::new("default"), vec![group]);
         let certificate = engine.trial(&gang, Time::from_millis(0)).unwrap_err();
-        told(&certificate, classes, || nodes.iter().collect())
+        words(&certificate, classes, || nodes.iter().collect())
     }
 
     #[test]

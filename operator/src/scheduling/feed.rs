@@ -53,8 +53,8 @@ pub enum Feed {
     Look(Key),
     /// What the controller wants of a gang. None: the job is gone.
     Wish(Key, Option<Wish>),
-    /// The controller has looked at a job, whether or not it could say what it wants.
-    LookedAt(Key),
+    /// The controller has looked at a job, and cannot say what it wants of it.
+    Unsaid(Key),
     /// Someone asks how queues stand.
     AskQueues(oneshot::Sender<BTreeMap<QueueName, QueueReport>>),
     /// Someone asks for all that the engine knows.
@@ -93,7 +93,7 @@ enum About {
     Topology(Arc<str>),
     NamespaceQuota(Arc<str>),
     Look(Key),
-    LookedAt(Key),
+    Unsaid(Key),
     Wish(Key),
     /// Apart from wishes: that a job is gone is not undone by the wish of the
     /// next one of its name.
@@ -113,7 +113,7 @@ impl Feed {
             Self::Topology(name) => About::Topology(name.clone()),
             Self::NamespaceQuota(namespace) => About::NamespaceQuota(namespace.clone()),
             Self::Look(job) => About::Look(job.clone()),
-            Self::LookedAt(job) => About::LookedAt(job.clone()),
+            Self::Unsaid(job) => About::Unsaid(job.clone()),
             Self::Wish(job, Some(_)) => About::Wish(job.clone()),
             Self::Wish(job, None) => About::JobGone(job.clone()),
             Self::AskQueues(_) | Self::AskSnapshot(_) | Self::Ended(..) => return None,

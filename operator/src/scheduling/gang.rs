@@ -307,7 +307,7 @@ pub fn because(because: trellis_scheduler::Because) -> Option<Because> {
 
 /// Why a gang waits, and when that ends if room is kept for it.
 #[must_use]
-pub fn with_reservation(engine: &Engine, id: &GangId, message: String) -> String {
+pub(super) fn with_reservation(engine: &Engine, id: &GangId, message: String) -> String {
     match engine.reservation(id).map(|kept| kept.start) {
         Some(Some(start)) => {
             format!("{message}; it is next, and starts at {start} if what runs ends when it should")

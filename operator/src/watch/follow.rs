@@ -195,23 +195,18 @@ impl<S, R> Follower<S, R> {
         R: Source<K>,
     {
         let mut listed = HashSet::new();
-        let mut after = None;
-        let mut first = None;
-        let version = loop {
-            // All pages are of one version. Were they not, the first one's would
-            // show what the others' miss.
-            let (page, version) = match first {
-                Some(version) => (answered(self.source.list(PAGE, after)).await?, version),
-                None => self.first_page(PAGE).await?,
-            };
-            first = Some(version);
-            self.seen = version;
+        // All pages are of one version. Were they not, the first one's would show
+        // what the others' miss.
+        let (mut page, version) = self.first_page(PAGE).await?;
+        self.seen = version;
+        loop {
             listed.extend(page.items.into_iter().filter_map(|item| self.apply(item)));
-            after = page.metadata.continue_.filter(|word| !word.is_empty());
+            let after = page.metadata.continue_.filter(|word| !word.is_empty());
             if after.is_none() {
-                break version;
+                break;
             }
-        };
+            page = answered(self.source.list(PAGE, after)).await?;
+        }
         for (key, uid) in self.known.extract_if(|key, _| !listed.contains(key)) {
             self.sink.delete(&key, &uid);
         }

@@ -60,4 +60,11 @@ impl Engine {
         self.backfill.stale |= unsettled;
         answer?.err().map(|blocked| blocked.certificate)
     }
+
+    /// Why a gang waits: with the numbers of now, or what it was told last where
+    /// only its turn has not come. None where it does not wait.
+    pub fn why_waiting(&mut self, gang: &GangId, now: Time) -> Option<Certificate> {
+        self.explain(gang, now)
+            .or_else(|| self.certificate(gang).cloned())
+    }
 }

@@ -155,8 +155,8 @@ fn decide(
             } => {
                 let classes: Vec<_> = snapshot.device_classes.values().collect();
                 let nodes = || snapshot.nodes.values().collect();
-                let (reason, message) = allocation::told(&certificate, &classes, nodes);
-                let message = gang::with_reservation(engine, &id, message);
+                let (reason, message) =
+                    allocation::told(engine, &id, &certificate, &classes, nodes);
                 (id, Err(Held { reason, message }))
             }
             // Not for the jobs that are planned, or for one that waits and says why.

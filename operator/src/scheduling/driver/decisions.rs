@@ -62,8 +62,7 @@ impl Driver {
         let world = self.committer.world();
         let classes = world.device_classes.all();
         let nodes = || world.nodes.all();
-        let (reason, message) = allocation::told(certificate, &classes, nodes);
-        (reason, gang::with_reservation(&self.engine, id, message))
+        allocation::told(&self.engine, id, certificate, &classes, nodes)
     }
 
     /// A place, with what its flavors bring.

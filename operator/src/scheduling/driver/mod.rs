@@ -297,7 +297,7 @@ impl Driver {
                 self.take_back_wish(&job);
                 self.close_plan(&job, touched);
             }
-            Feed::LookedAt(job) => {
+            Feed::Unsaid(job) => {
                 self.unadopted.remove(&job);
             }
             Feed::AskQueues(answer) => {

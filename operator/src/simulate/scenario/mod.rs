@@ -10,6 +10,7 @@ use garde::Validate;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use trellis_api::Quantity;
+use trellis_scheduler::TaintEffect;
 
 /// `apiVersion` and `kind` of a scenario.
 pub const KIND: (&str, &str) = ("trellis.dev/v1alpha1", "Scenario");
@@ -85,30 +86,7 @@ pub struct Taint {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// What it does to pods that do not tolerate it.
-    pub effect: Effect,
-}
-
-/// What a taint does.
-#[derive(Deserialize, Serialize, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// They are not placed.
-    NoSchedule,
-    /// They are placed elsewhere where that is possible.
-    PreferNoSchedule,
-    /// They are not placed, and evicted.
-    NoExecute,
-}
-
-impl Effect {
-    /// The word.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::NoSchedule => "NoSchedule",
-            Self::PreferNoSchedule => "PreferNoSchedule",
-            Self::NoExecute => "NoExecute",
-        }
-    }
+    pub effect: TaintEffect,
 }
 
 /// Something that happens: one of `apply`, `delete` and `expect`.

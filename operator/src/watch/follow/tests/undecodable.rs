@@ -1,0 +1,67 @@
+//! Objects that do not decode, and what is no event.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_does_not_decode_stops_no_other() {
+    let came = follow(vec![
+        Page(
+            2,
+            vec![
+                broken(Some("x"), Some(1)),
+                broken(None, None),
+                object("a", 2),
+            ],
+            false,
+        ),
+        Watched(vec![
+            Ok(WatchEvent::Modified(broken(Some("a"), Some(3)))),
+            added("b", 4),
+            // Where it tells no version, others do.
+            Ok(WatchEvent::Added(broken(None, None))),
+            Ok(WatchEvent::Modified(broken(Some("b"), None))),
+            Ok(WatchEvent::Deleted(broken(Some("x"), Some(7)))),
+            Ok(WatchEvent::Deleted(broken(None, Some(8)))),
+        ]),
+        Page(8, vec![], false),
+        Refused(410),
+        Page(9, vec![broken(Some("b"), Some(6))], false),
+    ])
+    .await;
+    let said = [
+        "?x broken",
+        "+a",
+        "synced", // Another of its name.
+        "-a uid-a",
+        "?a broken",
+        "+b",
+        "-b uid-b",
+        "?b broken",
+        "-x broken",
+        // What the list leaves out.
+        "?b broken",
+        "-a broken",
+        "synced",
+    ];
+    assert_eq!(came.said, said);
+    let asked = ["list", "watch 2", "compare", "watch 8", "list"];
+    assert_eq!(came.asked, asked);
+}
+
+/// It would come again and again.
+#[tokio::test(start_paused = true)]
+async fn what_is_no_event_is_listed_past() {
+    let garbage = || {
+        let error = serde_json::from_str::<u8>("no").unwrap_err();
+        Err(kube::Error::SerdeError(error))
+    };
+    let came = follow(vec![
+        Page(2, vec![], false),
+        Watched(vec![garbage()]),
+        Page(4, vec![object("a", 3)], false),
+        Watched(vec![added("b", 5)]),
+    ])
+    .await;
+    assert_eq!(came.said, ["synced", "+a", "synced", "+b"]);
+    assert_eq!(came.asked, ["list", "watch 2", "list", "watch 4"]);
+}
