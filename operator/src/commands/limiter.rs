@@ -14,6 +14,10 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 const FIRST: usize = 16;
 const LEAST: usize = 2;
 const MOST: usize = 32;
+/// A write that lets others go first waits while this many or more are in
+/// flight: the server works on them all at once, so with fewer permits taken
+/// than there are it would still be slower for every other write.
+const FEW: usize = 4;
 /// How long a write lets others go first.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -22,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) enum Turn {
     /// As they come.
     InOrder,
-    /// When no other waits, or once it has waited for [`PATIENCE`].
+    /// When fewer than [`FEW`] are in flight, or once it has waited for [`PATIENCE`].
     AfterOthers {
         /// How long it has waited already.
         waited: Duration,
@@ -33,13 +37,15 @@ pub(super) enum Turn {
 #[derive(Debug)]
 pub(super) struct Limiter {
     semaphore: Semaphore,
-    /// A permit has come back that nobody waited for.
-    calm: Notify,
+    /// A permit has come back.
+    returned: Notify,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
+    /// Permits that are held.
+    in_flight: usize,
     limit: usize,
     /// Permits that are to vanish when they come back.
     debt: usize,
@@ -50,8 +56,9 @@ impl Default for Limiter {
     fn default() -> Self {
         Self {
             semaphore: Semaphore::new(FIRST),
-            calm: Notify::new(),
+            returned: Notify::new(),
             state: Mutex::new(State {
+                in_flight: 0,
                 limit: FIRST,
                 debt: 0,
                 good: 0,
@@ -70,33 +77,39 @@ pub(super) struct Permit<'a> {
 impl Limiter {
     /// Waits for the right to one write.
     pub(super) async fn acquire(&self, turn: Turn) -> Permit<'_> {
-        let calm = match turn {
-            Turn::InOrder => None,
-            Turn::AfterOthers { waited } => {
-                let patience = PATIENCE.saturating_sub(waited);
-                tokio::time::timeout(patience, self.calm()).await.ok()
+        if let Turn::AfterOthers { waited } = turn {
+            let patience = PATIENCE.saturating_sub(waited);
+            if let Ok(permit) = tokio::time::timeout(patience, self.calm()).await {
+                return permit;
             }
-        };
-        let permit = match calm {
-            Some(permit) => Some(permit),
-            // The semaphore is never closed; if it were, writes would go unbounded rather than stop.
-            None => self.semaphore.acquire().await.ok(),
-        };
+        }
+        // The semaphore is never closed; if it were, writes would go unbounded rather than stop.
+        let permit = self.semaphore.acquire().await.ok();
+        self.state.lock().sent();
         Permit {
             limiter: self,
             permit,
         }
     }
 
-    /// A permit that nobody else waits for: the semaphore gives none past those who wait.
-    async fn calm(&self) -> SemaphorePermit<'_> {
+    /// The right to a write beside few others.
+    async fn calm(&self) -> Permit<'_> {
         loop {
-            if let Ok(permit) = self.semaphore.try_acquire() {
-                // There may be one for the next as well.
-                self.calm.notify_one();
-                return permit;
+            {
+                let mut state = self.state.lock();
+                if state.in_flight < FEW
+                    && let Ok(permit) = self.semaphore.try_acquire()
+                {
+                    state.sent();
+                    // There may be room for the next as well.
+                    self.returned.notify_one();
+                    return Permit {
+                        limiter: self,
+                        permit: Some(permit),
+                    };
+                }
             }
-            self.calm.notified().await;
+            self.returned.notified().await;
         }
     }
 
@@ -104,6 +117,12 @@ impl Limiter {
     #[cfg(test)]
     fn limit(&self) -> usize {
         self.state.lock().limit
+    }
+}
+
+impl State {
+    fn sent(&mut self) {
+        self.in_flight = self.in_flight.saturating_add(1);
     }
 }
 
@@ -142,7 +161,11 @@ impl Permit<'_> {
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
         drop(self.permit.take());
-        self.limiter.calm.notify_one();
+        {
+            let mut state = self.limiter.state.lock();
+            state.in_flight = state.in_flight.saturating_sub(1);
+        }
+        self.limiter.returned.notify_one();
     }
 }
 
@@ -199,7 +222,30 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_write_that_lets_others_go_first_waits_for_a_permit_that_nobody_wants() {
+    async fn a_write_that_lets_others_go_first_waits_until_few_are_in_flight() {
+        let limiter = Limiter::default();
+        let mut held = Vec::new();
+        for _ in 0..=FEW {
+            held.push(limiter.acquire(Turn::InOrder).await);
+        }
+        let start = tokio::time::Instant::now();
+        let second = Duration::from_secs(1);
+        let free = async {
+            for permit in held.drain(..) {
+                tokio::time::sleep(second).await;
+                permit.report(false);
+            }
+        };
+        let take = async || {
+            limiter.acquire(AFTER_OTHERS).await.report(false);
+            start.elapsed()
+        };
+        let ((), one, two) = tokio::join!(free, take(), take());
+        assert_eq!(one.max(two), second.saturating_mul(2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_waits_for_a_permit_that_nobody_wants() {
         let limiter = Limiter::default();
         let mut held = all(&limiter).await;
         let order = Mutex::new(Vec::new());
