@@ -3,7 +3,10 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 
-use crate::{PodGroup, Queue, ResourceFlavor, Topology, TrainingJob};
+use crate::{
+    AuthorizationPolicy, ClusterAuthorizationPolicy, PodGroup, Queue, ResourceFlavor, Topology,
+    TrainingJob,
+};
 
 /// Largest CRD, in bytes of JSON: client-side apply keeps a copy of the object
 /// in an annotation, and annotations end at 256 KiB.
@@ -18,6 +21,8 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         PodGroup::crd(),
         ResourceFlavor::crd(),
         Topology::crd(),
+        ClusterAuthorizationPolicy::crd(),
+        AuthorizationPolicy::crd(),
     ]
 }
 
@@ -93,6 +98,9 @@ mod tests {
             .into_iter()
             .map(|c| c.spec.names.short_names.unwrap_or_default().join(","))
             .collect();
-        assert_eq!(names, ["tj", "q", "pg", "rf", "topo"]);
+        assert_eq!(
+            names,
+            ["tj", "q", "pg", "rf", "topo", "cauthpol", "authpol"]
+        );
     }
 }

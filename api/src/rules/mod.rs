@@ -6,11 +6,13 @@
 mod container;
 mod job;
 mod names;
+mod policy;
 mod quantities;
 
 pub use container::*;
 pub use job::*;
 pub use names::*;
+pub use policy::*;
 pub use quantities::*;
 
 pub(crate) use container::OF_THE_WHOLE;
