@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use trellis_api::QueueSpec;
 use trellis_compiler::{CompiledGroup, CompiledJob, Demand, PodPlacement};
 
-use crate::{Denial, Refusal, Rule, privileges, selects, starter};
+use crate::{By, Denial, Privilege, Refusal, Rule, privileges, selects, starter};
 
 /// Values above are the system's (`scheduling.HighestUserDefinablePriority`).
 const HIGHEST_USER_PRIORITY: i32 = 1_000_000_000;
@@ -29,7 +29,8 @@ pub struct Facts<'a> {
     pub priority_class: Option<&'a str>,
 }
 
-/// A compiled job that policy allows, whole. Only [`authorize`] makes one:
+/// A compiled job that policy allows, whole. Only [`authorize`] and
+/// [`crate::cedar::authorize_by`] make one:
 ///
 /// ```compile_fail,E0423
 /// # fn forge(job: trellis_compiler::CompiledJob) {
@@ -44,6 +45,11 @@ impl AuthorizedJob {
     #[must_use]
     pub fn compiled(&self) -> &CompiledJob {
         &self.0
+    }
+
+    /// For the door of policies alone.
+    pub(crate) fn by_policies(job: CompiledJob) -> Self {
+        Self(job)
     }
 }
 
@@ -74,7 +80,7 @@ pub fn authorize(job: CompiledJob, facts: &Facts<'_>) -> Result<AuthorizedJob, D
         refusals.extend(may_run(group));
     }
     // A class that the job names is a demand and a fact.
-    refusals.sort_by(|a, b| (a.rule, &a.demand).cmp(&(b.rule, &b.demand)));
+    refusals.sort_by(|a, b| (&a.by, &a.demand).cmp(&(&b.by, &b.demand)));
     refusals.dedup();
     match Denial::new(refusals) {
         Some(denial) => Err(denial),
@@ -82,33 +88,69 @@ pub fn authorize(job: CompiledJob, facts: &Facts<'_>) -> Result<AuthorizedJob, D
     }
 }
 
+/// What no policy can grant: facts of another queue or namespace, and priorities
+/// of the cluster's own parts.
+pub(crate) fn always(job: &CompiledJob, facts: &Facts<'_>) -> Vec<Refusal> {
+    let mut refusals = Vec::new();
+    for demand in job.demands() {
+        match demand {
+            Demand::UseQueue(queue) if !knows(queue, job, facts) => {
+                refusals.extend(may_use_queue(queue, job, facts));
+            }
+            Demand::UsePriorityClass(class) => refusals.extend(may_use_class(class)),
+            _ => {}
+        }
+    }
+    refusals.extend(facts.priority_class.and_then(may_use_class));
+    refusals.extend(may_have_priority(job.priority()));
+    refusals
+}
+
+/// True if the facts are those of this queue and of the job's namespace.
+pub(crate) fn knows(queue: &str, job: &CompiledJob, facts: &Facts<'_>) -> bool {
+    queue == facts.queue && job.job().namespace() == facts.namespace
+}
+
+/// True if the queue selects the namespace.
+pub(crate) fn selects_namespace(facts: &Facts<'_>) -> bool {
+    let selector = facts.queue_spec.namespace_selector.as_ref();
+    selects(selector, facts.namespace_labels)
+}
+
 fn may_use_queue(queue: &str, job: &CompiledJob, facts: &Facts<'_>) -> Option<Refusal> {
-    let namespace = job.job().namespace();
-    let known = queue == facts.queue && namespace == facts.namespace;
-    let allowed = selects(
-        facts.queue_spec.namespace_selector.as_ref(),
-        facts.namespace_labels,
-    );
-    (!(known && allowed)).then(|| Refusal {
-        rule: Rule::QueueSelectsNamespace,
-        demand: format!("namespace {namespace:?} uses queue {queue:?}"),
-        remedy: format!(
-            "name a queue that selects the namespace, or have the namespaceSelector of queue {queue:?} select it"
-        ),
+    let allowed = knows(queue, job, facts) && selects_namespace(facts);
+    (!allowed).then(|| Refusal {
+        by: By::Rule(Rule::QueueSelectsNamespace),
+        demand: uses_queue(job.job().namespace(), queue),
+        remedy: select(queue),
     })
+}
+
+pub(crate) fn uses_queue(namespace: &str, queue: &str) -> String {
+    format!("namespace {namespace:?} uses queue {queue:?}")
+}
+
+pub(crate) fn select(queue: &str) -> String {
+    format!(
+        "name a queue that selects the namespace, or have the namespaceSelector of queue {queue:?} select it"
+    )
 }
 
 fn may_use_class(class: &str) -> Option<Refusal> {
     class.starts_with(SYSTEM_PREFIX).then(|| Refusal {
-        rule: Rule::UserPriority,
-        demand: format!("the job has the priority class {class:?}"),
+        by: By::Rule(Rule::UserPriority),
+        demand: asks_for(class),
         remedy: "name one that does not start with system-, or none".to_owned(),
     })
 }
 
+pub(crate) fn asks_for(class: &str) -> String {
+    format!("the job has the priority class {class:?}")
+}
+
 fn may_have_priority(priority: i32) -> Option<Refusal> {
     (priority > HIGHEST_USER_PRIORITY).then(|| Refusal {
-        rule: Rule::UserPriority,
+        by: By::Rule(Rule::UserPriority),
         demand: format!("the job has the priority {priority}"),
         remedy: format!("use a priority class of at most {HIGHEST_USER_PRIORITY}"),
     })
@@ -124,14 +166,16 @@ fn pod_refusals(group: &str, pod: &Pod) -> Vec<Refusal> {
         .into_iter()
         .filter(|privilege| !starter::grants(privilege))
         .map(|privilege| Refusal {
-            rule: Rule::PodSecurity,
-            demand: format!(
-                "task group {group:?} uses the privilege {:?}",
-                privilege.to_string()
-            ),
+            by: By::Rule(Rule::PodSecurity),
+            demand: uses(group, &privilege),
             remedy: privilege.remedy().to_owned(),
         })
         .collect()
+}
+
+pub(crate) fn uses(group: &str, privilege: &Privilege) -> String {
+    let privilege = privilege.to_string();
+    format!("task group {group:?} uses the privilege {privilege:?}")
 }
 
 #[cfg(test)]

@@ -31,11 +31,39 @@ impl fmt::Display for Rule {
     }
 }
 
+/// Who denies a demand.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum By {
+    /// A fixed rule.
+    Rule(Rule),
+    /// Policies that forbid it, by their ids.
+    Policies(Vec<String>),
+    /// That no policy permits it.
+    NoPermit,
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rule(rule) => write!(f, "the rule {rule} denies"),
+            Self::Policies(ids) => {
+                let (word, verb) = match ids.as_slice() {
+                    [_] => ("policy", "forbids"),
+                    _ => ("policies", "forbid"),
+                };
+                let ids: Vec<_> = ids.iter().map(|id| format!("{id:?}")).collect();
+                write!(f, "the {word} {} {verb}", ids.join(", "))
+            }
+            Self::NoPermit => f.write_str("no policy permits"),
+        }
+    }
+}
+
 /// One demand that is denied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The rule that denies it.
-    pub rule: Rule,
+    /// Who denies it.
+    pub by: By,
     /// What is demanded, in words.
     pub demand: String,
     /// The way out.
@@ -44,12 +72,8 @@ pub struct Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            rule,
-            demand,
-            remedy,
-        } = self;
-        write!(f, "{demand}, which the rule {rule} denies: {remedy}")
+        let Self { by, demand, remedy } = self;
+        write!(f, "{demand}, which {by}: {remedy}")
     }
 }
 
@@ -63,7 +87,7 @@ impl Denial {
         (!refusals.is_empty()).then_some(Self(refusals))
     }
 
-    /// The refusals, in the order of the rules.
+    /// The refusals: those of fixed rules first.
     #[must_use]
     pub fn refusals(&self) -> &[Refusal] {
         &self.0

@@ -1,13 +1,16 @@
 //! The door: what passes, and what is said to what does not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::{Value, from_value, json};
 use trellis_api::document::split;
 use trellis_api::{QueueSpec, TrainingJob, ValidatedJob};
 use trellis_compiler::{CompiledJob, Found, Settings, Surroundings, compile};
-use trellis_policies::{Facts, Rule, authorize};
+use trellis_policies::cedar::{NotAuthorized, Submission, authorize_by};
+use trellis_policies::{AuthorizedJob, By, Denial, Facts, Rule, authorize};
+
+use crate::cedar::starter;
 
 const JOB: &str = "\
 apiVersion: trellis.dev/v1alpha1
@@ -17,7 +20,7 @@ spec:
   taskGroups: [{name: worker, image: i, resources: {cpu: 1, memory: 1Gi}}]
 ";
 
-fn compiled(yaml: &str, priority: i32, restricted: bool) -> CompiledJob {
+pub fn compiled(yaml: &str, priority: i32, restricted: bool) -> CompiledJob {
     let documents = split(yaml).unwrap();
     let job = documents.iter().find(|d| d.kind == "TrainingJob").unwrap();
     let job: TrainingJob = job.valid().unwrap_or_else(|e| panic!("{e}"));
@@ -44,6 +47,31 @@ fn labels() -> BTreeMap<String, String> {
     )])
 }
 
+/// Goes through both doors: under the starter set the policies say what the
+/// fixed rules say.
+fn through(job: CompiledJob, facts: &Facts<'_>) -> Result<AuthorizedJob, Denial> {
+    let none = BTreeMap::new();
+    let submission = Submission {
+        labels: &none,
+        requester: None,
+        attempt: 1,
+    };
+    let starter = starter::policies();
+    let (decision, by_policies) = authorize_by(Some(&starter), job.clone(), facts, &submission);
+    assert_eq!(decision.set.as_deref(), Some(starter.hash()));
+    let demands = |denial: &Denial| {
+        let demands = denial.refusals().iter().map(|r| r.demand.clone());
+        demands.collect::<BTreeSet<_>>()
+    };
+    let fixed = authorize(job, facts);
+    let said = by_policies.map(drop).map_err(|not| match not {
+        NotAuthorized::Denied(denial) => demands(&denial),
+        undecided => panic!("{undecided}"),
+    });
+    assert_eq!(said, fixed.as_ref().map(|_| ()).map_err(demands));
+    fixed
+}
+
 /// What is said of `job`, or nothing where it may run. `change` edits facts that allow it.
 fn decide(job: CompiledJob, change: impl FnOnce(&mut Facts<'_>)) -> Vec<(Rule, String)> {
     let (queue, labels) = (queue(json!({})), labels());
@@ -55,7 +83,7 @@ fn decide(job: CompiledJob, change: impl FnOnce(&mut Facts<'_>)) -> Vec<(Rule, S
         priority_class: None,
     };
     change(&mut facts);
-    match authorize(job, &facts) {
+    match through(job, &facts) {
         Ok(job) => {
             assert_eq!(job.compiled().queue(), "default");
             Vec::new()
@@ -64,7 +92,10 @@ fn decide(job: CompiledJob, change: impl FnOnce(&mut Facts<'_>)) -> Vec<(Rule, S
             assert!(!denial.refusals().is_empty());
             let all: Vec<_> = denial.refusals().iter().map(ToString::to_string).collect();
             assert_eq!(denial.to_string(), all.join("; "));
-            let rules = denial.refusals().iter().map(|r| r.rule);
+            let rules = denial.refusals().iter().map(|r| match &r.by {
+                By::Rule(rule) => *rule,
+                other => panic!("no fixed rule: {other:?}"),
+            });
             rules.zip(all).collect()
         }
     }
@@ -101,7 +132,7 @@ fn the_queue_selects_the_namespace() {
                 namespace_labels: &labels,
                 priority_class: None,
             };
-            authorize(compiled(JOB, 0, false), &facts)
+            through(compiled(JOB, 0, false), &facts)
                 .err()
                 .map(|denial| denial.to_string())
         };

@@ -1,0 +1,188 @@
+//! A whole job: every demand is asked for once, and all that is denied is said at once.
+
+use std::collections::BTreeMap;
+
+use serde_json::{from_value, json};
+use trellis_api::{QueueSpec, Reason};
+use trellis_policies::Facts;
+use trellis_policies::cedar::{JobDecision, NotAuthorized, Policies, Submission, authorize_by};
+
+use super::support::{ALLOW_ALL, cluster, loader, set};
+use crate::authorize::compiled;
+
+const JOB: &str = "\
+apiVersion: trellis.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: llm, namespace: team-a}
+spec:
+  framework: PyTorch
+  priorityClassName: high
+  serviceAccountName: runner
+  deadlines: {activeSeconds: 3600}
+  network:
+    egress: [{cidr: 10.20.0.0/16, ports: [443]}]
+    ingress: [{namespace: monitoring}]
+  taskGroups:
+  - name: master
+    image: registry.example/train:1
+    flavors: [a100]
+    gpus: 8
+    resources: {cpu: 1, memory: 1Gi}
+    env: [{name: TOKEN, secret: {name: token, key: t}}]
+  - name: worker
+    replicas: 3
+    gpus: 8
+    image: registry.example/train:1
+    resources: {cpu: 1, memory: 1Gi}
+    mounts: [{claim: data, path: /data}, {configMap: settings, path: /etc/settings}]
+";
+
+fn authorize(policies: Option<&Policies>) -> (JobDecision, Result<(), NotAuthorized>) {
+    let queue: QueueSpec = from_value(json!({
+        "namespaceSelector": {},
+        "resourceGroups": [{"resources": ["cpu"], "flavors": [
+            {"name": "h100", "quotas": [{"resource": "cpu", "nominal": "1"}]}]}],
+    }))
+    .unwrap();
+    let none = BTreeMap::new();
+    let facts = Facts {
+        queue: "default",
+        queue_spec: &queue,
+        namespace: "team-a",
+        namespace_labels: &none,
+        priority_class: Some("high"),
+    };
+    let submission = Submission {
+        labels: &none,
+        requester: None,
+        attempt: 1,
+    };
+    let (decision, outcome) = authorize_by(policies, compiled(JOB, 5, false), &facts, &submission);
+    (decision, outcome.map(drop))
+}
+
+#[test]
+fn every_demand_is_one_request() {
+    let policies = set(vec![cluster("all", ALLOW_ALL)]);
+    let (decision, outcome) = authorize(Some(&policies));
+    assert_eq!(outcome, Ok(()));
+    let asked: Vec<_> = decision
+        .decided
+        .iter()
+        .map(|(demanded, decision)| {
+            assert_eq!(decision.policies, ["all/0"]);
+            (demanded.ask.action().as_str(), demanded.words.join(", "))
+        })
+        .collect();
+    let asked: Vec<_> = asked
+        .iter()
+        .map(|(action, words)| (*action, words.as_str()))
+        .collect();
+    assert_eq!(
+        asked,
+        [
+            ("Submit", "namespace \"team-a\" submits the job \"llm\""),
+            ("UseQueue", "namespace \"team-a\" uses queue \"default\""),
+            (
+                "UsePriorityClass",
+                "the job has the priority class \"high\""
+            ),
+            ("UseFlavor", "the job may be given the flavor \"a100\""),
+            ("UseFlavor", "the job may be given the flavor \"h100\""),
+            (
+                "UseImage",
+                "the job runs the image \"registry.example/train:1\""
+            ),
+            (
+                "UseServiceAccount",
+                "the job runs as the ServiceAccount \"runner\""
+            ),
+            ("UseSecret", "the job reads the Secret \"token\""),
+            ("UseVolume", "the job mounts the claim \"data\""),
+            ("UseVolume", "the job reads the ConfigMap \"settings\""),
+            (
+                "ConnectTo",
+                "the job connects to network \"10.20.0.0/16\", port 443"
+            ),
+            (
+                "AcceptFrom",
+                "the job is reached from namespace \"monitoring\""
+            ),
+            (
+                "UsePrivilege",
+                "task group \"master\" uses the privilege \"RunAsRoot\", \
+                 task group \"worker\" uses the privilege \"RunAsRoot\""
+            ),
+        ]
+    );
+}
+
+#[test]
+fn what_the_context_says_of_the_job() {
+    let holds = "context.gpus == 32 && context.pods == 4 && context.framework == \"PyTorch\" && \
+        context.priority == 5 && context has runtimeSeconds && context.runtimeSeconds == 3600 && \
+        context.attempt == 1 && context.job.name == \"llm\" && context.job in principal && \
+        principal.name == \"team-a\" && !(context has requester)";
+    let text = format!("permit(principal, action, resource) when {{ {holds} }};");
+    let (_, outcome) = authorize(Some(&set(vec![cluster("x", &text)])));
+    assert_eq!(outcome, Ok(()));
+}
+
+#[test]
+fn all_that_is_denied_is_said_at_once() {
+    let policies = set(vec![
+        cluster(
+            "most",
+            "permit(principal, action, resource) \
+            unless { action == Trellis::Action::\"UseFlavor\" && resource == Trellis::ResourceFlavor::\"h100\" };",
+        ),
+        cluster(
+            "no",
+            "@id(\"root\") forbid(principal, action == Trellis::Action::\"UsePrivilege\", resource);\
+            forbid(principal, action == Trellis::Action::\"UsePrivilege\", resource);",
+        ),
+    ]);
+    let (_, outcome) = authorize(Some(&policies));
+    let not = outcome.unwrap_err();
+    assert_eq!(not.reason(), Reason::PolicyDenied);
+    assert_eq!(
+        not.to_string(),
+        "task group \"master\" uses the privilege \"RunAsRoot\", which the policies \"no/1\", \"no/root\" forbid: \
+         set runAsNonRoot to true, and no runAsUser of 0, or ask whoever owns the policy; \
+         task group \"worker\" uses the privilege \"RunAsRoot\", which the policies \"no/1\", \"no/root\" forbid: \
+         set runAsNonRoot to true, and no runAsUser of 0, or ask whoever owns the policy; \
+         the job may be given the flavor \"h100\", which no policy permits: \
+         name others in taskGroups[].flavors, or ask for permit(principal == Trellis::Namespace::\"team-a\", \
+         action == Trellis::Action::\"UseFlavor\", resource == Trellis::ResourceFlavor::\"h100\");"
+    );
+}
+
+#[test]
+fn before_the_policies_are_read_nothing_is_allowed_and_nothing_refused() {
+    let (decision, outcome) = authorize(None);
+    let not = outcome.unwrap_err();
+    assert_eq!(not.reason(), Reason::CacheNotReady);
+    assert_eq!(not.to_string(), "the policies have not been read yet");
+    assert_eq!(decision.set, None);
+    assert!(
+        decision
+            .decided
+            .iter()
+            .all(|(_, decision)| !decision.allows())
+    );
+}
+
+#[test]
+fn a_job_waits_for_a_policy_that_cannot_be_evaluated() {
+    let (policies, _) = loader().load(
+        None,
+        vec![cluster("all", ALLOW_ALL), cluster("bad", "permit(")],
+    );
+    let (_, outcome) = authorize(Some(&policies));
+    let not = outcome.unwrap_err();
+    assert_eq!(not.reason(), Reason::PolicyNotEvaluated);
+    assert_eq!(
+        not.to_string(),
+        "invalid, and never was valid: policy \"bad\"; its status says what is wrong"
+    );
+}
