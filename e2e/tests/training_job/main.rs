@@ -13,6 +13,7 @@ mod preemption;
 mod queues;
 mod quotas;
 mod refusals;
+mod runtimes;
 mod versions;
 
 use std::path::Path;

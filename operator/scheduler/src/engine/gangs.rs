@@ -53,7 +53,8 @@ impl Engine {
             return;
         }
         let waits = matches!(state.stage, Stage::Waiting(_));
-        let ends_otherwise = (state.gang.runtime, state.gang.grace) != (gang.runtime, gang.grace);
+        let term = |gang: &Gang| (gang.runtime, gang.predicted, gang.grace);
+        let ends_otherwise = term(&state.gang) != term(&gang);
         if waits {
             self.stop_waiting(at);
         }
@@ -248,7 +249,7 @@ impl Engine {
         };
         self.placed = self.placed.saturating_sub(1);
         let gang = &placed.gang;
-        self.has_ended(at, &gang.queue);
+        self.has_ended(at, &gang.id, &gang.queue);
         self.parking.raise(&Signal::Turns, 1);
         for (number, group) in gang.groups.iter().enumerate() {
             let family = format!("{}/{}", gang.id.namespace(), group.pod_prefix);

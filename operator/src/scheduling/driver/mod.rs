@@ -9,6 +9,7 @@ mod ended;
 mod neighbours;
 mod pause;
 mod places;
+mod runtimes;
 mod start;
 mod steps;
 mod task;
@@ -25,7 +26,9 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::warn;
 use trellis_api::pod_group::PodGroupPhase;
-use trellis_scheduler::{Engine, FlavorName, NodeName, QueueName, Snapshot, TopologyName};
+use trellis_scheduler::{
+    Engine, FlavorName, NodeName, Predictor, QueueName, Snapshot, TopologyName,
+};
 
 use super::admitted::Admitted;
 use super::commit::Committer;
@@ -63,6 +66,8 @@ struct Gang {
     /// None: the controller has not said yet, or the job is gone.
     wish: Option<Wish>,
     inside: Inside,
+    /// The engine knows what its journal says of it, and not yet what the job says.
+    by_journal: bool,
     /// What admission makes of the pods, by group, for one compiled job.
     actual: BTreeMap<String, Admitted>,
     compiled: String,
@@ -94,6 +99,8 @@ impl Gang {
 /// The owner of the engine.
 pub struct Driver {
     engine: Engine,
+    /// How long runs have taken.
+    predictor: Predictor,
     committer: Committer,
     heard: Heard,
     gangs: HashMap<Key, Gang>,
@@ -126,6 +133,7 @@ impl Driver {
     pub fn new(committer: Committer, heard: Heard) -> Self {
         Self {
             engine: Engine::new(),
+            predictor: Predictor::new(),
             committer,
             heard,
             gangs: HashMap::new(),
@@ -272,7 +280,11 @@ impl Driver {
             Feed::Queue(name) => {
                 match self.committer.world().queues.get(&Key::new("", &name)) {
                     Some(queue) => self.engine.apply_queue(gang::queue(&name, &queue.spec)),
-                    None => self.engine.delete_queue(&QueueName::new(name)),
+                    None => {
+                        let name = QueueName::new(name);
+                        self.predictor.forget(&name);
+                        self.engine.delete_queue(&name)
+                    }
                 };
             }
             Feed::Flavor(name) => self.flavor_changed(&name),
@@ -289,6 +301,11 @@ impl Driver {
                 touched.insert(job);
             }
             Feed::Wish(job, Some(wish)) => {
+                let ends = matches!(wish, Wish::Finish { .. });
+                let before = self.gangs.get(&job).and_then(|gang| gang.wish.as_ref());
+                if ends && !matches!(before, Some(Wish::Finish { .. })) {
+                    self.learn(&job, touched);
+                }
                 if self.take_wish(&job, wish) {
                     touched.insert(job);
                 }

@@ -3,7 +3,7 @@
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason};
-use trellis_scheduler::Placement;
+use trellis_scheduler::{Gang, Placement};
 
 use super::{Driver, Inside};
 use crate::key::Key;
@@ -30,6 +30,11 @@ impl Driver {
         };
         let gang = gang::gang(run.job.compiled(), &ticket, &state.actual);
         let before = std::mem::replace(&mut state.inside, Inside::Waiting);
+        state.by_journal = false;
+        let gang = Gang {
+            predicted: self.predicted(job, &gang),
+            ..gang
+        };
         if matches!(before, Inside::Placed | Inside::Nominated) {
             // The place was tentative and its plan was never written.
             self.engine.delete_gang(&gang.id);
@@ -70,20 +75,33 @@ impl Driver {
         };
         let place = gang::placement(plan);
         let known = self.engine.placement(&gang::id(job));
-        if state.inside == Inside::Placed && known.is_some_and(|known| is_same(&known, &place)) {
+        let is_known =
+            state.inside == Inside::Placed && known.is_some_and(|known| is_same(&known, &place));
+        let run = state.run().cloned();
+        if is_known && !(state.by_journal && run.is_some()) {
             return;
         }
         state.inside = Inside::Placed;
-        let gang = match state.run() {
+        state.by_journal = run.is_none();
+        let gang = match run {
             Some(run) => {
                 let ticket = gang::Ticket {
                     submitted: run.submitted,
                     ..gang::Ticket::default()
                 };
-                gang::gang(run.job.compiled(), &ticket, &state.actual)
+                let gang = gang::gang(run.job.compiled(), &ticket, &state.actual);
+                Gang {
+                    predicted: self.predicted(job, &gang),
+                    ..gang
+                }
             }
             None => gang::of_pod_group(job, group),
         };
+        if is_known {
+            // The journal does not say how long it runs; its job does.
+            self.engine.apply_gang(gang);
+            return;
+        }
         // A pod that has ended holds nothing, though the plan names it.
         let over: Vec<_> = self
             .committer
