@@ -312,7 +312,10 @@ pub(super) fn with_reservation(engine: &Engine, id: &GangId, message: String) ->
         Some(Some(start)) => {
             format!("{message}; it is next, and starts at {start} if what runs ends when it should")
         }
-        Some(None) => format!("{message}; it is next, and room is kept for it"),
+        Some(None) => format!(
+            "{message}; it is next; when it starts is not known, so that others keep off \
+             its place only once it has waited for 10 minutes"
+        ),
         None => message,
     }
 }

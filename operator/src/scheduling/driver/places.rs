@@ -78,6 +78,7 @@ impl Driver {
         let is_known =
             state.inside == Inside::Placed && known.is_some_and(|known| is_same(&known, &place));
         let run = state.run().cloned();
+        // The journal does not say since when it waited nor how long it runs; its job does.
         if is_known && !(state.by_journal && run.is_some()) {
             return;
         }
@@ -97,11 +98,6 @@ impl Driver {
             }
             None => gang::of_pod_group(job, group),
         };
-        if is_known {
-            // The journal does not say how long it runs; its job does.
-            self.engine.apply_gang(gang);
-            return;
-        }
         // A pod that has ended holds nothing, though the plan names it.
         let over: Vec<_> = self
             .committer
