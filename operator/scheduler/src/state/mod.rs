@@ -18,6 +18,7 @@ mod traits;
 pub(crate) use catalog::Catalog;
 pub(crate) use classes::Class;
 pub(crate) use domains::{Domains, Layout, Level};
+pub(crate) use interner::Interner;
 pub(crate) use ledger::Column;
 pub(crate) use nodes::{Facts, Nodes, SavedShares};
 pub(crate) use pods::{Pod, Pods};

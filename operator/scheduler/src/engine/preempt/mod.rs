@@ -2,9 +2,13 @@
 //! (`search`), and what becomes of those who leave and of the one who follows
 //! them (`nominate`).
 
+mod by_node;
 mod candidates;
+mod card;
 mod nominate;
 mod search;
+
+pub(super) use card::Card;
 
 use super::ways::Way;
 use crate::decision::Because;

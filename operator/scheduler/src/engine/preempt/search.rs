@@ -1,45 +1,66 @@
 //! Whom it takes: the fewest of the cheapest that make a gang fit.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap;
 
 use super::super::Engine;
 use super::super::ways::Way;
-use super::candidates::{Asker, Candidate};
+use super::candidates::{Asker, Candidate, Candidates};
 use super::{Leaver, Plan};
 use crate::gang::Gang;
-use crate::placement::{Hold, Rooms, Runs, Wish, asks_for_topology, excluded, place_without};
+use crate::placement::{Freed, Hold, Rooms, Runs, Wish};
+use crate::placement::{asks_for_topology, excluded, place_without};
 use crate::preemption::{Budget, policy};
 use crate::queueing::{Signal, Wake};
-use crate::state::{NodeIdx, Nodes};
+use crate::quota::Demand;
+use crate::state::{DemandIdx, NodeIdx, ResourceIdx};
 
 /// Placements that are tried at most to do without single victims, where counting
 /// alone does not tell; past it victims may be left that are not needed.
 const TRIES: usize = 512;
 
 /// One search.
-struct Search<'a> {
+pub(super) struct Search<'a> {
     asker: Asker<'a>,
     wish: Wish<'a>,
-    candidates: &'a [Candidate],
-    /// What all candidates hold, and which part of it is each one's.
-    held: Vec<Hold>,
+    pub(super) candidates: &'a Candidates,
+    /// What each candidate holds, in the order of the candidates.
+    held: Vec<Held>,
     parts: Vec<Range<usize>>,
+    kinds: Vec<Kind>,
     /// What goes anyway.
     going: Vec<Hold>,
     /// With that gone.
-    rooms: Rooms,
+    pub(super) rooms: Rooms,
     /// Counting tells all: the gang fits if there is room for so many pods.
     counted: bool,
+    /// Pods have shares of devices: it depends on the order in which they go what
+    /// becomes free.
+    shared: bool,
+}
+
+/// What so many pods of a kind hold of a node.
+#[derive(Clone, Copy)]
+pub(super) struct Held {
+    pub(super) node: NodeIdx,
+    kind: usize,
+    pub(super) pods: u32,
+}
+
+/// Pods that hold the same.
+struct Kind {
+    demand: Arc<Vec<(ResourceIdx, i64)>>,
+    freed: Freed,
 }
 
 /// Who is out, and what there is room for then.
-struct Trial {
+struct Trial<'a> {
     out: FixedBitSet,
     rooms: Rooms,
-    budget: Budget,
+    budget: Budget<'a>,
 }
 
 impl Engine {
@@ -75,12 +96,12 @@ impl Engine {
             preemption,
         };
         let mut budget = Budget::new(&self.queues, queue, &way.demand);
-        let (candidates, next) = self.candidates(&asker, &mut budget);
+        let candidates = self.candidates(&asker, &mut budget);
         budget.end(&mut self.queues);
-        if let Some(next) = next {
+        if let Some(next) = candidates.next {
             wake.at(next);
         }
-        if candidates.is_empty() {
+        if candidates.list.is_empty() {
             return None;
         }
         let wish = Wish {
@@ -89,11 +110,11 @@ impl Engine {
             excluded: &excluded(&way.shape, &self.nodes),
         };
         let search = self.search(asker, wish, &candidates);
-        let in_order: Vec<usize> = (0..candidates.len()).collect();
+        let in_order: Vec<usize> = (0..candidates.list.len()).collect();
         let mut found = self.fewest(&search, &in_order, wake)?;
-        if search.counted {
+        if search.counted && !search.is_cheapest(&found) {
             // One by one the cheapest may sit apart: node by node may cost less.
-            let by_node = self.by_node(&search);
+            let by_node = search.by_node(&self.nodes);
             let other = self.fewest(&search, &by_node, wake);
             found = [Some(found), other]
                 .into_iter()
@@ -105,7 +126,7 @@ impl Engine {
             return None;
         }
         let groups = self.place_without(&search, &found)?;
-        let victims = found.ones().filter_map(|number| candidates.get(number));
+        let victims = found.ones().filter_map(|n| candidates.list.get(n));
         Some(Plan {
             way: way.clone(),
             groups,
@@ -117,7 +138,7 @@ impl Engine {
         &mut self,
         asker: Asker<'a>,
         wish: Wish<'a>,
-        candidates: &'a [Candidate],
+        candidates: &'a Candidates,
     ) -> Search<'a> {
         self.packing.prepare(&mut self.nodes, &mut self.catalog);
         self.catalog.refresh(wish.shape, &self.nodes);
@@ -126,21 +147,35 @@ impl Engine {
         for hold in &going {
             rooms.free(&self.nodes, hold);
         }
-        let (mut held, mut parts) = (Vec::new(), Vec::with_capacity(candidates.len()));
-        for candidate in candidates {
+        let all = candidates.list.len();
+        let (mut held, mut parts) = (Vec::with_capacity(all), Vec::with_capacity(all));
+        let mut kinds: Vec<Kind> = Vec::new();
+        let mut numbers: FxHashMap<DemandIdx, usize> = FxHashMap::default();
+        for candidate in &candidates.list {
             let from = held.len();
-            self.held(candidate.gang, &mut held);
+            held.extend(candidates.parts(candidate).iter().map(|part| Held {
+                node: part.node,
+                kind: *numbers.entry(part.demand).or_insert_with(|| {
+                    let demand = self.catalog.demand(part.demand);
+                    let freed = rooms.freed(&self.nodes, &demand);
+                    kinds.push(Kind { demand, freed });
+                    kinds.len().saturating_sub(1)
+                }),
+                pods: part.pods,
+            }));
             parts.push(from..held.len());
         }
         let groups = wish.shape.groups.iter().filter(|g| g.count > 0).count();
         let shared = !self.catalog.shares().is_empty();
         Search {
             counted: groups < 2 && !shared && !asks_for_topology(wish.shape),
+            shared,
             asker,
             wish,
             candidates,
             held,
             parts,
+            kinds,
             going,
             rooms,
         }
@@ -155,7 +190,7 @@ impl Engine {
         wake: &mut Wake,
     ) -> Option<FixedBitSet> {
         let mut trial = Trial {
-            out: FixedBitSet::with_capacity(search.candidates.len()),
+            out: FixedBitSet::with_capacity(search.parts.len()),
             rooms: search.rooms.clone(),
             budget: Budget::new(&self.queues, search.asker.queue, search.asker.demand),
         };
@@ -170,7 +205,12 @@ impl Engine {
     }
 
     /// Asks one after the other until the gang fits. False: it never does.
-    fn ask_in_order(&mut self, search: &Search<'_>, trial: &mut Trial, order: &[usize]) -> bool {
+    fn ask_in_order<'a>(
+        &mut self,
+        search: &Search<'a>,
+        trial: &mut Trial<'a>,
+        order: &[usize],
+    ) -> bool {
         // Where counting does not tell, a place is sought after each doubling only.
         let (mut left, mut patience) = (0_usize, 0_usize);
         for number in order {
@@ -180,19 +220,16 @@ impl Engine {
                 }
                 patience = left.saturating_mul(2).saturating_add(1);
             }
-            let Some(candidate) = search.candidates.get(*number) else {
+            let Some((candidate, charge)) = search.candidate(*number) else {
                 continue;
             };
-            if !self.is_still_asked(&search.asker, &mut trial.budget, candidate) {
+            if !self.is_still_asked(&search.asker, &mut trial.budget, (candidate, charge)) {
                 continue;
             }
-            let mut of_use = !trial.budget.does();
-            for hold in search.held_by(*number) {
-                of_use |= trial.rooms.free(&self.nodes, hold);
-            }
-            if of_use {
-                let (queue, demand) = (candidate.queue, &candidate.demand);
-                trial.budget.leaves(&mut self.queues, queue, demand);
+            let room = trial.leaves(search, *number);
+            if room || !trial.budget.does() {
+                let queue = candidate.queue;
+                trial.budget.leaves(&mut self.queues, queue, charge);
                 trial.out.insert(*number);
                 left = left.saturating_add(1);
             }
@@ -201,20 +238,20 @@ impl Engine {
     }
 
     /// Keeps everyone who is not needed: the dearest first.
-    fn keep_dearest(&mut self, search: &Search<'_>, trial: &mut Trial) {
+    fn keep_dearest<'a>(&mut self, search: &Search<'a>, trial: &mut Trial<'a>) {
         let mut tries = 0_usize;
         let dearest_first: Vec<usize> = trial.out.ones().rev().collect();
         for number in dearest_first {
-            let Some(candidate) = search.candidates.get(number) else {
+            let Some((candidate, charge)) = search.candidate(number) else {
                 continue;
             };
             trial.out.set(number, false);
             if self.does_without(search, trial, number, &mut tries) {
-                let (queue, demand) = (candidate.queue, &candidate.demand);
-                if trial.budget.returns(&mut self.queues, queue, demand) {
+                let queue = candidate.queue;
+                if trial.budget.returns(&mut self.queues, queue, charge) {
                     continue;
                 }
-                trial.leaves(&self.nodes, search, number);
+                trial.leaves(search, number);
             }
             trial.out.insert(number);
         }
@@ -224,78 +261,39 @@ impl Engine {
     fn does_without(
         &mut self,
         search: &Search<'_>,
-        trial: &mut Trial,
+        trial: &mut Trial<'_>,
         number: usize,
         tries: &mut usize,
     ) -> bool {
-        trial.returns(&self.nodes, search, number);
+        if !trial.may_bear(search, number) {
+            return false;
+        }
+        trial.returns(search, number);
         let mut fits = trial.rooms.enough();
         if fits && !search.counted {
             *tries = tries.saturating_add(1);
             fits = *tries <= TRIES && self.place_without(search, &trial.out).is_some();
         }
         if !fits {
-            trial.leaves(&self.nodes, search, number);
+            trial.leaves(search, number);
         }
         fits
     }
 
-    /// The candidates, those first that make room for a pod on one node most cheaply.
-    fn by_node(&self, search: &Search<'_>) -> Vec<usize> {
-        let mut on: BTreeMap<NodeIdx, Vec<(usize, &Hold)>> = BTreeMap::new();
-        for number in 0..search.candidates.len() {
-            for hold in search.held_by(number) {
-                on.entry(hold.node).or_default().push((number, hold));
-            }
-        }
-        let mut steps: Vec<(i32, u64, u32, Vec<usize>)> = Vec::new();
-        for (node, here) in on {
-            let leaving = here.iter().map(|(_, hold)| *hold);
-            let gains = search.rooms.gains(&self.nodes, node, leaving);
-            let (mut step, mut cost, mut had) = (Vec::new(), 0_u64, 0_u32);
-            // A later step is of use after the earlier ones alone.
-            let mut at_least = (i32::MIN, 0_u64);
-            for ((number, _), gain) in here.iter().zip(gains) {
-                let Some(candidate) = search.candidates.get(*number) else {
-                    continue;
-                };
-                step.push(*number);
-                cost = cost.saturating_add(candidate.lost_device_seconds);
-                at_least.0 = at_least.0.max(candidate.priority);
-                if gain > had {
-                    let pods = u64::from(gain.saturating_sub(had));
-                    let each = cost.checked_div(pods).unwrap_or(cost);
-                    at_least.1 = at_least.1.max(each);
-                    let rank = self.nodes.rank_of(node);
-                    steps.push((at_least.0, at_least.1, rank, std::mem::take(&mut step)));
-                    (cost, had) = (0, gain);
-                }
-            }
-        }
-        // Stable: of one node the earlier step comes first.
-        steps.sort_by_key(|(priority, cost, rank, _)| (*priority, *cost, *rank));
-        let first = steps.into_iter().flat_map(|(.., step)| step);
-        let mut seen = FixedBitSet::with_capacity(search.candidates.len());
-        first
-            .chain(0..search.candidates.len())
-            .filter(|number| !seen.put(*number))
-            .collect()
-    }
-
     /// The place that the gang has when these have left.
     fn place_without(&mut self, search: &Search<'_>, out: &FixedBitSet) -> Option<Vec<Runs>> {
-        let held = out.ones().flat_map(|number| search.held_by(number));
+        let leaving = search.leaving(out);
         place_without(
             &mut self.nodes,
             &mut self.packing,
             &self.catalog,
             &search.wish,
-            search.going.iter().chain(held),
+            search.going.iter().chain(&leaving),
         )
     }
 
     /// Nobody can make room now. When may that be otherwise?
-    fn wake_for(&self, search: &Search<'_>, trial: &Trial, wake: &mut Wake) {
+    fn wake_for(&self, search: &Search<'_>, trial: &Trial<'_>, wake: &mut Wake) {
         for (what, least) in trial.budget.lacking() {
             let root = self.queues.root(&search.asker.gang.queue);
             wake.on(Signal::QuotaFreed(root.clone(), what), least);
@@ -313,43 +311,136 @@ impl Engine {
     }
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    /// A candidate, and what it is charged.
+    fn candidate(&self, number: usize) -> Option<(&'a Candidate, &'a Demand)> {
+        let candidate = self.candidates.list.get(number)?;
+        Some((candidate, self.candidates.charge(candidate)))
+    }
+
     /// What a candidate holds.
-    fn held_by(&self, number: usize) -> impl Iterator<Item = &Hold> {
+    pub(super) fn held_by(&self, number: usize) -> &[Held] {
         let part = self.parts.get(number).cloned();
-        let held = part.and_then(|part| self.held.get(part));
-        held.unwrap_or(&[]).iter()
+        part.and_then(|part| self.held.get(part)).unwrap_or(&[])
+    }
+
+    /// What they all hold, in their order.
+    pub(super) fn held(&self) -> &[Held] {
+        &self.held
+    }
+
+    /// What a pod of a kind frees.
+    pub(super) fn freed(&self, held: &Held) -> &[i64] {
+        self.kinds.get(held.kind).map_or(&[], |kind| &kind.freed)
+    }
+
+    /// What these hold together.
+    fn leaving(&self, out: &FixedBitSet) -> Vec<Hold> {
+        let held = out.ones().flat_map(|number| self.held_by(number));
+        let mut held: Vec<Held> = held.copied().collect();
+        if !self.shared {
+            // Pods of a kind leave their node together.
+            held.sort_by_key(|held| (held.node, held.kind));
+            held.dedup_by(|next, kept| {
+                let same = (next.node, next.kind) == (kept.node, kept.kind);
+                if same {
+                    kept.pods = kept.pods.saturating_add(next.pods);
+                }
+                same
+            });
+        }
+        let hold = |held: Held| {
+            Some(Hold {
+                node: held.node,
+                demand: Arc::clone(&self.kinds.get(held.kind)?.demand),
+                pods: held.pods,
+                held: true,
+            })
+        };
+        held.into_iter().filter_map(hold).collect()
+    }
+
+    /// Whether it is clear that nobody else could make room for less: as few as could
+    /// do are the cheapest of all candidates, and of one priority. For a gang of one
+    /// group.
+    fn is_cheapest(&self, out: &FixedBitSet) -> bool {
+        let few = out.count_ones(..);
+        let list = self.candidates.list.get(..few).unwrap_or(&[]);
+        let (Some(first), Some(last)) = (list.first(), list.last()) else {
+            return false;
+        };
+        if first.priority() != last.priority() || out.maximum() != few.checked_sub(1) {
+            return false;
+        }
+        let missing = self.rooms.missing();
+        let missing = (0_usize..).zip(missing).filter(|(_, missing)| *missing > 0);
+        let at_least = missing.map(|(column, missing)| {
+            // What one of them frees at most.
+            let all = (0..self.parts.len()).map(|number| self.frees(number, column));
+            let most = i128::from(all.max().unwrap_or(0));
+            let whole = missing.checked_div(most).unwrap_or(0);
+            let rest = missing.checked_rem(most).unwrap_or(0);
+            whole.saturating_add(i128::from(rest > 0))
+        });
+        let at_least = at_least.max().and_then(|n| usize::try_from(n).ok());
+        at_least.is_some_and(|n| few <= n)
+    }
+
+    /// How much of what a column counts a candidate frees at most.
+    fn frees(&self, number: usize, column: usize) -> i64 {
+        let all = self.held_by(number).iter().map(|held| {
+            let freed = self.freed(held).get(column).map_or(0, |freed| *freed);
+            freed.saturating_mul(i64::from(held.pods))
+        });
+        all.fold(0, i64::saturating_add)
     }
 
     /// What is lost with these, the highest priority first; then how many they are.
     fn cost(&self, out: &FixedBitSet) -> (Vec<(i32, u64)>, usize) {
-        let mut lost: BTreeMap<i32, u64> = BTreeMap::new();
-        for candidate in out.ones().filter_map(|number| self.candidates.get(number)) {
-            let sum = lost.entry(candidate.priority).or_default();
-            *sum = sum.saturating_add(candidate.lost_device_seconds);
+        let mut lost: Vec<(i32, u64)> = Vec::new();
+        let victims = out.ones().filter_map(|n| self.candidates.list.get(n));
+        // They come by priority, the lowest first.
+        for candidate in victims {
+            let more = candidate.lost_device_seconds;
+            match lost.last_mut() {
+                Some((priority, sum)) if *priority == candidate.priority() => {
+                    *sum = sum.saturating_add(more);
+                }
+                _ => lost.push((candidate.priority(), more)),
+            }
         }
-        (lost.into_iter().rev().collect(), out.count_ones(..))
+        lost.reverse();
+        (lost, out.count_ones(..))
     }
 }
 
-impl Trial {
+impl Trial<'_> {
     /// Whether quota allows it and nothing that can be counted speaks against it.
     fn is_promising(&self) -> bool {
         self.budget.does() && self.rooms.enough()
     }
 
-    /// A candidate leaves its nodes.
-    fn leaves(&mut self, nodes: &Nodes, search: &Search<'_>, number: usize) {
-        for hold in search.held_by(number) {
-            self.rooms.free(nodes, hold);
+    /// A candidate leaves its nodes. Says whether any of them is of use.
+    fn leaves(&mut self, search: &Search<'_>, number: usize) -> bool {
+        let mut of_use = false;
+        for held in search.held_by(number) {
+            of_use |= self.rooms.leave(held.node, search.freed(held), held.pods);
         }
+        of_use
     }
 
     /// A candidate comes back.
-    fn returns(&mut self, nodes: &Nodes, search: &Search<'_>, number: usize) {
-        for hold in search.held_by(number) {
-            self.rooms.take(nodes, hold);
+    fn returns(&mut self, search: &Search<'_>, number: usize) {
+        for held in search.held_by(number) {
+            self.rooms
+                .come_back(held.node, search.freed(held), held.pods);
         }
+    }
+
+    /// False where there is no room without it, as each of its nodes alone tells.
+    fn may_bear(&self, search: &Search<'_>, number: usize) -> bool {
+        let mut held = search.held_by(number).iter();
+        held.all(|held| self.rooms.bears(held.node, search.freed(held), held.pods))
     }
 }
 
