@@ -157,7 +157,7 @@ impl<'c> Budget<'c> {
             }
         }
         self.tell(queues);
-        let claimed = queues.tree().claim(self.queue, &self.demand, holder);
+        let claimed = queues.tree().claim(self.queue, self.demand, holder);
         let known = claimed.map(|claimed| {
             // Counted from now on, where nobody has asked before.
             add(&mut self.left, claimed.what, 0);
@@ -204,7 +204,7 @@ impl<'c> Budget<'c> {
     fn look(&mut self, queues: &Queues) {
         let tree = queues.tree();
         self.spare.clear();
-        if tree.fits(self.queue, &self.demand) {
+        if tree.fits(self.queue, self.demand) {
             self.lacking = None;
             for (what, needs) in self.demand.iter() {
                 if let Some(available) = tree.available(self.queue, what) {
@@ -213,7 +213,7 @@ impl<'c> Budget<'c> {
             }
             return;
         }
-        let lacks = tree.lacks(self.queue, &self.demand);
+        let lacks = tree.lacks(self.queue, self.demand);
         let lacks = lacks.iter().map(|lack| (lack.what, lack.least_release()));
         self.lacking = Some(lacks.collect());
     }

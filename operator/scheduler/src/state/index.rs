@@ -32,7 +32,7 @@ impl Index {
     /// The number of the value with that name; `is` tells whether a value has it.
     pub(crate) fn find(&self, name: &str, is: impl Fn(u32) -> bool) -> Option<u32> {
         let hash = self.hash(name);
-        let at = self.place_of(hash, |number| is(number))?;
+        let at = self.place_of(hash, is)?;
         self.entry(at).map(Entry::number)
     }
 
@@ -160,9 +160,7 @@ mod tests {
             let mut index = Index::default();
             let mut names: BTreeMap<u32, u32> = BTreeMap::new();
             let name = |of: u32| format!("team/pod-{of}");
-            let mut next = 0;
-            for (of, what) in steps {
-                next += 1;
+            for (next, (of, what)) in (1_u32..).zip(steps) {
                 match (names.get(&of).copied(), what) {
                     (Some(number), 0 | 1) => {
                         index.remove(&name(of), number);

@@ -2,7 +2,7 @@
 
 use fixedbitset::FixedBitSet;
 
-use super::search::{Held, Search};
+use super::field::{Held, Search};
 use crate::state::{NodeIdx, Nodes};
 
 /// Candidates that make room on a node, after those of its earlier steps.
