@@ -202,7 +202,7 @@ impl Engine {
 
     /// The gang has its place: the nodes are charged already, the quota is now.
     pub(super) fn settle_place(&mut self, at: GangIdx, way: &Way, groups: Vec<Runs>, since: Time) {
-        let Some(state) = self.gangs.get_mut(at.at()) else {
+        let Some(state) = self.gangs.get(at.at()) else {
             return;
         };
         let (gang, shape) = (Arc::clone(&state.gang), Arc::clone(&way.shape));
