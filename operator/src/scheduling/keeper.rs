@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::Reason;
-use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
+use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 
 use super::deletions::Deletions;
 use super::journal;
@@ -139,7 +139,9 @@ impl Gang<'_> {
                 message: "the gang is no longer to run".to_owned(),
             };
         };
-        let expired = plan.deadline.as_ref().is_none_or(|d| d.0 <= self.now);
+        // Of a gang that is whole only the closing is late: there is nothing to undo.
+        let expired = plan.deadline.as_ref().is_none_or(|d| d.0 <= self.now)
+            && !self.is_whole(&plan);
         if plan.attempt != run.attempt || plan.compiled != run.job.compiled().hash() {
             Step::Undo {
                 reason: Reason::Restarting,
@@ -157,6 +159,18 @@ impl Gang<'_> {
         } else {
             Step::Commit
         }
+    }
+
+    /// True if every pod of the plan is there, on its node, and stays.
+    fn is_whole(&self, plan: &Plan) -> bool {
+        let there: BTreeSet<(&str, u32, &str)> = self
+            .pods
+            .values()
+            .filter(|p| p.job_uid == self.uid && p.plan == plan.hash && !p.deleting)
+            .filter_map(|p| Some((p.group.as_str(), p.index, p.node.as_deref()?)))
+            .collect();
+        !plan.assignments.is_empty()
+            && journal::members(plan).all(|member| there.contains(&member))
     }
 
     fn placed(&self) -> Step {

@@ -1,5 +1,5 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use trellis_api::pod_group::Plan;
+use trellis_api::pod_group::Assignment;
 
 use super::*;
 use crate::scheduling::fixtures::{PHASES, run};
@@ -156,6 +156,61 @@ fn a_plan_is_undone_at_its_deadline() {
     let commit = |now| step(PHASES[1], &run(1), &BTreeMap::new(), now);
     assert_eq!(commit(119), Step::Commit);
     assert_eq!(word(&commit(120)), "undo PodRefused");
+}
+
+/// The journal of a gang of two was not closed in time, by an operator that was away.
+#[test]
+fn a_gang_that_is_whole_is_closed_though_its_deadline_is_over() {
+    let wish = run(1);
+    let mut journal = journal(PodGroupPhase::Committing);
+    let on = |node: &str| Assignment {
+        group: "worker".to_owned(),
+        node: node.to_owned(),
+        count: 1,
+    };
+    journal.plan.as_mut().unwrap().assignments = vec![on("node-a"), on("node-b")];
+    let whole = || {
+        let mut pods = BTreeMap::from([
+            pod("a", "mine", PodPhase::Running),
+            pod("b", "mine", PodPhase::Pending),
+        ]);
+        pods.get_mut("b").unwrap().index = 1;
+        pods
+    };
+    let (deletions, clock) = (Deletions::default(), Instant::now());
+    let next = |pods: &BTreeMap<String, PodView>, told: Option<&str>| {
+        let gang = Gang {
+            uid: "mine",
+            attempt: 1,
+            wish: &wish,
+            told,
+            journal: &journal,
+            pods,
+            lost: &BTreeSet::new(),
+            deletions: &deletions,
+            now: Timestamp::from_second(1000).unwrap(),
+            clock,
+        };
+        word(&gang.next())
+    };
+    assert_eq!(next(&whole(), None), "Commit");
+    assert_eq!(next(&whole(), Some("for another")), "undo Preempted");
+    // One that is not there as planned makes it a part.
+    let not: [fn(&mut PodView); 5] = [
+        |pod| pod.deleting = true,
+        |pod| pod.plan = "earlier".to_owned(),
+        |pod| pod.node = Some("node-a".to_owned()),
+        |pod| pod.index = 0,
+        |pod| pod.job_uid = "another".to_owned(),
+    ];
+    for change in not {
+        let mut pods = whole();
+        change(pods.get_mut("b").unwrap());
+        assert_eq!(next(&pods, None), "undo PodRefused", "{pods:?}");
+    }
+    let mut pods = whole();
+    pods.remove("b");
+    assert_eq!(next(&pods, None), "undo PodRefused");
 }
 
 #[test]
