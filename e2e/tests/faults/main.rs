@@ -17,6 +17,7 @@ mod held;
 mod journal;
 mod lease;
 mod namespace;
+mod resume;
 mod rollback;
 mod scene;
 mod undecodable;

@@ -83,7 +83,7 @@ impl<'a> Evaluation<'a> {
             return self.suspended();
         }
         if self.o.status.phase == Some(JobPhase::Suspended) {
-            self.resume();
+            return self.resumed();
         }
         let current = self
             .o
