@@ -3,6 +3,7 @@
 mod admission;
 mod drift;
 mod endpoint;
+mod journal;
 mod kinds;
 mod lifecycle;
 mod namesake;

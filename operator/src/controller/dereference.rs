@@ -52,13 +52,10 @@ impl Surrounded {
         self.job.status.clone().unwrap_or_default()
     }
 
-    /// The journal, if the PodGroup is the job's.
-    pub(super) fn journal(&self) -> PodGroupStatus {
-        self.pod_group
-            .as_ref()
-            .filter(|g| is_owned(&g.metadata, self.uid()))
-            .and_then(|g| g.status.clone())
-            .unwrap_or_default()
+    /// The journal, empty before the first entry. None: no PodGroup of the job's is known.
+    pub(super) fn journal(&self) -> Option<PodGroupStatus> {
+        let group = own_group(self.pod_group.as_deref(), self.uid())?;
+        Some(group.status.clone().unwrap_or_default())
     }
 }
 
@@ -104,6 +101,11 @@ pub(super) fn job(world: &World, key: &Key) -> Option<Surrounded> {
         certificate: world.certificates.read().get(key).cloned(),
         job,
     })
+}
+
+/// The PodGroup, if it is the job's of that uid.
+fn own_group<'a>(group: Option<&'a PodGroup>, uid: &str) -> Option<&'a PodGroup> {
+    group.filter(|g| is_owned(&g.metadata, uid))
 }
 
 /// The journal and the pods as of one moment: pods that go are the journal's

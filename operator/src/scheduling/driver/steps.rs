@@ -61,16 +61,15 @@ impl Driver {
             self.leaving.remove(job);
         }
         let told = self.leaving.get(job).and_then(Leaving::told);
-        let attempt = world
-            .jobs
-            .get(job)
-            .and_then(|job| job.status.as_ref()?.attempt);
+        let written = world.jobs.get(job);
+        let status = written.as_ref().and_then(|job| job.status.as_ref());
         let pods = world.pods.of(job);
         let lost = lost_nodes(&pods, |node| world.is_given_up(node));
         state.deletions.retain_those_of(&pods);
         let step = keeper::Gang {
             uid: &uid,
-            attempt: attempt.unwrap_or(1),
+            attempt: status.and_then(|s| s.attempt).unwrap_or(1),
+            was_placed: status.is_some_and(|s| s.scheduled_time.is_some()),
             wish,
             told,
             journal: &journal,

@@ -44,6 +44,7 @@ fn step(phase: PodGroupPhase, wish: &Wish, pods: &BTreeMap<String, PodView>, now
         clock,
         uid: "mine",
         attempt: 1,
+        was_placed: false,
         wish,
         told: None,
         journal: &journal(phase),
@@ -100,7 +101,18 @@ fn each_phase_meets_each_wish() {
                 "Enqueue", "Enqueue", "Withdraw", "Withdraw", "Withdraw", "Withdraw",
             ],
         ),
-        (PHASES[0], &some, same("delete a b")),
+        (
+            PHASES[0],
+            &some,
+            [
+                "delete a b",
+                "delete a b",
+                "delete a b",
+                "delete a b",
+                "delete a",
+                "delete a b",
+            ],
+        ),
         (PHASES[1], &none, commit),
         (PHASES[1], &some, commit),
         (
@@ -182,6 +194,7 @@ fn a_gang_that_is_whole_is_closed_though_its_deadline_is_over() {
         let gang = Gang {
             uid: "mine",
             attempt: 1,
+            was_placed: false,
             wish: &wish,
             told,
             journal: &journal,
@@ -211,6 +224,40 @@ fn a_gang_that_is_whole_is_closed_though_its_deadline_is_over() {
     let mut pods = whole();
     pods.remove("b");
     assert_eq!(next(&pods, None), "undo PodRefused");
+}
+
+/// Its PodGroup was deleted, and another is there. First the status ends the attempt: until then
+/// nothing of it goes, and it is not begun again.
+#[test]
+fn an_attempt_whose_journal_is_gone_is_counted_before_anything_else() {
+    let none = BTreeMap::new();
+    let some = BTreeMap::from([pod("a", "mine", PodPhase::Running)]);
+    let next = |wish: &Wish, pods: &BTreeMap<String, PodView>, was_placed: bool| {
+        let gang = Gang {
+            uid: "mine",
+            attempt: 1,
+            was_placed,
+            wish,
+            told: None,
+            journal: &PodGroupStatus::default(),
+            pods,
+            lost: &BTreeSet::new(),
+            deletions: &Deletions::default(),
+            now: Timestamp::UNIX_EPOCH,
+            clock: Instant::now(),
+        };
+        word(&gang.next())
+    };
+    for pods in [&none, &some] {
+        assert_eq!(next(&run(1), pods, true), "AwaitStatus");
+        assert_eq!(next(&Wish::Wait, pods, true), "AwaitStatus");
+    }
+    assert_eq!(next(&run(2), &some, false), "delete a");
+    assert_eq!(next(&run(2), &none, false), "Enqueue");
+    // An end of the job, or a suspension, is counted elsewhere.
+    let stop = Wish::Stop(Reason::Suspended);
+    assert_eq!(next(&stop, &some, true), "delete a");
+    assert_eq!(next(&Wish::Finish { keep: true }, &none, true), "Withdraw");
 }
 
 #[test]
@@ -285,6 +332,7 @@ fn a_pod_that_does_not_go_is_not_deleted_in_a_loop() {
         let step = Gang {
             uid: "mine",
             attempt: 1,
+            was_placed: false,
             wish: &wish,
             told: None,
             journal: &journal,
@@ -331,6 +379,7 @@ fn leaving(
         clock,
         uid: "mine",
         attempt: 1,
+        was_placed: false,
         wish,
         told: Some("for another"),
         journal: &journal,
