@@ -57,6 +57,8 @@ pub fn plan(run: &Run, place: &Place, now: Timestamp) -> Plan {
         attempt: run.attempt,
         generation: job.job().generation(),
         compiled: job.hash().to_owned(),
+        queue: Some(job.queue().to_owned()),
+        priority: Some(job.priority()),
         deadline: now.saturating_add(PLAN_TIME).ok().map(Time),
         groups: place.groups.clone(),
         assignments,

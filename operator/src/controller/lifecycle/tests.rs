@@ -157,6 +157,7 @@ impl Case {
                 deadline: Some(Time(deadline)),
                 groups: Vec::new(),
                 assignments: vec![on("node-0"), on("node-1")],
+                ..Plan::default()
             }),
             ..PodGroupStatus::default()
         };
