@@ -10,6 +10,7 @@ mod apiserver;
 mod avoided;
 mod backup;
 mod blocked;
+mod children;
 mod deletes;
 mod epoch;
 mod flavors;

@@ -57,6 +57,19 @@ impl Surrounded {
         let group = own_group(self.pod_group.as_deref(), self.uid())?;
         Some(group.status.clone().unwrap_or_default())
     }
+
+    /// The plan of the place that the gang has, or is getting.
+    pub(super) fn place(&self) -> Option<&Plan> {
+        own_group(self.pod_group.as_deref(), self.uid()).and_then(place)
+    }
+
+    /// True if pods of the job are there, or may be at any moment.
+    pub(super) fn has_pods(&self) -> bool {
+        let holds = own_group(self.pod_group.as_deref(), self.uid())
+            .and_then(|group| group.status.as_ref()?.phase)
+            .is_some_and(|phase| phase != PodGroupPhase::Pending);
+        holds || self.pods.values().any(|pod| pod.job_uid == self.uid())
+    }
 }
 
 /// True if the object's controlling owner is the job of that uid.
