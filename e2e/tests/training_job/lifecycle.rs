@@ -5,10 +5,9 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::api::{DeleteParams, Patch, PatchParams};
-use kube::{Api, ResourceExt as _};
 use serde_json::json;
 use trellis_api::job::JobPhase;
-use trellis_api::{PodGroup, Queue, TrainingJob};
+use trellis_api::{PodGroup, TrainingJob};
 use trellis_e2e::admission::PodPolicy;
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::jobs::{SOON, message, phase, reason};
@@ -178,56 +177,6 @@ async fn children_are_repaired_and_deletion_leaves_nothing() {
     wait_gone(&services, "j", SOON).await.unwrap();
     wait_gone(&policies, "j", SOON).await.unwrap();
     wait_gone(&site.api::<PodGroup>(), "j", SOON).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_second_pass_writes_nothing() {
-    let site = site("quiet", 2).await;
-    // A queue of its own: what others do to one is written there.
-    let queue = json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
-        "metadata": {"name": site.name()}, "spec": {"namespaceSelector": {}},
-    });
-    let control_plane = shared().await;
-    control_plane.apply_yaml(&queue.to_string()).await.unwrap();
-    let mut job = site.job("j", 2, 1);
-    job["spec"]["queue"] = json!(site.name());
-    site.create(job).await.unwrap();
-    site.reaches("j", JobPhase::Running).await;
-    // Counts of pods and of queues are written now and then.
-    tokio::time::sleep(Duration::from_secs(6)).await;
-    let queues: Api<Queue> = Api::all(control_plane.client());
-    let children = async || {
-        let versions: [Option<String>; 4] = [
-            site.api::<Service>()
-                .get("j")
-                .await
-                .unwrap()
-                .resource_version(),
-            site.api::<NetworkPolicy>()
-                .get("j")
-                .await
-                .unwrap()
-                .resource_version(),
-            site.api::<PodGroup>()
-                .get("j")
-                .await
-                .unwrap()
-                .resource_version(),
-            queues.get(site.name()).await.unwrap().resource_version(),
-        ];
-        versions
-    };
-    let before = children().await;
-    for look in 0..3 {
-        // The user's own annotation makes the operator look, and gives it nothing to do.
-        let patch = json!({"metadata": {"annotations": {"example.com/look": look.to_string()}}});
-        let annotated = site.patch("j", patch).await.unwrap();
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        let now = site.api::<TrainingJob>().get("j").await.unwrap();
-        assert_eq!(now.resource_version(), annotated.resource_version());
-    }
-    assert_eq!(children().await, before);
 }
 
 #[tokio::test]

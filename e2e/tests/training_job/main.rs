@@ -13,6 +13,7 @@ mod placement;
 mod plan;
 mod preemption;
 mod queues;
+mod quiet;
 mod quotas;
 mod refusals;
 mod versions;
