@@ -130,6 +130,8 @@ reasons! {
     NodeLost: "Nothing: the gang is placed elsewhere; it may wait again, first for its pods on the lost node to be gone.";
     /// A pod was evicted or deleted by someone else.
     PodDisrupted: "Nothing: the gang is placed again; it may wait again if others have taken its room.";
+    /// The PodGroup of a gang that had its place was deleted, and with it the journal that said so.
+    JournalLost: "Nothing: the gang is placed again; it may wait again if others have taken its room. PodGroups of jobs are the operator's: find out who deletes them.";
     /// Not all pods ran within deadlines.startupSeconds.
     StartupTimeout: "Look at what the pods wait for; raise deadlines.startupSeconds if they only need longer.";
     /// The gang is being restarted.
@@ -200,6 +202,7 @@ impl Reason {
             | Self::KubeletRefused
             | Self::NodeLost
             | Self::PodDisrupted
+            | Self::JournalLost
             | Self::StartupTimeout
             | Self::NoRestart
             | Self::RestartLimitReached

@@ -180,30 +180,6 @@ async fn children_are_repaired_and_deletion_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_second_pass_writes_nothing() {
-    let site = site("quiet", 2).await;
-    site.submit("j", 2, 1).await;
-    site.reaches("j", JobPhase::Running).await;
-    tokio::time::sleep(std::time::Duration::from_secs(4)).await;
-    let version = |j: TrainingJob| j.metadata.resource_version;
-    let before = version(site.api::<TrainingJob>().get("j").await.unwrap());
-    // A label of the user's own makes the operator look, and gives it nothing to do.
-    site.api::<Pod>()
-        .patch(
-            "j-worker-0",
-            &PatchParams::default(),
-            &Patch::Merge(json!({"metadata": {"labels": {"mine": "yes"}}})),
-        )
-        .await
-        .unwrap();
-    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
-    assert_eq!(
-        version(site.api::<TrainingJob>().get("j").await.unwrap()),
-        before
-    );
-}
-
-#[tokio::test]
 async fn a_job_may_be_deleted_in_any_phase() {
     let site = site("deleted", 2).await;
     let api = site.api::<TrainingJob>();

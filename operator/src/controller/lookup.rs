@@ -20,15 +20,15 @@ pub struct Missing {
     pub message: String,
 }
 
-/// The queue that the job names, else the default of its namespace, by the
+/// The queue of that name, which is the job's own, else the default of its namespace, by the
 /// namespace's labels. Of several defaults the one whose selector asks for most,
 /// so that `{}` is what is left over; where they ask for as much, the first by
 /// name: which it is must not depend on who asks.
 ///
 /// # Errors
-/// If it names none that exists, or names none and there is no default.
+/// If the one that is named does not exist, or none is and there is no default.
 pub fn queue<Q: Borrow<Queue>>(
-    job: &TrainingJobSpec,
+    name: Option<&str>,
     namespace_labels: &BTreeMap<String, String>,
     get: impl FnOnce(&str) -> Option<Q>,
     all: impl FnOnce() -> Vec<Q>,
@@ -37,7 +37,7 @@ pub fn queue<Q: Borrow<Queue>>(
         reason: Reason::QueueNotFound,
         message,
     };
-    if let Some(name) = &job.queue {
+    if let Some(name) = name {
         return get(name).ok_or_else(|| {
             missing(format!(
                 "spec.queue: queue {name:?} does not exist: create it or name another"
@@ -156,8 +156,10 @@ mod tests {
                 .iter()
                 .find(|q| q.metadata.name.as_deref() == Some(name))
         };
-        queue(job, &labels, named, || queues.iter().collect())
-            .map(|q| q.metadata.name.clone().unwrap())
+        queue(job.queue.as_deref(), &labels, named, || {
+            queues.iter().collect()
+        })
+        .map(|q| q.metadata.name.clone().unwrap())
     }
 
     #[test]

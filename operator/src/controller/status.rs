@@ -64,6 +64,8 @@ impl Controller {
         };
         let status = seen.status();
         let journal = seen.journal();
+        let has_journal = journal.is_some();
+        let journal = journal.unwrap_or_default();
         let refusals = self.refusals_after(key, seen.uid(), &status);
         let queue = seen.queue.as_ref().ok();
         let next = lifecycle::next(Observed {
@@ -81,6 +83,7 @@ impl Controller {
             standing: &standing,
             queue: queue.and_then(|q| q.metadata.name.as_deref()),
             journal: &journal,
+            has_journal,
             pods: &seen.pods,
             lost: &|node| self.world.is_lost(node),
             refusals: refusals.count(),

@@ -156,10 +156,13 @@ pub fn of_pod_group(job: &Key, group: &PodGroup) -> Gang {
         )
     };
     let spec = &group.spec;
-    let queue = QueueName::new(spec.queue.as_str());
+    // Of a place, what it was had with: the spec may have been edited since.
+    let plan = group.status.as_ref().and_then(|s| s.plan.as_ref());
+    let queue = plan.and_then(|p| p.queue.as_deref());
+    let queue = QueueName::new(queue.unwrap_or(&spec.queue));
     let groups = spec.groups.iter().map(member).collect();
     Gang {
-        priority: spec.priority,
+        priority: plan.and_then(|p| p.priority).unwrap_or(spec.priority),
         topology: spec.topology.as_ref().map(topology_request),
         preemptible: spec.preemptible.unwrap_or(true),
         min_runtime: seconds(spec.min_runtime_seconds.unwrap_or(0)),

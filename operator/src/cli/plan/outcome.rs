@@ -261,7 +261,7 @@ fn authorized(
     let none = BTreeMap::new();
     let queues = snapshot.queues.as_ref().unwrap_or(&none);
     let found = lookup::queue(
-        job.spec(),
+        job.spec().queue.as_deref(),
         &labels,
         |name| queues.get(name),
         || queues.values().collect(),

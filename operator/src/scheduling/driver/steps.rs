@@ -1,6 +1,7 @@
 //! What the keeper says about one gang is done.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
@@ -16,7 +17,7 @@ use crate::key::Key;
 use crate::scheduling::commit::{Outcome, is_owned};
 use crate::scheduling::journal::Author;
 use crate::scheduling::keeper::{self, Doomed, Step};
-use crate::scheduling::{Feed, gang, journal};
+use crate::scheduling::{Feed, Run, gang, journal};
 use crate::watch::PodView;
 
 impl Driver {
@@ -35,7 +36,7 @@ impl Driver {
         if let Some(task) = &state.task {
             let another = uid.is_some_and(|uid| uid != task.uid);
             let leaves = self.leaving.get(job).is_some_and(|l| l.told().is_some());
-            let is_commit = task.attempt.is_some();
+            let is_commit = task.run.is_some();
             if another || !task.is_wanted(state.wish.as_ref()) || (leaves && is_commit) {
                 task.stop.cancel();
             }
@@ -60,16 +61,15 @@ impl Driver {
             self.leaving.remove(job);
         }
         let told = self.leaving.get(job).and_then(Leaving::told);
-        let attempt = world
-            .jobs
-            .get(job)
-            .and_then(|job| job.status.as_ref()?.attempt);
+        let written = world.jobs.get(job);
+        let status = written.as_ref().and_then(|job| job.status.as_ref());
         let pods = world.pods.of(job);
         let lost = lost_nodes(&pods, |node| world.is_given_up(node));
         state.deletions.retain_those_of(&pods);
         let step = keeper::Gang {
             uid: &uid,
-            attempt: attempt.unwrap_or(1),
+            attempt: status.and_then(|s| s.attempt).unwrap_or(1),
+            was_placed: status.is_some_and(|s| s.scheduled_time.is_some()),
             wish,
             told,
             journal: &journal,
@@ -149,7 +149,7 @@ impl Driver {
             Author::Ours => {
                 let committer = self.committer.clone();
                 let key = job.clone();
-                self.start(job, Some(plan.attempt), |stop| async move {
+                self.start(job, Some(run.clone()), |stop| async move {
                     committer.resume(key, &run, &plan, stop).await
                 });
             }
@@ -249,7 +249,7 @@ impl Driver {
     pub(super) fn start<F>(
         &mut self,
         job: &Key,
-        attempt: Option<i64>,
+        run: Option<Arc<Run>>,
         task: impl FnOnce(CancellationToken) -> F,
     ) where
         F: Future<Output = Outcome> + Send + 'static,
@@ -260,7 +260,7 @@ impl Driver {
         let stop = CancellationToken::new();
         state.task = Some(Task {
             uid,
-            attempt,
+            run,
             stop: stop.clone(),
         });
         let world = self.committer.world().clone();
