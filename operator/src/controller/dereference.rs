@@ -70,9 +70,8 @@ pub(super) fn is_owned(meta: &kube::api::ObjectMeta, uid: &str) -> bool {
         .any(|o| o.controller == Some(true) && o.uid == uid)
 }
 
-/// Reads everything that the job's fate depends on. None if it is gone.
-pub(super) fn job(world: &World, key: &Key) -> Option<Surrounded> {
-    let job = world.jobs.get(key)?;
+/// Reads everything that the job's fate depends on.
+pub(super) fn job(world: &World, key: &Key, job: Arc<TrainingJob>) -> Surrounded {
     let namespace = world.namespaces.get(&Key::new("", &key.namespace));
     let namespace_terminating = namespace
         .as_ref()
@@ -92,7 +91,7 @@ pub(super) fn job(world: &World, key: &Key) -> Option<Surrounded> {
         })
         .collect();
     let (pod_group, pods) = gang(world, key);
-    Some(Surrounded {
+    Surrounded {
         queue: queue(world, &job, &namespace_labels),
         priority: priority(world, &job),
         volumes: volumes(world, &job, &key.namespace),
@@ -103,7 +102,7 @@ pub(super) fn job(world: &World, key: &Key) -> Option<Surrounded> {
         pods,
         certificate: world.certificates.read().get(key).cloned(),
         job,
-    })
+    }
 }
 
 /// The journal and the pods as of one moment: pods that go are the journal's

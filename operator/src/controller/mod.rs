@@ -41,7 +41,7 @@ use trellis_compiler::Settings;
 use crate::commands::{Commands, WriteError};
 use crate::key::Key;
 use crate::scheduling::Feed;
-use crate::world::{Undecodable, World};
+use crate::world::{Seen, Undecodable, World};
 use builds::Builds;
 use refusals::Refusals;
 use story::Story;
@@ -135,19 +135,19 @@ impl Controller {
 
     /// One pass over one job. Gives the time to look again.
     async fn reconcile(&self, key: &Key) -> Result<Option<Timestamp>, WriteError> {
-        let undecodable = self.world.undecodable.read().get(key).cloned();
-        if let Some(undecodable) = undecodable {
-            self.world.tell(Feed::Unsaid(key.clone()));
-            return self
-                .refuse_undecodable(key, undecodable)
-                .await
-                .map(|()| None);
-        }
-        let Some(seen) = dereference::job(&self.world, key) else {
-            self.forget(key);
-            self.refused.lock().remove(key);
-            self.world.tell(Feed::Wish(key.clone(), None));
-            return Ok(None);
+        let seen = match self.world.job(key) {
+            Some(Seen::Job(job)) => dereference::job(&self.world, key, job),
+            Some(Seen::Undecodable(undecodable)) => {
+                self.world.tell(Feed::Unsaid(key.clone()));
+                let refused = self.refuse_undecodable(key, undecodable);
+                return refused.await.map(|()| None);
+            }
+            None => {
+                self.forget(key);
+                self.refused.lock().remove(key);
+                self.world.tell(Feed::Wish(key.clone(), None));
+                return Ok(None);
+            }
         };
         if seen.job.metadata.deletion_timestamp.is_some() || seen.namespace_terminating {
             // The garbage collector removes what has our owner reference, and

@@ -32,6 +32,7 @@ use crate::watch::{
 };
 
 pub use crate::watch::Undecodable;
+pub use jobs::Seen;
 
 /// What the scheduler says about a gang that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -189,8 +190,11 @@ impl World {
     }
 
     /// The jobs of which this holds are looked at again: something that they
-    /// depend on changed.
+    /// depend on changed. Before everything is listed nobody has looked at any.
     fn look_again_at(&self, which: impl Fn(&TrainingJob) -> bool) {
+        if !self.is_synced() {
+            return;
+        }
         for job in self.jobs.all() {
             if which(&job) {
                 self.work.add(Key::of(job.meta()));
