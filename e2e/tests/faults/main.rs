@@ -5,6 +5,7 @@
 //! are done meanwhile.
 
 mod adoption;
+mod aged;
 mod answers;
 mod apiserver;
 mod avoided;
