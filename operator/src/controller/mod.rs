@@ -21,6 +21,7 @@ mod tests;
 mod undecodable;
 mod validate;
 mod work_queue;
+mod worth;
 
 pub use queue_status::keep_queue_status;
 pub use work_queue::WorkQueue;
@@ -60,6 +61,8 @@ pub struct Controller {
     builds: Builds,
     /// When counts were last written, by job: throttling only, nothing rests on it.
     counted: Mutex<HashMap<Key, Instant>>,
+    /// Jobs without any status, and since when they have been looked at.
+    unheard: Mutex<HashMap<Key, Instant>>,
     /// What kubelets refused, by job, with the job's uid.
     refusals: Mutex<HashMap<Key, (String, Refusals)>>,
     /// Jobs that do not decode, of which this has been said.
@@ -78,6 +81,7 @@ impl Controller {
             story,
             builds: Builds::default(),
             counted: Mutex::default(),
+            unheard: Mutex::default(),
             refusals: Mutex::default(),
             refused: Mutex::default(),
         }
@@ -129,6 +133,7 @@ impl Controller {
     /// What is remembered of a job is of no use any more.
     fn forget(&self, key: &Key) {
         self.counted.lock().remove(key);
+        self.unheard.lock().remove(key);
         self.builds.forget(key);
         self.refusals.lock().remove(key);
     }
