@@ -156,9 +156,13 @@ impl Committer {
                 Err(WriteError::Exhausted(message)) => {
                     Outcome::Undo(Reason::ResourceQuotaExceeded, message)
                 }
-                Err(WriteError::Transient(message) | WriteError::Unauthorized(message)) => {
-                    Outcome::Again(message)
-                }
+                // A webhook may be back before the plan's deadline.
+                Err(
+                    WriteError::Transient(message)
+                    | WriteError::Unanswered(message)
+                    | WriteError::Webhook(message)
+                    | WriteError::Unauthorized(message),
+                ) => Outcome::Again(message),
             };
             tries = tries.saturating_add(1);
             if tries >= TRIES {

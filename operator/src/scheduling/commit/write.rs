@@ -53,7 +53,7 @@ impl Committer {
                 Err(error) => error,
             };
             match &error {
-                WriteError::Transient(_) => unknown = true,
+                WriteError::Transient(_) | WriteError::Unanswered(_) => unknown = true,
                 // Someone was faster: we ourselves perhaps, in a try before.
                 WriteError::Conflict(_) | WriteError::NotFound(_) => {}
                 _ if unknown => {}
