@@ -10,6 +10,7 @@ pub mod claims;
 mod dereference;
 mod drift;
 mod failure;
+mod hindrance;
 mod lifecycle;
 pub mod lookup;
 mod queue_status;
@@ -171,10 +172,22 @@ impl Controller {
         }
         // An ended job is not judged again.
         let build = (!ended).then(|| self.builds.of(key, &seen, &self.settings));
-        let conflict = match &build {
-            Some(build) => apply::children(&self.commands, &self.world, key, &seen, build).await?,
-            None => None,
+        let children = match &build {
+            Some(build) => apply::children(&self.commands, &self.world, key, &seen, build).await,
+            None => Ok(None),
         };
-        self.conclude(key, &seen, build.as_deref(), conflict).await
+        match children {
+            Ok(conflict) => self.conclude(key, &seen, build.as_deref(), conflict).await,
+            Err(error) => {
+                // What passes with the next try is nothing to tell of.
+                if self.world.work.has_failed(key)
+                    && let Some(missing) = hindrance::of(&error)
+                {
+                    self.conclude(key, &seen, build.as_deref(), Some(missing))
+                        .await?;
+                }
+                Err(error)
+            }
+        }
     }
 }
