@@ -22,6 +22,7 @@ mod rollback;
 mod scene;
 mod undecodable;
 mod watches;
+mod webhooks;
 
 use std::path::Path;
 

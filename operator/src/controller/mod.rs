@@ -25,6 +25,7 @@ mod work_queue;
 mod worth;
 
 pub use queue_status::keep_queue_status;
+pub use refusals::avoid_for;
 pub use work_queue::WorkQueue;
 
 use std::collections::HashMap;

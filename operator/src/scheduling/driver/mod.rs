@@ -3,6 +3,7 @@
 //! (`decisions`), sees to those who make room (`victims`), and takes in what has come of the writes (`ended`).
 
 mod alarms;
+mod avoided;
 mod blind;
 mod decisions;
 mod devices;
@@ -37,6 +38,7 @@ use super::wish::{Run, Wish};
 use super::{Feed, Heard, QueueReport, gang};
 use crate::key::Key;
 use alarms::Alarms;
+use avoided::Avoided;
 use pause::Pause;
 use task::Task;
 use victims::Leaving;
@@ -71,6 +73,10 @@ struct Gang {
     replans: u32,
     task: Option<Task>,
     pause: Pause,
+    /// Why its task could not do its work, the last time.
+    hindrance: Option<String>,
+    /// Nodes on which its pods were refused.
+    avoided: Avoided,
     deletions: Deletions,
 }
 
@@ -384,6 +390,7 @@ impl Driver {
             let compiled = run.job.compiled().hash();
             if state.compiled != compiled {
                 state.actual.clear();
+                state.avoided = Avoided::default();
                 state.replans = 0;
                 compiled.clone_into(&mut state.compiled);
             }

@@ -22,7 +22,7 @@ impl Driver {
         let mut groups = self.committer.world().pod_groups.all();
         groups.retain(|group| {
             let uid = self.any_uid(&Key::of(group.meta()));
-            uid.is_some_and(|uid| is_owned(group, &uid))
+            uid.is_some_and(|uid| is_owned(group.as_ref(), &uid))
         });
         let journals = groups.iter().filter_map(|g| g.status.as_ref());
         if let Ok(ours) = self.committer.commands().epoch()

@@ -162,6 +162,10 @@ async fn a_watch_that_does_not_end_at_once_lives() {
     let mut follower = Follower::new(script, Arc::<Heard>::default(), pulse.clone());
     let minute = Duration::from_secs(60);
     tokio::time::advance(minute).await;
-    assert!(tokio::time::timeout(minute, follower.watch()).await.is_err());
+    assert!(
+        tokio::time::timeout(minute, follower.watch())
+            .await
+            .is_err()
+    );
     assert_eq!(pulse.age(), minute - AT_ONCE);
 }
