@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn grows_pauseall_is_well_and_halves_on_push_back() {
+    async fn grows_while_all_is_well_and_halves_on_push_back() {
         let limiter = Limiter::default();
         for _ in 0..10_000 {
             one(&limiter, false).await;
