@@ -57,6 +57,8 @@ reasons! {
     ClaimNotBound: "Look at the claim's events. One that waits for its first consumer is to be bound by a pod of its own first, or be of a class that binds immediately; the job goes on by itself.";
     /// Trellis has not yet read all that it decides with.
     CacheNotReady: "Wait some seconds. If it stays, look at the operator's readiness and log.";
+    /// The job's Service, NetworkPolicy or PodGroup is not there and cannot be created: no pod starts without them.
+    ChildMissing: "Read the message: an admission policy or webhook, a quota of the namespace, or the operator's rights are in the way. The job goes on by itself.";
     /// An object that is not the job's has the name of one of its children.
     NameConflict: "Delete or rename the object that the message names, or rename the job; the job goes on by itself.";
 
@@ -182,6 +184,7 @@ impl Reason {
             | Self::ServiceNotFound
             | Self::ClaimNotFound
             | Self::ClaimNotBound
+            | Self::ChildMissing
             | Self::NameConflict
             | Self::QueueMisconfigured
             | Self::FlavorNotFound

@@ -29,6 +29,9 @@ use crate::clients::REQUEST_TIMEOUT;
 
 /// Name of the Lease.
 pub const LEASE_NAME: &str = "trellis-operator";
+/// Where the Lease says for how many seconds its holder waits for an answer to
+/// a write: whoever comes next waits for so long beyond the lease.
+const REQUEST_SECONDS: &str = "trellis.dev/request-seconds";
 /// How long the lease may be refused until that counts as an error of the installation.
 const REFUSED_FOR_GOOD: Duration = Duration::from_secs(60);
 
@@ -41,6 +44,12 @@ pub struct Epoch(pub i64);
 #[error("this process no longer holds the lease")]
 pub struct NotLeading;
 
+/// How long a holder of a lease of that duration waits for the answer to a
+/// write. The one place that says so: a holder keeps to it, and publishes it.
+fn request_time(lease: Duration) -> Duration {
+    REQUEST_TIMEOUT.min(lease)
+}
+
 /// Proof of leadership, as long as [`Self::check`] says so.
 #[derive(Clone, Debug)]
 pub struct Leadership {
@@ -51,12 +60,15 @@ pub struct Leadership {
     start: Instant,
     /// Milliseconds after `start` until which the lease is ours; 0 once it is lost.
     valid_until: Arc<AtomicU64>,
+    /// How long a write waits for its answer.
+    request_time: Duration,
 }
 
 impl Leadership {
     /// Leadership whose lease is still to be [extended](Self::extend).
-    fn new(epoch: Epoch, start: Instant) -> Self {
+    fn new(epoch: Epoch, start: Instant, lease: Duration) -> Self {
         Self {
+            request_time: request_time(lease),
             epoch: Arc::new(watch::Sender::new(epoch)),
             wanted: Arc::new(watch::Sender::new(epoch)),
             start,
@@ -69,12 +81,30 @@ impl Leadership {
     /// # Errors
     /// If the lease is no longer ours, or may no longer be.
     pub fn check(&self) -> Result<Epoch, NotLeading> {
-        let now = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
-        if now < self.valid_until.load(Ordering::Acquire) {
-            Ok(*self.epoch.borrow())
-        } else {
-            Err(NotLeading)
+        match self.left() {
+            Some(_) => Ok(*self.epoch.borrow()),
+            None => Err(NotLeading),
         }
+    }
+
+    /// For how long the lease is ours, if it is not renewed. None: it is not.
+    fn left(&self) -> Option<Duration> {
+        let until = Duration::from_millis(self.valid_until.load(Ordering::Acquire));
+        let left = until.checked_sub(self.start.elapsed())?;
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// Waits until the lease is no longer ours, or may no longer be.
+    pub async fn lost(&self) {
+        while let Some(left) = self.left() {
+            tokio::time::sleep(left).await;
+        }
+    }
+
+    /// How long a write waits for its answer.
+    #[must_use]
+    pub fn request_time(&self) -> Duration {
+        self.request_time
     }
 
     /// Raises our term above one that has been seen, in the Lease first. Waits
@@ -196,6 +226,7 @@ impl Candidate {
                 },
                 spec: Some(self.spec(0)),
             };
+            let lease = self.published(lease);
             let lease = match self.api.create(&PostParams::default(), &lease).await {
                 Err(kube::Error::Api(status)) if status.code == 409 => return Ok(None),
                 other => other?,
@@ -216,17 +247,13 @@ impl Candidate {
                     return Ok(None);
                 }
             };
-            let theirs = Duration::from_secs(
-                u64::try_from(spec.lease_duration_seconds.unwrap_or(0)).unwrap_or(0),
-            );
-            // A request that the old leader sent with its last breath may still be under way.
-            let grace = REQUEST_TIMEOUT.min(theirs.max(self.duration));
-            if observed.elapsed() < theirs.max(self.duration).saturating_add(grace) {
+            if observed.elapsed() < self.over_after(&lease) {
                 return Ok(None);
             }
         }
         let transitions = spec.lease_transitions.unwrap_or(0).saturating_add(1);
         lease.spec = Some(self.spec(transitions));
+        let lease = self.published(lease);
         let asked = Instant::now();
         match self
             .api
@@ -238,8 +265,33 @@ impl Candidate {
         }
     }
 
+    /// How long a lease must not have changed until its holder is done: it has run
+    /// out, and what was sent with the last breath has been answered or given up.
+    fn over_after(&self, lease: &Lease) -> Duration {
+        let spec = lease.spec.as_ref();
+        let seconds = spec.and_then(|s| s.lease_duration_seconds).unwrap_or(0);
+        let theirs = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+        let published = lease.metadata.annotations.as_ref();
+        let published = published.and_then(|a| a.get(REQUEST_SECONDS)?.parse().ok());
+        // A holder that does not say keeps to what is the most for all.
+        let request = published.map_or(REQUEST_TIMEOUT, Duration::from_secs);
+        theirs
+            .max(self.duration)
+            .saturating_add(request.min(REQUEST_TIMEOUT))
+    }
+
+    /// The lease, and for how long its holder waits for answers.
+    fn published(&self, mut lease: Lease) -> Lease {
+        let time = request_time(self.duration);
+        let seconds = time.as_millis().div_ceil(1000).to_string();
+        let annotations = lease.metadata.annotations.get_or_insert_default();
+        annotations.insert(REQUEST_SECONDS.to_owned(), seconds);
+        lease
+    }
+
     fn leads(&self, lease: Lease, asked: Instant) -> (Leadership, Lease) {
-        let leadership = Leadership::new(epoch_of(transitions(&lease)), asked);
+        let epoch = epoch_of(transitions(&lease));
+        let leadership = Leadership::new(epoch, asked, self.duration);
         leadership.extend(asked, self.duration);
         info!(epoch = leadership.epoch.borrow().0, identity = %self.identity, "leading");
         (leadership, lease)
@@ -277,11 +329,12 @@ impl Candidate {
                 spec.renew_time = Some(MicroTime(Timestamp::now()));
                 spec.lease_transitions = spec.lease_transitions.max(wanted);
             }
-            match self
-                .api
-                .replace(LEASE_NAME, &PostParams::default(), &renewed)
-                .await
-            {
+            let params = PostParams::default();
+            let answer = tokio::select! {
+                answer = self.api.replace(LEASE_NAME, &params, &renewed) => answer,
+                () = leadership.lost() => break,
+            };
+            match answer {
                 Ok(renewed) => {
                     lease = renewed;
                     leadership.transitions(transitions(&lease));
@@ -340,8 +393,14 @@ impl Candidate {
 impl Leadership {
     /// Of a leader that nobody asks for its Lease.
     pub(crate) fn of_a_test() -> Self {
-        let leadership = Self::new(Epoch(1), Instant::now());
-        leadership.extend(Instant::now(), Duration::from_secs(3600));
+        Self::with_left(Duration::from_secs(3600))
+    }
+
+    /// The same, of one whose lease is not renewed.
+    pub(crate) fn with_left(left: Duration) -> Self {
+        let now = Instant::now();
+        let leadership = Self::new(Epoch(1), now, Duration::from_secs(3600));
+        leadership.extend(now, left);
         leadership
     }
 }
@@ -360,8 +419,42 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn who_comes_next_waits_for_the_requests_of_the_holder() {
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = Client::try_from(nowhere).unwrap();
+        let candidate = |seconds: u64| {
+            let lease = Duration::from_secs(seconds);
+            Candidate::new(client.clone(), "ns", String::new(), lease)
+        };
+        let over = |ours: u64, theirs: u64| {
+            let holder = candidate(theirs);
+            let lease = holder.published(Lease {
+                spec: Some(holder.spec(0)),
+                ..Lease::default()
+            });
+            let leadership = Leadership::new(Epoch(1), Instant::now(), holder.duration);
+            let keeps_to = leadership.request_time();
+            let waits = candidate(ours).over_after(&lease);
+            assert!(waits >= holder.duration + keeps_to, "{waits:?}");
+            waits.as_secs()
+        };
+        // A short lease is followed soon, a long one by what is the most for all.
+        assert_eq!((over(2, 2), over(15, 15), over(60, 60)), (4, 30, 75));
+        assert_eq!((over(2, 60), over(60, 2)), (75, 62));
+        // Nothing is known of one who does not say.
+        let mut silent = Lease {
+            spec: Some(candidate(2).spec(0)),
+            ..Lease::default()
+        };
+        assert_eq!(candidate(2).over_after(&silent).as_secs(), 17);
+        let absurd = [(REQUEST_SECONDS.to_owned(), "86400".to_owned())];
+        silent.metadata.annotations = Some(absurd.into());
+        assert_eq!(candidate(2).over_after(&silent).as_secs(), 17);
+    }
+
+    #[tokio::test]
     async fn a_term_is_raised_once_the_lease_bears_it() {
-        let leadership = Leadership::new(Epoch(1), Instant::now());
+        let leadership = Leadership::new(Epoch(1), Instant::now(), Duration::from_secs(15));
         assert_eq!(leadership.check(), Err(NotLeading));
         leadership.extend(Instant::now(), Duration::from_secs(600));
         assert_eq!(leadership.check(), Ok(Epoch(1)));

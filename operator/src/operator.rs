@@ -208,7 +208,8 @@ where
 {
     let sink = Watched::new(world);
     let name = format!("the watch of {}", K::plural(&()));
-    tasks.start(name, follow(client.clone(), labels, sink));
+    let pulse = world.pulse(&K::plural(&()));
+    tasks.start(name, follow(client.clone(), labels, sink, pulse));
 }
 
 /// What must run for as long as we lead. When one of them ends, we do: a watch

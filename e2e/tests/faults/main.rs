@@ -5,6 +5,7 @@
 //! are done meanwhile.
 
 mod adoption;
+mod aged;
 mod answers;
 mod apiserver;
 mod avoided;
@@ -23,6 +24,7 @@ mod rollback;
 mod scene;
 mod undecodable;
 mod watches;
+mod webhooks;
 
 use std::path::Path;
 

@@ -80,9 +80,8 @@ pub(super) fn is_owned(meta: &kube::api::ObjectMeta, uid: &str) -> bool {
         .any(|o| o.controller == Some(true) && o.uid == uid)
 }
 
-/// Reads everything that the job's fate depends on. None if it is gone.
-pub(super) fn job(world: &World, key: &Key) -> Option<Surrounded> {
-    let job = world.jobs.get(key)?;
+/// Reads everything that the job's fate depends on.
+pub(super) fn job(world: &World, key: &Key, job: Arc<TrainingJob>) -> Surrounded {
     let namespace = world.namespaces.get(&Key::new("", &key.namespace));
     let namespace_terminating = namespace
         .as_ref()
@@ -104,7 +103,7 @@ pub(super) fn job(world: &World, key: &Key) -> Option<Surrounded> {
     let (pod_group, pods) = gang(world, key);
     let uid = job.metadata.uid.as_deref().unwrap_or_default();
     let place = own_group(pod_group.as_deref(), uid).and_then(place);
-    Some(Surrounded {
+    Surrounded {
         queue: queue(world, &job, &namespace_labels, place),
         priority: priority(world, &job, place),
         volumes: volumes(world, &job, &key.namespace),
@@ -115,7 +114,7 @@ pub(super) fn job(world: &World, key: &Key) -> Option<Surrounded> {
         pods,
         certificate: world.certificates.read().get(key).cloned(),
         job,
-    })
+    }
 }
 
 /// The PodGroup, if it is the job's of that uid.

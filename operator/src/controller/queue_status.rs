@@ -46,7 +46,7 @@ pub async fn keep_queue_status(world: Arc<World>, commands: Commands) {
             match write(&world, &commands, name, &queue, report).await {
                 // The watch brings the newer version, and the next look is soon.
                 Ok(()) | Err(WriteError::Conflict(_) | WriteError::NotFound(_)) => {}
-                Err(WriteError::Transient(error)) => {
+                Err(WriteError::Transient(error) | WriteError::Unanswered(error)) => {
                     debug!(queue = name, %error, "its status was not written");
                 }
                 Err(error) => warn!(queue = name, %error, "its status was not written"),

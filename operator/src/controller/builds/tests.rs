@@ -66,7 +66,8 @@ impl Case {
     }
 
     fn look(&self) -> Surrounded {
-        dereference::job(&self.world, &key()).unwrap()
+        let job = self.world.jobs.get(&key()).unwrap();
+        dereference::job(&self.world, &key(), job)
     }
 
     /// Queue and priority of what the job becomes.

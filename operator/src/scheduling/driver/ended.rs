@@ -38,8 +38,18 @@ impl Driver {
             }
             return;
         }
+        let outcome = match outcome {
+            Outcome::Avoid(node, outcome) => {
+                info!(%job, node, "pods are refused there that pass elsewhere; it is kept away from");
+                state.avoided.note(&node, Instant::now());
+                *outcome
+            }
+            outcome => outcome,
+        };
+        let is_first = !state.pause.has_begun();
         if !matches!(outcome, Outcome::Again(_)) {
             state.pause.end();
+            state.hindrance = None;
         }
         let replans = std::mem::take(&mut state.replans);
         match outcome {
@@ -66,10 +76,17 @@ impl Driver {
             Outcome::Undo(reason, message) => self.undo(job, reason, message, true),
             Outcome::Again(message) => {
                 let until = state.pause.begin(Instant::now());
+                state.hindrance = Some(message.clone());
                 debug!(%job, %message, "again");
                 self.alarms.set(job, until);
                 self.release(job);
+                // What passes at once is nothing to tell of.
+                if !is_first {
+                    self.say(job, Reason::BackingOff, message);
+                }
             }
+            // It is taken apart above.
+            Outcome::Avoid(..) => {}
         }
     }
 

@@ -3,6 +3,8 @@
 //! (`decisions`), sees to those who make room (`victims`), and takes in what has come of the writes (`ended`).
 
 mod alarms;
+mod avoided;
+mod blind;
 mod decisions;
 mod devices;
 mod ended;
@@ -39,6 +41,7 @@ use super::wish::{Run, Wish};
 use super::{Feed, Heard, QueueReport, gang};
 use crate::key::Key;
 use alarms::Alarms;
+use avoided::Avoided;
 use pause::Pause;
 use task::Task;
 use victims::Leaving;
@@ -75,6 +78,10 @@ struct Gang {
     replans: u32,
     task: Option<Task>,
     pause: Pause,
+    /// Why its task could not do its work, the last time.
+    hindrance: Option<String>,
+    /// Nodes on which its pods were refused.
+    avoided: Avoided,
     deletions: Deletions,
 }
 
@@ -123,6 +130,8 @@ pub struct Driver {
     inherited: HashMap<Key, String>,
     /// Nodes or DeviceClasses have changed: other devices may be advertised or offered.
     devices_changed: bool,
+    /// A kind of which nothing has been shown for too long.
+    unseen: Option<String>,
     /// Who asks for all that the engine knows, once it has decided.
     asked: Vec<oneshot::Sender<Arc<Snapshot>>>,
 }
@@ -145,6 +154,7 @@ impl Driver {
             unadopted: HashSet::new(),
             inherited: HashMap::new(),
             devices_changed: false,
+            unseen: None,
             asked: Vec::new(),
         }
     }
@@ -178,8 +188,8 @@ impl Driver {
             while let Some(job) = self.alarms.take_due(Instant::now()) {
                 touched.insert(job);
             }
-            for job in touched {
-                self.advance(&job);
+            for job in &touched {
+                self.advance(job);
             }
             if !self.unadopted.is_empty() {
                 let world = self.committer.world();
@@ -198,7 +208,9 @@ impl Driver {
             if !std::mem::replace(&mut recalled, true) {
                 self.recall();
             }
-            self.decide();
+            if !self.is_blind(&touched) {
+                self.decide();
+            }
             self.answer();
         }
     }
@@ -226,18 +238,21 @@ impl Driver {
     }
 
     fn pause(&self) -> Duration {
-        let longest = if self.unadopted.is_empty() {
-            IDLE
-        } else {
+        let longest = if !self.unadopted.is_empty() {
             ADOPTION_LOOK
+        } else if self.unseen.is_some() {
+            blind::LOOK
+        } else {
+            IDLE
         };
         let now = gang::time(Timestamp::now()).as_millis();
         let engine = self.engine.next_wakeup().map(|at| {
             let millis = at.as_millis().saturating_sub(now).saturating_add(1).max(1);
             Duration::from_millis(u64::try_from(millis).unwrap_or(1))
         });
-        // What is due in the engine is decided once everybody is adopted.
-        let engine = engine.filter(|_| self.unadopted.is_empty());
+        // What is due in the engine is decided once everybody is adopted, and everything seen.
+        let decides = self.unadopted.is_empty() && self.unseen.is_none();
+        let engine = engine.filter(|_| decides);
         let alarm = self
             .alarms
             .next()
@@ -392,6 +407,7 @@ impl Driver {
             let compiled = run.job.compiled().hash();
             if state.compiled != compiled {
                 state.actual.clear();
+                state.avoided = Avoided::default();
                 state.replans = 0;
                 compiled.clone_into(&mut state.compiled);
             }

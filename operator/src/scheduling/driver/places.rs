@@ -1,6 +1,7 @@
 //! What the engine knows of one gang's place.
 
 use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason};
 use trellis_scheduler::{Gang, Placement};
@@ -20,10 +21,15 @@ impl Driver {
         let Some(run) = state.run().cloned() else {
             return;
         };
+        let now = Instant::now();
+        if let Some(end) = state.avoided.next_end(now) {
+            self.alarms.set(job, end);
+        }
+        let avoided = state.avoided.now(now).cloned();
         let ticket = gang::Ticket {
             submitted: run.submitted,
             not_before: run.not_before.max(retry),
-            excluded: run.excluded.clone(),
+            excluded: run.excluded.iter().cloned().chain(avoided).collect(),
             preempted: run.preempted,
             volumes: run.volumes.clone(),
             kept_out,

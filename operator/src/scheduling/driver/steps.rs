@@ -52,7 +52,7 @@ impl Driver {
         };
         // A wish for the job that had this name before: the next one is on its way.
         let stale = wish.run().is_some_and(|run| run.uid != uid);
-        if stale || !is_owned(&group, &uid) {
+        if stale || !is_owned(group.as_ref(), &uid) {
             return;
         }
         self.unadopted.remove(job);
@@ -114,6 +114,13 @@ impl Driver {
             Step::Undo { reason, message } => {
                 let failed =
                     journal.phase == Some(PodGroupPhase::Committing) && is_expired(&journal);
+                let state = self.gangs.get_mut(job);
+                let hindrance = state.and_then(|state| state.hindrance.take());
+                let hindrance = hindrance.filter(|_| failed);
+                let message = match hindrance {
+                    Some(hindrance) => format!("{message}; the last try: {hindrance}"),
+                    None => message,
+                };
                 self.undo(job, reason, message, failed);
             }
             Step::Delete(pods) => self.delete(job, pods, now),
@@ -135,9 +142,18 @@ impl Driver {
 
     /// Carries out the plan of the journal, if it is one that we may.
     fn go_on(&mut self, job: &Key, group: &PodGroup, journal: &PodGroupStatus) {
-        let run = self.gangs.get(job).and_then(|state| state.run().cloned());
-        let (Some(run), Some(plan)) = (run, journal.plan.clone()) else {
+        let Some(state) = self.gangs.get(job) else {
             return;
+        };
+        let (Some(run), Some(plan)) = (state.run().cloned(), journal.plan.clone()) else {
+            return;
+        };
+        // What an earlier leader counted for its pods, nobody knows any more.
+        let is_ours = self.inherited.get(job) != Some(&plan.hash);
+        let counted = if is_ours {
+            state.planned(&run)
+        } else {
+            state.actual.clone()
         };
         self.adopt(job, group, &plan);
         self.stay_unless_asked(job);
@@ -150,7 +166,7 @@ impl Driver {
                 let committer = self.committer.clone();
                 let key = job.clone();
                 self.start(job, Some(run.clone()), |stop| async move {
-                    committer.resume(key, &run, &plan, stop).await
+                    committer.resume(key, &run, &plan, &counted, stop).await
                 });
             }
             Author::Predecessor => self.write(job, journal::taken_over),
