@@ -8,6 +8,8 @@ mod job;
 mod names;
 mod quantities;
 
+use crate::validate::Violation;
+
 pub use container::*;
 pub use job::*;
 pub use names::*;
@@ -15,6 +17,32 @@ pub use quantities::*;
 
 pub(crate) use container::OF_THE_WHOLE;
 pub(crate) use names::{own_annotations, own_labels};
+
+/// Rules on several fields: one of them alone does not break them.
+const ON_SEVERAL: [Rule; 16] = [
+    POD_NAME,
+    GROUP_COUNT,
+    UNIQUE_GROUPS,
+    ONE_COORDINATOR,
+    POD_TOTAL,
+    RESERVED_ENV,
+    BACKOFF,
+    QUOTA_COVERS,
+    UNIQUE_QUOTA_RESOURCES,
+    BORROW_WITHIN,
+    MAX_PRIORITY,
+    UNIQUE_MOUNTS,
+    UNIQUE_PORTS,
+    UNIQUE_ENV,
+    UNIQUE_LEVELS,
+    ONE_DEVICE_COUNT,
+];
+
+/// True of a violation that may be another field's fault than that which it names.
+pub(crate) fn is_on_several(violation: &Violation) -> bool {
+    let mut rules = ON_SEVERAL.iter().chain(&OF_THE_WHOLE);
+    rules.any(|rule| rule.message == violation.message)
+}
 
 /// One rule: its CEL expression and its words.
 #[derive(Clone, Copy, Debug)]
