@@ -8,6 +8,8 @@ mod job;
 mod names;
 mod quantities;
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule;
+
 use crate::validate::Violation;
 
 pub use container::*;
@@ -17,6 +19,18 @@ pub use quantities::*;
 
 pub(crate) use container::OF_THE_WHOLE;
 pub(crate) use names::{own_annotations, own_labels};
+
+/// The rules on a change of a job: each of one field, which the API server names.
+pub(crate) fn on_change() -> impl Iterator<Item = Rule> {
+    let of_groups = FIXED_GROUPS
+        .into_iter()
+        .chain(GROUPS_CHANGED_WHILE_SUSPENDED);
+    FIXED_AFTER_ADMISSION
+        .into_iter()
+        .chain(CHANGED_WHILE_SUSPENDED)
+        .chain([SAME_GROUPS])
+        .chain(of_groups)
+}
 
 /// Rules on several fields: one of them alone does not break them.
 const ON_SEVERAL: [Rule; 16] = [
@@ -49,17 +63,44 @@ pub(crate) fn is_on_several(violation: &Violation) -> bool {
 pub struct Rule {
     cel: &'static str,
     message: &'static str,
+    /// Of a rule on a whole object: the field that it is about, such as `.spec.queue`.
+    field: Option<&'static str>,
 }
 
 impl Rule {
     const fn new(cel: &'static str, message: &'static str) -> Self {
-        Self { cel, message }
+        Self {
+            cel,
+            message,
+            field: None,
+        }
+    }
+
+    /// The same rule, about a field of the object: the API server then names it.
+    const fn at(self, field: &'static str) -> Self {
+        Self {
+            field: Some(field),
+            ..self
+        }
     }
 
     /// The rule for a CRD's `x-kubernetes-validations`.
     #[must_use]
     pub fn cel(&self) -> kube::core::Rule {
-        kube::core::Rule::new(self.cel).message(self.message)
+        kube::core::Rule {
+            field_path: self.field.map(str::to_owned),
+            ..kube::core::Rule::new(self.cel).message(self.message)
+        }
+    }
+
+    /// The same, where it is added to a CRD that is there.
+    pub(crate) fn of_schema(&self) -> ValidationRule {
+        ValidationRule {
+            rule: self.cel.to_owned(),
+            message: Some(self.message.to_owned()),
+            field_path: self.field.map(str::to_owned),
+            ..ValidationRule::default()
+        }
     }
 
     /// The words that a refusal by this rule bears.
