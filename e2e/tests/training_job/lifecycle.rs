@@ -80,15 +80,19 @@ async fn suspend_releases_everything_and_resume_is_a_new_attempt() {
             refused.contains("while the job is suspended"),
             "{change}: {refused}"
         );
+        // The field that differs, and no other of those that the rule is about.
+        let field = change.as_object().unwrap().keys().next().unwrap();
+        let named = match field.as_str() {
+            "taskGroups" => "topology of a task group ".to_owned(),
+            field => format!("spec.{field}: "),
+        };
+        assert!(refused.contains(&named), "{change}: {refused}");
+        assert!(!refused.contains("<nil>"), "{change}: {refused}");
     }
     // A change is refused by the rule that it breaks, and by no other.
     for (field, value, words) in [
-        ("replicas", json!(3), "are fixed once"),
-        (
-            "env",
-            json!([{"name": "A", "value": "b"}]),
-            "are fixed once",
-        ),
+        ("replicas", json!(3), "is fixed once"),
+        ("env", json!([{"name": "A", "value": "b"}]), "is fixed once"),
         ("image", json!("other:1"), "while the job is suspended"),
         (
             "nodeSelector",
@@ -102,9 +106,12 @@ async fn suspend_releases_everything_and_resume_is_a_new_attempt() {
             .patch("j", json!({"spec": {"taskGroups": groups}}))
             .await;
         let error = refused.expect_err(field).to_string();
-        let said = ["are fixed once", "while the job is suspended"];
+        let said = ["is fixed once", "while the job is suspended"];
         let said: Vec<_> = said.into_iter().filter(|w| error.contains(w)).collect();
         assert_eq!(said, [words], "{field}: {error}");
+        assert!(error.contains("spec.taskGroups: Invalid value"), "{error}");
+        let named = format!("{field} of a task group ");
+        assert!(error.contains(&named), "{field}: {error}");
     }
     site.patch("j", json!({"spec": {"suspend": true}}))
         .await

@@ -238,6 +238,11 @@ async fn the_api_server_refuses_bad_input_with_rule_and_fix() {
         *spec.pointer_mut(path).unwrap() = value.clone();
         let error = site.create(spec.clone()).await.expect_err(path).to_string();
         assert!(error.contains(words), "{path} = {value}: {error}");
+        // A rule on several fields names what they are in.
+        let (outer, _) = path.rsplit_once('/').unwrap();
+        let outer = outer.replace("/0", "[0]").replace('/', ".");
+        assert!(error.contains(&outer[1..]), "{path}: {error}");
+        assert!(!error.contains("<nil>"), "{path}: {error}");
         // The library says the same.
         let object: TrainingJob = serde_json::from_value(spec).unwrap();
         let ours = ValidatedJob::try_from(object).expect_err(path).to_string();

@@ -78,7 +78,7 @@ pub use engine::{
     QueueStanding, Snapshot, StandingLine, StandingSnapshot,
 };
 pub use explain::{
-    Certificate, Detail, Exclusions, InDomain, MissingLabel, OwnQuota, Silent, WaitReason,
+    Certificate, Detail, Exclusions, InDomain, MissingLabel, OwnQuota, Silent, Unfit, WaitReason,
 };
 pub use forecast::Forecast;
 pub use gang::{Gang, Strategy, TaskGroup};

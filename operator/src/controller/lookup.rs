@@ -10,6 +10,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use trellis_api::{Queue, Reason, TrainingJobSpec, names};
 use trellis_policies::selects;
 
+/// Queues that are named to someone who has named a wrong one.
+const SHOWN: usize = 5;
+
 /// What a job names and nobody has: it waits until it is there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -26,7 +29,8 @@ pub struct Missing {
 /// name: which it is must not depend on who asks.
 ///
 /// # Errors
-/// If the one that is named does not exist, or none is and there is no default.
+/// If it names none that exists, or one that jobs do not go to and that policy would
+/// deny; or names none and there is no default.
 pub fn queue<Q: Borrow<Queue>>(
     name: Option<&str>,
     namespace_labels: &BTreeMap<String, String>,
@@ -38,11 +42,34 @@ pub fn queue<Q: Borrow<Queue>>(
         message,
     };
     if let Some(name) = name {
-        return get(name).ok_or_else(|| {
-            missing(format!(
-                "spec.queue: queue {name:?} does not exist: create it or name another"
-            ))
-        });
+        let Some(found) = get(name) else {
+            return Err(missing(format!(
+                "spec.queue: queue {name:?} does not exist: create it or name another{}",
+                usable(&all(), namespace_labels)
+            )));
+        };
+        if selects(
+            found.borrow().spec.namespace_selector.as_ref(),
+            namespace_labels,
+        ) {
+            return Ok(found);
+        }
+        // Policy denies it. If it were to select the namespace, that would not help
+        // where jobs go to those below it.
+        let all = all();
+        return match all
+            .iter()
+            .any(|q| q.borrow().spec.parent.as_deref() == Some(name))
+        {
+            false => Ok(found),
+            true => Err(Missing {
+                reason: Reason::QueueMisconfigured,
+                message: format!(
+                    "spec.queue: queue {name:?} has queues below it, and jobs go to those: name another{}",
+                    usable(&all, namespace_labels)
+                ),
+            }),
+        };
     }
     let is_default =
         |queue: &Q| selects(queue.borrow().spec.default_for.as_ref(), namespace_labels);
@@ -62,6 +89,30 @@ pub fn queue<Q: Borrow<Queue>>(
                     .to_owned(),
             )
         })
+}
+
+/// The queues that jobs of a namespace may name, the first of them: ` (this
+/// namespace may use "a", "b")`.
+fn usable<Q: Borrow<Queue>>(all: &[Q], namespace_labels: &BTreeMap<String, String>) -> String {
+    let specs = || all.iter().map(|queue| &queue.borrow().spec);
+    let name = |queue: &Q| queue.borrow().metadata.name.clone();
+    let may = |queue: &&Q| {
+        let selector =
+            |queue: &Queue| selects(queue.spec.namespace_selector.as_ref(), namespace_labels);
+        let is_leaf = specs().all(|spec| spec.parent != name(queue));
+        is_leaf && selector((*queue).borrow())
+    };
+    let mut names: Vec<String> = all.iter().filter(may).filter_map(name).collect();
+    names.sort();
+    let shown: Vec<_> = names.iter().take(SHOWN).map(|n| format!("{n:?}")).collect();
+    match names.len().saturating_sub(SHOWN) {
+        0 if shown.is_empty() => " (none selects this namespace)".to_owned(),
+        0 => format!(" (this namespace may use {})", shown.join(", ")),
+        more => format!(
+            " (this namespace may use {} and {more} more)",
+            shown.join(", ")
+        ),
+    }
 }
 
 /// What a selector asks of labels: 0 for `{}`.
@@ -170,6 +221,41 @@ mod tests {
         let missing = named("c").unwrap_err();
         assert_eq!(missing.reason, Reason::QueueNotFound);
         assert!(missing.message.contains("spec.queue") && missing.message.contains("\"c\""));
+    }
+
+    #[test]
+    fn who_names_a_wrong_queue_is_told_of_right_ones() {
+        let mut there = queues(&[("lab", Value::Null), ("a", Value::Null), ("b", Value::Null)]);
+        let named = |name: &str, there: &[Queue]| {
+            find_queue(&spec(json!({"queue": name})), there)
+                .unwrap_err()
+                .message
+        };
+        let none = named("nope", &there);
+        assert!(none.ends_with("(none selects this namespace)"), "{none}");
+        there[1].spec.parent = Some("lab".to_owned());
+        for queue in &mut there {
+            queue.spec.namespace_selector = Some(Default::default());
+        }
+        let some = named("nope", &there);
+        assert!(
+            some.ends_with("(this namespace may use \"a\", \"b\")"),
+            "{some}"
+        );
+        // A queue with others below it: to have it select the namespace is no way out.
+        there[0].spec.namespace_selector = None;
+        let below = named("lab", &there);
+        assert!(below.contains("has queues below it"), "{below}");
+        assert!(
+            below.ends_with("(this namespace may use \"a\", \"b\")"),
+            "{below}"
+        );
+        // Any other that does not select the namespace is found: policy denies it.
+        there[2].spec.namespace_selector = None;
+        assert_eq!(
+            find_queue(&spec(json!({"queue": "b"})), &there).unwrap(),
+            "b"
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::exclusions;
 use super::supply::Supply;
 use super::survey::{Asked, Survey};
 use super::union::{Union, union_nodes};
-use super::{Detail, Silent};
+use super::{Detail, Exclusions, Silent};
 use crate::gang::Gang;
 use crate::ids::GroupName;
 use crate::placement::{Answer, Room, search};
@@ -67,6 +67,16 @@ impl Question<'_> {
         exclusions::silent(self.nodes, self.catalog, group, self.excluded)
     }
 
+    /// What keeps a group off the nodes that do not match, where some do.
+    fn others(&self, group: usize, matching: u32) -> Exclusions {
+        match self.shape.groups.get(group) {
+            Some(group) if matching < self.nodes.present() => {
+                exclusions::count(self.nodes, self.catalog, group, self.excluded)
+            }
+            _ => Exclusions::default(),
+        }
+    }
+
     /// What could never be is for a while only, if it could be on the nodes that
     /// are left out.
     fn avoiding(&self) -> Option<Detail> {
@@ -122,6 +132,7 @@ impl Question<'_> {
             return None;
         }
         let (group, nodes, silent) = (self.name(at), supply.nodes, self.silent(at));
+        let others = self.others(at, nodes);
         if let Some(stock) = supply.stocks.iter().find(|s| s.largest < s.asked.need) {
             return Some(Detail::PodTooLarge {
                 group,
@@ -130,6 +141,7 @@ impl Question<'_> {
                 largest: i128::from(stock.largest),
                 nodes,
                 silent,
+                others,
             });
         }
         if supply.room == 0 {
@@ -140,6 +152,7 @@ impl Question<'_> {
                 largest: 0,
                 nodes,
                 silent,
+                others,
             });
         }
         let stocks = supply.stocks.iter();
@@ -152,6 +165,7 @@ impl Question<'_> {
                 capacity,
                 nodes,
                 silent,
+                others,
             },
             None => Detail::TooFewPlaces {
                 group,
@@ -159,6 +173,7 @@ impl Question<'_> {
                 room: Some(supply.room),
                 nodes,
                 silent,
+                others,
             },
         })
     }
@@ -186,6 +201,7 @@ impl Question<'_> {
                 capacity,
                 nodes,
                 silent,
+                others: Exclusions::default(),
             });
         }
         let none = Answer::Nothing { certain: true };
@@ -202,6 +218,7 @@ impl Question<'_> {
             room: None,
             nodes,
             silent,
+            others: Exclusions::default(),
         })
     }
 

@@ -77,7 +77,7 @@ impl Driver {
             Outcome::Again(message) => {
                 let until = state.pause.begin(Instant::now());
                 state.hindrance = Some(message.clone());
-                debug!(%job, %message, "again");
+                debug!(%job, why = %message, "again");
                 self.alarms.set(job, until);
                 self.release(job);
                 // What passes at once is nothing to tell of.
@@ -91,7 +91,7 @@ impl Driver {
     }
 
     pub(super) fn put_off(&mut self, job: &Key, reason: Reason, message: String) {
-        info!(%job, %reason, %message, "put off");
+        info!(%job, %reason, why = %message, "put off");
         self.withdraw(job);
         self.write(job, move |before| {
             journal::put_off(before, reason, message, Timestamp::now())
@@ -101,7 +101,7 @@ impl Driver {
     /// The plan is undone. Its place is given back once that is written: until
     /// then it may have to be gone on with.
     pub(super) fn undo(&mut self, job: &Key, reason: Reason, message: String, failed: bool) {
-        info!(%job, %reason, %message, "undone");
+        info!(%job, %reason, why = %message, "undone");
         self.write(job, move |before| {
             journal::undone(before, reason, message, failed, Timestamp::now())
         });

@@ -90,11 +90,7 @@ impl Driver {
         match step {
             Step::AwaitPods => {
                 self.withdraw(job);
-                self.say(
-                    job,
-                    Reason::PodsTerminating,
-                    "pods of this name are still there".to_owned(),
-                );
+                self.say(job, Reason::PodsTerminating, still_there(&pods));
             }
             Step::Enqueue => self.enqueue(job, &journal),
             Step::Withdraw => {
@@ -310,4 +306,13 @@ fn lost_nodes(
         .filter(|n| is_lost(n))
         .map(str::to_owned)
         .collect()
+}
+
+/// What is left of an earlier attempt, or of an earlier job of the name.
+fn still_there(pods: &BTreeMap<String, PodView>) -> String {
+    let first = pods.keys().next().map_or("", String::as_str);
+    match pods.len() {
+        0 | 1 => format!("pod {first:?} of an earlier attempt is still there"),
+        pods => format!("{pods} pods of an earlier attempt are still there, such as {first:?}"),
+    }
 }

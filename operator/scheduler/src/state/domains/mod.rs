@@ -77,6 +77,17 @@ impl Domains {
         })
     }
 
+    /// The keys of the labels that tell a domain of the level: its own, behind
+    /// those of coarser levels.
+    pub(crate) fn labels(&self, level: &str) -> Vec<String> {
+        let found = self.trees.values().find_map(|tree| {
+            let levels = tree.levels();
+            let depth = levels.iter().position(|key| key == level)?;
+            levels.get(..=depth)
+        });
+        found.unwrap_or_default().to_vec()
+    }
+
     /// True where a topology has the level.
     pub(crate) fn has(&self, level: &str) -> bool {
         self.trees
