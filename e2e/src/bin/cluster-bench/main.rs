@@ -62,6 +62,8 @@ enum Part {
     Drain,
     /// A full cluster: what is refused there, and restarts.
     Full,
+    /// Many jobs that wait, and one more.
+    Crowd,
 }
 
 /// The operator is this very program under another first argument, so that one
@@ -102,8 +104,11 @@ async fn run(arguments: Arguments) -> Result<()> {
     }
     if measures(Part::Full) {
         let full = refusal::measure(&bench).await?;
-        crowd::measure(&bench, &full, arguments.waiting).await?;
         restart::measure(&bench, full).await?;
     }
-    ceiling::again(&bench).await
+    ceiling::again(&bench).await?;
+    if measures(Part::Crowd) {
+        crowd::measure(&bench, arguments.waiting).await?;
+    }
+    Ok(())
 }
