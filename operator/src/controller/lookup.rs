@@ -3,7 +3,7 @@
 
 use std::borrow::Borrow;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -57,19 +57,17 @@ pub fn queue<Q: Borrow<Queue>>(
         // Policy denies it. If it were to select the namespace, that would not help
         // where jobs go to those below it.
         let all = all();
-        return match all
-            .iter()
-            .any(|q| q.borrow().spec.parent.as_deref() == Some(name))
-        {
-            false => Ok(found),
-            true => Err(Missing {
-                reason: Reason::QueueMisconfigured,
-                message: format!(
-                    "spec.queue: queue {name:?} has queues below it, and jobs go to those: name another{}",
-                    usable(&all, namespace_labels)
-                ),
-            }),
-        };
+        let is_parent = |q: &Q| q.borrow().spec.parent.as_deref() == Some(name);
+        if !all.iter().any(is_parent) {
+            return Ok(found);
+        }
+        return Err(Missing {
+            reason: Reason::QueueMisconfigured,
+            message: format!(
+                "spec.queue: queue {name:?} has queues below it, and jobs go to those: name another{}",
+                usable(&all, namespace_labels)
+            ),
+        });
     }
     let is_default =
         |queue: &Q| selects(queue.borrow().spec.default_for.as_ref(), namespace_labels);
@@ -94,16 +92,14 @@ pub fn queue<Q: Borrow<Queue>>(
 /// The queues that jobs of a namespace may name, the first of them: ` (this
 /// namespace may use "a", "b")`.
 fn usable<Q: Borrow<Queue>>(all: &[Q], namespace_labels: &BTreeMap<String, String>) -> String {
-    let specs = || all.iter().map(|queue| &queue.borrow().spec);
-    let name = |queue: &Q| queue.borrow().metadata.name.clone();
-    let may = |queue: &&Q| {
-        let selector =
-            |queue: &Queue| selects(queue.spec.namespace_selector.as_ref(), namespace_labels);
-        let is_leaf = specs().all(|spec| spec.parent != name(queue));
-        is_leaf && selector((*queue).borrow())
-    };
-    let mut names: Vec<String> = all.iter().filter(may).filter_map(name).collect();
-    names.sort();
+    let queues = || all.iter().map(Borrow::borrow);
+    let parents: BTreeSet<&str> = queues().filter_map(|q| q.spec.parent.as_deref()).collect();
+    let mut names: Vec<&str> = queues()
+        .filter(|q| selects(q.spec.namespace_selector.as_ref(), namespace_labels))
+        .filter_map(|q| q.metadata.name.as_deref())
+        .filter(|name| !parents.contains(name))
+        .collect();
+    names.sort_unstable();
     let shown: Vec<_> = names.iter().take(SHOWN).map(|n| format!("{n:?}")).collect();
     match names.len().saturating_sub(SHOWN) {
         0 if shown.is_empty() => " (none selects this namespace)".to_owned(),

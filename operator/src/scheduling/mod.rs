@@ -12,7 +12,7 @@ mod deletions;
 mod driver;
 mod feed;
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 pub mod flavors;
 pub mod gang;
 mod journal;

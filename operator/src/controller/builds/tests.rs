@@ -5,6 +5,7 @@ use trellis_api::{PodGroup, Queue, Reason, TrainingJob};
 
 use super::*;
 use crate::controller::dereference;
+use crate::scheduling::fixtures::spec_with;
 use crate::world::World;
 
 /// A world with one job, "ns/j", and what it is built from.
@@ -20,10 +21,7 @@ impl Case {
             world: World::new().0,
             version: 0,
         };
-        let mut spec = json!({"taskGroups": [{"name": "worker", "gpus": 8, "image": "train:1",
-            "resources": {"cpu": "96", "memory": "1Ti"}}]});
-        let more = more.as_object().unwrap().clone();
-        spec.as_object_mut().unwrap().extend(more);
+        let spec = spec_with(more);
         let job: TrainingJob = serde_json::from_value(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
             "metadata": {"name": "j", "namespace": "ns", "uid": "uid", "resourceVersion": "1"},

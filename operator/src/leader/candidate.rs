@@ -1,20 +1,5 @@
-//! The lease: at most one operator writes, and it knows when it may no longer.
-//!
-//! A lease is no fence: a process that is frozen between its check and its
-//! write can still write late. What makes such a write harmless is the epoch,
-//! which the journal bears and the API server compares; what makes it rare is
-//! that every write asks [`Leadership::check`] first.
-//!
-//! The epoch comes from the Lease, and a Lease can be deleted. Journals cannot
-//! be written by a lower epoch than theirs, so a leader that finds a higher one
-//! than its own raises its term above it ([`Leadership::raise_above`]).
-//!
-//! The age of another's lease is what we have observed by our own monotonic
-//! clock, never a difference of two machines' clocks (the rule of client-go's
-//! leaderelection).
+//! The Lease: taken, renewed, given back.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -22,9 +7,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
-use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
+use super::leadership::{Leadership, request_time};
+use super::{epoch_of, transitions, transitions_of};
 use crate::clients::REQUEST_TIMEOUT;
 
 /// Name of the Lease.
@@ -34,134 +20,6 @@ pub const LEASE_NAME: &str = "trellis-operator";
 const REQUEST_SECONDS: &str = "trellis.dev/request-seconds";
 /// How long the lease may be refused until that counts as an error of the installation.
 const REFUSED_FOR_GOOD: Duration = Duration::from_secs(60);
-
-/// The term of a leader. Each new leader's is higher than all before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Epoch(pub i64);
-
-/// This process no longer leads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this process no longer holds the lease")]
-pub struct NotLeading;
-
-/// How long a holder of a lease of that duration waits for the answer to a
-/// write. The one place that says so: a holder keeps to it, and publishes it.
-fn request_time(lease: Duration) -> Duration {
-    REQUEST_TIMEOUT.min(lease)
-}
-
-/// Proof of leadership, as long as [`Self::check`] says so.
-#[derive(Clone, Debug)]
-pub struct Leadership {
-    /// Our term. It rises only.
-    epoch: Arc<watch::Sender<Epoch>>,
-    /// The term that is asked for; the holder of the lease makes it so.
-    wanted: Arc<watch::Sender<Epoch>>,
-    start: Instant,
-    /// Milliseconds after `start` until which the lease is ours; 0 once it is lost.
-    valid_until: Arc<AtomicU64>,
-    /// How long a write waits for its answer.
-    request_time: Duration,
-}
-
-impl Leadership {
-    /// Leadership whose lease is still to be [extended](Self::extend).
-    fn new(epoch: Epoch, start: Instant, lease: Duration) -> Self {
-        Self {
-            request_time: request_time(lease),
-            epoch: Arc::new(watch::Sender::new(epoch)),
-            wanted: Arc::new(watch::Sender::new(epoch)),
-            start,
-            valid_until: Arc::new(AtomicU64::new(0)),
-        }
-    }
-
-    /// The term of this leader.
-    ///
-    /// # Errors
-    /// If the lease is no longer ours, or may no longer be.
-    pub fn check(&self) -> Result<Epoch, NotLeading> {
-        match self.left() {
-            Some(_) => Ok(*self.epoch.borrow()),
-            None => Err(NotLeading),
-        }
-    }
-
-    /// For how long the lease is ours, if it is not renewed. None: it is not.
-    fn left(&self) -> Option<Duration> {
-        let until = Duration::from_millis(self.valid_until.load(Ordering::Acquire));
-        let left = until.checked_sub(self.start.elapsed())?;
-        (!left.is_zero()).then_some(left)
-    }
-
-    /// Waits until the lease is no longer ours, or may no longer be.
-    pub async fn lost(&self) {
-        while let Some(left) = self.left() {
-            tokio::time::sleep(left).await;
-        }
-    }
-
-    /// How long a write waits for its answer.
-    #[must_use]
-    pub fn request_time(&self) -> Duration {
-        self.request_time
-    }
-
-    /// Raises our term above one that has been seen, in the Lease first. Waits
-    /// until it is so; for ever once the lease is lost.
-    pub async fn raise_above(&self, seen: Epoch) {
-        let above = Epoch(seen.0.saturating_add(1));
-        self.wanted.send_if_modified(|wanted| {
-            let higher = above > *wanted;
-            *wanted = above.max(*wanted);
-            higher
-        });
-        // The sender lives as long as we do.
-        let _ = self.epoch.subscribe().wait_for(|e| *e >= above).await;
-    }
-
-    /// The Lease bears this many transitions now.
-    fn transitions(&self, transitions: i32) {
-        let epoch = epoch_of(transitions);
-        self.epoch.send_if_modified(|now| {
-            let higher = epoch > *now;
-            *now = epoch.max(*now);
-            higher
-        });
-    }
-
-    fn extend(&self, renewed: Instant, duration: Duration) {
-        let until = renewed
-            .saturating_duration_since(self.start)
-            .saturating_add(duration);
-        self.valid_until.store(
-            u64::try_from(until.as_millis()).unwrap_or(u64::MAX),
-            Ordering::Release,
-        );
-    }
-
-    fn lose(&self) {
-        self.valid_until.store(0, Ordering::Release);
-    }
-}
-
-/// The epoch of a Lease: the first leader's is 1.
-fn epoch_of(transitions: i32) -> Epoch {
-    Epoch(i64::from(transitions).saturating_add(1))
-}
-
-/// The transitions that a Lease must bear for this epoch. None: it cannot.
-fn transitions_of(epoch: Epoch) -> Option<i32> {
-    i32::try_from(epoch.0.checked_sub(1)?).ok()
-}
-
-fn transitions(lease: &Lease) -> i32 {
-    lease
-        .spec
-        .as_ref()
-        .and_then(|s| s.lease_transitions)
-        .unwrap_or(0)
-}
 
 /// One candidate for the lease.
 pub struct Candidate {
@@ -296,7 +154,7 @@ impl Candidate {
         let epoch = epoch_of(transitions(&lease));
         let leadership = Leadership::new(epoch, asked, self.duration);
         leadership.extend(asked, self.duration);
-        info!(epoch = leadership.epoch.borrow().0, identity = %self.identity, "leading");
+        info!(epoch = epoch.0, identity = %self.identity, "leading");
         (leadership, lease)
     }
 
@@ -393,33 +251,9 @@ impl Candidate {
 }
 
 #[cfg(test)]
-impl Leadership {
-    /// Of a leader that nobody asks for its Lease.
-    pub(crate) fn of_a_test() -> Self {
-        Self::with_left(Duration::from_secs(3600))
-    }
-
-    /// The same, of one whose lease is not renewed.
-    pub(crate) fn with_left(left: Duration) -> Self {
-        let now = Instant::now();
-        let leadership = Self::new(Epoch(1), now, Duration::from_secs(3600));
-        leadership.extend(now, left);
-        leadership
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_epoch_is_the_transitions_of_the_lease_and_one() {
-        assert_eq!(epoch_of(0), Epoch(1));
-        assert_eq!(transitions_of(Epoch(1)), Some(0));
-        assert_eq!(transitions_of(epoch_of(41)), Some(41));
-        assert_eq!(transitions_of(Epoch(i64::MAX)), None);
-        assert_eq!(transitions_of(Epoch(i64::MIN)), None);
-    }
+    use crate::leader::Epoch;
 
     #[tokio::test]
     async fn who_comes_next_waits_for_the_requests_of_the_holder() {
@@ -453,29 +287,5 @@ mod tests {
         let absurd = [(REQUEST_SECONDS.to_owned(), "86400".to_owned())];
         silent.metadata.annotations = Some(absurd.into());
         assert_eq!(candidate(2).over_after(&silent).as_secs(), 17);
-    }
-
-    #[tokio::test]
-    async fn a_term_is_raised_once_the_lease_bears_it() {
-        let leadership = Leadership::new(Epoch(1), Instant::now(), Duration::from_secs(15));
-        assert_eq!(leadership.check(), Err(NotLeading));
-        leadership.extend(Instant::now(), Duration::from_secs(600));
-        assert_eq!(leadership.check(), Ok(Epoch(1)));
-        // What is below is above already.
-        leadership.raise_above(Epoch(0)).await;
-        let raised = leadership.raise_above(Epoch(7));
-        tokio::pin!(raised);
-        let lease = async {
-            tokio::task::yield_now().await;
-            assert_eq!(*leadership.wanted.borrow(), Epoch(8));
-            assert_eq!(leadership.check(), Ok(Epoch(1)), "not before the lease");
-            leadership.transitions(3);
-            assert_eq!(leadership.check(), Ok(Epoch(4)));
-            leadership.transitions(7);
-        };
-        tokio::join!(raised, lease);
-        assert_eq!(leadership.check(), Ok(Epoch(8)));
-        leadership.transitions(0);
-        assert_eq!(leadership.check(), Ok(Epoch(8)), "it never falls");
     }
 }
