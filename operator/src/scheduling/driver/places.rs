@@ -4,7 +4,7 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason};
-use trellis_scheduler::{Gang, Placement};
+use trellis_scheduler::Placement;
 
 use super::{Driver, Inside};
 use crate::key::Key;
@@ -37,10 +37,7 @@ impl Driver {
         let gang = gang::gang(run.job.compiled(), &ticket, &state.actual);
         let before = std::mem::replace(&mut state.inside, Inside::Waiting);
         state.by_journal = false;
-        let gang = Gang {
-            predicted: self.predicted(job, &gang),
-            ..gang
-        };
+        let gang = self.with_prediction(job, gang);
         if matches!(before, Inside::Placed | Inside::Nominated) {
             // The place was tentative and its plan was never written.
             self.engine.delete_gang(&gang.id);
@@ -97,10 +94,7 @@ impl Driver {
                     ..gang::Ticket::default()
                 };
                 let gang = gang::gang(run.job.compiled(), &ticket, &state.actual);
-                Gang {
-                    predicted: self.predicted(job, &gang),
-                    ..gang
-                }
+                self.with_prediction(job, gang)
             }
             None => gang::of_pod_group(job, group),
         };

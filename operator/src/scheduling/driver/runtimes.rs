@@ -34,17 +34,18 @@ impl Driver {
         }
     }
 
-    /// How long a gang is thought to take: by earlier runs of its name; else, where
-    /// neither it nor its queue says anything, by other runs of the queue.
-    pub(super) fn predicted(&self, job: &Key, gang: &Gang) -> Option<Duration> {
+    /// The gang, and how long it is thought to take: by earlier runs of its name; else,
+    /// where neither it nor its queue says anything, by other runs of the queue.
+    pub(super) fn with_prediction(&self, job: &Key, gang: Gang) -> Gang {
         let by_name = self.predictor.predict(&job.to_string());
-        by_name.or_else(|| {
+        let predicted = by_name.or_else(|| {
             let said = gang.runtime.or(self.engine.default_runtime(&gang.queue));
             let unknown = said.is_none();
             unknown
                 .then(|| self.predictor.expect(&gang.queue))
                 .flatten()
-        })
+        });
+        Gang { predicted, ..gang }
     }
 }
 
