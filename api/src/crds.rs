@@ -1,8 +1,13 @@
 //! The CustomResourceDefinitions, from the types.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::CustomResourceExt;
+use std::collections::BTreeMap;
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps,
+};
+use kube::{CustomResourceExt, Resource as _};
+
+use crate::rules;
 use crate::{
     AuthorizationPolicy, ClusterAuthorizationPolicy, PodGroup, Queue, ResourceFlavor, Topology,
     TrainingJob,
@@ -15,7 +20,7 @@ pub const MAX_SIZE: usize = 100 * 1024;
 /// Every kind of Trellis.
 #[must_use]
 pub fn all() -> Vec<CustomResourceDefinition> {
-    vec![
+    let mut all = vec![
         TrainingJob::crd(),
         Queue::crd(),
         PodGroup::crd(),
@@ -23,7 +28,36 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         Topology::crd(),
         ClusterAuthorizationPolicy::crd(),
         AuthorizationPolicy::crd(),
-    ]
+    ];
+    for crd in &mut all {
+        let is_job = crd.spec.names.kind == TrainingJob::kind(&());
+        let versions = crd.spec.versions.iter_mut();
+        for schema in versions.filter_map(|v| v.schema.as_mut()?.open_api_v3_schema.as_mut()) {
+            if is_job {
+                let rules = schema.x_kubernetes_validations.get_or_insert_default();
+                rules.extend(rules::on_change().map(|rule| rule.of_schema()));
+            }
+            name_the_name(schema);
+        }
+    }
+    all
+}
+
+/// The API server names a field only if the schema has it: `metadata.name`, which
+/// the derive leaves out, where a rule is about it.
+fn name_the_name(schema: &mut JSONSchemaProps) {
+    let mut rules = schema.x_kubernetes_validations.iter().flatten();
+    if !rules.any(|rule| rule.field_path.as_deref() == Some(".metadata.name")) {
+        return;
+    }
+    let of = |type_: &str, properties| JSONSchemaProps {
+        type_: Some(type_.to_owned()),
+        properties,
+        ..JSONSchemaProps::default()
+    };
+    let name = BTreeMap::from([("name".to_owned(), of("string", None))]);
+    let properties = schema.properties.get_or_insert_default();
+    properties.insert("metadata".to_owned(), of("object", Some(name)));
 }
 
 /// A CRD as YAML, as it stands in the chart.

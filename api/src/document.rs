@@ -7,6 +7,7 @@
 
 mod decode;
 mod problem;
+mod stand_in;
 mod strict;
 mod tree;
 mod words;

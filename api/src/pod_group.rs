@@ -174,6 +174,14 @@ pub struct Plan {
     pub generation: i64,
     /// Hash of what it was compiled into.
     pub compiled: String,
+    /// Name of the Queue that the gang was placed in. While it has its place it counts there, though
+    /// another may have become the default of its namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub queue: Option<String>,
+    /// The priority that it was placed with, for as long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
     /// When an unfinished plan is undone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Time>,

@@ -27,10 +27,15 @@ pub const DEFAULT_FLAVOR: &str = "default";
     derive = "PartialEq",
     doc = "A line that jobs wait in, and what they may hold together.",
     validation = rules::QUEUE_OBJECT_NAME.cel(),
+    printcolumn(name = "Parent", type_ = "string", json_path = ".spec.parent"),
     printcolumn(name = "Pending", type_ = "integer", json_path = ".status.pending"),
     printcolumn(name = "Admitted", type_ = "integer", json_path = ".status.admitted"),
-    printcolumn(name = "Stop", type_ = "string", json_path = ".spec.stop"),
+    printcolumn(name = "Active", type_ = "string", json_path = ".status.conditions[?(@.type==\"Active\")].status"),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type==\"Active\")].reason"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Weight", type_ = "integer", json_path = ".spec.weight", priority = "1"),
+    printcolumn(name = "Order", type_ = "string", json_path = ".spec.order", priority = "1"),
+    printcolumn(name = "Stop", type_ = "string", json_path = ".spec.stop", priority = "1"),
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]

@@ -58,7 +58,9 @@ reasons! {
     /// A PersistentVolumeClaim that the job mounts has no volume.
     ClaimNotBound: "Look at the claim's events. One that waits for its first consumer is to be bound by a pod of its own first, or be of a class that binds immediately; the job goes on by itself.";
     /// Trellis has not yet read all that it decides with.
-    CacheNotReady: "Wait some seconds. If it stays, look at the operator's readiness and log.";
+    CacheNotReady: "Wait some seconds. If it stays, the message names what cannot be read: look at the operator's log and rights.";
+    /// The job's Service, NetworkPolicy or PodGroup is not there and cannot be created: no pod starts without them.
+    ChildMissing: "Read the message: an admission policy or webhook, a quota of the namespace, or the operator's rights are in the way. The job goes on by itself.";
     /// An object that is not the job's has the name of one of its children.
     NameConflict: "Delete or rename the object that the message names, or rename the job; the job goes on by itself.";
 
@@ -123,7 +125,7 @@ reasons! {
     /// All pods run.
     Running: "Nothing.";
     /// A pod ended with a failure of its own.
-    PodFailed: "Look at the pod's log; status.lastFailure names pod, node and exit code.";
+    PodFailed: "Look at status.lastFailure, which names pod, node and exit code. A restart deletes the pods, and their logs with them: collect logs elsewhere, or set restart.scope to Never, which keeps the pods of a job that failed.";
     /// A container used more memory than it asked for.
     OutOfMemory: "Raise resources.memory or use less.";
     /// A kubelet refused a pod.
@@ -132,6 +134,8 @@ reasons! {
     NodeLost: "Nothing: the gang is placed elsewhere; it may wait again, first for its pods on the lost node to be gone.";
     /// A pod was evicted or deleted by someone else.
     PodDisrupted: "Nothing: the gang is placed again; it may wait again if others have taken its room.";
+    /// The PodGroup of a gang that had its place was deleted, and with it the journal that said so.
+    JournalLost: "Nothing: the gang is placed again; it may wait again if others have taken its room. PodGroups of jobs are the operator's: find out who deletes them.";
     /// Not all pods ran within deadlines.startupSeconds.
     StartupTimeout: "Look at what the pods wait for; raise deadlines.startupSeconds if they only need longer.";
     /// The gang is being restarted.
@@ -183,6 +187,7 @@ impl Reason {
             | Self::ServiceNotFound
             | Self::ClaimNotFound
             | Self::ClaimNotBound
+            | Self::ChildMissing
             | Self::NameConflict
             | Self::QueueMisconfigured
             | Self::FlavorNotFound
@@ -203,6 +208,7 @@ impl Reason {
             | Self::KubeletRefused
             | Self::NodeLost
             | Self::PodDisrupted
+            | Self::JournalLost
             | Self::StartupTimeout
             | Self::NoRestart
             | Self::RestartLimitReached

@@ -60,15 +60,30 @@ pub fn markdown() -> String {
 
 /// Rules on names, and on what may change when: of the object as a whole.
 fn whole(schema: &JSONSchemaProps, out: &mut String) {
-    let mut lines = schema.x_kubernetes_validations.iter().flatten().peekable();
-    if lines.peek().is_none() {
+    // Of rules in the same words, one line with all of their fields.
+    let mut lines: Vec<(&str, Vec<String>)> = Vec::new();
+    for rule in schema.x_kubernetes_validations.iter().flatten() {
+        let words = rule.message.as_deref().unwrap_or(&rule.rule);
+        let path = rule.field_path.as_deref().unwrap_or_default();
+        let path = path.trim_start_matches('.');
+        let (field, words) = match words.split_once(" of a task group ") {
+            Some((field, words)) => (format!("{path}[].{field}"), words),
+            None => (path.to_owned(), words),
+        };
+        match lines.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, fields)) => fields.push(field),
+            None => lines.push((words, vec![field])),
+        }
+    }
+    if lines.is_empty() {
         return;
     }
     out.push_str("\nRules on its name, and on changes:\n\n");
-    for rule in lines {
-        let words = rule.message.as_deref().unwrap_or(&rule.rule);
+    for (words, fields) in lines {
+        let fields: Vec<String> = fields.iter().map(|field| format!("`{field}`")).collect();
         // No HTML: what stands in angle brackets is to be read.
-        out.push_str(&format!("- {}\n", words.replace('<', "\\<")));
+        let words = words.replace('<', "\\<");
+        out.push_str(&format!("- {}: {words}\n", fields.join(", ")));
     }
 }
 
@@ -250,8 +265,8 @@ mod tests {
                 );
             }
         }
-        assert!(text.contains("- metadata.name must be a DNS-1035 label"));
-        assert!(text.contains("are fixed once the job has had its first place"));
+        assert!(text.contains("- `metadata.name`: must be a DNS-1035 label"));
+        assert!(text.contains("is fixed once the job has had its first place"));
         assert!(
             text.contains("| Queued | In its queue. | T | F | F |"),
             "{text}"

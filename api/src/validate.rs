@@ -180,8 +180,6 @@ fn violation(path: String, message: &str) -> Violation {
         Some((parent, _)) if whole => parent.to_owned(),
         _ => path,
     };
-    // Rules of the whole object name the field, since the API server does not.
-    let message = message.strip_prefix(&format!("{path} ")).unwrap_or(message);
     Violation {
         message: message.to_owned(),
         path,

@@ -34,23 +34,28 @@ pub struct Surroundings {
 
 /// The Services that keep a job waiting, and why. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unresolved(BTreeMap<String, ServiceProblem>);
+pub struct Unresolved {
+    problems: BTreeMap<String, ServiceProblem>,
+    /// By Service: the first field that names it.
+    fields: BTreeMap<String, String>,
+}
 
 impl Unresolved {
     /// The Services, by name.
     #[must_use]
     pub fn services(&self) -> &BTreeMap<String, ServiceProblem> {
-        &self.0
+        &self.problems
     }
 }
 
 impl fmt::Display for Unresolved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, (name, problem)) in self.0.iter().enumerate() {
+        for (i, (name, problem)) in self.problems.iter().enumerate() {
             if i > 0 {
                 f.write_str("; ")?;
             }
-            write!(f, "service {name:?} of spec.network {problem}")?;
+            let field = self.fields.get(name).map_or("spec.network", String::as_str);
+            write!(f, "{field}: Service {name:?} {problem}")?;
         }
         Ok(())
     }
@@ -95,7 +100,10 @@ impl Surroundings {
             };
         }
         if !problems.is_empty() {
-            return Err(Unresolved(problems));
+            return Err(Unresolved {
+                problems,
+                fields: fields(job),
+            });
         }
         Ok(Self {
             queue: found.queue.to_owned(),
@@ -104,6 +112,22 @@ impl Surroundings {
             services,
         })
     }
+}
+
+/// By Service: the first field that names it.
+fn fields(job: &ValidatedJob) -> BTreeMap<String, String> {
+    let mut fields = BTreeMap::new();
+    if let Some(network) = &job.spec().network {
+        for (list, rules) in [("egress", &network.egress), ("ingress", &network.ingress)] {
+            for (at, rule) in rules.iter().enumerate() {
+                if let Some(name) = &rule.service {
+                    let field = || format!("spec.network.{list}[{at}].service");
+                    fields.entry(name.clone()).or_insert_with(field);
+                }
+            }
+        }
+    }
+    fields
 }
 
 /// True if an egress rule takes its ports from the Service.

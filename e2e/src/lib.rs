@@ -28,3 +28,4 @@ pub mod queues;
 pub mod site;
 pub mod volumes;
 pub mod wait;
+pub mod webhook;

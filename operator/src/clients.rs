@@ -13,7 +13,8 @@ use http::{HeaderName, HeaderValue};
 use kube::config::KubeconfigError;
 use kube::{Client, Config};
 
-/// Longest wait for the answer to a command.
+/// Longest wait for the answer to a command; where the lease is shorter, so is
+/// the wait for that of a write ([`crate::leader`]).
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 /// Longest silence of a watch: more than [`crate::watch`] bears with, which is
 /// to say why it starts over.
@@ -52,6 +53,7 @@ impl Clients {
         // The last resort: whoever watches and lists waits for less.
         config.read_timeout = Some(WATCH_TIMEOUT);
         let watch = Client::try_from(config.clone())?;
+        config.connect_timeout = Some(REQUEST_TIMEOUT);
         config.read_timeout = Some(REQUEST_TIMEOUT);
         config.reset_reader_on_write = true;
         config.default_retry = false;

@@ -13,7 +13,6 @@ pub mod key;
 pub mod leader;
 pub mod operator;
 pub mod patch;
-pub mod predict;
 pub mod rbac;
 pub mod scheduling;
 pub mod simulate;

@@ -67,6 +67,7 @@ pub struct Options {
 /// If the cluster cannot be reached, the lease not taken, or leadership was lost.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     // What is wrong with it is said before anybody waits for us.
+    check(&options)?;
     let endpoint = tls(&options.endpoint, &options.namespace).context("the read-only endpoint")?;
     let clients = Clients::infer().await?;
     let identity = format!(
@@ -131,6 +132,23 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         _ = interrupt.recv() => info!("told to stop"),
     }
     candidate.release(&leadership).await;
+    Ok(())
+}
+
+/// Whether what is named can be used.
+fn check(options: &Options) -> anyhow::Result<()> {
+    if let Some(folder) = &options.snapshots {
+        snapshot::writable(folder).with_context(|| {
+            format!(
+                "--snapshots: nothing can be written into {folder:?}: name a folder that is there and may be written to"
+            )
+        })?;
+    }
+    if let Some(address) = options.endpoint.listen {
+        std::net::TcpListener::bind(address).with_context(|| {
+            format!("--listen: nothing can listen on {address}: name an address of this machine and a port that is free")
+        })?;
+    }
     Ok(())
 }
 
@@ -208,7 +226,8 @@ where
 {
     let sink = Watched::new(world);
     let name = format!("the watch of {}", K::plural(&()));
-    tasks.start(name, follow(client.clone(), labels, sink));
+    let pulse = world.pulse(&K::plural(&()));
+    tasks.start(name, follow(client.clone(), labels, sink, pulse));
 }
 
 /// What must run for as long as we lead. When one of them ends, we do: a watch
@@ -252,5 +271,30 @@ mod tests {
         tasks.start("c", async {});
         let ended = tasks.first_end().await;
         assert!(ended.starts_with("c has ended"), "{ended}");
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_used_is_said_before_the_lease_is_waited_for() {
+        use clap::Parser as _;
+
+        #[derive(clap::Parser)]
+        struct Program {
+            #[command(flatten)]
+            options: Options,
+        }
+        let start = async |argument: &str| {
+            let program = Program::parse_from(["program", argument]);
+            format!("{:#}", run(program.options).await.unwrap_err())
+        };
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        let error = start(&format!("--listen={address}")).await;
+        let expected = format!("--listen: nothing can listen on {address}: ");
+        assert!(error.starts_with(&expected), "{error}");
+        let error = start("--snapshots=/no/such/folder").await;
+        assert!(
+            error.starts_with("--snapshots: nothing can be written into"),
+            "{error}"
+        );
     }
 }

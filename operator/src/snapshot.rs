@@ -14,7 +14,7 @@ pub enum SnapshotError {
     Io(#[from] std::io::Error),
     /// What is in it.
     #[error("is no snapshot of this version of trellis: {0}")]
-    Json(#[from] serde_json::Error),
+    Json(serde_json::Error),
 }
 
 /// The name of a snapshot's file: `trellis-snapshot-<milliseconds>.json`, by the
@@ -33,10 +33,20 @@ pub fn write(folder: &Path, snapshot: &Snapshot) -> Result<PathBuf, SnapshotErro
     let path = folder.join(&name);
     let part = folder.join(format!(".{name}.part"));
     let mut file = BufWriter::new(std::fs::File::create(&part)?);
-    serde_json::to_writer(&mut file, snapshot)?;
+    serde_json::to_writer(&mut file, snapshot).map_err(SnapshotError::Json)?;
     file.flush()?;
     std::fs::rename(&part, &path)?;
     Ok(path)
+}
+
+/// Whether snapshots can be written into a folder.
+///
+/// # Errors
+/// If it is none, or nothing can be written into it.
+pub fn writable(folder: &Path) -> std::io::Result<()> {
+    let part = folder.join(".trellis-snapshot.part");
+    std::fs::write(&part, "")?;
+    std::fs::remove_file(part)
 }
 
 /// Reads a snapshot.
@@ -44,7 +54,7 @@ pub fn write(folder: &Path, snapshot: &Snapshot) -> Result<PathBuf, SnapshotErro
 /// # Errors
 /// If there is none in the file.
 pub fn read(path: &Path) -> Result<Snapshot, SnapshotError> {
-    Ok(serde_json::from_slice(&std::fs::read(path)?)?)
+    serde_json::from_slice(&std::fs::read(path)?).map_err(SnapshotError::Json)
 }
 
 #[cfg(test)]
@@ -69,10 +79,11 @@ mod tests {
             "no part is left"
         );
         std::fs::write(&path, "{}").unwrap();
-        let error = read(&path).unwrap_err().to_string();
+        let error = format!("{:#}", anyhow::Error::from(read(&path).unwrap_err()));
         assert!(
             error.starts_with("is no snapshot of this version"),
             "{error}"
         );
+        assert_eq!(error.matches("missing field").count(), 1, "{error}");
     }
 }

@@ -97,7 +97,6 @@ fn what_does_not_decode_names_its_field() {
             (6, 35, "spec.taskGroups[0].image"),
             "must be a text, not the number 12: put it in quotes",
         ),
-        (("spec:", "sepc:"), (1, 1, "spec"), "is required: add it"),
         (
             ("{name: a}", "{name: a, lables: {x: y}}"),
             (3, 21, "metadata.lables"),
@@ -135,6 +134,61 @@ fn one_unknown_field_does_not_hide_the_rest() {
             "spec.taskGroups[0].resources.gpus",
         ]
     );
+}
+
+/// Neither a wrong type nor a field that is missing hides what else is wrong.
+#[test]
+fn everything_that_is_wrong_is_told_at_once() {
+    let fields = |from: &str, to: &str| -> Vec<(usize, usize, String)> {
+        let text = JOB.replace(from, to);
+        assert_ne!(text, JOB);
+        let all = said(&text).into_iter();
+        all.map(|(line, column, field, _)| (line, column, field))
+            .collect()
+    };
+    let group = |field: &str| format!("spec.taskGroups[0].{field}");
+    let wrong = fields(
+        "replicas: 1, image: x, resources: {cpu: 1, memory: 1Gi}",
+        "replicas: \"3\", gpus: 1.5, image: x, resources: {cpu: 4 cores, memory: 8GB}",
+    );
+    let expected = [
+        (6, 25, group("replicas")),
+        (6, 36, group("gpus")),
+        (6, 68, group("resources.cpu")),
+        (6, 85, group("resources.memory")),
+    ];
+    assert_eq!(wrong, expected);
+    // What must be there is told, whatever its type; what it would hold is not.
+    let missing = fields(
+        "image: x, resources: {cpu: 1, memory: 1Gi}",
+        "resources: {}",
+    );
+    let missing: Vec<_> = missing.into_iter().map(|m| m.2).collect();
+    let mut expected = [
+        group("image"),
+        group("resources.cpu"),
+        group("resources.memory"),
+    ];
+    let mut sorted = missing.clone();
+    sorted.sort();
+    expected.sort();
+    assert_eq!(sorted, expected, "{missing:?}");
+    let outer = fields("image: x, resources: {cpu: 1, memory: 1Gi}", "image: [x]");
+    let outer: Vec<_> = outer.into_iter().map(|m| m.2).collect();
+    assert_eq!(outer.len(), 2, "{outer:?}");
+    let spec = fields("spec:", "sepc:");
+    assert_eq!(spec, [(1, 1, "spec".to_owned()), (4, 1, "sepc".to_owned())]);
+    // Of items of a list, each keeps its place.
+    let items = fields("image: x", "image: x, args: [a, 1, b, 2], ports: {name: a}");
+    let items: Vec<_> = items.into_iter().map(|m| m.2).collect();
+    assert_eq!(items, [group("args[1]"), group("args[3]"), group("ports")]);
+    // What stands in for a field breaks no rule on several.
+    let several = fields(
+        "spec:\n",
+        "spec:\n  framework: [PyTorch]\n  restart: {backoffSeconds: x, maxBackoffSeconds: 5}\n",
+    );
+    let several: Vec<_> = several.into_iter().map(|m| m.2).collect();
+    assert_eq!(several, ["spec.framework", "spec.restart.backoffSeconds"]);
 }
 
 #[test]

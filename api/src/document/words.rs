@@ -64,14 +64,45 @@ pub(super) fn of(message: &str, path: &str) -> Said {
     at(path.to_owned(), message.to_owned(), false)
 }
 
-/// The one of the known words that is nearest to what is written, if it is near.
+/// The one of the known words that is nearest to what is written, if it is near:
+/// with a slip in it, with its end left off (`priority`), or with letters left out
+/// (`img`).
 pub(super) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    known
-        .iter()
-        .map(|k| (distance(name, k), *k))
+    let best = |least: usize, of: &dyn Fn(&'a str) -> (usize, usize)| {
+        let near = known.iter().map(|k| (of(k), *k));
+        let near = near
+            .filter(|((distance, letters), _)| distance.saturating_mul(3) <= *letters.max(&least));
+        near.min().map(|(_, k)| k)
+    };
+    let whole = |k: &'a str| (distance(name, k), k.chars().count());
+    let start = |k: &'a str| (of_a_start(name, k), name.chars().count());
+    let short = |k: &&&str| is_short_for(name, k);
+    best(3, &whole)
+        .or_else(|| {
+            let long = name.chars().count() > 3;
+            long.then(|| best(0, &start)).flatten()
+        })
+        .or_else(|| known.iter().filter(short).min_by_key(|k| k.len()).copied())
+}
+
+/// The least distance to a word with any part of its end left off.
+fn of_a_start(name: &str, word: &str) -> usize {
+    let ends = word.char_indices().map(|(end, _)| end).skip(1);
+    let starts = ends.filter_map(|end| word.get(..end));
+    starts
+        .map(|start| distance(name, start))
         .min()
-        .filter(|(d, k)| d.saturating_mul(3) <= k.chars().count().max(3))
-        .map(|(_, k)| k)
+        .unwrap_or(usize::MAX)
+}
+
+/// True if a word begins alike and has all of these letters, in this order.
+fn is_short_for(name: &str, word: &str) -> bool {
+    let lower = |text: &str| text.to_ascii_lowercase();
+    let (name, word) = (lower(name), lower(word));
+    let mut rest = word.chars();
+    name.len() > 1
+        && name.chars().next() == word.chars().next()
+        && name.chars().all(|letter| rest.any(|other| other == letter))
 }
 
 fn unknown_field(name: &str, known: &[&str]) -> String {
@@ -213,6 +244,36 @@ mod tests {
         ];
         for (serde, ours) in cases {
             assert_eq!(of(serde, "spec").message, ours);
+        }
+    }
+
+    #[test]
+    fn slips_starts_and_short_forms_are_near() {
+        let known = [
+            "name",
+            "replicas",
+            "image",
+            "imagePullPolicy",
+            "memory",
+            "command",
+            "priorityClassName",
+            "serviceAccountName",
+        ];
+        for (written, meant) in [
+            ("prioritty", Some("priorityClassName")),
+            ("priority", Some("priorityClassName")),
+            ("serviceAccount", Some("serviceAccountName")),
+            ("img", Some("image")),
+            ("mem", Some("memory")),
+            ("cmd", Some("command")),
+            ("nam", Some("name")),
+            ("Image", Some("image")),
+            ("resources", None),
+            ("x", None),
+            ("im", Some("image")),
+            ("zzz", None),
+        ] {
+            assert_eq!(nearest(written, &known), meant, "{written}");
         }
     }
 

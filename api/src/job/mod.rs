@@ -45,18 +45,15 @@ use crate::topology::TopologyRequest;
     doc = "A gang of pods that run all together or not at all.",
     validation = rules::JOB_NAME.cel(),
     validation = rules::POD_NAME.cel(),
-    validation = rules::FIXED_AFTER_ADMISSION.cel(),
-    validation = rules::FIXED_GROUPS.cel(),
-    validation = rules::CHANGED_WHILE_SUSPENDED.cel(),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Queue", type_ = "string", json_path = ".status.queue"),
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.ready"),
+    printcolumn(name = "Attempt", type_ = "integer", json_path = ".status.attempt"),
     printcolumn(name = "Restarts", type_ = "integer", json_path = ".status.restarts"),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.reason"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "GPUs", type_ = "integer", json_path = ".status.gpus", priority = "1"),
     printcolumn(name = "Nodes", type_ = "integer", json_path = ".status.nodes", priority = "1"),
-    printcolumn(name = "Attempt", type_ = "integer", json_path = ".status.attempt", priority = "1"),
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]

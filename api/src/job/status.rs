@@ -196,7 +196,7 @@ pub struct PodCounts {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct LastFailure {
-    /// The first pod that failed.
+    /// The first pod that failed. Empty: it was none of them.
     pub pod: String,
     /// Its node.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -9,6 +9,10 @@ mod names;
 mod policy;
 mod quantities;
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule;
+
+use crate::validate::Violation;
+
 pub use container::*;
 pub use job::*;
 pub use names::*;
@@ -18,22 +22,87 @@ pub use quantities::*;
 pub(crate) use container::OF_THE_WHOLE;
 pub(crate) use names::{own_annotations, own_labels};
 
+/// The rules on a change of a job: each of one field, which the API server names.
+pub(crate) fn on_change() -> impl Iterator<Item = Rule> {
+    let of_groups = FIXED_GROUPS
+        .into_iter()
+        .chain(GROUPS_CHANGED_WHILE_SUSPENDED);
+    FIXED_AFTER_ADMISSION
+        .into_iter()
+        .chain(CHANGED_WHILE_SUSPENDED)
+        .chain([SAME_GROUPS])
+        .chain(of_groups)
+}
+
+/// Rules on several fields: one of them alone does not break them.
+const ON_SEVERAL: [Rule; 16] = [
+    POD_NAME,
+    GROUP_COUNT,
+    UNIQUE_GROUPS,
+    ONE_COORDINATOR,
+    POD_TOTAL,
+    RESERVED_ENV,
+    BACKOFF,
+    QUOTA_COVERS,
+    UNIQUE_QUOTA_RESOURCES,
+    BORROW_WITHIN,
+    MAX_PRIORITY,
+    UNIQUE_MOUNTS,
+    UNIQUE_PORTS,
+    UNIQUE_ENV,
+    UNIQUE_LEVELS,
+    ONE_DEVICE_COUNT,
+];
+
+/// True of a violation that may be another field's fault than that which it names.
+pub(crate) fn is_on_several(violation: &Violation) -> bool {
+    let mut rules = ON_SEVERAL.iter().chain(&OF_THE_WHOLE);
+    rules.any(|rule| rule.message == violation.message)
+}
+
 /// One rule: its CEL expression and its words.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     cel: &'static str,
     message: &'static str,
+    /// Of a rule on a whole object: the field that it is about, such as `.spec.queue`.
+    field: Option<&'static str>,
 }
 
 impl Rule {
     const fn new(cel: &'static str, message: &'static str) -> Self {
-        Self { cel, message }
+        Self {
+            cel,
+            message,
+            field: None,
+        }
+    }
+
+    /// The same rule, about a field of the object: the API server then names it.
+    const fn at(self, field: &'static str) -> Self {
+        Self {
+            field: Some(field),
+            ..self
+        }
     }
 
     /// The rule for a CRD's `x-kubernetes-validations`.
     #[must_use]
     pub fn cel(&self) -> kube::core::Rule {
-        kube::core::Rule::new(self.cel).message(self.message)
+        kube::core::Rule {
+            field_path: self.field.map(str::to_owned),
+            ..kube::core::Rule::new(self.cel).message(self.message)
+        }
+    }
+
+    /// The same, where it is added to a CRD that is there.
+    pub(crate) fn of_schema(&self) -> ValidationRule {
+        ValidationRule {
+            rule: self.cel.to_owned(),
+            message: Some(self.message.to_owned()),
+            field_path: self.field.map(str::to_owned),
+            ..ValidationRule::default()
+        }
     }
 
     /// The words that a refusal by this rule bears.

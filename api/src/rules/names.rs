@@ -9,8 +9,9 @@ use crate::names::is_reserved_key;
 /// A job's name becomes a Service's name.
 pub const JOB_NAME: Rule = Rule::new(
     "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 63",
-    "metadata.name must be a DNS-1035 label, since a Service bears it: at most 63 of a-z, 0-9 and -, starting with a letter and not ending with -",
-);
+    "must be a DNS-1035 label, since a Service bears it: at most 63 of a-z, 0-9 and -, starting with a letter and not ending with -",
+)
+.at(".metadata.name");
 /// A group's name becomes part of pod names.
 pub const GROUP_NAME: Rule = Rule::new(
     "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') && size(self) <= 24",
@@ -39,8 +40,9 @@ pub const FLAVOR_NAMES: Rule = Rule::new(
 /// A ResourceFlavor's own name is named by queues.
 pub const FLAVOR_OBJECT_NAME: Rule = Rule::new(
     "size(self.metadata.name) <= 63",
-    "metadata.name must have at most 63 characters: shorten it",
-);
+    "must have at most 63 characters: shorten it",
+)
+.at(".metadata.name");
 /// A level of a topology.
 pub const TOPOLOGY_LEVEL: Rule = Rule::new(
     "self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",
@@ -59,8 +61,9 @@ pub const UNIQUE_LEVELS: Rule = Rule::new(
 /// A Queue's own name becomes a label value.
 pub const QUEUE_OBJECT_NAME: Rule = Rule::new(
     "size(self.metadata.name) <= 63",
-    "metadata.name must have at most 63 characters: shorten it",
-);
+    "must have at most 63 characters: shorten it",
+)
+.at(".metadata.name");
 /// The name of a PriorityClass.
 pub const PRIORITY_CLASS: Rule = Rule::new(
     "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",

@@ -11,8 +11,9 @@ pub const MAX_POLICY_TEXT: usize = 65_536;
 /// An object's own name is part of the ids of its policies.
 pub const POLICY_OBJECT_NAME: Rule = Rule::new(
     "size(self.metadata.name) <= 63",
-    "metadata.name must have at most 63 characters: shorten it",
-);
+    "must have at most 63 characters: shorten it",
+)
+.at(".metadata.name");
 /// The text of policies.
 pub const POLICY_TEXT: Rule = Rule::new(
     "size(self) >= 1 && size(self) <= 65536",

@@ -36,9 +36,11 @@ async fn main() -> Result<()> {
     .await?;
     let _nodes = Nodes::new(arguments.nodes)
         .gpus(arguments.gpus)
+        .blocks()
         .create(&control_plane)
         .await?;
     println!("export KUBECONFIG={}", control_plane.kubeconfig().display());
+    println!("{}", control_plane.kubectl_alias());
     eprintln!(
         "logs are in {}; Ctrl-C ends it",
         control_plane.logs().display()

@@ -115,6 +115,12 @@ impl Nodes {
         self
     }
 
+    /// The labels that `examples/two-racks.yaml` and docs/topology.md ask for: racks of 4 nodes,
+    /// `rack=r0`, ..., in blocks of 8, `block=b0`, ...
+    pub fn blocks(self) -> Self {
+        self.label("block", "b{i/8}").label("rack", "r{i/4}")
+    }
+
     /// Makes the nodes those of one test: a label `test.trellis.dev/scope`, for its jobs'
     /// `nodeSelector`, and names that begin with it.
     pub fn scope(mut self, scope: &str) -> Self {

@@ -96,6 +96,12 @@ impl ControlPlane {
         self.folder().join("kubeconfigs/admin.yaml")
     }
 
+    /// What a shell takes for its `kubectl` to be the one of this control plane's version.
+    pub fn kubectl_alias(&self) -> String {
+        let kubectl = self.binaries().path(Program::Kubectl);
+        format!("alias kubectl={}", kubectl.display())
+    }
+
     /// Writes a kubeconfig for a token. `name` names the file.
     ///
     /// # Errors

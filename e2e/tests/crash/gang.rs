@@ -1,7 +1,11 @@
 //! After the k-th write for a job that is new.
 
-use trellis_api::TrainingJob;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use trellis_api::pod_group::PodGroupPhase;
+use trellis_api::{PodGroup, TrainingJob};
 use trellis_e2e::cluster::Nodes;
+use trellis_e2e::jobs::uids;
 use trellis_e2e::proxy::Moment;
 use trellis_e2e::site::Site;
 use trellis_e2e::wait::{eventually, wait_for};
@@ -52,4 +56,32 @@ async fn killed_after_each_write_whose_answer_it_saw() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_after_each_write_whose_answer_it_never_saw() {
     survives_every_k(Moment::BeforeAnswer).await;
+}
+
+/// All pods are there, the journal does not say so, and nobody leads until the plan's time is up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_whole_gang_whose_journal_is_closed_too_late_runs_on() {
+    let mut operators = Succession::begin().await;
+    let site = Site::new(&operators.control_plane, "late", Nodes::new(1).gpus(8)).await;
+    let mut fired = operators.kill_after(u64::from(GANG), Moment::BeforeAnswer, |request| {
+        request.is_write() && request.resource == "pods"
+    });
+    site.submit("j", GANG, 1).await;
+    fired.wait(RECOVERY).await.unwrap();
+    let before = uids(&site.pods("j").await);
+    assert_eq!(before.len(), GANG as usize);
+    let groups = site.api::<PodGroup>();
+    let journal = groups.get("j").await.unwrap().status.unwrap();
+    assert_eq!(journal.phase, Some(PodGroupPhase::Committing));
+    // As it would be two minutes later.
+    let patch = json!({"status": {"plan": {"deadline": "2020-01-01T00:00:00Z"}}});
+    groups
+        .patch_status("j", &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .unwrap();
+    operators.next(&site).await;
+    wait_for(&site.api::<TrainingJob>(), "j", RECOVERY, running)
+        .await
+        .unwrap();
+    assert_eq!(uids(&site.whole("j", GANG as usize).await), before);
 }

@@ -15,7 +15,7 @@ use kube::discovery::{self, Scope};
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
 use trellis_e2e::cluster::Nodes;
-use trellis_e2e::control_plane::{ControlPlane, FIELD_MANAGER};
+use trellis_e2e::control_plane::{ControlPlane, FIELD_MANAGER, Options};
 use trellis_e2e::jobs::phase;
 use trellis_e2e::namespace::TestNamespace;
 use trellis_e2e::operator;
@@ -167,8 +167,7 @@ async fn every_example_runs() {
         .capacity("cpu", "192")
         .capacity("memory", "2Ti")
         .gpu_taint()
-        .label("block", "b{i/8}")
-        .label("rack", "r{i/4}")
+        .blocks()
         .create(control_plane)
         .await
         .unwrap();
@@ -186,6 +185,53 @@ async fn every_example_runs() {
         let runs = runs(control_plane, &yaml).await;
         runs.with_context(|| path.display().to_string()).unwrap();
     }
+}
+
+/// The commands by which README puts Trellis on a control plane that is without it.
+fn installing() -> Vec<Vec<String>> {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let mut blocks = readme.split("```sh\n").skip(1);
+    let block = blocks.find(|block| block.starts_with("kubectl create namespace"));
+    let block = block.unwrap().split("```").next().unwrap();
+    let words = |line: &str| line.split(' ').map(str::to_owned).collect();
+    block.lines().map(words).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_readme_says_installs_it() {
+    let control_plane = ControlPlane::start(Options::default()).await.unwrap();
+    let nodes = Nodes::new(4).gpus(8).blocks();
+    let _nodes = nodes.create(&control_plane).await.unwrap();
+    let mut commands = installing();
+    let operator = commands.pop().unwrap();
+    assert_eq!(operator.join(" "), "cargo run -p trellis -- operator");
+    for command in commands {
+        let (kubectl, arguments) = command.split_first().unwrap();
+        assert_eq!(kubectl, "kubectl");
+        // Tests run elsewhere than readers do.
+        let here = |word: &String| match word.starts_with("charts/") {
+            true => root().join(word).display().to_string(),
+            false => word.clone(),
+        };
+        let arguments: Vec<String> = arguments.iter().map(here).collect();
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        control_plane.kubectl_ok(&arguments).await.unwrap();
+    }
+    let kubeconfig = control_plane.kubeconfig();
+    let _operator = control_plane
+        .spawn(
+            "operator",
+            Path::new("env"),
+            &[
+                format!("KUBECONFIG={}", kubeconfig.display()),
+                env!("CARGO_BIN_EXE_trellis-under-test").to_owned(),
+                "operator".to_owned(),
+            ],
+        )
+        .unwrap();
+    let example = root().join("examples/two-racks.yaml");
+    let example = std::fs::read_to_string(example).unwrap();
+    runs(&control_plane, &example).await.unwrap();
 }
 
 /// Applies the YAML as it is, waits until its jobs run or are done, and removes them.

@@ -4,8 +4,10 @@
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Service;
+use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_e2e::cluster::Nodes;
+use trellis_e2e::jobs::message;
 use trellis_e2e::namespace::TestNamespace;
 use trellis_e2e::operator::{self, Launch, Operator};
 use trellis_e2e::proxy::{Fault, Proxy, Verb};
@@ -55,5 +57,65 @@ async fn a_job_that_cannot_be_reconciled_keeps_no_other_waiting_under_a_new_lead
     site.submit("large", 2, 8).await;
     site.reaches("large", JobPhase::Queued).await;
     jobs.whole("j", 1).await;
+    second.assert_runs();
+}
+
+/// The journal, which the place is taken over from, does not say how long the job runs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_leader_knows_when_what_it_takes_over_ends() {
+    let control_plane = operator::control_plane().await.unwrap();
+    let site = Site::new(&control_plane, "ends", Nodes::new(1).gpus(8)).await;
+    let mut first = Operator::start(&control_plane, program()).await.unwrap();
+    let mut runs = site.job("runs", 1, 8);
+    runs["spec"]["deadlines"] = json!({"activeSeconds": 3600});
+    site.create(runs).await.unwrap();
+    site.reaches("runs", JobPhase::Running).await;
+    first.kill().unwrap();
+    operator::give_lease_back(&control_plane).await.unwrap();
+    let mut second = Operator::start(&control_plane, program()).await.unwrap();
+    site.submit("next", 1, 8).await;
+    let next = site.reaches("next", JobPhase::Queued).await;
+    assert!(message(&next).contains("starts at"), "{}", message(&next));
+    second.assert_runs();
+}
+
+const NEWER_MAKE_ROOM: &str = "
+apiVersion: trellis.dev/v1alpha1
+kind: Queue
+metadata: {name: in-order}
+spec: {namespaceSelector: {}, preemption: {withinQueue: LowerOrNewerEqualPriority}}
+";
+
+/// Nor does it say since when the job had waited.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_leader_knows_who_came_first_of_what_it_takes_over() {
+    let control_plane = operator::control_plane().await.unwrap();
+    control_plane.apply_yaml(NEWER_MAKE_ROOM).await.unwrap();
+    let site = Site::new(&control_plane, "order", Nodes::new(1).gpus(8)).await;
+    let mut first = Operator::start(&control_plane, program()).await.unwrap();
+    let job = |name: &str| {
+        let mut job = site.job(name, 1, 8);
+        job["spec"]["queue"] = json!("in-order");
+        job
+    };
+    // Until what it names is there, it waits, and the newer one goes before it.
+    let mut older = job("older");
+    older["spec"]["network"] = json!({"egress": [{"service": "store", "ports": [443]}]});
+    site.create(older).await.unwrap();
+    site.reaches("older", JobPhase::Waiting).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    site.create(job("newer")).await.unwrap();
+    site.reaches("newer", JobPhase::Running).await;
+    first.kill().unwrap();
+    operator::give_lease_back(&control_plane).await.unwrap();
+    let mut second = Operator::start(&control_plane, program()).await.unwrap();
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "store"},
+        "spec": {"selector": {"app": "store"}, "ports": [{"port": 443}]},
+    });
+    let service = service.to_string();
+    let applied = control_plane.apply_yaml_in(site.name(), &service);
+    applied.await.unwrap();
+    site.reaches("older", JobPhase::Running).await;
     second.assert_runs();
 }

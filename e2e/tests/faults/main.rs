@@ -5,11 +5,13 @@
 //! are done meanwhile.
 
 mod adoption;
+mod aged;
 mod answers;
 mod apiserver;
 mod avoided;
 mod backup;
 mod blocked;
+mod children;
 mod deletes;
 mod epoch;
 mod flavors;
@@ -17,10 +19,12 @@ mod held;
 mod journal;
 mod lease;
 mod namespace;
+mod resume;
 mod rollback;
 mod scene;
 mod undecodable;
 mod watches;
+mod webhooks;
 
 use std::path::Path;
 

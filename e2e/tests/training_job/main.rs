@@ -1,8 +1,10 @@
 //! One TrainingJob, all the way, on a real control plane under the chart's own rights.
 
 mod admission;
+mod defaults;
 mod drift;
 mod endpoint;
+mod journal;
 mod kinds;
 mod lifecycle;
 mod namesake;
@@ -11,8 +13,10 @@ mod placement;
 mod plan;
 mod preemption;
 mod queues;
+mod quiet;
 mod quotas;
 mod refusals;
+mod runtimes;
 mod versions;
 
 use std::path::Path;

@@ -164,8 +164,10 @@ async fn a_team_borrows_what_another_leaves_idle() {
 
     // A queue that others are below takes no jobs, and says so.
     submit("all", "inner", 1).await.unwrap();
-    let refused = site.reaches("inner", JobPhase::Refused).await;
-    assert_eq!(reason(&refused), "PolicyDenied", "{}", message(&refused));
+    let held = site.reaches("inner", JobPhase::Waiting).await;
+    assert_eq!(reason(&held), "QueueMisconfigured", "{}", message(&held));
+    let said = message(&held);
+    assert!(said.contains("has queues below it"), "{said}");
     apply(
         "Queue",
         &queue("lost"),
@@ -187,6 +189,28 @@ async fn a_team_borrows_what_another_leaves_idle() {
         active(s) == Some(("False", "QueueMisconfigured"))
     })
     .await;
+
+    // Nor does one look like any other whose flavor is not there.
+    let quotas = json!([{"resource": "cpu", "nominal": 1}]);
+    let offers =
+        json!([{"resources": ["cpu"], "flavors": [{"name": "nobodys", "quotas": quotas}]}]);
+    apply("Queue", &queue("bare"), json!({"resourceGroups": offers})).await;
+    says(&queues, &queue("bare"), |s| {
+        active(s) == Some(("False", "FlavorNotFound"))
+    })
+    .await;
+    let shown = shared().await;
+    let shown = shown.kubectl_ok(&["get", "queue", &queue("lost")]).await;
+    let shown = shown.unwrap();
+    for word in [
+        "PARENT",
+        "ACTIVE",
+        &queue("nobody"),
+        "False",
+        "QueueMisconfigured",
+    ] {
+        assert!(shown.contains(word), "{word}: {shown}");
+    }
 }
 
 #[tokio::test]

@@ -1,12 +1,16 @@
 //! What may not run says why, and disturbs no one.
 
-use k8s_openapi::api::core::v1::Service;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Pod, ResourceQuota, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::api::PostParams;
 use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_api::{Reason, TrainingJob, ValidatedJob};
 use trellis_e2e::admission::PodPolicy;
-use trellis_e2e::jobs::{message, reason};
+use trellis_e2e::jobs::{SOON, message, reason};
+use trellis_e2e::wait::wait_for;
 
 use super::{shared, site};
 
@@ -92,6 +96,82 @@ async fn a_pod_that_admission_refuses_for_ever_undoes_the_gang_and_starves_no_on
 }
 
 #[tokio::test]
+async fn a_policy_against_one_node_sends_the_gang_to_others() {
+    // Asked of the first pod of a gang, and of one that its group's dry run did not speak for.
+    for (prefix, denied) in [("first", 0), ("second", 1)] {
+        let site = site(prefix, 3).await;
+        let node = site.nodes().names()[denied].clone();
+        let elsewhere = format!("object.spec.nodeName != '{node}'");
+        PodPolicy::refuse_unless(shared().await, site.name(), &elsewhere, "not on this node")
+            .await
+            .unwrap();
+        site.submit("j", 2, 8).await;
+        site.reaches("j", JobPhase::Running).await;
+        let pods = site.whole("j", 2).await;
+        let on = |pod: &Pod| pod.spec.as_ref().and_then(|s| s.node_name.clone());
+        assert!(pods.iter().all(|pod| on(pod).as_ref() != Some(&node)));
+    }
+}
+
+#[tokio::test]
+async fn a_pod_that_admission_makes_ask_for_more_than_its_like_undoes_the_gang() {
+    let site = site("unlike", 2).await;
+    let second_is_larger = PodPolicy::patch(
+        shared().await,
+        site.name(),
+        "object.metadata.name != 'j-worker-1' ? [] : [JSONPatch{op: 'add', \
+         path: '/spec/containers/0/resources/requests/cpu', value: '2'}, JSONPatch{op: 'add', \
+         path: '/spec/containers/0/resources/limits/cpu', value: '2'}]",
+    );
+    second_is_larger.await.unwrap();
+    site.submit("j", 2, 1).await;
+    let refused = site
+        .becomes("j", |s| {
+            let message = s.message.as_deref().unwrap_or_default();
+            s.reason == Some(Reason::PodRefused) && message.contains("2000m of cpu")
+        })
+        .await;
+    assert!(
+        message(&refused).contains("\"j-worker-1\""),
+        "{}",
+        message(&refused)
+    );
+    site.pods_become("j", 0).await;
+}
+
+/// It may not be created again: a quota of the namespace has no room for it.
+#[tokio::test]
+async fn a_gang_whose_network_policy_is_gone_is_not_placed_without_it() {
+    let site = site("open", 1).await;
+    site.submit("runs", 1, 8).await;
+    site.reaches("runs", JobPhase::Running).await;
+    site.submit("j", 1, 8).await;
+    site.reaches("j", JobPhase::Queued).await;
+    let hard = json!({"count/networkpolicies.networking.k8s.io": "0"});
+    let quota: ResourceQuota = serde_json::from_value(json!({
+        "metadata": {"name": "none"}, "spec": {"hard": hard}}))
+    .unwrap();
+    let quotas = site.api::<ResourceQuota>();
+    quotas.create(&PostParams::default(), &quota).await.unwrap();
+    wait_for(&quotas, "none", SOON, |quota: &ResourceQuota| {
+        quota.status.as_ref().is_some_and(|s| s.used.is_some())
+    })
+    .await
+    .unwrap();
+    site.delete::<NetworkPolicy>("j").await;
+    site.exit("runs-worker-0", "0").await;
+    site.reaches("runs", JobPhase::Complete).await;
+    let waits = site.reaches("j", JobPhase::Waiting).await;
+    assert_eq!(reason(&waits), "ResourceQuotaExceeded");
+    assert!(message(&waits).contains("networkpolicies"), "{waits:?}");
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(site.pods("j").await.len(), 0);
+    site.delete::<ResourceQuota>("none").await;
+    site.reaches("j", JobPhase::Running).await;
+    site.api::<NetworkPolicy>().get("j").await.unwrap();
+}
+
+#[tokio::test]
 async fn the_api_server_refuses_bad_input_with_rule_and_fix() {
     let site = site("input", 0).await;
     let cases: [(&str, serde_json::Value, &str); 13] = [
@@ -158,6 +238,11 @@ async fn the_api_server_refuses_bad_input_with_rule_and_fix() {
         *spec.pointer_mut(path).unwrap() = value.clone();
         let error = site.create(spec.clone()).await.expect_err(path).to_string();
         assert!(error.contains(words), "{path} = {value}: {error}");
+        // A rule on several fields names what they are in.
+        let (outer, _) = path.rsplit_once('/').unwrap();
+        let outer = outer.replace("/0", "[0]").replace('/', ".");
+        assert!(error.contains(&outer[1..]), "{path}: {error}");
+        assert!(!error.contains("<nil>"), "{path}: {error}");
         // The library says the same.
         let object: TrainingJob = serde_json::from_value(spec).unwrap();
         let ours = ValidatedJob::try_from(object).expect_err(path).to_string();

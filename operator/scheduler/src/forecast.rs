@@ -116,8 +116,11 @@ impl Player {
 
     /// It has had its place since then.
     fn runs(&mut self, gang: &GangId, since: Time) {
-        let end = self.gangs.get(gang).and_then(|g| self.engine.end(g, since));
-        self.happens(gang, end.map(|end| (end, What::End)));
+        let gangs = &self.gangs;
+        let end = gangs
+            .get(gang)
+            .and_then(|g| self.engine.end(g, since, self.now));
+        self.happens(gang, end.map(|end| (end.at, What::End)));
     }
 
     /// It stops, and has its grace for that.

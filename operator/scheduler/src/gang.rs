@@ -36,9 +36,12 @@ pub struct Gang {
     pub preempted: bool,
     /// It is no victim before it has held its place for so long.
     pub min_runtime: Duration,
-    /// How long it holds its place at most from when it gets it, or is predicted
-    /// to: what backfill plans with. Nothing is ended by it. None: unknown.
+    /// How long it holds its place at most from when it gets it: something else than
+    /// the engine ends it then. None: for ever.
     pub runtime: Option<Duration>,
+    /// How long it is thought to hold it, by runs before it. May be exceeded: the
+    /// engine then plans with a little more each time. None: unknown.
+    pub predicted: Option<Duration>,
     /// How long its pods may take to stop once they are told to.
     pub grace: Duration,
     /// Its task groups; their names are unique.
@@ -97,6 +100,7 @@ impl Gang {
             preempted: false,
             min_runtime: Duration::ZERO,
             runtime: None,
+            predicted: None,
             grace: Duration::ZERO,
             groups,
         }

@@ -41,8 +41,7 @@
 //! Where to look: `state` keeps the live arrays, `queueing` says who waits and
 //! for what, `placement` finds places, `backfill` says who may start before those
 //! that wait for room, `explain` says why there is no place, `forecast` when there
-//! will be one, and `engine` puts them
-//! together.
+//! will be one, `predict` how long runs take, and `engine` puts them together.
 
 mod backfill;
 mod constraints;
@@ -54,6 +53,7 @@ mod gang;
 mod ids;
 mod node;
 mod placement;
+mod predict;
 mod preemption;
 mod queue;
 mod queueing;
@@ -78,7 +78,7 @@ pub use engine::{
     QueueStanding, Snapshot, StandingLine, StandingSnapshot,
 };
 pub use explain::{
-    Certificate, Detail, Exclusions, InDomain, MissingLabel, OwnQuota, Silent, WaitReason,
+    Certificate, Detail, Exclusions, InDomain, MissingLabel, OwnQuota, Silent, Unfit, WaitReason,
 };
 pub use forecast::Forecast;
 pub use gang::{Gang, Strategy, TaskGroup};
@@ -87,6 +87,7 @@ pub use ids::{
 };
 pub use node::{Node, Taint, TaintEffect};
 pub use placement::{GroupPlacement, History, Placement};
+pub use predict::Predictor;
 pub use queue::{
     BorrowWithin, Flavor, FlavorQuotas, GroupFlavors, Preemption, Queue, QueueCounts, QueueOrder,
     Reclaim, ResourceGroup, Stop, WithinQueue,

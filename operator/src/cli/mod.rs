@@ -12,6 +12,7 @@ use clap::{Parser, Subcommand};
 use trellis_api::document::Problem;
 
 use crate::operator;
+use crate::telemetry::LogFormat;
 
 /// Gangs of GPU pods that run all together or not at all.
 #[derive(Parser, Debug)]
@@ -49,7 +50,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Plan(options) => return status(plan::run(&options)),
         Command::Simulate(options) => return status(simulate::run(&options)),
         Command::Replay(options) => return status(replay::run(&options)),
-        Command::Operator(options) => operate(options),
+        Command::Operator(options) => return operate(options),
         Command::Crds(options) => crds::run(&options),
         Command::Version => print(concat!("trellis ", env!("CARGO_PKG_VERSION"), "\n")),
     };
@@ -81,12 +82,27 @@ fn refuse(problems: &[Problem]) -> ExitCode {
     ExitCode::from(INVALID)
 }
 
-fn operate(options: operator::Options) -> anyhow::Result<()> {
-    crate::telemetry::log(options.log);
-    tokio::runtime::Builder::new_multi_thread()
+/// Runs the operator. Its last word is a line of its log, like all before.
+fn operate(options: operator::Options) -> ExitCode {
+    let format = options.log;
+    crate::telemetry::log(format);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
-        .build()?
-        .block_on(operator::run(options))
+        .build();
+    let result = runtime
+        .map_err(anyhow::Error::from)
+        .and_then(|runtime| runtime.block_on(operator::run(options)));
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if format == LogFormat::Json => {
+            tracing::error!("{error:#}");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            warn(&format!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// The words that start us: kubectl runs a program `kubectl-trellis` of the PATH

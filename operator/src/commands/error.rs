@@ -30,6 +30,14 @@ pub enum WriteError {
     /// that has just started knows none yet.
     #[error("{0}")]
     Unauthorized(String),
+    /// An admission webhook does not answer, or not as it should. That concerns
+    /// whom it is asked about, mostly one namespace, and says nothing about how
+    /// the API server does.
+    #[error("{0}")]
+    Webhook(String),
+    /// No answer came in time: nobody knows whether it was written.
+    #[error("{0}")]
+    Unanswered(String),
     /// Nobody knows whether it was written, or it may succeed later.
     #[error("{0}")]
     Transient(String),
@@ -39,7 +47,7 @@ impl WriteError {
     /// True if the API server has more to do than it can: writes are to become fewer.
     #[must_use]
     pub fn is_push_back(&self) -> bool {
-        matches!(self, Self::Transient(_))
+        matches!(self, Self::Transient(_) | Self::Unanswered(_))
     }
 }
 
@@ -56,10 +64,18 @@ impl From<kube::Error> for WriteError {
             401 => Self::Unauthorized(message),
             403 if message.contains(" is forbidden: User \"") => Self::Unauthorized(message),
             403 if message.contains("exceeded quota") => Self::Exhausted(message),
+            // A webhook refuses with whatever code it likes (apiserver, webhook/errors).
+            code if is_denied(&message) => Self::Refused { code, message },
+            500 if message.contains("failed calling webhook") => Self::Webhook(message),
             408 | 429 | 500 | 502 | 503 | 504 => Self::Transient(message),
             code => Self::Refused { code, message },
         }
     }
+}
+
+/// True for a webhook's own refusal.
+fn is_denied(message: &str) -> bool {
+    message.starts_with("admission webhook ") && message.contains(" denied the request")
 }
 
 #[cfg(test)]
@@ -86,6 +102,17 @@ mod tests {
             let error = error(code, message);
             assert!(matches!(error, WriteError::Transient(_)), "{code}");
             assert!(error.is_push_back(), "{code}");
+        }
+        let webhook = r#"Internal error occurred: failed calling webhook "pods.example": failed to call webhook: Post "https://down.x.svc:443/?timeout=10s": context deadline exceeded"#;
+        let error_of = error(500, webhook);
+        assert!(matches!(error_of, WriteError::Webhook(_)));
+        assert!(!error_of.is_push_back());
+        for code in [400, 403, 429, 500, 503] {
+            let denied = error(
+                code,
+                r#"admission webhook "x" denied the request: not today"#,
+            );
+            assert!(matches!(denied, WriteError::Refused { .. }), "{code}");
         }
         // What concerns one namespace, or our rights, must slow nobody down.
         for (code, message) in [(401, "Unauthorized"), (403, rbac)] {

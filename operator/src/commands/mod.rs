@@ -77,15 +77,42 @@ impl Commands {
         self.leadership.raise_above(seen).await;
     }
 
-    /// Runs one write under the limit, if we lead at the moment when its turn comes.
+    /// Runs one write to a namespace under the limit, if we lead at the moment
+    /// when its turn comes, and for as long as we do.
     async fn write<T>(
         &self,
+        namespace: &str,
         request: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, WriteError> {
-        let permit = self.limiter.acquire(self.turn).await;
+        self.write_as(Effect::Lasting, namespace, request).await
+    }
+
+    async fn write_as<T>(
+        &self,
+        effect: Effect,
+        namespace: &str,
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, WriteError> {
+        let permit = self.limiter.acquire(self.turn, namespace).await;
         self.leadership.check()?;
-        let result = request.await.map_err(WriteError::from);
-        permit.report(result.as_ref().is_err_and(WriteError::is_push_back));
+        let time = self.leadership.request_time();
+        let result = tokio::select! {
+            biased;
+            result = request => result.map_err(WriteError::from),
+            () = self.leadership.lost() => {
+                Err(WriteError::Unanswered("the lease was lost before an answer came".to_owned()))
+            }
+            () = tokio::time::sleep(time) => {
+                Err(WriteError::Unanswered(format!("no answer came within {time:?}")))
+            }
+        };
+        // What is asked of admission alone may have been held up there.
+        let pushed_back = match &result {
+            Err(WriteError::Unanswered(_)) if effect == Effect::None => false,
+            Err(error) => error.is_push_back(),
+            Ok(_) => false,
+        };
+        permit.report(pushed_back);
         result
     }
 
@@ -111,7 +138,12 @@ impl Commands {
         let path = K::url_path(&(), Some(namespace));
         let body = serde_json::to_vec(object).map_err(|e| WriteError::Transient(e.to_string()))?;
         let request = KubeRequest::new(path).create(&params, body);
-        self.write(self.answer(request)).await
+        let effect = if dry_run {
+            Effect::None
+        } else {
+            Effect::Lasting
+        };
+        self.write_as(effect, namespace, self.answer(request)).await
     }
 
     /// Changes an object by a merge patch. A `resourceVersion` in the patch
@@ -131,7 +163,7 @@ impl Commands {
             ..PatchParams::default()
         };
         let request = KubeRequest::new(path).patch(name, &params, &Patch::Merge(patch));
-        self.write(self.answer(request)).await
+        self.write(namespace_of(path), self.answer(request)).await
     }
 
     /// Patches an object's status. A `resourceVersion` in the patch makes it a compare-and-set.
@@ -181,8 +213,8 @@ impl Commands {
             ..PatchParams::default()
         };
         let patch = Patch::Merge(patch);
-        let request = KubeRequest::new(path).patch_subresource("status", name, &params, &patch);
-        self.write(self.answer(request)).await
+        let request = KubeRequest::new(&path).patch_subresource("status", name, &params, &patch);
+        self.write(namespace_of(&path), self.answer(request)).await
     }
 
     /// Writes an event.
@@ -195,7 +227,8 @@ impl Commands {
         event: &Event,
         about: &ObjectReference,
     ) -> Result<(), WriteError> {
-        self.write(recorder.publish(event, about)).await
+        let namespace = about.namespace.as_deref().unwrap_or_default();
+        self.write(namespace, recorder.publish(event, about)).await
     }
 
     /// Reads the objects of a namespace now, from the API server and no cache.
@@ -243,8 +276,68 @@ impl Commands {
     }
 }
 
+/// What a write leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    /// It is a dry run.
+    None,
+    Lasting,
+}
+
+/// The namespace of a path to objects of one kind. Empty: they are in none.
+fn namespace_of(path: &str) -> &str {
+    let rest = path.split_once("/namespaces/").map(|(_, rest)| rest);
+    rest.and_then(|rest| rest.split('/').next())
+        .unwrap_or_default()
+}
+
 /// A list, whose items are read one by one.
 #[derive(Deserialize)]
 struct List {
     items: Vec<Box<RawValue>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::{Node, Pod};
+
+    #[test]
+    fn a_path_tells_its_namespace() {
+        assert_eq!(namespace_of(&Pod::url_path(&(), Some("team-a"))), "team-a");
+        assert_eq!(namespace_of(&Node::url_path(&(), None)), "");
+    }
+
+    fn commands(leadership: Leadership) -> Commands {
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        Commands::new(Client::try_from(nowhere).unwrap(), leadership)
+    }
+
+    /// A connection that is not made, too, would be a write after the lease.
+    #[tokio::test]
+    async fn a_write_ends_with_the_lease_whatever_it_waits_for() {
+        let lease = std::time::Duration::from_millis(300);
+        let began = Instant::now();
+        let commands = commands(Leadership::with_left(lease));
+        assert!(commands.leadership.request_time() > lease * 10);
+        let write = commands.write("ns", std::future::pending::<kube::Result<()>>());
+        let error = write.await.unwrap_err();
+        assert!(matches!(error, WriteError::Unanswered(_)), "{error}");
+        let took = began.elapsed();
+        assert!(lease <= took && took < lease * 10, "{took:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_waits_for_its_answer_for_the_request_time_and_is_push_back_unless_it_is_a_dry_run()
+     {
+        let commands = commands(Leadership::of_a_test());
+        for (effect, fewer) in [(Effect::None, false), (Effect::Lasting, true)] {
+            let (began, limit) = (Instant::now(), commands.limiter.limit());
+            let never = std::future::pending::<kube::Result<()>>();
+            let error = commands.write_as(effect, "ns", never).await.unwrap_err();
+            assert!(matches!(error, WriteError::Unanswered(_)), "{error}");
+            assert_eq!(began.elapsed(), commands.leadership.request_time());
+            assert_eq!(commands.limiter.limit() < limit, fewer);
+        }
+    }
 }

@@ -73,7 +73,7 @@ impl Commands {
         };
         let request = KubeRequest::new(K::url_path(&(), Some(namespace))).delete(name, &params);
         // The object or a Status: it is the same.
-        match self.write(self.answer(request)).await {
+        match self.write(namespace, self.answer(request)).await {
             Ok(IgnoredAny) => Ok(Deletion::Begun),
             Err(error) if is_gone(&error) => Ok(Deletion::Gone),
             Err(error) => Err(error),
@@ -118,7 +118,7 @@ impl Commands {
                 Err(error) => Err(error),
             }
         };
-        match self.write(request).await {
+        match self.write(namespace, request).await {
             Err(error) if is_gone(&error) => Ok(Eviction::Gone),
             answer => answer,
         }

@@ -34,10 +34,9 @@ pub(super) async fn children(
     seen: &Surrounded,
     build: &Build,
 ) -> Result<Option<Standing>, WriteError> {
-    let Ok(job) = &build.result else {
+    let Some(compiled) = build.children(seen) else {
         return Ok(None);
     };
-    let compiled = job.compiled();
     let place = Place {
         commands,
         key,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Service;
 use trellis_api::job::JobPhase;
+use trellis_api::pod_group::Plan;
 use trellis_api::{Queue, Reason, ValidatedJob};
 use trellis_compiler::{CompiledJob, Found, Settings, Surroundings, compile};
 use trellis_policies::{AuthorizedJob, Denial, Facts, authorize};
@@ -69,6 +70,25 @@ impl Around<'_> {
         };
         authorize(compiled, &facts)
     }
+}
+
+/// What the job was compiled into when it was planned, if it can still be told: by the plan's own
+/// queue and priority, and only if the very same comes out. It was authorized then.
+pub(super) fn planned(
+    job: ValidatedJob,
+    plan: &Plan,
+    seen: &Surrounded,
+    settings: &Settings,
+) -> Option<CompiledJob> {
+    let found = Found {
+        queue: plan.queue.as_deref()?,
+        priority: plan.priority?,
+        namespace_enforces_restricted: enforces_restricted(&seen.namespace_labels),
+        services: &seen.services,
+    };
+    let surroundings = Surroundings::resolve(&job, found).ok()?;
+    let compiled = compile(job, surroundings, settings);
+    (compiled.hash() == plan.compiled).then_some(compiled)
 }
 
 /// What the job becomes, if all that it names is there and policy allows it.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Service;
 use parking_lot::Mutex;
 use trellis_api::job::CompiledObject;
-use trellis_compiler::{Settings, hash_of};
+use trellis_compiler::{CompiledJob, Settings, hash_of};
 use trellis_policies::AuthorizedJob;
 
 use super::dereference::Surrounded;
@@ -51,10 +51,44 @@ pub(super) struct Build {
     inputs: Inputs,
     /// The job with all that it becomes, or why it stands still.
     pub(super) result: Result<Arc<AuthorizedJob>, Standing>,
+    /// What its children are kept as while it has pods, though nothing new may start: what it was
+    /// built into last, or was planned as.
+    kept: Option<Kept>,
     /// The objects that it becomes, with their hashes; whether they are ready is left open.
     pub(super) objects: Vec<CompiledObject>,
     /// Resource versions of the children that were found to be as they should, by kind.
     pub(super) checked: Mutex<BTreeMap<String, String>>,
+}
+
+/// What the children of a job that has pods are to be.
+#[derive(Clone)]
+enum Kept {
+    /// As it was built last.
+    Built(Arc<AuthorizedJob>),
+    /// As it was planned, by an operator before this one.
+    Planned(Arc<CompiledJob>),
+}
+
+impl Kept {
+    fn compiled(&self) -> &CompiledJob {
+        match self {
+            Self::Built(job) => job.compiled(),
+            Self::Planned(job) => job,
+        }
+    }
+}
+
+impl Build {
+    /// What the job's children are to be. None: they are left as they are.
+    pub(super) fn children(&self, seen: &Surrounded) -> Option<&CompiledJob> {
+        match &self.result {
+            Ok(job) => Some(job.compiled()),
+            Err(_) => {
+                let kept = self.kept.as_ref().filter(|_| seen.has_pods());
+                kept.map(Kept::compiled)
+            }
+        }
+    }
 }
 
 /// The builds of all jobs.
@@ -67,7 +101,8 @@ impl Builds {
     /// The job's build: the one from before if nothing has changed.
     pub(super) fn of(&self, key: &Key, seen: &Surrounded, settings: &Settings) -> Arc<Build> {
         let inputs = Inputs::of(seen);
-        if let Some(before) = self.builds.lock().get(key)
+        let before = self.builds.lock().get(key).cloned();
+        if let Some(before) = &before
             && before.inputs == inputs
         {
             return before.clone();
@@ -75,7 +110,15 @@ impl Builds {
         let result = validate::job(seen)
             .and_then(|job| build::authorized(job, seen, settings))
             .map(Arc::new);
+        let kept = match &result {
+            Ok(job) => Some(Kept::Built(job.clone())),
+            Err(_) => before
+                .filter(|before| before.inputs.uid == inputs.uid)
+                .and_then(|before| before.kept.clone())
+                .or_else(|| planned(seen, settings)),
+        };
         let build = Arc::new(Build {
+            kept,
             objects: result
                 .as_ref()
                 .map_or_else(|_| Vec::new(), |job| objects(job)),
@@ -96,6 +139,12 @@ impl Builds {
     pub(super) fn knows(&self, key: &Key) -> bool {
         self.builds.lock().contains_key(key)
     }
+}
+
+fn planned(seen: &Surrounded, settings: &Settings) -> Option<Kept> {
+    let job = validate::job(seen).ok()?;
+    let compiled = build::planned(job, seen.place()?, seen, settings)?;
+    Some(Kept::Planned(Arc::new(compiled)))
 }
 
 fn objects(job: &AuthorizedJob) -> Vec<CompiledObject> {
@@ -135,3 +184,6 @@ fn objects(job: &AuthorizedJob) -> Vec<CompiledObject> {
     }
     list
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
 use trellis_api::job::{JobPhase, TrainingJobStatus};
-use trellis_api::pod_group::PodGroupStatus;
+use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Queue, TrainingJob};
 
 use super::claims;
@@ -52,13 +52,23 @@ impl Surrounded {
         self.job.status.clone().unwrap_or_default()
     }
 
-    /// The journal, if the PodGroup is the job's.
-    pub(super) fn journal(&self) -> PodGroupStatus {
-        self.pod_group
-            .as_ref()
-            .filter(|g| is_owned(&g.metadata, self.uid()))
-            .and_then(|g| g.status.clone())
-            .unwrap_or_default()
+    /// The journal, empty before the first entry. None: no PodGroup of the job's is known.
+    pub(super) fn journal(&self) -> Option<PodGroupStatus> {
+        let group = own_group(self.pod_group.as_deref(), self.uid())?;
+        Some(group.status.clone().unwrap_or_default())
+    }
+
+    /// The plan of the place that the gang has, or is getting.
+    pub(super) fn place(&self) -> Option<&Plan> {
+        own_group(self.pod_group.as_deref(), self.uid()).and_then(place)
+    }
+
+    /// True if pods of the job are there, or may be at any moment.
+    pub(super) fn has_pods(&self) -> bool {
+        let holds = own_group(self.pod_group.as_deref(), self.uid())
+            .and_then(|group| group.status.as_ref()?.phase)
+            .is_some_and(|phase| phase != PodGroupPhase::Pending);
+        holds || self.pods.values().any(|pod| pod.job_uid == self.uid())
     }
 }
 
@@ -70,9 +80,8 @@ pub(super) fn is_owned(meta: &kube::api::ObjectMeta, uid: &str) -> bool {
         .any(|o| o.controller == Some(true) && o.uid == uid)
 }
 
-/// Reads everything that the job's fate depends on. None if it is gone.
-pub(super) fn job(world: &World, key: &Key) -> Option<Surrounded> {
-    let job = world.jobs.get(key)?;
+/// Reads everything that the job's fate depends on.
+pub(super) fn job(world: &World, key: &Key, job: Arc<TrainingJob>) -> Surrounded {
     let namespace = world.namespaces.get(&Key::new("", &key.namespace));
     let namespace_terminating = namespace
         .as_ref()
@@ -92,9 +101,11 @@ pub(super) fn job(world: &World, key: &Key) -> Option<Surrounded> {
         })
         .collect();
     let (pod_group, pods) = gang(world, key);
-    Some(Surrounded {
-        queue: queue(world, &job, &namespace_labels),
-        priority: priority(world, &job),
+    let uid = job.metadata.uid.as_deref().unwrap_or_default();
+    let place = own_group(pod_group.as_deref(), uid).and_then(place);
+    Surrounded {
+        queue: queue(world, &job, &namespace_labels, place),
+        priority: priority(world, &job, place),
         volumes: volumes(world, &job, &key.namespace),
         namespace_labels,
         namespace_terminating,
@@ -103,7 +114,22 @@ pub(super) fn job(world: &World, key: &Key) -> Option<Surrounded> {
         pods,
         certificate: world.certificates.read().get(key).cloned(),
         job,
-    })
+    }
+}
+
+/// The PodGroup, if it is the job's of that uid.
+fn own_group<'a>(group: Option<&'a PodGroup>, uid: &str) -> Option<&'a PodGroup> {
+    group.filter(|g| is_owned(&g.metadata, uid))
+}
+
+/// The plan of the place that the gang has, or is getting.
+fn place(group: &PodGroup) -> Option<&Plan> {
+    let journal = group.status.as_ref()?;
+    let has_it = matches!(
+        journal.phase?,
+        PodGroupPhase::Committing | PodGroupPhase::Placed
+    );
+    journal.plan.as_ref().filter(|_| has_it)
 }
 
 /// The journal and the pods as of one moment: pods that go are the journal's
@@ -132,13 +158,17 @@ pub(super) fn waits(missing: Missing) -> Standing {
     }
 }
 
+/// Whose default changes while the gang has its place is counted where it was placed.
 fn queue(
     world: &World,
     job: &TrainingJob,
     labels: &BTreeMap<String, String>,
+    place: Option<&Plan>,
 ) -> Result<Arc<Queue>, Standing> {
-    let named = |name: &str| world.queues.get(&Key::new("", name));
-    lookup::queue(&job.spec, labels, named, || world.queues.all()).map_err(waits)
+    let get = |name: &str| world.queues.get(&Key::new("", name));
+    let placed_in = || place.and_then(|plan| plan.queue.as_deref());
+    let name = job.spec.queue.as_deref().or_else(placed_in);
+    lookup::queue(name, labels, get, || world.queues.all()).map_err(waits)
 }
 
 fn volumes(world: &World, job: &TrainingJob, namespace: &str) -> Result<Volumes, Standing> {
@@ -151,7 +181,14 @@ fn volumes(world: &World, job: &TrainingJob, namespace: &str) -> Result<Volumes,
     found.map_err(waits)
 }
 
-fn priority(world: &World, job: &TrainingJob) -> Result<(Option<String>, i32), Standing> {
+fn priority(
+    world: &World,
+    job: &TrainingJob,
+    place: Option<&Plan>,
+) -> Result<(Option<String>, i32), Standing> {
+    if let Some(priority) = place.and_then(|plan| plan.priority) {
+        return Ok((job.spec.priority_class_name.clone(), priority));
+    }
     let named = |name: &str| world.priority_classes.get(&Key::new("", name));
     lookup::priority(&job.spec, named, || world.priority_classes.all()).map_err(waits)
 }

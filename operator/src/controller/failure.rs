@@ -6,6 +6,7 @@ use trellis_api::Reason;
 use trellis_api::names;
 use trellis_api::pod_group::Plan;
 
+use crate::scheduling::plan_members;
 use crate::watch::{PodPhase, PodView};
 
 /// The first thing that went wrong with an attempt.
@@ -162,31 +163,20 @@ fn missing(members: &BTreeMap<&str, &PodView>, plan: &Plan) -> Option<Fault> {
         return None;
     }
     // Names only when something is missing: the usual case costs one comparison.
-    let mut next: BTreeMap<&str, u32> = BTreeMap::new();
     let present: std::collections::BTreeSet<(&str, u32)> = members
         .values()
         .map(|p| (p.group.as_str(), p.index))
         .collect();
-    for assignment in &plan.assignments {
-        let index = next.entry(assignment.group.as_str()).or_default();
-        for _ in 0..assignment.count {
-            if !present.contains(&(assignment.group.as_str(), *index)) {
-                let what = names::pod("", &assignment.group, *index);
-                return Some(Fault {
-                    pod: what.trim_start_matches('-').to_owned(),
-                    node: Some(assignment.node.clone()),
-                    exit_code: None,
-                    reason: Reason::PodDisrupted,
-                    word: Reason::PodDisrupted.as_str().to_owned(),
-                    message: format!(
-                        "pod {index} of group {:?} was deleted by someone else",
-                        assignment.group
-                    ),
-                    disruption: true,
-                });
-            }
-            *index = index.saturating_add(1);
-        }
-    }
-    None
+    let (group, index, node) =
+        plan_members(plan).find(|(group, index, _)| !present.contains(&(*group, *index)))?;
+    let what = names::pod("", group, index);
+    Some(Fault {
+        pod: what.trim_start_matches('-').to_owned(),
+        node: Some(node.to_owned()),
+        exit_code: None,
+        reason: Reason::PodDisrupted,
+        word: Reason::PodDisrupted.as_str().to_owned(),
+        message: format!("pod {index} of group {group:?} was deleted by someone else"),
+        disruption: true,
+    })
 }

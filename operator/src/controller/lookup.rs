@@ -3,12 +3,15 @@
 
 use std::borrow::Borrow;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use trellis_api::{Queue, Reason, TrainingJobSpec, names};
 use trellis_policies::selects;
+
+/// Queues that are named to someone who has named a wrong one.
+const SHOWN: usize = 5;
 
 /// What a job names and nobody has: it waits until it is there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,15 +23,16 @@ pub struct Missing {
     pub message: String,
 }
 
-/// The queue that the job names, else the default of its namespace, by the
+/// The queue of that name, which is the job's own, else the default of its namespace, by the
 /// namespace's labels. Of several defaults the one whose selector asks for most,
 /// so that `{}` is what is left over; where they ask for as much, the first by
 /// name: which it is must not depend on who asks.
 ///
 /// # Errors
-/// If it names none that exists, or names none and there is no default.
+/// If it names none that exists, or one that jobs do not go to and that policy would
+/// deny; or names none and there is no default.
 pub fn queue<Q: Borrow<Queue>>(
-    job: &TrainingJobSpec,
+    name: Option<&str>,
     namespace_labels: &BTreeMap<String, String>,
     get: impl FnOnce(&str) -> Option<Q>,
     all: impl FnOnce() -> Vec<Q>,
@@ -37,11 +41,32 @@ pub fn queue<Q: Borrow<Queue>>(
         reason: Reason::QueueNotFound,
         message,
     };
-    if let Some(name) = &job.queue {
-        return get(name).ok_or_else(|| {
-            missing(format!(
-                "spec.queue: queue {name:?} does not exist: create it or name another"
-            ))
+    if let Some(name) = name {
+        let Some(found) = get(name) else {
+            return Err(missing(format!(
+                "spec.queue: queue {name:?} does not exist: create it or name another{}",
+                usable(&all(), namespace_labels)
+            )));
+        };
+        if selects(
+            found.borrow().spec.namespace_selector.as_ref(),
+            namespace_labels,
+        ) {
+            return Ok(found);
+        }
+        // Policy denies it. If it were to select the namespace, that would not help
+        // where jobs go to those below it.
+        let all = all();
+        let is_parent = |q: &Q| q.borrow().spec.parent.as_deref() == Some(name);
+        if !all.iter().any(is_parent) {
+            return Ok(found);
+        }
+        return Err(Missing {
+            reason: Reason::QueueMisconfigured,
+            message: format!(
+                "spec.queue: queue {name:?} has queues below it, and jobs go to those: name another{}",
+                usable(&all, namespace_labels)
+            ),
         });
     }
     let is_default =
@@ -62,6 +87,28 @@ pub fn queue<Q: Borrow<Queue>>(
                     .to_owned(),
             )
         })
+}
+
+/// The queues that jobs of a namespace may name, the first of them: ` (this
+/// namespace may use "a", "b")`.
+fn usable<Q: Borrow<Queue>>(all: &[Q], namespace_labels: &BTreeMap<String, String>) -> String {
+    let queues = || all.iter().map(Borrow::borrow);
+    let parents: BTreeSet<&str> = queues().filter_map(|q| q.spec.parent.as_deref()).collect();
+    let mut names: Vec<&str> = queues()
+        .filter(|q| selects(q.spec.namespace_selector.as_ref(), namespace_labels))
+        .filter_map(|q| q.metadata.name.as_deref())
+        .filter(|name| !parents.contains(name))
+        .collect();
+    names.sort_unstable();
+    let shown: Vec<_> = names.iter().take(SHOWN).map(|n| format!("{n:?}")).collect();
+    match names.len().saturating_sub(SHOWN) {
+        0 if shown.is_empty() => " (none selects this namespace)".to_owned(),
+        0 => format!(" (this namespace may use {})", shown.join(", ")),
+        more => format!(
+            " (this namespace may use {} and {more} more)",
+            shown.join(", ")
+        ),
+    }
 }
 
 /// What a selector asks of labels: 0 for `{}`.
@@ -156,8 +203,10 @@ mod tests {
                 .iter()
                 .find(|q| q.metadata.name.as_deref() == Some(name))
         };
-        queue(job, &labels, named, || queues.iter().collect())
-            .map(|q| q.metadata.name.clone().unwrap())
+        queue(job.queue.as_deref(), &labels, named, || {
+            queues.iter().collect()
+        })
+        .map(|q| q.metadata.name.clone().unwrap())
     }
 
     #[test]
@@ -168,6 +217,41 @@ mod tests {
         let missing = named("c").unwrap_err();
         assert_eq!(missing.reason, Reason::QueueNotFound);
         assert!(missing.message.contains("spec.queue") && missing.message.contains("\"c\""));
+    }
+
+    #[test]
+    fn who_names_a_wrong_queue_is_told_of_right_ones() {
+        let mut there = queues(&[("lab", Value::Null), ("a", Value::Null), ("b", Value::Null)]);
+        let named = |name: &str, there: &[Queue]| {
+            find_queue(&spec(json!({"queue": name})), there)
+                .unwrap_err()
+                .message
+        };
+        let none = named("nope", &there);
+        assert!(none.ends_with("(none selects this namespace)"), "{none}");
+        there[1].spec.parent = Some("lab".to_owned());
+        for queue in &mut there {
+            queue.spec.namespace_selector = Some(Default::default());
+        }
+        let some = named("nope", &there);
+        assert!(
+            some.ends_with("(this namespace may use \"a\", \"b\")"),
+            "{some}"
+        );
+        // A queue with others below it: to have it select the namespace is no way out.
+        there[0].spec.namespace_selector = None;
+        let below = named("lab", &there);
+        assert!(below.contains("has queues below it"), "{below}");
+        assert!(
+            below.ends_with("(this namespace may use \"a\", \"b\")"),
+            "{below}"
+        );
+        // Any other that does not select the namespace is found: policy denies it.
+        there[2].spec.namespace_selector = None;
+        assert_eq!(
+            find_queue(&spec(json!({"queue": "b"})), &there).unwrap(),
+            "b"
+        );
     }
 
     #[test]

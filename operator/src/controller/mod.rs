@@ -10,6 +10,7 @@ pub mod claims;
 mod dereference;
 mod drift;
 mod failure;
+mod hindrance;
 mod lifecycle;
 pub mod lookup;
 mod queue_status;
@@ -21,8 +22,10 @@ mod tests;
 mod undecodable;
 mod validate;
 mod work_queue;
+mod worth;
 
 pub use queue_status::keep_queue_status;
+pub use refusals::avoid_for;
 pub use work_queue::WorkQueue;
 
 use std::collections::HashMap;
@@ -41,7 +44,7 @@ use trellis_compiler::Settings;
 use crate::commands::{Commands, WriteError};
 use crate::key::Key;
 use crate::scheduling::Feed;
-use crate::world::{Undecodable, World};
+use crate::world::{Seen, Undecodable, World};
 use builds::Builds;
 use refusals::Refusals;
 use story::Story;
@@ -60,6 +63,8 @@ pub struct Controller {
     builds: Builds,
     /// When counts were last written, by job: throttling only, nothing rests on it.
     counted: Mutex<HashMap<Key, Instant>>,
+    /// Jobs without any status, and since when they have been looked at.
+    unheard: Mutex<HashMap<Key, Instant>>,
     /// What kubelets refused, by job, with the job's uid.
     refusals: Mutex<HashMap<Key, (String, Refusals)>>,
     /// Jobs that do not decode, of which this has been said.
@@ -78,6 +83,7 @@ impl Controller {
             story,
             builds: Builds::default(),
             counted: Mutex::default(),
+            unheard: Mutex::default(),
             refusals: Mutex::default(),
             refused: Mutex::default(),
         }
@@ -129,25 +135,26 @@ impl Controller {
     /// What is remembered of a job is of no use any more.
     fn forget(&self, key: &Key) {
         self.counted.lock().remove(key);
+        self.unheard.lock().remove(key);
         self.builds.forget(key);
         self.refusals.lock().remove(key);
     }
 
     /// One pass over one job. Gives the time to look again.
     async fn reconcile(&self, key: &Key) -> Result<Option<Timestamp>, WriteError> {
-        let undecodable = self.world.undecodable.read().get(key).cloned();
-        if let Some(undecodable) = undecodable {
-            self.world.tell(Feed::Unsaid(key.clone()));
-            return self
-                .refuse_undecodable(key, undecodable)
-                .await
-                .map(|()| None);
-        }
-        let Some(seen) = dereference::job(&self.world, key) else {
-            self.forget(key);
-            self.refused.lock().remove(key);
-            self.world.tell(Feed::Wish(key.clone(), None));
-            return Ok(None);
+        let seen = match self.world.job(key) {
+            Some(Seen::Job(job)) => dereference::job(&self.world, key, job),
+            Some(Seen::Undecodable(undecodable)) => {
+                self.world.tell(Feed::Unsaid(key.clone()));
+                let refused = self.refuse_undecodable(key, undecodable);
+                return refused.await.map(|()| None);
+            }
+            None => {
+                self.forget(key);
+                self.refused.lock().remove(key);
+                self.world.tell(Feed::Wish(key.clone(), None));
+                return Ok(None);
+            }
         };
         if seen.job.metadata.deletion_timestamp.is_some() || seen.namespace_terminating {
             // The garbage collector removes what has our owner reference, and
@@ -166,10 +173,22 @@ impl Controller {
         }
         // An ended job is not judged again.
         let build = (!ended).then(|| self.builds.of(key, &seen, &self.settings));
-        let conflict = match &build {
-            Some(build) => apply::children(&self.commands, &self.world, key, &seen, build).await?,
-            None => None,
+        let children = match &build {
+            Some(build) => apply::children(&self.commands, &self.world, key, &seen, build).await,
+            None => Ok(None),
         };
-        self.conclude(key, &seen, build.as_deref(), conflict).await
+        match children {
+            Ok(conflict) => self.conclude(key, &seen, build.as_deref(), conflict).await,
+            Err(error) => {
+                // What passes with the next try is nothing to tell of.
+                if self.world.work.has_failed(key)
+                    && let Some(missing) = hindrance::of(&error)
+                {
+                    self.conclude(key, &seen, build.as_deref(), Some(missing))
+                        .await?;
+                }
+                Err(error)
+            }
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! whether the queue is active. Gathered, so that a queue through which a
 //! thousand jobs go is written now and then and not a thousand times.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use kube::core::PartialObjectMeta;
 use serde_json::json;
 use tokio::sync::oneshot;
 use tracing::{debug, warn};
-use trellis_api::queue::{DecayedUsage, FlavorUsage, QueueStatus, StopPolicy};
+use trellis_api::queue::{DEFAULT_FLAVOR, DecayedUsage, FlavorUsage, QueueStatus, StopPolicy};
 use trellis_api::{Queue, Reason, names};
 use trellis_scheduler::{QueueName, QueueStanding};
 
@@ -46,7 +46,7 @@ pub async fn keep_queue_status(world: Arc<World>, commands: Commands) {
             match write(&world, &commands, name, &queue, report).await {
                 // The watch brings the newer version, and the next look is soon.
                 Ok(()) | Err(WriteError::Conflict(_) | WriteError::NotFound(_)) => {}
-                Err(WriteError::Transient(error)) => {
+                Err(WriteError::Transient(error) | WriteError::Unanswered(error)) => {
                     debug!(queue = name, %error, "its status was not written");
                 }
                 Err(error) => warn!(queue = name, %error, "its status was not written"),
@@ -63,7 +63,10 @@ async fn write(
     report: &QueueReport,
 ) -> Result<(), WriteError> {
     let before = queue.status.clone().unwrap_or_default();
-    let mut after = status(queue, report, Timestamp::now());
+    let is_there = |flavor: &str| {
+        flavor == DEFAULT_FLAVOR || world.flavors.get(&Key::new("", flavor)).is_some()
+    };
+    let mut after = status(queue, report, is_there, Timestamp::now());
     // What is remembered follows from the rest and the time: alone it is no news.
     after.decayed_usage.clone_from(&before.decayed_usage);
     after.decayed_time.clone_from(&before.decayed_time);
@@ -130,8 +133,14 @@ async fn refuse(commands: &Commands, name: &str, queue: &Undecodable) -> Result<
     written.map(|_| ())
 }
 
-fn status(queue: &Queue, report: &QueueReport, now: Timestamp) -> QueueStatus {
+fn status(
+    queue: &Queue,
+    report: &QueueReport,
+    is_there: impl Fn(&str) -> bool,
+    now: Timestamp,
+) -> QueueStatus {
     let fault = report.standing.as_ref().and_then(|s| s.fault.clone());
+    let (undefined, useless) = undefined(queue, is_there);
     let (active, reason, message) = match (queue.spec.stop, fault) {
         (_, Some(fault)) => (
             "False",
@@ -148,6 +157,16 @@ fn status(queue: &Queue, report: &QueueReport, now: Timestamp) -> QueueStatus {
             Reason::QueueStopped,
             "spec.stop is HoldAndDrain: nothing of the queue is started, and what runs is preempted"
                 .to_owned(),
+        ),
+        (Some(StopPolicy::None) | None, None) if useless => (
+            "False",
+            Reason::FlavorNotFound,
+            format!("the queue starts no job: {}", missing(&undefined)),
+        ),
+        (Some(StopPolicy::None) | None, None) if !undefined.is_empty() => (
+            "True",
+            Reason::FlavorNotFound,
+            format!("the queue starts jobs on its other flavors: {}", missing(&undefined)),
         ),
         (Some(StopPolicy::None) | None, None) => {
             ("True", Reason::Accepted, "the queue starts jobs".to_owned())
@@ -175,6 +194,29 @@ fn status(queue: &Queue, report: &QueueReport, now: Timestamp) -> QueueStatus {
             last_transition_time: since.unwrap_or(Time(now)),
         }],
     }
+}
+
+/// The flavors of the queue that do not exist, and whether that leaves a group of
+/// resources without any.
+fn undefined(queue: &Queue, is_there: impl Fn(&str) -> bool) -> (BTreeSet<&str>, bool) {
+    let mut undefined = BTreeSet::new();
+    let mut useless = false;
+    for group in &queue.spec.resource_groups {
+        let names = group.flavors.iter().map(|flavor| flavor.name.as_str());
+        let (_, gone): (Vec<&str>, Vec<&str>) = names.partition(|name| is_there(name));
+        useless |= gone.len() == group.flavors.len() && !gone.is_empty();
+        undefined.extend(gone);
+    }
+    (undefined, useless)
+}
+
+/// Which ResourceFlavors are to be created.
+fn missing(flavors: &BTreeSet<&str>) -> String {
+    let names: Vec<String> = flavors.iter().map(|name| format!("{name:?}")).collect();
+    format!(
+        "spec.resourceGroups names what does not exist: create ResourceFlavor {}, or name another",
+        names.join(", ")
+    )
 }
 
 /// Adds what is remembered of the queue.
@@ -297,20 +339,60 @@ mod tests {
             ..QueueReport::default()
         };
         let at = |second| Timestamp::from_second(second).unwrap();
-        let first = status(&queue, count, at(1));
+        let all = |_: &str| true;
+        let first = status(&queue, count, all, at(1));
         assert_eq!((first.pending, first.admitted), (Some(2), Some(1)));
         queue.status = Some(first.clone());
-        assert_eq!(status(&queue, count, at(2)), first, "nothing new");
+        assert_eq!(status(&queue, count, all, at(2)), first, "nothing new");
         queue.spec.stop = Some(StopPolicy::Hold);
-        let stopped = status(&queue, count, at(3)).conditions.remove(0);
+        let stopped = status(&queue, count, all, at(3)).conditions.remove(0);
         assert_eq!(
             (stopped.status.as_str(), stopped.reason.as_str()),
             ("False", "QueueStopped")
         );
         assert_eq!(stopped.last_transition_time, Time(at(3)));
         queue.spec.stop = Some(StopPolicy::HoldAndDrain);
-        let drained = status(&queue, count, at(4)).conditions.remove(0);
+        let drained = status(&queue, count, all, at(4)).conditions.remove(0);
         assert_eq!(drained.reason, "QueueStopped");
         assert!(drained.message.contains("preempted"), "{}", drained.message);
+    }
+
+    #[test]
+    fn a_queue_whose_flavors_do_not_exist_does_not_look_like_any_other() {
+        let queue: Queue = serde_json::from_value(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue", "metadata": {"name": "q"},
+            "spec": {"resourceGroups": [
+                {"resources": ["cpu"], "flavors": [
+                    {"name": "h100", "quotas": [{"resource": "cpu", "nominal": 1}]},
+                    {"name": "a100", "quotas": [{"resource": "cpu", "nominal": 1}]}]},
+                {"resources": ["memory"], "flavors": [
+                    {"name": "default", "quotas": [{"resource": "memory", "nominal": 1}]}]},
+            ]}
+        }))
+        .unwrap();
+        let says = |there: &[&str]| {
+            let is_there = |flavor: &str| there.contains(&flavor);
+            let report = QueueReport::default();
+            let mut status = status(&queue, &report, is_there, Timestamp::UNIX_EPOCH);
+            let said = status.conditions.remove(0);
+            (said.status, said.reason, said.message)
+        };
+        let (status, reason, _) = says(&["default", "h100", "a100"]);
+        assert_eq!((status.as_str(), reason.as_str()), ("True", "Accepted"));
+        let (status, reason, message) = says(&["default", "a100"]);
+        assert_eq!(
+            (status.as_str(), reason.as_str()),
+            ("True", "FlavorNotFound")
+        );
+        assert!(
+            message.contains("create ResourceFlavor \"h100\","),
+            "{message}"
+        );
+        let (status, reason, message) = says(&["default"]);
+        assert_eq!(
+            (status.as_str(), reason.as_str()),
+            ("False", "FlavorNotFound")
+        );
+        assert!(message.contains("\"a100\", \"h100\""), "{message}");
     }
 }

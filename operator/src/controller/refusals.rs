@@ -29,15 +29,21 @@ struct Refused {
     times: u32,
 }
 
+/// How long a node is kept away from that has refused so many times.
+#[must_use]
+pub fn avoid_for(times: u32) -> SignedDuration {
+    let doubled = 1_i32
+        .checked_shl(times.saturating_sub(1))
+        .filter(|d| *d > 0)
+        .unwrap_or(i32::MAX);
+    let wait = AVOID.checked_mul(doubled).unwrap_or(LONGEST_AVOID);
+    wait.min(LONGEST_AVOID)
+}
+
 impl Refused {
     fn until(&self) -> Timestamp {
-        let doubled = 1_i32
-            .checked_shl(self.times.saturating_sub(1))
-            .filter(|d| *d > 0)
-            .unwrap_or(i32::MAX);
-        let wait = AVOID.checked_mul(doubled).unwrap_or(LONGEST_AVOID);
         self.last
-            .saturating_add(wait.min(LONGEST_AVOID))
+            .saturating_add(avoid_for(self.times))
             .unwrap_or(Timestamp::MAX)
     }
 }

@@ -16,17 +16,22 @@ use super::builds::Build;
 use super::dereference::Surrounded;
 use super::lifecycle::{self, Next, Observed, Standing};
 use super::refusals::Refusals;
-use super::{COUNTS_EVERY, Controller, apply};
+use super::worth::StatusWrite;
+use super::{Controller, apply};
 use crate::commands::WriteError;
 use crate::key::Key;
 use crate::patch;
 use crate::scheduling::{Feed, Run, Wish};
 use crate::watch::PodPhase;
-use crate::world::World;
+use crate::world::{Certificate, World};
 
 /// How often an object that is in a job's way is looked at: that it is gone is
 /// not shown where its kind is watched by label.
 const LOOK_AT_FOREIGN: SignedDuration = SignedDuration::from_secs(15);
+
+/// How long a job may be without any status: the scheduler answers within
+/// milliseconds, and a gang that is placed at once costs no write for its waiting.
+const UNHEARD: SignedDuration = SignedDuration::from_secs(5);
 
 impl Controller {
     pub(super) async fn conclude(
@@ -64,8 +69,12 @@ impl Controller {
         };
         let status = seen.status();
         let journal = seen.journal();
+        let has_journal = journal.is_some();
+        let journal = journal.unwrap_or_default();
         let refusals = self.refusals_after(key, seen.uid(), &status);
         let queue = seen.queue.as_ref().ok();
+        let certificate = seen.certificate.clone();
+        let certificate = certificate.or_else(|| self.unheard(key, &status));
         let next = lifecycle::next(Observed {
             now,
             created: seen
@@ -81,10 +90,11 @@ impl Controller {
             standing: &standing,
             queue: queue.and_then(|q| q.metadata.name.as_deref()),
             journal: &journal,
+            has_journal,
             pods: &seen.pods,
             lost: &|node| self.world.is_lost(node),
             refusals: refusals.count(),
-            certificate: seen.certificate.as_ref(),
+            certificate: certificate.as_ref(),
         });
         if next.expired {
             return self.expire(key, seen).await;
@@ -96,6 +106,9 @@ impl Controller {
             ..
         } = next;
         let mut again = earliest(again, look_at_foreign);
+        if said.is_none() && status.phase.is_none() {
+            again = earliest(again, now.saturating_add(UNHEARD).ok());
+        }
         let mut attempt = status.attempt.unwrap_or(1);
         let mut preempted = status.was_preempted();
         let mut refusals = refusals;
@@ -112,7 +125,7 @@ impl Controller {
             }
             attempt = said.attempt.unwrap_or(1);
             preempted = said.was_preempted();
-            match self.due_write(key, &status, &said) {
+            match self.due_write(key, &status, &said, certificate.as_ref()) {
                 StatusWrite::None => {}
                 StatusWrite::Later(at) => again = earliest(again, Some(at)),
                 StatusWrite::Now => self.write_status(key, seen, &status, &said).await?,
@@ -144,6 +157,23 @@ impl Controller {
         Ok(again)
     }
 
+    /// Of a job that nobody has said anything about for some seconds at least
+    /// that is said.
+    fn unheard(&self, key: &Key, status: &TrainingJobStatus) -> Option<Certificate> {
+        let mut unheard = self.unheard.lock();
+        if status.phase.is_some() {
+            unheard.remove(key);
+            return None;
+        }
+        let since = *unheard.entry(key.clone()).or_insert_with(Instant::now);
+        let long = since.elapsed() >= UNHEARD.unsigned_abs();
+        long.then(|| Certificate {
+            reason: Reason::Queued,
+            message: "the scheduler has found no place for it yet, and no reason why there is none"
+                .to_owned(),
+        })
+    }
+
     /// What was refused to the job, once a status of it is written.
     fn refusals_after(&self, key: &Key, uid: &str, status: &TrainingJobStatus) -> Refusals {
         let mut all = self.refusals.lock();
@@ -154,41 +184,6 @@ impl Controller {
             all.insert(key.clone(), (uid.to_owned(), refusals.clone()));
         }
         refusals
-    }
-
-    /// Whether a status is worth a patch, and when. Counts alone are worth one
-    /// now and then: a gang of a thousand pods must not cost a thousand patches.
-    fn due_write(
-        &self,
-        key: &Key,
-        before: &TrainingJobStatus,
-        after: &TrainingJobStatus,
-    ) -> StatusWrite {
-        if before == after {
-            return StatusWrite::None;
-        }
-        if without_counts(before) != without_counts(after) {
-            self.counted.lock().insert(key.clone(), Instant::now());
-            return StatusWrite::Now;
-        }
-        let mut counted = self.counted.lock();
-        let due = counted
-            .get(key)
-            .and_then(|at| at.checked_add(COUNTS_EVERY))
-            .filter(|due| *due > Instant::now());
-        match due {
-            Some(due) => {
-                let wait = due.saturating_duration_since(Instant::now());
-                let at = SignedDuration::try_from(wait)
-                    .ok()
-                    .and_then(|w| Timestamp::now().checked_add(w).ok());
-                StatusWrite::Later(at.unwrap_or(Timestamp::now()))
-            }
-            None => {
-                counted.insert(key.clone(), Instant::now());
-                StatusWrite::Now
-            }
-        }
     }
 
     async fn write_status(
@@ -252,36 +247,6 @@ impl Controller {
         apply::remove(&self.commands, &self.world, key, seen.uid()).await?;
         Ok(None)
     }
-}
-
-/// When a status is worth a patch.
-enum StatusWrite {
-    /// Nothing has changed.
-    None,
-    /// Not before.
-    Later(Timestamp),
-    Now,
-}
-
-fn without_counts(status: &TrainingJobStatus) -> TrainingJobStatus {
-    let mut bare = status.clone();
-    bare.pods = None;
-    bare.ready = None;
-    bare.nodes = None;
-    for object in &mut bare.compiled {
-        object.ready = false;
-    }
-    // The message counts too while nothing else happens; the conditions bear it as well.
-    if matches!(
-        bare.phase,
-        Some(JobPhase::Starting | JobPhase::Restarting | JobPhase::Queued)
-    ) {
-        bare.message = None;
-        for condition in &mut bare.conditions {
-            condition.message.clear();
-        }
-    }
-    bare
 }
 
 fn earliest(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {

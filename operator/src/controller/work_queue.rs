@@ -121,6 +121,12 @@ impl WorkQueue {
         self.wake.notify_one();
     }
 
+    /// True if the work on a key has failed the last time.
+    #[must_use]
+    pub fn has_failed(&self, key: &Key) -> bool {
+        self.inner.lock().failures.contains_key(key)
+    }
+
     /// The work on a key has failed: it is tried again, later each time.
     pub fn failed(&self, key: &Key) -> Duration {
         let delay = {

@@ -8,12 +8,13 @@ mod access;
 mod listen;
 mod overview;
 mod tls;
+mod told;
 
 pub use overview::{Overview, Waiting};
 pub use tls::{Certificate, Tls};
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use axum::extract::{Query, State};
@@ -33,6 +34,7 @@ use trellis_scheduler::Snapshot;
 use crate::scheduling::Feed;
 use crate::world::World;
 use access::{Denied, Wants};
+use told::{Download, Told};
 
 /// So long the same answer is given: who asks often does not slow the engine.
 const FRESH: Duration = Duration::from_secs(2);
@@ -50,6 +52,9 @@ const LOOK_AHEAD: Duration = Duration::from_secs(2);
 /// Requests that are worked on at once. Others are refused: each costs the API
 /// server two reviews, whoever sends it.
 const AT_ONCE: usize = 16;
+
+/// What answers are.
+const JSON: (header::HeaderName, &str) = (header::CONTENT_TYPE, "application/json");
 
 /// Where and as whom it listens.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -71,6 +76,8 @@ struct Endpoint {
     /// Few at once, and others wait: they are made in our own name.
     reviews: Semaphore,
     last: Arc<Mutex<Option<Last>>>,
+    /// The last snapshot that was asked for: those who ask meanwhile read the same.
+    download: Mutex<Weak<Download>>,
 }
 
 /// What was answered last.
@@ -78,7 +85,7 @@ struct Last {
     at: Instant,
     /// What it took.
     took: Duration,
-    overview: Arc<Overview>,
+    told: Arc<Told>,
 }
 
 /// Answers for as long as it is polled. What fails is tried again: nobody else
@@ -91,6 +98,7 @@ pub async fn serve(address: SocketAddr, tls: Tls, world: Arc<World>, client: Cli
         turns: Semaphore::new(AT_ONCE),
         reviews: Semaphore::new(REVIEWS),
         last: Arc::default(),
+        download: Mutex::default(),
     });
     let listens = async {
         loop {
@@ -131,16 +139,13 @@ async fn waiting(
 ) -> Result<Response, Failure> {
     let Query(scope) = scope.map_err(|error| Failure::bad_request(error.body_text()))?;
     let namespace = scope.namespace.as_deref();
-    let overview = endpoint
+    let answer = endpoint
         .turn(async {
             endpoint.check(&headers, Wants::Jobs(namespace)).await?;
-            endpoint.overview().await
+            endpoint.told().await?.answer(namespace)
         })
         .await?;
-    Ok(match namespace {
-        None => Json(&*overview).into_response(),
-        Some(namespace) => Json(overview.of(namespace)).into_response(),
-    })
+    Ok(([JSON], answer).into_response())
 }
 
 async fn snapshot(
@@ -148,15 +153,15 @@ async fn snapshot(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
-    let snapshot = endpoint
+    let download = endpoint
         .turn(async {
             endpoint.check(&headers, Wants::Path(uri.path())).await?;
-            ask(&endpoint.world).await
+            endpoint.download().await
         })
         .await?;
-    let name = crate::snapshot::name(&snapshot);
-    let as_file = format!("attachment; filename=\"{name}\"");
-    Ok(([(header::CONTENT_DISPOSITION, as_file)], Json(&*snapshot)).into_response())
+    let as_file = format!("attachment; filename=\"{}\"", download.name);
+    let as_file = [(header::CONTENT_DISPOSITION, as_file)];
+    Ok(([JSON], as_file, download.bytes()).into_response())
 }
 
 /// Asks the scheduler for all that its engine knows.
@@ -189,21 +194,34 @@ impl Endpoint {
 
     /// All that wait. One at a time works it out, to its end, even if who asked
     /// has gone: the next has it then. It never takes more than a third of a core.
-    async fn overview(&self) -> Result<Arc<Overview>, Failure> {
+    async fn told(&self) -> Result<Arc<Told>, Failure> {
         let (last, world) = (self.last.clone(), self.world.clone());
         let renewed = tokio::spawn(async move {
             let mut last = last.lock_owned().await;
             if let Some(last) = &*last
                 && last.at.elapsed() < FRESH.max(last.took.saturating_mul(2))
             {
-                return Ok(last.overview.clone());
+                return Ok(last.told.clone());
             }
             let looked = look(&world).await?;
-            let overview = looked.overview.clone();
+            let told = looked.told.clone();
             *last = Some(looked);
-            Ok(overview)
+            Ok(told)
         });
         renewed.await.map_err(|_| Failure::unavailable())?
+    }
+
+    /// All that the engine knows. One at a time has it written.
+    async fn download(&self) -> Result<Arc<Download>, Failure> {
+        let mut last = self.download.lock().await;
+        if let Some(last) = Download::fresh(&last) {
+            return Ok(last);
+        }
+        let snapshot = ask(&self.world).await?;
+        let made = tokio::task::spawn_blocking(move || Download::new(&snapshot));
+        let made = Arc::new(made.await.map_err(|_| Failure::unavailable())??);
+        *last = Arc::downgrade(&made);
+        Ok(made)
     }
 }
 
@@ -216,11 +234,11 @@ async fn look(world: &Arc<World>) -> Result<Last, Failure> {
         let go_on = |moments| moments < AHEAD && began.elapsed() < LOOK_AHEAD;
         Overview::of_snapshot(&snapshot, &classes, nodes, go_on)
     });
-    let overview = Arc::new(made.await.map_err(|_| Failure::unavailable())?);
+    let overview = made.await.map_err(|_| Failure::unavailable())?;
     Ok(Last {
         at: Instant::now(),
         took: began.elapsed(),
-        overview,
+        told: Arc::new(Told::new(overview)),
     })
 }
 
@@ -287,5 +305,45 @@ impl IntoResponse for Failure {
             "reason": self.code.canonical_reason().unwrap_or_default().replace(' ', ""),
         });
         (self.code, Json(status)).into_response()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trellis_scheduler::Engine;
+
+    #[tokio::test]
+    async fn a_snapshot_is_written_once_while_it_is_read_and_then_anew() {
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let (world, mut heard) = World::new();
+        let endpoint = Endpoint {
+            world,
+            client: Client::try_from(nowhere).unwrap(),
+            turns: Semaphore::new(AT_ONCE),
+            reviews: Semaphore::new(REVIEWS),
+            last: Arc::default(),
+            download: Mutex::default(),
+        };
+        let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let count = asked.clone();
+        tokio::spawn(async move {
+            loop {
+                for feed in heard.next().await {
+                    if let Feed::AskSnapshot(answer) = feed {
+                        count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                        let _ = answer.send(Arc::new(Engine::new().snapshot()));
+                    }
+                }
+            }
+        });
+        let asked = || asked.load(std::sync::atomic::Ordering::SeqCst);
+        let one = endpoint.download().await.unwrap().bytes();
+        let other = endpoint.download().await.unwrap().bytes();
+        assert_eq!((one.as_ptr(), asked()), (other.as_ptr(), 1));
+        assert!(one.starts_with(b"{"));
+        drop((one, other));
+        endpoint.download().await.unwrap();
+        assert_eq!(asked(), 2, "nobody reads the first any more");
     }
 }

@@ -27,12 +27,18 @@ pub(super) fn run(attempt: i64) -> Wish {
     run_with(attempt, json!({}))
 }
 
-/// The same of a job with more fields in its spec.
-pub(super) fn run_with(attempt: i64, more: serde_json::Value) -> Wish {
+/// A spec of one pod that has a node for itself, with more fields.
+pub(crate) fn spec_with(more: serde_json::Value) -> serde_json::Value {
     let mut spec = json!({"taskGroups": [{"name": "worker", "gpus": 8, "image": "train:1",
         "resources": {"cpu": "96", "memory": "1Ti"}}]});
     let more = more.as_object().unwrap().clone();
     spec.as_object_mut().unwrap().extend(more);
+    spec
+}
+
+/// The same as [`run`], of a job with more fields in its spec.
+pub(super) fn run_with(attempt: i64, more: serde_json::Value) -> Wish {
+    let spec = spec_with(more);
     let job: TrainingJob = serde_json::from_value(json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
         "metadata": {"name": "llm", "namespace": "team-a"}, "spec": spec,

@@ -156,10 +156,13 @@ pub fn of_pod_group(job: &Key, group: &PodGroup) -> Gang {
         )
     };
     let spec = &group.spec;
-    let queue = QueueName::new(spec.queue.as_str());
+    // Of a place, what it was had with: the spec may have been edited since.
+    let plan = group.status.as_ref().and_then(|s| s.plan.as_ref());
+    let queue = plan.and_then(|p| p.queue.as_deref());
+    let queue = QueueName::new(queue.unwrap_or(&spec.queue));
     let groups = spec.groups.iter().map(member).collect();
     Gang {
-        priority: spec.priority,
+        priority: plan.and_then(|p| p.priority).unwrap_or(spec.priority),
         topology: spec.topology.as_ref().map(topology_request),
         preemptible: spec.preemptible.unwrap_or(true),
         min_runtime: seconds(spec.min_runtime_seconds.unwrap_or(0)),
@@ -312,7 +315,10 @@ pub(super) fn with_reservation(engine: &Engine, id: &GangId, message: String) ->
         Some(Some(start)) => {
             format!("{message}; it is next, and starts at {start} if what runs ends when it should")
         }
-        Some(None) => format!("{message}; it is next, and room is kept for it"),
+        Some(None) => format!(
+            "{message}; it is next; when it starts is not known, so that others keep off \
+             its place only once it has waited for 10 minutes"
+        ),
         None => message,
     }
 }

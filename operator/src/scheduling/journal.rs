@@ -4,6 +4,8 @@
 //! It gives None in a phase that it does not start from: then whoever decided
 //! on it had another state in mind, and nothing is written.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -55,6 +57,8 @@ pub fn plan(run: &Run, place: &Place, now: Timestamp) -> Plan {
         attempt: run.attempt,
         generation: job.job().generation(),
         compiled: job.hash().to_owned(),
+        queue: Some(job.queue().to_owned()),
+        priority: Some(job.priority()),
         deadline: now.saturating_add(PLAN_TIME).ok().map(Time),
         groups: place.groups.clone(),
         assignments,
@@ -67,6 +71,18 @@ pub fn plan(run: &Run, place: &Place, now: Timestamp) -> Plan {
 pub fn made_at(plan: &Plan) -> Option<Timestamp> {
     let deadline = plan.deadline.as_ref()?;
     deadline.0.saturating_sub(PLAN_TIME).ok()
+}
+
+/// The pods of a plan: group, index and node of each.
+pub fn members(plan: &Plan) -> impl Iterator<Item = (&str, u32, &str)> {
+    let mut next: BTreeMap<&str, u32> = BTreeMap::new();
+    plan.assignments.iter().flat_map(move |run| {
+        let first = next.entry(run.group.as_str()).or_default();
+        let count = u32::try_from(run.count).unwrap_or(0);
+        let indexes = *first..first.saturating_add(count);
+        *first = indexes.end;
+        indexes.map(|index| (run.group.as_str(), index, run.node.as_str()))
+    })
 }
 
 /// The plan with the name of an earlier one that is the same but for its time.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::Reason;
-use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
+use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 
 use super::deletions::Deletions;
 use super::journal;
@@ -68,6 +68,8 @@ pub struct Gang<'a> {
     pub uid: &'a str,
     /// The attempt that the job's status names.
     pub attempt: i64,
+    /// The job's status says that this attempt has had its place.
+    pub was_placed: bool,
     /// What is wanted.
     pub wish: &'a Wish,
     /// It is to make room: for whom and why, in words.
@@ -101,8 +103,14 @@ impl Gang<'_> {
     }
 
     fn pending(&self) -> Step {
-        // No journal names these pods: a leader that was none made them.
-        if let Some(step) = self.remove(|_| true) {
+        let goes_on = matches!(self.wish, Wish::Run(_) | Wish::Wait);
+        if self.was_placed && goes_on {
+            // The journal that said so was deleted. The attempt ends before its pods do.
+            return Step::AwaitStatus;
+        }
+        // No journal names these pods: a leader that was none made them, or it was deleted.
+        let keeps_logs = *self.wish == Wish::Finish { keep: true };
+        if let Some(step) = self.remove(|p| !(keeps_logs && p.phase.is_over())) {
             return step;
         }
         match self.wish {
@@ -139,7 +147,9 @@ impl Gang<'_> {
                 message: "the gang is no longer to run".to_owned(),
             };
         };
-        let expired = plan.deadline.as_ref().is_none_or(|d| d.0 <= self.now);
+        // Of a gang that is whole only the closing is late: there is nothing to undo.
+        let expired =
+            plan.deadline.as_ref().is_none_or(|d| d.0 <= self.now) && !self.is_whole(&plan);
         if plan.attempt != run.attempt || plan.compiled != run.job.compiled().hash() {
             Step::Undo {
                 reason: Reason::Restarting,
@@ -157,6 +167,17 @@ impl Gang<'_> {
         } else {
             Step::Commit
         }
+    }
+
+    /// True if every pod of the plan is there, on its node, and stays.
+    fn is_whole(&self, plan: &Plan) -> bool {
+        let there: BTreeSet<(&str, u32, &str)> = self
+            .pods
+            .values()
+            .filter(|p| p.job_uid == self.uid && p.plan == plan.hash && !p.deleting)
+            .filter_map(|p| Some((p.group.as_str(), p.index, p.node.as_deref()?)))
+            .collect();
+        !plan.assignments.is_empty() && journal::members(plan).all(|member| there.contains(&member))
     }
 
     fn placed(&self) -> Step {

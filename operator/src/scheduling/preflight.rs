@@ -3,10 +3,13 @@
 //! candidate node and under the name that it will bear.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use trellis_api::job::Framework;
 use trellis_api::names;
 use trellis_api::rules::is_reserved_env;
@@ -19,11 +22,58 @@ use crate::commands::{Commands, WriteError};
 const FRESH: Duration = Duration::from_secs(30);
 /// Answers that are kept.
 const MOST: usize = 4096;
+/// Asked at once of one namespace: where its webhooks hang, each of these holds
+/// a permit to write, and the gang its place, for as long as the webhook may.
+const AT_ONCE: usize = 4;
+/// Namespaces that are kept, of which nothing is asked.
+const IDLE: usize = 1024;
 
 /// Answers of admission, by what does not differ between jobs.
 #[derive(Debug, Default)]
 pub struct Preflight {
     answers: Mutex<HashMap<String, (Instant, Admitted)>>,
+    lines: Mutex<HashMap<String, Arc<Line>>>,
+}
+
+/// Those who ask of one namespace.
+#[derive(Debug)]
+struct Line {
+    turns: Semaphore,
+    /// When its webhooks did not answer last, and what was said then.
+    failed: Mutex<Option<(Instant, String)>>,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self {
+            turns: Semaphore::new(AT_ONCE),
+            failed: Mutex::default(),
+        }
+    }
+}
+
+impl Line {
+    /// Asks when it is its turn. Where somebody else's question has come to
+    /// nothing meanwhile, this one would too, and hold its gang's place for longer.
+    async fn ask<T>(
+        &self,
+        question: impl Future<Output = Result<T, WriteError>>,
+    ) -> Result<T, WriteError> {
+        let since = Instant::now();
+        // The semaphore is never closed.
+        let _turn = self.turns.acquire().await;
+        let failed = self.failed.lock().clone();
+        if let Some((_, message)) = failed.filter(|(at, _)| *at > since) {
+            return Err(WriteError::Webhook(message));
+        }
+        let answer = question.await;
+        let message = match &answer {
+            Err(WriteError::Webhook(message) | WriteError::Unanswered(message)) => message,
+            _ => return answer,
+        };
+        *self.failed.lock() = Some((Instant::now(), message.clone()));
+        answer
+    }
 }
 
 impl Preflight {
@@ -40,14 +90,12 @@ impl Preflight {
     ) -> Result<Admitted, WriteError> {
         let pod = group.pod(0, placement);
         let key = signature(namespace, &pod);
-        let known = self.answers.lock().get(&key).cloned();
-        if let Some((at, answer)) = known
-            && at.elapsed() < FRESH
-        {
+        if let Some(answer) = self.known(&key) {
             return Ok(answer);
         }
-        let stored: serde_json::Value = commands
-            .create(namespace, names::SCHEDULER_MANAGER, &pod, true)
+        let line = self.line(namespace);
+        let stored: serde_json::Value = line
+            .ask(commands.create(namespace, names::SCHEDULER_MANAGER, &pod, true))
             .await?;
         let answer = Admitted::of(stored)
             .map_err(|error| WriteError::Transient(format!("the answer is no pod: {error}")))?;
@@ -57,6 +105,20 @@ impl Preflight {
         }
         answers.insert(key, (Instant::now(), answer.clone()));
         Ok(answer)
+    }
+
+    fn known(&self, key: &str) -> Option<Admitted> {
+        let answers = self.answers.lock();
+        let (at, answer) = answers.get(key)?;
+        (at.elapsed() < FRESH).then(|| answer.clone())
+    }
+
+    fn line(&self, namespace: &str) -> Arc<Line> {
+        let mut lines = self.lines.lock();
+        if lines.len() >= IDLE {
+            lines.retain(|_, line| Arc::strong_count(line) > 1);
+        }
+        lines.entry(namespace.to_owned()).or_default().clone()
     }
 }
 
@@ -89,4 +151,55 @@ fn signature(namespace: &str, pod: &Pod) -> String {
     }
     let json = serde_json::to_value(&bare).unwrap_or_default();
     trellis_compiler::hash_of(&serde_json::json!([namespace, json]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A webhook that hangs is asked of few pods, and the others do not wait for their turn with it.
+    #[tokio::test(start_paused = true)]
+    async fn those_who_wait_behind_a_webhook_that_hangs_go_away_with_those_who_ask_it() {
+        let line = Line::default();
+        let began = Instant::now();
+        let asked = Mutex::new(0_usize);
+        let hangs = || async {
+            let question = async {
+                *asked.lock() += 1;
+                tokio::time::sleep(Duration::from_secs(10)).await;
+                Err::<(), _>(WriteError::Webhook("it hangs".to_owned()))
+            };
+            let error = line.ask(question).await.unwrap_err();
+            assert_eq!(error.to_string(), "it hangs");
+            assert!(matches!(error, WriteError::Webhook(_)));
+        };
+        futures::future::join_all((0..20).map(|_| hangs())).await;
+        assert_eq!(began.elapsed(), Duration::from_secs(10));
+        assert_eq!(*asked.lock(), AT_ONCE);
+        // The next try is one.
+        hangs().await;
+        assert_eq!(*asked.lock(), AT_ONCE + 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_refused_or_answered_is_no_word_on_the_next() {
+        let line = Line::default();
+        let answers = (0..20).map(|number| {
+            let line = &line;
+            async move {
+                let question = async {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    match number % 2 {
+                        0 => Ok(()),
+                        _ => Err(WriteError::Exhausted(String::new())),
+                    }
+                };
+                line.ask(question).await
+            }
+        });
+        let answers = futures::future::join_all(answers).await;
+        assert_eq!(answers.iter().filter(|a| a.is_ok()).count(), 10);
+        let exhausted = |a: &Result<(), _>| matches!(a, Err(WriteError::Exhausted(_)));
+        assert_eq!(answers.iter().filter(|a| exhausted(a)).count(), 10);
+    }
 }

@@ -15,6 +15,7 @@ use tracing::{error, info, warn};
 
 use super::backoff::{Backoff, FIRST_PAUSE};
 use super::item::{Item, Undecodable};
+use super::pulse::Pulse;
 use super::source::{Server, Source};
 use crate::key::Key;
 
@@ -62,13 +63,15 @@ pub trait Sink<K>: Send + Sync + 'static {
 /// Follows one kind for as long as its history goes on. Returns if the API
 /// server's data were put back to an earlier time: then nothing that we know is
 /// worth anything, here or anywhere else in the process.
-pub async fn follow<K, S>(client: Client, labels: Option<String>, sink: Arc<S>)
+pub async fn follow<K, S>(client: Client, labels: Option<String>, sink: Arc<S>, pulse: Pulse)
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
     S: Sink<K>,
 {
     let api = Api::all(client);
-    Follower::new(Server { api, labels }, sink).run().await;
+    Follower::new(Server { api, labels }, sink, pulse)
+        .run()
+        .await;
 }
 
 /// What is to be done next.
@@ -110,11 +113,19 @@ impl Stop {
     fn is_final(&self) -> bool {
         self.is_code(410) || matches!(self, Self::Refused(kube::Error::SerdeError(_)))
     }
+
+    /// Whether something has been missed is not known: a list shows it. There may
+    /// be no bookmarks any more, too, if the API server has begun anew.
+    fn is_doubtful(&self) -> bool {
+        matches!(self, Self::Silent)
+    }
 }
 
 struct Follower<S, R> {
     source: R,
     sink: Arc<S>,
+    /// What is known is of that time.
+    pulse: Pulse,
     /// Uids of what has been applied. A list tells of no deletions, so what it
     /// leaves out is found here; of a list that breaks off too, what it showed
     /// is known.
@@ -128,10 +139,11 @@ struct Follower<S, R> {
 }
 
 impl<S, R> Follower<S, R> {
-    fn new(source: R, sink: Arc<S>) -> Self {
+    fn new(source: R, sink: Arc<S>, pulse: Pulse) -> Self {
         Self {
             source,
             sink,
+            pulse,
             known: HashMap::new(),
             seen: 0,
             backoff: Backoff::default(),
@@ -158,6 +170,7 @@ impl<S, R> Follower<S, R> {
                 (Next::List | Next::Compare, Ok(())) => Next::Watch,
                 // As it should, after its time; a server that goes ends it too.
                 (Next::Watch, Ok(())) => {
+                    self.pulse.beat();
                     tokio::time::sleep(FIRST_PAUSE).await;
                     Next::Compare
                 }
@@ -172,6 +185,7 @@ impl<S, R> Follower<S, R> {
                             self.sink.delete(&key, &uid);
                         }
                         self.sink.unknown();
+                        self.pulse.beat();
                     }
                     // Of a kind that a cluster need not have this is said once.
                     if !unknown {
@@ -180,7 +194,10 @@ impl<S, R> Follower<S, R> {
                         warn!(%kind, "the API server does not know this kind; it is asked again");
                     }
                     self.is_unknown = unknown;
-                    let anew = unknown || stop.is_final() || matches!(from, Next::List);
+                    let anew = unknown
+                        || stop.is_final()
+                        || stop.is_doubtful()
+                        || matches!(from, Next::List);
                     tokio::time::sleep(self.backoff.broken(Instant::now())).await;
                     if anew { Next::List } else { Next::Compare }
                 }
@@ -214,6 +231,7 @@ impl<S, R> Follower<S, R> {
             self.sink.delete(&key, &uid);
         }
         info!(kind = %K::kind(&()), objects = listed.len(), "listed");
+        self.pulse.beat();
         self.sink.synced();
         Ok(())
     }
@@ -261,9 +279,21 @@ impl<S, R> Follower<S, R> {
         let began = Instant::now();
         let mut events = answered(self.source.watch(self.seen, WATCH_SECONDS)).await?;
         let mut showed = false;
+        let mut lasts = false;
         loop {
-            let next = tokio::time::timeout(WATCH_SILENCE, events.next()).await;
+            let silence = match (showed, lasts) {
+                (true, _) => WATCH_SILENCE,
+                (false, false) => AT_ONCE,
+                (false, true) => WATCH_SILENCE.saturating_sub(AT_ONCE),
+            };
+            let next = tokio::time::timeout(silence, events.next()).await;
             let event = match next {
+                // From here on it would tell of whatever happens.
+                Err(_) if !showed && !lasts => {
+                    lasts = true;
+                    self.pulse.beat();
+                    continue;
+                }
                 Ok(Some(event)) => event?,
                 Ok(None) if !showed && began.elapsed() < AT_ONCE => return Err(Stop::Ended),
                 Err(_) if self.has_bookmarks => return Err(Stop::Silent),
@@ -271,6 +301,7 @@ impl<S, R> Follower<S, R> {
             };
             self.take(event)?;
             showed = true;
+            self.pulse.beat();
             self.backoff.healthy();
         }
     }

@@ -8,6 +8,7 @@ mod follow;
 mod health;
 mod item;
 mod pods;
+mod pulse;
 mod repulsion;
 mod slim;
 mod source;
@@ -23,6 +24,7 @@ pub use health::{GIVEN_UP_AFTER, Health, LOST_AFTER, News, NodeHealth};
 pub use item::Undecodable;
 pub(crate) use item::object;
 pub use pods::{Change, PodIndex, PodPhase, PodView, Pods};
+pub use pulse::Pulse;
 pub use repulsion::{Repelled, Repulsion, Repulsions};
 pub use slim::{
     SlimCondition, SlimContainer, SlimContainerStatus, SlimMeta, SlimNamespace, SlimNode, SlimPod,

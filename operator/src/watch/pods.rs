@@ -114,10 +114,18 @@ impl PodView {
 
 fn phase(pod: &SlimPod) -> PodPhase {
     let status = &pod.status;
+    // A sidecar is stopped once the others have ended, and how it takes that is
+    // no word on them (KEP-753).
+    let is_sidecar = |name: &str| {
+        let all = &pod.spec.init_containers;
+        let container = all.iter().find(|c| c.name == name);
+        container.is_some_and(|c| c.restart_policy.as_deref() == Some("Always"))
+    };
+    let before = &status.init_container_statuses;
     let ended = status
-        .init_container_statuses
+        .container_statuses
         .iter()
-        .chain(&status.container_statuses)
+        .chain(before.iter().filter(|c| !is_sidecar(&c.name)))
         .filter_map(|c| c.state.terminated.as_ref());
     // The kernel may kill a child of the container's first process: the
     // container then ends with OOMKilled, exit code 0 and phase Succeeded.

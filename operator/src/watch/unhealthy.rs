@@ -38,12 +38,24 @@ pub struct Unhealthy {
     conditions: Vec<String>,
     /// Node labels of nodes that nothing new is placed on.
     #[arg(long = "unhealthy-labels", value_name = "KEY=VALUE,...", value_delimiter = ',',
-        default_values_t = owned(&LABELS))]
+        default_values_t = owned(&LABELS), value_parser = label)]
     labels: Vec<String>,
     /// Keys of taints of nodes that nothing new is placed on, whatever is tolerated.
     #[arg(long = "unhealthy-taints", value_name = "KEY,...", value_delimiter = ',',
         default_values_t = owned(&TAINTS))]
     taints: Vec<String>,
+}
+
+/// A label as kubectl writes it. Nothing at all is fine: then none counts.
+fn label(text: &str) -> Result<String, String> {
+    match text.split_once('=') {
+        Some((key, _)) if !key.is_empty() => Ok(text.to_owned()),
+        None if text.is_empty() => Ok(String::new()),
+        _ => Err(format!(
+            "must be KEY=VALUE: write {}=VALUE",
+            text.trim_matches('=')
+        )),
+    }
 }
 
 fn owned(words: &[&str]) -> Vec<String> {
@@ -188,5 +200,24 @@ mod tests {
             own.why(&node(("x", "True"), "", "t")).as_deref(),
             Some("taint \"t\"")
         );
+    }
+
+    #[test]
+    fn a_label_has_a_key_and_a_value() {
+        let parse = |labels: &str| {
+            let flag = format!("--unhealthy-labels={labels}");
+            Program::try_parse_from(["program", &flag])
+        };
+        for good in ["a=b", "a=", "a=b,c=d", ""] {
+            assert!(parse(good).is_ok(), "{good}");
+        }
+        for bad in ["foo", "a=b,foo", "=b"] {
+            let Err(error) = parse(bad) else {
+                panic!("{bad}")
+            };
+            let error = error.to_string();
+            assert!(error.contains("--unhealthy-labels"), "{error}");
+            assert!(error.contains("must be KEY=VALUE"), "{error}");
+        }
     }
 }

@@ -13,6 +13,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -27,11 +28,12 @@ use crate::controller::WorkQueue;
 use crate::key::Key;
 use crate::scheduling::{self, Feed, Heard, Tell};
 use crate::watch::{
-    DaemonPods, NodeHealth, PodIndex, Repulsions, SlimClaim, SlimDaemonSet, SlimDeviceClass,
+    DaemonPods, NodeHealth, PodIndex, Pulse, Repulsions, SlimClaim, SlimDaemonSet, SlimDeviceClass,
     SlimNamespace, SlimNode, SlimService, SlimStorageClass, SlimVolume, Store, Unhealthy,
 };
 
 pub use crate::watch::Undecodable;
+pub use jobs::Seen;
 
 /// What the scheduler says about a gang that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +43,11 @@ pub struct Certificate {
     /// The same in words, with numbers.
     pub message: String,
 }
+
+/// How old what is known of a kind may be. A watch that is well gives a sign of
+/// life each 160 s even where nothing is written, there are no bookmarks, and
+/// each answer comes at the last moment.
+const UNSEEN: Duration = Duration::from_secs(180);
 
 /// The cluster as we know it.
 #[derive(Debug)]
@@ -101,6 +108,8 @@ pub struct World {
     health_changed: Notify,
     unsynced: AtomicUsize,
     synced: Notify,
+    /// When each watch last showed that it lives.
+    pulses: RwLock<BTreeMap<String, Pulse>>,
 }
 
 /// Kinds that are watched: the count that [`World::synced`] waits for.
@@ -147,6 +156,7 @@ impl World {
             health_changed: Notify::new(),
             unsynced: AtomicUsize::new(WATCHES),
             synced: Notify::new(),
+            pulses: RwLock::default(),
         };
         (Arc::new(world), heard)
     }
@@ -166,6 +176,23 @@ impl World {
     #[must_use]
     pub fn is_synced(&self) -> bool {
         self.unsynced.load(Ordering::Acquire) == 0
+    }
+
+    /// The pulse of the watch of one kind, by its plural.
+    #[must_use]
+    pub fn pulse(&self, kind: &str) -> Pulse {
+        let mut pulses = self.pulses.write();
+        pulses.entry(kind.to_owned()).or_default().clone()
+    }
+
+    /// The kind of which we have been told nothing for longest, if that is for so
+    /// long that nothing may be decided on what we know of it.
+    #[must_use]
+    pub fn unseen(&self) -> Option<String> {
+        let pulses = self.pulses.read();
+        let ages = pulses.iter().map(|(kind, pulse)| (pulse.age(), kind));
+        let (age, kind) = ages.max()?;
+        (age >= UNSEEN).then(|| kind.clone())
     }
 
     /// Labels of a namespace.
@@ -189,8 +216,11 @@ impl World {
     }
 
     /// The jobs of which this holds are looked at again: something that they
-    /// depend on changed.
+    /// depend on changed. Before everything is listed nobody has looked at any.
     fn look_again_at(&self, which: impl Fn(&TrainingJob) -> bool) {
+        if !self.is_synced() {
+            return;
+        }
         for job in self.jobs.all() {
             if which(&job) {
                 self.work.add(Key::of(job.meta()));

@@ -8,13 +8,10 @@ use crate::watch::{Sink, SlimClaim, SlimStorageClass, SlimVolume};
 
 impl Watched {
     fn claim_changed(&self, key: &Key) {
-        // Before everything is listed nobody has looked at any job.
-        if self.world.is_synced() {
-            self.world.look_again_at(|job| {
-                job.metadata.namespace.as_deref() == Some(&*key.namespace)
-                    && claims::mounted(&job.spec).any(|(_, claim)| claim == &*key.name)
-            });
-        }
+        self.world.look_again_at(|job| {
+            job.metadata.namespace.as_deref() == Some(&*key.namespace)
+                && claims::mounted(&job.spec).any(|(_, claim)| claim == &*key.name)
+        });
     }
 
     fn volume_changed(&self, volume: Option<&SlimVolume>) {
@@ -25,10 +22,8 @@ impl Watched {
 
     /// Only the words change by which an unbound claim is told of.
     fn class_changed(&self) {
-        if self.world.is_synced() {
-            self.world
-                .look_again_at(|job| claims::mounted(&job.spec).next().is_some());
-        }
+        self.world
+            .look_again_at(|job| claims::mounted(&job.spec).next().is_some());
     }
 }
 

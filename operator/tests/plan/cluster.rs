@@ -29,7 +29,7 @@ fn placed(job: &str, queue: &str, count: u32) -> String {
         .map(|i| format!("{{group: worker, node: gpu-0{i}, count: 1}}"))
         .collect();
     let mut out = format!(
-        "---\napiVersion: trellis.dev/v1alpha1\nkind: PodGroup\nmetadata: {{name: {job}, namespace: team-a}}\nspec:\n  minMember: {count}\n  queue: {queue}\n  priority: 0\n  groups: [{{name: worker, count: {count}, resources: {{nvidia.com/gpu: '8'}}}}]\nstatus:\n  phase: Placed\n  plan: {{hash: h, attempt: 1, generation: 1, compiled: c, assignments: [{}]}}\n",
+        "---\napiVersion: trellis.dev/v1alpha1\nkind: PodGroup\nmetadata: {{name: {job}, namespace: team-a, ownerReferences: [{{apiVersion: trellis.dev/v1alpha1, kind: TrainingJob, name: {job}, uid: u-{job}, controller: true}}]}}\nspec:\n  minMember: {count}\n  queue: {queue}\n  priority: 0\n  groups: [{{name: worker, count: {count}, resources: {{nvidia.com/gpu: '8'}}}}]\nstatus:\n  phase: Placed\n  plan: {{hash: h, attempt: 1, generation: 1, compiled: c, assignments: [{}]}}\n",
         runs.join(", ")
     );
     for i in 0..count {
@@ -195,7 +195,33 @@ fn a_job_does_not_stand_in_its_own_way() {
     );
     let run = beside(&ended, &["job.yaml"]);
     assert_eq!(run.code, 1);
+    assert!(
+        run.out.contains("team-a/llm would not run\n"),
+        "{}",
+        run.out
+    );
     assert!(run.out.contains("has ended"), "{}", run.out);
+    let folder = tempfile::tempdir().unwrap();
+    let other = folder.path().join("other.yaml");
+    std::fs::write(&other, jobs(&[("other", 1)])).unwrap();
+    let run = beside(&ended, &["job.yaml", other.to_str().unwrap()]);
+    assert!(
+        run.out
+            .ends_with("\n2 jobs: 1 would run, 0 would wait, 1 would not run\n"),
+        "{}",
+        run.out
+    );
+}
+
+/// What `kubectl delete --cascade=orphan` leaves is no gang's.
+#[test]
+fn what_no_job_owns_is_counted_as_other_pods() {
+    let run = beside(&placed("other", "default", 5), &["job.yaml"]);
+    let words = |gangs: u32, others: u32| format!("gangs hold {gangs}, other pods {others}");
+    assert!(run.out.contains(&words(40, 0)), "{}", run.out);
+    let orphans = placed("other", "default", 5).replace("ownerReferences", "formerOwners");
+    let run = beside(&orphans, &["job.yaml"]);
+    assert!(run.out.contains(&words(0, 40)), "{}", run.out);
 }
 
 #[test]
@@ -294,6 +320,25 @@ fn behind_the_head_of_a_strict_queue() {
     );
     let suspended = format!("{strict}{}{waits}", job("Suspended"));
     assert_eq!(beside(&suspended, &["job.yaml"]).code, 0);
-    let passed = format!("{}{waits}", job("Queued"));
-    assert_eq!(beside(&passed, &["job.yaml"]).code, 0);
+    // In another queue it may be passed, and then again not: it is named.
+    let passed = beside(&format!("{}{waits}", job("Queued")), &["job.yaml"]);
+    assert_eq!(passed.code, 0, "{passed:?}");
+    let note = "1 job that waits before it in queue \"default\" is not counted in";
+    assert!(passed.out.contains(note), "{}", passed.out);
+    let lower = format!("{}{waits}", job("Queued")).replace("priority: 0", "priority: -1");
+    let first = beside(&lower, &["job.yaml"]);
+    assert!(!first.out.contains("not counted in"), "{}", first.out);
+    let arguments = [
+        "--nodes",
+        "nodes.yaml",
+        "--nodes",
+        "-",
+        "-f",
+        "job.yaml",
+        "-o",
+        "json",
+    ];
+    let objects = plan_with(&arguments, &format!("{}{waits}", job("Queued")));
+    let note = format!("note: TrainingJob team-a/llm: {note}");
+    assert!(objects.err.starts_with(&note), "{}", objects.err);
 }

@@ -20,7 +20,7 @@ use crate::row::Row;
 /// Nothing that is measured takes longer than this.
 pub(crate) const LIMIT: Duration = Duration::from_secs(180);
 /// Applies at once: a pipeline that delivers many jobs.
-const APPLIES: usize = 8;
+pub(crate) const APPLIES: usize = 8;
 
 /// A control plane without kubelets, with nodes.
 pub(crate) struct Bench {

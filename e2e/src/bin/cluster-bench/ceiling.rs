@@ -73,6 +73,16 @@ async fn create_pods(bench: &Bench, in_flight: usize) -> Result<f64> {
 /// children, its journal twice, its status, an event, and its pods, as many at
 /// once as gain something.
 pub(crate) async fn own_writes(bench: &Bench, case: Case) -> Result<f64> {
+    writes(bench, case, false).await
+}
+
+/// The same, with those of gangs that end: the kubelets' of each pod, and the
+/// operator's of the journal, the status and an event.
+pub(crate) async fn writes_to_the_end(bench: &Bench, case: Case) -> Result<f64> {
+    writes(bench, case, true).await
+}
+
+async fn writes(bench: &Bench, case: Case, to_the_end: bool) -> Result<f64> {
     let namespace = bench.namespace().await?;
     let client = bench.bare_client().await?;
     let mut all = Vec::with_capacity(case.jobs);
@@ -81,11 +91,12 @@ pub(crate) async fn own_writes(bench: &Bench, case: Case) -> Result<f64> {
     }
     let bare = Bare {
         client,
+        kubelets: namespace.client(),
         turns: Semaphore::new(IN_FLIGHT),
         nodes: bench.nodes,
     };
     let start = Instant::now();
-    let gangs: Vec<_> = all.iter().map(|job| bare.gang(job)).collect();
+    let gangs: Vec<_> = all.iter().map(|job| bare.gang(job, to_the_end)).collect();
     stream::iter(gangs)
         .buffer_unordered(IN_FLIGHT)
         .try_for_each(|()| async { Ok(()) })
@@ -109,6 +120,7 @@ pub(crate) async fn kinds(bench: &Bench) -> Result<()> {
     bench.print(&Row::new("TrainingJob, one at a time", each(start), "ms"));
     let bare = Bare {
         client,
+        kubelets: namespace.client(),
         turns: Semaphore::new(IN_FLIGHT),
         nodes: bench.nodes,
     };
@@ -132,9 +144,13 @@ enum Kind {
     JournalClosed,
     Status,
     Event,
+    /// As kubelets tell it.
+    PodsEnd,
+    JournalFinished,
 }
 
 impl Kind {
+    /// Those of a gang that is placed, each once.
     const ALL: [Self; 8] = [
         Self::Service,
         Self::NetworkPolicy,
@@ -149,6 +165,8 @@ impl Kind {
 
 struct Bare {
     client: Client,
+    /// Whoever may write the status of pods.
+    kubelets: Client,
     turns: Semaphore,
     nodes: usize,
 }
@@ -161,7 +179,7 @@ impl Bare {
     }
 
     /// All writes of a gang, in the order in which they can be made.
-    async fn gang(&self, job: &CompiledJob) -> Result<()> {
+    async fn gang(&self, job: &CompiledJob, to_the_end: bool) -> Result<()> {
         tokio::try_join!(
             self.one(job, Kind::Service),
             self.one(job, Kind::NetworkPolicy),
@@ -171,7 +189,14 @@ impl Bare {
         self.one(job, Kind::Pods).await?;
         self.one(job, Kind::JournalClosed).await?;
         self.one(job, Kind::Status).await?;
-        self.one(job, Kind::Event).await
+        self.one(job, Kind::Event).await?;
+        if to_the_end {
+            self.one(job, Kind::PodsEnd).await?;
+            self.one(job, Kind::Status).await?;
+            self.one(job, Kind::Event).await?;
+            self.one(job, Kind::JournalFinished).await?;
+        }
+        Ok(())
     }
 
     /// The writes of one kind of a gang.
@@ -193,11 +218,11 @@ impl Bare {
                     .await
             }
             Kind::PodGroup => self.write(groups.create(&post, job.pod_group())).await,
-            Kind::JournalOpened | Kind::JournalClosed => {
-                let phase = if kind == Kind::JournalOpened {
-                    "Committing"
-                } else {
-                    "Placed"
+            Kind::JournalOpened | Kind::JournalClosed | Kind::JournalFinished => {
+                let phase = match kind {
+                    Kind::JournalOpened => "Committing",
+                    Kind::JournalClosed => "Placed",
+                    _ => "Finished",
                 };
                 let journal = Patch::Merge(json!({"status": {"phase": phase, "epoch": 1}}));
                 self.write(groups.patch_status(name, &patch, &journal))
@@ -212,9 +237,19 @@ impl Bare {
                 let status = Patch::Merge(json!({"status": {"attempt": 1, "message": said}}));
                 self.write(jobs.patch_status(name, &patch, &status)).await
             }
+            Kind::PodsEnd => {
+                let names = pods_of(job, self.nodes).into_iter();
+                let pods: Api<Pod> = Api::namespaced(self.kubelets.clone(), namespace);
+                let ends = names.filter_map(|pod| pod.metadata.name).map(|name| {
+                    let pods = &pods;
+                    self.write(async move { end(pods, &name).await })
+                });
+                try_join_all(ends).await?;
+                Ok(())
+            }
             Kind::Event => {
                 let event: Event = serde_json::from_value(json!({
-                    "metadata": {"name": name},
+                    "metadata": {"generateName": format!("{name}-")},
                     "regarding": {"kind": "TrainingJob", "name": name, "namespace": namespace},
                     "eventTime": "2026-01-01T00:00:00.000000Z", "type": "Normal", "action": "Starting",
                     "reason": "Placed", "note": said,
@@ -224,6 +259,14 @@ impl Bare {
             }
         }
     }
+}
+
+/// What a kubelet writes of a pod that has done its work.
+pub(crate) async fn end(pods: &Api<Pod>, name: &str) -> kube::Result<()> {
+    let status = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
+    pods.patch_status(name, &PatchParams::default(), &status)
+        .await?;
+    Ok(())
 }
 
 /// A job that is there and compiled, and that nobody runs.

@@ -10,6 +10,8 @@
 mod bench;
 mod ceiling;
 mod children;
+mod crowd;
+mod drain;
 mod gangs;
 mod jobs;
 mod refusal;
@@ -20,7 +22,7 @@ mod writes;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 
 use bench::Bench;
 use jobs::Case;
@@ -33,9 +35,35 @@ struct Arguments {
     /// Nodes of 8 GPUs.
     #[arg(long, default_value_t = 200)]
     nodes: usize,
-    /// Cases of gangs: jobs x pods of one GPU. None: 1x500, 50x20 and 200x8, and all else that is measured.
-    #[arg(long, value_name = "JOBSxPODS")]
+    /// Measure these parts alone. None: all.
+    #[arg(long, value_name = "PART")]
+    only: Vec<Part>,
+    /// Cases of gangs: jobs x pods of one GPU.
+    #[arg(long, value_name = "JOBSxPODS", default_values = ["1x500", "50x20", "200x8"])]
     case: Vec<Case>,
+    /// Queues of gangs that end as soon as they are placed: jobs x pods of one GPU.
+    #[arg(long, value_name = "JOBSxPODS", default_values = ["536x1", "536x8"])]
+    drain: Vec<Case>,
+    /// Jobs that wait while one more is refused.
+    #[arg(long, default_value_t = 10_000)]
+    waiting: usize,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Gangs as a share of the ceilings.
+    Gangs,
+    /// Writes a pod and a gang.
+    Writes,
+    /// One gang of 8 on an idle cluster.
+    Children,
+    /// Queues whose quota frees all the time.
+    Drain,
+    /// A full cluster: what is refused there, and restarts.
+    Full,
+    /// Many jobs that wait, and one more.
+    Crowd,
 }
 
 /// The operator is this very program under another first argument, so that one
@@ -52,27 +80,35 @@ fn main() -> Result<ExitCode> {
 }
 
 async fn run(arguments: Arguments) -> Result<()> {
-    let whole = arguments.case.is_empty();
-    let cases = if whole {
-        [(1, 500), (50, 20), (200, 8)]
-            .map(|(jobs, pods)| Case { jobs, pods })
-            .to_vec()
-    } else {
-        arguments.case
-    };
+    let measures = |part| arguments.only.is_empty() || arguments.only.contains(&part);
     let bench = Bench::start(arguments.nodes, arguments.json).await?;
     let ceiling = ceiling::pods(&bench).await?;
     ceiling::kinds(&bench).await?;
-    for case in &cases {
-        gangs::measure(&bench, *case, ceiling).await?;
+    if measures(Part::Gangs) {
+        for case in &arguments.case {
+            gangs::measure(&bench, *case, ceiling).await?;
+        }
     }
-    for case in &cases {
-        writes::measure(&bench, *case).await?;
+    if measures(Part::Writes) {
+        for case in &arguments.case {
+            writes::measure(&bench, *case).await?;
+        }
     }
-    if whole {
+    if measures(Part::Children) {
         children::measure(&bench).await?;
+    }
+    if measures(Part::Drain) {
+        for case in &arguments.drain {
+            drain::measure(&bench, *case).await?;
+        }
+    }
+    if measures(Part::Full) {
         let full = refusal::measure(&bench).await?;
         restart::measure(&bench, full).await?;
     }
-    ceiling::again(&bench).await
+    ceiling::again(&bench).await?;
+    if measures(Part::Crowd) {
+        crowd::measure(&bench, arguments.waiting).await?;
+    }
+    Ok(())
 }

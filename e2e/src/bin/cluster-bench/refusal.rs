@@ -14,6 +14,9 @@ use crate::bench::{Bench, LIMIT};
 use crate::jobs::{self, Case};
 use crate::row::Row;
 
+/// Gangs whose median is taken.
+const RUNS: usize = 5;
+
 /// A cluster whose GPUs are all held.
 pub(crate) struct Full {
     pub(crate) namespace: TestNamespace,
@@ -33,15 +36,10 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Full> {
     // The last statuses are written.
     tokio::time::sleep(std::time::Duration::from_secs(2)).await;
     let api: Api<TrainingJob> = namespace.api();
-    let mut runs = Vec::new();
-    for i in 0..5 {
-        runs.push(refuse(&api, &format!("too-big-{i}")).await?);
-    }
-    runs.sort_by(f64::total_cmp);
-    let median = runs.get(runs.len() / 2).copied().unwrap_or_default();
+    let median = median(&api, "too-big", 10, Reason::InsufficientCapacity).await?;
     bench.print(&Row::new(
         "10 x 8 GPUs refused on a full cluster",
-        median * 1e3,
+        median,
         "ms",
     ));
     Ok(Full {
@@ -51,14 +49,31 @@ pub(crate) async fn measure(bench: &Bench) -> Result<Full> {
     })
 }
 
-async fn refuse(api: &Api<TrainingJob>, name: &str) -> Result<f64> {
+/// Milliseconds from the apply of a gang of whole nodes to that reason in its
+/// status: the median of some, one after the other.
+pub(crate) async fn median(
+    api: &Api<TrainingJob>,
+    name: &str,
+    pods: usize,
+    reason: Reason,
+) -> Result<f64> {
+    let mut runs = Vec::new();
+    for i in 0..RUNS {
+        let job = jobs::job(&format!("{name}-{i}"), pods, 8)?;
+        runs.push(refuse(api, &job, reason).await?);
+    }
+    runs.sort_by(f64::total_cmp);
+    Ok(runs.get(runs.len() / 2).copied().unwrap_or_default() * 1e3)
+}
+
+async fn refuse(api: &Api<TrainingJob>, job: &TrainingJob, reason: Reason) -> Result<f64> {
+    let name = job.metadata.name.as_deref().unwrap_or_default();
     let version = api
         .list_metadata(&ListParams::default().limit(1))
         .await?
         .metadata
         .resource_version
         .unwrap_or_default();
-    let job = jobs::job(name, 10, 8)?;
     let watch = async {
         let params = WatchParams::default()
             .fields(&format!("metadata.name={name}"))
@@ -66,9 +81,7 @@ async fn refuse(api: &Api<TrainingJob>, name: &str) -> Result<f64> {
         let mut events = api.watch(&params, &version).await?.boxed();
         while let Some(event) = events.try_next().await? {
             if let WatchEvent::Modified(job) = event
-                && job
-                    .status
-                    .is_some_and(|s| s.reason == Some(Reason::InsufficientCapacity))
+                && job.status.is_some_and(|s| s.reason == Some(reason))
             {
                 return Ok(Instant::now());
             }
@@ -77,7 +90,7 @@ async fn refuse(api: &Api<TrainingJob>, name: &str) -> Result<f64> {
     };
     let start = Instant::now();
     let (created, seen) = tokio::join!(
-        async { api.create(&PostParams::default(), &job).await },
+        async { api.create(&PostParams::default(), job).await },
         tokio::time::timeout(LIMIT, watch)
     );
     created?;

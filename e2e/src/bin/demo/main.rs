@@ -20,8 +20,6 @@ use trellis_e2e::volumes;
 const GPU_NODES: usize = 12;
 /// GPUs of one of them.
 const GPUS: u32 = 8;
-/// GPU nodes of one rack.
-const RACK: usize = 4;
 /// Nodes without GPUs.
 const CPU_NODES: usize = 2;
 
@@ -73,11 +71,10 @@ fn demo(arguments: &Arguments) -> Result<()> {
 
 async fn run(arguments: &Arguments) -> Result<()> {
     screen::step("a control plane (etcd, kube-apiserver, kube-controller-manager, kwok)");
-    screen::say("the first time on a machine its programs are built: about ten minutes");
     let control_plane = ControlPlane::start(operator::options()?).await?;
     let _nodes = nodes(&control_plane).await?;
     screen::say(&format!(
-        "{GPU_NODES} simulated nodes of {GPUS} GPUs in racks of {RACK}, {CPU_NODES} nodes without"
+        "{GPU_NODES} simulated nodes of {GPUS} GPUs, labelled by block and rack, {CPU_NODES} nodes without"
     ));
 
     screen::step("CRDs, roles and the default queue from charts/trellis, and the operator");
@@ -100,13 +97,7 @@ async fn run(arguments: &Arguments) -> Result<()> {
         "export KUBECONFIG={}",
         control_plane.kubeconfig().display()
     ));
-    screen::say(&format!(
-        "alias kubectl={}",
-        control_plane
-            .binaries()
-            .path(trellis_e2e::binaries::Program::Kubectl)
-            .display()
-    ));
+    screen::say(&control_plane.kubectl_alias());
     screen::say(&format!("logs: {}", control_plane.logs().display()));
     std::future::pending().await
 }
@@ -117,7 +108,7 @@ async fn nodes(control_plane: &ControlPlane) -> Result<(NodeSet, NodeSet)> {
         .gpus(GPUS)
         .capacity("cpu", "128")
         .capacity("memory", "2Ti")
-        .racks(RACK)
+        .blocks()
         .gpu_taint()
         .create(control_plane)
         .await?;

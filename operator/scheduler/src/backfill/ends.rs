@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::{End, Term};
+
 use crate::ids::GangId;
 use crate::state::GangIdx;
 use crate::time::Time;
@@ -9,43 +11,38 @@ use crate::time::Time;
 /// Placed gangs in the order in which they are taken to end: those whose end is
 /// known by it, then the others by when they were placed; ties by name.
 ///
-/// One that is past its end has no known end any more: it is not taken to end in a
-/// moment, again and again.
+/// One that is past its end has no known end any more, or the next that is
+/// predicted: it is not taken to end in a moment, again and again.
 #[derive(Debug, Default)]
 pub(crate) struct Ends {
     known: BTreeSet<(Time, GangId, GangIdx)>,
     unknown: BTreeSet<(Time, GangId, GangIdx)>,
-    terms: BTreeMap<GangIdx, Term>,
-}
-
-#[derive(Debug)]
-struct Term {
-    id: GangId,
-    since: Time,
-    end: Option<Time>,
+    terms: BTreeMap<GangIdx, (Term, Option<Time>)>,
 }
 
 impl Ends {
-    /// A gang has had its place since then, and ends then.
-    pub(crate) fn insert(&mut self, at: GangIdx, id: &GangId, since: Time, end: Option<Time>) {
-        self.remove(at);
-        let id = id.clone();
+    /// A gang has its place on these terms, as of now.
+    pub(crate) fn insert(&mut self, at: GangIdx, id: &GangId, term: Term, now: Time) {
+        self.remove(at, id);
+        self.file(at, id.clone(), term, now);
+    }
+
+    fn file(&mut self, at: GangIdx, id: GangId, term: Term, now: Time) {
+        let end = term.end(now).map(|End { at, .. }| at);
         match end {
-            Some(end) => self.known.insert((end, id.clone(), at)),
-            None => self.unknown.insert((since, id.clone(), at)),
+            Some(end) => self.known.insert((end, id, at)),
+            None => self.unknown.insert((term.since, id, at)),
         };
-        self.terms.insert(at, Term { id, since, end });
+        self.terms.insert(at, (term, end));
     }
 
     /// A gang has its place no longer.
-    pub(crate) fn remove(&mut self, at: GangIdx) {
-        let Some(Term { id, since, end }) = self.terms.remove(&at) else {
-            return;
+    pub(crate) fn remove(&mut self, at: GangIdx, id: &GangId) {
+        match self.terms.remove(&at) {
+            Some((_, Some(end))) => self.known.remove(&(end, id.clone(), at)),
+            Some((term, None)) => self.unknown.remove(&(term.since, id.clone(), at)),
+            None => false,
         };
-        if let Some(end) = end {
-            self.known.remove(&(end, id.clone(), at));
-        }
-        self.unknown.remove(&(since, id, at));
     }
 
     /// It is so late now.
@@ -54,8 +51,8 @@ impl Ends {
             && *end < now
             && let Some((_, id, at)) = self.known.pop_first()
         {
-            if let Some(term) = self.terms.get(&at) {
-                self.unknown.insert((term.since, id, at));
+            if let Some((term, _)) = self.terms.remove(&at) {
+                self.file(at, id, term, now);
             }
         }
     }
@@ -74,6 +71,7 @@ impl Ends {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn order(ends: &Ends) -> Vec<(Option<i64>, usize)> {
         ends.iter()
@@ -81,33 +79,63 @@ mod tests {
             .collect()
     }
 
+    fn minute(n: i64) -> Time {
+        Time::from_millis(n.saturating_mul(60_000))
+    }
+
+    fn term(since: i64, limit: Option<u64>, predicted: Option<u64>) -> Term {
+        Term {
+            since: minute(since),
+            limit: limit.map(Duration::from_mins),
+            predicted: predicted.map(Duration::from_mins),
+            grace: Duration::ZERO,
+        }
+    }
+
     #[test]
-    fn who_is_past_its_end_goes_among_those_without() {
+    fn who_is_past_its_limit_goes_among_those_without() {
         let mut ends = Ends::default();
-        let ms = Time::from_millis;
-        let mut insert = |at: usize, since, end: Option<i64>| {
+        let mut insert = |at: usize, term| {
             let id = GangId::new(format!("a/{at}"));
-            ends.insert(GangIdx::of(at), &id, ms(since), end.map(ms));
+            ends.insert(GangIdx::of(at), &id, term, minute(7));
         };
-        insert(0, 5, None);
-        insert(1, 0, Some(20));
-        insert(2, 3, Some(10));
-        insert(3, 7, None);
+        insert(0, term(5, None, None));
+        insert(1, term(0, Some(20), None));
+        insert(2, term(3, Some(7), None));
+        insert(3, term(7, None, None));
+        let end = |minutes| Some(minute(minutes).as_millis());
         assert_eq!(
             order(&ends),
-            [(Some(10), 2), (Some(20), 1), (None, 0), (None, 3)]
+            [(end(10), 2), (end(20), 1), (None, 0), (None, 3)]
         );
-        ends.advance(ms(10));
+        ends.advance(minute(10));
         assert_eq!(order(&ends).len(), 4, "what ends now is not late");
-        assert_eq!(order(&ends).first(), Some(&(Some(10), 2)));
-        ends.advance(ms(11));
+        assert_eq!(order(&ends).first(), Some(&(end(10), 2)));
+        ends.advance(minute(10).plus_millis(1));
         assert_eq!(
             order(&ends),
-            [(Some(20), 1), (None, 2), (None, 0), (None, 3)]
+            [(end(20), 1), (None, 2), (None, 0), (None, 3)]
         );
         for at in 0..4 {
-            ends.remove(GangIdx::of(at));
+            ends.remove(GangIdx::of(at), &GangId::new(format!("a/{at}")));
         }
         assert!(ends.is_empty() && order(&ends).is_empty());
+    }
+
+    #[test]
+    fn who_is_past_a_prediction_gets_the_next_until_its_limit() {
+        let mut ends = Ends::default();
+        let id = GangId::new("a/long");
+        ends.insert(GangIdx::of(0), &id, term(0, Some(20), Some(10)), minute(0));
+        let mut first = |now: i64| {
+            ends.advance(minute(now).plus_millis(1));
+            order(&ends).first().and_then(|(end, _)| *end)
+        };
+        let end = |minutes| Some(minute(minutes).as_millis());
+        assert_eq!(first(9), end(10));
+        assert_eq!(first(10), end(11));
+        assert_eq!(first(11), end(16));
+        assert_eq!(first(16), end(20));
+        assert_eq!(first(20), None);
     }
 }

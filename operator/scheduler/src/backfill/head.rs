@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
-use super::{PATIENCE, Plan, Reservation};
+use super::{End, PATIENCE, Plan, Reservation, TRUST};
 use crate::gang::Gang;
 use crate::ids::GangId;
 use crate::placement::{Placement, excluded};
@@ -31,11 +31,18 @@ pub(crate) struct Head {
 /// A gang that would start now: what backfill looks at of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stay {
-    /// When it ends.
-    pub(crate) end: Option<Time>,
+    pub(crate) end: Option<End>,
     pub(crate) preemptible: bool,
     /// Its queue lets its gangs pass others.
     pub(crate) backfill: bool,
+}
+
+impl Stay {
+    /// Whether it ends in time for a head that has waited since it was submitted.
+    pub(crate) fn ends_by(&self, start: Time, submitted: Time, now: Time) -> bool {
+        self.end
+            .is_some_and(|end| end.at <= start && (end.certain || now < submitted.plus(TRUST)))
+    }
 }
 
 /// What a gang must do about a head that it comes after.
@@ -80,7 +87,7 @@ impl Head {
         }
         let keep = (!self.plan.keep.is_empty()).then_some(Restraint::Keep);
         match self.plan.start {
-            Some(start) if stay.end.is_some_and(|end| end <= start) => None,
+            Some(start) if stay.ends_by(start, self.gang.submitted, now) => None,
             Some(_) => keep,
             None if self.gang.submitted.plus(PATIENCE) <= now => Some(Restraint::Avoid),
             None if stay.preemptible => None,

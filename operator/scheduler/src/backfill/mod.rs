@@ -7,7 +7,8 @@
 //! Its *reservation* is the earliest start and a place, if what runs ends when it
 //! should. Who goes after the head may start
 //!
-//! - anywhere, if it ends by the start of the head;
+//! - anywhere, if it ends by the start of the head; where it is only predicted to,
+//!   until the head has waited for [`TRUST`];
 //! - else where it leaves what the place will lack at that start;
 //! - where the start is unknown, anywhere if it is preemptible, until the head has
 //!   waited for [`PATIENCE`]; from then on nowhere on the nodes of the place, so that
@@ -21,7 +22,7 @@
 //! A gang that quota blocks reserves quota of its own queue in the same way, and no
 //! node: see `quota`.
 //!
-//! Where to look: `ends` keeps when things end, `blocked` who waits for room,
+//! Where to look: `term` says when one ends, `ends` keeps when all do, `blocked` who waits for room,
 //! `plan` finds start and place, `head` says what others must do about it.
 
 mod blocked;
@@ -29,12 +30,14 @@ mod ends;
 mod head;
 mod plan;
 mod quota;
+mod term;
 
 pub(crate) use blocked::{BlockedGangs, Candidate};
 pub(crate) use ends::Ends;
 pub(crate) use head::{Head, Restraint, Stay, pool};
 pub(crate) use plan::{Plan, Planner};
 pub(crate) use quota::QuotaHead;
+pub(crate) use term::{End, Term};
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -48,6 +51,11 @@ use crate::time::Time;
 /// How long a head whose start is unknown lets preemptible gangs onto its place,
 /// from its submission.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
+
+/// How long a head lets others pass that are only predicted to end in time, from its
+/// submission. One that takes longer than was predicted makes it later, and there
+/// may always be a next one.
+pub(crate) const TRUST: Duration = Duration::from_secs(86_400);
 
 /// What is kept for the first gang in order that waits for room.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -111,7 +111,7 @@ impl QuotaHead {
         now: Time,
     ) -> bool {
         let in_time = match self.start {
-            Some(start) => stay.end.is_some_and(|end| end <= start),
+            Some(start) => stay.ends_by(start, self.submitted, now),
             None => stay.preemptible && now < self.submitted.plus(PATIENCE),
         };
         let backfills = stay.backfill && in_time;

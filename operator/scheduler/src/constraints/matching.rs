@@ -1,11 +1,10 @@
 //! Whether a node meets constraints: the rules of
 //! `k8s.io/component-helpers/scheduling/corev1` (nodeaffinity and helpers).
 
-use std::collections::BTreeMap;
-
 use super::{Constraints, Expression, NodeSelectorTerm, Operator, Toleration, TolerationOperator};
 use crate::ids::NodeName;
 use crate::node::{Node, Taint, TaintEffect};
+use crate::state::Labelled;
 
 impl Constraints {
     /// True where the node's labels, name and taints allow the pods. Whether it
@@ -42,17 +41,17 @@ impl Constraints {
     }
 
     /// True where the node has all labels of the node selector.
-    pub(crate) fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub(crate) fn selects(&self, labels: &impl Labelled) -> bool {
         self.node_selector
             .iter()
-            .all(|(key, value)| labels.get(key) == Some(value))
+            .all(|(key, value)| labels.label(key) == Some(value))
     }
 
     /// The first label of the node selector, by its key, that the node does not have.
-    pub(crate) fn lacks_label(&self, labels: &BTreeMap<String, String>) -> Option<(&str, &str)> {
+    pub(crate) fn lacks_label(&self, labels: &impl Labelled) -> Option<(&str, &str)> {
         let mut wanted = self.node_selector.iter();
         wanted
-            .find(|(key, value)| labels.get(*key) != Some(*value))
+            .find(|(key, value)| labels.label(key) != Some(value))
             .map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
@@ -64,30 +63,26 @@ impl Constraints {
     }
 
     /// True where required node affinity allows the node.
-    pub(crate) fn requires(&self, name: &NodeName, labels: &BTreeMap<String, String>) -> bool {
+    pub(crate) fn requires(&self, name: &NodeName, labels: &impl Labelled) -> bool {
         self.required.is_empty() || self.required.iter().any(|t| t.matches(name, labels))
     }
 
     /// True where all volumes that the pods mount can be reached.
-    pub(crate) fn reaches_volumes(
-        &self,
-        name: &NodeName,
-        labels: &BTreeMap<String, String>,
-    ) -> bool {
+    pub(crate) fn reaches_volumes(&self, name: &NodeName, labels: &impl Labelled) -> bool {
         self.volumes
             .iter()
             .all(|terms| terms.iter().any(|t| t.matches(name, labels)))
     }
 
     /// True where anti-affinity of other pods keeps the pods out.
-    pub(crate) fn is_kept_out(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub(crate) fn is_kept_out(&self, labels: &impl Labelled) -> bool {
         self.kept_out
             .iter()
-            .any(|domain| labels.get(&domain.label) == Some(&domain.value))
+            .any(|domain| labels.label(&domain.label) == Some(&domain.value))
     }
 
     /// The sum of the weights of the preferences that the node meets.
-    pub(crate) fn preference(&self, name: &NodeName, labels: &BTreeMap<String, String>) -> i64 {
+    pub(crate) fn preference(&self, name: &NodeName, labels: &impl Labelled) -> i64 {
         self.preferred
             .iter()
             .filter(|p| p.term.matches(name, labels))
@@ -113,13 +108,13 @@ impl Toleration {
 }
 
 impl NodeSelectorTerm {
-    fn matches(&self, name: &NodeName, labels: &BTreeMap<String, String>) -> bool {
+    fn matches(&self, name: &NodeName, labels: &impl Labelled) -> bool {
         if self.match_expressions.is_empty() && self.match_fields.is_empty() {
             return false;
         }
         self.match_expressions
             .iter()
-            .all(|e| e.matches(labels.get(&e.key).map(String::as_str)))
+            .all(|e| e.matches(labels.label(&e.key)))
             && self
                 .match_fields
                 .iter()
@@ -156,6 +151,8 @@ impl Expression {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::constraints::LabelDomain;
 
@@ -329,7 +326,7 @@ mod tests {
         };
         let kept_out = |labels: &[(&str, &str)]| {
             let labels = labels.iter().map(|(k, v)| ((*k).into(), (*v).into()));
-            constraints.is_kept_out(&labels.collect())
+            constraints.is_kept_out(&labels.collect::<BTreeMap<String, String>>())
         };
         assert!(kept_out(&[("zone", "a")]));
         assert!(kept_out(&[("zone", "b"), ("rack", "r1")]));

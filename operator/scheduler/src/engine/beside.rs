@@ -253,7 +253,7 @@ impl Engine {
     fn staying(&self, gang: &Gang, now: Time) -> Stay {
         let config = self.queues.config(&gang.queue);
         Stay {
-            end: self.end(gang, now),
+            end: self.end(gang, now, now),
             preemptible: gang.preemptible,
             backfill: config.is_none_or(|queue| queue.backfill),
         }

@@ -53,7 +53,8 @@ impl Engine {
             return;
         }
         let waits = matches!(state.stage, Stage::Waiting(_));
-        let ends_otherwise = (state.gang.runtime, state.gang.grace) != (gang.runtime, gang.grace);
+        let term = |gang: &Gang| (gang.runtime, gang.predicted, gang.grace);
+        let ends_otherwise = term(&state.gang) != term(&gang);
         if waits {
             self.stop_waiting(at);
         }
@@ -201,7 +202,7 @@ impl Engine {
 
     /// The gang has its place: the nodes are charged already, the quota is now.
     pub(super) fn settle_place(&mut self, at: GangIdx, way: &Way, groups: Vec<Runs>, since: Time) {
-        let Some(state) = self.gangs.get_mut(at.at()) else {
+        let Some(state) = self.gangs.get(at.at()) else {
             return;
         };
         let (gang, shape) = (Arc::clone(&state.gang), Arc::clone(&way.shape));
@@ -248,7 +249,7 @@ impl Engine {
         };
         self.placed = self.placed.saturating_sub(1);
         let gang = &placed.gang;
-        self.has_ended(at, &gang.queue);
+        self.has_ended(at, &gang.id, &gang.queue);
         self.parking.raise(&Signal::Turns, 1);
         for (number, group) in gang.groups.iter().enumerate() {
             let family = format!("{}/{}", gang.id.namespace(), group.pod_prefix);

@@ -10,6 +10,7 @@ mod placed;
 mod preempt;
 mod refusals;
 mod reserving;
+mod roster;
 mod snapshot;
 mod standing;
 mod trial;
@@ -28,10 +29,11 @@ use crate::placement::{History, Packing, Placement};
 use crate::queue::{GroupFlavors, QueueCounts};
 use crate::queueing::{Parking, Queues, Signal, Waiting};
 use crate::quota::Decay;
-use crate::state::{Catalog, GangIdx, NodeIdx, Nodes, Pods, ResourceIdx, Shape, Slots};
+use crate::state::{Catalog, GangIdx, NodeIdx, Nodes, Pods, ResourceIdx, Shape};
 use crate::time::Time;
 use placed::Placed;
 use refusals::Refusals;
+use roster::Roster;
 pub use snapshot::{
     ChargeSnapshot, GangSnapshot, LagSnapshot, PlaceSnapshot, PodSnapshot, Snapshot,
     StandingSnapshot,
@@ -63,7 +65,7 @@ pub struct Engine {
     nodes: Nodes,
     pods: Pods,
     queues: Queues,
-    gangs: Slots<GangState>,
+    gangs: Roster,
     ids: BTreeMap<GangId, GangIdx>,
     /// Placed groups by `namespace/pod_prefix`: whose pod a pod is.
     families: HashMap<String, SmallVec<[(GangIdx, usize); 1]>>,
@@ -128,7 +130,7 @@ impl Engine {
             catalog,
             nodes: Nodes::default(),
             pods: Pods::default(),
-            gangs: Slots::default(),
+            gangs: Roster::default(),
             ids: BTreeMap::new(),
             families: HashMap::new(),
             waiting: Waiting::default(),

@@ -7,6 +7,7 @@ use fixedbitset::FixedBitSet;
 use crate::gang::Gang;
 use crate::ids::PodKey;
 use crate::placement::{Hold, Placement, Runs};
+use crate::preemption::price::Stake;
 use crate::queueing::Choice;
 use crate::quota::Demand;
 use crate::state::{GangIdx, NodeIdx, Nodes, Shape};
@@ -194,6 +195,28 @@ impl Placed {
     /// Where its pods go.
     pub(crate) fn placement(&self, nodes: &Nodes) -> Placement {
         placement(nodes, &self.gang, self.groups.iter().map(PlacedGroup::runs))
+    }
+
+    /// What would be lost with it.
+    pub(crate) fn stake(&self) -> Stake {
+        let devices = self.shape.groups.iter().map(|group| {
+            let each = group.device.map_or(1, |device| group.need(device).max(1));
+            u64::try_from(each)
+                .unwrap_or(0)
+                .saturating_mul(u64::from(group.count))
+        });
+        Stake {
+            devices: devices.fold(0, u64::saturating_add),
+            since: self.since,
+            checkpoint: self.checkpoint,
+        }
+    }
+
+    /// Whether pods of it do not hold what was planned where it was planned.
+    pub(crate) fn is_scattered(&self) -> bool {
+        self.groups
+            .iter()
+            .any(|group| group.gone().next().is_some())
     }
 
     /// What its pods hold where they were planned.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::ways::Way;
 use super::{Engine, Stage};
-use crate::backfill::{Candidate, Reservation};
+use crate::backfill::{Candidate, End, Reservation, Term};
 use crate::decision::Decision;
 use crate::gang::Gang;
 use crate::ids::{GangId, QueueName};
@@ -47,13 +47,10 @@ impl Engine {
         };
         let (id, queue) = (placed.gang.id.clone(), placed.gang.queue.clone());
         // The runtime as it is known by now, in the queue that it was placed from.
-        let (runtime, grace) = (state.gang.runtime, state.gang.grace);
-        let since = placed.since;
-        let end = self.end_of(&queue, (runtime, grace), since);
+        let term = self.term(&queue, &state.gang, placed.since);
         let ends = self.backfill.ends_in.entry(queue).or_default();
         for ends in [ends, &mut self.backfill.ends] {
-            ends.insert(at, &id, since, end);
-            ends.advance(self.now);
+            ends.insert(at, &id, term, self.now);
         }
         self.backfill.quota.clear();
     }
@@ -70,31 +67,38 @@ impl Engine {
     }
 
     /// A gang has its place no longer.
-    pub(super) fn has_ended(&mut self, at: GangIdx, queue: &QueueName) {
+    pub(super) fn has_ended(&mut self, at: GangIdx, id: &GangId, queue: &QueueName) {
         if let Some(ends) = self.backfill.ends_in.get_mut(queue) {
-            ends.remove(at);
+            ends.remove(at, id);
             if ends.is_empty() {
                 self.backfill.ends_in.remove(queue);
             }
         }
-        self.backfill.ends.remove(at);
+        self.backfill.ends.remove(at, id);
         self.backfill.disturb();
     }
 
-    /// When a gang ends that has its place since then.
-    pub(crate) fn end(&self, gang: &Gang, since: Time) -> Option<Time> {
-        self.end_of(&gang.queue, (gang.runtime, gang.grace), since)
+    /// When a gang ends that has its place since then, as of now.
+    pub(crate) fn end(&self, gang: &Gang, since: Time, now: Time) -> Option<End> {
+        self.term(&gang.queue, gang, since).end(now)
     }
 
-    fn end_of(
-        &self,
-        queue: &QueueName,
-        (runtime, grace): (Option<Duration>, Duration),
-        since: Time,
-    ) -> Option<Time> {
-        let default = || self.queues.config(queue)?.default_runtime;
-        let runtime = runtime.or_else(default)?;
-        Some(since.plus(runtime).plus(grace))
+    /// How long gangs of a queue are thought to take that say nothing, as its
+    /// administrator sets it.
+    #[must_use]
+    pub fn default_runtime(&self, queue: &QueueName) -> Option<Duration> {
+        self.queues.config(queue)?.default_runtime
+    }
+
+    fn term(&self, queue: &QueueName, gang: &Gang, since: Time) -> Term {
+        let unknown = gang.runtime.is_none() && gang.predicted.is_none();
+        let default = unknown.then(|| self.default_runtime(queue)).flatten();
+        Term {
+            since,
+            limit: gang.runtime,
+            predicted: gang.predicted.or(default),
+            grace: gang.grace,
+        }
     }
 
     /// Ends are known by the queues of now, as of now.

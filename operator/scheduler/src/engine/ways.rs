@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Engine;
-use crate::explain::Detail;
+use crate::explain::{Detail, Unfit};
 use crate::gang::{Gang, TaskGroup};
 use crate::ids::{FlavorName, GroupName};
 use crate::placement::Runs;
@@ -257,6 +257,18 @@ impl Engine {
         *detail = Arc::new(Detail::NoMatchingNodes { group, exclusions });
     }
 
+    /// What keeps a group off a flavor that it may not use.
+    fn unfit(&self, flavor: &FlavorName, group: Option<&TaskGroup>) -> Unfit {
+        let flavors = self.queues.flavors();
+        if !flavors.exists(flavor) {
+            Unfit::Undefined
+        } else if group.is_some_and(|group| !flavors.accepts(flavor, group)) {
+            Unfit::Untolerated
+        } else {
+            Unfit::Elsewhere
+        }
+    }
+
     /// Why a gang without a way waits.
     pub(super) fn no_way(&self, gang: &Gang, why: &NoWay) -> Box<Blocked> {
         let mut wake = Wake::default();
@@ -282,7 +294,10 @@ impl Engine {
             NoWay::NoFlavor { group, flavors } => Detail::FlavorNotFound {
                 queue: gang.queue.clone(),
                 group: name_of(gang, *group),
-                flavors: flavors.clone(),
+                flavors: flavors
+                    .iter()
+                    .map(|flavor| (flavor.clone(), self.unfit(flavor, gang.groups.get(*group))))
+                    .collect(),
             },
             NoWay::NotOfferedFlavor { group, offers } => Detail::FlavorNotOffered {
                 queue: gang.queue.clone(),

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use super::exclusions;
 use super::supply::Supply;
-use super::survey::{Asked, Line, Survey};
+use super::survey::{Asked, Survey};
 use super::union::{Union, union_nodes};
-use super::{Detail, Silent};
+use super::{Detail, Exclusions, Silent};
 use crate::gang::Gang;
 use crate::ids::GroupName;
 use crate::placement::{Answer, Room, search};
@@ -67,6 +67,16 @@ impl Question<'_> {
         exclusions::silent(self.nodes, self.catalog, group, self.excluded)
     }
 
+    /// What keeps a group off the nodes that do not match, where some do.
+    fn others(&self, group: usize, matching: u32) -> Exclusions {
+        match self.shape.groups.get(group) {
+            Some(group) if matching < self.nodes.present() => {
+                exclusions::count(self.nodes, self.catalog, group, self.excluded)
+            }
+            _ => Exclusions::default(),
+        }
+    }
+
     /// What could never be is for a while only, if it could be on the nodes that
     /// are left out.
     fn avoiding(&self) -> Option<Detail> {
@@ -122,6 +132,7 @@ impl Question<'_> {
             return None;
         }
         let (group, nodes, silent) = (self.name(at), supply.nodes, self.silent(at));
+        let others = self.others(at, nodes);
         if let Some(stock) = supply.stocks.iter().find(|s| s.largest < s.asked.need) {
             return Some(Detail::PodTooLarge {
                 group,
@@ -130,6 +141,7 @@ impl Question<'_> {
                 largest: i128::from(stock.largest),
                 nodes,
                 silent,
+                others,
             });
         }
         if supply.room == 0 {
@@ -140,6 +152,7 @@ impl Question<'_> {
                 largest: 0,
                 nodes,
                 silent,
+                others,
             });
         }
         let stocks = supply.stocks.iter();
@@ -152,6 +165,7 @@ impl Question<'_> {
                 capacity,
                 nodes,
                 silent,
+                others,
             },
             None => Detail::TooFewPlaces {
                 group,
@@ -159,6 +173,7 @@ impl Question<'_> {
                 room: Some(supply.room),
                 nodes,
                 silent,
+                others,
             },
         })
     }
@@ -186,6 +201,7 @@ impl Question<'_> {
                 capacity,
                 nodes,
                 silent,
+                others: Exclusions::default(),
             });
         }
         let none = Answer::Nothing { certain: true };
@@ -202,6 +218,7 @@ impl Question<'_> {
             room: None,
             nodes,
             silent,
+            others: Exclusions::default(),
         })
     }
 
@@ -216,6 +233,7 @@ impl Question<'_> {
             let short = worst(lines.map(|line| (line, line.asked.needs(survey.pods), line.free)));
             if let Some((line, needs, free)) = short {
                 let missing = needs.saturating_sub(free);
+                let (held_by_gangs, held_by_others) = survey.held(self.nodes, line);
                 let detail = Detail::InsufficientCapacity {
                     group: self.name(at),
                     resource: line.asked.name.clone(),
@@ -223,8 +241,8 @@ impl Question<'_> {
                     free,
                     missing,
                     nodes: node_count(survey),
-                    held_by_gangs: line.held_by_gangs,
-                    held_by_others: line.held_by_others,
+                    held_by_gangs,
+                    held_by_others,
                 };
                 return Some((detail, line.asked.resource, missing));
             }
@@ -257,8 +275,11 @@ impl Question<'_> {
         union: &BTreeMap<ResourceIdx, Union>,
         wake: &mut Wake,
     ) -> Detail {
-        let short = surveys.iter().enumerate().find(|(_, s)| s.room < s.pods);
-        let Some((at, survey)) = short else {
+        let all = self.shape.groups.iter().zip(surveys).enumerate();
+        let mut rooms =
+            all.map(|(at, (group, survey))| (at, survey, survey.room(self.nodes, group)));
+        let short = rooms.find(|(_, survey, room)| *room < survey.pods);
+        let Some((at, survey, room)) = short else {
             for resource in union.keys() {
                 wake.on(Signal::Freed(*resource), 1);
             }
@@ -269,17 +290,29 @@ impl Question<'_> {
             };
         };
         // One resource is scattered: only more of that can help. Else any may.
-        if let Some(line) = survey.lines.iter().find(|l| l.places < survey.pods) {
-            wake.on(Signal::Freed(line.asked.resource), 1);
-            return self.scattered(at, survey, line);
+        for line in &survey.lines {
+            let spread = survey.spread(self.nodes, line);
+            if spread.places < survey.pods {
+                wake.on(Signal::Freed(line.asked.resource), 1);
+                return Detail::Scattered {
+                    group: self.name(at),
+                    resource: line.asked.name.clone(),
+                    needs: i128::from(line.asked.need),
+                    pods: survey.pods,
+                    room,
+                    free: line.free,
+                    nodes: spread.nodes_free,
+                    most: i128::from(spread.most),
+                };
+            }
         }
         for line in &survey.lines {
             wake.on(Signal::Freed(line.asked.resource), 1);
         }
-        self.apart(at, survey)
+        self.apart(at, survey, room)
     }
 
-    fn apart(&self, at: usize, survey: &Survey) -> Detail {
+    fn apart(&self, at: usize, survey: &Survey, room: u64) -> Detail {
         let u32_of = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let Some(apart) = survey.apart(self.nodes) else {
             return Detail::GroupsCollide {
@@ -293,23 +326,10 @@ impl Question<'_> {
             resource: apart.first.asked.name.clone(),
             needs: i128::from(apart.first.asked.need),
             pods: survey.pods,
-            room: survey.room,
+            room,
             nodes: u32_of(apart.nodes),
             lacking: apart.lacking.asked.name.clone(),
             lacking_nodes: u32_of(apart.lacking_nodes),
-        }
-    }
-
-    fn scattered(&self, at: usize, survey: &Survey, line: &Line) -> Detail {
-        Detail::Scattered {
-            group: self.name(at),
-            resource: line.asked.name.clone(),
-            needs: i128::from(line.asked.need),
-            pods: survey.pods,
-            room: survey.room,
-            free: line.free,
-            nodes: line.nodes_free,
-            most: i128::from(line.most),
         }
     }
 

@@ -4,6 +4,17 @@ use super::{Exclusions, InDomain, Silent, WaitReason};
 use crate::ids::{FlavorName, GangId, GroupName, QueueName, ResourceName};
 use crate::time::Time;
 
+/// What keeps a task group off a flavor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// It is not defined.
+    Undefined,
+    /// It has taints that the group does not tolerate.
+    Untolerated,
+    /// The group's node selector asks for other nodes.
+    Elsewhere,
+}
+
 /// The numbers of a reason. Amounts are in base units (see [`crate::Resources`]).
 /// `group` names the task group where the gang has several and one of them is
 /// what does not fit; else it is the gang as a whole. *Matching* nodes meet the
@@ -49,8 +60,8 @@ pub enum Detail {
         queue: QueueName,
         /// The task group, where there are several.
         group: Option<GroupName>,
-        /// Flavors that it might use: not defined, or with taints that it does not tolerate.
-        flavors: Vec<FlavorName>,
+        /// Flavors that it might use, each with what keeps it off.
+        flavors: Vec<(FlavorName, Unfit)>,
     },
     /// [`WaitReason::FlavorNotFound`]: the group names flavors that its queue does
     /// not offer.
@@ -147,6 +158,8 @@ pub enum Detail {
         nodes: u32,
         /// Nodes that would match, if they advertised the resource that they are labelled with.
         silent: Option<Silent>,
+        /// What keeps it off the nodes that do not match, where it is one group.
+        others: Exclusions,
     },
     /// [`WaitReason::ExceedsCluster`]: together the nodes have too little.
     ClusterTooSmall {
@@ -162,6 +175,8 @@ pub enum Detail {
         nodes: u32,
         /// Nodes that would match, if they advertised the resource that they are labelled with.
         silent: Option<Silent>,
+        /// What keeps it off the nodes that do not match, where it is one group.
+        others: Exclusions,
     },
     /// [`WaitReason::ExceedsCluster`]: enough in total, but not in pieces of that size.
     TooFewPlaces {
@@ -176,6 +191,8 @@ pub enum Detail {
         nodes: u32,
         /// Nodes that would match, if they advertised the resource that they are labelled with.
         silent: Option<Silent>,
+        /// What keeps it off the nodes that do not match, where it is one group.
+        others: Exclusions,
     },
     /// [`WaitReason::ExceedsTopology`]: of empty nodes.
     ExceedsTopology(InDomain),

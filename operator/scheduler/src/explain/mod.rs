@@ -11,7 +11,7 @@ mod topology;
 mod union;
 
 pub(crate) use capacity::{Question, explain};
-pub use detail::{Detail, OwnQuota};
+pub use detail::{Detail, OwnQuota, Unfit};
 pub use exclusions::{Exclusions, MissingLabel, Silent};
 pub use topology::InDomain;
 pub(crate) use topology::is_there as topology_is_there;

@@ -18,19 +18,21 @@ pub(super) struct Line {
     pub(super) asked: Asked,
     /// What is free.
     pub(super) free: i128,
+}
+
+/// How that is spread over them.
+#[derive(Debug, Default)]
+pub(super) struct Spread {
     /// Nodes that have some free.
     pub(super) nodes_free: u32,
     /// The most that is free on one.
     pub(super) most: i64,
     /// Pods there would be room for if this were all they need.
     pub(super) places: u64,
-    /// Held by placed gangs.
-    pub(super) held_by_gangs: i128,
-    /// Used by other pods.
-    pub(super) held_by_others: i128,
 }
 
-/// One task group on the nodes that match it.
+/// One task group on the nodes that match it. What is free in total is counted at
+/// once; all else costs another look at every node, and is looked for when asked.
 #[derive(Debug)]
 pub(super) struct Survey {
     /// What one pod needs: devices first, then by name.
@@ -39,8 +41,6 @@ pub(super) struct Survey {
     pub(super) nodes: Vec<NodeIdx>,
     /// Pods.
     pub(super) pods: u64,
-    /// How many of them there is room for.
-    pub(super) room: u64,
 }
 
 impl AsRef<Asked> for Line {
@@ -57,36 +57,10 @@ impl Asked {
 }
 
 impl Line {
-    fn new(asked: Asked) -> Self {
-        Self {
-            asked,
-            free: 0,
-            nodes_free: 0,
-            most: 0,
-            places: 0,
-            held_by_gangs: 0,
-            held_by_others: 0,
-        }
-    }
-
     /// Pods there would be room for on one node if this were all they need.
     fn places_on(&self, nodes: &Nodes, node: NodeIdx) -> i64 {
         let free = nodes.free(self.asked.resource, node).max(0);
         free.checked_div(self.asked.need).unwrap_or(0)
-    }
-
-    fn add(&mut self, nodes: &Nodes, column: &Column, node: NodeIdx) {
-        let free = column.free(node).max(0);
-        self.free = self.free.saturating_add(i128::from(free));
-        self.nodes_free = self.nodes_free.saturating_add(u32::from(free > 0));
-        self.most = self.most.max(free);
-        let places = free.checked_div(self.asked.need).unwrap_or(0);
-        self.places = self
-            .places
-            .saturating_add(u64::try_from(places).unwrap_or(0));
-        let (gangs, others) = nodes.held(self.asked.resource, node);
-        self.held_by_gangs = self.held_by_gangs.saturating_add(gangs);
-        self.held_by_others = self.held_by_others.saturating_add(others);
     }
 }
 
@@ -97,22 +71,51 @@ impl Survey {
         group: &GroupShape,
         excluded: &[NodeIdx],
     ) -> Self {
-        let mut survey = Self {
-            lines: asked(catalog, group).into_iter().map(Line::new).collect(),
-            nodes: matching(nodes, catalog, group, excluded),
-            pods: u64::from(group.count),
-            room: 0,
+        let matching = matching(nodes, catalog, group, excluded);
+        let line = |asked: Asked| {
+            let column = nodes.column(asked.resource);
+            let free = |column| free(column, &matching).fold(0, sum_of);
+            let free = column.map_or(0, free);
+            Line { asked, free }
         };
-        for line in &mut survey.lines {
-            let Some(column) = nodes.column(line.asked.resource) else {
-                continue;
-            };
-            for node in &survey.nodes {
-                line.add(nodes, column, *node);
-            }
+        Self {
+            lines: asked(catalog, group).into_iter().map(line).collect(),
+            nodes: matching,
+            pods: u64::from(group.count),
         }
-        survey.room = room(nodes, group, &survey.nodes);
-        survey
+    }
+
+    /// How what is free of a resource is spread.
+    pub(super) fn spread(&self, nodes: &Nodes, line: &Line) -> Spread {
+        let mut spread = Spread::default();
+        let Some(column) = nodes.column(line.asked.resource) else {
+            return spread;
+        };
+        for free in free(column, &self.nodes) {
+            spread.nodes_free = spread.nodes_free.saturating_add(u32::from(free > 0));
+            spread.most = spread.most.max(free);
+            let places = free.checked_div(line.asked.need).unwrap_or(0);
+            let places = u64::try_from(places).unwrap_or(0);
+            spread.places = spread.places.saturating_add(places);
+        }
+        spread
+    }
+
+    /// What placed gangs hold of a resource, and what other pods use.
+    pub(super) fn held(&self, nodes: &Nodes, line: &Line) -> (i128, i128) {
+        let held = self.nodes.iter();
+        let held = held.map(|node| nodes.held(line.asked.resource, *node));
+        held.fold((0, 0), |(gangs, others), (g, o)| {
+            (gangs.saturating_add(g), others.saturating_add(o))
+        })
+    }
+
+    /// How many of the pods there is room for.
+    pub(super) fn room(&self, nodes: &Nodes, group: &GroupShape) -> u64 {
+        let fit = Fit::new(nodes, group, Room::Free);
+        self.nodes.iter().fold(0, |sum, node| {
+            u64::from(fit.pods(*node, group.count)).saturating_add(sum)
+        })
     }
 
     /// Where there is enough of each resource, but not together: the nodes that
@@ -168,7 +171,17 @@ pub(super) fn asked(catalog: &Catalog, group: &GroupShape) -> Vec<Asked> {
     all
 }
 
-/// Nodes that meet the constraints and have some of all that a pod needs.
+/// What is free on each of some nodes.
+fn free<'n>(column: &'n Column, nodes: &'n [NodeIdx]) -> impl Iterator<Item = i64> + 'n {
+    nodes.iter().map(|node| column.free(*node).max(0))
+}
+
+fn sum_of(sum: i128, free: i64) -> i128 {
+    sum.saturating_add(i128::from(free))
+}
+
+/// Nodes that meet the constraints and have some of all that a pod needs, which
+/// the kind of a node tells.
 fn matching(
     nodes: &Nodes,
     catalog: &Catalog,
@@ -178,20 +191,23 @@ fn matching(
     let Some(signature) = catalog.signature(group.signature) else {
         return Vec::new();
     };
+    let has_all = |node: NodeIdx| {
+        let has = |(r, _): &(ResourceIdx, i64)| nodes.allocatable(*r, node) > 0;
+        group.demand.iter().all(has)
+    };
+    // Neighbours are mostly of one kind.
+    let mut last: Option<(usize, bool)> = None;
+    let mut matches = |node: NodeIdx| match (nodes.kinds().of(node), last) {
+        (Some(kind), Some((before, has))) if kind == before => has,
+        (Some(kind), _) => {
+            let has = has_all(node);
+            last = Some((kind, has));
+            has
+        }
+        (None, _) => has_all(node),
+    };
     signature
         .nodes()
-        .filter(|node| !excluded.contains(node))
-        .filter(|node| {
-            let has = |(r, _): &(ResourceIdx, i64)| nodes.allocatable(*r, *node) > 0;
-            group.demand.iter().all(has)
-        })
+        .filter(|node| !excluded.contains(node) && matches(*node))
         .collect()
-}
-
-/// How many of the pods there is room for.
-fn room(nodes: &Nodes, group: &GroupShape, matching: &[NodeIdx]) -> u64 {
-    let fit = Fit::new(nodes, group, Room::Free);
-    matching.iter().fold(0, |sum, node| {
-        u64::from(fit.pods(*node, group.count)).saturating_add(sum)
-    })
 }

@@ -16,6 +16,8 @@ pub struct InDomain {
     pub group: Option<GroupName>,
     /// The level: the key of a node label.
     pub level: String,
+    /// The keys of the labels that tell a domain of it, coarse to fine.
+    pub labels: Vec<String>,
     /// Pods.
     pub pods: u64,
     /// The domain that holds the most of them, by the labels that tell it, coarse
@@ -146,8 +148,7 @@ impl Question<'_> {
 
     /// The domain that holds the most of it, the first by name of equal ones.
     fn best(&self, must: &Must<'_>, room: Room) -> InDomain {
-        let level = &must.near.level;
-        let layout = &level.layout;
+        let (layout, depth) = (&must.near.level.layout, must.near.level.depth);
         let request = match must.group {
             Some(at) => self.shape.groups.get(at).and_then(|g| g.topology.as_ref()),
             None => self.shape.topology.as_ref(),
@@ -155,7 +156,7 @@ impl Question<'_> {
         let groups = self.groups(must);
         let mut best: Option<(usize, u64)> = None;
         let mut labelled = 0_usize;
-        for (number, stretch) in layout.domains(level.depth).enumerate() {
+        for (number, stretch) in layout.domains(depth).enumerate() {
             let among = layout.stretch(stretch);
             labelled = labelled.saturating_add(among.len());
             let holds = self.holds(&groups, among, room);
@@ -164,13 +165,15 @@ impl Question<'_> {
             }
         }
         let u32_of = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let level = request.map(|r| r.level.clone()).unwrap_or_default();
         InDomain {
             group: must.group.and_then(|at| self.name(at)),
-            level: request.map(|r| r.level.clone()).unwrap_or_default(),
+            labels: self.nodes.domains().labels(&level),
+            level,
             pods: self.pods(must),
-            best: best.map(|(number, _)| layout.name(level.depth, number)),
+            best: best.map(|(number, _)| layout.name(depth, number)),
             holds: best.map_or(0, |(_, holds)| holds),
-            domains: u32_of(layout.domain_count(level.depth)),
+            domains: u32_of(layout.domain_count(depth)),
             unlabelled: u32_of(layout.nodes().len().saturating_sub(labelled)),
         }
     }

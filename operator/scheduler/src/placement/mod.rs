@@ -22,7 +22,7 @@ pub(crate) use hold::{Hold, place_without};
 pub(crate) use pack::Runs;
 pub(crate) use packing::Packing;
 pub(crate) use place::{NoPlace, Wish, by_size, excluded, place, share};
-pub(crate) use rooms::Rooms;
+pub(crate) use rooms::{Freed, Rooms};
 pub(crate) use topology::{Closeness, Near};
 pub(crate) use topology::{is_asked as asks_for_topology, search as search_topology};
 pub(crate) use undo::UndoLog;

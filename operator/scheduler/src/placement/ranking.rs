@@ -125,10 +125,6 @@ impl Rankings {
             ranking.by_class = Some(ranking.look_up(group.count, nodes));
         }
         for (number, class) in nodes.classes().from(ranking.seen) {
-            // Once it is empty it stays so.
-            if class.members.is_empty() {
-                continue;
-            }
             let profile = &class.profile;
             let pods = profile.fits(&ranking.needs, group.count);
             if pods == 0 {

@@ -1,11 +1,13 @@
 //! How many pods of a gang would fit, node by node, as others leave and come back.
 
+use std::ops::Range;
+
 use fixedbitset::FixedBitSet;
 use smallvec::SmallVec;
 
 use super::hold::Hold;
 use super::place::Wish;
-use crate::state::{Catalog, GroupShape, NodeIdx, Nodes, ResourceIdx};
+use crate::state::{Catalog, Demand, GroupShape, NodeIdx, Nodes, ResourceIdx};
 
 /// What is free of the resources that a gang needs, and how many pods of each of
 /// its groups that holds. A copy of these columns alone: thousands of gangs come
@@ -16,18 +18,29 @@ use crate::state::{Catalog, GroupShape, NodeIdx, Nodes, ResourceIdx};
 /// wish for closeness.
 #[derive(Clone, Debug)]
 pub(crate) struct Rooms {
-    columns: Vec<Column>,
+    columns: SmallVec<[Column; 6]>,
+    free: Free,
     groups: Vec<Group>,
 }
 
-/// What is free of one resource, by node.
+/// A resource that is looked at.
 #[derive(Clone, Debug)]
 struct Column {
     resource: ResourceIdx,
     /// The one that it changes along with, if there is any.
     along: Option<ResourceIdx>,
-    free: Vec<i64>,
 }
+
+/// What is free: node by node, so that what changes together lies together.
+#[derive(Clone, Debug)]
+struct Free {
+    columns: usize,
+    /// By node, then by column.
+    amounts: Vec<i64>,
+}
+
+/// How much becomes free at most when one pod goes, by column.
+pub(crate) type Freed = SmallVec<[i64; 6]>;
 
 #[derive(Clone, Debug)]
 struct Group {
@@ -41,24 +54,36 @@ struct Group {
 }
 
 impl Column {
-    fn free(&self, node: NodeIdx) -> i64 {
-        self.free.get(node.at()).copied().unwrap_or(0)
-    }
-
-    /// How much of it becomes free at most when a hold goes.
-    fn freed(&self, nodes: &Nodes, hold: &Hold) -> i64 {
-        let amounts = hold.demand.iter().map(|(resource, need)| {
-            let amount = need.saturating_mul(i64::from(hold.pods));
+    /// How much of it becomes free at most when a pod goes.
+    fn freed(&self, nodes: &Nodes, demand: &Demand) -> i64 {
+        let amounts = demand.iter().map(|(resource, need)| {
             if *resource == self.resource {
-                return amount;
+                return *need;
             }
             if self.along != Some(*resource) {
                 return 0;
             }
-            let along = nodes.along(*resource, i128::from(amount));
+            let along = nodes.along(*resource, i128::from(*need));
             along.map_or(0, |(_, amount)| i64::try_from(amount).unwrap_or(i64::MAX))
         });
         amounts.fold(0, i64::saturating_add)
+    }
+}
+
+impl Free {
+    fn places(&self, node: NodeIdx) -> Range<usize> {
+        let from = node.at().saturating_mul(self.columns);
+        from..from.saturating_add(self.columns)
+    }
+
+    /// By column.
+    fn on(&self, node: NodeIdx) -> &[i64] {
+        self.amounts.get(self.places(node)).unwrap_or(&[])
+    }
+
+    fn on_mut(&mut self, node: NodeIdx) -> &mut [i64] {
+        let places = self.places(node);
+        self.amounts.get_mut(places).unwrap_or(&mut [])
     }
 }
 
@@ -87,7 +112,7 @@ impl Group {
     }
 
     /// How many of its pods fit into what is free, by column.
-    fn fits(&self, free: impl Iterator<Item = i64>) -> u32 {
+    fn fits(&self, free: impl IntoIterator<Item = i64>) -> u32 {
         let mut pods = i64::from(self.count);
         for (need, free) in self.needs.iter().zip(free) {
             let free = free.max(0);
@@ -99,8 +124,8 @@ impl Group {
     }
 
     /// Counts a node anew.
-    fn count(&mut self, columns: &[Column], node: NodeIdx) {
-        let now = self.fits(columns.iter().map(|column| column.free(node)));
+    fn count(&mut self, free: &Free, node: NodeIdx) {
+        let now = self.fits(free.on(node).iter().copied());
         if let Some(slot) = self.pods.get_mut(node.at()) {
             let before = std::mem::replace(slot, now);
             self.total = self.total.saturating_add(u64::from(now));
@@ -113,24 +138,23 @@ impl Group {
     }
 
     /// How many of its pods all its nodes have enough of one resource for.
-    fn places(&self, column: &Column, need: i64) -> u64 {
+    fn places(&self, free: &Free, column: usize, need: i64) -> u64 {
         let places = self.nodes().map(|node| {
-            let places = column.free(node).max(0).checked_div(need);
+            let free = free.on(node).get(column).map_or(0, |free| *free);
+            let places = free.max(0).checked_div(need);
             u64::try_from(places.unwrap_or(0)).unwrap_or(0)
         });
         places.fold(0, u64::saturating_add)
     }
 
     /// Of which resources how much must become free at least before more could fit.
-    fn lacking(&self, columns: &[Column]) -> Vec<(ResourceIdx, i128)> {
+    fn lacking(&self, columns: &[Column], free: &Free) -> Vec<(ResourceIdx, i128)> {
         let needed = || {
-            columns
-                .iter()
-                .zip(&self.needs)
-                .filter(|(_, need)| **need > 0)
+            let columns = columns.iter().zip(&self.needs).enumerate();
+            columns.filter(|(_, (_, need))| **need > 0)
         };
-        let alone = needed().filter_map(|(column, need)| {
-            let missing = u64::from(self.count).saturating_sub(self.places(column, *need));
+        let alone = needed().filter_map(|(at, (column, need))| {
+            let missing = u64::from(self.count).saturating_sub(self.places(free, at, *need));
             // One unit each at least.
             (missing > 0).then(|| (column.resource, i128::from(missing)))
         });
@@ -138,37 +162,40 @@ impl Group {
         if !alone.is_empty() {
             return alone;
         }
-        needed().map(|(column, _)| (column.resource, 1)).collect()
+        needed()
+            .map(|(_, (column, _))| (column.resource, 1))
+            .collect()
     }
 }
 
 impl Rooms {
     /// As things are.
     pub(crate) fn new(nodes: &Nodes, catalog: &Catalog, wish: &Wish<'_>) -> Self {
-        let columns = wish.shape.total.iter().map(|(resource, _)| {
-            let at = (0..nodes.len()).map(NodeIdx::of);
-            let free = match nodes.column(*resource) {
-                Some(column) => at.map(|node| column.free(node)).collect(),
-                None => at.map(|node| nodes.free(*resource, node)).collect(),
-            };
-            Column {
-                along: nodes.along(*resource, 0).map(|(along, _)| along),
-                resource: *resource,
-                free,
-            }
+        let columns = wish.shape.total.iter().map(|(resource, _)| Column {
+            along: nodes.along(*resource, 0).map(|(along, _)| along),
+            resource: *resource,
         });
-        let columns: Vec<Column> = columns.collect();
+        let columns: SmallVec<[Column; 6]> = columns.collect();
+        let mut amounts = Vec::with_capacity(nodes.len().saturating_mul(columns.len()));
+        for node in (0..nodes.len()).map(NodeIdx::of) {
+            amounts.extend(columns.iter().map(|c| nodes.free(c.resource, node)));
+        }
+        let free = Free {
+            columns: columns.len(),
+            amounts,
+        };
         let groups = wish.shape.groups.iter().map(|shape| {
             let mut group = Group::new(nodes, catalog, wish, shape);
             for node in (0..nodes.len()).map(NodeIdx::of) {
                 if group.allows.contains(node.at()) {
-                    group.count(&columns, node);
+                    group.count(&free, node);
                 }
             }
             group
         });
         Self {
             groups: groups.collect(),
+            free,
             columns,
         }
     }
@@ -179,64 +206,111 @@ impl Rooms {
         groups.any(|group| group.allows.contains(node.at()))
     }
 
+    /// What becomes free when a pod with that demand goes.
+    pub(crate) fn freed(&self, nodes: &Nodes, demand: &Demand) -> Freed {
+        let columns = self.columns.iter();
+        columns.map(|column| column.freed(nodes, demand)).collect()
+    }
+
     /// Pods leave a node. Says whether any group may use it.
     pub(crate) fn free(&mut self, nodes: &Nodes, hold: &Hold) -> bool {
-        self.change(nodes, hold, i64::saturating_add)
+        let freed = self.freed(nodes, &hold.demand);
+        self.leave(hold.node, &freed, hold.pods)
+    }
+
+    /// So many pods leave a node, each of which frees that. Says whether any group
+    /// may use it.
+    pub(crate) fn leave(&mut self, node: NodeIdx, freed: &[i64], pods: u32) -> bool {
+        self.change(node, freed, i64::from(pods))
     }
 
     /// They come back.
-    pub(crate) fn take(&mut self, nodes: &Nodes, hold: &Hold) -> bool {
-        self.change(nodes, hold, i64::saturating_sub)
+    pub(crate) fn come_back(&mut self, node: NodeIdx, freed: &[i64], pods: u32) {
+        self.change(node, freed, i64::from(pods).saturating_neg());
     }
 
-    fn change(&mut self, nodes: &Nodes, hold: &Hold, by: fn(i64, i64) -> i64) -> bool {
-        if !self.concerns(hold.node) {
+    fn change(&mut self, node: NodeIdx, freed: &[i64], pods: i64) -> bool {
+        if !self.concerns(node) {
             return false;
         }
-        for column in &mut self.columns {
-            let freed = column.freed(nodes, hold);
-            if let Some(free) = column.free.get_mut(hold.node.at()) {
-                *free = by(*free, freed);
-            }
+        for (free, freed) in self.free.on_mut(node).iter_mut().zip(freed) {
+            *free = free.saturating_add(freed.saturating_mul(pods));
         }
         for group in &mut self.groups {
-            if group.allows.contains(hold.node.at()) {
-                group.count(&self.columns, hold.node);
+            if group.allows.contains(node.at()) {
+                group.count(&self.free, node);
             }
         }
         true
     }
 
+    /// Whether every group alone would still fit if so many pods came back to a
+    /// node, where each does now.
+    pub(crate) fn bears(&self, node: NodeIdx, freed: &[i64], pods: u32) -> bool {
+        let left = self.free.on(node).iter().zip(freed);
+        let left = left.map(|(free, freed)| {
+            let taken = freed.saturating_mul(i64::from(pods));
+            free.saturating_sub(taken)
+        });
+        let mut groups = self.groups.iter();
+        groups.all(|group| {
+            let before = group.pods.get(node.at()).map_or(0, |pods| *pods);
+            let spare = group.total.saturating_sub(u64::from(group.count));
+            // Nothing of it lies here, or all of it may go.
+            u64::from(before) <= spare || {
+                let lost = before.saturating_sub(group.fits(left.clone()));
+                u64::from(lost) <= spare
+            }
+        })
+    }
+
     /// As some leave one node after the other: how many more pods of the first group
     /// it then holds than now. For a gang of one group.
-    pub(crate) fn gains<'h>(
+    pub(crate) fn gains<'f>(
         &self,
-        nodes: &Nodes,
         node: NodeIdx,
-        leaving: impl Iterator<Item = &'h Hold>,
-    ) -> Vec<u32> {
+        leaving: impl Iterator<Item = (&'f [i64], u32)>,
+        gains: &mut Vec<u32>,
+    ) {
+        gains.clear();
         let Some(group) = self.groups.iter().find(|group| group.count > 0) else {
-            return Vec::new();
+            return;
         };
         if !group.allows.contains(node.at()) {
-            return leaving.map(|_| 0).collect();
+            gains.extend(leaving.map(|_| 0));
+            return;
         }
         let now = group.pods.get(node.at()).copied().unwrap_or(0);
-        let free = self.columns.iter().map(|column| column.free(node));
-        let mut free: SmallVec<[i64; 6]> = free.collect();
-        let gain = |hold: &Hold| {
-            for (column, free) in self.columns.iter().zip(&mut free) {
-                *free = free.saturating_add(column.freed(nodes, hold));
+        let mut free: SmallVec<[i64; 6]> = self.free.on(node).into();
+        gains.extend(leaving.map(|(freed, pods)| {
+            for (free, freed) in free.iter_mut().zip(freed) {
+                *free = free.saturating_add(freed.saturating_mul(i64::from(pods)));
             }
             group.fits(free.iter().copied()).saturating_sub(now)
-        };
-        leaving.map(gain).collect()
+        }));
     }
 
     /// Whether every group alone would fit.
     pub(crate) fn enough(&self) -> bool {
         let mut groups = self.groups.iter();
         groups.all(|group| group.is_enough(group.total))
+    }
+
+    /// How much must become free of each resource at least before all pods of the
+    /// first group fit, by column.
+    pub(crate) fn missing(&self) -> SmallVec<[i128; 6]> {
+        let Some(group) = self.groups.iter().find(|group| group.count > 0) else {
+            return SmallVec::new();
+        };
+        let needs = group.needs.iter();
+        let needs = needs.map(|need| i128::from(*need).saturating_mul(i128::from(group.count)));
+        let mut missing: SmallVec<[i128; 6]> = needs.collect();
+        for node in group.nodes() {
+            for (missing, free) in missing.iter_mut().zip(self.free.on(node)) {
+                *missing = missing.saturating_sub(i128::from((*free).max(0)));
+            }
+        }
+        missing
     }
 
     /// Whether every group alone would fit if all gangs left. Costs a look at every
@@ -259,7 +333,7 @@ impl Rooms {
         let groups = self.groups.iter();
         let lacking = groups.filter(|group| !group.is_enough(group.total));
         lacking
-            .flat_map(|group| group.lacking(&self.columns))
+            .flat_map(|group| group.lacking(&self.columns, &self.free))
             .collect()
     }
 }

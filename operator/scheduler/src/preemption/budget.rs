@@ -13,11 +13,12 @@ type Amounts = SmallVec<[(FlavorResource, i128); 4]>;
 /// may be: what leaves helps at most by its amount, and what comes back hurts at
 /// most by it. What the tree has been told is taken back by [`Budget::end`].
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub(crate) struct Budget<'c> {
     queue: QueueIdx,
-    demand: Demand,
-    /// Who left (negative) or came back, by queue, and the tree has not been told.
-    untold: BTreeMap<QueueIdx, Amounts>,
+    demand: &'c Demand,
+    /// Who came back or (negative) left, and the tree has not been told: so many
+    /// times so much of a queue.
+    untold: Vec<(QueueIdx, &'c Demand, i64)>,
     /// What the tree has been told, to be taken back.
     told: BTreeMap<QueueIdx, Amounts>,
     /// Before so much more has left it cannot do. None: it does.
@@ -25,9 +26,9 @@ pub(crate) struct Budget {
     /// What may come back without a look, while it does.
     spare: Amounts,
     /// What could not come back; nothing makes that better.
-    refused: Vec<(QueueIdx, Demand)>,
-    /// What has left in all.
-    left: BTreeMap<FlavorResource, i128>,
+    refused: Vec<(QueueIdx, &'c Demand)>,
+    /// What has left in all, of what claims are for.
+    left: Amounts,
     /// What may be asked of queues, and how much may leave before that is to be
     /// looked at again.
     claims: BTreeMap<QueueIdx, Option<(Claimed, i128)>>,
@@ -40,18 +41,18 @@ fn add(amounts: &mut Amounts, what: FlavorResource, amount: i128) {
     }
 }
 
-impl Budget {
+impl<'c> Budget<'c> {
     /// As things are.
-    pub(crate) fn new(queues: &Queues, queue: QueueIdx, demand: &Demand) -> Self {
+    pub(crate) fn new(queues: &Queues, queue: QueueIdx, demand: &'c Demand) -> Self {
         let mut budget = Self {
             queue,
-            demand: demand.clone(),
-            untold: BTreeMap::new(),
+            demand,
+            untold: Vec::new(),
             told: BTreeMap::new(),
             lacking: None,
             spare: Amounts::new(),
             refused: Vec::new(),
-            left: BTreeMap::new(),
+            left: Amounts::new(),
             claims: BTreeMap::new(),
         };
         budget.look(queues);
@@ -69,12 +70,10 @@ impl Budget {
     }
 
     /// A gang leaves.
-    pub(crate) fn leaves(&mut self, queues: &mut Queues, queue: QueueIdx, demand: &Demand) {
-        let untold = self.untold.entry(queue).or_default();
-        for (what, amount) in demand.iter() {
-            add(untold, what, amount.saturating_neg());
-            let left = self.left.entry(what).or_default();
-            *left = left.saturating_add(amount);
+    pub(crate) fn leaves(&mut self, queues: &mut Queues, queue: QueueIdx, demand: &'c Demand) {
+        self.note(queue, demand, -1);
+        for (what, left) in &mut self.left {
+            *left = left.saturating_add(demand.amount(*what));
         }
         let Some(lacking) = &mut self.lacking else {
             return;
@@ -93,7 +92,7 @@ impl Budget {
         &mut self,
         queues: &mut Queues,
         queue: QueueIdx,
-        demand: &Demand,
+        demand: &'c Demand,
     ) -> bool {
         let asked = |what: FlavorResource| self.demand.amount(what) > 0;
         let free = demand
@@ -108,10 +107,7 @@ impl Budget {
         if !free && self.was_refused(queue, demand) {
             return false;
         }
-        let untold = self.untold.entry(queue).or_default();
-        for (what, amount) in demand.iter() {
-            add(untold, what, amount);
-        }
+        self.note(queue, demand, 1);
         if free {
             for (what, spare) in &mut self.spare {
                 *spare = spare.saturating_sub(demand.amount(*what));
@@ -123,13 +119,23 @@ impl Budget {
         if self.does() {
             return true;
         }
-        self.refused.push((queue, demand.clone()));
+        self.refused.push((queue, demand));
         self.leaves(queues, queue, demand);
         if !self.does() {
             self.tell(queues);
             self.look(queues);
         }
         false
+    }
+
+    /// The tree is to be told.
+    fn note(&mut self, queue: QueueIdx, demand: &'c Demand, times: i64) {
+        match self.untold.last_mut() {
+            Some((of, like, sum)) if *of == queue && std::ptr::eq(*like, demand) => {
+                *sum = sum.saturating_add(times);
+            }
+            _ => self.untold.push((queue, demand, times)),
+        }
     }
 
     /// One of the same queue that had no more could not either.
@@ -145,21 +151,26 @@ impl Budget {
     /// What may be asked of a queue, with those out who are.
     pub(crate) fn claim(&mut self, queues: &mut Queues, holder: QueueIdx) -> Option<Claimed> {
         if let Some(known) = self.claims.get(&holder) {
-            let valid = known.is_none_or(|(claimed, until)| {
-                self.left.get(&claimed.what).copied().unwrap_or(0) < until
-            });
+            let valid = known.is_none_or(|(claimed, until)| self.left_of(claimed.what) < until);
             if valid {
                 return known.map(|(claimed, _)| claimed);
             }
         }
         self.tell(queues);
-        let claimed = queues.tree().claim(self.queue, &self.demand, holder);
+        let claimed = queues.tree().claim(self.queue, self.demand, holder);
         let known = claimed.map(|claimed| {
-            let left = self.left.get(&claimed.what).copied().unwrap_or(0);
+            // Counted from now on, where nobody has asked before.
+            add(&mut self.left, claimed.what, 0);
+            let left = self.left_of(claimed.what);
             (claimed, left.saturating_add(claimed.left))
         });
         self.claims.insert(holder, known);
         claimed
+    }
+
+    fn left_of(&self, what: FlavorResource) -> i128 {
+        let found = self.left.iter().find(|(w, _)| *w == what);
+        found.map_or(0, |(_, left)| *left)
     }
 
     /// Takes back what the tree has been told.
@@ -173,7 +184,14 @@ impl Budget {
     }
 
     fn tell(&mut self, queues: &mut Queues) {
-        for (queue, amounts) in std::mem::take(&mut self.untold) {
+        let mut untold: BTreeMap<QueueIdx, Amounts> = BTreeMap::new();
+        for (queue, demand, times) in self.untold.drain(..) {
+            let sums = untold.entry(queue).or_default();
+            for (what, amount) in demand.iter() {
+                add(sums, what, amount.saturating_mul(i128::from(times)));
+            }
+        }
+        for (queue, amounts) in untold {
             queues.shift(queue, &amounts);
             let told = self.told.entry(queue).or_default();
             for (what, amount) in amounts {
@@ -186,7 +204,7 @@ impl Budget {
     fn look(&mut self, queues: &Queues) {
         let tree = queues.tree();
         self.spare.clear();
-        if tree.fits(self.queue, &self.demand) {
+        if tree.fits(self.queue, self.demand) {
             self.lacking = None;
             for (what, needs) in self.demand.iter() {
                 if let Some(available) = tree.available(self.queue, what) {
@@ -195,7 +213,7 @@ impl Budget {
             }
             return;
         }
-        let lacks = tree.lacks(self.queue, &self.demand);
+        let lacks = tree.lacks(self.queue, self.demand);
         let lacks = lacks.iter().map(|lack| (lack.what, lack.least_release()));
         self.lacking = Some(lacks.collect());
     }

@@ -4,6 +4,7 @@ use crate::decision::Because;
 use crate::gang::Gang;
 use crate::queue::{BorrowWithin, Preemption, Reclaim, WithinQueue};
 use crate::quota::Claim;
+use crate::time::Time;
 
 /// What the queue of a placed gang is to the one that asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,24 @@ pub(crate) enum Holds {
     Other(Claim),
 }
 
+/// What of a gang the rules look at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub(crate) priority: i32,
+    submitted: Time,
+    pub(crate) preemptible: bool,
+}
+
+impl Terms {
+    pub(crate) fn of(gang: &Gang) -> Self {
+        Self {
+            priority: gang.priority,
+            submitted: gang.submitted,
+            preemptible: gang.preemptible,
+        }
+    }
+}
+
 /// Whether a gang may be a victim of another, and why. `None`: no.
 ///
 /// Between two gangs of one queue this is a strict order, and from another queue
@@ -24,8 +43,8 @@ pub(crate) enum Holds {
 /// other in turn as the quotas are.
 pub(crate) fn may(
     preemption: &Preemption,
-    asker: &Gang,
-    victim: &Gang,
+    asker: Terms,
+    victim: Terms,
     holds: Holds,
 ) -> Option<Because> {
     let lower = victim.priority < asker.priority;
@@ -72,15 +91,14 @@ pub(crate) fn allows_any(preemption: &Preemption) -> bool {
 mod tests {
     use super::*;
     use crate::ids::{GangId, QueueName};
-    use crate::time::Time;
 
-    fn gang(priority: i32, submitted: i64, preemptible: bool) -> Gang {
-        Gang {
+    fn gang(priority: i32, submitted: i64, preemptible: bool) -> Terms {
+        Terms::of(&Gang {
             priority,
             submitted: Time::from_millis(submitted),
             preemptible,
             ..Gang::new(GangId::new("a/b"), QueueName::new("q"), vec![])
-        }
+        })
     }
 
     const ALL: Preemption = Preemption {
@@ -110,28 +128,28 @@ mod tests {
         let safe = gang(1, 0, false);
         let fourth = gang(4, 0, true);
         let table = [
-            (Preemption::default(), &low, own, None),
-            (Preemption::default(), &low, owed, None),
-            (Preemption::default(), &low, both, None),
-            (LOWER, &low, own, Some(LaterInQueue)),
-            (LOWER, &newer, own, None),
-            (LOWER, &safe, own, None),
-            (LOWER, &safe, borrowing, Some(LaterInQueue)),
-            (LOWER, &low, owed, Some(Borrows)),
-            (LOWER, &twin, owed, None),
-            (LOWER, &fourth, both, Some(LowerPriority)),
-            (ALL, &newer, own, Some(LaterInQueue)),
-            (ALL, &older, own, None),
-            (ALL, &twin, own, None),
-            (ALL, &high, own, None),
-            (ALL, &high, owed, Some(Borrows)),
-            (ALL, &safe, owed, Some(Borrows)),
-            (ALL, &low, both, Some(LowerPriority)),
-            (ALL, &fourth, both, None),
-            (ALL, &high, both, None),
+            (Preemption::default(), low, own, None),
+            (Preemption::default(), low, owed, None),
+            (Preemption::default(), low, both, None),
+            (LOWER, low, own, Some(LaterInQueue)),
+            (LOWER, newer, own, None),
+            (LOWER, safe, own, None),
+            (LOWER, safe, borrowing, Some(LaterInQueue)),
+            (LOWER, low, owed, Some(Borrows)),
+            (LOWER, twin, owed, None),
+            (LOWER, fourth, both, Some(LowerPriority)),
+            (ALL, newer, own, Some(LaterInQueue)),
+            (ALL, older, own, None),
+            (ALL, twin, own, None),
+            (ALL, high, own, None),
+            (ALL, high, owed, Some(Borrows)),
+            (ALL, safe, owed, Some(Borrows)),
+            (ALL, low, both, Some(LowerPriority)),
+            (ALL, fourth, both, None),
+            (ALL, high, both, None),
         ];
         for (at, (preemption, victim, holds, because)) in table.into_iter().enumerate() {
-            assert_eq!(may(&preemption, &asker, victim, holds), because, "row {at}");
+            assert_eq!(may(&preemption, asker, victim, holds), because, "row {at}");
         }
     }
 
@@ -140,7 +158,7 @@ mod tests {
         let own = Holds::Own { borrowing: true };
         for a in [gang(1, 1, true), gang(1, 2, true), gang(2, 1, true)] {
             for b in [gang(1, 1, true), gang(1, 2, true), gang(2, 1, true)] {
-                let both = may(&ALL, &a, &b, own).is_some() && may(&ALL, &b, &a, own).is_some();
+                let both = may(&ALL, a, b, own).is_some() && may(&ALL, b, a, own).is_some();
                 assert!(!both, "{a:?} {b:?}");
             }
         }

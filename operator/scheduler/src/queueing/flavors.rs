@@ -7,6 +7,7 @@ use crate::gang::TaskGroup;
 use crate::ids::FlavorName;
 use crate::queue::Flavor;
 use crate::quota::FlavorIdx;
+use crate::state::Labelled;
 
 /// Every flavor that a queue or an administrator has named. A number is never
 /// given to another: quota is counted by it.
@@ -105,12 +106,12 @@ impl Flavors {
     }
 
     /// Whether a node with these labels is one of the flavor's.
-    pub(crate) fn is_on(&self, name: &FlavorName, labels: &BTreeMap<String, String>) -> bool {
+    pub(crate) fn is_on(&self, name: &FlavorName, labels: &impl Labelled) -> bool {
         self.defined.get(name).is_none_or(|flavor| {
             flavor
                 .node_labels
                 .iter()
-                .all(|(key, value)| labels.get(key) == Some(value))
+                .all(|(key, value)| labels.label(key) == Some(value))
         })
     }
 }

@@ -1,34 +1,21 @@
 //! Queues as they are configured, and what gangs hold of their quota. A gang is
 //! charged whole.
 
+mod holders;
 mod quota;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::flavors::Flavors;
 use crate::gang::Gang;
-use crate::ids::{FlavorName, GangId, QueueName};
+use crate::ids::{FlavorName, QueueName};
 use crate::queue::{Preemption, Queue, QueueOrder, ResourceGroup, Stop};
 use crate::quota::{Decay, Demand, FlavorResource, Lag, Member, Order, QueueIdx, Remembered, Tree};
-use crate::state::{Catalog, GangIdx, ResourceIdx};
+use crate::state::{Catalog, GangIdx, Interner, ResourceIdx};
 use crate::time::Time;
-
-/// A gang and its charge.
-#[derive(Debug)]
-struct Holder {
-    id: GangId,
-    priority: i32,
-    demand: Demand,
-}
-
-/// The gangs that hold some of a queue.
-#[derive(Debug, Default)]
-struct Holders {
-    gangs: BTreeMap<GangIdx, Holder>,
-    /// How many there are of each priority.
-    priorities: BTreeMap<i32, usize>,
-}
+use holders::{Holder, Holders};
 
 /// All queues.
 #[derive(Debug)]
@@ -36,6 +23,8 @@ pub(crate) struct Queues {
     tree: Tree,
     configs: BTreeMap<QueueName, Queue>,
     holders: BTreeMap<QueueName, Holders>,
+    /// What gangs are charged.
+    charges: Interner<Demand>,
     flavors: Flavors,
     /// Queues that are drained.
     drains: BTreeSet<QueueName>,
@@ -50,6 +39,7 @@ impl Queues {
             tree: Tree::new(catalog.pods(), decay),
             configs: BTreeMap::new(),
             holders: BTreeMap::new(),
+            charges: Interner::default(),
             flavors,
             drains: BTreeSet::new(),
         }
@@ -145,20 +135,20 @@ impl Queues {
     /// Charges a gang, whatever the quota says. The resources must be pinned.
     pub(crate) fn charge(&mut self, at: GangIdx, gang: &Gang, demand: Demand) {
         self.tree.charge(&gang.queue, &demand);
-        let holder = Holder {
-            id: gang.id.clone(),
-            priority: gang.priority,
-            demand,
-        };
+        let (charge, _) = self.charges.acquire(demand);
         let holders = self.holders.entry(gang.queue.clone()).or_default();
-        let count = holders.priorities.entry(gang.priority).or_default();
-        *count = count.saturating_add(1);
-        holders.gangs.insert(at, holder);
+        holders.insert(Holder {
+            gang: at,
+            priority: gang.priority,
+            charge,
+            id: gang.id.clone(),
+        });
     }
 
     /// What a gang holds of a queue.
     pub(crate) fn held(&self, name: &QueueName, gang: GangIdx) -> Option<&Demand> {
-        Some(&self.holders.get(name)?.gangs.get(&gang)?.demand)
+        let number = self.holders.get(name)?.get(gang)?.charge;
+        self.charged(number).map(|demand| &**demand)
     }
 
     /// How a queue is configured.
@@ -171,42 +161,40 @@ impl Queues {
         let Some(holders) = self.holders.get_mut(name) else {
             return Demand::default();
         };
-        let Some(holder) = holders.gangs.remove(&gang) else {
+        let Some(holder) = holders.remove(gang) else {
             return Demand::default();
         };
-        let Holder {
-            priority, demand, ..
-        } = holder;
-        if let Some(count) = holders.priorities.get_mut(&priority) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                holders.priorities.remove(&priority);
-            }
-        }
-        if holders.gangs.is_empty() {
+        if holders.len() == 0 {
             self.holders.remove(name);
         }
-        self.tree.release(name, &demand);
-        demand
+        let charged = self.charges.get(holder.charge).map(Arc::clone);
+        let charged = charged.unwrap_or_default();
+        self.charges.release(holder.charge);
+        self.tree.release(name, &charged);
+        Arc::unwrap_or_clone(charged)
     }
 
     /// How many gangs hold some of each queue of which any does.
     pub(crate) fn holders(&self) -> impl Iterator<Item = (&QueueName, usize)> {
         self.holders
             .iter()
-            .map(|(queue, holders)| (queue, holders.gangs.len()))
+            .map(|(queue, holders)| (queue, holders.len()))
     }
 
-    /// The gangs that hold some of a queue, and what they are charged.
-    pub(crate) fn held_by(&self, name: &QueueName) -> impl Iterator<Item = (GangIdx, &Demand)> {
+    /// The gangs that hold some of a queue, and the number of what each is charged.
+    pub(crate) fn held_by(&self, name: &QueueName) -> impl Iterator<Item = (GangIdx, usize)> {
         let holders = self.holders.get(name).into_iter();
-        holders.flat_map(|h| h.gangs.iter().map(|(at, holder)| (*at, &holder.demand)))
+        holders.flat_map(|h| h.iter().map(|holder| (holder.gang, holder.charge)))
+    }
+
+    /// What is charged by that number.
+    pub(crate) fn charged(&self, number: usize) -> Option<&Arc<Demand>> {
+        self.charges.get(number)
     }
 
     /// The lowest priority of a gang that holds some of a queue.
     pub(crate) fn lowest_priority(&self, name: &QueueName) -> Option<i32> {
-        let priorities = &self.holders.get(name)?.priorities;
-        priorities.keys().next().copied()
+        self.holders.get(name)?.lowest_priority()
     }
 
     /// Whom the gangs of a queue may preempt.
@@ -233,7 +221,8 @@ impl Queues {
     /// What gangs hold of a queue.
     pub(crate) fn usage(&self, name: &QueueName) -> BTreeMap<ResourceIdx, i128> {
         let mut usage: BTreeMap<ResourceIdx, i128> = BTreeMap::new();
-        for (what, amount) in self.held_by(name).flat_map(|(_, demand)| demand.iter()) {
+        let demands = self.held_by(name).filter_map(|(_, at)| self.charged(at));
+        for (what, amount) in demands.flat_map(|demand| demand.iter()) {
             let sum = usage.entry(what.resource).or_default();
             *sum = sum.saturating_add(amount);
         }

@@ -35,7 +35,7 @@ const MOST: i128 = 1 << 80;
 
 /// What a gang needs, in base units: each resource of each flavor once, in their
 /// order, more than 0 and at most 2^80.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Demand(SmallVec<[(FlavorResource, i128); 4]>);
 
 impl Demand {

@@ -22,6 +22,8 @@ pub(crate) struct Catalog {
     /// Each has one use that is never given back.
     pinned: BTreeSet<ResourceIdx>,
     demands: Interner<Vec<(ResourceIdx, i64)>>,
+    /// The last request that was interned: pods mostly come after others like them.
+    last: Option<(Resources, DemandIdx)>,
     constraints: Interner<Constraints>,
     signatures: Vec<Option<Signature>>,
     /// Each holds one use of its constraints.
@@ -42,6 +44,7 @@ impl Default for Catalog {
             resources,
             pinned: [cpu, pods].map(ResourceIdx::of).into(),
             demands: Interner::default(),
+            last: None,
             constraints: Interner::default(),
             signatures: Vec::new(),
             unused: VecDeque::new(),
@@ -109,6 +112,18 @@ impl Catalog {
 
     /// Interns what one pod needs: its request, and 1 of `pods`.
     pub(crate) fn acquire_demand(&mut self, request: &Resources) -> DemandIdx {
+        if let Some((last, demand)) = &self.last
+            && last == request
+        {
+            self.demands.retain(demand.at());
+            return *demand;
+        }
+        let demand = self.make_demand(request);
+        self.last = Some((request.clone(), demand));
+        demand
+    }
+
+    fn make_demand(&mut self, request: &Resources) -> DemandIdx {
         let mut demand = vec![(self.pods, 1)];
         for (name, amount) in request.iter() {
             if amount == 0 || name.as_str() == "pods" {
@@ -130,6 +145,8 @@ impl Catalog {
 
     pub(crate) fn release_demand(&mut self, demand: DemandIdx) {
         if let Some(demand) = self.demands.release(demand.at()) {
+            // Its number is another's from now on.
+            self.last = None;
             self.release_resources(&demand);
         }
     }

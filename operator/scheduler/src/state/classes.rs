@@ -13,7 +13,7 @@ use super::profile::{Members, Profile};
 const KEPT: usize = 4_096;
 
 /// A class: its profile never changes, its members do. One that has lost its
-/// last member stays empty: nodes that come to be like that form another.
+/// last member stays, for nodes that come to be like that again.
 #[derive(Debug)]
 pub(crate) struct Class {
     pub(crate) profile: Arc<Profile>,
@@ -85,7 +85,6 @@ impl Classes {
             class.members.remove(&(rank, node));
             if class.members.is_empty() {
                 self.occupied = self.occupied.saturating_sub(1);
-                self.numbers.remove(&class.profile);
             }
         }
         if let Some(class) = next.and_then(|at| self.classes.get_mut(at)) {

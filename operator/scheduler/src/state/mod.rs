@@ -3,8 +3,10 @@
 mod catalog;
 mod classes;
 mod domains;
+mod index;
 mod interner;
 mod kinds;
+mod labels;
 mod ledger;
 mod nodes;
 mod pods;
@@ -18,6 +20,8 @@ mod traits;
 pub(crate) use catalog::Catalog;
 pub(crate) use classes::Class;
 pub(crate) use domains::{Domains, Layout, Level};
+pub(crate) use interner::Interner;
+pub(crate) use labels::{Labelled, Labels};
 pub(crate) use ledger::Column;
 pub(crate) use nodes::{Facts, Nodes, SavedShares};
 pub(crate) use pods::{Pod, Pods};
@@ -38,6 +42,11 @@ macro_rules! indexes {
             /// The place in an array.
             pub(crate) const fn at(self) -> usize {
                 self.0 as usize
+            }
+
+            /// The place in an array, as it is kept.
+            pub(crate) const fn number(self) -> u32 {
+                self.0
             }
 
             /// The index of a place in an array.

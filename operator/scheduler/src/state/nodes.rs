@@ -8,9 +8,13 @@ pub(crate) use charging::SavedShares;
 
 use std::collections::BTreeMap;
 
+use smallvec::SmallVec;
+
 use super::classes::Classes;
 use super::domains::Domains;
+use super::index::Index;
 use super::kinds::Kinds;
+use super::labels::{Labels, Words};
 use super::ledger::{Column, Ledger};
 use super::profile::WHOLE;
 use super::shares::Shares;
@@ -21,7 +25,7 @@ use crate::node::{Node, Taint};
 /// What constraints look at.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
-    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) labels: Labels,
     pub(crate) taints: Vec<Taint>,
     pub(crate) ready: bool,
     pub(crate) unschedulable: bool,
@@ -34,7 +38,7 @@ struct Entry {
     name: NodeName,
     facts: Option<Facts>,
     /// What it has some of.
-    offers: Vec<ResourceIdx>,
+    offers: SmallVec<[ResourceIdx; 4]>,
     /// Pods and plans that name it.
     holds: u32,
     /// The version in which its facts last changed.
@@ -46,8 +50,11 @@ struct Entry {
 /// All nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
+    /// In the order of names; who looks for one asks `index`.
     by_name: BTreeMap<NodeName, NodeIdx>,
+    index: Index,
     entries: Vec<Entry>,
+    words: Words,
     vacant: Vec<NodeIdx>,
     present: u32,
     version: u64,
@@ -75,7 +82,7 @@ impl Nodes {
     pub(crate) fn apply(&mut self, node: Node, catalog: &mut Catalog) -> bool {
         let at = self.find_or_insert(&node.name);
         let facts = Facts {
-            labels: node.labels,
+            labels: self.words.labels(node.labels),
             taints: node.taints,
             ready: node.ready,
             unschedulable: node.unschedulable,
@@ -132,7 +139,12 @@ impl Nodes {
     }
 
     pub(crate) fn find(&self, name: &NodeName) -> Option<NodeIdx> {
-        self.by_name.get(name).copied()
+        let is = |number: u32| {
+            let entry = self.entries.get(number as usize);
+            entry.is_some_and(|entry| entry.name == *name)
+        };
+        let number = self.index.find(name.as_str(), is)?;
+        Some(NodeIdx::of(number as usize))
     }
 
     pub(crate) fn name(&self, at: NodeIdx) -> &NodeName {
@@ -226,7 +238,7 @@ impl Nodes {
         let entry = Entry {
             name: name.clone(),
             facts: None,
-            offers: Vec::new(),
+            offers: SmallVec::new(),
             holds: 0,
             // Whoever has seen a former node in this place must look again.
             changed: self.version,
@@ -247,6 +259,7 @@ impl Nodes {
             }
         };
         self.by_name.insert(name.clone(), at);
+        self.index.insert(name.as_str(), at.number());
         at
     }
 
@@ -254,7 +267,8 @@ impl Nodes {
         let Some(entry) = self.entries.get(at.at()) else {
             return;
         };
-        if entry.facts.is_none() && entry.holds == 0 && self.by_name.get(&entry.name) == Some(&at) {
+        if entry.facts.is_none() && entry.holds == 0 && self.find(&entry.name) == Some(at) {
+            self.index.remove(entry.name.as_str(), at.number());
             self.by_name.remove(&entry.name);
             self.vacant.push(at);
         }

@@ -1,7 +1,6 @@
 //! Pods that have been seen.
 
-use std::collections::HashMap;
-
+use super::index::Index;
 use super::{DemandIdx, NodeIdx};
 use crate::ids::PodKey;
 
@@ -14,5 +13,63 @@ pub(crate) struct Pod {
     pub(crate) held: bool,
 }
 
-/// By name. The standard hasher, since users choose the names.
-pub(crate) type Pods = HashMap<PodKey, Pod>;
+/// All pods, by name: side by side in no order, since a table of them would hold
+/// half as many again vacant places.
+#[derive(Debug, Default)]
+pub(crate) struct Pods {
+    pods: Vec<(PodKey, Pod)>,
+    index: Index,
+}
+
+impl Pods {
+    fn find(&self, key: &PodKey) -> Option<usize> {
+        let is = |number: u32| {
+            self.pods
+                .get(number as usize)
+                .is_some_and(|(k, _)| k == key)
+        };
+        let number = self.index.find(key.as_str(), is)?;
+        usize::try_from(number).ok()
+    }
+
+    pub(crate) fn get(&self, key: &PodKey) -> Option<&Pod> {
+        self.pods.get(self.find(key)?).map(|(_, pod)| pod)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: &PodKey) -> Option<&mut Pod> {
+        let at = self.find(key)?;
+        self.pods.get_mut(at).map(|(_, pod)| pod)
+    }
+
+    /// Adds a pod, or puts it in the place of the one of its name.
+    pub(crate) fn insert(&mut self, key: PodKey, pod: Pod) {
+        if let Some(before) = self.get_mut(&key) {
+            *before = pod;
+            return;
+        }
+        let number = u32::try_from(self.pods.len()).unwrap_or(u32::MAX);
+        self.index.insert(key.as_str(), number);
+        self.pods.push((key, pod));
+    }
+
+    pub(crate) fn remove(&mut self, key: &PodKey) -> Option<Pod> {
+        let at = self.find(key)?;
+        let number = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        self.index.remove(key.as_str(), number(at));
+        let (_, pod) = self.pods.swap_remove(at);
+        if let Some((moved, _)) = self.pods.get(at) {
+            let before = number(self.pods.len());
+            self.index.renumber(moved.as_str(), before, number(at));
+        }
+        Some(pod)
+    }
+
+    /// In no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&PodKey, &Pod)> {
+        self.pods.iter().map(|(key, pod)| (key, pod))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.pods.len()
+    }
+}

@@ -1,7 +1,9 @@
 //! Nodes by what constraints look at: those that nobody has asked for before are
 //! answered by the few states and values that there are, and not node by node.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
@@ -33,7 +35,7 @@ struct State {
 
 #[derive(Debug, Default)]
 struct Key {
-    values: Index<String>,
+    values: Index<Arc<str>>,
     used: u64,
 }
 
@@ -115,7 +117,11 @@ impl<V: Ord + Clone> Index<V> {
     }
 
     /// The nodes with a value, in order.
-    fn with(&self, value: &V) -> &[NodeIdx] {
+    fn with<Q>(&self, value: &Q) -> &[NodeIdx]
+    where
+        V: Borrow<Q>,
+        Q: Ord + ?Sized,
+    {
         let number = self.numbers.get(value);
         let list = number.and_then(|number| self.nodes.get(*number as usize));
         list.map_or(&[], Vec::as_slice)
@@ -162,7 +168,7 @@ impl Traits {
         }
         for (key, value) in &constraints.node_selector {
             let mut bearers = self.none();
-            add(&mut bearers, self.key(key, nodes).with(value));
+            add(&mut bearers, self.key(key, nodes).with(value.as_str()));
             feasible.intersect_with(&bearers);
         }
         if !constraints.required.is_empty() {
@@ -174,7 +180,7 @@ impl Traits {
         for domain in &constraints.kept_out {
             take(
                 &mut feasible,
-                self.key(&domain.label, nodes).with(&domain.value),
+                self.key(&domain.label, nodes).with(domain.value.as_str()),
             );
         }
         for preference in &constraints.preferred {
@@ -201,7 +207,7 @@ impl Traits {
     }
 
     /// The nodes by the value of a label.
-    fn key(&mut self, key: &str, nodes: &Nodes) -> &Index<String> {
+    fn key(&mut self, key: &str, nodes: &Nodes) -> &Index<Arc<str>> {
         self.clock = self.clock.saturating_add(1);
         if !self.keys.contains_key(key) && self.keys.len() >= KEYS {
             let oldest = self.keys.iter().min_by_key(|(_, key)| key.used);
@@ -246,7 +252,10 @@ impl Traits {
         let mut matching = self.none();
         let all = self.states.bearers.clone();
         let values = self.key(&expression.key, nodes);
-        let listed = expression.values.iter().map(|value| values.with(value));
+        let listed = expression
+            .values
+            .iter()
+            .map(|value| values.with(value.as_str()));
         match expression.operator {
             // What is not listed need not be asked.
             Operator::In => listed.for_each(|nodes| add(&mut matching, nodes)),

@@ -92,8 +92,8 @@ fn who_ends_after_it_may_pass_only_beside_its_place() {
     let certificate = engine.certificate(&id("later")).unwrap();
     assert_eq!(
         certificate.to_string(),
-        "there is room, but \"team/head\" waits before it: that starts at \
-         1970-01-01T01:01:00Z at the latest, on 3 nodes"
+        "there is room, but \"team/head\" waits before it: that is expected to start at \
+         1970-01-01T01:01:00Z, on 3 nodes"
     );
     engine.apply_gang(at(4, whole("in-time", 1, Some(57))));
     let said = cycle_at(&mut engine, 4);

@@ -95,3 +95,83 @@ fn who_is_nominated_runs_from_when_it_starts() {
     }
     assert_eq!(read.snapshot(), engine.snapshot());
 }
+
+/// One that is predicted to run so many minutes.
+fn predicted(gang: Gang, to_run: u64) -> Gang {
+    Gang {
+        runtime: None,
+        predicted: minutes(to_run),
+        ..gang
+    }
+}
+
+#[test]
+fn a_prediction_is_planned_with_and_followed_by_the_next_when_it_is_exceeded() {
+    let mut engine = picture();
+    engine.apply_gang(predicted(whole("long", 2, None), 20));
+    cycle_at(&mut engine, 2);
+    assert_eq!(start(&engine, "head"), Some(21));
+    engine.apply_gang(at(3, predicted(whole("in-time", 1, None), 17)));
+    engine.apply_gang(at(3, predicted(whole("too-long", 1, None), 19)));
+    engine.delete_gang(&id("short"));
+    assert_eq!(
+        cycle_at(&mut engine, 3),
+        ["+in-time", "+too-long"],
+        "the one ends in time, the other is beside the place"
+    );
+    // It got its place after a minute. Past 20 more: one more, then five.
+    let past = |minute: i64| ms(minute * MINUTE + 1);
+    engine.delete_gang(&id("in-time"));
+    cycle_at(&mut engine, 4);
+    assert_eq!(engine.next_wakeup(), Some(past(21)));
+    engine.cycle(past(21));
+    assert_eq!(start(&engine, "head"), Some(22));
+    engine.cycle(past(22));
+    assert_eq!(start(&engine, "head"), Some(27));
+    // What ends it is known, and sooner.
+    let mut long = predicted(whole("long", 2, None), 20);
+    long.runtime = minutes(24);
+    engine.apply_gang(long);
+    engine.cycle(past(22));
+    assert_eq!(start(&engine, "head"), Some(25));
+    engine.cycle(past(25));
+    assert_eq!(start(&engine, "head"), None);
+}
+
+/// Small gangs that come again and again, are taken to end in time and do not.
+#[test]
+fn a_head_is_not_passed_for_ever_by_those_who_are_only_predicted_to_end() {
+    let mut engine = engine(gpu_nodes(2));
+    engine.apply_gang(predicted(whole("first", 1, None), 10));
+    cycle_at(&mut engine, 0);
+    engine.apply_gang(at(1, whole("head", 2, None)));
+    let hour = 60;
+    let mut passed_until = 0;
+    let mut runs = vec![("first".to_owned(), 90)];
+    let mut minute = 1;
+    while engine.placement(&id("head")).is_none() && minute < 100 * hour {
+        runs.retain(|(name, until)| {
+            let goes_on = *until > minute;
+            if !goes_on {
+                engine.delete_gang(&id(name));
+            }
+            goes_on
+        });
+        let name = format!("small-{minute}");
+        engine.apply_gang(at(minute, predicted(whole(&name, 1, None), 1)));
+        cycle_at(&mut engine, minute);
+        if engine.placement(&id(&name)).is_some() {
+            runs.push((name, minute + 3 * hour));
+            passed_until = minute;
+        } else {
+            engine.delete_gang(&id(&name));
+        }
+        minute += 30;
+    }
+    let day = 24 * hour;
+    assert!(
+        (day - 4 * hour..=day).contains(&passed_until),
+        "{passed_until}"
+    );
+    assert!(minute <= day + 4 * hour, "{minute}");
+}

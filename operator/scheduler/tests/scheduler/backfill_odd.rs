@@ -31,7 +31,7 @@ fn quota_is_reserved_without_nodes() {
     assert_eq!(
         engine.certificate(&id("beside")).unwrap().to_string(),
         "there is quota, but \"team/head\" waits before it in queue \"default\": \
-         that starts at 1970-01-01T00:10:00Z at the latest"
+         that is expected to start at 1970-01-01T00:10:00Z"
     );
     // It asks for less: then there is enough for both.
     engine.apply_gang(at(1, part("head", 8, Some(10))));

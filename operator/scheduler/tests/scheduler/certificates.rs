@@ -195,7 +195,8 @@ fn a_device_plugin_is_silent() {
     assert_eq!(
         says(&mut engine, &workers("w", 2, gpu(1, 8))),
         "ExceedsCluster: needs 16 nvidia.com/gpu; 1 matching node has 8 even when empty; \
-         4 more nodes look as if with nvidia.com/gpu but advertise none: look at the device plugin there"
+         4 more nodes look as if with nvidia.com/gpu but advertise none: look at the device plugin there; \
+         5 of 6 nodes do not match: 5 without nvidia.com/gpu"
     );
 }
 

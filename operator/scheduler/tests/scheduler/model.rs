@@ -176,7 +176,8 @@ impl Model {
             gang.preempted = self.preempted.contains(&gang.id);
             // It ends by what is known by now.
             if let Some(now) = self.gangs.get(&gang.id) {
-                (gang.runtime, gang.grace) = (now.runtime, now.grace);
+                gang.grace = now.grace;
+                (gang.runtime, gang.predicted) = (now.runtime, now.predicted);
             }
             let placement = place.placement.clone();
             match &place.follows {

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use crate::common::*;
 use trellis_scheduler::{
-    Because, BorrowWithin, Decision, Engine, Gang, Placement, PodKey, Preemption, Queue, QueueName,
-    Reclaim, Time, Topology, TopologyMode, TopologyName, TopologyRequest, Victim, WithinQueue,
+    Because, BorrowWithin, Decision, Engine, Gang, NodeName, Placement, PodKey, Preemption, Queue,
+    QueueName, Reclaim, Time, Topology, TopologyMode, TopologyName, TopologyRequest, Victim,
+    WithinQueue,
 };
 
 pub const LOWER: Preemption = Preemption {
@@ -284,4 +285,46 @@ fn who_could_make_room_too_little_wakes_when_any_becomes_free() {
     assert_eq!(at(&mut engine, seconds(1)), ["-high InsufficientCapacity"]);
     engine.delete_pod(&PodKey::new("x/n00"));
     assert_eq!(at(&mut engine, seconds(2)), ["!high low-a"]);
+}
+
+/// The victims' names and what is lost with each.
+fn would_cost(engine: &mut Engine, gang: &Gang, now: Time) -> Vec<(String, u64)> {
+    let outlook = engine.trial(gang, now).unwrap();
+    let named = outlook.victims.iter();
+    named
+        .map(|v| (v.gang.as_str().to_owned(), v.lost_device_seconds))
+        .collect()
+}
+
+#[test]
+fn what_is_asked_again_is_answered_as_of_now() {
+    let mut engine = by_priority(3);
+    let (a, b) = (of(0, "a", 1), of(0, "b", 1));
+    let own = |name: &str, lost| vec![(id(name).as_str().to_owned(), lost)];
+    engine.apply_gang(a.clone());
+    at(&mut engine, seconds(0));
+    engine.apply_gang(b.clone());
+    engine.apply_gang(of(5, "high", 1));
+    at(&mut engine, seconds(5));
+    let asker = of(1, "asker", 1);
+    assert_eq!(would_cost(&mut engine, &asker, seconds(10)), own("b", 40));
+    engine.checkpointed(&a.id, seconds(9));
+    assert_eq!(would_cost(&mut engine, &asker, seconds(10)), own("a", 8));
+    // A pod of it turned up elsewhere, and moves on without its gang.
+    engine.apply_pod(
+        worker("a", 0),
+        NodeName::new("n09"),
+        a.groups[0].request.clone(),
+    );
+    assert_eq!(would_cost(&mut engine, &asker, seconds(10)), []);
+    let placed = engine.placement(&a.id).unwrap();
+    let (.., there) = placed.iter().next().unwrap();
+    engine.apply_pod(worker("a", 0), there.clone(), a.groups[0].request.clone());
+    assert_eq!(would_cost(&mut engine, &asker, seconds(10)), own("a", 8));
+    // Another takes its number.
+    engine.delete_gang(&a.id);
+    engine.delete_pod(&worker("a", 0));
+    engine.apply_gang(of(0, "c", 1));
+    at(&mut engine, seconds(12));
+    assert_eq!(would_cost(&mut engine, &asker, seconds(14)), own("c", 16));
 }

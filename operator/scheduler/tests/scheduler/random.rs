@@ -116,12 +116,13 @@ pub fn any_gang(name: String, nodes: usize) -> impl Strategy<Value = Gang> {
         (any_group(0), any_group(1), any_group(2)).prop_map(|(a, b, c)| vec![a, b, c]),
     ];
     let excluded = prop_oneof![4 => Just(vec![]), 1 => (0..nodes).prop_map(|n| vec![node_name(n)])];
-    let stay = (any_runtime(), 0..3_u64, prop::bool::ANY);
+    let stay = (any_runtime(), any_runtime(), 0..3_u64, prop::bool::ANY);
     (groups, 0..3_i32, 0..3_i64, excluded, 0..QUEUES.len(), stay).prop_map(
         move |(groups, priority, submitted, excluded_nodes, queue, stay)| Gang {
             runtime: stay.0,
-            grace: Duration::from_millis(stay.1),
-            preemptible: stay.2,
+            predicted: stay.1,
+            grace: Duration::from_millis(stay.2),
+            preemptible: stay.3,
             priority,
             submitted: ms(submitted),
             excluded_nodes,

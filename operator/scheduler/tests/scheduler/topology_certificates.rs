@@ -53,7 +53,8 @@ fn no_topology_has_the_level() {
     let gang = whole(1, near("row", TopologyMode::Preferred));
     assert_eq!(
         says(&mut engine, &gang),
-        "TopologyNotFound: no topology has a level \"row\" (there is none)"
+        "TopologyNotFound: topology.level: no Topology has a level \"row\": \
+         create one that has it (there is none)"
     );
     let mut several = crate::common::gang(
         "w",
@@ -62,7 +63,8 @@ fn no_topology_has_the_level() {
     several.groups[1].topology = required("row");
     assert_eq!(
         says(&mut hall(), &several),
-        "TopologyNotFound: group \"b\": no topology has a level \"row\" (there are \"block\", \"rack\")"
+        "TopologyNotFound: group \"b\": topology.level: no Topology has a level \"row\": \
+         name one of \"block\", \"rack\", or create a Topology that has it"
     );
 }
 
@@ -79,7 +81,7 @@ fn no_domain_would_hold_it_even_if_empty() {
         says(&mut engine, &whole(4, required("block"))),
         "ExceedsTopology: 4 pods must be in one domain of level \"block\"; \
          \"block-1\", the largest of 2, has room for 3 even when empty; \
-         1 node is in none, for want of a label"
+         1 node is in none, for want of label \"block\""
     );
     let mut bare = crate::common::engine(gpu_nodes(2));
     bare.apply_topology(Topology {
@@ -89,7 +91,7 @@ fn no_domain_would_hold_it_even_if_empty() {
     assert_eq!(
         says(&mut bare, &whole(1, required("rack"))),
         "ExceedsTopology: 1 pod must be in one domain of level \"rack\", \
-         and no node has the labels of one"
+         and no node has the label \"rack\": label the nodes, or ask for another level"
     );
 }
 

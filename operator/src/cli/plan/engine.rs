@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::jiff::Timestamp;
-use trellis_api::PodGroup;
 use trellis_api::job::JobPhase;
 use trellis_api::pod_group::{Plan, PodGroupPhase};
 use trellis_api::queue::QueueOrder;
+use trellis_api::{PodGroup, TrainingJob};
 use trellis_scheduler::{Engine, Node, NodeName};
 
 use super::outcome::submitted;
@@ -80,18 +80,31 @@ pub(super) fn place_of(group: &PodGroup) -> Option<&Plan> {
     status.plan.as_ref().filter(|_| holds)
 }
 
+/// The job of a gang that waits in its queue.
+pub(super) fn waits<'a>(
+    snapshot: &'a Snapshot,
+    key: &Key,
+    group: &PodGroup,
+) -> Option<&'a TrainingJob> {
+    let job = snapshot.jobs.get(key)?;
+    // One that is suspended has a PodGroup too, and is in nobody's way.
+    let phase = job.status.as_ref().and_then(|s| s.phase);
+    (phase == Some(JobPhase::Queued) && place_of(group).is_none()).then_some(job)
+}
+
+/// Whether a queue starts its jobs strictly in order.
+pub(super) fn is_strict(snapshot: &Snapshot, queue: &str) -> bool {
+    let queue = snapshot.queues.as_ref().and_then(|all| all.get(queue));
+    queue.is_some_and(|q| q.spec.order == Some(QueueOrder::StrictFifo))
+}
+
 /// In a queue that starts its jobs strictly in order, who waits stands in the way
 /// of those behind it, whether it could start or not.
 fn wait_in_line(engine: &mut Engine, snapshot: &Snapshot, key: &Key, group: &PodGroup) {
-    let queues = snapshot.queues.as_ref();
-    let queue = queues.and_then(|queues| queues.get(&group.spec.queue));
-    let strict = queue.is_some_and(|q| q.spec.order == Some(QueueOrder::StrictFifo));
-    let Some(job) = snapshot.jobs.get(key).filter(|_| strict) else {
+    if !is_strict(snapshot, &group.spec.queue) {
         return;
-    };
-    // One that is suspended has a PodGroup too, and is in nobody's way.
-    let phase = job.status.as_ref().and_then(|s| s.phase);
-    if phase == Some(JobPhase::Queued) && place_of(group).is_none() {
+    }
+    if let Some(job) = waits(snapshot, key, group) {
         let mut gang = gang::of_pod_group(key, group);
         gang.submitted = gang::time(submitted(job).unwrap_or(Timestamp::UNIX_EPOCH));
         engine.apply_gang(gang);

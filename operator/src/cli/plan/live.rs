@@ -13,10 +13,9 @@ use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Api, Client, Config, Resource};
 use serde::de::DeserializeOwned;
-use trellis_api::queue::QueueOrder;
 use trellis_api::{PodGroup, Queue, ResourceFlavor, Topology, TrainingJob};
 
-use super::snapshot::Snapshot;
+use super::snapshot::{self, Snapshot};
 use crate::controller::claims;
 use crate::watch::{
     SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNamespace, SlimNode, SlimPod, SlimStorageClass,
@@ -152,15 +151,12 @@ async fn read(client: &Client, jobs: &[TrainingJob]) -> anyhow::Result<Seen> {
             queues.into_iter().for_each(|q| snapshot.queue(q));
         }
     }
-    // Who waits in a strict queue stands in the way of those behind it.
-    let strict = |q: &Queue| q.spec.order == Some(QueueOrder::StrictFifo);
-    if snapshot.queues.iter().flatten().any(|(_, q)| strict(q)) {
-        for job in list(&Api::<TrainingJob>::all(client.clone()), &everything)
-            .await?
-            .unwrap_or_default()
-        {
-            snapshot.job(job);
-        }
+    // Those that are planned may be there, and others may wait before them.
+    for job in list(&Api::<TrainingJob>::all(client.clone()), &everything)
+        .await?
+        .unwrap_or_default()
+    {
+        snapshot.job(job);
     }
     for flavor in list(&Api::<ResourceFlavor>::all(client.clone()), &everything)
         .await?
@@ -205,11 +201,6 @@ async fn read(client: &Client, jobs: &[TrainingJob]) -> anyhow::Result<Seen> {
     read_devices(client, &mut snapshot).await?;
     for job in jobs {
         let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
-        let name = job.metadata.name.as_deref().unwrap_or_default();
-        let api: Api<TrainingJob> = Api::namespaced(client.clone(), namespace);
-        if let Some(job) = named(&api, name).await? {
-            snapshot.job(job);
-        }
         for service in services(job) {
             let api: Api<Service> = Api::namespaced(client.clone(), namespace);
             if let Some(service) = named(&api, service).await? {
@@ -305,7 +296,12 @@ async fn named<K>(api: &Api<K>, name: &str) -> anyhow::Result<Option<K>>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
-    api.get_opt(name).await.map_err(|e| explain::<K>("get", e))
+    match api.get(name).await {
+        Ok(object) => Ok(Some(object)),
+        // As in a list: a kind that the cluster does not know is no "NotFound".
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(error) => Err(explain::<K>("get", error)),
+    }
 }
 
 /// What keeps us from reading, and what to do about it.
@@ -313,8 +309,9 @@ fn explain<K: Resource<DynamicType = ()>>(verb: &str, error: kube::Error) -> any
     let kinds = K::plural(&());
     match error {
         kube::Error::Api(status) if matches!(status.code, 401 | 403) => anyhow!(
-            "cannot {verb} {kinds}: the right to do so is missing: {} ({OFFLINE})",
-            status.message
+            "cannot {verb} {kinds}: the right to do so is missing: {} (a plan gets and lists {} of all namespaces: docs/plan.md has the ClusterRole; {OFFLINE})",
+            status.message,
+            snapshot::resources(),
         ),
         kube::Error::Api(status) => anyhow!("cannot {verb} {kinds}: {}", status.message),
         kube::Error::SerdeError(error) => {

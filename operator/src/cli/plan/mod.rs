@@ -21,7 +21,7 @@ use input::Input;
 use outcome::Planned;
 use snapshot::Snapshot;
 
-/// Exit status where a job would wait.
+/// Exit status where a job would wait, or not run again.
 const WAITS: u8 = 1;
 
 /// What to plan, and with what.
@@ -106,6 +106,11 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
             super::print(&manifests::text(&planned, format)?)?;
             for waiting in planned.iter().filter_map(report::why) {
                 super::warn(&waiting);
+            }
+            for job in &planned {
+                if let Some(note) = report::behind(job) {
+                    super::warn(&format!("note: TrainingJob {}: {note}", job.key));
+                }
             }
         }
     }

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use trellis_api::{Reason, TrainingJob, ValidatedJob};
+use trellis_api::{PodGroup, Reason, TrainingJob, ValidatedJob};
 use trellis_compiler::{CompiledJob, Settings};
 use trellis_policies::AuthorizedJob;
 use trellis_scheduler::{Decision, Engine, FlavorName, LabelDomain, Victim};
 
-use super::engine::{engine, place_of};
+use super::engine::{engine, is_strict, place_of, waits};
 use super::quotas::Quotas;
 use super::snapshot::Snapshot;
 use crate::controller::build::Around;
@@ -49,12 +49,25 @@ pub(super) struct Planned {
     pub(super) place: Result<Place, Held>,
     /// Who would have to leave first.
     pub(super) victims: Vec<Victim>,
+    /// Jobs that wait before it in its queue and were not counted in.
+    pub(super) behind: usize,
+    /// A job of its name has ended: it does not run again.
+    pub(super) ended: bool,
 }
 
 impl Planned {
     /// True if it would run now.
     pub(super) fn would_run(&self) -> bool {
         self.place.is_ok()
+    }
+
+    /// What would become of it, in a word or two.
+    pub(super) fn verdict(&self) -> &'static str {
+        match self.place {
+            Ok(_) => "would run",
+            Err(_) if self.ended => "would not run",
+            Err(_) => "would wait",
+        }
     }
 }
 
@@ -74,6 +87,7 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot) -> Vec<Planne
     let mut planned = Vec::with_capacity(jobs.len());
     let mut waiting = Vec::new();
     let mut anew: BTreeSet<Key> = jobs.iter().map(|j| Key::of(&j.metadata)).collect();
+    let all = anew.clone();
     for job in jobs {
         let key = Key::of(&job.metadata);
         let there = snapshot.jobs.get(&key);
@@ -84,6 +98,7 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot) -> Vec<Planne
             reason: Reason::Queued,
             message: "not looked at".to_owned(),
         };
+        let mut behind = 0;
         let mut place = Err(standing.clone().err().unwrap_or(not_decided));
         if let (Some(compiled), Ok(volumes)) = (&compiled, &standing) {
             if let Some(kept) = kept(&key, compiled, &snapshot) {
@@ -96,6 +111,7 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot) -> Vec<Planne
                     kept_out: kept_out(compiled, &snapshot, &repulsions),
                     ..Ticket::default()
                 };
+                behind = before(compiled, submitted, &snapshot, &all);
                 waiting.push(gang::gang(compiled, &ticket, &BTreeMap::new()));
             }
         }
@@ -105,6 +121,8 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot) -> Vec<Planne
             attempt,
             place,
             victims: Vec::new(),
+            behind,
+            ended: ended(there).is_some(),
         });
     }
     let mut engine = engine(&mut snapshot, &anew);
@@ -190,6 +208,31 @@ fn kept(key: &Key, compiled: &CompiledJob, snapshot: &Snapshot) -> Option<Place>
     })
 }
 
+/// How many jobs that are not planned wait in the same queue and would go first.
+/// In a strict queue they are counted in.
+fn before(
+    job: &CompiledJob,
+    submitted_at: Timestamp,
+    snapshot: &Snapshot,
+    planned: &BTreeSet<Key>,
+) -> usize {
+    if is_strict(snapshot, job.queue()) {
+        return 0;
+    }
+    let goes_first = |(key, group): &(&Key, &PodGroup)| {
+        let since = waits(snapshot, key, group).map(submitted);
+        since.is_some_and(|since| {
+            let (theirs, ours) = (group.spec.priority, job.priority());
+            theirs > ours || (theirs == ours && since <= Some(submitted_at))
+        })
+    };
+    let others = snapshot
+        .pod_groups
+        .iter()
+        .filter(|(key, group)| !planned.contains(*key) && group.spec.queue == job.queue());
+    others.filter(goes_first).count()
+}
+
 /// When jobs are submitted: those that are there were, the others are after
 /// them and each other.
 struct Submission {
@@ -261,7 +304,7 @@ fn authorized(
     let none = BTreeMap::new();
     let queues = snapshot.queues.as_ref().unwrap_or(&none);
     let found = lookup::queue(
-        job.spec(),
+        job.spec().queue.as_deref(),
         &labels,
         |name| queues.get(name),
         || queues.values().collect(),

@@ -19,9 +19,14 @@ pub(super) fn text(planned: &[Planned]) -> String {
     }
     if planned.len() > 1 {
         let run = planned.iter().filter(|p| p.would_run()).count();
-        let wait = planned.len().saturating_sub(run);
+        let never = planned.iter().filter(|p| p.ended).count();
+        let wait = planned.len().saturating_sub(run).saturating_sub(never);
+        let never = match never {
+            0 => String::new(),
+            never => format!(", {never} would not run"),
+        };
         out.push_str(&format!(
-            "\n{} jobs: {run} would run, {wait} would wait\n",
+            "\n{} jobs: {run} would run, {wait} would wait{never}\n",
             planned.len()
         ));
     }
@@ -32,14 +37,31 @@ pub(super) fn text(planned: &[Planned]) -> String {
 pub(super) fn why(job: &Planned) -> Option<String> {
     let held = job.place.as_ref().err()?;
     Some(format!(
-        "TrainingJob {} would wait: {}: {}",
-        job.key, held.reason, held.message
+        "TrainingJob {} {}: {}: {}",
+        job.key,
+        job.verdict(),
+        held.reason,
+        held.message
     ))
 }
 
+/// What may keep a job waiting that would run. None: nothing that is known.
+pub(super) fn behind(job: &Planned) -> Option<String> {
+    let compiled = job.compiled.as_ref().filter(|_| job.would_run())?;
+    let queue = compiled.queue();
+    match job.behind {
+        0 => None,
+        1 => Some(format!(
+            "1 job that waits before it in queue {queue:?} is not counted in: it may have to wait for that"
+        )),
+        many => Some(format!(
+            "{many} jobs that wait before it in queue {queue:?} are not counted in: it may have to wait for them"
+        )),
+    }
+}
+
 fn one(job: &Planned, out: &mut String) {
-    let verdict = if job.would_run() { "run" } else { "wait" };
-    out.push_str(&format!("TrainingJob {} would {verdict}\n", job.key));
+    out.push_str(&format!("TrainingJob {} {}\n", job.key, job.verdict()));
     if let Some(compiled) = &job.compiled {
         let turn = format!("{}, priority {}", compiled.queue(), compiled.priority());
         rows("queue", [turn], out);
@@ -49,6 +71,7 @@ fn one(job: &Planned, out: &mut String) {
         Ok(place) => {
             rows("nodes", places(&place.placement), out);
             rows("preempts", job.victims.iter().map(victim), out);
+            rows("note", behind(job), out);
         }
         Err(held) => rows(
             "reason",

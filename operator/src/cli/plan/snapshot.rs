@@ -16,7 +16,6 @@ use crate::watch::{
 
 /// The kinds that a plan depends on: version, kind, and the name by which
 /// `kubectl get` has it. The documents are held to it.
-#[cfg(test)]
 const READ: [(&str, &str, &str); 16] = [
     ("v1", "Node", "nodes"),
     ("v1", "Pod", "pods"),
@@ -43,6 +42,11 @@ const READ: [(&str, &str, &str); 16] = [
         "trainingjobs.trellis.dev",
     ),
 ];
+
+/// What is read, by the names that `kubectl get` and roles have for it.
+pub(super) fn resources() -> String {
+    READ.map(|(_, _, resource)| resource).join(", ")
+}
 
 /// What is there, by name.
 #[derive(Default)]
@@ -123,7 +127,13 @@ impl Snapshot {
         self.topologies.insert(name(&topology.metadata), topology);
     }
 
+    /// Takes a PodGroup. One that no job owns any more (`kubectl delete
+    /// --cascade=orphan`) is no gang's, nor are its pods.
     pub(in crate::cli) fn pod_group(&mut self, group: PodGroup) {
+        let owners = group.metadata.owner_references.iter().flatten();
+        if !owners.into_iter().any(|o| o.kind == "TrainingJob") {
+            return;
+        }
         self.pod_groups.insert(key(&group.metadata), group);
     }
 

@@ -6,6 +6,7 @@ use trellis_api::job::JobPhase;
 
 use super::{Evaluation, Next, after};
 use crate::scheduling::made_at;
+use crate::world::Certificate;
 
 /// A gang that is still being created after this long shows in status as such. Where many
 /// are created at once the writes that close their journals wait for the pods of others
@@ -29,11 +30,12 @@ impl Evaluation<'_> {
             };
         }
         self.look_again(after(self.o.now, 5));
-        self.say(
-            JobPhase::Starting,
-            Reason::Committing,
-            "the pods are being created",
-            wish,
-        )
+        let tried = self.o.certificate;
+        let tried = tried.filter(|certificate| certificate.reason == Reason::BackingOff);
+        let mut message = "the pods are being created".to_owned();
+        if let Some(Certificate { message: why, .. }) = tried {
+            message.push_str(&format!("; the last try: {why}"));
+        }
+        self.say(JobPhase::Starting, Reason::Committing, message, wish)
     }
 }

@@ -53,6 +53,33 @@ impl Evaluation<'_> {
         })
     }
 
+    /// The attempt has had its place, and the journal knows nothing of it: the PodGroup is another
+    /// by now. What nobody promises any more is not gone on with: it may be another's already.
+    pub(super) fn lost_its_journal(self) -> Next {
+        if let Some(message) = self.succeeded() {
+            return self.complete(message);
+        }
+        self.failed(Fault {
+            pod: String::new(),
+            node: None,
+            exit_code: None,
+            reason: Reason::JournalLost,
+            word: Reason::JournalLost.as_str().to_owned(),
+            message: "the PodGroup with the gang's journal was deleted by someone else".to_owned(),
+            disruption: true,
+        })
+    }
+
+    /// The same while no PodGroup is known: it may be there, out of sight, or will be in a moment.
+    pub(super) fn awaits_its_journal(self) -> Next {
+        Next {
+            status: None,
+            wish: self.wish_to_run(),
+            again: Some(after(self.o.now, 5)),
+            expired: false,
+        }
+    }
+
     /// What the end of an attempt costs, and what comes next.
     fn next_attempt(mut self, fault: Fault) -> Next {
         let restart = self.o.spec.restart.clone().unwrap_or_default();

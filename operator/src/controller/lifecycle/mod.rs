@@ -83,7 +83,7 @@ impl<'a> Evaluation<'a> {
             return self.suspended();
         }
         if self.o.status.phase == Some(JobPhase::Suspended) {
-            self.resume();
+            return self.resumed();
         }
         let current = self
             .o
@@ -91,6 +91,14 @@ impl<'a> Evaluation<'a> {
             .plan
             .as_ref()
             .is_some_and(|p| p.attempt == self.attempt());
+        if self.status.scheduled_time.is_some() && !current {
+            if self.o.has_journal {
+                return self.lost_its_journal();
+            }
+            if matches!(self.o.standing, Standing::Runnable { .. }) {
+                return self.awaits_its_journal();
+            }
+        }
         match phase {
             PodGroupPhase::Placed if current && !self.spec_changed_in_commit() => self.placed(),
             PodGroupPhase::Committing if current && !self.spec_changed_in_commit() => {

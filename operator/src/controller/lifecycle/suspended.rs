@@ -39,14 +39,22 @@ impl Evaluation<'_> {
         )
     }
 
-    /// To go on after a suspension is a new attempt, at the end of its priority.
-    pub(super) fn resume(&mut self) {
-        // As written: a first plan that is being carried out is for the attempt that goes on.
+    /// To go on after a suspension is a new attempt, at the end of its priority. That is written
+    /// before anything is done for it: while the status says Suspended the spec may change, and
+    /// an attempt that is not written might be counted twice.
+    pub(super) fn resumed(mut self) -> Next {
         if self.o.status.admitted_time.is_some() {
             self.status.attempt = Some(self.attempt().saturating_add(1));
         }
         self.status.queued_time = Some(Time(self.o.now));
         self.status.retry_time = None;
         self.status.scheduled_time = None;
+        self.look_again(self.o.now);
+        self.say(
+            JobPhase::Queued,
+            Reason::Queued,
+            "spec.suspend is false again",
+            Wish::Wait,
+        )
     }
 }

@@ -48,6 +48,7 @@ struct Case {
     status: TrainingJobStatus,
     standing: Standing,
     journal: PodGroupStatus,
+    has_journal: bool,
     pods: BTreeMap<String, PodView>,
     lost: BTreeSet<String>,
     refusals: u32,
@@ -72,6 +73,7 @@ impl Case {
                 compiled: "first".to_owned(),
             },
             journal: PodGroupStatus::default(),
+            has_journal: true,
             pods: BTreeMap::new(),
             lost: BTreeSet::new(),
             refusals: 0,
@@ -90,6 +92,7 @@ impl Case {
             standing: &self.standing,
             queue: Some("default"),
             journal: &self.journal,
+            has_journal: self.has_journal,
             pods: &self.pods,
             lost: &|node| self.lost.contains(node),
             refusals: self.refusals,
@@ -154,6 +157,7 @@ impl Case {
                 deadline: Some(Time(deadline)),
                 groups: Vec::new(),
                 assignments: vec![on("node-0"), on("node-1")],
+                ..Plan::default()
             }),
             ..PodGroupStatus::default()
         };

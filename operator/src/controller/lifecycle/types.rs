@@ -51,6 +51,8 @@ pub struct Observed<'a> {
     pub queue: Option<&'a str>,
     /// The journal.
     pub journal: &'a PodGroupStatus,
+    /// The PodGroup is known, and the job's: that nothing stands in its journal means something.
+    pub has_journal: bool,
     /// Pods with the job's name.
     pub pods: &'a BTreeMap<String, PodView>,
     /// Nodes that are lost.

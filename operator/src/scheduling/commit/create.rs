@@ -10,13 +10,15 @@ use tracing::info;
 use trellis_api::pod_group::Plan;
 use trellis_api::{Reason, names};
 use trellis_compiler::{CompiledGroup, PodPlacement};
+use trellis_scheduler::Resources;
 
 use super::open::open_plan;
 use super::{Committer, Outcome};
 use crate::commands::WriteError;
 use crate::key::Key;
+use crate::scheduling::admitted::Admitted;
 use crate::scheduling::wish::Run;
-use crate::scheduling::{Feed, flavors, journal};
+use crate::scheduling::{Feed, flavors, journal, request};
 use crate::watch::SlimPod;
 
 /// Creates of one gang that are under way at once; the limiter bounds them all.
@@ -32,18 +34,48 @@ struct Member<'a> {
     node: &'a str,
 }
 
+impl<'a> Member<'a> {
+    fn placement(self, run: &Run, plan: &'a Plan) -> PodPlacement<'a> {
+        PodPlacement {
+            attempt: run.attempt,
+            plan: &plan.hash,
+            node: self.node,
+            tolerations: flavors::tolerations(&plan.groups, self.group.name()),
+        }
+    }
+}
+
+/// Why a pod was not created.
+struct Failure<'a> {
+    outcome: Outcome,
+    /// The pod, if it may be its node's doing.
+    refused: Option<Member<'a>>,
+}
+
+impl From<Outcome> for Failure<'_> {
+    fn from(outcome: Outcome) -> Self {
+        let refused = None;
+        Self { outcome, refused }
+    }
+}
+
 impl Committer {
-    /// Goes on with a plan that is in the journal already.
+    /// Goes on with a plan that is in the journal already. Where an earlier leader
+    /// wrote it, nobody knows any more what was counted for its pods.
     pub async fn resume(
         &self,
         job: Key,
         run: &Run,
         plan: &Plan,
+        counted: &BTreeMap<String, Admitted>,
         stop: CancellationToken,
     ) -> Outcome {
-        let open = open_plan(run, plan, &BTreeMap::new());
+        if let Some(message) = self.missing_child(&job, &run.uid) {
+            return Outcome::Again(message);
+        }
+        let open = open_plan(run, plan, counted);
         self.open_plans.resume(&job, open);
-        self.create(&job, run, plan, &stop).await
+        self.create(&job, run, plan, counted, &stop).await
     }
 
     /// Creates what the plan names and is not there yet, then closes the plan.
@@ -52,6 +84,7 @@ impl Committer {
         job: &Key,
         run: &Run,
         plan: &Plan,
+        counted: &BTreeMap<String, Admitted>,
         stop: &CancellationToken,
     ) -> Outcome {
         let there = self.world.pods.of(job);
@@ -66,23 +99,27 @@ impl Committer {
         // be general over the lifetimes that they borrow for.
         let mut futures = Vec::with_capacity(total);
         for pod in missing {
-            futures.push(self.create_one(job, run, plan, pod, stop));
+            let counted = counted.get(pod.group.name());
+            futures.push(self.create_one(job, run, plan, pod, counted, stop));
         }
         let mut creates = stream::iter(futures).buffer_unordered(CREATES);
-        let mut failure: Option<Outcome> = None;
+        let mut failure: Option<Failure<'_>> = None;
         while let Some(result) = creates.next().await {
-            if let Err(outcome) = result {
+            if let Err(failed) = result {
                 // What is under way is waited for: nothing may appear after the undoing.
                 stop.cancel();
-                let worse = matches!(outcome, Outcome::Undo(..));
+                let worse = matches!(failed.outcome, Outcome::Undo(..));
                 if worse || failure.is_none() {
-                    failure = Some(outcome);
+                    failure = Some(failed);
                 }
             }
         }
         drop(creates);
-        if let Some(failure) = failure {
-            return failure;
+        if let Some(Failure { outcome, refused }) = failure {
+            let Some(pod) = refused else { return outcome };
+            let (which, at) = ((pod.group, pod.index), pod.placement(run, plan));
+            let node = self.node_at_fault(job, plan, which, &at).await;
+            return outcome.because_of(node);
         }
         if stop.is_cancelled() {
             return Outcome::Done;
@@ -102,22 +139,17 @@ impl Committer {
         }
     }
 
-    async fn create_one(
+    async fn create_one<'a>(
         &self,
         job: &Key,
         run: &Run,
         plan: &Plan,
-        member: Member<'_>,
+        member: Member<'a>,
+        counted: Option<&Admitted>,
         stop: &CancellationToken,
-    ) -> Result<(), Outcome> {
+    ) -> Result<(), Failure<'a>> {
         let Member { group, index, node } = member;
-        let at = PodPlacement {
-            attempt: run.attempt,
-            plan: &plan.hash,
-            node,
-            tolerations: flavors::tolerations(&plan.groups, group.name()),
-        };
-        let pod = group.pod(index, &at);
+        let pod = group.pod(index, &member.placement(run, plan));
         let name = group.pod_name(index);
         let mut tries: u32 = 0;
         loop {
@@ -129,46 +161,63 @@ impl Committer {
                 .create(&job.namespace, names::SCHEDULER_MANAGER, &pod, false)
                 .await;
             let last = match created {
-                Ok(stored) => {
-                    self.seen(job, &stored);
-                    return Ok(());
-                }
+                Ok(stored) => return Ok(self.take(job, &stored, counted)?),
                 // Ours, from a try whose answer was lost? Then that try succeeded.
                 Err(WriteError::Conflict(message)) => {
-                    let there: Option<SlimPod> = self.commands.get(&job.namespace, &name).await?;
+                    let there = self.commands.get(&job.namespace, &name).await;
+                    let there: Option<SlimPod> = there.map_err(Outcome::from)?;
                     match there {
                         Some(stored) if is_planned(&stored, run, plan, node) => {
-                            self.seen(job, &stored);
-                            return Ok(());
+                            return Ok(self.take(job, &stored, counted)?);
                         }
-                        Some(_) => return Err(Outcome::Undo(Reason::NameConflict, message)),
+                        Some(_) => return Err(Outcome::Undo(Reason::NameConflict, message).into()),
                         None => Outcome::Again(message),
                     }
                 }
-                // `NotFound`: the namespace is going, and nothing more will be created in it.
-                Err(WriteError::Refused { message, .. } | WriteError::NotFound(message)) => {
-                    return Err(Outcome::Undo(Reason::PodRefused, message));
+                Err(WriteError::Refused { message, .. }) => {
+                    return Err(Failure {
+                        outcome: Outcome::Undo(Reason::PodRefused, message),
+                        refused: Some(member),
+                    });
+                }
+                // The namespace is going, and nothing more will be created in it.
+                Err(WriteError::NotFound(message)) => {
+                    return Err(Outcome::Undo(Reason::PodRefused, message).into());
                 }
                 Err(WriteError::NotLeading(error)) => {
-                    return Err(Outcome::Again(error.to_string()));
+                    return Err(Outcome::Again(error.to_string()).into());
                 }
                 // The numbers may change before the last try.
                 Err(WriteError::Exhausted(message)) => {
                     Outcome::Undo(Reason::ResourceQuotaExceeded, message)
                 }
-                Err(WriteError::Transient(message) | WriteError::Unauthorized(message)) => {
-                    Outcome::Again(message)
-                }
+                // A webhook may be back before the plan's deadline.
+                Err(
+                    WriteError::Transient(message)
+                    | WriteError::Unanswered(message)
+                    | WriteError::Webhook(message)
+                    | WriteError::Unauthorized(message),
+                ) => Outcome::Again(message),
             };
             tries = tries.saturating_add(1);
             if tries >= TRIES {
-                return Err(last);
+                return Err(last.into());
             }
             let pause = 50_u64.saturating_mul(1_u64.checked_shl(tries).unwrap_or(u64::MAX));
             tokio::select! {
                 () = stop.cancelled() => return Ok(()),
                 () = tokio::time::sleep(Duration::from_millis(pause)) => {}
             }
+        }
+    }
+
+    /// A pod is there, as it was stored. One that admission makes ask for more
+    /// than was counted would have its plan take what is promised to others.
+    fn take(&self, job: &Key, stored: &SlimPod, counted: Option<&Admitted>) -> Result<(), Outcome> {
+        self.seen(job, stored);
+        match counted.and_then(|counted| beyond(stored, &counted.request)) {
+            None => Ok(()),
+            Some(message) => Err(Outcome::Undo(Reason::PodRefused, message)),
         }
     }
 
@@ -184,6 +233,21 @@ impl Committer {
             }
         }
     }
+}
+
+/// What a pod asks for beyond what was counted for it, in words.
+fn beyond(stored: &SlimPod, counted: &Resources) -> Option<String> {
+    let asked = request::of_pod(stored);
+    let more = asked.iter().find(|(r, amount)| *amount > counted.get(r));
+    let (resource, amount) = more?;
+    // Thousandths of a core, bytes, or a count.
+    let unit = if resource.as_str() == "cpu" { "m" } else { "" };
+    Some(format!(
+        "admission makes pod {:?} ask for {amount}{unit} of {} where it had its group's other pods ask for {}{unit}: they are to be alike",
+        stored.metadata.name.as_deref().unwrap_or_default(),
+        resource.as_str(),
+        counted.get(resource),
+    ))
 }
 
 /// The pods of a plan.
@@ -218,4 +282,33 @@ fn is_planned(pod: &SlimPod, run: &Run, plan: &Plan, node: &str) -> bool {
         && annotation.is_some_and(|a| a.get(names::PLAN) == Some(&plan.hash))
         && pod.spec.node_name.as_deref() == Some(node)
         && pod.metadata.deletion_timestamp.is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_pod_that_asks_for_more_than_was_counted_is_found() {
+        let stored: SlimPod = serde_json::from_value(json!({
+            "metadata": {"name": "j-worker-1"},
+            "spec": {"containers": [{"name": "main",
+                "resources": {"requests": {"cpu": "2", "memory": "1Ki", "nvidia.com/gpu": "8"}}}]},
+        }))
+        .unwrap();
+        let counted = |cpu, gpus| {
+            let counted = Resources::new().with("cpu", cpu).with("memory", 1024);
+            counted.with("nvidia.com/gpu", gpus)
+        };
+        assert_eq!(beyond(&stored, &counted(2000, 8)), None);
+        assert_eq!(beyond(&stored, &counted(4000, 9)), None, "less is no harm");
+        let message = beyond(&stored, &counted(1500, 8)).unwrap();
+        assert!(
+            message.contains("\"j-worker-1\" ask for 2000m of cpu"),
+            "{message}"
+        );
+        let message = beyond(&stored, &counted(2000, 0)).unwrap();
+        assert!(message.contains("8 of nvidia.com/gpu"), "{message}");
+    }
 }

@@ -3,8 +3,10 @@
 //! once their budgets allow it (`budgets`). Everything else in the operator decides; this writes.
 
 mod budgets;
+mod children;
 mod create;
 mod delete;
+mod elsewhere;
 mod evict;
 mod nominate;
 mod open;
@@ -14,8 +16,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ResourceQuota;
+use kube::Resource;
 use tokio_util::sync::CancellationToken;
-use trellis_api::{PodGroup, Reason};
+use trellis_api::Reason;
 
 use super::admitted::Admitted;
 use super::flavors::Place;
@@ -47,8 +50,20 @@ pub enum Outcome {
     Kept(Kept),
     /// The plan is to be undone.
     Undo(Reason, String),
+    /// The same as the other, which is that node's doing: it is kept away from.
+    Avoid(String, Box<Self>),
     /// Try the same again in a while.
     Again(String),
+}
+
+impl Outcome {
+    /// That a pod was refused, which may be the doing of one node.
+    fn because_of(self, node: Option<String>) -> Self {
+        match node {
+            Some(node) => Self::Avoid(node, Box::new(self)),
+            None => self,
+        }
+    }
 }
 
 impl From<WriteError> for Outcome {
@@ -115,7 +130,7 @@ impl Committer {
         stop: CancellationToken,
     ) -> Outcome {
         match self.open(&job, &run, &place, planned, &stop).await {
-            Ok(plan) => self.create(&job, &run, &plan, &stop).await,
+            Ok((plan, counted)) => self.create(&job, &run, &plan, &counted, &stop).await,
             Err(outcome) => outcome,
         }
     }
@@ -139,11 +154,11 @@ impl Committer {
     }
 }
 
-/// True if the PodGroup's controlling owner is the job of that uid.
+/// True if the object's controlling owner is the job of that uid.
 #[must_use]
-pub fn is_owned(group: &PodGroup, uid: &str) -> bool {
-    group
-        .metadata
+pub fn is_owned<K: Resource>(object: &K, uid: &str) -> bool {
+    object
+        .meta()
         .owner_references
         .iter()
         .flatten()

@@ -18,7 +18,8 @@ use crate::scheduling::open_plans::OpenPlan;
 use crate::scheduling::wish::Run;
 
 impl Committer {
-    /// Preflight and journal: after this the plan is durable.
+    /// Preflight and journal: after this the plan is durable. Gives what was
+    /// counted for its pods, too.
     pub(super) async fn open(
         &self,
         job: &Key,
@@ -26,7 +27,7 @@ impl Committer {
         place: &Place,
         planned: BTreeMap<String, Admitted>,
         stop: &CancellationToken,
-    ) -> Result<Plan, Outcome> {
+    ) -> Result<(Plan, BTreeMap<String, Admitted>), Outcome> {
         let mut plan = journal::plan(run, place, Timestamp::now());
         if let Some(nominated) = self.nominated(job) {
             plan = journal::renewed(plan, &nominated);
@@ -38,6 +39,7 @@ impl Committer {
         if stop.is_cancelled() {
             return Err(Outcome::Done);
         }
+        self.has_children(job, &run.uid)?;
         let open = open_plan(run, &plan, &actual);
         let whole = open.whole();
         self.open_plans
@@ -51,7 +53,7 @@ impl Committer {
         let opened = plan.clone();
         self.journal(job, &run.uid, move |before| journal::opened(before, opened))
             .await?;
-        Ok(plan)
+        Ok((plan, actual))
     }
 
     /// The plan that the gang was nominated for.
@@ -87,8 +89,16 @@ impl Committer {
                 .preflight
                 .ask(&self.commands, &job.namespace, group, &at)
                 .await;
+            if let Err(WriteError::Refused { message, .. }) = asked {
+                let node = self.node_at_fault(job, plan, (group, 0), &at).await;
+                return Err(Outcome::PutOff(Reason::PodRefused, message).because_of(node));
+            }
             let admitted = asked.map_err(|error| match error {
-                WriteError::Refused { message, .. } => Outcome::PutOff(Reason::PodRefused, message),
+                WriteError::Webhook(message) => Outcome::PutOff(Reason::PodRefused, message),
+                WriteError::Unanswered(message) => Outcome::PutOff(
+                    Reason::BackingOff,
+                    format!("a dry run of a pod: {message}; an admission webhook may hang"),
+                ),
                 // A dry run counts quota too. Our own count tells when there is room again.
                 WriteError::Exhausted(message) => {
                     let whole = open_plan(run, plan, planned).whole();

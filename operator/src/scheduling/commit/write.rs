@@ -34,7 +34,7 @@ impl Committer {
         let Some(before) = self.world.pod_groups.get(job) else {
             return again("the PodGroup is not there yet");
         };
-        if !is_owned(&before, uid) {
+        if !is_owned(before.as_ref(), uid) {
             return again("the PodGroup is another job's");
         }
         let Some(mut status) = change(&before.status.clone().unwrap_or_default()) else {
@@ -53,7 +53,7 @@ impl Committer {
                 Err(error) => error,
             };
             match &error {
-                WriteError::Transient(_) => unknown = true,
+                WriteError::Transient(_) | WriteError::Unanswered(_) => unknown = true,
                 // Someone was faster: we ourselves perhaps, in a try before.
                 WriteError::Conflict(_) | WriteError::NotFound(_) => {}
                 _ if unknown => {}

@@ -113,8 +113,7 @@ impl Driver {
         self.over_quota.remove(job);
         let committer = self.committer.clone();
         let key = job.clone();
-        let attempt = run.attempt;
-        self.start(job, Some(attempt), |stop| async move {
+        self.start(job, Some(run.clone()), |stop| async move {
             committer.commit(key, run, place, planned, stop).await
         });
     }

@@ -38,8 +38,18 @@ impl Driver {
             }
             return;
         }
+        let outcome = match outcome {
+            Outcome::Avoid(node, outcome) => {
+                info!(%job, node, "pods are refused there that pass elsewhere; it is kept away from");
+                state.avoided.note(&node, Instant::now());
+                *outcome
+            }
+            outcome => outcome,
+        };
+        let is_first = !state.pause.has_begun();
         if !matches!(outcome, Outcome::Again(_)) {
             state.pause.end();
+            state.hindrance = None;
         }
         let replans = std::mem::take(&mut state.replans);
         match outcome {
@@ -66,15 +76,22 @@ impl Driver {
             Outcome::Undo(reason, message) => self.undo(job, reason, message, true),
             Outcome::Again(message) => {
                 let until = state.pause.begin(Instant::now());
-                debug!(%job, %message, "again");
+                state.hindrance = Some(message.clone());
+                debug!(%job, why = %message, "again");
                 self.alarms.set(job, until);
                 self.release(job);
+                // What passes at once is nothing to tell of.
+                if !is_first {
+                    self.say(job, Reason::BackingOff, message);
+                }
             }
+            // It is taken apart above.
+            Outcome::Avoid(..) => {}
         }
     }
 
     pub(super) fn put_off(&mut self, job: &Key, reason: Reason, message: String) {
-        info!(%job, %reason, %message, "put off");
+        info!(%job, %reason, why = %message, "put off");
         self.withdraw(job);
         self.write(job, move |before| {
             journal::put_off(before, reason, message, Timestamp::now())
@@ -84,7 +101,7 @@ impl Driver {
     /// The plan is undone. Its place is given back once that is written: until
     /// then it may have to be gone on with.
     pub(super) fn undo(&mut self, job: &Key, reason: Reason, message: String, failed: bool) {
-        info!(%job, %reason, %message, "undone");
+        info!(%job, %reason, why = %message, "undone");
         self.write(job, move |before| {
             journal::undone(before, reason, message, failed, Timestamp::now())
         });

@@ -3,12 +3,15 @@
 //! (`decisions`), sees to those who make room (`victims`), and takes in what has come of the writes (`ended`).
 
 mod alarms;
+mod avoided;
+mod blind;
 mod decisions;
 mod devices;
 mod ended;
 mod neighbours;
 mod pause;
 mod places;
+mod runtimes;
 mod start;
 mod steps;
 mod task;
@@ -25,7 +28,9 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::warn;
 use trellis_api::pod_group::PodGroupPhase;
-use trellis_scheduler::{Engine, FlavorName, NodeName, QueueName, Snapshot, TopologyName};
+use trellis_scheduler::{
+    Engine, FlavorName, NodeName, Predictor, QueueName, Snapshot, TopologyName,
+};
 
 use super::admitted::Admitted;
 use super::commit::Committer;
@@ -36,6 +41,7 @@ use super::wish::{Run, Wish};
 use super::{Feed, Heard, QueueReport, gang};
 use crate::key::Key;
 use alarms::Alarms;
+use avoided::Avoided;
 use pause::Pause;
 use task::Task;
 use victims::Leaving;
@@ -63,6 +69,8 @@ struct Gang {
     /// None: the controller has not said yet, or the job is gone.
     wish: Option<Wish>,
     inside: Inside,
+    /// The engine knows what its journal says of it, and not yet what the job says.
+    by_journal: bool,
     /// What admission makes of the pods, by group, for one compiled job.
     actual: BTreeMap<String, Admitted>,
     compiled: String,
@@ -70,6 +78,10 @@ struct Gang {
     replans: u32,
     task: Option<Task>,
     pause: Pause,
+    /// Why its task could not do its work, the last time.
+    hindrance: Option<String>,
+    /// Nodes on which its pods were refused.
+    avoided: Avoided,
     deletions: Deletions,
 }
 
@@ -94,6 +106,8 @@ impl Gang {
 /// The owner of the engine.
 pub struct Driver {
     engine: Engine,
+    /// How long runs have taken.
+    predictor: Predictor,
     committer: Committer,
     heard: Heard,
     gangs: HashMap<Key, Gang>,
@@ -116,6 +130,8 @@ pub struct Driver {
     inherited: HashMap<Key, String>,
     /// Nodes or DeviceClasses have changed: other devices may be advertised or offered.
     devices_changed: bool,
+    /// A kind of which nothing has been shown for too long.
+    unseen: Option<String>,
     /// Who asks for all that the engine knows, once it has decided.
     asked: Vec<oneshot::Sender<Arc<Snapshot>>>,
 }
@@ -126,6 +142,7 @@ impl Driver {
     pub fn new(committer: Committer, heard: Heard) -> Self {
         Self {
             engine: Engine::new(),
+            predictor: Predictor::new(),
             committer,
             heard,
             gangs: HashMap::new(),
@@ -137,6 +154,7 @@ impl Driver {
             unadopted: HashSet::new(),
             inherited: HashMap::new(),
             devices_changed: false,
+            unseen: None,
             asked: Vec::new(),
         }
     }
@@ -170,8 +188,8 @@ impl Driver {
             while let Some(job) = self.alarms.take_due(Instant::now()) {
                 touched.insert(job);
             }
-            for job in touched {
-                self.advance(&job);
+            for job in &touched {
+                self.advance(job);
             }
             if !self.unadopted.is_empty() {
                 let world = self.committer.world();
@@ -190,7 +208,9 @@ impl Driver {
             if !std::mem::replace(&mut recalled, true) {
                 self.recall();
             }
-            self.decide();
+            if !self.is_blind(&touched) {
+                self.decide();
+            }
             self.answer();
         }
     }
@@ -218,18 +238,21 @@ impl Driver {
     }
 
     fn pause(&self) -> Duration {
-        let longest = if self.unadopted.is_empty() {
-            IDLE
-        } else {
+        let longest = if !self.unadopted.is_empty() {
             ADOPTION_LOOK
+        } else if self.unseen.is_some() {
+            blind::LOOK
+        } else {
+            IDLE
         };
         let now = gang::time(Timestamp::now()).as_millis();
         let engine = self.engine.next_wakeup().map(|at| {
             let millis = at.as_millis().saturating_sub(now).saturating_add(1).max(1);
             Duration::from_millis(u64::try_from(millis).unwrap_or(1))
         });
-        // What is due in the engine is decided once everybody is adopted.
-        let engine = engine.filter(|_| self.unadopted.is_empty());
+        // What is due in the engine is decided once everybody is adopted, and everything seen.
+        let decides = self.unadopted.is_empty() && self.unseen.is_none();
+        let engine = engine.filter(|_| decides);
         let alarm = self
             .alarms
             .next()
@@ -272,7 +295,11 @@ impl Driver {
             Feed::Queue(name) => {
                 match self.committer.world().queues.get(&Key::new("", &name)) {
                     Some(queue) => self.engine.apply_queue(gang::queue(&name, &queue.spec)),
-                    None => self.engine.delete_queue(&QueueName::new(name)),
+                    None => {
+                        let name = QueueName::new(name);
+                        self.predictor.forget(&name);
+                        self.engine.delete_queue(&name)
+                    }
                 };
             }
             Feed::Flavor(name) => self.flavor_changed(&name),
@@ -289,6 +316,11 @@ impl Driver {
                 touched.insert(job);
             }
             Feed::Wish(job, Some(wish)) => {
+                let ends = matches!(wish, Wish::Finish { .. });
+                let before = self.gangs.get(&job).and_then(|gang| gang.wish.as_ref());
+                if ends && !matches!(before, Some(Wish::Finish { .. })) {
+                    self.learn(&job, touched);
+                }
                 if self.take_wish(&job, wish) {
                     touched.insert(job);
                 }
@@ -375,6 +407,7 @@ impl Driver {
             let compiled = run.job.compiled().hash();
             if state.compiled != compiled {
                 state.actual.clear();
+                state.avoided = Avoided::default();
                 state.replans = 0;
                 compiled.clone_into(&mut state.compiled);
             }

@@ -33,6 +33,11 @@ impl Pause {
         *self = Self::default();
     }
 
+    /// True if the task could not, the last time.
+    pub(super) fn has_begun(&self) -> bool {
+        self.last.is_some()
+    }
+
     /// True until the time of the next try.
     pub(super) fn lasts(&self, now: Instant) -> bool {
         self.until.is_some_and(|until| until > now)

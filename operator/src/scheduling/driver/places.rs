@@ -1,6 +1,7 @@
 //! What the engine knows of one gang's place.
 
 use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason};
 use trellis_scheduler::Placement;
@@ -20,16 +21,23 @@ impl Driver {
         let Some(run) = state.run().cloned() else {
             return;
         };
+        let now = Instant::now();
+        if let Some(end) = state.avoided.next_end(now) {
+            self.alarms.set(job, end);
+        }
+        let avoided = state.avoided.now(now).cloned();
         let ticket = gang::Ticket {
             submitted: run.submitted,
             not_before: run.not_before.max(retry),
-            excluded: run.excluded.clone(),
+            excluded: run.excluded.iter().cloned().chain(avoided).collect(),
             preempted: run.preempted,
             volumes: run.volumes.clone(),
             kept_out,
         };
         let gang = gang::gang(run.job.compiled(), &ticket, &state.actual);
         let before = std::mem::replace(&mut state.inside, Inside::Waiting);
+        state.by_journal = false;
+        let gang = self.with_prediction(job, gang);
         if matches!(before, Inside::Placed | Inside::Nominated) {
             // The place was tentative and its plan was never written.
             self.engine.delete_gang(&gang.id);
@@ -70,17 +78,23 @@ impl Driver {
         };
         let place = gang::placement(plan);
         let known = self.engine.placement(&gang::id(job));
-        if state.inside == Inside::Placed && known.is_some_and(|known| is_same(&known, &place)) {
+        let is_known =
+            state.inside == Inside::Placed && known.is_some_and(|known| is_same(&known, &place));
+        let run = state.run().cloned();
+        // The journal does not say since when it waited nor how long it runs; its job does.
+        if is_known && !(state.by_journal && run.is_some()) {
             return;
         }
         state.inside = Inside::Placed;
-        let gang = match state.run() {
+        state.by_journal = run.is_none();
+        let gang = match run {
             Some(run) => {
                 let ticket = gang::Ticket {
                     submitted: run.submitted,
                     ..gang::Ticket::default()
                 };
-                gang::gang(run.job.compiled(), &ticket, &state.actual)
+                let gang = gang::gang(run.job.compiled(), &ticket, &state.actual);
+                self.with_prediction(job, gang)
             }
             None => gang::of_pod_group(job, group),
         };

@@ -9,6 +9,7 @@ use super::victims::holds;
 use crate::key::Key;
 use crate::leader::Epoch;
 use crate::scheduling::commit::is_owned;
+use crate::world::Seen;
 
 /// The highest epoch that a Lease can bear: its transitions are an i32.
 const HIGHEST: i64 = i32::MAX as i64;
@@ -21,7 +22,7 @@ impl Driver {
         let mut groups = self.committer.world().pod_groups.all();
         groups.retain(|group| {
             let uid = self.any_uid(&Key::of(group.meta()));
-            uid.is_some_and(|uid| is_owned(group, &uid))
+            uid.is_some_and(|uid| is_owned(group.as_ref(), &uid))
         });
         let journals = groups.iter().filter_map(|g| g.status.as_ref());
         if let Ok(ours) = self.committer.commands().epoch()
@@ -60,11 +61,10 @@ impl Driver {
     /// Uid of the job of that name, though it may not decode. What is no job's
     /// charges nothing, whatever it claims to hold.
     fn any_uid(&self, job: &Key) -> Option<String> {
-        let undecodable = || {
-            let all = self.committer.world().undecodable.read();
-            all.get(job).map(|job| job.uid.clone())
-        };
-        self.job_uid(job).or_else(undecodable)
+        match self.committer.world().job(job)? {
+            Seen::Job(job) => job.metadata.uid.clone(),
+            Seen::Undecodable(job) => Some(job.uid),
+        }
     }
 }
 

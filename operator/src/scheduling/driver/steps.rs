@@ -1,6 +1,7 @@
 //! What the keeper says about one gang is done.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
@@ -16,7 +17,7 @@ use crate::key::Key;
 use crate::scheduling::commit::{Outcome, is_owned};
 use crate::scheduling::journal::Author;
 use crate::scheduling::keeper::{self, Doomed, Step};
-use crate::scheduling::{Feed, gang, journal};
+use crate::scheduling::{Feed, Run, gang, journal};
 use crate::watch::PodView;
 
 impl Driver {
@@ -35,7 +36,7 @@ impl Driver {
         if let Some(task) = &state.task {
             let another = uid.is_some_and(|uid| uid != task.uid);
             let leaves = self.leaving.get(job).is_some_and(|l| l.told().is_some());
-            let is_commit = task.attempt.is_some();
+            let is_commit = task.run.is_some();
             if another || !task.is_wanted(state.wish.as_ref()) || (leaves && is_commit) {
                 task.stop.cancel();
             }
@@ -51,7 +52,7 @@ impl Driver {
         };
         // A wish for the job that had this name before: the next one is on its way.
         let stale = wish.run().is_some_and(|run| run.uid != uid);
-        if stale || !is_owned(&group, &uid) {
+        if stale || !is_owned(group.as_ref(), &uid) {
             return;
         }
         self.unadopted.remove(job);
@@ -60,16 +61,15 @@ impl Driver {
             self.leaving.remove(job);
         }
         let told = self.leaving.get(job).and_then(Leaving::told);
-        let attempt = world
-            .jobs
-            .get(job)
-            .and_then(|job| job.status.as_ref()?.attempt);
+        let written = world.jobs.get(job);
+        let status = written.as_ref().and_then(|job| job.status.as_ref());
         let pods = world.pods.of(job);
         let lost = lost_nodes(&pods, |node| world.is_given_up(node));
         state.deletions.retain_those_of(&pods);
         let step = keeper::Gang {
             uid: &uid,
-            attempt: attempt.unwrap_or(1),
+            attempt: status.and_then(|s| s.attempt).unwrap_or(1),
+            was_placed: status.is_some_and(|s| s.scheduled_time.is_some()),
             wish,
             told,
             journal: &journal,
@@ -90,11 +90,7 @@ impl Driver {
         match step {
             Step::AwaitPods => {
                 self.withdraw(job);
-                self.say(
-                    job,
-                    Reason::PodsTerminating,
-                    "pods of this name are still there".to_owned(),
-                );
+                self.say(job, Reason::PodsTerminating, still_there(&pods));
             }
             Step::Enqueue => self.enqueue(job, &journal),
             Step::Withdraw => {
@@ -114,6 +110,13 @@ impl Driver {
             Step::Undo { reason, message } => {
                 let failed =
                     journal.phase == Some(PodGroupPhase::Committing) && is_expired(&journal);
+                let state = self.gangs.get_mut(job);
+                let hindrance = state.and_then(|state| state.hindrance.take());
+                let hindrance = hindrance.filter(|_| failed);
+                let message = match hindrance {
+                    Some(hindrance) => format!("{message}; the last try: {hindrance}"),
+                    None => message,
+                };
                 self.undo(job, reason, message, failed);
             }
             Step::Delete(pods) => self.delete(job, pods, now),
@@ -135,9 +138,18 @@ impl Driver {
 
     /// Carries out the plan of the journal, if it is one that we may.
     fn go_on(&mut self, job: &Key, group: &PodGroup, journal: &PodGroupStatus) {
-        let run = self.gangs.get(job).and_then(|state| state.run().cloned());
-        let (Some(run), Some(plan)) = (run, journal.plan.clone()) else {
+        let Some(state) = self.gangs.get(job) else {
             return;
+        };
+        let (Some(run), Some(plan)) = (state.run().cloned(), journal.plan.clone()) else {
+            return;
+        };
+        // What an earlier leader counted for its pods, nobody knows any more.
+        let is_ours = self.inherited.get(job) != Some(&plan.hash);
+        let counted = if is_ours {
+            state.planned(&run)
+        } else {
+            state.actual.clone()
         };
         self.adopt(job, group, &plan);
         self.stay_unless_asked(job);
@@ -149,8 +161,8 @@ impl Driver {
             Author::Ours => {
                 let committer = self.committer.clone();
                 let key = job.clone();
-                self.start(job, Some(plan.attempt), |stop| async move {
-                    committer.resume(key, &run, &plan, stop).await
+                self.start(job, Some(run.clone()), |stop| async move {
+                    committer.resume(key, &run, &plan, &counted, stop).await
                 });
             }
             Author::Predecessor => self.write(job, journal::taken_over),
@@ -249,7 +261,7 @@ impl Driver {
     pub(super) fn start<F>(
         &mut self,
         job: &Key,
-        attempt: Option<i64>,
+        run: Option<Arc<Run>>,
         task: impl FnOnce(CancellationToken) -> F,
     ) where
         F: Future<Output = Outcome> + Send + 'static,
@@ -260,7 +272,7 @@ impl Driver {
         let stop = CancellationToken::new();
         state.task = Some(Task {
             uid,
-            attempt,
+            run,
             stop: stop.clone(),
         });
         let world = self.committer.world().clone();
@@ -294,4 +306,13 @@ fn lost_nodes(
         .filter(|n| is_lost(n))
         .map(str::to_owned)
         .collect()
+}
+
+/// What is left of an earlier attempt, or of an earlier job of the name.
+fn still_there(pods: &BTreeMap<String, PodView>) -> String {
+    let first = pods.keys().next().map_or("", String::as_str);
+    match pods.len() {
+        0 | 1 => format!("pod {first:?} of an earlier attempt is still there"),
+        pods => format!("{pods} pods of an earlier attempt are still there, such as {first:?}"),
+    }
 }

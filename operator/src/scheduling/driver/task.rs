@@ -1,8 +1,10 @@
 //! The one task of a gang.
 
+use std::sync::Arc;
+
 use tokio_util::sync::CancellationToken;
 
-use crate::scheduling::Wish;
+use crate::scheduling::{Run, Wish};
 
 /// The writes that are under way for one gang. There is one at a time, for one
 /// incarnation of the job: what comes of it means nothing to another.
@@ -10,41 +12,51 @@ use crate::scheduling::Wish;
 pub(super) struct Task {
     /// Uid of the job.
     pub(super) uid: String,
-    /// The attempt that is being started. None for what is to be done in any case.
-    pub(super) attempt: Option<i64>,
+    /// What is being started. None for what is to be done in any case.
+    pub(super) run: Option<Arc<Run>>,
     /// Tells the task that nobody wants it any more.
     pub(super) stop: CancellationToken,
 }
 
 impl Task {
-    /// True if what the task does is still wanted.
+    /// True if what the task does is still wanted: the same attempt, of the same
+    /// job, compiled into the same.
     pub(super) fn is_wanted(&self, wish: Option<&Wish>) -> bool {
-        let Some(attempt) = self.attempt else {
+        let Some(started) = &self.run else {
             return true;
         };
-        wish.and_then(Wish::run)
-            .is_some_and(|run| run.attempt == attempt && run.uid == self.uid)
+        wish.and_then(Wish::run).is_some_and(|run| {
+            run.attempt == started.attempt
+                && run.uid == self.uid
+                && run.job.compiled().hash() == started.job.compiled().hash()
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scheduling::fixtures::run;
+    use crate::scheduling::fixtures::{run, run_with};
+    use serde_json::json;
 
     #[test]
     fn a_task_is_wanted_for_its_own_attempt_of_its_own_job() {
-        let task = |uid: &str, attempt| Task {
+        let task = |uid: &str, of: Option<&Wish>| Task {
             uid: uid.to_owned(),
-            attempt,
+            run: of.and_then(Wish::run).cloned(),
             stop: CancellationToken::new(),
         };
         let (first, second) = (run(1), run(2));
-        assert!(task("mine", Some(1)).is_wanted(Some(&first)));
-        assert!(!task("mine", Some(1)).is_wanted(Some(&second)));
-        assert!(!task("another", Some(1)).is_wanted(Some(&first)));
-        assert!(!task("mine", Some(1)).is_wanted(Some(&Wish::Wait)));
-        assert!(!task("mine", Some(1)).is_wanted(None));
+        let mine = task("mine", Some(&first));
+        assert!(mine.is_wanted(Some(&first)));
+        // Built anew, into the same.
+        assert!(mine.is_wanted(Some(&run(1))));
+        assert!(!mine.is_wanted(Some(&second)));
+        let changed = run_with(1, json!({"preemptible": false}));
+        assert!(!mine.is_wanted(Some(&changed)));
+        assert!(!task("another", Some(&first)).is_wanted(Some(&first)));
+        assert!(!mine.is_wanted(Some(&Wish::Wait)));
+        assert!(!mine.is_wanted(None));
         // What is to be done in any case.
         assert!(task("another", None).is_wanted(None));
     }

@@ -56,3 +56,38 @@ async fn a_job_that_goes_while_its_commit_pauses_leaves_its_part_of_a_quota_to_o
     assert_eq!(promised(&driver), 0);
     assert_eq!(touched.into_iter().collect::<Vec<_>>(), [waits]);
 }
+
+/// The right to watch nodes is lost, and comes back.
+#[tokio::test(start_paused = true)]
+async fn while_a_watch_stays_broken_nothing_is_decided_and_who_waits_says_so() {
+    let mut driver = driver();
+    let (before, later) = (Key::new("team-a", "before"), Key::new("team-a", "later"));
+    let world = driver.committer.world().clone();
+    let (nodes, _pods) = (world.pulse("nodes"), world.pulse("pods"));
+    let none = BTreeSet::new();
+    let waits = |driver: &mut Driver, job: &Key| {
+        driver.gangs.entry(job.clone()).or_default().inside = Inside::Waiting;
+    };
+    let told = |job: &Key| world.certificates.read().get(job).cloned();
+    waits(&mut driver, &before);
+    let minute = Duration::from_secs(60);
+    for _ in 0..3 {
+        assert!(!driver.is_blind(&none));
+        assert_eq!(driver.pause(), IDLE);
+        tokio::time::advance(minute).await;
+        world.pulse("pods").beat();
+    }
+    assert!(driver.is_blind(&none));
+    let said = told(&before).unwrap();
+    assert_eq!(said.reason, trellis_api::Reason::CacheNotReady);
+    assert!(said.message.contains("the watch of nodes"), "{said:?}");
+    // It is looked at soon, whatever the engine has to do.
+    assert_eq!(driver.pause(), blind::LOOK);
+    waits(&mut driver, &later);
+    assert_eq!(told(&later), None);
+    assert!(driver.is_blind(&BTreeSet::from([later.clone()])));
+    assert_eq!(told(&later), Some(said));
+    nodes.beat();
+    assert!(!driver.is_blind(&none));
+    assert_eq!((told(&before), told(&later)), (None, None));
+}

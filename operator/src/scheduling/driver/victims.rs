@@ -140,8 +140,7 @@ impl Driver {
         let planned = state.planned(&run);
         let committer = self.committer.clone();
         let key = job.clone();
-        let attempt = run.attempt;
-        self.start(job, Some(attempt), |stop| async move {
+        self.start(job, Some(run.clone()), |stop| async move {
             committer
                 .nominate(key, run, nomination, planned, stop)
                 .await

@@ -38,6 +38,29 @@ fn a_pod_group_says_all_that_a_place_is_charged_by() {
 }
 
 #[test]
+fn a_place_is_charged_to_the_queue_and_priority_that_it_was_had_with() {
+    let wish = crate::scheduling::fixtures::run(1);
+    let mut group = wish.run().unwrap().job.compiled().pod_group().clone();
+    let key = Key::new("team-a", "llm");
+    group.spec.queue = "edited".to_owned();
+    group.spec.priority = 9;
+    let told = |group: &PodGroup| {
+        let gang = of_pod_group(&key, group);
+        (gang.queue.as_str().to_owned(), gang.priority)
+    };
+    assert_eq!(told(&group), ("edited".to_owned(), 9));
+    group.status = Some(trellis_api::pod_group::PodGroupStatus {
+        plan: Some(trellis_api::pod_group::Plan {
+            queue: Some("default".to_owned()),
+            priority: Some(3),
+            ..Default::default()
+        }),
+        ..Default::default()
+    });
+    assert_eq!(told(&group), ("default".to_owned(), 3));
+}
+
+#[test]
 fn a_job_that_says_nothing_is_packed_anywhere_and_may_be_preempted_at_once() {
     let (gang, told) = gangs(json!({"deadlines": {"queueSeconds": 1}}));
     assert_eq!(gang.strategy, Strategy::Pack);

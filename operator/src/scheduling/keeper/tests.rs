@@ -1,5 +1,7 @@
+mod leaving;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use trellis_api::pod_group::Plan;
+use trellis_api::pod_group::Assignment;
 
 use super::*;
 use crate::scheduling::fixtures::{PHASES, run};
@@ -44,6 +46,7 @@ fn step(phase: PodGroupPhase, wish: &Wish, pods: &BTreeMap<String, PodView>, now
         clock,
         uid: "mine",
         attempt: 1,
+        was_placed: false,
         wish,
         told: None,
         journal: &journal(phase),
@@ -100,7 +103,18 @@ fn each_phase_meets_each_wish() {
                 "Enqueue", "Enqueue", "Withdraw", "Withdraw", "Withdraw", "Withdraw",
             ],
         ),
-        (PHASES[0], &some, same("delete a b")),
+        (
+            PHASES[0],
+            &some,
+            [
+                "delete a b",
+                "delete a b",
+                "delete a b",
+                "delete a b",
+                "delete a",
+                "delete a b",
+            ],
+        ),
         (PHASES[1], &none, commit),
         (PHASES[1], &some, commit),
         (
@@ -156,6 +170,96 @@ fn a_plan_is_undone_at_its_deadline() {
     let commit = |now| step(PHASES[1], &run(1), &BTreeMap::new(), now);
     assert_eq!(commit(119), Step::Commit);
     assert_eq!(word(&commit(120)), "undo PodRefused");
+}
+
+/// The journal of a gang of two was not closed in time, by an operator that was away.
+#[test]
+fn a_gang_that_is_whole_is_closed_though_its_deadline_is_over() {
+    let wish = run(1);
+    let mut journal = journal(PodGroupPhase::Committing);
+    let on = |node: &str| Assignment {
+        group: "worker".to_owned(),
+        node: node.to_owned(),
+        count: 1,
+    };
+    journal.plan.as_mut().unwrap().assignments = vec![on("node-a"), on("node-b")];
+    let whole = || {
+        let mut pods = BTreeMap::from([
+            pod("a", "mine", PodPhase::Running),
+            pod("b", "mine", PodPhase::Pending),
+        ]);
+        pods.get_mut("b").unwrap().index = 1;
+        pods
+    };
+    let (deletions, clock) = (Deletions::default(), Instant::now());
+    let next = |pods: &BTreeMap<String, PodView>, told: Option<&str>| {
+        let gang = Gang {
+            uid: "mine",
+            attempt: 1,
+            was_placed: false,
+            wish: &wish,
+            told,
+            journal: &journal,
+            pods,
+            lost: &BTreeSet::new(),
+            deletions: &deletions,
+            now: Timestamp::from_second(1000).unwrap(),
+            clock,
+        };
+        word(&gang.next())
+    };
+    assert_eq!(next(&whole(), None), "Commit");
+    assert_eq!(next(&whole(), Some("for another")), "undo Preempted");
+    // One that is not there as planned makes it a part.
+    let not: [fn(&mut PodView); 5] = [
+        |pod| pod.deleting = true,
+        |pod| pod.plan = "earlier".to_owned(),
+        |pod| pod.node = Some("node-a".to_owned()),
+        |pod| pod.index = 0,
+        |pod| pod.job_uid = "another".to_owned(),
+    ];
+    for change in not {
+        let mut pods = whole();
+        change(pods.get_mut("b").unwrap());
+        assert_eq!(next(&pods, None), "undo PodRefused", "{pods:?}");
+    }
+    let mut pods = whole();
+    pods.remove("b");
+    assert_eq!(next(&pods, None), "undo PodRefused");
+}
+
+/// Its PodGroup was deleted, and another is there. First the status ends the attempt: until then
+/// nothing of it goes, and it is not begun again.
+#[test]
+fn an_attempt_whose_journal_is_gone_is_counted_before_anything_else() {
+    let none = BTreeMap::new();
+    let some = BTreeMap::from([pod("a", "mine", PodPhase::Running)]);
+    let next = |wish: &Wish, pods: &BTreeMap<String, PodView>, was_placed: bool| {
+        let gang = Gang {
+            uid: "mine",
+            attempt: 1,
+            was_placed,
+            wish,
+            told: None,
+            journal: &PodGroupStatus::default(),
+            pods,
+            lost: &BTreeSet::new(),
+            deletions: &Deletions::default(),
+            now: Timestamp::UNIX_EPOCH,
+            clock: Instant::now(),
+        };
+        word(&gang.next())
+    };
+    for pods in [&none, &some] {
+        assert_eq!(next(&run(1), pods, true), "AwaitStatus");
+        assert_eq!(next(&Wish::Wait, pods, true), "AwaitStatus");
+    }
+    assert_eq!(next(&run(2), &some, false), "delete a");
+    assert_eq!(next(&run(2), &none, false), "Enqueue");
+    // An end of the job, or a suspension, is counted elsewhere.
+    let stop = Wish::Stop(Reason::Suspended);
+    assert_eq!(next(&stop, &some, true), "delete a");
+    assert_eq!(next(&Wish::Finish { keep: true }, &none, true), "Withdraw");
 }
 
 #[test]
@@ -230,6 +334,7 @@ fn a_pod_that_does_not_go_is_not_deleted_in_a_loop() {
         let step = Gang {
             uid: "mine",
             attempt: 1,
+            was_placed: false,
             wish: &wish,
             told: None,
             journal: &journal,
@@ -255,87 +360,4 @@ fn a_pod_that_does_not_go_is_not_deleted_in_a_loop() {
         asked,
         BTreeMap::from([("lost".to_owned(), 9), ("well".to_owned(), 8)])
     );
-}
-
-/// What is next for attempt 1 of a gang that has been told to make room, or whose
-/// journal says so, until second 60.
-fn leaving(
-    phase: PodGroupPhase,
-    wish: &Wish,
-    pods: &BTreeMap<String, PodView>,
-    now: i64,
-) -> String {
-    let (deletions, clock) = (Deletions::default(), Instant::now());
-    let mut journal = journal(phase);
-    if phase == PodGroupPhase::Unwinding {
-        journal.reason = Some(Reason::Preempted);
-        journal.evict_until = Some(Time(Timestamp::from_second(60).unwrap()));
-    }
-    let gang = Gang {
-        deletions: &deletions,
-        clock,
-        uid: "mine",
-        attempt: 1,
-        wish,
-        told: Some("for another"),
-        journal: &journal,
-        pods,
-        lost: &BTreeSet::from(["node-lost".to_owned()]),
-        now: Timestamp::from_second(now).unwrap(),
-    };
-    let counted = Gang { attempt: 2, ..gang };
-    format!("{}, {}", word(&gang.next()), word(&counted.next()))
-}
-
-#[test]
-fn who_is_told_to_make_room_leaves_its_place_and_nothing_else() {
-    let none = BTreeMap::new();
-    let undo = "undo Preempted, undo Preempted";
-    for phase in [PodGroupPhase::Committing, PodGroupPhase::Placed] {
-        assert_eq!(leaving(phase, &run(1), &none, 0), undo, "{phase:?}");
-    }
-    assert_eq!(leaving(PodGroupPhase::Placed, &Wish::Wait, &none, 0), undo);
-    // It goes anyway, and for a reason of its own.
-    let stop = Wish::Stop(Reason::Suspended);
-    let suspended = "undo Suspended, undo Suspended";
-    assert_eq!(leaving(PodGroupPhase::Placed, &stop, &none, 0), suspended);
-    assert_eq!(
-        leaving(PodGroupPhase::Pending, &run(1), &none, 0),
-        "Enqueue, Enqueue"
-    );
-    assert_eq!(
-        leaving(PodGroupPhase::Nominated, &run(1), &none, 0),
-        "Follow, Follow"
-    );
-}
-
-#[test]
-fn who_makes_room_is_evicted_and_deleted_once_budgets_have_had_their_time() {
-    let pods = BTreeMap::from([
-        pod("well", "mine", PodPhase::Running),
-        pod("other", "mine", PodPhase::Running),
-    ]);
-    let both = |word: &str| format!("{word} other well, {word} other well");
-    assert_eq!(leaving(PHASES[3], &run(1), &pods, 59), both("evict"));
-    assert_eq!(leaving(PHASES[3], &run(1), &pods, 60), both("delete"));
-    // Nobody is left to stop a pod on a lost node.
-    let mut lost = pods.clone();
-    lost.extend([pod("lost", "mine", PodPhase::Running)]);
-    assert_eq!(
-        leaving(PHASES[3], &run(1), &lost, 0),
-        "delete lost, delete lost"
-    );
-}
-
-#[test]
-fn an_attempt_that_made_room_is_counted_before_its_journal_is_cleared() {
-    let none = BTreeMap::new();
-    let waits = "AwaitStatus, Clear";
-    assert_eq!(leaving(PHASES[3], &run(1), &none, 0), waits);
-    assert_eq!(leaving(PHASES[3], &Wish::Wait, &none, 0), waits);
-    // Counted elsewhere, or not at all.
-    let stop = Wish::Stop(Reason::Suspended);
-    assert_eq!(leaving(PHASES[3], &stop, &none, 0), "Clear, Clear");
-    let finish = Wish::Finish { keep: true };
-    assert_eq!(leaving(PHASES[3], &finish, &none, 0), "Clear, Clear");
 }

@@ -12,8 +12,6 @@ pub(super) enum What {
     End,
     /// Its pods have stopped after they were told to.
     Stop,
-    /// It has run for as long as was predicted.
-    Exceed,
 }
 
 /// Something that happens to one run of a job: to another run of it, it does not.

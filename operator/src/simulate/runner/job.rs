@@ -33,8 +33,8 @@ pub(super) struct JobState {
     pub(super) runtime: Option<Duration>,
     pub(super) limit: Option<Duration>,
     pub(super) runs_as: String,
-    /// The prediction that `gang.runtime` comes from, if it does.
-    pub(super) prediction: Option<Duration>,
+    /// What is predicted for it is what its queue expects.
+    pub(super) is_expected: bool,
     pub(super) stage: Stage,
     /// Counts whatever makes what was going to happen to it void.
     pub(super) run: u32,

@@ -25,11 +25,12 @@ pub use script::{Change, Held, Job, Script};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use trellis_scheduler::{Decision, Engine, GangId, NodeName, Placement, PodKey, Time, Victim};
+use trellis_scheduler::{
+    Decision, Engine, GangId, NodeName, Placement, PodKey, Predictor, Time, Victim,
+};
 
 use super::random::Random;
 use super::summary::Summary;
-use crate::predict::{Predictor, corrected};
 use agenda::{Agenda, Due, What};
 use expect::{Look, Standing};
 use heads::Heads;
@@ -185,10 +186,13 @@ impl Runner<'_, '_> {
             What::End => {
                 let (gpus, submitted) = (job.gpus, job.gang.submitted);
                 let (runs_as, by_itself) = (job.runs_as.clone(), job.ends_by_itself());
+                let queue = job.gang.queue.clone();
                 self.give_up(&due.job, Stage::Ended);
                 self.engine.delete_gang(&due.job);
                 if by_itself {
-                    self.predictor.observe(&runs_as, ran);
+                    if self.predictor.observe(&runs_as, &queue, ran) {
+                        self.expect_anew(&queue);
+                    }
                     self.tally.ended(gpus, self.now.since(submitted), ran);
                     self.say(Event::Finished, &due.job, String::new());
                 } else {
@@ -201,38 +205,6 @@ impl Runner<'_, '_> {
                 self.give_up(&due.job, Stage::Waiting);
                 self.engine.release_gang(&due.job, None);
             }
-            What::Exceed => self.correct(&due.job, ran),
-        }
-    }
-
-    /// It has run for longer than was predicted.
-    fn correct(&mut self, id: &GangId, ran: Duration) {
-        let Some(job) = self.jobs.get_mut(id) else {
-            return;
-        };
-        let Some(prediction) = job.prediction else {
-            return;
-        };
-        job.gang.runtime = Some(corrected(prediction, ran));
-        self.engine.apply_gang(job.gang.clone());
-        self.watch_prediction(id);
-    }
-
-    /// Looks again when the prediction is exceeded, if it will be.
-    fn watch_prediction(&mut self, id: &GangId) {
-        let Some((job, since)) = self.jobs.get(id).and_then(|j| Some((j, j.since()?))) else {
-            return;
-        };
-        let Some(predicted) = job.gang.runtime.filter(|_| job.prediction.is_some()) else {
-            return;
-        };
-        if job.holds_for().is_none_or(|holds| predicted < holds) {
-            let due = Due {
-                what: What::Exceed,
-                job: id.clone(),
-                run: job.run,
-            };
-            self.agenda.add(after(since, predicted), due);
         }
     }
 
@@ -278,7 +250,6 @@ impl Runner<'_, '_> {
             };
             self.agenda.add(after(self.now, holds), due);
         }
-        self.watch_prediction(id);
     }
 
     /// A victim is told to stop: what it has done is lost, and its place is free

@@ -80,17 +80,18 @@ impl Runner<'_, '_> {
             None => self.tally.jobs = self.tally.jobs.saturating_add(1),
             Some(Stage::Held | Stage::Refused) => {}
         }
-        let (runtime, prediction) = self.told(&job);
+        let told = self.told(&job);
         let state = JobState {
             gpus: job::gpus(&job.gang),
             gang: Gang {
-                runtime,
+                runtime: told.limit,
+                predicted: told.predicted,
                 ..job.gang
             },
+            is_expected: told.is_expected,
             runtime: job.runtime,
             limit: job.limit,
             runs_as: job.runs_as,
-            prediction,
             stage: Stage::Waiting,
             run: 0,
             place: Vec::new(),
@@ -103,22 +104,37 @@ impl Runner<'_, '_> {
         self.jobs.insert(state.gang.id.clone(), state);
     }
 
-    /// What backfill is told of its runtime, and the prediction that this comes from.
-    fn told(&mut self, job: &Job) -> (Option<Duration>, Option<Duration>) {
+    /// What backfill is told of its runtime.
+    fn told(&mut self, job: &Job) -> Told {
         let unknown = self.random.below(100) < usize::from(self.options.unknown_percent);
-        if unknown {
-            return (None, None);
-        }
-        match self.options.runtimes {
+        let (limit, by_name) = match self.options.runtimes {
+            _ if unknown => (None, None),
             Runtimes::Declared => (job.gang.runtime, None),
             Runtimes::Exact => (job.holds_for(), None),
-            Runtimes::Predicted => match self.predictor.predict(&job.runs_as) {
-                Some(predicted) => {
-                    let told = job.limit.map_or(predicted, |limit| limit.min(predicted));
-                    (Some(told), Some(predicted))
-                }
-                None => (job.limit, None),
-            },
+            Runtimes::Predicted => (job.limit, self.predictor.predict(&job.runs_as)),
+        };
+        let queue = &job.gang.queue;
+        let is_expected = self.options.runtimes == Runtimes::Predicted
+            && limit.or(by_name).is_none()
+            && self.engine.default_runtime(queue).is_none();
+        let expected = is_expected.then(|| self.predictor.expect(queue)).flatten();
+        Told {
+            limit,
+            predicted: by_name.or(expected),
+            is_expected,
+        }
+    }
+
+    /// Runs in a queue are thought to take otherwise than before: who waits there,
+    /// and of whom nothing else is known, is told.
+    pub(super) fn expect_anew(&mut self, queue: &QueueName) {
+        let expected = self.predictor.expect(queue);
+        for job in self.jobs.values_mut() {
+            let waits = job.stage == Stage::Waiting && job.gang.queue == *queue;
+            if waits && job.is_expected {
+                job.gang.predicted = expected;
+                self.engine.apply_gang(job.gang.clone());
+            }
         }
     }
 
@@ -134,6 +150,7 @@ impl Runner<'_, '_> {
         state.gang = Gang {
             submitted: state.gang.submitted,
             runtime: state.gang.runtime,
+            predicted: state.gang.predicted,
             ..job.gang
         };
         state.gpus = job::gpus(&state.gang);
@@ -162,7 +179,7 @@ impl Runner<'_, '_> {
                     runtime: None,
                     limit: None,
                     runs_as: String::new(),
-                    prediction: None,
+                    is_expected: false,
                     stage,
                     run: 0,
                     place: Vec::new(),
@@ -199,4 +216,12 @@ impl Runner<'_, '_> {
         self.engine.delete_gang(id);
         self.say(Event::Deleted, id, String::new());
     }
+}
+
+/// What backfill is told of a job.
+struct Told {
+    limit: Option<Duration>,
+    predicted: Option<Duration>,
+    /// Its prediction is that of its queue: nothing else is known.
+    is_expected: bool,
 }

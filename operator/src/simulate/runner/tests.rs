@@ -228,9 +228,8 @@ fn an_empty_list_says_that_there_is_none() {
     );
 }
 
-/// What the engine is told of runtimes, seen by what it would plan with.
 #[test]
-fn predictions_come_from_earlier_runs_and_grow_when_they_are_exceeded() {
+fn predictions_come_from_earlier_runs() {
     let mut first = script(vec![job("a", 2, 0, Some(100))]);
     let again = |name: &str, submitted| Job {
         runs_as: "a".to_owned(),
@@ -245,13 +244,38 @@ fn predictions_come_from_earlier_runs_and_grow_when_they_are_exceeded() {
     let mut runner = Runner::new(options, &mut nothing);
     runner.run(first.into_order());
     let b = runner.jobs.get(&GangId::new("team/b")).unwrap();
-    // 100 s, then a minute more, then five.
-    assert_eq!(b.gang.runtime, Some(Duration::from_secs(100 + 60 + 300)));
+    assert_eq!(b.gang.predicted, Some(Duration::from_secs(100)));
     assert_eq!(
         runner.predictor.predict("a"),
         Some(Duration::from_secs(175))
     );
     assert_eq!(runner.tally.jobs, 2);
+}
+
+/// Ten run in the queue and end; one waits all the while, one comes after.
+#[test]
+fn of_whom_nothing_is_known_its_queue_tells_even_while_it_waits() {
+    let mut jobs: Vec<Job> = (0..10)
+        .map(|n| job(&format!("j{n}"), 1, 0, Some(100)))
+        .collect();
+    jobs.push(job("waits", 1_000, 0, Some(1)));
+    let mut script = script(jobs);
+    let late = job("late", 1_000, 500, Some(1));
+    script.at(at(500), Change::Job(Box::new(late)));
+    let options = Options {
+        runtimes: Runtimes::Predicted,
+        unknown_percent: 100,
+        ..Options::default()
+    };
+    let mut nothing = |_: &Record<'_>| {};
+    let mut runner = Runner::new(options, &mut nothing);
+    runner.run(script.into_order());
+    for name in ["team/waits", "team/late"] {
+        let job = runner.jobs.get(&GangId::new(name)).unwrap();
+        assert_eq!(job.stage, super::job::Stage::Waiting, "{name}");
+        // 100 s, rounded up.
+        assert_eq!(job.gang.predicted, Some(Duration::from_secs(300)), "{name}");
+    }
 }
 
 #[test]

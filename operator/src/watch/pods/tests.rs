@@ -139,3 +139,44 @@ fn a_pod_that_only_its_creation_has_shown_goes_with_the_list_that_does_not_show_
     assert_eq!(index.ghosts(&none, 7), []);
     assert_eq!(index.of(&job).len(), 1);
 }
+
+/// What a pod with a sidecar, an init container and its own container comes to.
+fn phase_of(phase: &str, sidecar: i32, init: i32, main: i32) -> PodPhase {
+    let ended = |name: &str, code: i32| {
+        let reason = if code == 0 { "Completed" } else { "Error" };
+        json!({"name": name, "state": {"terminated": {"exitCode": code, "reason": reason}}})
+    };
+    let pod: SlimPod = serde_json::from_value(json!({
+        "metadata": {"name": "j-worker-0"},
+        "spec": {
+            "initContainers": [{"name": "proxy", "restartPolicy": "Always"}, {"name": "init"}],
+            "containers": [{"name": "main"}],
+        },
+        "status": {
+            "phase": phase,
+            "initContainerStatuses": [ended("proxy", sidecar), ended("init", init)],
+            "containerStatuses": [ended("main", main)],
+        },
+    }))
+    .unwrap();
+    super::phase(&pod)
+}
+
+#[test]
+fn how_a_sidecar_takes_its_end_is_no_word_on_the_others() {
+    for code in [1, 137, 143] {
+        assert_eq!(phase_of("Succeeded", code, 0, 0), PodPhase::Succeeded);
+        let failed = |exit_code| PodPhase::Failed {
+            exit_code,
+            reason: "Error".to_owned(),
+        };
+        assert_eq!(phase_of("Failed", code, 0, 3), failed(Some(3)));
+        assert_eq!(phase_of("Failed", code, 4, 0), failed(Some(4)));
+        assert_eq!(
+            phase_of("Failed", code, 4, 3),
+            failed(Some(3)),
+            "main first"
+        );
+        assert_eq!(phase_of("Failed", code, 0, 0), failed(None));
+    }
+}

@@ -2,6 +2,7 @@
 
 mod children;
 mod daemon_sets;
+mod jobs;
 mod lost_nodes;
 mod storage;
 mod surroundings;

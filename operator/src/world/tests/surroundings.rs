@@ -5,6 +5,7 @@ use super::*;
 #[tokio::test(start_paused = true)]
 async fn a_service_wakes_its_own_job_and_those_that_name_it() {
     let case = Case::new();
+    case.sync();
     case.jobs(&[
         ("a", "svc", &[]),
         ("a", "names-it", &["other", "svc"]),
@@ -26,6 +27,7 @@ async fn a_service_wakes_its_own_job_and_those_that_name_it() {
 #[tokio::test(start_paused = true)]
 async fn a_namespace_wakes_its_own_jobs_and_only_when_something_that_is_read_has_changed() {
     let case = Case::new();
+    case.sync();
     case.jobs(&[("a", "j", &[]), ("b", "j", &[])]).await;
     case.namespace(json!({"labels": {"team": "x"}}));
     assert_eq!(case.looked_at().await, ["a/j"]);
@@ -35,6 +37,20 @@ async fn a_namespace_wakes_its_own_jobs_and_only_when_something_that_is_read_has
     assert_eq!(case.looked_at().await, ["a/j"]);
     case.namespace(json!({"labels": {"team": "y"}, "deletionTimestamp": "2026-01-01T00:00:00Z"}));
     assert_eq!(case.looked_at().await, ["a/j"]);
+}
+
+/// Each event would cost a look at all jobs, and nobody has looked at one yet.
+#[tokio::test(start_paused = true)]
+async fn before_everything_is_listed_nothing_wakes_a_job_but_what_is_its_own() {
+    let case = Case::new();
+    case.jobs(&[("a", "svc", &[]), ("a", "names-it", &["svc"])])
+        .await;
+    case.service("a", "svc", json!({}));
+    case.namespace(json!({"labels": {"team": "x"}}));
+    assert_eq!(case.looked_at().await, ["a/svc"]);
+    case.sync();
+    case.service("a", "svc", json!({}));
+    assert_eq!(case.looked_at().await, ["a/names-it", "a/svc"]);
 }
 
 #[tokio::test]

@@ -2,17 +2,20 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
+
+use rustc_hash::FxHashMap;
 
 use super::super::placed::{Placed, Standing};
 use super::super::{Engine, Stage};
+use super::card::Part;
 use crate::decision::Because;
 use crate::gang::Gang;
-use crate::ids::{GangId, PodKey, QueueName};
+use crate::ids::{PodKey, QueueName};
 use crate::placement::Hold;
-use crate::preemption::policy::{self, Holds};
-use crate::preemption::{Budget, price};
+use crate::preemption::Budget;
+use crate::preemption::policy::{self, Holds, Terms};
 use crate::queue::Preemption;
 use crate::quota::{Claim, Demand, QueueIdx};
 use crate::state::{GangIdx, NodeIdx, Pod};
@@ -32,27 +35,58 @@ pub(super) struct Asker<'a> {
 pub(super) struct Candidate {
     pub(super) gang: GangIdx,
     pub(super) queue: QueueIdx,
-    pub(super) same_queue: bool,
+    same_queue: bool,
     pub(super) because: Because,
-    pub(super) priority: i32,
+    terms: Terms,
     pub(super) lost_device_seconds: u64,
-    pub(super) demand: Demand,
+    since: Time,
+    /// Which of the charges is its.
+    charge: usize,
+    /// Which of the parts are its.
+    parts: Range<usize>,
 }
 
-/// The order in which gangs are asked: lower priority, cheaper, newer; then by name.
-type Rank = (i32, u64, Reverse<Time>, GangId);
+impl Candidate {
+    pub(super) fn priority(&self) -> i32 {
+        self.terms.priority
+    }
+}
+
+/// The gangs that may make room.
+#[derive(Debug, Default)]
+pub(super) struct Candidates {
+    /// In the order in which they are asked: lower priority, cheaper, newer; then by
+    /// name.
+    pub(super) list: Vec<Candidate>,
+    parts: Vec<Part>,
+    charges: Vec<Arc<Demand>>,
+    /// When the next one may be asked that may not yet.
+    pub(super) next: Option<Time>,
+}
+
+impl Candidates {
+    /// What a candidate is charged.
+    pub(super) fn charge(&self, candidate: &Candidate) -> &Demand {
+        static NOTHING: std::sync::LazyLock<Demand> = std::sync::LazyLock::new(Demand::default);
+        self.charges
+            .get(candidate.charge)
+            .map_or(&NOTHING, |demand| &**demand)
+    }
+
+    /// What a candidate holds, node by node.
+    pub(super) fn parts(&self, candidate: &Candidate) -> &[Part] {
+        self.parts.get(candidate.parts.clone()).unwrap_or(&[])
+    }
+}
 
 impl Engine {
-    /// The gangs that may make room, in the order in which they are asked; and when
-    /// the next one may that may not yet.
-    pub(super) fn candidates(
-        &mut self,
-        asker: &Asker<'_>,
-        budget: &mut Budget,
-    ) -> (Vec<Candidate>, Option<Time>) {
-        let mut ranked: Vec<(Rank, Candidate)> = Vec::new();
-        let mut next: Option<Time> = None;
+    /// The gangs that may make room.
+    pub(super) fn candidates(&mut self, asker: &Asker<'_>, budget: &mut Budget) -> Candidates {
+        let mut found = Candidates::default();
+        let mut charges: FxHashMap<usize, usize> = FxHashMap::default();
+        let terms = Terms::of(asker.gang);
         let names: Vec<QueueName> = self.queues.holders().map(|(q, _)| q.clone()).collect();
+        self.gangs.start_reading();
         for name in names {
             let Some(queue) = self.queues.tree().find(&name) else {
                 continue;
@@ -71,39 +105,56 @@ impl Engine {
                 }
             };
             let cap = self.queues.max_min_runtime(&name);
-            for (gang, demand) in self.queues.held_by(&name) {
-                let Some(placed) = self.settled(gang) else {
+            for (gang, number) in self.queues.held_by(&name) {
+                let Some(card) = self.gangs.card(gang, &self.pods) else {
+                    continue;
+                };
+                let Some(demand) = self.queues.charged(number) else {
                     continue;
                 };
                 let holds = match claim {
                     Some(claimed) => Holds::Other(claimed.claim),
-                    None => self.own(queue, &placed.gang, demand),
+                    None => {
+                        let tree = self.queues.tree();
+                        let borrowing = !card.terms.preemptible && tree.is_borrowing(queue, demand);
+                        Holds::Own { borrowing }
+                    }
                 };
-                let may = policy::may(&asker.preemption, asker.gang, &placed.gang, holds);
-                let Some(because) = may else {
+                let Some(because) = policy::may(&asker.preemption, terms, card.terms, holds) else {
                     continue;
                 };
-                if let Some(until) = safe_until(placed, cap).filter(|until| *until > self.now) {
-                    next = Some(next.map_or(until, |n| n.min(until)));
+                if let Some(until) = card.safe_until(cap).filter(|until| *until > self.now) {
+                    found.next = Some(found.next.map_or(until, |next| next.min(until)));
                     continue;
                 }
-                let lost = self.lost(placed);
-                let priority = placed.gang.priority;
-                let candidate = Candidate {
+                let charge = *charges.entry(number).or_insert_with(|| {
+                    found.charges.push(Arc::clone(demand));
+                    found.charges.len().saturating_sub(1)
+                });
+                let from = found.parts.len();
+                found.parts.extend_from_slice(&card.parts);
+                found.list.push(Candidate {
                     gang,
                     queue,
                     same_queue,
                     because,
-                    priority,
-                    lost_device_seconds: lost,
-                    demand: demand.clone(),
-                };
-                let id = placed.gang.id.clone();
-                ranked.push(((priority, lost, Reverse(placed.since), id), candidate));
+                    terms: card.terms,
+                    lost_device_seconds: card.stake.lost_device_seconds(self.now),
+                    since: card.stake.since,
+                    charge,
+                    parts: from..found.parts.len(),
+                });
             }
         }
-        ranked.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        (ranked.into_iter().map(|(_, c)| c).collect(), next)
+        // Stable: most come in order, or in its reverse.
+        let rank = |c: &Candidate| (c.terms.priority, c.lost_device_seconds, Reverse(c.since));
+        let name = |c: &Candidate| self.gangs.name(c.gang);
+        let order = |a: &Candidate, b: &Candidate| {
+            let ranks = rank(a).cmp(&rank(b));
+            ranks.then_with(|| name(a).cmp(&name(b)))
+        };
+        found.list.sort_by(order);
+        found
     }
 
     /// Whether a candidate may still be asked, after others have left.
@@ -111,16 +162,19 @@ impl Engine {
         &mut self,
         asker: &Asker<'_>,
         budget: &mut Budget,
-        candidate: &Candidate,
+        (candidate, charge): (&Candidate, &Demand),
     ) -> bool {
-        let gang = |engine: &Self| Some(Arc::clone(&engine.settled(candidate.gang)?.gang));
+        let may = |holds| {
+            let terms = Terms::of(asker.gang);
+            policy::may(&asker.preemption, terms, candidate.terms, holds).is_some()
+        };
         if candidate.same_queue {
             // Who may always be asked may be now.
-            let Some(gang) = gang(self).filter(|g| !g.preemptible) else {
-                return true;
+            return candidate.terms.preemptible || {
+                let tree = self.queues.tree();
+                let borrowing = tree.is_borrowing(candidate.queue, charge);
+                may(Holds::Own { borrowing })
             };
-            let holds = self.own(candidate.queue, &gang, &candidate.demand);
-            return policy::may(&asker.preemption, asker.gang, &gang, holds).is_some();
         }
         let Some(claimed) = budget.claim(&mut self.queues, candidate.queue) else {
             return false;
@@ -129,17 +183,7 @@ impl Engine {
             Claim::Owed => Because::Borrows,
             Claim::Borrowing => Because::LowerPriority,
         };
-        because == candidate.because
-            || gang(self).is_some_and(|gang| {
-                let holds = Holds::Other(claimed.claim);
-                policy::may(&asker.preemption, asker.gang, &gang, holds).is_some()
-            })
-    }
-
-    /// What the asker's own queue is to it: looked at for gangs that are to be kept.
-    fn own(&self, queue: QueueIdx, victim: &Gang, demand: &Demand) -> Holds {
-        let borrowing = !victim.preemptible && self.queues.tree().is_borrowing(queue, demand);
-        Holds::Own { borrowing }
+        because == candidate.because || may(Holds::Other(claimed.claim))
     }
 
     /// A gang that has its place for good.
@@ -148,18 +192,6 @@ impl Engine {
             Stage::Placed(placed) if placed.standing == Standing::Settled => Some(placed),
             _ => None,
         }
-    }
-
-    /// The price of a victim.
-    pub(super) fn lost(&self, placed: &Placed) -> u64 {
-        let devices = placed.shape.groups.iter().map(|group| {
-            let each = group.device.map_or(1, |device| group.need(device).max(1));
-            u64::try_from(each)
-                .unwrap_or(0)
-                .saturating_mul(u64::from(group.count))
-        });
-        let devices = devices.fold(0, u64::saturating_add);
-        price::lost_device_seconds(devices, placed.since, placed.checkpoint, self.now)
     }
 
     /// What is on its way out already, so that others may follow.
@@ -187,25 +219,6 @@ impl Engine {
         going
     }
 
-    /// Adds what the pods of a placed gang hold, node by node.
-    pub(super) fn held(&self, at: GangIdx, held: &mut Vec<Hold>) {
-        let Some(Stage::Placed(placed)) = self.state(at).map(|s| &s.stage) else {
-            return;
-        };
-        held.extend(placed.holds());
-        for (group, planned) in placed.gang.groups.iter().zip(&placed.groups) {
-            let gone = planned
-                .gone()
-                .map(|index| placed.gang.pod_key(group, index));
-            let elsewhere = gone.filter_map(|pod| self.pods.get(&pod));
-            held.extend(
-                elsewhere
-                    .filter(|seen| seen.held)
-                    .map(|seen| self.holds(seen)),
-            );
-        }
-    }
-
     /// What a pod holds that has been seen.
     fn holds(&self, seen: &Pod) -> Hold {
         Hold {
@@ -215,13 +228,4 @@ impl Engine {
             held: seen.held,
         }
     }
-}
-
-/// Until when a gang is no victim.
-fn safe_until(placed: &Placed, cap: Option<Duration>) -> Option<Time> {
-    let safe = cap.map_or(placed.gang.min_runtime, |cap| {
-        placed.gang.min_runtime.min(cap)
-    });
-    let by_runtime = (!safe.is_zero()).then(|| placed.since.plus(safe));
-    by_runtime.max(placed.protected)
 }

@@ -1,10 +1,16 @@
-//! Room is made: who may be asked for it (`candidates`), whom it takes
-//! (`search`), and what becomes of those who leave and of the one who follows
-//! them (`nominate`).
+//! Room is made: who may be asked for it (`candidates`, and `card` for what is read
+//! of each), whom it takes (`search`, over a `field`; `by_node` is another order of
+//! asking), and what becomes of those who leave and of the one who follows them
+//! (`nominate`).
 
+mod by_node;
 mod candidates;
+mod card;
+mod field;
 mod nominate;
 mod search;
+
+pub(super) use card::Card;
 
 use super::ways::Way;
 use crate::decision::Because;

@@ -55,7 +55,7 @@ impl Engine {
     pub(in crate::engine) fn named(&self, victims: &[Leaver]) -> Vec<Victim> {
         let named = victims.iter().filter_map(|leaver| {
             Some(Victim {
-                gang: self.state(leaver.gang)?.gang.id.clone(),
+                gang: self.gangs.name(leaver.gang)?.clone(),
                 because: leaver.because,
                 lost_device_seconds: leaver.lost_device_seconds,
             })
@@ -215,7 +215,7 @@ impl Engine {
                 leavers.extend(self.settled(gang).map(|placed| Leaver {
                     gang,
                     because: Because::Drained,
-                    lost_device_seconds: self.lost(placed),
+                    lost_device_seconds: placed.stake().lost_device_seconds(self.now),
                 }));
             }
         }

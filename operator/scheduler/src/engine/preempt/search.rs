@@ -1,45 +1,26 @@
 //! Whom it takes: the fewest of the cheapest that make a gang fit.
 
-use std::collections::BTreeMap;
-use std::ops::Range;
-
 use fixedbitset::FixedBitSet;
 
 use super::super::Engine;
 use super::super::ways::Way;
 use super::candidates::{Asker, Candidate};
+use super::field::Search;
 use super::{Leaver, Plan};
 use crate::gang::Gang;
-use crate::placement::{Hold, Rooms, Runs, Wish, asks_for_topology, excluded, place_without};
+use crate::placement::{Rooms, Runs, Wish, excluded, place_without};
 use crate::preemption::{Budget, policy};
 use crate::queueing::{Signal, Wake};
-use crate::state::{NodeIdx, Nodes};
 
 /// Placements that are tried at most to do without single victims, where counting
 /// alone does not tell; past it victims may be left that are not needed.
 const TRIES: usize = 512;
 
-/// One search.
-struct Search<'a> {
-    asker: Asker<'a>,
-    wish: Wish<'a>,
-    candidates: &'a [Candidate],
-    /// What all candidates hold, and which part of it is each one's.
-    held: Vec<Hold>,
-    parts: Vec<Range<usize>>,
-    /// What goes anyway.
-    going: Vec<Hold>,
-    /// With that gone.
-    rooms: Rooms,
-    /// Counting tells all: the gang fits if there is room for so many pods.
-    counted: bool,
-}
-
 /// Who is out, and what there is room for then.
-struct Trial {
+struct Trial<'a> {
     out: FixedBitSet,
     rooms: Rooms,
-    budget: Budget,
+    budget: Budget<'a>,
 }
 
 impl Engine {
@@ -75,12 +56,12 @@ impl Engine {
             preemption,
         };
         let mut budget = Budget::new(&self.queues, queue, &way.demand);
-        let (candidates, next) = self.candidates(&asker, &mut budget);
+        let candidates = self.candidates(&asker, &mut budget);
         budget.end(&mut self.queues);
-        if let Some(next) = next {
+        if let Some(next) = candidates.next {
             wake.at(next);
         }
-        if candidates.is_empty() {
+        if candidates.list.is_empty() {
             return None;
         }
         let wish = Wish {
@@ -89,11 +70,11 @@ impl Engine {
             excluded: &excluded(&way.shape, &self.nodes),
         };
         let search = self.search(asker, wish, &candidates);
-        let in_order: Vec<usize> = (0..candidates.len()).collect();
+        let in_order: Vec<usize> = (0..candidates.list.len()).collect();
         let mut found = self.fewest(&search, &in_order, wake)?;
-        if search.counted {
+        if search.counted && !search.is_cheapest(&found) {
             // One by one the cheapest may sit apart: node by node may cost less.
-            let by_node = self.by_node(&search);
+            let by_node = search.by_node(&self.nodes);
             let other = self.fewest(&search, &by_node, wake);
             found = [Some(found), other]
                 .into_iter()
@@ -105,45 +86,12 @@ impl Engine {
             return None;
         }
         let groups = self.place_without(&search, &found)?;
-        let victims = found.ones().filter_map(|number| candidates.get(number));
+        let victims = found.ones().filter_map(|n| candidates.list.get(n));
         Some(Plan {
             way: way.clone(),
             groups,
             victims: victims.map(leaver).collect(),
         })
-    }
-
-    fn search<'a>(
-        &mut self,
-        asker: Asker<'a>,
-        wish: Wish<'a>,
-        candidates: &'a [Candidate],
-    ) -> Search<'a> {
-        self.packing.prepare(&mut self.nodes, &mut self.catalog);
-        self.catalog.refresh(wish.shape, &self.nodes);
-        let mut rooms = Rooms::new(&self.nodes, &self.catalog, &wish);
-        let going = self.going();
-        for hold in &going {
-            rooms.free(&self.nodes, hold);
-        }
-        let (mut held, mut parts) = (Vec::new(), Vec::with_capacity(candidates.len()));
-        for candidate in candidates {
-            let from = held.len();
-            self.held(candidate.gang, &mut held);
-            parts.push(from..held.len());
-        }
-        let groups = wish.shape.groups.iter().filter(|g| g.count > 0).count();
-        let shared = !self.catalog.shares().is_empty();
-        Search {
-            counted: groups < 2 && !shared && !asks_for_topology(wish.shape),
-            asker,
-            wish,
-            candidates,
-            held,
-            parts,
-            going,
-            rooms,
-        }
     }
 
     /// Who leaves when all are asked in an order until the gang fits, and those
@@ -155,7 +103,7 @@ impl Engine {
         wake: &mut Wake,
     ) -> Option<FixedBitSet> {
         let mut trial = Trial {
-            out: FixedBitSet::with_capacity(search.candidates.len()),
+            out: FixedBitSet::with_capacity(search.parts.len()),
             rooms: search.rooms.clone(),
             budget: Budget::new(&self.queues, search.asker.queue, search.asker.demand),
         };
@@ -170,7 +118,12 @@ impl Engine {
     }
 
     /// Asks one after the other until the gang fits. False: it never does.
-    fn ask_in_order(&mut self, search: &Search<'_>, trial: &mut Trial, order: &[usize]) -> bool {
+    fn ask_in_order<'a>(
+        &mut self,
+        search: &Search<'a>,
+        trial: &mut Trial<'a>,
+        order: &[usize],
+    ) -> bool {
         // Where counting does not tell, a place is sought after each doubling only.
         let (mut left, mut patience) = (0_usize, 0_usize);
         for number in order {
@@ -180,19 +133,16 @@ impl Engine {
                 }
                 patience = left.saturating_mul(2).saturating_add(1);
             }
-            let Some(candidate) = search.candidates.get(*number) else {
+            let Some((candidate, charge)) = search.candidate(*number) else {
                 continue;
             };
-            if !self.is_still_asked(&search.asker, &mut trial.budget, candidate) {
+            if !self.is_still_asked(&search.asker, &mut trial.budget, (candidate, charge)) {
                 continue;
             }
-            let mut of_use = !trial.budget.does();
-            for hold in search.held_by(*number) {
-                of_use |= trial.rooms.free(&self.nodes, hold);
-            }
-            if of_use {
-                let (queue, demand) = (candidate.queue, &candidate.demand);
-                trial.budget.leaves(&mut self.queues, queue, demand);
+            let room = trial.leaves(search, *number);
+            if room || !trial.budget.does() {
+                let queue = candidate.queue;
+                trial.budget.leaves(&mut self.queues, queue, charge);
                 trial.out.insert(*number);
                 left = left.saturating_add(1);
             }
@@ -201,20 +151,20 @@ impl Engine {
     }
 
     /// Keeps everyone who is not needed: the dearest first.
-    fn keep_dearest(&mut self, search: &Search<'_>, trial: &mut Trial) {
+    fn keep_dearest<'a>(&mut self, search: &Search<'a>, trial: &mut Trial<'a>) {
         let mut tries = 0_usize;
         let dearest_first: Vec<usize> = trial.out.ones().rev().collect();
         for number in dearest_first {
-            let Some(candidate) = search.candidates.get(number) else {
+            let Some((candidate, charge)) = search.candidate(number) else {
                 continue;
             };
             trial.out.set(number, false);
             if self.does_without(search, trial, number, &mut tries) {
-                let (queue, demand) = (candidate.queue, &candidate.demand);
-                if trial.budget.returns(&mut self.queues, queue, demand) {
+                let queue = candidate.queue;
+                if trial.budget.returns(&mut self.queues, queue, charge) {
                     continue;
                 }
-                trial.leaves(&self.nodes, search, number);
+                trial.leaves(search, number);
             }
             trial.out.insert(number);
         }
@@ -224,78 +174,39 @@ impl Engine {
     fn does_without(
         &mut self,
         search: &Search<'_>,
-        trial: &mut Trial,
+        trial: &mut Trial<'_>,
         number: usize,
         tries: &mut usize,
     ) -> bool {
-        trial.returns(&self.nodes, search, number);
+        if !trial.may_bear(search, number) {
+            return false;
+        }
+        trial.returns(search, number);
         let mut fits = trial.rooms.enough();
         if fits && !search.counted {
             *tries = tries.saturating_add(1);
             fits = *tries <= TRIES && self.place_without(search, &trial.out).is_some();
         }
         if !fits {
-            trial.leaves(&self.nodes, search, number);
+            trial.leaves(search, number);
         }
         fits
     }
 
-    /// The candidates, those first that make room for a pod on one node most cheaply.
-    fn by_node(&self, search: &Search<'_>) -> Vec<usize> {
-        let mut on: BTreeMap<NodeIdx, Vec<(usize, &Hold)>> = BTreeMap::new();
-        for number in 0..search.candidates.len() {
-            for hold in search.held_by(number) {
-                on.entry(hold.node).or_default().push((number, hold));
-            }
-        }
-        let mut steps: Vec<(i32, u64, u32, Vec<usize>)> = Vec::new();
-        for (node, here) in on {
-            let leaving = here.iter().map(|(_, hold)| *hold);
-            let gains = search.rooms.gains(&self.nodes, node, leaving);
-            let (mut step, mut cost, mut had) = (Vec::new(), 0_u64, 0_u32);
-            // A later step is of use after the earlier ones alone.
-            let mut at_least = (i32::MIN, 0_u64);
-            for ((number, _), gain) in here.iter().zip(gains) {
-                let Some(candidate) = search.candidates.get(*number) else {
-                    continue;
-                };
-                step.push(*number);
-                cost = cost.saturating_add(candidate.lost_device_seconds);
-                at_least.0 = at_least.0.max(candidate.priority);
-                if gain > had {
-                    let pods = u64::from(gain.saturating_sub(had));
-                    let each = cost.checked_div(pods).unwrap_or(cost);
-                    at_least.1 = at_least.1.max(each);
-                    let rank = self.nodes.rank_of(node);
-                    steps.push((at_least.0, at_least.1, rank, std::mem::take(&mut step)));
-                    (cost, had) = (0, gain);
-                }
-            }
-        }
-        // Stable: of one node the earlier step comes first.
-        steps.sort_by_key(|(priority, cost, rank, _)| (*priority, *cost, *rank));
-        let first = steps.into_iter().flat_map(|(.., step)| step);
-        let mut seen = FixedBitSet::with_capacity(search.candidates.len());
-        first
-            .chain(0..search.candidates.len())
-            .filter(|number| !seen.put(*number))
-            .collect()
-    }
-
     /// The place that the gang has when these have left.
     fn place_without(&mut self, search: &Search<'_>, out: &FixedBitSet) -> Option<Vec<Runs>> {
-        let held = out.ones().flat_map(|number| search.held_by(number));
+        let leaving = search.leaving(out);
         place_without(
             &mut self.nodes,
             &mut self.packing,
             &self.catalog,
             &search.wish,
-            search.going.iter().chain(held),
+            search.going.iter().chain(&leaving),
         )
     }
 
     /// Nobody can make room now. When may that be otherwise?
-    fn wake_for(&self, search: &Search<'_>, trial: &Trial, wake: &mut Wake) {
+    fn wake_for(&self, search: &Search<'_>, trial: &Trial<'_>, wake: &mut Wake) {
         for (what, least) in trial.budget.lacking() {
             let root = self.queues.root(&search.asker.gang.queue);
             wake.on(Signal::QuotaFreed(root.clone(), what), least);
@@ -313,43 +224,33 @@ impl Engine {
     }
 }
 
-impl Search<'_> {
-    /// What a candidate holds.
-    fn held_by(&self, number: usize) -> impl Iterator<Item = &Hold> {
-        let part = self.parts.get(number).cloned();
-        let held = part.and_then(|part| self.held.get(part));
-        held.unwrap_or(&[]).iter()
-    }
-
-    /// What is lost with these, the highest priority first; then how many they are.
-    fn cost(&self, out: &FixedBitSet) -> (Vec<(i32, u64)>, usize) {
-        let mut lost: BTreeMap<i32, u64> = BTreeMap::new();
-        for candidate in out.ones().filter_map(|number| self.candidates.get(number)) {
-            let sum = lost.entry(candidate.priority).or_default();
-            *sum = sum.saturating_add(candidate.lost_device_seconds);
-        }
-        (lost.into_iter().rev().collect(), out.count_ones(..))
-    }
-}
-
-impl Trial {
+impl Trial<'_> {
     /// Whether quota allows it and nothing that can be counted speaks against it.
     fn is_promising(&self) -> bool {
         self.budget.does() && self.rooms.enough()
     }
 
-    /// A candidate leaves its nodes.
-    fn leaves(&mut self, nodes: &Nodes, search: &Search<'_>, number: usize) {
-        for hold in search.held_by(number) {
-            self.rooms.free(nodes, hold);
+    /// A candidate leaves its nodes. Says whether any of them is of use.
+    fn leaves(&mut self, search: &Search<'_>, number: usize) -> bool {
+        let mut of_use = false;
+        for held in search.held_by(number) {
+            of_use |= self.rooms.leave(held.node, search.freed(held), held.pods);
         }
+        of_use
     }
 
     /// A candidate comes back.
-    fn returns(&mut self, nodes: &Nodes, search: &Search<'_>, number: usize) {
-        for hold in search.held_by(number) {
-            self.rooms.take(nodes, hold);
+    fn returns(&mut self, search: &Search<'_>, number: usize) {
+        for held in search.held_by(number) {
+            self.rooms
+                .come_back(held.node, search.freed(held), held.pods);
         }
+    }
+
+    /// False where there is no room without it, as each of its nodes alone tells.
+    fn may_bear(&self, search: &Search<'_>, number: usize) -> bool {
+        let mut held = search.held_by(number).iter();
+        held.all(|held| self.rooms.bears(held.node, search.freed(held), held.pods))
     }
 }
 

@@ -44,7 +44,7 @@ impl Engine {
             let offers = self.nodes.offers(at).iter();
             let amount = |r| (self.catalog.name(r), self.nodes.allocatable(r, at));
             Node {
-                labels: facts.labels.clone(),
+                labels: facts.labels.to_map(),
                 taints: facts.taints.clone(),
                 ready: facts.ready,
                 unschedulable: facts.unschedulable,

@@ -128,6 +128,22 @@ impl fmt::Display for Exclusions {
             return f.write_str("there are no nodes");
         }
         write!(f, "none of {} matches: ", Count(self.nodes, "node"))?;
+        f.write_str(&self.counts())?;
+        if let Some(Silent { resource, nodes }) = &self.silent {
+            write!(
+                f,
+                "; {nodes} of those {} as if with {resource} but {} none: look at the device plugin there",
+                verb(*nodes, "looks", "look"),
+                verb(*nodes, "advertises", "advertise"),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl Exclusions {
+    /// `2 not ready, 1 cordoned`.
+    fn counts(&self) -> String {
         let some = |counts: &[(u32, &str)]| -> Vec<String> {
             let some = counts.iter().filter(|(nodes, _)| *nodes > 0);
             some.map(|(nodes, why)| format!("{nodes} {why}")).collect()
@@ -157,15 +173,26 @@ impl fmt::Display for Exclusions {
         for (resource, nodes) in &self.lacking {
             parts.push(format!("{nodes} without {resource}"));
         }
-        f.write_str(&parts.join(", "))?;
-        if let Some(Silent { resource, nodes }) = &self.silent {
-            write!(
-                f,
-                "; {nodes} of those {} as if with {resource} but {} none: look at the device plugin there",
-                verb(*nodes, "looks", "look"),
-                verb(*nodes, "advertises", "advertise"),
-            )?;
+        parts.join(", ")
+    }
+}
+
+/// What keeps it off the other nodes, after what has been said of those that match.
+struct Besides<'a>(u32, &'a Exclusions);
+
+impl fmt::Display for Besides<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(matching, others) = self;
+        let left = others.nodes.saturating_sub(*matching);
+        if left == 0 {
+            return Ok(());
         }
-        Ok(())
+        write!(
+            f,
+            "; {left} of {} {} not match: {}",
+            Count(others.nodes, "node"),
+            verb(left, "does", "do"),
+            others.counts()
+        )
     }
 }

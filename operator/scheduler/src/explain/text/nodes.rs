@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{And, Count, Is, Of, amount, verb};
+use super::{And, Besides, Count, Is, Of, amount, verb};
 use crate::explain::Detail;
 
 impl Detail {
@@ -28,15 +28,17 @@ impl Detail {
                 largest,
                 nodes,
                 silent,
+                others,
             } => {
                 write!(
                     f,
-                    "{}needs {} {resource} on one node; the largest of {} has {}{}",
+                    "{}needs {} {resource} on one node; the largest of {} has {}{}{}",
                     Of(group),
                     amount(resource, *needs),
                     Count(*nodes, "matching node"),
                     amount(resource, *largest),
                     And(silent),
+                    Besides(*nodes, others),
                 )
             }
             Self::PodTooLarge {
@@ -44,13 +46,15 @@ impl Detail {
                 resource: None,
                 nodes,
                 silent,
+                others,
                 ..
             } => write!(
                 f,
-                "{}none of {} has all that one pod needs, even when empty{}",
+                "{}none of {} has all that one pod needs, even when empty{}{}",
                 Of(group),
                 Count(*nodes, "matching node"),
                 And(silent),
+                Besides(*nodes, others),
             ),
             Self::ClusterTooSmall {
                 group,
@@ -59,15 +63,17 @@ impl Detail {
                 capacity,
                 nodes,
                 silent,
+                others,
             } => write!(
                 f,
-                "{}needs {} {resource}; {} {} {} even when empty{}",
+                "{}needs {} {resource}; {} {} {} even when empty{}{}",
                 Of(group),
                 amount(resource, *needs),
                 Count(*nodes, "matching node"),
                 verb(*nodes, "has", "have"),
                 amount(resource, *capacity),
                 And(silent),
+                Besides(*nodes, others),
             ),
             Self::TooFewPlaces {
                 group,
@@ -75,28 +81,32 @@ impl Detail {
                 room: Some(room),
                 nodes,
                 silent,
+                others,
             } => write!(
                 f,
-                "{}{} {} room for {room} of {} even when empty{}",
+                "{}{} {} room for {room} of {} even when empty{}{}",
                 Of(group),
                 Count(*nodes, "matching node"),
                 verb(*nodes, "has", "have"),
                 Count(*pods, "pod"),
                 And(silent),
+                Besides(*nodes, others),
             ),
             Self::TooFewPlaces {
                 pods,
                 room: None,
                 nodes,
                 silent,
+                others,
                 ..
             } => write!(
                 f,
-                "each task group would fit alone, but {} {} not hold all {} together even when empty{}",
+                "each task group would fit alone, but {} {} not hold all {} together even when empty{}{}",
                 Count(*nodes, "matching node"),
                 verb(*nodes, "does", "do"),
                 Count(*pods, "pod"),
                 And(silent),
+                Besides(*nodes, others),
             ),
             _ => Ok(()),
         }

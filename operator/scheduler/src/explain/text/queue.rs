@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Count, Is, Of, amount};
-use crate::explain::Detail;
+use crate::explain::{Detail, Unfit};
 use crate::ids::{FlavorName, ResourceName};
 
 impl Detail {
@@ -61,11 +61,22 @@ impl Detail {
             } => {
                 write!(
                     f,
-                    "{}no flavor that it may have in queue {:?} is defined and tolerated: looked at {}",
+                    "{}queue {:?} has no flavor for it:",
                     Of(group),
-                    queue.as_str(),
-                    listed(flavors)
-                )
+                    queue.as_str()
+                )?;
+                for (i, (flavor, why)) in flavors.iter().enumerate() {
+                    let comma = if i == 0 { " " } else { ", " };
+                    let why = match why {
+                        Unfit::Undefined => "does not exist (create the ResourceFlavor)",
+                        Unfit::Untolerated => {
+                            "has taints that taskGroups[].tolerations does not tolerate"
+                        }
+                        Unfit::Elsewhere => "is of other nodes than taskGroups[].nodeSelector",
+                    };
+                    write!(f, "{comma}{:?} {why}", flavor.as_str())?;
+                }
+                Ok(())
             }
             Self::FlavorNotOffered {
                 queue,

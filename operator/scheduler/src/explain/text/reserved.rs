@@ -34,7 +34,7 @@ struct Start(Option<Time>);
 impl fmt::Display for Start {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some(start) => write!(f, "that starts at {start} at the latest"),
+            Some(start) => write!(f, "that is expected to start at {start}"),
             None => f.write_str("when that starts is not known"),
         }
     }

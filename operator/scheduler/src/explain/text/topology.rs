@@ -14,12 +14,19 @@ impl Detail {
                 level,
                 levels,
             } => {
-                write!(f, "{}no topology has a level {level:?}", Of(group))?;
+                write!(
+                    f,
+                    "{}topology.level: no Topology has a level {level:?}: ",
+                    Of(group)
+                )?;
                 if levels.is_empty() {
-                    return f.write_str(" (there is none)");
+                    return f.write_str("create one that has it (there is none)");
                 }
-                let levels: Vec<String> = levels.iter().map(|l| format!("{l:?}")).collect();
-                write!(f, " (there are {})", levels.join(", "))
+                write!(
+                    f,
+                    "name one of {}, or create a Topology that has it",
+                    quoted(levels, ", ")
+                )
             }
             Self::ExceedsTopology(domain) => domain.sentence(f, "largest", " even when empty"),
             Self::TopologyFragmented { domain, certain } => {
@@ -39,6 +46,7 @@ impl InDomain {
         let Self {
             group,
             level,
+            labels,
             pods,
             holds,
             domains,
@@ -52,7 +60,14 @@ impl InDomain {
             Count(*pods, "pod"),
         )?;
         match &self.best {
-            None => return f.write_str(", and no node has the labels of one"),
+            None => {
+                return write!(
+                    f,
+                    ", and no node has the label{} {}: label the nodes, or ask for another level",
+                    if labels.len() == 1 { "" } else { "s" },
+                    quoted(labels, " and ")
+                );
+            }
             Some(_) if holds >= pods => write!(
                 f,
                 ", and {} {} not hold all together as close as they must be{when}",
@@ -67,11 +82,18 @@ impl InDomain {
         if *unlabelled > 0 {
             write!(
                 f,
-                "; {} {} in none, for want of a label",
+                "; {} {} in none, for want of label {}",
                 Count(*unlabelled, "node"),
                 verb(*unlabelled, "is", "are"),
+                quoted(labels, " or ")
             )?;
         }
         Ok(())
     }
+}
+
+/// `"block", "rack"`, with another word between them.
+fn quoted(keys: &[String], between: &str) -> String {
+    let keys: Vec<String> = keys.iter().map(|key| format!("{key:?}")).collect();
+    keys.join(between)
 }

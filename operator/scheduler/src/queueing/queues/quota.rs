@@ -1,7 +1,8 @@
 //! What queues and their quota mean for a gang that would start.
 
 use super::super::{Blocked, Phase, Signal, Wake};
-use super::{Holder, Queues};
+use super::Queues;
+use super::holders::Holder;
 use crate::explain::{Detail, OwnQuota};
 use crate::ids::{FlavorName, GangId, QueueName};
 use crate::queue::Stop;
@@ -146,11 +147,11 @@ impl Queues {
     /// How many gangs of a queue hold some, and those that hold most.
     fn who_holds(&self, name: &QueueName, what: FlavorResource) -> (u32, Vec<(GangId, i128)>) {
         let held = |holder: &Holder| {
-            let amount = holder.demand.amount(what);
+            let amount = self.charged(holder.charge)?.amount(what);
             (amount > 0).then(|| (holder.id.clone(), amount))
         };
         let holders = self.holders.get(name).into_iter();
-        let holders = holders.flat_map(|h| h.gangs.values());
+        let holders = holders.flat_map(|h| h.iter());
         let mut holders: Vec<(GangId, i128)> = holders.filter_map(held).collect();
         holders.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         let count = u32::try_from(holders.len()).unwrap_or(u32::MAX);

@@ -107,7 +107,7 @@ impl Layout {
         let values: Vec<&str> = labels
             .iter()
             .map(|label| match label {
-                Label::Value(value) => value.as_str(),
+                Label::Value(value) => &**value,
                 Label::Missing => "",
             })
             .collect();

@@ -9,7 +9,7 @@ pub(crate) use layout::Layout;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::NodeIdx;
+use super::{Labels, NodeIdx};
 use crate::ids::{NodeName, TopologyName};
 use crate::topology::Topology;
 use tree::Tree;
@@ -34,7 +34,7 @@ impl Domains {
     pub(super) fn apply<'a>(
         &mut self,
         topology: Topology,
-        nodes: impl Iterator<Item = (NodeIdx, &'a NodeName, &'a BTreeMap<String, String>)>,
+        nodes: impl Iterator<Item = (NodeIdx, &'a NodeName, &'a Labels)>,
     ) -> bool {
         let before = self.trees.get(&topology.name);
         if before.is_some_and(|tree| tree.levels() == topology.levels) {
@@ -54,12 +54,7 @@ impl Domains {
     }
 
     /// Puts a node where its labels say; takes it out where it has gone.
-    pub(super) fn put(
-        &mut self,
-        node: NodeIdx,
-        name: &NodeName,
-        labels: Option<&BTreeMap<String, String>>,
-    ) {
+    pub(super) fn put(&mut self, node: NodeIdx, name: &NodeName, labels: Option<&Labels>) {
         for tree in self.trees.values_mut() {
             tree.put(node, name, labels);
         }
@@ -80,6 +75,17 @@ impl Domains {
             let layout = tree.layout();
             Some(Level { layout, depth })
         })
+    }
+
+    /// The keys of the labels that tell a domain of the level: its own, behind
+    /// those of coarser levels.
+    pub(crate) fn labels(&self, level: &str) -> Vec<String> {
+        let found = self.trees.values().find_map(|tree| {
+            let levels = tree.levels();
+            let depth = levels.iter().position(|key| key == level)?;
+            levels.get(..=depth)
+        });
+        found.unwrap_or_default().to_vec()
     }
 
     /// True where a topology has the level.

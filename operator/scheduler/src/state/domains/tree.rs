@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::layout::Layout;
 use crate::ids::NodeName;
-use crate::state::NodeIdx;
+use crate::state::{Labels, NodeIdx};
 
 /// The value of a label. Nodes that lack it come after those that have it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Label {
-    Value(String),
+    Value(Arc<str>),
     /// It is missing, or one above it is.
     Missing,
 }
@@ -44,13 +44,9 @@ impl Tree {
         &self.levels
     }
 
-    pub(super) fn put(
-        &mut self,
-        node: NodeIdx,
-        name: &NodeName,
-        labels: Option<&BTreeMap<String, String>>,
-    ) {
+    pub(super) fn put(&mut self, node: NodeIdx, name: &NodeName, labels: Option<&Labels>) {
         let path = labels.map(|labels| self.path(labels));
+        let path = path.map(|path| self.shared(path));
         if self.paths.len() <= node.at() {
             self.paths.resize(node.at().saturating_add(1), None);
         }
@@ -69,10 +65,20 @@ impl Tree {
         self.stale = true;
     }
 
-    fn path(&self, labels: &BTreeMap<String, String>) -> Path {
+    /// The path of a node with the same labels, where there is one.
+    fn shared(&self, path: Path) -> Path {
+        let first = (path, NodeName::new(""));
+        let same = self.nodes.range(&first..).next();
+        match same.filter(|((same, _), _)| *same == first.0) {
+            Some(((same, _), _)) => Arc::clone(same),
+            None => first.0,
+        }
+    }
+
+    fn path(&self, labels: &Labels) -> Path {
         let mut missing = false;
         let label = |key: &String| match labels.get(key) {
-            Some(value) if !missing => Label::Value(value.clone()),
+            Some(value) if !missing => Label::Value(Arc::clone(value)),
             _ => {
                 missing = true;
                 Label::Missing

@@ -88,6 +88,55 @@ fn a_slow_start_is_the_jobs_own_fault() {
     assert_eq!(case.status.restarts, Some(1));
 }
 
+/// Someone has deleted the PodGroup, and another is there: what ran is a disruption, and what
+/// comes has its whole startup time.
+#[test]
+fn a_gang_whose_journal_is_gone_is_placed_anew_at_nobodys_cost() {
+    let spec = json!({"deadlines": {"startupSeconds": 60, "queueSeconds": 60}});
+    let mut case = Case::new(spec);
+    case.place(1, &PodPhase::Running);
+    case.says(JobPhase::Running, Reason::Running);
+    case.second = 1000;
+    case.journal = PodGroupStatus::default();
+
+    // Out of sight, perhaps.
+    case.has_journal = false;
+    let silent = case.step();
+    assert_eq!((silent.status, silent.again), (None, Some(at(1005))));
+    assert!(matches!(silent.wish, Wish::Run(Attempt { number: 1, .. })));
+    // Something of that name is in the way, say.
+    let runnable = case.standing.clone();
+    case.hold(JobPhase::Blocked, Reason::NameConflict);
+    assert_eq!(case.look().wish, Wish::Wait);
+    case.standing = runnable;
+
+    case.has_journal = true;
+    let next = case.says(JobPhase::Restarting, Reason::JournalLost);
+    assert!(matches!(next.wish, Wish::Run(Attempt { number: 2, .. })));
+    let counts = (case.status.restarts, case.status.disruptions);
+    assert_eq!(counts, (Some(0), Some(1)));
+    assert_eq!(case.status.scheduled_time, None);
+    let message = case.status.message.clone().unwrap();
+    assert!(message.contains("was deleted") && message.contains("2 pods to end"));
+    // Once for one loss.
+    case.says(JobPhase::Restarting, Reason::JournalLost);
+    assert_eq!(case.attempt(), 2);
+    case.place(2, &PodPhase::Pending);
+    case.says(JobPhase::Starting, Reason::Starting);
+    assert_eq!(case.status.scheduled_time, time(1000));
+}
+
+#[test]
+fn a_gang_that_has_succeeded_needs_no_journal() {
+    let mut case = Case::new(json!({}));
+    case.place(1, &PodPhase::Running);
+    case.step();
+    case.pod(0).phase = PodPhase::Succeeded;
+    case.pod(1).phase = PodPhase::Succeeded;
+    case.journal = PodGroupStatus::default();
+    case.says(JobPhase::Complete, Reason::Complete);
+}
+
 #[test]
 fn the_active_deadline_counts_running_time_over_attempts() {
     let mut case = Case::new(json!({"deadlines": {"activeSeconds": 100}}));

@@ -33,6 +33,10 @@ fn to_go_on_is_a_new_attempt_at_the_end_of_the_queue() {
 
     case.second = 100;
     case.spec.suspend = None;
+    // Written first, and done only then.
+    let next = case.says(JobPhase::Queued, Reason::Queued);
+    assert_eq!((next.wish, next.again), (Wish::Wait, Some(at(100))));
+    assert_eq!(case.row(), "TFFFFFFFTF");
     case.certify(Reason::InsufficientCapacity);
     let next = case.says(JobPhase::Queued, Reason::InsufficientCapacity);
     let run = Wish::Run(Attempt {
@@ -50,12 +54,36 @@ fn a_job_that_was_created_suspended_starts_with_its_first_attempt() {
     let mut case = Case::new(json!({"suspend": true}));
     case.says(JobPhase::Suspended, Reason::Suspended);
     case.spec.suspend = None;
+    let next = case.says(JobPhase::Queued, Reason::Queued);
+    assert_eq!(next.wish, Wish::Wait);
     let next = case.step();
     assert!(matches!(next.wish, Wish::Run(Attempt { number: 1, .. })));
-    // The scheduler was faster than the next status.
     case.place(1, &PodPhase::Pending);
     case.says(JobPhase::Starting, Reason::Starting);
     assert_eq!(case.attempt(), 1);
+}
+
+/// However often, and however soon after one another: the number fences what runs.
+#[test]
+fn no_attempt_is_gone_on_with_twice() {
+    let mut case = Case::new(json!({}));
+    case.place(1, &PodPhase::Running);
+    case.step();
+    case.clear();
+    let mut wanted = Vec::new();
+    for _ in 0..3 {
+        case.spec.suspend = Some(true);
+        case.says(JobPhase::Suspended, Reason::Suspended);
+        case.spec.suspend = None;
+        for _ in 0..3 {
+            if let Wish::Run(run) = case.step().wish {
+                assert_ne!(case.status.phase, Some(JobPhase::Suspended));
+                wanted.push(run.number);
+            }
+        }
+    }
+    wanted.dedup();
+    assert_eq!(wanted, [2, 3, 4]);
 }
 
 #[test]

@@ -91,6 +91,14 @@ fn a_commit_is_silent_at_first_and_shown_when_it_takes_long() {
     case.says(JobPhase::Starting, Reason::Committing);
     assert_eq!(case.row(), "TTTFFFFFTF");
     assert_eq!(case.status.admitted_time, time(20));
+
+    // What its waiting was about is over; why its tries fail is not.
+    for (reason, told) in [(Reason::Fragmented, false), (Reason::BackingOff, true)] {
+        case.certify(reason);
+        case.says(JobPhase::Starting, Reason::Committing);
+        let message = case.status.message.clone().unwrap();
+        assert_eq!(message.contains("8 GPUs are missing"), told, "{message}");
+    }
 }
 
 #[test]

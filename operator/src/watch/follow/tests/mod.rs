@@ -188,6 +188,8 @@ struct Came {
     said: Vec<String>,
     asked: Vec<String>,
     took: Duration,
+    /// How old the last sign of life is.
+    age: Duration,
     /// It is followed no more.
     left: bool,
 }
@@ -197,19 +199,21 @@ async fn follow(answers: Vec<Answer>) -> Came {
 }
 
 async fn follow_into<const ABSENT: bool>(answers: Vec<Answer>, heard: Arc<Heard<ABSENT>>) -> Came {
+    let pulse = Pulse::default();
     let script = Arc::new(Script {
         answers: Mutex::new(answers.into()),
         ..Script::default()
     });
     let began = Instant::now();
     let left = tokio::select! {
-        () = Follower::new(script.clone(), heard.clone()).run() => true,
+        () = Follower::new(script.clone(), heard.clone(), pulse.clone()).run() => true,
         () = script.over.notified() => false,
     };
     Came {
         said: heard.said.lock().clone(),
         asked: script.asked.lock().clone(),
         took: began.elapsed(),
+        age: pulse.age(),
         left,
     }
 }

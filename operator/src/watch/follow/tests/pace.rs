@@ -60,7 +60,7 @@ async fn a_watch_that_falls_silent_is_broken() {
         answers: Mutex::new(answers.into()),
         ..Script::default()
     });
-    let mut follower = Follower::new(script, Arc::<Heard>::default());
+    let mut follower = Follower::new(script, Arc::<Heard>::default(), Pulse::default());
     let mut ends = Vec::new();
     for _ in 0..3 {
         let began = Instant::now();
@@ -107,4 +107,65 @@ async fn what_is_not_answered_is_asked_again() {
         "watch 2",
     ];
     assert_eq!(came.asked, asked);
+}
+
+/// Who may list and not watch is told nothing of what happens.
+#[tokio::test(start_paused = true)]
+async fn a_list_an_event_and_an_end_as_it_should_be_are_signs_of_life_and_a_comparison_is_none() {
+    // Listed, and then compared and refused, again and again.
+    let broken = || {
+        let mut answers = vec![Page(1, vec![], false)];
+        for _ in 0..10 {
+            answers.extend([Refused(403), Page(1, vec![], false)]);
+        }
+        answers
+    };
+    let came = follow(broken()).await;
+    assert_eq!(came.asked.iter().filter(|a| *a == "compare").count(), 10);
+    assert_eq!(came.age, came.took);
+    assert!(came.age > Duration::from_secs(60), "{:?}", came.age);
+    for sign in [
+        vec![Watched(vec![added("a", 2)]), Refused(403)],
+        vec![Watched(vec![bookmark(2)]), Refused(403)],
+        vec![Slow(vec![], AT_ONCE), Refused(403)],
+        vec![Refused(410), Page(2, vec![], false)],
+    ] {
+        let mut answers = broken();
+        answers.extend(sign);
+        let came = follow(answers).await;
+        assert!(came.age < Duration::from_secs(20), "{:?}", came.asked);
+        assert!(came.took > Duration::from_secs(60));
+    }
+}
+
+/// A watch that has fallen silent may have missed something.
+#[tokio::test(start_paused = true)]
+async fn after_a_silence_everything_is_listed() {
+    let came = follow(vec![
+        Page(1, vec![object("a", 1)], false),
+        Slow(vec![bookmark(1)], Duration::from_secs(3600)),
+        Page(2, vec![], false),
+    ])
+    .await;
+    assert_eq!(came.asked, ["list", "watch 1", "list"]);
+    assert_eq!(came.said, ["+a", "synced", "-a uid-a", "synced"]);
+}
+
+/// Nothing may happen for long once what broke it has passed.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_does_not_end_at_once_lives() {
+    let script = Arc::new(Script {
+        answers: Mutex::new(vec![Silence].into()),
+        ..Script::default()
+    });
+    let pulse = Pulse::default();
+    let mut follower = Follower::new(script, Arc::<Heard>::default(), pulse.clone());
+    let minute = Duration::from_secs(60);
+    tokio::time::advance(minute).await;
+    assert!(
+        tokio::time::timeout(minute, follower.watch())
+            .await
+            .is_err()
+    );
+    assert_eq!(pulse.age(), minute - AT_ONCE);
 }

@@ -1,20 +1,5 @@
-//! The lease: at most one operator writes, and it knows when it may no longer.
-//!
-//! A lease is no fence: a process that is frozen between its check and its
-//! write can still write late. What makes such a write harmless is the epoch,
-//! which the journal bears and the API server compares; what makes it rare is
-//! that every write asks [`Leadership::check`] first.
-//!
-//! The epoch comes from the Lease, and a Lease can be deleted. Journals cannot
-//! be written by a lower epoch than theirs, so a leader that finds a higher one
-//! than its own raises its term above it ([`Leadership::raise_above`]).
-//!
-//! The age of another's lease is what we have observed by our own monotonic
-//! clock, never a difference of two machines' clocks (the rule of client-go's
-//! leaderelection).
+//! The Lease: taken, renewed, given back.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -22,116 +7,19 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
-use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
+use super::leadership::{Leadership, request_time};
+use super::{epoch_of, transitions, transitions_of};
 use crate::clients::REQUEST_TIMEOUT;
 
 /// Name of the Lease.
 pub const LEASE_NAME: &str = "trellis-operator";
+/// Where the Lease says for how many seconds its holder waits for an answer to
+/// a write: whoever comes next waits for so long beyond the lease.
+const REQUEST_SECONDS: &str = "trellis.dev/request-seconds";
 /// How long the lease may be refused until that counts as an error of the installation.
 const REFUSED_FOR_GOOD: Duration = Duration::from_secs(60);
-
-/// The term of a leader. Each new leader's is higher than all before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Epoch(pub i64);
-
-/// This process no longer leads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this process no longer holds the lease")]
-pub struct NotLeading;
-
-/// Proof of leadership, as long as [`Self::check`] says so.
-#[derive(Clone, Debug)]
-pub struct Leadership {
-    /// Our term. It rises only.
-    epoch: Arc<watch::Sender<Epoch>>,
-    /// The term that is asked for; the holder of the lease makes it so.
-    wanted: Arc<watch::Sender<Epoch>>,
-    start: Instant,
-    /// Milliseconds after `start` until which the lease is ours; 0 once it is lost.
-    valid_until: Arc<AtomicU64>,
-}
-
-impl Leadership {
-    /// Leadership whose lease is still to be [extended](Self::extend).
-    fn new(epoch: Epoch, start: Instant) -> Self {
-        Self {
-            epoch: Arc::new(watch::Sender::new(epoch)),
-            wanted: Arc::new(watch::Sender::new(epoch)),
-            start,
-            valid_until: Arc::new(AtomicU64::new(0)),
-        }
-    }
-
-    /// The term of this leader.
-    ///
-    /// # Errors
-    /// If the lease is no longer ours, or may no longer be.
-    pub fn check(&self) -> Result<Epoch, NotLeading> {
-        let now = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
-        if now < self.valid_until.load(Ordering::Acquire) {
-            Ok(*self.epoch.borrow())
-        } else {
-            Err(NotLeading)
-        }
-    }
-
-    /// Raises our term above one that has been seen, in the Lease first. Waits
-    /// until it is so; for ever once the lease is lost.
-    pub async fn raise_above(&self, seen: Epoch) {
-        let above = Epoch(seen.0.saturating_add(1));
-        self.wanted.send_if_modified(|wanted| {
-            let higher = above > *wanted;
-            *wanted = above.max(*wanted);
-            higher
-        });
-        // The sender lives as long as we do.
-        let _ = self.epoch.subscribe().wait_for(|e| *e >= above).await;
-    }
-
-    /// The Lease bears this many transitions now.
-    fn transitions(&self, transitions: i32) {
-        let epoch = epoch_of(transitions);
-        self.epoch.send_if_modified(|now| {
-            let higher = epoch > *now;
-            *now = epoch.max(*now);
-            higher
-        });
-    }
-
-    fn extend(&self, renewed: Instant, duration: Duration) {
-        let until = renewed
-            .saturating_duration_since(self.start)
-            .saturating_add(duration);
-        self.valid_until.store(
-            u64::try_from(until.as_millis()).unwrap_or(u64::MAX),
-            Ordering::Release,
-        );
-    }
-
-    fn lose(&self) {
-        self.valid_until.store(0, Ordering::Release);
-    }
-}
-
-/// The epoch of a Lease: the first leader's is 1.
-fn epoch_of(transitions: i32) -> Epoch {
-    Epoch(i64::from(transitions).saturating_add(1))
-}
-
-/// The transitions that a Lease must bear for this epoch. None: it cannot.
-fn transitions_of(epoch: Epoch) -> Option<i32> {
-    i32::try_from(epoch.0.checked_sub(1)?).ok()
-}
-
-fn transitions(lease: &Lease) -> i32 {
-    lease
-        .spec
-        .as_ref()
-        .and_then(|s| s.lease_transitions)
-        .unwrap_or(0)
-}
 
 /// One candidate for the lease.
 pub struct Candidate {
@@ -168,11 +56,14 @@ impl Candidate {
                     let since = *refused.get_or_insert_with(Instant::now);
                     if since.elapsed() > REFUSED_FOR_GOOD {
                         anyhow::bail!(
-                            "the lease {LEASE_NAME:?} cannot be taken: {}",
+                            "the lease {LEASE_NAME:?} cannot be taken: {}: its namespace must be there (--namespace), and the roles of charts/trellis/templates",
                             status.message
                         )
                     }
-                    warn!(error = status.message, "the lease was not taken");
+                    warn!(
+                        error = status.message,
+                        "the lease was not taken: its namespace must be there (--namespace), and the roles of charts/trellis/templates"
+                    );
                     tokio::time::sleep(pause).await;
                     continue;
                 }
@@ -196,6 +87,7 @@ impl Candidate {
                 },
                 spec: Some(self.spec(0)),
             };
+            let lease = self.published(lease);
             let lease = match self.api.create(&PostParams::default(), &lease).await {
                 Err(kube::Error::Api(status)) if status.code == 409 => return Ok(None),
                 other => other?,
@@ -216,17 +108,13 @@ impl Candidate {
                     return Ok(None);
                 }
             };
-            let theirs = Duration::from_secs(
-                u64::try_from(spec.lease_duration_seconds.unwrap_or(0)).unwrap_or(0),
-            );
-            // A request that the old leader sent with its last breath may still be under way.
-            let grace = REQUEST_TIMEOUT.min(theirs.max(self.duration));
-            if observed.elapsed() < theirs.max(self.duration).saturating_add(grace) {
+            if observed.elapsed() < self.over_after(&lease) {
                 return Ok(None);
             }
         }
         let transitions = spec.lease_transitions.unwrap_or(0).saturating_add(1);
         lease.spec = Some(self.spec(transitions));
+        let lease = self.published(lease);
         let asked = Instant::now();
         match self
             .api
@@ -238,10 +126,35 @@ impl Candidate {
         }
     }
 
+    /// How long a lease must not have changed until its holder is done: it has run
+    /// out, and what was sent with the last breath has been answered or given up.
+    fn over_after(&self, lease: &Lease) -> Duration {
+        let spec = lease.spec.as_ref();
+        let seconds = spec.and_then(|s| s.lease_duration_seconds).unwrap_or(0);
+        let theirs = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+        let published = lease.metadata.annotations.as_ref();
+        let published = published.and_then(|a| a.get(REQUEST_SECONDS)?.parse().ok());
+        // A holder that does not say keeps to what is the most for all.
+        let request = published.map_or(REQUEST_TIMEOUT, Duration::from_secs);
+        theirs
+            .max(self.duration)
+            .saturating_add(request.min(REQUEST_TIMEOUT))
+    }
+
+    /// The lease, and for how long its holder waits for answers.
+    fn published(&self, mut lease: Lease) -> Lease {
+        let time = request_time(self.duration);
+        let seconds = time.as_millis().div_ceil(1000).to_string();
+        let annotations = lease.metadata.annotations.get_or_insert_default();
+        annotations.insert(REQUEST_SECONDS.to_owned(), seconds);
+        lease
+    }
+
     fn leads(&self, lease: Lease, asked: Instant) -> (Leadership, Lease) {
-        let leadership = Leadership::new(epoch_of(transitions(&lease)), asked);
+        let epoch = epoch_of(transitions(&lease));
+        let leadership = Leadership::new(epoch, asked, self.duration);
         leadership.extend(asked, self.duration);
-        info!(epoch = leadership.epoch.borrow().0, identity = %self.identity, "leading");
+        info!(epoch = epoch.0, identity = %self.identity, "leading");
         (leadership, lease)
     }
 
@@ -277,11 +190,12 @@ impl Candidate {
                 spec.renew_time = Some(MicroTime(Timestamp::now()));
                 spec.lease_transitions = spec.lease_transitions.max(wanted);
             }
-            match self
-                .api
-                .replace(LEASE_NAME, &PostParams::default(), &renewed)
-                .await
-            {
+            let params = PostParams::default();
+            let answer = tokio::select! {
+                answer = self.api.replace(LEASE_NAME, &params, &renewed) => answer,
+                () = leadership.lost() => break,
+            };
+            match answer {
                 Ok(renewed) => {
                     lease = renewed;
                     leadership.transitions(transitions(&lease));
@@ -337,49 +251,41 @@ impl Candidate {
 }
 
 #[cfg(test)]
-impl Leadership {
-    /// Of a leader that nobody asks for its Lease.
-    pub(crate) fn of_a_test() -> Self {
-        let leadership = Self::new(Epoch(1), Instant::now());
-        leadership.extend(Instant::now(), Duration::from_secs(3600));
-        leadership
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_epoch_is_the_transitions_of_the_lease_and_one() {
-        assert_eq!(epoch_of(0), Epoch(1));
-        assert_eq!(transitions_of(Epoch(1)), Some(0));
-        assert_eq!(transitions_of(epoch_of(41)), Some(41));
-        assert_eq!(transitions_of(Epoch(i64::MAX)), None);
-        assert_eq!(transitions_of(Epoch(i64::MIN)), None);
-    }
+    use crate::leader::Epoch;
 
     #[tokio::test]
-    async fn a_term_is_raised_once_the_lease_bears_it() {
-        let leadership = Leadership::new(Epoch(1), Instant::now());
-        assert_eq!(leadership.check(), Err(NotLeading));
-        leadership.extend(Instant::now(), Duration::from_secs(600));
-        assert_eq!(leadership.check(), Ok(Epoch(1)));
-        // What is below is above already.
-        leadership.raise_above(Epoch(0)).await;
-        let raised = leadership.raise_above(Epoch(7));
-        tokio::pin!(raised);
-        let lease = async {
-            tokio::task::yield_now().await;
-            assert_eq!(*leadership.wanted.borrow(), Epoch(8));
-            assert_eq!(leadership.check(), Ok(Epoch(1)), "not before the lease");
-            leadership.transitions(3);
-            assert_eq!(leadership.check(), Ok(Epoch(4)));
-            leadership.transitions(7);
+    async fn who_comes_next_waits_for_the_requests_of_the_holder() {
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = Client::try_from(nowhere).unwrap();
+        let candidate = |seconds: u64| {
+            let lease = Duration::from_secs(seconds);
+            Candidate::new(client.clone(), "ns", String::new(), lease)
         };
-        tokio::join!(raised, lease);
-        assert_eq!(leadership.check(), Ok(Epoch(8)));
-        leadership.transitions(0);
-        assert_eq!(leadership.check(), Ok(Epoch(8)), "it never falls");
+        let over = |ours: u64, theirs: u64| {
+            let holder = candidate(theirs);
+            let lease = holder.published(Lease {
+                spec: Some(holder.spec(0)),
+                ..Lease::default()
+            });
+            let leadership = Leadership::new(Epoch(1), Instant::now(), holder.duration);
+            let keeps_to = leadership.request_time();
+            let waits = candidate(ours).over_after(&lease);
+            assert!(waits >= holder.duration + keeps_to, "{waits:?}");
+            waits.as_secs()
+        };
+        // A short lease is followed soon, a long one by what is the most for all.
+        assert_eq!((over(2, 2), over(15, 15), over(60, 60)), (4, 30, 75));
+        assert_eq!((over(2, 60), over(60, 2)), (75, 62));
+        // Nothing is known of one who does not say.
+        let mut silent = Lease {
+            spec: Some(candidate(2).spec(0)),
+            ..Lease::default()
+        };
+        assert_eq!(candidate(2).over_after(&silent).as_secs(), 17);
+        let absurd = [(REQUEST_SECONDS.to_owned(), "86400".to_owned())];
+        silent.metadata.annotations = Some(absurd.into());
+        assert_eq!(candidate(2).over_after(&silent).as_secs(), 17);
     }
 }

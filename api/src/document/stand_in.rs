@@ -1,0 +1,62 @@
+//! What stands in for a field that cannot be read, so that what else is wrong
+//! with an object comes to light.
+
+use serde_json::{Value, json};
+
+/// Removes the field of a path such as `spec.taskGroups[0].replcas`. False if it
+/// is not there, or is an item of a list: those after it would be others.
+pub(super) fn remove(value: &mut Value, path: &str) -> bool {
+    change(value, path, None)
+}
+
+/// Values of every type, for a field that must be there.
+pub(super) fn candidates() -> [Value; 5] {
+    [json!("1"), json!(1), json!(false), json!([]), json!({})]
+}
+
+/// Sets the field of a path, there or not. False if there is nothing to set it in.
+pub(super) fn set(value: &mut Value, path: &str, to: Value) -> bool {
+    change(value, path, Some(to))
+}
+
+fn change(value: &mut Value, path: &str, to: Option<Value>) -> bool {
+    let path = path.strip_prefix('.').unwrap_or(path);
+    match value {
+        Value::Object(map) => {
+            // Keys may have dots in them: the longest that fits is meant.
+            let fits = |key: &&String| {
+                let rest = path.strip_prefix(key.as_str());
+                rest.is_some_and(|rest| rest.starts_with(['.', '[']))
+            };
+            let inner = map.keys().filter(fits).max_by_key(|k| k.len()).cloned();
+            match (inner.filter(|_| !map.contains_key(path)), to) {
+                (Some(key), to) => {
+                    let rest = path.strip_prefix(key.as_str()).unwrap_or_default();
+                    map.get_mut(&key)
+                        .is_some_and(|value| change(value, rest, to))
+                }
+                (None, None) => map.remove(path).is_some(),
+                (None, Some(to)) => {
+                    map.insert(path.to_owned(), to);
+                    true
+                }
+            }
+        }
+        Value::Array(items) => {
+            let index = path.strip_prefix('[').and_then(|p| p.split_once(']'));
+            let Some((index, rest)) = index else {
+                return false;
+            };
+            let item = index.parse::<usize>().ok().and_then(|i| items.get_mut(i));
+            match (item, rest, to) {
+                (Some(item), "", Some(to)) => {
+                    *item = to;
+                    true
+                }
+                (Some(_), "", None) | (None, ..) => false,
+                (Some(item), rest, to) => change(item, rest, to),
+            }
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,90 @@
+//! A queue of gangs whose quota frees all the time: each gang ends as soon as it
+//! has its pods, and gives its quota to the next.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{ListParams, PostParams, WatchEvent, WatchParams};
+use serde_json::json;
+use trellis_api::TrainingJob;
+use trellis_e2e::namespace::TestNamespace;
+use trellis_e2e::queues::resource_groups;
+
+use crate::bench::{APPLIES, Bench, LIMIT};
+use crate::ceiling;
+use crate::jobs::{self, Case};
+use crate::row::Row;
+
+const QUEUE: &str = "drain";
+/// Gangs that have quota at a time.
+const GANGS: usize = 16;
+/// Writes of the kubelets that stand in for those of many nodes.
+const ENDS: usize = 16;
+
+/// Gangs a second, as a share of what a bare client makes of the same writes.
+pub(crate) async fn measure(bench: &Bench, case: Case) -> Result<()> {
+    let bare = ceiling::writes_to_the_end(bench, case).await? / case.pods as f64;
+    let operator = bench.operator().await?;
+    let namespace = bench.namespace().await?;
+    let gpus = i64::try_from(GANGS.saturating_mul(case.pods))?;
+    let queue = json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue", "metadata": {"name": QUEUE},
+        "spec": {"namespaceSelector": {}, "resourceGroups": resource_groups(&[("default", gpus)])},
+    });
+    let queue = queue.to_string();
+    bench.control_plane.apply_yaml(&queue).await?;
+    let took = drain(&namespace, case).await?;
+    let rate = case.jobs as f64 / took;
+    bench.clear(&namespace).await?;
+    drop(operator);
+    let name = format!("queue of {}, quota for {GANGS}", case.name());
+    bench.print(&Row::new(format!("{name}: bare client"), bare, "gangs/s"));
+    bench.print(&Row::new(name, rate, "gangs/s").of(bare));
+    Ok(())
+}
+
+/// Seconds from the first apply to the end of the last pod.
+async fn drain(namespace: &TestNamespace, case: Case) -> Result<f64> {
+    let api: Api<TrainingJob> = namespace.api();
+    let pods: Api<Pod> = namespace.api();
+    let list = pods.list_metadata(&ListParams::default()).await?;
+    let version = list.metadata.resource_version.unwrap_or_default();
+    let mut applies = Vec::with_capacity(case.jobs);
+    for i in 0..case.jobs {
+        let mut job = jobs::job(&format!("j-{i}"), case.pods, 1)?;
+        job.spec.queue = Some(QUEUE.to_owned());
+        let api = api.clone();
+        applies.push(async move { api.create(&PostParams::default(), &job).await });
+    }
+    let start = Instant::now();
+    let applied = stream::iter(applies)
+        .buffer_unordered(APPLIES)
+        .try_for_each(|_| async { Ok(()) });
+    let params = WatchParams::default().timeout(280);
+    let events = pods.watch_metadata(&params, &version).await?;
+    let ended = events
+        .try_filter_map(|event| async move {
+            Ok(match event {
+                WatchEvent::Added(pod) => pod.metadata.name,
+                _ => None,
+            })
+        })
+        .take(case.total())
+        .map_ok(|name| {
+            let pods = pods.clone();
+            async move { ceiling::end(&pods, &name).await }
+        })
+        .try_buffer_unordered(ENDS)
+        .try_fold(0_usize, |ended, ()| async move { Ok(ended + 1) });
+    let ended = tokio::time::timeout(LIMIT, ended);
+    let (applied, ended) = tokio::join!(applied, ended);
+    applied?;
+    let ended = ended.with_context(|| format!("not all within {LIMIT:?}"))??;
+    if ended < case.total() {
+        bail!("the watch has ended after {ended} of {} pods", case.total());
+    }
+    Ok(start.elapsed().as_secs_f64())
+}

@@ -1,0 +1,108 @@
+//! Admission webhooks of a test that are down, or never answer.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use kube::Api;
+use kube::api::{DeleteParams, PostParams};
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::control_plane::ControlPlane;
+
+/// A new webhook takes a moment until every request sees it.
+const SEEN: Duration = Duration::from_secs(2);
+
+/// A webhook for the pods of one namespace, whose name it bears, that refuses nothing and answers
+/// nothing: while it is there no pod is created.
+pub struct BrokenWebhook {
+    namespace: String,
+    api: Api<ValidatingWebhookConfiguration>,
+    listens: JoinHandle<()>,
+}
+
+impl std::fmt::Debug for BrokenWebhook {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_tuple("BrokenWebhook")
+            .field(&self.namespace)
+            .finish()
+    }
+}
+
+impl BrokenWebhook {
+    /// Nobody is there.
+    ///
+    /// # Errors
+    /// If the API server refuses it.
+    pub async fn down(control_plane: &ControlPlane, namespace: &str) -> Result<Self> {
+        // The port is free again as soon as the listener is gone.
+        let port = TcpListener::bind("127.0.0.1:0").await?.local_addr()?.port();
+        let listens = tokio::spawn(async {});
+        Self::create(control_plane, namespace, port, listens).await
+    }
+
+    /// Somebody is there, and says nothing for as long as a webhook may.
+    ///
+    /// # Errors
+    /// If the API server refuses it.
+    pub async fn hanging(control_plane: &ControlPlane, namespace: &str) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let port = listener.local_addr()?.port();
+        let listens = tokio::spawn(async move {
+            let mut open = Vec::new();
+            while let Ok((connection, _)) = listener.accept().await {
+                open.push(connection);
+            }
+        });
+        Self::create(control_plane, namespace, port, listens).await
+    }
+
+    async fn create(
+        control_plane: &ControlPlane,
+        namespace: &str,
+        port: u16,
+        listens: JoinHandle<()>,
+    ) -> Result<Self> {
+        let webhook = json!({
+            "metadata": {"name": namespace},
+            "webhooks": [{
+                "name": "broken.trellis.dev",
+                "admissionReviewVersions": ["v1"],
+                "sideEffects": "None",
+                "failurePolicy": "Fail",
+                "clientConfig": {"url": format!("https://127.0.0.1:{port}/")},
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+                "rules": [{"apiGroups": [""], "apiVersions": ["v1"],
+                    "operations": ["CREATE"], "resources": ["pods"]}],
+            }],
+        });
+        let api = Api::all(control_plane.client());
+        let webhook = serde_json::from_value(webhook)?;
+        api.create(&PostParams::default(), &webhook).await?;
+        tokio::time::sleep(SEEN).await;
+        Ok(Self {
+            namespace: namespace.to_owned(),
+            api,
+            listens,
+        })
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// If it is there no more.
+    pub async fn lift(self) -> Result<()> {
+        let params = DeleteParams::default();
+        self.api.delete(&self.namespace, &params).await?;
+        Ok(())
+    }
+}
+
+impl Drop for BrokenWebhook {
+    fn drop(&mut self) {
+        self.listens.abort();
+    }
+}

@@ -1,0 +1,53 @@
+//! The queue of jobs that name none.
+
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::json;
+use trellis_api::PodGroup;
+use trellis_api::job::JobPhase;
+use trellis_e2e::jobs::uids;
+use trellis_e2e::site::Site;
+
+use super::{shared, site};
+
+/// The queue in the job's status, and in its PodGroup.
+async fn queues(site: &Site, name: &str) -> (String, String) {
+    let job = site.api::<trellis_api::TrainingJob>().get(name).await;
+    let said = job.unwrap().status.unwrap().queue.unwrap();
+    let group = site.api::<PodGroup>().get(name).await.unwrap();
+    (said, group.spec.queue)
+}
+
+#[tokio::test]
+async fn a_new_default_takes_those_that_wait_and_none_that_has_its_place() {
+    let site = site("defaults", 1).await;
+    site.submit("runs", 2, 4).await;
+    site.reaches("runs", JobPhase::Running).await;
+    let before = uids(&site.whole("runs", 2).await);
+    site.submit("waits", 2, 4).await;
+    site.reaches("waits", JobPhase::Queued).await;
+
+    let here = json!({"matchLabels": {"kubernetes.io/metadata.name": site.name()}});
+    let queue = json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+        "metadata": {"name": site.name()},
+        "spec": {"namespaceSelector": {}, "defaultFor": here},
+    });
+    let control_plane = shared().await;
+    control_plane.apply_yaml(&queue.to_string()).await.unwrap();
+    let new = site.name().to_owned();
+    let both = |queue: &str| (queue.to_owned(), queue.to_owned());
+    site.becomes("waits", |s| s.queue.as_ref() == Some(&new))
+        .await;
+    assert_eq!(queues(&site, "waits").await, both(&new));
+    // It is looked at again, and stays.
+    let patch = json!({"metadata": {"annotations": {"example.com/look": "1"}}});
+    site.patch("runs", patch).await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    assert_eq!(queues(&site, "runs").await, both("default"));
+    assert_eq!(uids(&site.whole("runs", 2).await), before);
+
+    // It gives its place up, and is one that waits.
+    site.delete::<Pod>("runs-worker-0").await;
+    site.becomes("runs", |s| s.queue.as_ref() == Some(&new))
+        .await;
+}

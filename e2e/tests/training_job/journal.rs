@@ -1,0 +1,64 @@
+//! The PodGroup of a gang that runs, touched by hand.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use kube::ResourceExt as _;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use trellis_api::job::JobPhase;
+use trellis_api::{PodGroup, names};
+use trellis_e2e::jobs::{SOON, uids};
+use trellis_e2e::wait::eventually;
+
+use super::site;
+
+/// The journal went with it: the gang is placed anew, and its user pays nothing for that.
+#[tokio::test]
+async fn a_deleted_pod_group_is_a_disruption_and_not_the_jobs_fault() {
+    let site = site("nojournal", 2).await;
+    let mut job = site.job("j", 2, 8);
+    job["spec"]["deadlines"]["startupSeconds"] = json!(10);
+    site.create(job).await.unwrap();
+    site.reaches("j", JobPhase::Running).await;
+    let before = uids(&site.whole("j", 2).await);
+    // It has run for longer than it may take to start.
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    site.delete::<PodGroup>("j").await;
+    let again = site.runs_again("j", 2).await;
+    let status = again.status.unwrap();
+    assert_eq!((status.restarts, status.disruptions), (Some(0), Some(1)));
+    let failure = status.last_failure.unwrap();
+    assert_eq!(
+        (failure.reason.as_str(), failure.attempt),
+        ("JournalLost", 1)
+    );
+    assert!(uids(&site.whole("j", 2).await).is_disjoint(&before));
+}
+
+/// It is there, and out of the operator's sight for a moment.
+#[tokio::test]
+async fn a_pod_group_that_loses_our_label_costs_nothing() {
+    let site = site("unlabelled", 1).await;
+    site.submit("j", 2, 1).await;
+    site.reaches("j", JobPhase::Running).await;
+    let before = uids(&site.whole("j", 2).await);
+    let groups = site.api::<PodGroup>();
+    let unlabel = json!({"metadata": {"labels": {names::MANAGED_BY: null}}});
+    groups
+        .patch("j", &PatchParams::default(), &Patch::Merge(&unlabel))
+        .await
+        .unwrap();
+    eventually(SOON, || async {
+        let labelled = groups.get("j").await?;
+        ensure!(labelled.labels().contains_key(names::MANAGED_BY));
+        Ok(())
+    })
+    .await
+    .unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let job = site.reaches("j", JobPhase::Running).await;
+    let status = job.status.unwrap();
+    assert_eq!((status.attempt, status.disruptions), (Some(1), Some(0)));
+    assert_eq!(uids(&site.whole("j", 2).await), before);
+}

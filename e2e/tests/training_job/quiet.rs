@@ -1,0 +1,53 @@
+//! When nothing happens, nothing is written.
+
+use std::path::Path;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::{Api, ResourceExt as _};
+use serde_json::json;
+use trellis_api::job::JobPhase;
+use trellis_api::{PodGroup, Queue, TrainingJob};
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::operator::{self, Launch, Operator};
+use trellis_e2e::site::Site;
+
+/// On a control plane of its own: the share of a queue changes with the nodes of others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_pass_writes_nothing() {
+    let control_plane = operator::control_plane().await.unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
+    let launch = Launch::named("operator").lease_seconds(60);
+    let (_operator, _proxy) = Operator::behind_proxy(&control_plane, program, &launch)
+        .await
+        .unwrap();
+    let site = Site::new(&control_plane, "quiet", Nodes::new(2).gpus(8)).await;
+    site.submit("j", 2, 1).await;
+    site.reaches("j", JobPhase::Running).await;
+    // Counts of pods and of queues are written now and then.
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let queues: Api<Queue> = Api::all(control_plane.client());
+    let children = async || -> [Option<String>; 4] {
+        let service = site.api::<Service>().get("j").await.unwrap();
+        let policy = site.api::<NetworkPolicy>().get("j").await.unwrap();
+        let group = site.api::<PodGroup>().get("j").await.unwrap();
+        let queue = queues.get("default").await.unwrap();
+        [
+            service.resource_version(),
+            policy.resource_version(),
+            group.resource_version(),
+            queue.resource_version(),
+        ]
+    };
+    let before = children().await;
+    for look in 0..3 {
+        // The user's own annotation makes the operator look, and gives it nothing to do.
+        let patch = json!({"metadata": {"annotations": {"example.com/look": look.to_string()}}});
+        let annotated = site.patch("j", patch).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let now = site.api::<TrainingJob>().get("j").await.unwrap();
+        assert_eq!(now.resource_version(), annotated.resource_version());
+    }
+    assert_eq!(children().await, before);
+}

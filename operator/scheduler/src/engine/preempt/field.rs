@@ -1,0 +1,199 @@
+//! What one search looks at.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap;
+
+use super::super::Engine;
+use super::candidates::{Asker, Candidate, Candidates};
+use crate::placement::{Freed, Hold, Rooms, Wish, asks_for_topology};
+use crate::quota::Demand;
+use crate::state::{DemandIdx, NodeIdx, ResourceIdx};
+
+/// One search.
+pub(super) struct Search<'a> {
+    pub(super) asker: Asker<'a>,
+    pub(super) wish: Wish<'a>,
+    pub(super) candidates: &'a Candidates,
+    /// What each candidate holds, in the order of the candidates.
+    held: Vec<Held>,
+    pub(super) parts: Vec<Range<usize>>,
+    kinds: Vec<Kind>,
+    /// What goes anyway.
+    pub(super) going: Vec<Hold>,
+    /// With that gone.
+    pub(super) rooms: Rooms,
+    /// Counting tells all: the gang fits if there is room for so many pods.
+    pub(super) counted: bool,
+    /// Pods have shares of devices: it depends on the order in which they go what
+    /// becomes free.
+    shared: bool,
+}
+
+/// What so many pods of a kind hold of a node.
+#[derive(Clone, Copy)]
+pub(super) struct Held {
+    pub(super) node: NodeIdx,
+    kind: usize,
+    pub(super) pods: u32,
+}
+
+/// Pods that hold the same.
+struct Kind {
+    demand: Arc<Vec<(ResourceIdx, i64)>>,
+    freed: Freed,
+}
+
+impl Engine {
+    pub(super) fn search<'a>(
+        &mut self,
+        asker: Asker<'a>,
+        wish: Wish<'a>,
+        candidates: &'a Candidates,
+    ) -> Search<'a> {
+        self.packing.prepare(&mut self.nodes, &mut self.catalog);
+        self.catalog.refresh(wish.shape, &self.nodes);
+        let mut rooms = Rooms::new(&self.nodes, &self.catalog, &wish);
+        let going = self.going();
+        for hold in &going {
+            rooms.free(&self.nodes, hold);
+        }
+        let all = candidates.list.len();
+        let (mut held, mut parts) = (Vec::with_capacity(all), Vec::with_capacity(all));
+        let mut kinds: Vec<Kind> = Vec::new();
+        let mut numbers: FxHashMap<DemandIdx, usize> = FxHashMap::default();
+        for candidate in &candidates.list {
+            let from = held.len();
+            held.extend(candidates.parts(candidate).iter().map(|part| Held {
+                node: part.node,
+                kind: *numbers.entry(part.demand).or_insert_with(|| {
+                    let demand = self.catalog.demand(part.demand);
+                    let freed = rooms.freed(&self.nodes, &demand);
+                    kinds.push(Kind { demand, freed });
+                    kinds.len().saturating_sub(1)
+                }),
+                pods: part.pods,
+            }));
+            parts.push(from..held.len());
+        }
+        let groups = wish.shape.groups.iter().filter(|g| g.count > 0).count();
+        let shared = !self.catalog.shares().is_empty();
+        Search {
+            counted: groups < 2 && !shared && !asks_for_topology(wish.shape),
+            shared,
+            asker,
+            wish,
+            candidates,
+            held,
+            parts,
+            kinds,
+            going,
+            rooms,
+        }
+    }
+}
+
+impl<'a> Search<'a> {
+    /// A candidate, and what it is charged.
+    pub(super) fn candidate(&self, number: usize) -> Option<(&'a Candidate, &'a Demand)> {
+        let candidate = self.candidates.list.get(number)?;
+        Some((candidate, self.candidates.charge(candidate)))
+    }
+
+    /// What a candidate holds.
+    pub(super) fn held_by(&self, number: usize) -> &[Held] {
+        let part = self.parts.get(number).cloned();
+        part.and_then(|part| self.held.get(part)).unwrap_or(&[])
+    }
+
+    /// What they all hold, in their order.
+    pub(super) fn held(&self) -> &[Held] {
+        &self.held
+    }
+
+    /// What a pod of a kind frees.
+    pub(super) fn freed(&self, held: &Held) -> &[i64] {
+        self.kinds.get(held.kind).map_or(&[], |kind| &kind.freed)
+    }
+
+    /// What these hold together.
+    pub(super) fn leaving(&self, out: &FixedBitSet) -> Vec<Hold> {
+        let held = out.ones().flat_map(|number| self.held_by(number));
+        let mut held: Vec<Held> = held.copied().collect();
+        if !self.shared {
+            // Pods of a kind leave their node together.
+            held.sort_by_key(|held| (held.node, held.kind));
+            held.dedup_by(|next, kept| {
+                let same = (next.node, next.kind) == (kept.node, kept.kind);
+                if same {
+                    kept.pods = kept.pods.saturating_add(next.pods);
+                }
+                same
+            });
+        }
+        let hold = |held: Held| {
+            Some(Hold {
+                node: held.node,
+                demand: Arc::clone(&self.kinds.get(held.kind)?.demand),
+                pods: held.pods,
+                held: true,
+            })
+        };
+        held.into_iter().filter_map(hold).collect()
+    }
+
+    /// Whether it is clear that nobody else could make room for less: as few as could
+    /// do are the cheapest of all candidates, and of one priority. For a gang of one
+    /// group.
+    pub(super) fn is_cheapest(&self, out: &FixedBitSet) -> bool {
+        let few = out.count_ones(..);
+        let list = self.candidates.list.get(..few).unwrap_or(&[]);
+        let (Some(first), Some(last)) = (list.first(), list.last()) else {
+            return false;
+        };
+        if first.priority() != last.priority() || out.maximum() != few.checked_sub(1) {
+            return false;
+        }
+        let missing = self.rooms.missing();
+        let missing = (0_usize..).zip(missing).filter(|(_, missing)| *missing > 0);
+        let at_least = missing.map(|(column, missing)| {
+            // What one of them frees at most.
+            let all = (0..self.parts.len()).map(|number| self.frees(number, column));
+            let most = i128::from(all.max().unwrap_or(0));
+            let whole = missing.checked_div(most).unwrap_or(0);
+            let rest = missing.checked_rem(most).unwrap_or(0);
+            whole.saturating_add(i128::from(rest > 0))
+        });
+        let at_least = at_least.max().and_then(|n| usize::try_from(n).ok());
+        at_least.is_some_and(|n| few <= n)
+    }
+
+    /// How much of what a column counts a candidate frees at most.
+    fn frees(&self, number: usize, column: usize) -> i64 {
+        let all = self.held_by(number).iter().map(|held| {
+            let freed = self.freed(held).get(column).map_or(0, |freed| *freed);
+            freed.saturating_mul(i64::from(held.pods))
+        });
+        all.fold(0, i64::saturating_add)
+    }
+
+    /// What is lost with these, the highest priority first; then how many they are.
+    pub(super) fn cost(&self, out: &FixedBitSet) -> (Vec<(i32, u64)>, usize) {
+        let mut lost: Vec<(i32, u64)> = Vec::new();
+        let victims = out.ones().filter_map(|n| self.candidates.list.get(n));
+        // They come by priority, the lowest first.
+        for candidate in victims {
+            let more = candidate.lost_device_seconds;
+            match lost.last_mut() {
+                Some((priority, sum)) if *priority == candidate.priority() => {
+                    *sum = sum.saturating_add(more);
+                }
+                _ => lost.push((candidate.priority(), more)),
+            }
+        }
+        lost.reverse();
+        (lost, out.count_ones(..))
+    }
+}

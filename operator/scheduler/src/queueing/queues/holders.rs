@@ -1,0 +1,102 @@
+//! The gangs that hold some of a queue.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use crate::ids::GangId;
+use crate::state::GangIdx;
+
+/// A gang and its charge.
+#[derive(Debug)]
+pub(super) struct Holder {
+    pub(super) gang: GangIdx,
+    pub(super) priority: i32,
+    /// Its charge, by number: a thousand equal gangs have one.
+    pub(super) charge: usize,
+    pub(super) id: GangId,
+}
+
+/// All of one queue.
+#[derive(Debug, Default)]
+pub(super) struct Holders {
+    /// In no order, but side by side: who wants room goes through all of them.
+    list: Vec<Holder>,
+    places: FxHashMap<GangIdx, usize>,
+    /// How many there are of each priority.
+    priorities: BTreeMap<i32, usize>,
+}
+
+impl Holders {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Holder> {
+        self.list.iter()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(super) fn get(&self, gang: GangIdx) -> Option<&Holder> {
+        self.list.get(*self.places.get(&gang)?)
+    }
+
+    pub(super) fn lowest_priority(&self) -> Option<i32> {
+        self.priorities.keys().next().copied()
+    }
+
+    /// Adds a gang that is not among them.
+    pub(super) fn insert(&mut self, holder: Holder) {
+        let count = self.priorities.entry(holder.priority).or_default();
+        *count = count.saturating_add(1);
+        self.places.insert(holder.gang, self.list.len());
+        self.list.push(holder);
+    }
+
+    pub(super) fn remove(&mut self, gang: GangIdx) -> Option<Holder> {
+        let place = self.places.remove(&gang)?;
+        if place >= self.list.len() {
+            return None;
+        }
+        let holder = self.list.swap_remove(place);
+        if let Some(moved) = self.list.get(place) {
+            self.places.insert(moved.gang, place);
+        }
+        if let Some(count) = self.priorities.get_mut(&holder.priority) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.priorities.remove(&holder.priority);
+            }
+        }
+        Some(holder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_leaves_takes_nobody_along() {
+        let mut holders = Holders::default();
+        for (at, priority) in [(7, 3), (1, 0), (4, 3)] {
+            holders.insert(Holder {
+                gang: GangIdx::of(at),
+                priority,
+                charge: at,
+                id: GangId::new(format!("a/{at}")),
+            });
+        }
+        assert_eq!(holders.lowest_priority(), Some(0));
+        let charge = |holders: &Holders, at| holders.get(GangIdx::of(at)).map(|h| h.charge);
+        assert_eq!(holders.remove(GangIdx::of(7)).map(|h| h.charge), Some(7));
+        assert!(holders.remove(GangIdx::of(7)).is_none());
+        assert_eq!(charge(&holders, 7), None);
+        assert_eq!(
+            (charge(&holders, 1), charge(&holders, 4)),
+            (Some(1), Some(4))
+        );
+        assert_eq!(holders.remove(GangIdx::of(1)).map(|h| h.charge), Some(1));
+        assert_eq!(holders.lowest_priority(), Some(3));
+        assert_eq!((holders.len(), charge(&holders, 4)), (1, Some(4)));
+    }
+}

@@ -1,0 +1,185 @@
+//! Numbers, found by the names of what they are of.
+
+use std::hash::{BuildHasher, RandomState};
+
+/// A table from names to numbers of values that are kept elsewhere, names and all:
+/// 8 bytes a place. It never looks at a name but to tell two of one hash apart, so
+/// that it grows without waiting for each name in memory. The standard hasher,
+/// since users choose the names.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    hasher: RandomState,
+    /// As many as a power of two, a quarter of them vacant at least: each entry at
+    /// the place that its hash says, or with no vacant place between.
+    places: Vec<Option<Entry>>,
+    used: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    hash: u32,
+    /// Less than `u32::MAX`, plus one: so that a vacant place takes no room of its own.
+    number: std::num::NonZeroU32,
+}
+
+impl Entry {
+    fn number(self) -> u32 {
+        self.number.get().saturating_sub(1)
+    }
+}
+
+impl Index {
+    /// The number of the value with that name; `is` tells whether a value has it.
+    pub(crate) fn find(&self, name: &str, is: impl Fn(u32) -> bool) -> Option<u32> {
+        let hash = self.hash(name);
+        let at = self.place_of(hash, is)?;
+        self.entry(at).map(Entry::number)
+    }
+
+    /// Adds a number under a name that has none.
+    pub(crate) fn insert(&mut self, name: &str, number: u32) {
+        if self.used.saturating_mul(4) >= self.places.len().saturating_mul(3) {
+            self.grow();
+        }
+        let number = std::num::NonZeroU32::MIN.saturating_add(number);
+        let hash = self.hash(name);
+        self.put(Entry { hash, number });
+        self.used = self.used.saturating_add(1);
+    }
+
+    /// Takes a number and its name out.
+    pub(crate) fn remove(&mut self, name: &str, number: u32) {
+        let hash = self.hash(name);
+        let Some(mut vacant) = self.place_of(hash, |n| n == number) else {
+            return;
+        };
+        self.used = self.used.saturating_sub(1);
+        // Those behind it move up, where the vacant place would keep them from being found.
+        let mut next = vacant;
+        loop {
+            self.set(vacant, None);
+            let moved = loop {
+                next = self.after(next);
+                let Some(entry) = self.entry(next) else {
+                    return;
+                };
+                let from = self.home(entry.hash);
+                if self.distance(from, next) >= self.distance(vacant, next) {
+                    break entry;
+                }
+            };
+            self.set(vacant, Some(moved));
+            vacant = next;
+        }
+    }
+
+    /// The value with that name has another number now.
+    pub(crate) fn renumber(&mut self, name: &str, before: u32, now: u32) {
+        let hash = self.hash(name);
+        if let Some(at) = self.place_of(hash, |n| n == before) {
+            let number = std::num::NonZeroU32::MIN.saturating_add(now);
+            self.set(at, Some(Entry { hash, number }));
+        }
+    }
+
+    fn hash(&self, name: &str) -> u32 {
+        let hash = self.hasher.hash_one(name);
+        u32::try_from(hash >> 32).unwrap_or(0)
+    }
+
+    fn place_of(&self, hash: u32, is: impl Fn(u32) -> bool) -> Option<usize> {
+        let mut at = self.home(hash);
+        loop {
+            let entry = self.entry(at)?;
+            if entry.hash == hash && is(entry.number()) {
+                return Some(at);
+            }
+            at = self.after(at);
+        }
+    }
+
+    fn put(&mut self, entry: Entry) {
+        let mut at = self.home(entry.hash);
+        while self.entry(at).is_some() {
+            at = self.after(at);
+        }
+        self.set(at, Some(entry));
+    }
+
+    fn grow(&mut self) {
+        let places = self.places.len().saturating_mul(2).max(8);
+        let before = std::mem::replace(&mut self.places, vec![None; places]);
+        for entry in before.into_iter().flatten() {
+            self.put(entry);
+        }
+    }
+
+    fn entry(&self, at: usize) -> Option<Entry> {
+        *self.places.get(at)?
+    }
+
+    fn set(&mut self, at: usize, entry: Option<Entry>) {
+        if let Some(place) = self.places.get_mut(at) {
+            *place = entry;
+        }
+    }
+
+    /// The place that a hash says.
+    fn home(&self, hash: u32) -> usize {
+        hash as usize & self.mask()
+    }
+
+    fn after(&self, at: usize) -> usize {
+        at.wrapping_add(1) & self.mask()
+    }
+
+    /// How many steps it is from one place to another.
+    fn distance(&self, from: usize, to: usize) -> usize {
+        to.wrapping_sub(from) & self.mask()
+    }
+
+    fn mask(&self) -> usize {
+        self.places.len().saturating_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// It answers as a map does, whatever comes, goes and moves.
+        #[test]
+        fn names_are_found_while_they_are_there(
+            steps in prop::collection::vec((0..60_u32, 0..4_u8), 0..400)
+        ) {
+            let mut index = Index::default();
+            let mut names: BTreeMap<u32, u32> = BTreeMap::new();
+            let name = |of: u32| format!("team/pod-{of}");
+            for (next, (of, what)) in (1_u32..).zip(steps) {
+                match (names.get(&of).copied(), what) {
+                    (Some(number), 0 | 1) => {
+                        index.remove(&name(of), number);
+                        names.remove(&of);
+                    }
+                    (Some(number), _) => {
+                        index.renumber(&name(of), number, next);
+                        names.insert(of, next);
+                    }
+                    (None, _) => {
+                        index.insert(&name(of), next);
+                        names.insert(of, next);
+                    }
+                }
+                for of in 0..60 {
+                    let is = |number| names.get(&of) == Some(&number);
+                    prop_assert_eq!(index.find(&name(of), is), names.get(&of).copied());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use serde_json::{Value, json};
+use trellis_api::pod_group::PodGroupPhase;
+use trellis_api::{PodGroup, Queue, Reason, TrainingJob};
+
+use super::*;
+use crate::controller::dereference;
+use crate::scheduling::fixtures::spec_with;
+use crate::world::World;
+
+/// A world with one job, "ns/j", and what it is built from.
+struct Case {
+    world: Arc<World>,
+    version: u64,
+}
+
+impl Case {
+    /// With a default queue, and these fields in the job's spec.
+    fn new(more: Value) -> Self {
+        let mut case = Self {
+            world: World::new().0,
+            version: 0,
+        };
+        let spec = spec_with(more);
+        let job: TrainingJob = serde_json::from_value(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+            "metadata": {"name": "j", "namespace": "ns", "uid": "uid", "resourceVersion": "1"},
+            "spec": spec,
+        }))
+        .unwrap();
+        case.world.jobs.observed(key(), job);
+        case.queue("default", json!({}));
+        case
+    }
+
+    /// A queue that anyone may use, and the default of these namespaces.
+    fn queue(&mut self, name: &str, default_for: Value) {
+        let queue: Queue = serde_json::from_value(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+            "metadata": {"name": name, "uid": name, "resourceVersion": self.next()},
+            "spec": {"namespaceSelector": {}, "defaultFor": default_for},
+        }))
+        .unwrap();
+        self.world.queues.observed(Key::new("", name), queue);
+    }
+
+    fn delete_queue(&self, name: &str) {
+        self.world.queues.deleted(&Key::new("", name), name);
+    }
+
+    fn default_class(&mut self, value: i32) {
+        let class: PriorityClass = serde_json::from_value(json!({
+            "metadata": {"name": "standard", "resourceVersion": self.next()},
+            "value": value, "globalDefault": true,
+        }))
+        .unwrap();
+        let name = Key::new("", "standard");
+        self.world.priority_classes.observed(name, class);
+    }
+
+    fn next(&mut self) -> String {
+        self.version = self.version.saturating_add(1);
+        self.version.to_string()
+    }
+
+    fn look(&self) -> Surrounded {
+        let job = self.world.jobs.get(&key()).unwrap();
+        dereference::job(&self.world, &key(), job)
+    }
+
+    /// Queue and priority of what the job becomes.
+    fn build(&self, builds: &Builds) -> Result<(String, i32), Reason> {
+        let build = builds.of(&key(), &self.look(), &Settings::default());
+        match &build.result {
+            Ok(job) => {
+                let job = job.compiled();
+                Ok((job.queue().to_owned(), job.priority()))
+            }
+            Err(Standing::Held { reason, .. }) => Err(*reason),
+            Err(Standing::Runnable { .. }) => panic!("runnable, and not built"),
+        }
+    }
+
+    /// Hash of what its children are kept as.
+    fn children(&self, builds: &Builds) -> Option<String> {
+        let seen = self.look();
+        let build = builds.of(&key(), &seen, &Settings::default());
+        build.children(&seen).map(|job| job.hash().to_owned())
+    }
+
+    /// The job was planned as it is built now, and its journal is in this phase.
+    fn plan(&mut self, phase: PodGroupPhase) {
+        let build = Builds::default().of(&key(), &self.look(), &Settings::default());
+        let job = build.result.as_ref().unwrap().compiled();
+        let mut group: PodGroup = job.pod_group().clone();
+        group.metadata.uid = Some("group".to_owned());
+        group.metadata.resource_version = Some(self.next());
+        group.status = Some(
+            serde_json::from_value(json!({"plan": {
+                "hash": "plan", "attempt": 1, "generation": 1, "compiled": job.hash(),
+                "queue": job.queue(), "priority": job.priority(), "assignments": [],
+            }}))
+            .unwrap(),
+        );
+        group.status.as_mut().unwrap().phase = Some(phase);
+        self.world.pod_groups.observed(key(), group);
+    }
+
+    fn becomes(&mut self, phase: PodGroupPhase) {
+        let mut group = self.world.pod_groups.get(&key()).unwrap().as_ref().clone();
+        group.metadata.resource_version = Some(self.next());
+        group.status.as_mut().unwrap().phase = Some(phase);
+        self.world.pod_groups.observed(key(), group);
+    }
+}
+
+fn key() -> Key {
+    Key::new("ns", "j")
+}
+
+fn is(queue: &str, priority: i32) -> Result<(String, i32), Reason> {
+    Ok((queue.to_owned(), priority))
+}
+
+#[test]
+fn who_has_a_place_keeps_its_queue_and_priority_and_who_waits_does_not() {
+    let builds = Builds::default();
+    let mut case = Case::new(json!({}));
+    assert_eq!(case.build(&builds), is("default", 0));
+    case.plan(PodGroupPhase::Committing);
+    // Of two defaults that ask for as much, the first by name.
+    case.queue("a", json!({}));
+    case.default_class(7);
+    for phase in [PodGroupPhase::Committing, PodGroupPhase::Placed] {
+        case.becomes(phase);
+        assert_eq!(case.build(&builds), is("default", 0), "{phase:?}");
+    }
+    for phase in [
+        PodGroupPhase::Unwinding,
+        PodGroupPhase::Pending,
+        PodGroupPhase::Nominated,
+    ] {
+        case.becomes(phase);
+        assert_eq!(case.build(&builds), is("a", 7), "{phase:?}");
+    }
+}
+
+#[test]
+fn what_the_job_names_itself_is_its_own() {
+    let builds = Builds::default();
+    let mut case = Case::new(json!({"queue": "default"}));
+    case.plan(PodGroupPhase::Placed);
+    case.delete_queue("default");
+    case.queue("a", json!({}));
+    assert_eq!(case.build(&builds), Err(Reason::QueueNotFound));
+}
+
+#[test]
+fn children_are_kept_as_they_were_while_there_may_be_pods() {
+    let builds = Builds::default();
+    let mut case = Case::new(json!({}));
+    let good = case.children(&builds);
+    assert!(good.is_some());
+    case.delete_queue("default");
+    assert_eq!(case.build(&builds), Err(Reason::QueueNotFound));
+    // It waits: nothing of it is there that could do harm.
+    assert_eq!(case.children(&builds), None);
+    case.queue("default", json!({}));
+    case.plan(PodGroupPhase::Placed);
+    assert_eq!(case.children(&builds), good);
+    case.delete_queue("default");
+    for phase in [PodGroupPhase::Placed, PodGroupPhase::Unwinding] {
+        case.becomes(phase);
+        assert_eq!(case.build(&builds), Err(Reason::QueueNotFound));
+        assert_eq!(case.children(&builds), good, "{phase:?}");
+    }
+    builds.forget(&key());
+    assert_eq!(case.children(&builds), None, "it holds no place any more");
+}
+
+/// Nothing is remembered, and the journal tells what was allowed.
+#[test]
+fn a_new_operator_keeps_the_children_that_were_planned() {
+    let mut case = Case::new(json!({}));
+    let good = case.children(&Builds::default());
+    case.plan(PodGroupPhase::Placed);
+    case.delete_queue("default");
+    assert_eq!(case.children(&Builds::default()), good);
+    // Another job than was planned: what it would become nobody has allowed.
+    let mut job = case.world.jobs.get(&key()).unwrap().as_ref().clone();
+    job.spec.preemptible = Some(false);
+    job.metadata.generation = Some(2);
+    job.metadata.resource_version = Some(case.next());
+    case.world.jobs.observed(key(), job);
+    assert_eq!(case.children(&Builds::default()), None);
+}

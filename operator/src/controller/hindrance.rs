@@ -1,0 +1,58 @@
+//! A child of a job cannot be written: that is said, and nothing starts meanwhile
+//! that has no place yet.
+
+use trellis_api::Reason;
+use trellis_api::job::JobPhase;
+
+use super::lifecycle::Standing;
+use crate::commands::WriteError;
+
+/// How a job stands that lacks a child because of this. None: the next try tells.
+pub(super) fn of(error: &WriteError) -> Option<Standing> {
+    let reason = match error {
+        WriteError::NotLeading(_) | WriteError::Conflict(_) | WriteError::NotFound(_) => {
+            return None;
+        }
+        WriteError::Exhausted(_) => Reason::ResourceQuotaExceeded,
+        WriteError::Refused { .. }
+        | WriteError::Webhook(_)
+        | WriteError::Unauthorized(_)
+        | WriteError::Unanswered(_)
+        | WriteError::Transient(_) => Reason::ChildMissing,
+    };
+    Some(Standing::Held {
+        phase: JobPhase::Waiting,
+        reason,
+        message: format!("the Service, NetworkPolicy or PodGroup of the job: {error}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lasts_is_told_with_its_reason() {
+        let told = |error: WriteError| match of(&error) {
+            Some(Standing::Held {
+                phase: JobPhase::Waiting,
+                reason,
+                message,
+            }) => Some((reason, message.contains("why"))),
+            _ => None,
+        };
+        let why = || "why".to_owned();
+        assert_eq!(told(WriteError::Conflict(why())), None);
+        assert_eq!(
+            told(WriteError::Exhausted(why())),
+            Some((Reason::ResourceQuotaExceeded, true))
+        );
+        for error in [
+            WriteError::Webhook(why()),
+            WriteError::Unauthorized(why()),
+            WriteError::Transient(why()),
+        ] {
+            assert_eq!(told(error), Some((Reason::ChildMissing, true)));
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! While a watch stays broken nothing is decided on what it has shown.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tracing::{error, info};
+use trellis_api::Reason;
+
+use super::{Driver, Inside};
+use crate::key::Key;
+use crate::scheduling::gang;
+
+/// How often a watch that is broken is looked at.
+pub(super) const LOOK: Duration = Duration::from_secs(1);
+
+impl Driver {
+    /// True if nothing may be decided now. Who waits is told, once, and those who
+    /// come meanwhile.
+    pub(super) fn is_blind(&mut self, touched: &BTreeSet<Key>) -> bool {
+        let unseen = self.committer.world().unseen();
+        let changed = unseen != self.unseen;
+        match (&self.unseen, &unseen) {
+            (_, Some(kind)) if changed => {
+                error!(
+                    kind,
+                    "its watch is broken, and what is known of it is old: nothing is placed"
+                );
+            }
+            (Some(kind), None) => info!(kind, "its watch shows it again"),
+            _ => {}
+        }
+        self.unseen = unseen;
+        let waits = |job: &&Key| {
+            let inside = self.gangs.get(*job).map(|state| state.inside);
+            inside == Some(Inside::Waiting)
+        };
+        let jobs: Vec<Key> = match &self.unseen {
+            _ if changed => self.gangs.keys().filter(waits).cloned().collect(),
+            Some(_) => touched.iter().filter(waits).cloned().collect(),
+            None => return false,
+        };
+        for job in jobs {
+            self.say_what_is_seen(&job);
+        }
+        self.unseen.is_some()
+    }
+
+    fn say_what_is_seen(&self, job: &Key) {
+        if let Some(kind) = &self.unseen {
+            let message = format!(
+                "the watch of {kind} has been broken for minutes: nothing is placed on what may be so no more"
+            );
+            return self.say(job, Reason::CacheNotReady, message);
+        }
+        let id = gang::id(job);
+        match self.engine.certificate(&id) {
+            Some(certificate) => {
+                let (reason, message) = self.told(&id, certificate);
+                self.say(job, reason, message);
+            }
+            // The engine has not said yet.
+            None => {
+                let world = self.committer.world();
+                world.certificates.write().remove(job);
+                world.work.add(job.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Gangs that make room for others.
+
+use super::*;
+
+/// What is next for attempt 1 of a gang that has been told to make room, or whose
+/// journal says so, until second 60.
+fn leaving(
+    phase: PodGroupPhase,
+    wish: &Wish,
+    pods: &BTreeMap<String, PodView>,
+    now: i64,
+) -> String {
+    let (deletions, clock) = (Deletions::default(), Instant::now());
+    let mut journal = journal(phase);
+    if phase == PodGroupPhase::Unwinding {
+        journal.reason = Some(Reason::Preempted);
+        journal.evict_until = Some(Time(Timestamp::from_second(60).unwrap()));
+    }
+    let gang = Gang {
+        deletions: &deletions,
+        clock,
+        uid: "mine",
+        attempt: 1,
+        was_placed: false,
+        wish,
+        told: Some("for another"),
+        journal: &journal,
+        pods,
+        lost: &BTreeSet::from(["node-lost".to_owned()]),
+        now: Timestamp::from_second(now).unwrap(),
+    };
+    let counted = Gang { attempt: 2, ..gang };
+    format!("{}, {}", word(&gang.next()), word(&counted.next()))
+}
+
+#[test]
+fn who_is_told_to_make_room_leaves_its_place_and_nothing_else() {
+    let none = BTreeMap::new();
+    let undo = "undo Preempted, undo Preempted";
+    for phase in [PodGroupPhase::Committing, PodGroupPhase::Placed] {
+        assert_eq!(leaving(phase, &run(1), &none, 0), undo, "{phase:?}");
+    }
+    assert_eq!(leaving(PodGroupPhase::Placed, &Wish::Wait, &none, 0), undo);
+    // It goes anyway, and for a reason of its own.
+    let stop = Wish::Stop(Reason::Suspended);
+    let suspended = "undo Suspended, undo Suspended";
+    assert_eq!(leaving(PodGroupPhase::Placed, &stop, &none, 0), suspended);
+    assert_eq!(
+        leaving(PodGroupPhase::Pending, &run(1), &none, 0),
+        "Enqueue, Enqueue"
+    );
+    assert_eq!(
+        leaving(PodGroupPhase::Nominated, &run(1), &none, 0),
+        "Follow, Follow"
+    );
+}
+
+#[test]
+fn who_makes_room_is_evicted_and_deleted_once_budgets_have_had_their_time() {
+    let pods = BTreeMap::from([
+        pod("well", "mine", PodPhase::Running),
+        pod("other", "mine", PodPhase::Running),
+    ]);
+    let both = |word: &str| format!("{word} other well, {word} other well");
+    assert_eq!(leaving(PHASES[3], &run(1), &pods, 59), both("evict"));
+    assert_eq!(leaving(PHASES[3], &run(1), &pods, 60), both("delete"));
+    // Nobody is left to stop a pod on a lost node.
+    let mut lost = pods.clone();
+    lost.extend([pod("lost", "mine", PodPhase::Running)]);
+    assert_eq!(
+        leaving(PHASES[3], &run(1), &lost, 0),
+        "delete lost, delete lost"
+    );
+}
+
+#[test]
+fn an_attempt_that_made_room_is_counted_before_its_journal_is_cleared() {
+    let none = BTreeMap::new();
+    let waits = "AwaitStatus, Clear";
+    assert_eq!(leaving(PHASES[3], &run(1), &none, 0), waits);
+    assert_eq!(leaving(PHASES[3], &Wish::Wait, &none, 0), waits);
+    // Counted elsewhere, or not at all.
+    let stop = Wish::Stop(Reason::Suspended);
+    assert_eq!(leaving(PHASES[3], &stop, &none, 0), "Clear, Clear");
+    let finish = Wish::Finish { keep: true };
+    assert_eq!(leaving(PHASES[3], &finish, &none, 0), "Clear, Clear");
+}
