@@ -2,15 +2,13 @@
 
 use std::fmt;
 
-/// The fixed rules.
+/// Rules that no policy can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// The queue's `namespaceSelector` selects the job's namespace.
-    QueueSelectsNamespace,
+    /// What is decided on is what is known of the job's own queue and namespace.
+    FactsOfTheJob,
     /// The priority is one that users may have.
     UserPriority,
-    /// The final pods ask for no privilege that is not granted.
-    PodSecurity,
 }
 
 impl Rule {
@@ -18,9 +16,8 @@ impl Rule {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::QueueSelectsNamespace => "queue-selects-namespace",
+            Self::FactsOfTheJob => "facts-of-the-job",
             Self::UserPriority => "user-priority",
-            Self::PodSecurity => "pod-security",
         }
     }
 }
@@ -34,7 +31,7 @@ impl fmt::Display for Rule {
 /// Who denies a demand.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum By {
-    /// A fixed rule.
+    /// A rule that no policy can change.
     Rule(Rule),
     /// Policies that forbid it, by their ids.
     Policies(Vec<String>),
@@ -87,7 +84,7 @@ impl Denial {
         (!refusals.is_empty()).then_some(Self(refusals))
     }
 
-    /// The refusals: those of fixed rules first.
+    /// The refusals: those of rules first.
     #[must_use]
     pub fn refusals(&self) -> &[Refusal] {
         &self.0

@@ -2,10 +2,9 @@
 //! created, not over the fields that they came from.
 //!
 //! Nothing is applied, reserved or queued that is not an [`AuthorizedJob`], and
-//! two doors alone make one. Behind [`authorize`] stands a fixed set of rules
-//! ([`Rule`]), with default deny for privileges: it is the one that the operator
-//! goes through. Behind [`cedar::authorize_by`] stand the policies that people
-//! write.
+//! one door alone makes one: [`cedar::authorize`], behind which stand the
+//! policies that people write, and the few rules ([`Rule`]) that no policy can
+//! change.
 
 mod authorize;
 pub mod cedar;
@@ -13,9 +12,8 @@ mod denial;
 mod pod_security;
 mod privilege;
 mod selector;
-mod starter;
 
-pub use authorize::{AuthorizedJob, Facts, authorize};
+pub use authorize::{AuthorizedJob, Facts};
 pub use denial::{By, Denial, Refusal, Rule};
 pub use pod_security::privileges;
 pub use privilege::Privilege;

@@ -16,23 +16,25 @@ pub struct AuthorizationPolicyStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub policy_ids: Vec<String>,
-    /// Hash of all policies that take effect, of all objects: what decisions name.
+    /// Hash of all policies that take effect, of all objects, when this status was
+    /// written: what decisions name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_set_hash: Option<String>,
-    /// Running jobs that the policies of this object deny, at most 20.
+    /// Jobs that the policies of this object deny and that are not refused: of Deny
+    /// those that have pods all the same, of Warn and Audit all. At most 20.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub violations: Vec<PolicyViolation>,
     /// How many there are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub violation_count: Option<i64>,
-    /// Conditions: Active, Degraded.
+    /// Conditions: Active, Degraded, Ready, Reconciling, Stalled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }
 
-/// A running job that a policy denies.
+/// A job that a policy denies.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyViolation {

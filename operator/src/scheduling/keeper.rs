@@ -192,6 +192,10 @@ impl Gang<'_> {
                 message: format!("attempt {} is next", run.attempt),
             },
             Wish::Run(_) | Wish::Wait => self.leaves().unwrap_or(Step::Hold),
+            Wish::Stop(Reason::Restarting) => Step::Undo {
+                reason: Reason::Restarting,
+                message: "the gang is to be placed anew".to_owned(),
+            },
             Wish::Stop(reason) => Step::Undo {
                 reason: *reason,
                 message: "the gang is no longer to run".to_owned(),

@@ -19,7 +19,7 @@ use trellis_api::{Enforcement, QueueSpec, TrainingJob, ValidatedJob};
 use trellis_compiler::{CompiledJob, Found, Settings, Surroundings, compile};
 use trellis_policies::Facts;
 use trellis_policies::cedar::{
-    JobDecision, Loader, ObjectKey, Policies, PolicyObject, Submission, authorize_by,
+    JobDecision, Loader, ObjectKey, Policies, PolicyObject, Submission, authorize,
 };
 
 /// Policies in one object.
@@ -132,7 +132,7 @@ fn decide(policies: &Policies, job: &CompiledJob) -> JobDecision {
         requester: None,
         attempt: 1,
     };
-    authorize_by(Some(policies), job.clone(), &facts, &submission).0
+    authorize(Some(policies), job.clone(), &facts, &submission).0
 }
 
 /// What an organisation has: a few policies for all, and for each namespace
@@ -186,10 +186,12 @@ fn objects(size: usize) -> Vec<PolicyObject> {
             name: format!("o{i}"),
         },
         uid: i.to_string(),
+        generation: None,
         cedar: texts.join("\n"),
         enforcement: Enforcement::Deny,
         selector: None,
         tests: Vec::new(),
+        unreadable: None,
     };
     all.chunks(IN_ONE).enumerate().map(object).collect()
 }

@@ -66,6 +66,14 @@ pub(super) fn compile(schema: &Schema, object: &PolicyObject) -> Checked {
 
 /// What can be said before anything is parsed.
 fn look(object: &PolicyObject) -> Result<Need, Vec<Problem>> {
+    if let Some(why) = &object.unreadable {
+        let fix = "write it as this version of Trellis has it";
+        return Err(vec![Problem::new(
+            "spec",
+            format!("does not decode: {why}"),
+            fix,
+        )]);
+    }
     let text = &object.cedar;
     if !object.selector.as_ref().is_none_or(is_valid) {
         return Err(vec![Problem::new(

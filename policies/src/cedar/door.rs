@@ -64,7 +64,7 @@ impl std::error::Error for NotAuthorized {}
 /// # Errors
 /// With everything that is denied or could not be decided; the decision itself
 /// says the rest.
-pub fn authorize_by(
+pub fn authorize(
     policies: Option<&Policies>,
     job: CompiledJob,
     facts: &Facts<'_>,
@@ -74,15 +74,25 @@ pub fn authorize_by(
     let mut refusals = always(&job, facts);
     refusals.extend(decision.decided.iter().flat_map(refused));
     refusals.sort_by(|a, b| (&a.by, &a.demand).cmp(&(&b.by, &b.demand)));
-    // What a fixed rule denies is said once.
+    // What a rule denies is said once.
     let mut said = std::collections::BTreeSet::new();
     refusals.retain(|refusal| said.insert(refusal.demand.clone()));
-    let outcome = match (Denial::new(refusals), undecided(&decision)) {
-        (Some(denial), _) => Err(NotAuthorized::Denied(denial)),
-        (None, Some(undecided)) => Err(undecided),
-        (None, None) => Ok(AuthorizedJob::by_policies(job)),
+    let version = policies.map(|policies| policies.version(job.job().namespace()));
+    let outcome = match (Denial::new(refusals), undecided(&decision), version) {
+        (Some(denial), _, _) => Err(NotAuthorized::Denied(denial)),
+        (None, Some(undecided), _) => Err(undecided),
+        (None, None, Some(version)) => Ok(AuthorizedJob::new(job, version, submission.attempt)),
+        (None, None, None) => Err(not_synced()),
     };
     (decision, outcome)
+}
+
+/// Before the policies have been read, whatever is demanded.
+fn not_synced() -> NotAuthorized {
+    NotAuthorized::Undecided {
+        reason: Undecided::NotSynced.reason(),
+        message: Undecided::NotSynced.to_string(),
+    }
 }
 
 fn decide_job(

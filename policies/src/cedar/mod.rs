@@ -2,7 +2,7 @@
 //! room sees Cedar's types.
 //!
 //! Objects become a set of [`Policies`] ([`Loader::load`]); a compiled job
-//! becomes requests, and each a [`Decision`] ([`authorize_by`]). What cannot be
+//! becomes requests, and each a [`Decision`] ([`authorize`]). What cannot be
 //! decided is not allowed.
 
 mod action;
@@ -27,12 +27,13 @@ mod set;
 mod subject;
 #[cfg(test)]
 mod tests;
+mod told;
 
 pub use action::Action;
 pub use ask::{Ask, Far, Object, VolumeKind};
 pub use decision::{Beside, Decision, Undecided, Verdict};
 pub use demands::{Demanded, Submission};
-pub use door::{JobDecision, NotAuthorized, authorize_by};
+pub use door::{JobDecision, NotAuthorized, authorize};
 pub use object::{ObjectKey, PolicyObject};
 pub use problem::{Place, Problem};
 pub use schema::{SCHEMA_VERSION, SchemaError, schema_text};

@@ -46,6 +46,8 @@ pub struct PolicyObject {
     pub key: ObjectKey,
     /// Uid of the object: another of the same name does not inherit its last good version.
     pub uid: String,
+    /// Generation of its spec.
+    pub generation: Option<i64>,
     /// The text of its policies.
     pub cedar: String,
     /// What they do.
@@ -54,9 +56,27 @@ pub struct PolicyObject {
     pub selector: Option<LabelSelector>,
     /// What they must decide.
     pub tests: Vec<PolicyTest>,
+    /// Why the object cannot be read, if it cannot: then nothing else is known of it.
+    pub unreadable: Option<String>,
 }
 
 impl PolicyObject {
+    /// An object that is there and does not decode. It may be meant for every
+    /// namespace that it can be meant for.
+    #[must_use]
+    pub fn unreadable(key: ObjectKey, uid: String, why: String) -> Self {
+        Self {
+            key,
+            uid,
+            generation: None,
+            cedar: String::new(),
+            enforcement: Enforcement::Deny,
+            selector: None,
+            tests: Vec::new(),
+            unreadable: Some(why),
+        }
+    }
+
     /// True if its policies decide about jobs of this namespace: by construction
     /// its own alone, of an AuthorizationPolicy.
     pub(super) fn reaches(&self, subject: &Subject<'_>) -> bool {
@@ -83,10 +103,12 @@ impl From<&ClusterAuthorizationPolicy> for PolicyObject {
                 name: object.metadata.name.clone().unwrap_or_default(),
             },
             uid: object.metadata.uid.clone().unwrap_or_default(),
+            generation: object.metadata.generation,
             cedar: object.spec.cedar.clone(),
             enforcement: object.spec.enforcement(),
             selector: object.spec.namespace_selector.clone(),
             tests: object.spec.tests.clone(),
+            unreadable: None,
         }
     }
 }
@@ -100,10 +122,12 @@ impl From<&AuthorizationPolicy> for PolicyObject {
                 name: object.metadata.name.clone().unwrap_or_default(),
             },
             uid: object.metadata.uid.clone().unwrap_or_default(),
+            generation: object.metadata.generation,
             cedar: object.spec.cedar.clone(),
             enforcement: object.spec.enforcement(),
             selector: None,
             tests: object.spec.tests.clone(),
+            unreadable: None,
         }
     }
 }

@@ -29,6 +29,10 @@ pub struct Loader {
 pub struct ObjectVerdict {
     /// Which.
     pub key: ObjectKey,
+    /// Its uid.
+    pub uid: String,
+    /// Generation of its spec.
+    pub generation: Option<i64>,
     /// Whether it takes effect.
     pub state: ObjectState,
     /// What is wrong with it as it stands.
@@ -76,6 +80,8 @@ impl Member {
         let good = self.good.as_ref();
         ObjectVerdict {
             key: self.wanted.key.clone(),
+            uid: self.wanted.uid.clone(),
+            generation: self.wanted.generation,
             state: self.state(),
             problems: self.problems.clone(),
             warnings: self.warnings.clone(),
@@ -92,7 +98,7 @@ pub struct Policies {
     schema: Arc<Schema>,
     members: BTreeMap<ObjectKey, Member>,
     index: Index,
-    hash: String,
+    hashes: Hashes,
     /// The stack that it takes to evaluate the deepest of them.
     need: Need,
 }
@@ -156,7 +162,7 @@ impl Loader {
     fn assemble(&self, members: BTreeMap<ObjectKey, Member>, add: Add) -> Policies {
         let mut policies = Policies {
             schema: self.schema.clone(),
-            hash: hash(&members),
+            hashes: Hashes::of(&members),
             members,
             index: Index::default(),
             need: Need::default(),
@@ -189,35 +195,65 @@ type Add = fn(
     &[cedar_policy::Policy],
 ) -> Result<(), Twice>;
 
-/// Hash of all that decides: the same for the same objects in whatever order.
-fn hash(members: &BTreeMap<ObjectKey, Member>) -> String {
-    let said: Vec<_> = members
-        .iter()
-        .map(|(key, member)| {
+/// Hashes of what decides: the same for the same objects in whatever order.
+#[derive(Clone, Debug)]
+struct Hashes {
+    /// Of all objects.
+    all: String,
+    /// Of those of the cluster.
+    cluster: String,
+    /// Of those of each namespace that has any.
+    namespaces: BTreeMap<String, String>,
+}
+
+impl Hashes {
+    fn of(members: &BTreeMap<ObjectKey, Member>) -> Self {
+        let mut said: BTreeMap<Option<&str>, Vec<_>> = BTreeMap::new();
+        for (key, member) in members {
             let (good, object) = match &member.good {
                 Some((object, _)) => (true, object),
                 None => (false, &member.wanted),
             };
-            let (namespace, name) = (&key.namespace, &key.name);
-            let enforcement = object.enforcement;
-            (
+            said.entry(key.namespace.as_deref()).or_default().push((
                 good,
-                namespace,
-                name,
-                enforcement,
+                &key.name,
+                object.enforcement,
                 &object.selector,
                 &object.cedar,
-            )
-        })
-        .collect();
-    hash_of(&(SCHEMA_VERSION, said))
+            ));
+        }
+        let cluster = hash_of(&(SCHEMA_VERSION, said.remove(&None).unwrap_or_default()));
+        let namespaces: BTreeMap<String, String> = said
+            .into_iter()
+            .filter_map(|(namespace, said)| Some((namespace?.to_owned(), hash_of(&said))))
+            .collect();
+        Self {
+            all: hash_of(&(&cluster, &namespaces)),
+            cluster,
+            namespaces,
+        }
+    }
 }
 
 impl Policies {
     /// Hash of all policies that take effect: what decisions name.
     #[must_use]
     pub fn hash(&self) -> &str {
-        &self.hash
+        &self.hashes.all
+    }
+
+    /// What all that decides about jobs of a namespace hangs on: where it is the
+    /// same, so is every decision. Policies of other namespaces do not change it.
+    #[must_use]
+    pub fn version(&self, namespace: &str) -> String {
+        let own = self.hashes.namespaces.get(namespace);
+        let own = own.map_or("", String::as_str);
+        format!("{}/{own}", self.hashes.cluster)
+    }
+
+    /// What is wrong with it and what it does, of each object, in order.
+    pub fn verdicts(&self) -> impl Iterator<Item = ObjectVerdict> {
+        self.members.values().map(Member::verdict)
     }
 
     /// The same policies without an index: every policy is evaluated for every

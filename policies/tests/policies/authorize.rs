@@ -1,14 +1,14 @@
 //! The door: what passes, and what is said to what does not.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value, from_value, json};
 use trellis_api::document::split;
 use trellis_api::{QueueSpec, TrainingJob, ValidatedJob};
 use trellis_compiler::{CompiledJob, Found, Settings, Surroundings, compile};
-use trellis_policies::cedar::{NotAuthorized, Submission, authorize_by};
-use trellis_policies::{AuthorizedJob, By, Denial, Facts, Rule, authorize};
+use trellis_policies::cedar::{NotAuthorized, Submission, authorize};
+use trellis_policies::{AuthorizedJob, By, Denial, Facts, Rule};
 
 use crate::cedar::starter;
 
@@ -47,8 +47,7 @@ fn labels() -> BTreeMap<String, String> {
     )])
 }
 
-/// Goes through both doors: under the starter set the policies say what the
-/// fixed rules say.
+/// Goes through the door under the starter set.
 fn through(job: CompiledJob, facts: &Facts<'_>) -> Result<AuthorizedJob, Denial> {
     let none = BTreeMap::new();
     let submission = Submission {
@@ -57,23 +56,16 @@ fn through(job: CompiledJob, facts: &Facts<'_>) -> Result<AuthorizedJob, Denial>
         attempt: 1,
     };
     let starter = starter::policies();
-    let (decision, by_policies) = authorize_by(Some(&starter), job.clone(), facts, &submission);
+    let (decision, outcome) = authorize(Some(&starter), job, facts, &submission);
     assert_eq!(decision.set.as_deref(), Some(starter.hash()));
-    let demands = |denial: &Denial| {
-        let demands = denial.refusals().iter().map(|r| r.demand.clone());
-        demands.collect::<BTreeSet<_>>()
-    };
-    let fixed = authorize(job, facts);
-    let said = by_policies.map(drop).map_err(|not| match not {
-        NotAuthorized::Denied(denial) => demands(&denial),
+    outcome.map_err(|not| match not {
+        NotAuthorized::Denied(denial) => denial,
         undecided => panic!("{undecided}"),
-    });
-    assert_eq!(said, fixed.as_ref().map(|_| ()).map_err(demands));
-    fixed
+    })
 }
 
 /// What is said of `job`, or nothing where it may run. `change` edits facts that allow it.
-fn decide(job: CompiledJob, change: impl FnOnce(&mut Facts<'_>)) -> Vec<(Rule, String)> {
+fn decide(job: CompiledJob, change: impl FnOnce(&mut Facts<'_>)) -> Vec<(By, String)> {
     let (queue, labels) = (queue(json!({})), labels());
     let mut facts = Facts {
         queue: "default",
@@ -92,18 +84,19 @@ fn decide(job: CompiledJob, change: impl FnOnce(&mut Facts<'_>)) -> Vec<(Rule, S
             assert!(!denial.refusals().is_empty());
             let all: Vec<_> = denial.refusals().iter().map(ToString::to_string).collect();
             assert_eq!(denial.to_string(), all.join("; "));
-            let rules = denial.refusals().iter().map(|r| match &r.by {
-                By::Rule(rule) => *rule,
-                other => panic!("no fixed rule: {other:?}"),
-            });
-            rules.zip(all).collect()
+            let by = denial.refusals().iter().map(|r| r.by.clone());
+            by.zip(all).collect()
         }
     }
 }
 
-const SELECTS: &str = "namespace \"team-a\" uses queue \"default\", which the rule \
-    queue-selects-namespace denies: name a queue that selects the namespace, or have the \
-    namespaceSelector of queue \"default\" select it";
+const SELECTS: &str = "namespace \"team-a\" uses queue \"default\", which no policy permits: \
+    name a queue that selects the namespace, or have the namespaceSelector of queue \"default\" \
+    select it, or ask for permit(principal == Trellis::Namespace::\"team-a\", \
+    action == Trellis::Action::\"UseQueue\", resource == Trellis::Queue::\"default\");";
+
+const FOREIGN: &str = "namespace \"team-a\" uses queue \"default\", which the rule \
+    facts-of-the-job denies: this is a fault of Trellis: report it";
 
 #[test]
 fn the_queue_selects_the_namespace() {
@@ -142,7 +135,7 @@ fn the_queue_selects_the_namespace() {
 
 #[test]
 fn facts_of_something_else_deny() {
-    let denied = [(Rule::QueueSelectsNamespace, SELECTS.to_owned())];
+    let denied = [(By::Rule(Rule::FactsOfTheJob), FOREIGN.to_owned())];
     let job = || compiled(JOB, 0, false);
     assert_eq!(decide(job(), |_| {}), []);
     assert_eq!(decide(job(), |facts| facts.queue = "other"), denied);
@@ -185,7 +178,7 @@ fn priorities_are_the_users() {
         });
         let expected: Vec<_> = expected
             .into_iter()
-            .map(|text| (Rule::UserPriority, text))
+            .map(|text| (By::Rule(Rule::UserPriority), text))
             .collect();
         assert_eq!(said, expected, "{priority} {fact:?}");
     }
@@ -197,14 +190,10 @@ fn everything_that_is_denied_is_said_at_once() {
         facts.namespace = "team-b";
         facts.priority_class = Some("system-cluster-critical");
     });
-    let rules: Vec<_> = said.iter().map(|(rule, _)| *rule).collect();
+    let rules: Vec<_> = said.into_iter().map(|(by, _)| by).collect();
     assert_eq!(
         rules,
-        [
-            Rule::QueueSelectsNamespace,
-            Rule::UserPriority,
-            Rule::UserPriority
-        ]
+        [Rule::FactsOfTheJob, Rule::UserPriority, Rule::UserPriority].map(By::Rule)
     );
 }
 

@@ -20,10 +20,12 @@ fn object(name: &str, cedar: &str) -> PolicyObject {
             name: name.to_owned(),
         },
         uid: name.to_owned(),
+        generation: None,
         cedar: cedar.to_owned(),
         enforcement: Enforcement::Deny,
         selector: None,
         tests: Vec::new(),
+        unreadable: None,
     }
 }
 

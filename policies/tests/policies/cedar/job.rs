@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{from_value, json};
 use trellis_api::{QueueSpec, Reason};
 use trellis_policies::Facts;
-use trellis_policies::cedar::{JobDecision, NotAuthorized, Policies, Submission, authorize_by};
+use trellis_policies::cedar::{self, JobDecision, NotAuthorized, Policies, Submission};
 
 use super::support::{ALLOW_ALL, cluster, loader, set};
 use crate::authorize::compiled;
@@ -57,7 +57,12 @@ fn authorize(policies: Option<&Policies>) -> (JobDecision, Result<(), NotAuthori
         requester: None,
         attempt: 1,
     };
-    let (decision, outcome) = authorize_by(policies, compiled(JOB, 5, false), &facts, &submission);
+    let (decision, outcome) =
+        cedar::authorize(policies, compiled(JOB, 5, false), &facts, &submission);
+    assert_eq!(
+        outcome.is_ok(),
+        decision.decided.iter().all(|(_, d)| d.allows())
+    );
     (decision, outcome.map(drop))
 }
 
@@ -185,4 +190,66 @@ fn a_job_waits_for_a_policy_that_cannot_be_evaluated() {
         not.to_string(),
         "invalid, and never was valid: policy \"bad\"; its status says what is wrong"
     );
+}
+
+/// What the job's status tells of it.
+#[test]
+fn the_status_tells_who_decides_and_what_is_missing() {
+    use trellis_api::Enforcement;
+    use trellis_api::job::PolicyDecision;
+
+    use super::support::enforced;
+
+    let of = |policies: Option<&Policies>| {
+        let (decision, outcome) = authorize(policies);
+        (decision.status(&outcome), decision.forbidden())
+    };
+    let no = |id: &str| {
+        format!(
+            "@id(\"{id}\") forbid(principal, action == Trellis::Action::\"UseSecret\", resource);"
+        )
+    };
+    let warns = enforced(Enforcement::Warn, cluster("w", &no("soon")));
+    let audits = enforced(Enforcement::Audit, cluster("a", &no("seen")));
+    let policies = set(vec![cluster("all", ALLOW_ALL), warns, audits]);
+    let (told, forbidden) = of(Some(&policies));
+    assert_eq!(told.decision, Some(PolicyDecision::Allowed));
+    assert_eq!(told.set_hash.as_deref(), Some(policies.hash()));
+    assert_eq!(told.policies, ["all/0"]);
+    assert_eq!(
+        told.warnings,
+        ["the job reads the Secret \"token\", which the policy \"w/soon\" is to forbid"]
+    );
+    let by: Vec<_> = forbidden
+        .iter()
+        .map(|(id, (e, _))| (id.as_str(), *e))
+        .collect();
+    assert_eq!(
+        by,
+        [
+            ("a/seen", Enforcement::Audit),
+            ("w/soon", Enforcement::Warn)
+        ]
+    );
+
+    let policies = set(vec![cluster("all", ALLOW_ALL), cluster("n", &no("no"))]);
+    let (told, forbidden) = of(Some(&policies));
+    assert_eq!(told.decision, Some(PolicyDecision::Denied));
+    assert_eq!(
+        (told.policies, told.warnings.len()),
+        (vec!["n/no".to_owned()], 0)
+    );
+    assert_eq!(forbidden["n/no"].0, Enforcement::Deny);
+
+    let (told, _) = of(Some(&set(vec![])));
+    assert_eq!(told.decision, Some(PolicyDecision::Denied));
+    assert_eq!(told.missing_permits.len(), 13);
+    assert!(
+        told.missing_permits[0].starts_with("permit(principal == Trellis::Namespace::\"team-a\"")
+    );
+
+    let (told, _) = of(None);
+    assert_eq!(told.decision, Some(PolicyDecision::Undecided));
+    assert_eq!(told.errors, ["the policies have not been read yet"]);
+    assert_eq!(told.set_hash, None);
 }

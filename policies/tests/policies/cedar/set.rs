@@ -113,3 +113,54 @@ fn many_policies_in_one_object() {
     }
     assert!(!decide(&policies, "n1", &queue("q2")).allows());
 }
+
+/// What of a set the decisions of a namespace hang on.
+#[test]
+fn a_policy_of_another_namespace_is_another_set_and_decides_the_same() {
+    let no = "forbid(principal, action, resource);";
+    let all = || cluster("all", ALLOW_ALL);
+    let before = set(vec![all(), namespaced("a", "x", no)]);
+    let after = set(vec![
+        all(),
+        namespaced("a", "x", no),
+        namespaced("b", "x", no),
+    ]);
+    assert_ne!(before.hash(), after.hash());
+    assert_eq!(before.version("a"), after.version("a"));
+    assert_eq!(before.version("c"), after.version("c"));
+    assert_ne!(before.version("b"), after.version("b"));
+    let wider = set(vec![all(), cluster("no", no), namespaced("a", "x", no)]);
+    assert_ne!(before.version("a"), wider.version("a"));
+    assert_ne!(before.version("c"), wider.version("c"));
+}
+
+/// An object that is stored in a form that nobody can decode.
+#[test]
+fn an_object_that_does_not_decode_is_no_object_that_is_gone() {
+    use trellis_policies::cedar::{ObjectKey, ObjectState};
+    let key = |namespace: Option<&str>| ObjectKey {
+        namespace: namespace.map(str::to_owned),
+        name: "x".to_owned(),
+    };
+    let unreadable = |namespace, uid: &str| {
+        PolicyObject::unreadable(key(namespace), uid.to_owned(), "no field".to_owned())
+    };
+    let loader = loader();
+    let no = cluster("x", "forbid(principal, action, resource);");
+    let uid = no.uid.clone();
+    let (before, _) = loader.load(None, vec![cluster("all", ALLOW_ALL), no]);
+    // The last good version stays.
+    let objects = vec![cluster("all", ALLOW_ALL), unreadable(None, &uid)];
+    let (after, verdicts) = loader.load(Some(&before), objects);
+    assert_eq!(verdicts[1].state, ObjectState::Degraded);
+    assert!(verdicts[1].problems[0].to_string().contains("no field"));
+    assert_eq!(before.hash(), after.hash());
+    // Where there is none, nothing is allowed where it may reach.
+    let objects = |namespace| vec![cluster("all", ALLOW_ALL), unreadable(namespace, "new")];
+    let (everywhere, verdicts) = loader.load(None, objects(None));
+    assert_eq!(verdicts[1].state, ObjectState::Invalid);
+    assert!(!decide(&everywhere, "ml", &queue("prod")).allows());
+    let (own, _) = loader.load(None, objects(Some("ml")));
+    assert!(!decide(&own, "ml", &queue("prod")).allows());
+    assert!(decide(&own, "ops", &queue("prod")).allows());
+}

@@ -18,7 +18,7 @@ pub fn policies() -> Policies {
     set(objects.collect())
 }
 
-/// What it permits of privileges is what the fixed rules grant.
+/// Of privileges it permits root alone.
 #[test]
 fn no_privilege_but_root() {
     let policies = policies();
