@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use trellis_api::QueueSpec;
 use trellis_compiler::{CompiledJob, Demand};
 
+use crate::cedar::Policies;
 use crate::{By, Privilege, Refusal, Rule, selects};
 
 /// Values above are the system's (`scheduling.HighestUserDefinablePriority`).
@@ -35,6 +36,7 @@ pub struct Facts<'a> {
 /// # fn forge(job: trellis_compiler::CompiledJob) {
 /// let job = trellis_policies::AuthorizedJob {
 ///     job,
+///     set: String::new(),
 ///     version: String::new(),
 ///     attempt: 1,
 /// };
@@ -43,16 +45,18 @@ pub struct Facts<'a> {
 #[derive(Clone, Debug)]
 pub struct AuthorizedJob {
     job: CompiledJob,
+    set: String,
     version: String,
     attempt: i64,
 }
 
 impl AuthorizedJob {
     /// For the door of policies alone.
-    pub(crate) fn new(job: CompiledJob, version: String, attempt: i64) -> Self {
+    pub(crate) fn new(job: CompiledJob, policies: &Policies, attempt: i64) -> Self {
         Self {
+            set: policies.hash().to_owned(),
+            version: policies.version(job.job().namespace()),
             job,
-            version,
             attempt,
         }
     }
@@ -63,7 +67,13 @@ impl AuthorizedJob {
         &self.job
     }
 
-    /// Version of the policies that allow it ([`crate::cedar::Policies::version`]).
+    /// Hash of the policies that allowed it ([`Policies::hash`]).
+    #[must_use]
+    pub fn set(&self) -> &str {
+        &self.set
+    }
+
+    /// Version of the policies that allow it ([`Policies::version`]).
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version

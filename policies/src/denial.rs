@@ -2,6 +2,19 @@
 
 use std::fmt;
 
+/// Of many the first are told: what is said goes into the job's status, again and again.
+pub(crate) const TOLD: usize = 20;
+
+/// The first of them, and how many there are beside.
+pub(crate) fn told<T: fmt::Display>(all: &[T], between: &str) -> String {
+    let shown: Vec<_> = all.iter().take(TOLD).map(ToString::to_string).collect();
+    let shown = shown.join(between);
+    match all.len().saturating_sub(TOLD) {
+        0 => shown,
+        more => format!("{shown}{between}and {more} more"),
+    }
+}
+
 /// Rules that no policy can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
@@ -49,7 +62,7 @@ impl fmt::Display for By {
                     _ => ("policies", "forbid"),
                 };
                 let ids: Vec<_> = ids.iter().map(|id| format!("{id:?}")).collect();
-                write!(f, "the {word} {} {verb}", ids.join(", "))
+                write!(f, "the {word} {} {verb}", told(&ids, ", "))
             }
             Self::NoPermit => f.write_str("no policy permits"),
         }
@@ -93,13 +106,7 @@ impl Denial {
 
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, refusal) in self.0.iter().enumerate() {
-            if i > 0 {
-                f.write_str("; ")?;
-            }
-            write!(f, "{refusal}")?;
-        }
-        Ok(())
+        f.write_str(&told(&self.0, "; "))
     }
 }
 

@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::core::v1::Service;
 use serde_json::json;
-use trellis_api::TrainingJob;
 use trellis_api::job::{JobPhase, PolicyDecision};
+use trellis_api::{PodGroup, TrainingJob};
 use trellis_e2e::jobs::{message, reason};
 
 use super::scene::{
@@ -43,6 +43,13 @@ async fn a_denied_job_makes_nothing_and_names_policy_and_way_out() {
     assert_eq!(runs.metadata.generation, generation);
     assert_eq!(decision(&runs), Some(PolicyDecision::Allowed));
     assert_eq!(policy(&runs).missing_permits, Vec::<String>::new());
+    // Every pod can be traced to the policies that allowed it.
+    let group = site.api::<PodGroup>().get("j").await.unwrap();
+    let plan = group.status.unwrap().plan.unwrap();
+    let set = plan.policy_set.unwrap();
+    assert_ne!(Some(&set), told.set_hash.as_ref(), "those that denied it");
+    let starter = becomes(control_plane, "starter", |s| s.active_set_hash.is_some()).await;
+    assert_eq!(starter.active_set_hash.unwrap().len(), set.len());
 }
 
 /// The permit that is missing, as the message has it, is the one that lets it run.

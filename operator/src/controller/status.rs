@@ -115,8 +115,11 @@ impl Controller {
         let decided = build.and_then(|build| build.decided.as_ref());
         self.note_violations(key, seen, decided);
         if let Some(mut said) = said {
-            if let Some(decided) = decided {
-                said.policy = Some(decided.told.clone());
+            match decided {
+                Some(decided) => said.policy = Some(decided.told.clone()),
+                // What it would be asked about is not there any more.
+                None if build.is_some() && !seen.has_pods() => said.policy = None,
+                None => {}
             }
             if let (Some(build), Some(job)) = (build, &job) {
                 let attempt = said.attempt.unwrap_or(1);

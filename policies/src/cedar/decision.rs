@@ -4,6 +4,8 @@ use std::fmt;
 
 use trellis_api::{Enforcement, Reason};
 
+use crate::denial::told;
+
 /// What is decided about one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
@@ -81,7 +83,7 @@ impl Decision {
             return None;
         };
         Some(match why {
-            Undecided::Error => self.errors.join("; "),
+            Undecided::Error => told(&self.errors, "; "),
             why => why.to_string(),
         })
     }
@@ -107,7 +109,7 @@ impl fmt::Display for Undecided {
                 write!(
                     f,
                     "invalid, and never was valid: policy {}; its status says what is wrong",
-                    names.join(", ")
+                    told(&names, ", ")
                 )
             }
             Self::Error => f.write_str("a policy could not be evaluated"),

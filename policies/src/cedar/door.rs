@@ -8,6 +8,7 @@ use super::demands::{self, Demanded, Submission};
 use super::set::Policies;
 use super::subject::Subject;
 use crate::authorize::always;
+use crate::denial::told;
 use crate::{AuthorizedJob, By, Denial, Facts, Refusal};
 
 /// What is decided about a job: one decision for each thing that it demands.
@@ -77,11 +78,10 @@ pub fn authorize(
     // What a rule denies is said once.
     let mut said = std::collections::BTreeSet::new();
     refusals.retain(|refusal| said.insert(refusal.demand.clone()));
-    let version = policies.map(|policies| policies.version(job.job().namespace()));
-    let outcome = match (Denial::new(refusals), undecided(&decision), version) {
+    let outcome = match (Denial::new(refusals), undecided(&decision), policies) {
         (Some(denial), _, _) => Err(NotAuthorized::Denied(denial)),
         (None, Some(undecided), _) => Err(undecided),
-        (None, None, Some(version)) => Ok(AuthorizedJob::new(job, version, submission.attempt)),
+        (None, None, Some(policies)) => Ok(AuthorizedJob::new(job, policies, submission.attempt)),
         (None, None, None) => Err(not_synced()),
     };
     (decision, outcome)
@@ -148,6 +148,6 @@ fn undecided(decision: &JobDecision) -> Option<NotAuthorized> {
             causes.extend(decision.why_undecided());
         }
     }
-    let message = causes.into_iter().collect::<Vec<_>>().join("; ");
+    let message = told(&causes.into_iter().collect::<Vec<_>>(), "; ");
     reason.map(|reason| NotAuthorized::Undecided { reason, message })
 }

@@ -7,9 +7,7 @@ use trellis_api::job::{JobPolicy, PolicyDecision};
 
 use super::decision::Verdict;
 use super::door::{JobDecision, NotAuthorized};
-
-/// Entries of each list at most.
-const SHOWN: usize = 20;
+use crate::denial::TOLD;
 
 impl JobDecision {
     /// The same as the job's status bears it; `outcome` is what came of it.
@@ -74,5 +72,5 @@ impl JobDecision {
 /// Each once, in order, the first of them.
 fn shown(all: impl IntoIterator<Item = String>) -> Vec<String> {
     let all: BTreeSet<String> = all.into_iter().collect();
-    all.into_iter().take(SHOWN).collect()
+    all.into_iter().take(TOLD).collect()
 }

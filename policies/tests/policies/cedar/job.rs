@@ -38,6 +38,13 @@ spec:
 ";
 
 fn authorize(policies: Option<&Policies>) -> (JobDecision, Result<(), NotAuthorized>) {
+    authorize_job(policies, JOB)
+}
+
+fn authorize_job(
+    policies: Option<&Policies>,
+    yaml: &str,
+) -> (JobDecision, Result<(), NotAuthorized>) {
     let queue: QueueSpec = from_value(json!({
         "namespaceSelector": {},
         "resourceGroups": [{"resources": ["cpu"], "flavors": [
@@ -58,7 +65,7 @@ fn authorize(policies: Option<&Policies>) -> (JobDecision, Result<(), NotAuthori
         attempt: 1,
     };
     let (decision, outcome) =
-        cedar::authorize(policies, compiled(JOB, 5, false), &facts, &submission);
+        cedar::authorize(policies, compiled(yaml, 5, false), &facts, &submission);
     assert_eq!(
         outcome.is_ok(),
         decision.decided.iter().all(|(_, d)| d.allows())
@@ -252,4 +259,45 @@ fn the_status_tells_who_decides_and_what_is_missing() {
     assert_eq!(told.decision, Some(PolicyDecision::Undecided));
     assert_eq!(told.errors, ["the policies have not been read yet"]);
     assert_eq!(told.set_hash, None);
+}
+
+/// What is said of it goes into its status, which the API server takes only so large.
+#[test]
+fn of_a_thousand_denials_the_first_are_told() {
+    let name = |n: usize| {
+        format!(
+            "{{name: E{n}, secret: {{name: {}{n}, key: k}}}}",
+            "s".repeat(200)
+        )
+    };
+    let env: Vec<_> = (0..64).map(name).collect();
+    let yaml = JOB.replace(
+        "    env: [{name: TOKEN, secret: {name: token, key: t}}]\n",
+        &format!("    env: [{}]\n", env.join(", ")),
+    );
+    assert_ne!(yaml, JOB);
+    let texts: Vec<_> = (0..100)
+        .map(|_| "forbid(principal, action == Trellis::Action::\"Submit\", resource);")
+        .collect();
+    let policies = set(vec![cluster("many", &texts.join("\n"))]);
+    let (decision, outcome) = authorize_job(Some(&policies), &yaml);
+    let said = outcome.as_ref().unwrap_err().to_string();
+    assert!(said.ends_with("more"), "{said}");
+    assert!(said.len() < 32_000, "{}", said.len());
+    let told = decision.status(&outcome);
+    let all = told
+        .policies
+        .iter()
+        .chain(&told.missing_permits)
+        .map(String::len);
+    assert!(all.sum::<usize>() < 32_000);
+    assert_eq!(told.missing_permits.len(), 20);
+    // As many objects that never were valid.
+    let bad = |n: usize| cluster(&format!("bad-{n}"), "permit(");
+    let (policies, _) = loader().load(None, (0..500).map(bad).collect());
+    let said = authorize_job(Some(&policies), &yaml)
+        .1
+        .unwrap_err()
+        .to_string();
+    assert!(said.contains("and 480 more"), "{said}");
 }
