@@ -2,6 +2,7 @@
 //! `trellis plan`, so that a plan cannot differ from what is then done. Pure.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
 use trellis_api::job::JobPhase;
@@ -40,7 +41,7 @@ impl Around<'_> {
     pub(crate) fn compile(
         &self,
         job: ValidatedJob,
-        settings: &Settings,
+        settings: &Arc<Settings>,
     ) -> Result<CompiledJob, Missing> {
         let found = Found {
             queue: self.queue_name(),
@@ -78,7 +79,7 @@ pub(super) fn planned(
     job: ValidatedJob,
     plan: &Plan,
     seen: &Surrounded,
-    settings: &Settings,
+    settings: &Arc<Settings>,
 ) -> Option<CompiledJob> {
     let found = Found {
         queue: plan.queue.as_deref()?,
@@ -95,7 +96,7 @@ pub(super) fn planned(
 pub(super) fn authorized(
     job: ValidatedJob,
     seen: &Surrounded,
-    settings: &Settings,
+    settings: &Arc<Settings>,
 ) -> Result<AuthorizedJob, Standing> {
     let queue = seen.queue.as_ref().map_err(Clone::clone)?;
     let (class, priority) = seen.priority.as_ref().map_err(Clone::clone)?;

@@ -58,7 +58,7 @@ const COUNTS_EVERY: Duration = Duration::from_secs(3);
 pub struct Controller {
     world: Arc<World>,
     commands: Commands,
-    settings: Settings,
+    settings: Arc<Settings>,
     story: Story,
     builds: Builds,
     /// When counts were last written, by job: throttling only, nothing rests on it.
@@ -79,7 +79,7 @@ impl Controller {
         Self {
             world,
             commands,
-            settings,
+            settings: Arc::new(settings),
             story,
             builds: Builds::default(),
             counted: Mutex::default(),

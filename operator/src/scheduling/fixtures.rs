@@ -7,7 +7,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{QueueSpec, TrainingJob, ValidatedJob};
-use trellis_compiler::{Found, Settings, Surroundings, compile};
+use trellis_compiler::{Found, Surroundings, compile};
 use trellis_policies::{Facts, authorize};
 
 use super::wish::{Run, Wish};
@@ -60,7 +60,7 @@ pub(super) fn run_with(attempt: i64, more: serde_json::Value) -> Wish {
         namespace_labels: &BTreeMap::new(),
         priority_class: None,
     };
-    let job = authorize(compile(job, surroundings, &Settings::default()), &facts).unwrap();
+    let job = authorize(compile(job, surroundings, &Arc::default()), &facts).unwrap();
     Wish::Run(Arc::new(Run {
         job: job.into(),
         uid: "mine".to_owned(),

@@ -70,7 +70,7 @@ impl Case {
 
     /// Queue and priority of what the job becomes.
     fn build(&self, builds: &Builds) -> Result<(String, i32), Reason> {
-        let build = builds.of(&key(), &self.look(), &Settings::default());
+        let build = builds.of(&key(), &self.look(), &Arc::default());
         match &build.result {
             Ok(job) => {
                 let job = job.compiled();
@@ -84,15 +84,15 @@ impl Case {
     /// Hash of what its children are kept as.
     fn children(&self, builds: &Builds) -> Option<String> {
         let seen = self.look();
-        let build = builds.of(&key(), &seen, &Settings::default());
+        let build = builds.of(&key(), &seen, &Arc::default());
         build.children(&seen).map(|job| job.hash().to_owned())
     }
 
     /// The job was planned as it is built now, and its journal is in this phase.
     fn plan(&mut self, phase: PodGroupPhase) {
-        let build = Builds::default().of(&key(), &self.look(), &Settings::default());
+        let build = Builds::default().of(&key(), &self.look(), &Arc::default());
         let job = build.result.as_ref().unwrap().compiled();
-        let mut group: PodGroup = job.pod_group().clone();
+        let mut group: PodGroup = job.pod_group();
         group.metadata.uid = Some("group".to_owned());
         group.metadata.resource_version = Some(self.next());
         group.status = Some(
