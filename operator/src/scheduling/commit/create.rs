@@ -127,9 +127,10 @@ impl Committer {
             return Outcome::Done;
         }
         let hash = plan.hash.clone();
-        // The gang has its pods: those of others come first.
+        // The gang has its pods: those of others come first. If it ends before, its plan
+        // is never closed: what it holds is not to wait for that.
         let closed = self
-            .after_others()
+            .after_others(stop)
             .journal(job, &run.uid, move |before| journal::closed(before, &hash))
             .await;
         match closed {
@@ -186,8 +187,8 @@ impl Committer {
                 Err(WriteError::NotFound(message)) => {
                     return Err(Outcome::Undo(Reason::PodRefused, message).into());
                 }
-                Err(WriteError::NotLeading(error)) => {
-                    return Err(Outcome::Again(error.to_string()).into());
+                Err(error @ (WriteError::NotLeading(_) | WriteError::NotWanted)) => {
+                    return Err(Outcome::from(error).into());
                 }
                 // The numbers may change before the last try.
                 Err(WriteError::Exhausted(message)) => {
