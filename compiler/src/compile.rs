@@ -1,16 +1,14 @@
 //! From a validated job to all that it becomes.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use trellis_api::ValidatedJob;
 
-use crate::gang::Gang;
 use crate::hash::Hasher;
-use crate::network::{self, Openings};
-use crate::{
-    CompiledGroup, CompiledJob, Demand, Settings, Surroundings, demand, framework, pod_group,
-    service,
-};
+use crate::network::Openings;
+use crate::source::Source;
+use crate::{CompiledGroup, CompiledJob, Demand, Settings, Surroundings, demand};
 
 /// Compiles a job. The same input gives the same objects, byte for byte.
 ///
@@ -18,44 +16,41 @@ use crate::{
 /// resolved for another job) is left out of the NetworkPolicy: what is not
 /// known is not opened.
 #[must_use]
-pub fn compile(job: ValidatedJob, surroundings: Surroundings, settings: &Settings) -> CompiledJob {
-    let gang = Gang::new(&job, settings);
-    let groups: Vec<_> = job
-        .spec()
-        .task_groups
-        .iter()
-        .map(|group| CompiledGroup::new(&gang, group, &surroundings))
-        .collect();
-    let openings = Openings::new(job.spec().network.as_ref(), &surroundings);
+pub fn compile(
+    job: ValidatedJob,
+    surroundings: Surroundings,
+    settings: &Arc<Settings>,
+) -> CompiledJob {
+    let source = Arc::new(Source {
+        job,
+        surroundings,
+        settings: settings.clone(),
+    });
+    let groups: Vec<_> = CompiledGroup::all(&source);
 
-    let service = service::build(&job, groups.iter().flat_map(CompiledGroup::ports));
-    let network_policy = network::build(&job, &openings, settings);
-    let config_maps = framework::config_maps(job.spec().framework());
-    let pod_group = pod_group::build(&job, &groups, &surroundings);
-
-    let mut demands = BTreeSet::from([Demand::UseQueue(surroundings.queue.clone())]);
+    let openings = Openings::new(source.job.spec().network.as_ref(), &source.surroundings);
+    let mut demands = BTreeSet::from([Demand::UseQueue(source.surroundings.queue.clone())]);
     demands.extend(demand::of_network(&openings));
     for group in &groups {
         demands.extend(group.demands());
     }
+    drop(openings);
 
+    let mut compiled = CompiledJob {
+        source,
+        groups,
+        demands,
+        hash: String::new(),
+    };
     let hasher = Hasher::default()
-        .feed(&service)
-        .feed(&network_policy)
-        .feed(&config_maps)
-        .feed(&pod_group);
-    let hash = groups
+        .feed(&compiled.service())
+        .feed(&compiled.network_policy())
+        .feed(&compiled.config_maps())
+        .feed(&compiled.pod_group());
+    compiled.hash = compiled
+        .groups
         .iter()
         .fold(hasher, |hasher, group| hasher.feed(&group.hash()))
         .finish();
-    CompiledJob {
-        service,
-        network_policy,
-        config_maps,
-        pod_group,
-        groups,
-        demands,
-        hash,
-        job,
-    }
+    compiled
 }

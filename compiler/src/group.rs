@@ -1,6 +1,7 @@
 //! A compiled task group: its pods, one at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ContainerPort, Pod, Toleration};
 use trellis_api::job::TaskGroup;
@@ -8,10 +9,10 @@ use trellis_api::quantity::Amount;
 use trellis_api::{Quantity, names};
 
 use crate::environment::Identity;
-use crate::gang::Gang;
 use crate::hash::Hasher;
 use crate::pod::Template;
-use crate::{Demand, Surroundings, demand, resources};
+use crate::source::Source;
+use crate::{Demand, demand, resources};
 
 /// Where one pod goes, and on whose orders.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,52 +42,55 @@ impl PodPlacement<'_> {
 /// Identical pods of a job, told apart by an index.
 #[derive(Clone, Debug)]
 pub struct CompiledGroup {
-    job: String,
-    name: String,
-    replicas: u32,
+    source: Arc<Source>,
+    /// Which of the spec's task groups it is.
+    at: usize,
     first_rank: u32,
-    resources: BTreeMap<String, Quantity>,
-    request: BTreeMap<String, Amount>,
-    template: Template,
     hash: String,
 }
 
 impl CompiledGroup {
-    pub(crate) fn new(gang: &Gang<'_>, group: &TaskGroup, surroundings: &Surroundings) -> Self {
-        let resources = resources::of(group);
-        let request = resources
-            .iter()
-            .map(|(name, quantity)| (name.clone(), resources::amount(quantity)))
-            .collect();
-        let compiled = Self {
-            job: gang.job.name().to_owned(),
-            name: group.name.clone(),
-            replicas: group.replicas(),
-            first_rank: gang.first_rank(group),
-            template: Template::new(gang, group, &resources, surroundings),
-            resources,
-            request,
-            hash: String::new(),
-        };
-        // The first pod bears all that the group's pods have in common, the
-        // group's first rank among it.
-        let hash = Hasher::default()
-            .feed(&compiled.pod(0, &PodPlacement::NOWHERE))
-            .feed(&compiled.replicas)
-            .finish();
-        Self { hash, ..compiled }
+    /// The groups of a job, in the order of its spec.
+    pub(crate) fn all(source: &Arc<Source>) -> Vec<Self> {
+        let gang = source.gang();
+        let groups = source.groups().iter().enumerate();
+        groups
+            .map(|(at, group)| {
+                let mut compiled = Self {
+                    source: source.clone(),
+                    at,
+                    first_rank: gang.first_rank(group),
+                    hash: String::new(),
+                };
+                // The first pod bears all that the group's pods have in common, the
+                // group's first rank among it.
+                compiled.hash = Hasher::default()
+                    .feed(&compiled.pod(0, &PodPlacement::NOWHERE))
+                    .feed(&compiled.replicas())
+                    .finish();
+                compiled
+            })
+            .collect()
+    }
+
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "made by `all` alone, of the groups that the source has and keeps"
+    )]
+    fn written(&self) -> &TaskGroup {
+        &self.source.groups()[self.at]
     }
 
     /// Name of the task group.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.name
+        &self.written().name
     }
 
     /// Number of pods.
     #[must_use]
     pub fn replicas(&self) -> u32 {
-        self.replicas
+        self.written().replicas()
     }
 
     /// Rank of the group's first pod; the others follow by index.
@@ -97,32 +101,44 @@ impl CompiledGroup {
 
     /// What one pod requests, by resource name, as it was written.
     #[must_use]
-    pub fn resources(&self) -> &BTreeMap<String, Quantity> {
-        &self.resources
+    pub fn resources(&self) -> BTreeMap<String, Quantity> {
+        resources::of(self.written())
     }
 
     /// What one pod requests, by resource name, exactly: CPU in cores, memory
     /// and disk in bytes, devices in pieces.
     #[must_use]
-    pub fn request(&self) -> &BTreeMap<String, Amount> {
-        &self.request
+    pub fn request(&self) -> BTreeMap<String, Amount> {
+        let resources = self.resources().into_iter();
+        resources
+            .map(|(name, quantity)| (name, resources::amount(&quantity)))
+            .collect()
     }
 
     /// Name and hostname of a pod, `<job>-<group>-<index>`.
     #[must_use]
     pub fn pod_name(&self, index: u32) -> String {
-        names::pod(&self.job, &self.name, index)
+        names::pod(self.source.job.name(), self.name(), index)
+    }
+
+    /// What all pods of the group have in common: for whoever makes many of them.
+    #[must_use]
+    pub fn template(&self) -> PodTemplate<'_> {
+        PodTemplate {
+            group: self,
+            template: Template::new(
+                &self.source.gang(),
+                self.written(),
+                &self.resources(),
+                &self.source.surroundings,
+            ),
+        }
     }
 
     /// The pod of an index from 0 to [`Self::replicas`], placed.
     #[must_use]
     pub fn pod(&self, index: u32, placement: &PodPlacement<'_>) -> Pod {
-        let identity = Identity {
-            index,
-            rank: self.first_rank.saturating_add(index),
-            attempt: placement.attempt,
-        };
-        self.template.pod(self.pod_name(index), identity, placement)
+        self.template().pod(index, placement)
     }
 
     /// Hash of the group's pods: 16 characters, the same for every attempt and node.
@@ -137,7 +153,34 @@ impl CompiledGroup {
         pod.spec.as_ref().map(demand::of_pod).unwrap_or_default()
     }
 
-    pub(crate) fn ports(&self) -> &[ContainerPort] {
-        self.template.ports()
+    pub(crate) fn ports(&self) -> Vec<ContainerPort> {
+        self.template().template.into_ports()
+    }
+}
+
+/// The pods of a group, of which each is made from what they have in common.
+#[derive(Debug)]
+pub struct PodTemplate<'a> {
+    group: &'a CompiledGroup,
+    template: Template,
+}
+
+impl<'a> PodTemplate<'a> {
+    /// The group that they are of.
+    #[must_use]
+    pub fn group(&self) -> &'a CompiledGroup {
+        self.group
+    }
+
+    /// The pod of an index from 0 to [`CompiledGroup::replicas`], placed.
+    #[must_use]
+    pub fn pod(&self, index: u32, placement: &PodPlacement<'_>) -> Pod {
+        let identity = Identity {
+            index,
+            rank: self.group.first_rank.saturating_add(index),
+            attempt: placement.attempt,
+        };
+        let name = self.group.pod_name(index);
+        self.template.pod(name, identity, placement)
     }
 }

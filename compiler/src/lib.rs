@@ -8,6 +8,7 @@
 //!
 //! ```
 //! use std::collections::BTreeMap;
+//! use std::sync::Arc;
 //! use trellis_api::{TrainingJob, ValidatedJob, document};
 //! use trellis_compiler::{Found, PodPlacement, Settings, Surroundings, compile};
 //!
@@ -27,7 +28,7 @@
 //!         services: &BTreeMap::new(),
 //!     };
 //!     let surroundings = Surroundings::resolve(&job, found)?;
-//!     let compiled = compile(job, surroundings, &Settings::default());
+//!     let compiled = compile(job, surroundings, &Arc::new(Settings::default()));
 //!     let placement = PodPlacement { attempt: 1, plan: "0123456789abcdef", node: "gpu-0", tolerations: &[] };
 //!     for group in compiled.groups() {
 //!         let pod = group.pod(0, &placement);
@@ -54,13 +55,14 @@ mod resolved_service;
 mod resources;
 mod service;
 mod settings;
+mod source;
 mod surroundings;
 
 pub use compile::compile;
 pub use compiled::CompiledJob;
 pub use demand::{Demand, Endpoint, Peer};
 pub use gang::leader_group;
-pub use group::{CompiledGroup, PodPlacement};
+pub use group::{CompiledGroup, PodPlacement, PodTemplate};
 pub use hash::hash_of;
 pub use pod::{GRACE_SECONDS, toleration};
 pub use resolved_service::{ResolvedService, ServiceProblem};

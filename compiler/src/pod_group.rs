@@ -35,7 +35,7 @@ fn member(group: &CompiledGroup, written: &TaskGroup) -> PodGroupMember {
     PodGroupMember {
         name: group.name().to_owned(),
         count: i64::from(group.replicas()),
-        resources: group.resources().clone(),
+        resources: group.resources(),
         topology: written.topology.clone(),
     }
 }

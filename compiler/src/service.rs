@@ -3,13 +3,11 @@
 use k8s_openapi::api::core::v1::{ContainerPort, Service, ServiceSpec};
 use trellis_api::ValidatedJob;
 
-use crate::{metadata, ports};
+use crate::{CompiledGroup, metadata, ports};
 
-pub(crate) fn build<'a>(
-    job: &ValidatedJob,
-    containers: impl IntoIterator<Item = &'a ContainerPort>,
-) -> Service {
-    let ports = ports::service(containers);
+pub(crate) fn build(job: &ValidatedJob, groups: &[CompiledGroup]) -> Service {
+    let containers: Vec<ContainerPort> = groups.iter().flat_map(CompiledGroup::ports).collect();
+    let ports = ports::service(&containers);
     Service {
         metadata: metadata::child(job),
         spec: Some(ServiceSpec {

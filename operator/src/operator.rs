@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::core::v1::ResourceQuota;
-use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::Client;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -31,8 +30,8 @@ use crate::policy::{keep_policies, keep_policy_status};
 use crate::scheduling::{Committer, Driver};
 use crate::snapshot;
 use crate::watch::{
-    SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNamespace, SlimNode, SlimPod, SlimService,
-    SlimStorageClass, SlimVolume, Unhealthy, follow,
+    SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNamespace, SlimNetworkPolicy, SlimNode, SlimPod,
+    SlimService, SlimStorageClass, SlimVolume, Unhealthy, follow,
 };
 use crate::world::{Watched, World};
 
@@ -218,7 +217,7 @@ fn watch(client: &Client, world: &Arc<World>, tasks: &mut Tasks) {
     start::<SlimNamespace>(client, None, world, tasks);
     start::<PriorityClass>(client, None, world, tasks);
     start::<SlimService>(client, None, world, tasks);
-    start::<NetworkPolicy>(client, Some(ours), world, tasks);
+    start::<SlimNetworkPolicy>(client, Some(ours), world, tasks);
     start::<ResourceQuota>(client, None, world, tasks);
     start::<SlimNode>(client, None, world, tasks);
     start::<SlimPod>(client, None, world, tasks);

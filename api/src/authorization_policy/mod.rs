@@ -53,6 +53,7 @@ pub struct ClusterAuthorizationPolicySpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enforcement: Option<Enforcement>,
     /// What becomes of a running job that the policies no longer allow. Absent: Report.
+    /// Evict is not acted on yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_violation: Option<OnViolation>,
     /// Namespaces whose jobs the policies decide about. Absent or `{}`: all.
@@ -104,6 +105,7 @@ pub struct AuthorizationPolicySpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enforcement: Option<Enforcement>,
     /// What becomes of a running job that the policies no longer allow. Absent: Report.
+    /// Evict is not acted on yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_violation: Option<OnViolation>,
     /// What the policies must decide. If one test fails, they do not take effect.

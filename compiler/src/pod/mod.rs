@@ -10,7 +10,7 @@ pub use scheduling::toleration;
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
-    Container, LocalObjectReference, Pod, PodDNSConfig, PodDNSConfigOption, PodSpec,
+    Container, ContainerPort, LocalObjectReference, Pod, PodDNSConfig, PodDNSConfigOption, PodSpec,
     ResourceRequirements, Toleration,
 };
 use k8s_openapi::apimachinery::pkg::api::resource;
@@ -124,8 +124,8 @@ impl Template {
     }
 
     /// The ports that each pod listens on.
-    pub fn ports(&self) -> &[k8s_openapi::api::core::v1::ContainerPort] {
-        self.container.ports.as_deref().unwrap_or_default()
+    pub fn into_ports(self) -> Vec<ContainerPort> {
+        self.container.ports.unwrap_or_default()
     }
 }
 

@@ -1,10 +1,11 @@
 //! What a job makes use of.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::serde_json::{from_value, json};
-use trellis_compiler::{Demand, Endpoint, Peer, Settings, Surroundings, compile};
+use trellis_compiler::{Demand, Endpoint, Peer, Surroundings, compile};
 
 use super::support::{compiled, found, job, validated};
 
@@ -50,7 +51,7 @@ network:
         from_value(json!({"spec": {"selector": {"app": "db"}, "ports": [{"port": 1}]}})).unwrap();
     let services = BTreeMap::from([("db".to_owned(), db)]);
     let surroundings = Surroundings::resolve(&job, found(&services)).unwrap();
-    let compiled = compile(job, surroundings, &Settings::default());
+    let compiled = compile(job, surroundings, &Arc::default());
 
     let text = |s: &str| s.to_owned();
     let endpoint = |peer, ports: &[i32]| Endpoint {

@@ -1,5 +1,7 @@
 //! Ranks, and what torchrun reads.
 
+use std::sync::Arc;
+
 use trellis_api::job::Framework;
 use trellis_api::rules::is_reserved_env;
 use trellis_compiler::{DnsPeer, PodPlacement, Settings, Surroundings, compile};
@@ -153,10 +155,10 @@ fn the_attempt_is_told_and_the_domain_is_configuration() {
         group("worker", "")
     )));
     let surroundings = Surroundings::resolve(&job, found(&Default::default())).unwrap();
-    let settings = Settings {
+    let settings = Arc::new(Settings {
         cluster_domain: "example.internal".to_owned(),
         dns: vec![DnsPeer::cidr("169.254.20.10/32")],
-    };
+    });
     let compiled = compile(job, surroundings, &settings);
     let pod = compiled.groups()[0].pod(
         0,

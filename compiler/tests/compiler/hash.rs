@@ -1,6 +1,7 @@
 //! The hash: of everything that would be created, and of nothing else.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use trellis_api::TrainingJob;
 use trellis_compiler::{DnsPeer, PodPlacement, Settings, Surroundings, compile};
@@ -147,7 +148,7 @@ fn another_object_of_the_same_name_has_another() {
 
 #[test]
 fn queue_priority_and_settings_change_it() {
-    let hash = |queue: &str, priority, restricted, settings: &Settings| {
+    let hash = |queue: &str, priority, restricted, settings: &Arc<Settings>| {
         let job = validated(base());
         let services = BTreeMap::new();
         let found = trellis_compiler::Found {
@@ -159,15 +160,15 @@ fn queue_priority_and_settings_change_it() {
         let surroundings = Surroundings::resolve(&job, found).unwrap();
         compile(job, surroundings, settings).hash().to_owned()
     };
-    let settings = Settings::default();
-    let domain = Settings {
+    let settings = Arc::default();
+    let domain = Arc::new(Settings {
         cluster_domain: "other".to_owned(),
         ..Settings::default()
-    };
-    let dns = Settings {
+    });
+    let dns = Arc::new(Settings {
         dns: vec![DnsPeer::cidr("169.254.20.10/32")],
         ..Settings::default()
-    };
+    });
     let all = [
         hash("default", 0, false, &settings),
         hash("other", 0, false, &settings),

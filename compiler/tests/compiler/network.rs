@@ -1,6 +1,7 @@
 //! The NetworkPolicy: closed, but for what is asked.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::serde_json::{self, Value, json};
@@ -50,7 +51,7 @@ fn services() -> BTreeMap<String, Service> {
 fn with(network: &str) -> CompiledJob {
     let job = validated(job(&format!("{GROUP}\nnetwork: {network}")));
     let surroundings = Surroundings::resolve(&job, found(&services())).unwrap();
-    compile(job, surroundings, &Settings::default())
+    compile(job, surroundings, &Arc::default())
 }
 
 fn spec(job: &CompiledJob) -> Value {
@@ -92,10 +93,10 @@ fn dns_is_configuration() {
     let compiled = |dns| {
         let job = validated(job(GROUP));
         let surroundings = Surroundings::resolve(&job, found(&BTreeMap::new())).unwrap();
-        let settings = Settings {
+        let settings = Arc::new(Settings {
             dns,
             ..Settings::default()
-        };
+        });
         spec(&compile(job, surroundings, &settings))["egress"].clone()
     };
     assert_eq!(compiled(vec![]), json!([{"to": [own()]}]));
@@ -235,7 +236,7 @@ fn an_unresolved_service_is_left_out() {
     let surroundings = Surroundings::resolve(&other, found(&services())).unwrap();
     let network = "network: {egress: [{service: db}], ingress: [{service: db}]}";
     let mine = validated(job(&format!("{GROUP}\n{network}")));
-    let compiled = compile(mine, surroundings, &Settings::default());
+    let compiled = compile(mine, surroundings, &Arc::default());
     assert!(added(&compiled, "egress").is_empty());
     assert!(added(&compiled, "ingress").is_empty());
     let demands = format!("{:?}", compiled.demands());

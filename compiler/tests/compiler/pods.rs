@@ -1,10 +1,11 @@
 //! The pods: what is set, what cannot be changed, what is never set.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::serde_json::{Value, json, to_value};
 use trellis_api::{TrainingJob, names};
-use trellis_compiler::{CompiledJob, Found, Settings, Surroundings, compile};
+use trellis_compiler::{CompiledJob, Found, Surroundings, compile};
 
 use super::support::{
     PLACEMENT, UID, compiled, container, first_pod, found, job, one_group, spec, validated,
@@ -20,7 +21,7 @@ fn restricted(job: TrainingJob) -> CompiledJob {
         ..found(&services)
     };
     let surroundings = Surroundings::resolve(&job, found).unwrap();
-    compile(job, surroundings, &Settings::default())
+    compile(job, surroundings, &Arc::default())
 }
 
 fn json_spec(job: &CompiledJob) -> Value {

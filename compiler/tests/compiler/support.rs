@@ -1,11 +1,12 @@
 //! Jobs from YAML, compiled.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Service};
 use trellis_api::document::split;
 use trellis_api::{TrainingJob, ValidatedJob};
-use trellis_compiler::{CompiledJob, Found, PodPlacement, Settings, Surroundings, compile};
+use trellis_compiler::{CompiledJob, Found, PodPlacement, Surroundings, compile};
 
 pub const UID: &str = "5f2c9a1e-0000-4000-8000-000000000001";
 
@@ -53,7 +54,7 @@ pub fn found(services: &BTreeMap<String, Service>) -> Found<'_> {
 pub fn compiled(job: TrainingJob) -> CompiledJob {
     let job = validated(job);
     let surroundings = Surroundings::resolve(&job, found(&BTreeMap::new())).unwrap();
-    compile(job, surroundings, &Settings::default())
+    compile(job, surroundings, &Arc::default())
 }
 
 /// Compiled, with one group of this YAML (a flow mapping without its braces).

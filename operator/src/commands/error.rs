@@ -8,6 +8,9 @@ pub enum WriteError {
     /// We may not write any more.
     #[error(transparent)]
     NotLeading(#[from] NotLeading),
+    /// Nothing was written: nobody wanted it any more when its turn came.
+    #[error("nobody wants it any more")]
+    NotWanted,
     /// Someone else was faster, or something of that name is there.
     #[error("{0}")]
     Conflict(String),

@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::leader::{Epoch, Leadership, NotLeading};
 use crate::watch;
@@ -32,6 +33,8 @@ pub struct Commands {
     leadership: Leadership,
     limiter: Arc<Limiter>,
     turn: Turn,
+    /// Nobody wants the write any more, if its turn has not come by then.
+    stop: Option<CancellationToken>,
 }
 
 impl Commands {
@@ -43,6 +46,17 @@ impl Commands {
             leadership,
             limiter: Arc::new(Limiter::default()),
             turn: Turn::InOrder,
+            stop: None,
+        }
+    }
+
+    /// The same door, for what nobody wants any more once `stop` is cancelled: what
+    /// waits for its turn then is not written. What is under way is waited for.
+    #[must_use]
+    pub fn unless(&self, stop: &CancellationToken) -> Self {
+        Self {
+            stop: Some(stop.clone()),
+            ..self.clone()
         }
     }
 
@@ -60,6 +74,15 @@ impl Commands {
         let waited = since.elapsed();
         Self {
             turn: Turn::AfterOthers { waited },
+            ..self.clone()
+        }
+    }
+
+    /// The same door, for what is to be written whoever wants it.
+    #[must_use]
+    pub fn in_any_case(&self) -> Self {
+        Self {
+            stop: None,
             ..self.clone()
         }
     }
@@ -93,7 +116,15 @@ impl Commands {
         namespace: &str,
         request: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, WriteError> {
-        let permit = self.limiter.acquire(self.turn, namespace).await;
+        let permit = self.limiter.acquire(self.turn, namespace);
+        let permit = match &self.stop {
+            None => permit.await,
+            Some(stop) => tokio::select! {
+                biased;
+                () = stop.cancelled() => return Err(WriteError::NotWanted),
+                permit = permit => permit,
+            },
+        };
         self.leadership.check()?;
         let time = self.leadership.request_time();
         let result = tokio::select! {

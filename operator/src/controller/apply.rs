@@ -23,7 +23,7 @@ use super::drift;
 use super::lifecycle::Standing;
 use crate::commands::{Commands, WriteError};
 use crate::key::Key;
-use crate::watch::{SlimService, Store};
+use crate::watch::Store;
 use crate::world::World;
 
 /// Makes the children what they should be. Some: a foreign object is in the way.
@@ -43,20 +43,17 @@ pub(super) async fn children(
         uid: seen.uid(),
         build,
     };
-    if let Some(map) = compiled.config_maps().first() {
-        let name = map.metadata.name.as_deref().unwrap_or_default();
+    if let Some(map) = compiled.config_maps().into_iter().next() {
+        let name = map.metadata.name.unwrap_or_default();
         return Err(WriteError::Transient(format!(
             "ConfigMap {name:?} is not created: no framework had files until now"
         )));
     }
     // Side by side: none needs another, and no pod is created before all are there.
     let (service, policy, group) = tokio::join!(
-        place.child::<Service, SlimService>(compiled.service(), &world.services),
-        place.child::<NetworkPolicy, NetworkPolicy>(
-            compiled.network_policy(),
-            &world.network_policies
-        ),
-        place.child::<PodGroup, PodGroup>(compiled.pod_group(), &world.pod_groups),
+        place.child(|| compiled.service(), &world.services),
+        place.child(|| compiled.network_policy(), &world.network_policies),
+        place.child(|| compiled.pod_group(), &world.pod_groups),
     );
     Ok(service?.or(policy?).or(group?))
 }
@@ -72,7 +69,7 @@ impl Place<'_> {
     /// One child, which bears the job's name. `A` is the form in which it is watched.
     async fn child<K, A>(
         &self,
-        wanted: &K,
+        wanted: impl Fn() -> K,
         store: &Store<A>,
     ) -> Result<Option<Standing>, WriteError>
     where
@@ -86,7 +83,7 @@ impl Place<'_> {
         let kind = K::kind(&());
         let live = match store.get(self.key) {
             Some(live) => live,
-            None => match self.create(wanted).await? {
+            None => match self.create(&wanted()).await? {
                 Made::New(object) => {
                     store.found(self.key.clone(), object);
                     return Ok(None);
@@ -105,7 +102,7 @@ impl Place<'_> {
         if self.build.checked.lock().get(kind.as_ref()) == Some(&version) {
             return Ok(None);
         }
-        let wanted = serde_json::to_value(wanted).unwrap_or_default();
+        let wanted = serde_json::to_value(wanted()).unwrap_or_default();
         let actual = serde_json::to_value(live.as_ref()).unwrap_or_default();
         let Some(mut patch) = drift::patch(&kind, &actual, &wanted) else {
             self.build.checked.lock().insert(kind.into_owned(), version);

@@ -2,6 +2,7 @@
 //! `trellis plan`, so that a plan cannot differ from what is then done. Pure.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
 use trellis_api::job::{JobPhase, JobPolicy};
@@ -45,7 +46,7 @@ impl Around<'_> {
     pub(crate) fn compile(
         &self,
         job: ValidatedJob,
-        settings: &Settings,
+        settings: &Arc<Settings>,
     ) -> Result<CompiledJob, Missing> {
         let found = Found {
             queue: self.queue_name(),
@@ -83,7 +84,7 @@ pub(super) fn planned(
     job: ValidatedJob,
     plan: &Plan,
     seen: &Surrounded,
-    settings: &Settings,
+    settings: &Arc<Settings>,
 ) -> Option<CompiledJob> {
     let found = Found {
         queue: plan.queue.as_deref()?,
@@ -101,7 +102,7 @@ pub(super) fn planned(
 pub(super) fn authorized(
     job: ValidatedJob,
     seen: &Surrounded,
-    settings: &Settings,
+    settings: &Arc<Settings>,
 ) -> (Option<Decided>, Result<AuthorizedJob, Standing>) {
     let compiled = match in_its_queue(seen) {
         Ok(around) => around

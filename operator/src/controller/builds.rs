@@ -112,7 +112,7 @@ pub(super) struct Builds {
 
 impl Builds {
     /// The job's build: the one from before if nothing has changed.
-    pub(super) fn of(&self, key: &Key, seen: &Surrounded, settings: &Settings) -> Arc<Build> {
+    pub(super) fn of(&self, key: &Key, seen: &Surrounded, settings: &Arc<Settings>) -> Arc<Build> {
         let inputs = Inputs::of(seen);
         let before = self.builds.lock().get(key).cloned();
         if let Some(before) = &before
@@ -157,7 +157,7 @@ impl Builds {
     }
 }
 
-fn planned(seen: &Surrounded, settings: &Settings) -> Option<Kept> {
+fn planned(seen: &Surrounded, settings: &Arc<Settings>) -> Option<Kept> {
     let job = validate::job(seen).ok()?;
     let compiled = build::planned(job, seen.place()?, seen, settings)?;
     Some(Kept::Planned(Arc::new(compiled)))
@@ -175,19 +175,19 @@ fn objects(job: &AuthorizedJob) -> Vec<CompiledObject> {
         problem: None,
     };
     let mut list = vec![
-        object("v1", "Service", name, hash_of(compiled.service())),
+        object("v1", "Service", name, hash_of(&compiled.service())),
         object(
             "networking.k8s.io/v1",
             "NetworkPolicy",
             name,
-            hash_of(compiled.network_policy()),
+            hash_of(&compiled.network_policy()),
         ),
     ];
     list.push(object(
         "trellis.dev/v1alpha1",
         "PodGroup",
         name,
-        hash_of(compiled.pod_group()),
+        hash_of(&compiled.pod_group()),
     ));
     for pods in compiled.groups() {
         let last = pods.replicas().saturating_sub(1);

@@ -10,7 +10,10 @@ use crate::commands::WriteError;
 /// How a job stands that lacks a child because of this. None: the next try tells.
 pub(super) fn of(error: &WriteError) -> Option<Standing> {
     let reason = match error {
-        WriteError::NotLeading(_) | WriteError::Conflict(_) | WriteError::NotFound(_) => {
+        WriteError::NotLeading(_)
+        | WriteError::NotWanted
+        | WriteError::Conflict(_)
+        | WriteError::NotFound(_) => {
             return None;
         }
         WriteError::Exhausted(_) => Reason::ResourceQuotaExceeded,

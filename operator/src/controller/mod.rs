@@ -61,7 +61,7 @@ const COUNTS_EVERY: Duration = Duration::from_secs(3);
 pub struct Controller {
     world: Arc<World>,
     commands: Commands,
-    settings: Settings,
+    settings: Arc<Settings>,
     trusts_requested_by: bool,
     story: Story,
     builds: Builds,
@@ -83,7 +83,7 @@ impl Controller {
         Self {
             world,
             commands,
-            settings,
+            settings: Arc::new(settings),
             trusts_requested_by: false,
             story,
             builds: Builds::default(),

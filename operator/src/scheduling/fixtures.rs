@@ -7,7 +7,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{QueueSpec, TrainingJob, ValidatedJob};
-use trellis_compiler::{Found, Settings, Surroundings, compile};
+use trellis_compiler::{Found, Surroundings, compile};
 use trellis_policies::Facts;
 use trellis_policies::cedar::{Loader, Policies, Submission, authorize};
 
@@ -72,7 +72,7 @@ pub(super) fn run_with(attempt: i64, more: serde_json::Value) -> Wish {
         requester: None,
         attempt,
     };
-    let compiled = compile(job, surroundings, &Settings::default());
+    let compiled = compile(job, surroundings, &Arc::default());
     let (_, job) = authorize(Some(&policies()), compiled, &facts, &submission);
     let job = job.unwrap();
     Wish::Run(Arc::new(Run {

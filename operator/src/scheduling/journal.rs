@@ -4,7 +4,7 @@
 //! It gives None in a phase that it does not start from: then whoever decided
 //! on it had another state in mind, and nothing is written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -17,6 +17,7 @@ use super::wish::Run;
 use crate::commands::{Commands, WriteError};
 use crate::leader::Epoch;
 use crate::patch;
+use crate::watch::PodView;
 
 /// How long a plan may take until it is undone.
 pub const PLAN_TIME: SignedDuration = SignedDuration::from_secs(120);
@@ -84,6 +85,21 @@ pub fn members(plan: &Plan) -> impl Iterator<Item = (&str, u32, &str)> {
         *first = indexes.end;
         indexes.map(|index| (run.group.as_str(), index, run.node.as_str()))
     })
+}
+
+/// True if every pod of the plan is there, on its node, and such a one.
+pub fn has_all(
+    plan: &Plan,
+    uid: &str,
+    pods: &BTreeMap<String, PodView>,
+    such: impl Fn(&PodView) -> bool,
+) -> bool {
+    let there: BTreeSet<(&str, u32, &str)> = pods
+        .values()
+        .filter(|p| p.job_uid == uid && p.plan == plan.hash && such(p))
+        .filter_map(|p| Some((p.group.as_str(), p.index, p.node.as_deref()?)))
+        .collect();
+    !plan.assignments.is_empty() && members(plan).all(|member| there.contains(&member))
 }
 
 /// The plan with the name of an earlier one that is the same but for its time.
@@ -263,12 +279,12 @@ pub fn cleared(before: &PodGroupStatus) -> Option<PodGroupStatus> {
     })
 }
 
-/// The status of a gang whose job has ended.
+/// The status of a gang whose job has ended, before its plan was closed perhaps.
 #[must_use]
 pub fn finished(before: &PodGroupStatus) -> Option<PodGroupStatus> {
     Some(PodGroupStatus {
         phase: Some(PodGroupPhase::Finished),
-        ..starts(before, &[PodGroupPhase::Placed])?
+        ..starts(before, &[PodGroupPhase::Committing, PodGroupPhase::Placed])?
     })
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::Reason;
-use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
+use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 
 use super::deletions::Deletions;
 use super::journal;
@@ -137,19 +137,16 @@ impl Gang<'_> {
 
     fn committing(&self) -> Step {
         let plan = self.journal.plan.clone().unwrap_or_default();
-        let Wish::Run(run) = self.wish else {
-            let reason = match self.wish {
-                Wish::Stop(reason) => *reason,
-                _ => Reason::Restarting,
-            };
-            return Step::Undo {
-                reason,
-                message: "the gang is no longer to run".to_owned(),
-            };
+        let run = match self.wish {
+            Wish::Run(run) => run,
+            // It need not be whole any more: nothing of it is to run again.
+            Wish::Finish { keep } => return self.finish(*keep),
+            Wish::Stop(reason) => return no_longer(*reason),
+            Wish::Wait => return no_longer(Reason::Restarting),
         };
         // Of a gang that is whole only the closing is late: there is nothing to undo.
-        let expired =
-            plan.deadline.as_ref().is_none_or(|d| d.0 <= self.now) && !self.is_whole(&plan);
+        let is_whole = || journal::has_all(&plan, self.uid, self.pods, |pod| !pod.deleting);
+        let expired = plan.deadline.as_ref().is_none_or(|d| d.0 <= self.now) && !is_whole();
         if plan.attempt != run.attempt || plan.compiled != run.job.compiled().hash() {
             Step::Undo {
                 reason: Reason::Restarting,
@@ -169,17 +166,6 @@ impl Gang<'_> {
         }
     }
 
-    /// True if every pod of the plan is there, on its node, and stays.
-    fn is_whole(&self, plan: &Plan) -> bool {
-        let there: BTreeSet<(&str, u32, &str)> = self
-            .pods
-            .values()
-            .filter(|p| p.job_uid == self.uid && p.plan == plan.hash && !p.deleting)
-            .filter_map(|p| Some((p.group.as_str(), p.index, p.node.as_deref()?)))
-            .collect();
-        !plan.assignments.is_empty() && journal::members(plan).all(|member| there.contains(&member))
-    }
-
     fn placed(&self) -> Step {
         let plan = self.journal.plan.clone().unwrap_or_default();
         // Pods of this job that no plan names.
@@ -192,20 +178,14 @@ impl Gang<'_> {
                 message: format!("attempt {} is next", run.attempt),
             },
             Wish::Run(_) | Wish::Wait => self.leaves().unwrap_or(Step::Hold),
-            Wish::Stop(Reason::Restarting) => Step::Undo {
-                reason: Reason::Restarting,
-                message: "the gang is to be placed anew".to_owned(),
-            },
-            Wish::Stop(reason) => Step::Undo {
-                reason: *reason,
-                message: "the gang is no longer to run".to_owned(),
-            },
-            Wish::Finish { keep } => {
-                let keep = *keep;
-                self.remove(|p| !(keep && p.phase.is_over()))
-                    .unwrap_or(Step::Finish)
-            }
+            Wish::Stop(reason) => no_longer(*reason),
+            Wish::Finish { keep } => self.finish(*keep),
         }
+    }
+
+    fn finish(&self, keep: bool) -> Step {
+        self.remove(|p| !(keep && p.phase.is_over()))
+            .unwrap_or(Step::Finish)
     }
 
     fn leaves(&self) -> Option<Step> {
@@ -284,6 +264,17 @@ impl Gang<'_> {
         } else {
             None
         }
+    }
+}
+
+fn no_longer(reason: Reason) -> Step {
+    Step::Undo {
+        reason,
+        message: match reason {
+            Reason::Restarting => "the gang is to be placed anew",
+            _ => "the gang is no longer to run",
+        }
+        .to_owned(),
     }
 }
 

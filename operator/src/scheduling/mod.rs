@@ -30,7 +30,7 @@ mod wish;
 pub use commit::Committer;
 pub use driver::Driver;
 pub use feed::{Feed, Heard, Tell, channel};
-pub use journal::{PLAN_TIME, made_at, makes_room, members as plan_members};
+pub use journal::{PLAN_TIME, has_all, made_at, makes_room, members as plan_members};
 pub use wish::{Attempt, Run, Wish};
 
 use trellis_scheduler::{QueueCounts, QueueMemory, QueueStanding};

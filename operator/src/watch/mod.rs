@@ -27,8 +27,8 @@ pub use pods::{Change, PodIndex, PodPhase, PodView, Pods};
 pub use pulse::Pulse;
 pub use repulsion::{Repelled, Repulsion, Repulsions};
 pub use slim::{
-    SlimCondition, SlimContainer, SlimContainerStatus, SlimMeta, SlimNamespace, SlimNode, SlimPod,
-    SlimPodSpec, SlimPodStatus, SlimService,
+    SlimCondition, SlimContainer, SlimContainerStatus, SlimMeta, SlimNamespace, SlimNetworkPolicy,
+    SlimNode, SlimPod, SlimPodSpec, SlimPodStatus, SlimService,
 };
 pub use storage::{SlimClaim, SlimStorageClass, SlimVolume, ZONE_LABELS};
 pub use store::Store;

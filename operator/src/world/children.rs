@@ -3,19 +3,18 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use k8s_openapi::api::networking::v1::NetworkPolicy;
 use trellis_api::PodGroup;
 
 use super::Watched;
 use crate::key::Key;
 use crate::scheduling::Feed;
-use crate::watch::{Change, Sink, SlimPod, Undecodable};
+use crate::watch::{Change, Sink, SlimNetworkPolicy, SlimPod, Undecodable};
 
 /// How long the news of pods that start are gathered before their job is looked at.
 const GATHER: Duration = Duration::from_millis(50);
 
-impl Sink<NetworkPolicy> for Watched {
-    fn apply(&self, key: Key, object: NetworkPolicy) {
+impl Sink<SlimNetworkPolicy> for Watched {
+    fn apply(&self, key: Key, object: SlimNetworkPolicy) {
         self.world.network_policies.observed(key.clone(), object);
         self.world.touch(key);
     }

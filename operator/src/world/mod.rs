@@ -17,7 +17,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ResourceQuota;
-use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::Resource;
 use parking_lot::RwLock;
@@ -31,7 +30,8 @@ use crate::policy::PolicySet;
 use crate::scheduling::{self, Feed, Heard, Tell};
 use crate::watch::{
     DaemonPods, NodeHealth, PodIndex, Pulse, Repulsions, SlimClaim, SlimDaemonSet, SlimDeviceClass,
-    SlimNamespace, SlimNode, SlimService, SlimStorageClass, SlimVolume, Store, Unhealthy,
+    SlimNamespace, SlimNetworkPolicy, SlimNode, SlimService, SlimStorageClass, SlimVolume, Store,
+    Unhealthy,
 };
 
 pub use crate::watch::Undecodable;
@@ -77,7 +77,7 @@ pub struct World {
     /// Services: our own, and those that jobs name.
     pub services: Store<SlimService>,
     /// NetworkPolicies of our jobs.
-    pub network_policies: Store<NetworkPolicy>,
+    pub network_policies: Store<SlimNetworkPolicy>,
     /// Core ResourceQuotas.
     pub resource_quotas: Store<ResourceQuota>,
     /// Nodes.

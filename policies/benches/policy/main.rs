@@ -11,12 +11,13 @@
 )]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
 use trellis_api::document::split;
 use trellis_api::{Enforcement, QueueSpec, TrainingJob, ValidatedJob};
-use trellis_compiler::{CompiledJob, Found, Settings, Surroundings, compile};
+use trellis_compiler::{CompiledJob, Found, Surroundings, compile};
 use trellis_policies::Facts;
 use trellis_policies::cedar::{
     JobDecision, Loader, ObjectKey, Policies, PolicyObject, Submission, authorize,
@@ -209,5 +210,5 @@ fn job() -> CompiledJob {
         services: &services,
     };
     let surroundings = Surroundings::resolve(&job, found).expect("no Service is named");
-    compile(job, surroundings, &Settings::default())
+    compile(job, surroundings, &Arc::default())
 }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Value, from_value, json};
 use trellis_api::document::split;
 use trellis_api::{QueueSpec, TrainingJob, ValidatedJob};
-use trellis_compiler::{CompiledJob, Found, Settings, Surroundings, compile};
+use trellis_compiler::{CompiledJob, Found, Surroundings, compile};
 use trellis_policies::cedar::{NotAuthorized, Submission, authorize};
 use trellis_policies::{AuthorizedJob, By, Denial, Facts, Rule};
 
@@ -33,7 +34,7 @@ pub fn compiled(yaml: &str, priority: i32, restricted: bool) -> CompiledJob {
         services: &services,
     };
     let surroundings = Surroundings::resolve(&job, found).unwrap();
-    compile(job, surroundings, &Settings::default())
+    compile(job, surroundings, &Arc::default())
 }
 
 fn queue(selector: Value) -> QueueSpec {

@@ -1,5 +1,6 @@
 //! What a bare client reaches: the same writes, and nothing else.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Result;
@@ -14,7 +15,7 @@ use kube::{Api, Client};
 use serde_json::json;
 use tokio::sync::Semaphore;
 use trellis_api::{PodGroup, TrainingJob, ValidatedJob};
-use trellis_compiler::{CompiledJob, Found, PodPlacement, Settings, Surroundings, compile};
+use trellis_compiler::{CompiledJob, Found, PodPlacement, Surroundings, compile};
 use trellis_e2e::namespace::TestNamespace;
 
 use crate::bench::Bench;
@@ -73,30 +74,14 @@ async fn create_pods(bench: &Bench, in_flight: usize) -> Result<f64> {
 /// children, its journal twice, its status, an event, and its pods, as many at
 /// once as gain something.
 pub(crate) async fn own_writes(bench: &Bench, case: Case) -> Result<f64> {
-    writes(bench, case, false).await
-}
-
-/// The same, with those of gangs that end: the kubelets' of each pod, and the
-/// operator's of the journal, the status and an event.
-pub(crate) async fn writes_to_the_end(bench: &Bench, case: Case) -> Result<f64> {
-    writes(bench, case, true).await
-}
-
-async fn writes(bench: &Bench, case: Case, to_the_end: bool) -> Result<f64> {
     let namespace = bench.namespace().await?;
-    let client = bench.bare_client().await?;
     let mut all = Vec::with_capacity(case.jobs);
     for i in 0..case.jobs {
         all.push(compiled(&namespace, &format!("j-{i}"), case.pods).await?);
     }
-    let bare = Bare {
-        client,
-        kubelets: namespace.client(),
-        turns: Semaphore::new(IN_FLIGHT),
-        nodes: bench.nodes,
-    };
+    let bare = Bare::new(bench, &namespace).await?;
     let start = Instant::now();
-    let gangs: Vec<_> = all.iter().map(|job| bare.gang(job, to_the_end)).collect();
+    let gangs: Vec<_> = all.iter().map(|job| bare.gang(job)).collect();
     stream::iter(gangs)
         .buffer_unordered(IN_FLIGHT)
         .try_for_each(|()| async { Ok(()) })
@@ -106,11 +91,29 @@ async fn writes(bench: &Bench, case: Case, to_the_end: bool) -> Result<f64> {
     Ok(rate)
 }
 
+/// Gangs a second of a bare client that makes every write of a queue of gangs, from
+/// their applies to their ends: those above; a status and an event more for each but
+/// the first `at_once`, which tell why it waits; and of the end the kubelets' of each
+/// pod, and the journal, a status and an event.
+pub(crate) async fn writes_of_a_queue(bench: &Bench, case: Case, at_once: usize) -> Result<f64> {
+    let namespace = bench.namespace().await?;
+    let bare = Bare::new(bench, &namespace).await?;
+    let start = Instant::now();
+    let gangs = (0..case.jobs).map(|i| bare.queued(&namespace, i, case.pods, i >= at_once));
+    let gangs: Vec<_> = gangs.collect();
+    stream::iter(gangs)
+        .buffer_unordered(IN_FLIGHT)
+        .try_for_each(|()| async { Ok(()) })
+        .await?;
+    let rate = case.jobs as f64 / start.elapsed().as_secs_f64();
+    bench.clear(&namespace).await?;
+    Ok(rate)
+}
+
 /// What each write of a gang costs a bare client: milliseconds a write, 16 in
 /// flight, one kind after the other.
 pub(crate) async fn kinds(bench: &Bench) -> Result<()> {
     let namespace = bench.namespace().await?;
-    let client = bench.bare_client().await?;
     let mut all = Vec::with_capacity(GANGS);
     let start = Instant::now();
     for i in 0..GANGS {
@@ -118,12 +121,7 @@ pub(crate) async fn kinds(bench: &Bench) -> Result<()> {
     }
     let each = |start: Instant| start.elapsed().as_secs_f64() * 1e3 / GANGS as f64;
     bench.print(&Row::new("TrainingJob, one at a time", each(start), "ms"));
-    let bare = Bare {
-        client,
-        kubelets: namespace.client(),
-        turns: Semaphore::new(IN_FLIGHT),
-        nodes: bench.nodes,
-    };
+    let bare = Bare::new(bench, &namespace).await?;
     for kind in Kind::ALL {
         let start = Instant::now();
         try_join_all(all.iter().map(|job| bare.one(job, kind))).await?;
@@ -172,31 +170,65 @@ struct Bare {
 }
 
 impl Bare {
+    async fn new(bench: &Bench, namespace: &TestNamespace) -> Result<Self> {
+        Ok(Self {
+            client: bench.bare_client().await?,
+            kubelets: namespace.client(),
+            turns: Semaphore::new(IN_FLIGHT),
+            nodes: bench.nodes,
+        })
+    }
+
     async fn write<T>(&self, write: impl Future<Output = kube::Result<T>>) -> Result<()> {
         let _turn = self.turns.acquire().await?;
         write.await?;
         Ok(())
     }
 
-    /// All writes of a gang, in the order in which they can be made.
-    async fn gang(&self, job: &CompiledJob, to_the_end: bool) -> Result<()> {
+    /// All writes of a gang that has a place, in the order in which they can be made.
+    async fn gang(&self, job: &CompiledJob) -> Result<()> {
+        self.children(job).await?;
+        self.pods(job).await
+    }
+
+    /// All writes of the gang of that number in a queue, its apply among them.
+    async fn queued(
+        &self,
+        namespace: &TestNamespace,
+        number: usize,
+        pods: usize,
+        waits: bool,
+    ) -> Result<()> {
+        let turn = self.turns.acquire().await?;
+        let job = compiled(namespace, &format!("j-{number}"), pods).await?;
+        drop(turn);
+        self.children(&job).await?;
+        if waits {
+            self.one(&job, Kind::Status).await?;
+            self.one(&job, Kind::Event).await?;
+        }
+        self.pods(&job).await?;
+        self.one(&job, Kind::PodsEnd).await?;
+        self.one(&job, Kind::Status).await?;
+        self.one(&job, Kind::Event).await?;
+        self.one(&job, Kind::JournalFinished).await
+    }
+
+    async fn children(&self, job: &CompiledJob) -> Result<()> {
         tokio::try_join!(
             self.one(job, Kind::Service),
             self.one(job, Kind::NetworkPolicy),
             self.one(job, Kind::PodGroup),
         )?;
+        Ok(())
+    }
+
+    async fn pods(&self, job: &CompiledJob) -> Result<()> {
         self.one(job, Kind::JournalOpened).await?;
         self.one(job, Kind::Pods).await?;
         self.one(job, Kind::JournalClosed).await?;
         self.one(job, Kind::Status).await?;
-        self.one(job, Kind::Event).await?;
-        if to_the_end {
-            self.one(job, Kind::PodsEnd).await?;
-            self.one(job, Kind::Status).await?;
-            self.one(job, Kind::Event).await?;
-            self.one(job, Kind::JournalFinished).await?;
-        }
-        Ok(())
+        self.one(job, Kind::Event).await
     }
 
     /// The writes of one kind of a gang.
@@ -212,12 +244,12 @@ impl Bare {
         let pods: Api<Pod> = Api::namespaced(client(), namespace);
         let said = "a message of the usual length, more or less, with some numbers in it";
         match kind {
-            Kind::Service => self.write(services.create(&post, job.service())).await,
+            Kind::Service => self.write(services.create(&post, &job.service())).await,
             Kind::NetworkPolicy => {
-                self.write(policies.create(&post, job.network_policy()))
+                self.write(policies.create(&post, &job.network_policy()))
                     .await
             }
-            Kind::PodGroup => self.write(groups.create(&post, job.pod_group())).await,
+            Kind::PodGroup => self.write(groups.create(&post, &job.pod_group())).await,
             Kind::JournalOpened | Kind::JournalClosed | Kind::JournalFinished => {
                 let phase = match kind {
                     Kind::JournalOpened => "Committing",
@@ -283,16 +315,17 @@ async fn compiled(namespace: &TestNamespace, name: &str, pods: usize) -> Result<
         services: &std::collections::BTreeMap::new(),
     };
     let around = Surroundings::resolve(&job, found)?;
-    Ok(compile(job, around, &Settings::default()))
+    Ok(compile(job, around, &Arc::default()))
 }
 
 /// Its pods, dealt over the nodes.
 fn pods_of(job: &CompiledJob, nodes: usize) -> Vec<Pod> {
     let mut pods = Vec::new();
     for group in job.groups() {
+        let template = group.template();
         for index in 0..group.replicas() {
             let node = format!("gpu-{}", index as usize % nodes);
-            pods.push(group.pod(
+            pods.push(template.pod(
                 index,
                 &PodPlacement {
                     attempt: 1,

@@ -24,9 +24,10 @@ const GANGS: usize = 16;
 /// Writes of the kubelets that stand in for those of many nodes.
 const ENDS: usize = 16;
 
-/// Gangs a second, as a share of what a bare client makes of the same writes.
+/// Gangs a second, from the first apply to the end of the last pod, as a share of what a
+/// bare client makes of the same writes.
 pub(crate) async fn measure(bench: &Bench, case: Case) -> Result<()> {
-    let bare = ceiling::writes_to_the_end(bench, case).await? / case.pods as f64;
+    let bare = ceiling::writes_of_a_queue(bench, case, GANGS).await?;
     let operator = bench.operator().await?;
     let namespace = bench.namespace().await?;
     let gpus = i64::try_from(GANGS.saturating_mul(case.pods))?;

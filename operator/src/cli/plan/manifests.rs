@@ -36,12 +36,12 @@ pub(super) fn text(planned: &[Planned], format: Format) -> anyhow::Result<String
 
 fn all(compiled: &CompiledJob, job: &Planned, out: &mut Vec<Value>) -> anyhow::Result<()> {
     let mut add = |object: Value| out.push(owned(object, compiled));
-    add(value(compiled.service())?);
-    add(value(compiled.network_policy())?);
+    add(value(&compiled.service())?);
+    add(value(&compiled.network_policy())?);
     for config_map in compiled.config_maps() {
-        add(value(config_map)?);
+        add(value(&config_map)?);
     }
-    add(value(compiled.pod_group())?);
+    add(value(&compiled.pod_group())?);
     let Ok(Place { placement, groups }) = &job.place else {
         return Ok(());
     };

@@ -1,10 +1,11 @@
 //! What becomes of each job: the steps of the operator, without its writes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use trellis_api::{PodGroup, Reason, TrainingJob, ValidatedJob};
-use trellis_compiler::{CompiledJob, Settings};
+use trellis_compiler::CompiledJob;
 use trellis_policies::{AuthorizedJob, cedar};
 use trellis_scheduler::{Decision, Engine, FlavorName, LabelDomain, Victim};
 
@@ -341,7 +342,7 @@ fn authorized(
             attempt,
         },
     };
-    let compiled = match around.compile(job, &Settings::default()) {
+    let compiled = match around.compile(job, &Arc::default()) {
         Ok(compiled) => compiled,
         Err(missing) => return (None, Err(missing.into())),
     };

@@ -73,7 +73,7 @@ impl Case {
 
     /// Queue and priority of what the job becomes.
     fn build(&self, builds: &Builds) -> Result<(String, i32), Reason> {
-        let build = builds.of(&key(), &self.look(), &Settings::default());
+        let build = builds.of(&key(), &self.look(), &Arc::default());
         match &build.result {
             Ok(job) => {
                 let job = job.compiled();
@@ -87,15 +87,15 @@ impl Case {
     /// Hash of what its children are kept as.
     fn children(&self, builds: &Builds) -> Option<String> {
         let seen = self.look();
-        let build = builds.of(&key(), &seen, &Settings::default());
+        let build = builds.of(&key(), &seen, &Arc::default());
         build.children(&seen).map(|job| job.hash().to_owned())
     }
 
     /// The job was planned as it is built now, and its journal is in this phase.
     fn plan(&mut self, phase: PodGroupPhase) {
-        let build = Builds::default().of(&key(), &self.look(), &Settings::default());
+        let build = Builds::default().of(&key(), &self.look(), &Arc::default());
         let job = build.result.as_ref().unwrap().compiled();
-        let mut group: PodGroup = job.pod_group().clone();
+        let mut group: PodGroup = job.pod_group();
         group.metadata.uid = Some("group".to_owned());
         group.metadata.resource_version = Some(self.next());
         group.status = Some(
@@ -226,7 +226,7 @@ fn other_policies_decide_anew() {
     let builds = Builds::default();
     let of = |objects: &[(Option<&str>, &str)]| {
         case.world.policies.replace(set(objects));
-        builds.of(&key(), &case.look(), &Settings::default())
+        builds.of(&key(), &case.look(), &Arc::default())
     };
     let reason = |build: &Build| match &build.result {
         Err(Standing::Held { phase, reason, .. }) => Some((*phase, *reason)),
@@ -289,7 +289,7 @@ fn labels_requester_and_attempt_are_decided_on_anew() {
         );
         job.status = Some(serde_json::from_value(json!({"attempt": attempt})).unwrap());
         case.world.jobs.observed(key(), job);
-        let build = builds.of(&key(), &case.look(), &Settings::default());
+        let build = builds.of(&key(), &case.look(), &Arc::default());
         build
             .result
             .as_ref()

@@ -26,7 +26,7 @@ use trellis_api::condition::Verdict;
 use trellis_api::job::{JobPhase, PodCounts, TrainingJobStatus};
 use trellis_api::pod_group::PodGroupPhase;
 
-use crate::scheduling::{Attempt, Wish, makes_room};
+use crate::scheduling::{Attempt, Wish, has_all, makes_room};
 use crate::watch::{PodPhase, PodView};
 
 /// What is to be written and wanted now.
@@ -75,8 +75,8 @@ impl<'a> Evaluation<'a> {
             return self.terminal();
         }
         let phase = self.o.journal.phase.unwrap_or_default();
-        let placed = matches!(phase, PodGroupPhase::Committing | PodGroupPhase::Placed);
-        if placed && self.status.admitted_time.is_none() && !self.spec_changed_in_commit() {
+        let admitted = matches!(phase, PodGroupPhase::Committing | PodGroupPhase::Placed);
+        if admitted && self.status.admitted_time.is_none() && !self.spec_changed_in_commit() {
             self.status.admitted_time = Some(Time(self.o.now));
         }
         if self.o.spec.is_suspended() {
@@ -102,7 +102,11 @@ impl<'a> Evaluation<'a> {
         match phase {
             PodGroupPhase::Placed if current && !self.spec_changed_in_commit() => self.placed(),
             PodGroupPhase::Committing if current && !self.spec_changed_in_commit() => {
-                self.committing()
+                if self.has_run() {
+                    self.placed()
+                } else {
+                    self.committing()
+                }
             }
             // The plan was carried out while the spec changed: it is for no one.
             PodGroupPhase::Placed if current => self.say(
@@ -114,6 +118,13 @@ impl<'a> Evaluation<'a> {
             PodGroupPhase::Unwinding if current && makes_room(self.o.journal) => self.made_room(),
             _ => self.waiting(),
         }
+    }
+
+    /// All pods of the plan have been there, and ended, before it was said that they are there.
+    fn has_run(&self) -> bool {
+        let over = |pod: &PodView| pod.phase.is_over();
+        let plan = self.o.journal.plan.as_ref();
+        plan.is_some_and(|plan| has_all(plan, self.o.uid, self.o.pods, over))
     }
 
     fn attempt(&self) -> i64 {
@@ -162,7 +173,11 @@ impl<'a> Evaluation<'a> {
             reason,
             message: message.clone(),
             quota_reserved,
-            scheduled: self.o.journal.phase == Some(PodGroupPhase::Placed),
+            scheduled: match self.o.journal.phase {
+                Some(PodGroupPhase::Placed) => true,
+                Some(PodGroupPhase::Committing) => self.has_run(),
+                _ => false,
+            },
         };
         self.status.conditions = verdict.conditions(
             self.o.generation,

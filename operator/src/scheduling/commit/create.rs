@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 use trellis_api::pod_group::Plan;
 use trellis_api::{Reason, names};
-use trellis_compiler::{CompiledGroup, PodPlacement};
+use trellis_compiler::{CompiledGroup, PodPlacement, PodTemplate};
 use trellis_scheduler::Resources;
 
 use super::open::open_plan;
@@ -29,7 +29,7 @@ const TRIES: u32 = 6;
 /// One pod of a plan.
 #[derive(Clone, Copy)]
 struct Member<'a> {
-    group: &'a CompiledGroup,
+    pods: &'a PodTemplate<'a>,
     index: u32,
     node: &'a str,
 }
@@ -40,7 +40,7 @@ impl<'a> Member<'a> {
             attempt: run.attempt,
             plan: &plan.hash,
             node: self.node,
-            tolerations: flavors::tolerations(&plan.groups, self.group.name()),
+            tolerations: flavors::tolerations(&plan.groups, self.pods.group().name()),
         }
     }
 }
@@ -88,10 +88,12 @@ impl Committer {
         stop: &CancellationToken,
     ) -> Outcome {
         let there = self.world.pods.of(job);
-        let mut missing = members(run.job.compiled().groups(), plan);
+        let groups = run.job.compiled().groups();
+        let templates: Vec<_> = groups.iter().map(CompiledGroup::template).collect();
+        let mut missing = members(&templates, plan);
         missing.retain(|pod| {
             there
-                .get(&pod.group.pod_name(pod.index))
+                .get(&pod.pods.group().pod_name(pod.index))
                 .is_none_or(|p| p.plan != plan.hash)
         });
         let total = missing.len();
@@ -99,7 +101,7 @@ impl Committer {
         // be general over the lifetimes that they borrow for.
         let mut futures = Vec::with_capacity(total);
         for pod in missing {
-            let counted = counted.get(pod.group.name());
+            let counted = counted.get(pod.pods.group().name());
             futures.push(self.create_one(job, run, plan, pod, counted, stop));
         }
         let mut creates = stream::iter(futures).buffer_unordered(CREATES);
@@ -117,7 +119,7 @@ impl Committer {
         drop(creates);
         if let Some(Failure { outcome, refused }) = failure {
             let Some(pod) = refused else { return outcome };
-            let (which, at) = ((pod.group, pod.index), pod.placement(run, plan));
+            let (which, at) = ((pod.pods, pod.index), pod.placement(run, plan));
             let node = self.node_at_fault(job, plan, which, &at).await;
             return outcome.because_of(node);
         }
@@ -125,9 +127,10 @@ impl Committer {
             return Outcome::Done;
         }
         let hash = plan.hash.clone();
-        // The gang has its pods: those of others come first.
+        // The gang has its pods: those of others come first. If it ends before, its plan
+        // is never closed: what it holds is not to wait for that.
         let closed = self
-            .after_others()
+            .after_others(stop)
             .journal(job, &run.uid, move |before| journal::closed(before, &hash))
             .await;
         match closed {
@@ -148,9 +151,9 @@ impl Committer {
         counted: Option<&Admitted>,
         stop: &CancellationToken,
     ) -> Result<(), Failure<'a>> {
-        let Member { group, index, node } = member;
-        let pod = group.pod(index, &member.placement(run, plan));
-        let name = group.pod_name(index);
+        let Member { pods, index, node } = member;
+        let pod = pods.pod(index, &member.placement(run, plan));
+        let name = pods.group().pod_name(index);
         let mut tries: u32 = 0;
         loop {
             if stop.is_cancelled() {
@@ -184,8 +187,8 @@ impl Committer {
                 Err(WriteError::NotFound(message)) => {
                     return Err(Outcome::Undo(Reason::PodRefused, message).into());
                 }
-                Err(WriteError::NotLeading(error)) => {
-                    return Err(Outcome::Again(error.to_string()).into());
+                Err(error @ (WriteError::NotLeading(_) | WriteError::NotWanted)) => {
+                    return Err(Outcome::from(error).into());
                 }
                 // The numbers may change before the last try.
                 Err(WriteError::Exhausted(message)) => {
@@ -251,14 +254,15 @@ fn beyond(stored: &SlimPod, counted: &Resources) -> Option<String> {
 }
 
 /// The pods of a plan.
-fn members<'a>(groups: &'a [CompiledGroup], plan: &'a Plan) -> Vec<Member<'a>> {
+fn members<'a>(templates: &'a [PodTemplate<'a>], plan: &'a Plan) -> Vec<Member<'a>> {
     let mut members = Vec::new();
-    for group in groups {
+    for pods in templates {
         let mut index: u32 = 0;
-        for assignment in plan.assignments.iter().filter(|a| a.group == group.name()) {
+        let name = pods.group().name();
+        for assignment in plan.assignments.iter().filter(|a| a.group == name) {
             for _ in 0..assignment.count {
                 members.push(Member {
-                    group,
+                    pods,
                     index,
                     node: assignment.node.as_str(),
                 });

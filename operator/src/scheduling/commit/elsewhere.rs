@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use trellis_api::names;
 use trellis_api::pod_group::Plan;
-use trellis_compiler::{CompiledGroup, PodPlacement};
+use trellis_compiler::{PodPlacement, PodTemplate};
 
 use super::Committer;
 use crate::key::Key;
@@ -18,7 +18,7 @@ impl Committer {
         &self,
         job: &Key,
         plan: &Plan,
-        (group, index): (&CompiledGroup, u32),
+        (pods, index): (&PodTemplate<'_>, u32),
         refused: &PodPlacement<'_>,
     ) -> Option<String> {
         for node in self.others(plan, refused.node) {
@@ -26,7 +26,7 @@ impl Committer {
                 node: &node,
                 ..*refused
             };
-            let pod = group.pod(index, &at);
+            let pod = pods.pod(index, &at);
             let tried = self.commands.create::<_, serde::de::IgnoredAny>(
                 &job.namespace,
                 names::SCHEDULER_MANAGER,

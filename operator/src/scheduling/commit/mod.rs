@@ -68,7 +68,10 @@ impl Outcome {
 
 impl From<WriteError> for Outcome {
     fn from(error: WriteError) -> Self {
-        Self::Again(error.to_string())
+        match error {
+            WriteError::NotWanted => Self::Done,
+            error => Self::Again(error.to_string()),
+        }
     }
 }
 
@@ -93,10 +96,11 @@ impl Committer {
         }
     }
 
-    /// The same, for what lets others go first ([`Commands::after_others`]).
-    fn after_others(&self) -> Self {
+    /// The same, for what lets others go first, and is not written at all if
+    /// `stop` comes before its turn ([`Commands::after_others`]).
+    fn after_others(&self, stop: &CancellationToken) -> Self {
         Self {
-            commands: self.commands.after_others(),
+            commands: self.commands.after_others().unless(stop),
             ..self.clone()
         }
     }

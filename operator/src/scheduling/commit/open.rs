@@ -103,7 +103,9 @@ impl Committer {
                 .ask(&self.commands, &job.namespace, group, &at)
                 .await;
             if let Err(WriteError::Refused { message, .. }) = asked {
-                let node = self.node_at_fault(job, plan, (group, 0), &at).await;
+                let node = self
+                    .node_at_fault(job, plan, (&group.template(), 0), &at)
+                    .await;
                 return Err(Outcome::PutOff(Reason::PodRefused, message).because_of(node));
             }
             let admitted = asked.map_err(|error| match error {

@@ -43,8 +43,9 @@ impl Committer {
         status.epoch = Some(self.commands.epoch().map_err(WriteError::from)?.0);
         let mut pause = FIRST_PAUSE;
         let mut unknown = false;
+        let mut commands = self.commands.clone();
         loop {
-            let error = match journal::write(&self.commands, &before, &status).await {
+            let error = match journal::write(&commands, &before, &status).await {
                 Ok(written) => {
                     self.world.pod_groups.answered(job.clone(), written);
                     self.world.touch(job.clone());
@@ -53,7 +54,11 @@ impl Committer {
                 Err(error) => error,
             };
             match &error {
-                WriteError::Transient(_) | WriteError::Unanswered(_) => unknown = true,
+                WriteError::Transient(_) | WriteError::Unanswered(_) => {
+                    unknown = true;
+                    // Whoever wants it: what came of it must become known.
+                    commands = commands.in_any_case();
+                }
                 // Someone was faster: we ourselves perhaps, in a try before.
                 WriteError::Conflict(_) | WriteError::NotFound(_) => {}
                 _ if unknown => {}

@@ -12,7 +12,7 @@ fn gangs(more: Value) -> (Gang, Gang) {
     let key = Key::new("team-a", "llm");
     (
         gang(job, &Ticket::default(), &BTreeMap::new()),
-        of_pod_group(&key, job.pod_group()),
+        of_pod_group(&key, &job.pod_group()),
     )
 }
 
@@ -40,7 +40,7 @@ fn a_pod_group_says_all_that_a_place_is_charged_by() {
 #[test]
 fn a_place_is_charged_to_the_queue_and_priority_that_it_was_had_with() {
     let wish = crate::scheduling::fixtures::run(1);
-    let mut group = wish.run().unwrap().job.compiled().pod_group().clone();
+    let mut group = wish.run().unwrap().job.compiled().pod_group();
     let key = Key::new("team-a", "llm");
     group.spec.queue = "edited".to_owned();
     group.spec.priority = 9;

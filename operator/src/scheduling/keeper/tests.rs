@@ -1,7 +1,7 @@
 mod leaving;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use trellis_api::pod_group::Assignment;
+use trellis_api::pod_group::{Assignment, Plan};
 
 use super::*;
 use crate::scheduling::fixtures::{PHASES, run};
@@ -93,7 +93,8 @@ fn each_phase_meets_each_wish() {
     ]);
     let same = |w: &'static str| [w; 6];
     let again = "undo Restarting";
-    let commit = ["Commit", again, again, "undo Suspended", again, again];
+    // Of a job that has ended nothing is begun again, closed or not.
+    let commit = ["Commit", again, again, "undo Suspended"];
     let placed = ["Hold", again, "Hold", "undo Suspended"];
     for (phase, pods, expected) in [
         (
@@ -115,8 +116,25 @@ fn each_phase_meets_each_wish() {
                 "delete a b",
             ],
         ),
-        (PHASES[1], &none, commit),
-        (PHASES[1], &some, commit),
+        (
+            PHASES[1],
+            &none,
+            [
+                commit[0], commit[1], commit[2], commit[3], "Finish", "Finish",
+            ],
+        ),
+        (
+            PHASES[1],
+            &some,
+            [
+                commit[0],
+                commit[1],
+                commit[2],
+                commit[3],
+                "delete a",
+                "delete a b",
+            ],
+        ),
         (
             PHASES[2],
             &none,

@@ -85,7 +85,7 @@ async fn what_came_and_went_behind_a_broken_watch_is_forgotten() {
         for forgotten in [
             listed::<PodGroup>(watched, version),
             listed::<SlimService>(watched, version),
-            listed::<NetworkPolicy>(watched, version),
+            listed::<SlimNetworkPolicy>(watched, version),
             listed::<SlimPod>(watched, version),
         ] {
             assert_eq!(forgotten.len(), gone, "{version}: {forgotten:?}");

@@ -18,6 +18,33 @@ fn placed_starts_then_runs_then_succeeds() {
     assert_eq!(case.row(), "TFFFTFFTFF");
 }
 
+/// The write that closes the plan lets others go first.
+#[test]
+fn a_gang_that_has_ended_before_its_plan_is_closed_has_ended() {
+    let mut case = Case::new(json!({}));
+    case.place(1, &PodPhase::Running);
+    case.journal.phase = Some(PodGroupPhase::Committing);
+    case.pod(0).phase = PodPhase::Succeeded;
+    assert_eq!(case.step().status, None, "one still runs");
+    case.pod(1).phase = PodPhase::Succeeded;
+    let next = case.says(JobPhase::Complete, Reason::Complete);
+    assert_eq!(next.wish, Wish::Finish { keep: true });
+    assert_eq!(case.row(), "TFFFTFFTFF");
+    assert_eq!(case.status.scheduled_time, time(case.second));
+
+    let mut case = Case::new(json!({}));
+    case.place(1, &exit(1));
+    case.journal.phase = Some(PodGroupPhase::Committing);
+    case.says(JobPhase::Restarting, Reason::PodFailed);
+    assert_eq!(case.attempt(), 2);
+    // Not all of them were there: what failed to come is the scheduler's to undo.
+    let mut case = Case::new(json!({}));
+    case.place(1, &exit(1));
+    case.journal.phase = Some(PodGroupPhase::Committing);
+    case.pods.pop_last();
+    assert_eq!(case.step().status, None);
+}
+
 #[test]
 fn success_is_all_any_or_the_leader() {
     for (policy, done, succeeds) in [

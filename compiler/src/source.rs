@@ -1,0 +1,27 @@
+//! What a job was compiled from: all that its objects are made of.
+
+use trellis_api::ValidatedJob;
+use trellis_api::job::TaskGroup;
+
+use crate::gang::Gang;
+use crate::{Settings, Surroundings};
+use std::sync::Arc;
+
+/// What a compiled job keeps. Its objects are many times as large, and made anew
+/// from this, byte for byte, whenever someone asks for them.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub job: ValidatedJob,
+    pub surroundings: Surroundings,
+    pub settings: Arc<Settings>,
+}
+
+impl Source {
+    pub fn gang(&self) -> Gang<'_> {
+        Gang::new(&self.job, &self.settings)
+    }
+
+    pub fn groups(&self) -> &[TaskGroup] {
+        &self.job.spec().task_groups
+    }
+}
