@@ -111,18 +111,6 @@ fn an_object_that_does_not_decode_any_more_is_there_still() {
 }
 
 #[test]
-fn a_change_of_a_namespaces_policy_looks_at_its_jobs_alone() {
-    let load = |objects: &[AuthorizationPolicy]| {
-        let objects = objects.iter().map(PolicyObject::from).collect();
-        Loader::new().unwrap().load(None, objects).0
-    };
-    let before = load(&[]);
-    let after = load(&[namespaced("a", "no", NONE)]);
-    assert_ne!(before.version("a"), after.version("a"));
-    assert_eq!(before.version("b"), after.version("b"));
-}
-
-#[test]
 fn a_requester_is_who_the_stamp_names() {
     let of = |stamp: &str| {
         let meta = kube::core::ObjectMeta {
