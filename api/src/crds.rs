@@ -8,7 +8,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::{CustomResourceExt, Resource as _};
 
 use crate::rules;
-use crate::{PodGroup, Queue, ResourceFlavor, Topology, TrainingJob};
+use crate::{
+    AuthorizationPolicy, ClusterAuthorizationPolicy, PodGroup, Queue, ResourceFlavor, Topology,
+    TrainingJob,
+};
 
 /// Largest CRD, in bytes of JSON: client-side apply keeps a copy of the object
 /// in an annotation, and annotations end at 256 KiB.
@@ -23,6 +26,8 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         PodGroup::crd(),
         ResourceFlavor::crd(),
         Topology::crd(),
+        ClusterAuthorizationPolicy::crd(),
+        AuthorizationPolicy::crd(),
     ];
     for crd in &mut all {
         let is_job = crd.spec.names.kind == TrainingJob::kind(&());
@@ -127,6 +132,9 @@ mod tests {
             .into_iter()
             .map(|c| c.spec.names.short_names.unwrap_or_default().join(","))
             .collect();
-        assert_eq!(names, ["tj", "q", "pg", "rf", "topo"]);
+        assert_eq!(
+            names,
+            ["tj", "q", "pg", "rf", "topo", "cauthpol", "authpol"]
+        );
     }
 }

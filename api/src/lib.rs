@@ -6,6 +6,7 @@
 //! [`document`], from a YAML file; [`ValidatedJob::try_from`] checks it against
 //! [`rules`]; what later steps find out is said in [`condition`] and [`reason`].
 
+pub mod authorization_policy;
 pub mod condition;
 pub mod crds;
 pub mod document;
@@ -22,6 +23,10 @@ pub mod topology;
 pub mod validate;
 mod word;
 
+pub use authorization_policy::{
+    AuthorizationPolicy, AuthorizationPolicySpec, ClusterAuthorizationPolicy,
+    ClusterAuthorizationPolicySpec, Enforcement,
+};
 pub use job::{TrainingJob, TrainingJobSpec};
 pub use pod_group::{PodGroup, PodGroupSpec};
 pub use quantity::Quantity;

@@ -34,6 +34,10 @@ pub const STATUS_MANAGER: &str = "trellis-status";
 /// The label that marks what every namespace is called
 /// (`NamespaceDefaultLabelName`, stable since Kubernetes 1.22).
 pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+/// The namespace label that names its team: policies may speak of teams.
+pub const TEAM: &str = "trellis.dev/team";
+/// Annotation of a job: who wrote its spec, as JSON `{"user": ..., "groups": [...]}`.
+pub const REQUESTED_BY: &str = "trellis.dev/requested-by";
 /// The namespace label that makes Pod Security enforce a level.
 pub const POD_SECURITY_ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 

@@ -182,6 +182,10 @@ pub struct Plan {
     /// The priority that it was placed with, for as long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
+    /// Hash of the policies that allowed it, as `status.policy` of jobs names them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub policy_set: Option<String>,
     /// When an unfinished plan is undone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Time>,

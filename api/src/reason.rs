@@ -45,6 +45,12 @@ reasons! {
     InvalidSpec: "Correct the field that the message names; the job is tried again at once.";
     /// Policy denies something that the compiled job demands.
     PolicyDenied: "Ask whoever owns the policy that the message names, or remove the demand.";
+    /// A policy that would decide about the job is invalid, or failed to evaluate: nothing is allowed by it, and nothing refused.
+    PolicyNotEvaluated: "Ask whoever owns the policy that the message names to mend it; the job goes on by itself.";
+    /// A policy whose enforcement is Warn would deny something that the job demands. In events alone.
+    PolicyWarning: "Nothing at once: the job goes on. Ask whoever owns the policy that the message names, or remove the demand, before it is enforced.";
+    /// Policies no longer allow a job that runs. In events alone: the job goes on.
+    PolicyViolation: "Ask whoever owns the policy that the message names. Once its gang ends it is not placed again.";
     /// The queue that the job names does not exist, or none is the default for its namespace.
     QueueNotFound: "Name an existing queue in spec.queue, or have a platform team create it; the job goes on by itself.";
     /// The PriorityClass that the job names does not exist.
@@ -179,6 +185,9 @@ impl Reason {
         match self {
             Self::InvalidSpec
             | Self::PolicyDenied
+            | Self::PolicyNotEvaluated
+            | Self::PolicyWarning
+            | Self::PolicyViolation
             | Self::QueueNotFound
             | Self::PriorityClassNotFound
             | Self::ServiceNotFound

@@ -4,6 +4,7 @@ use std::fmt;
 
 use garde::Validate;
 
+use crate::authorization_policy::{AuthorizationPolicy, ClusterAuthorizationPolicy};
 use crate::job::{TrainingJob, TrainingJobSpec};
 use crate::queue::Queue;
 use crate::resource_flavor::ResourceFlavor;
@@ -133,7 +134,13 @@ macro_rules! by_spec {
     )+};
 }
 
-by_spec!(Queue, ResourceFlavor, Topology);
+by_spec!(
+    Queue,
+    ResourceFlavor,
+    Topology,
+    ClusterAuthorizationPolicy,
+    AuthorizationPolicy
+);
 
 /// One rule that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -46,14 +46,19 @@ pub fn options() -> Result<Options> {
     })
 }
 
-/// Installs what the chart has beside the CRDs: roles and the default queue.
+/// Installs what the chart has beside the CRDs: roles, the default queue and the
+/// starter set of policies.
 ///
 /// # Errors
 /// If the API server refuses something.
 pub async fn install(control_plane: &ControlPlane) -> Result<()> {
     let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {NAMESPACE}}}\n");
     control_plane.apply_yaml(&namespace).await?;
-    for file in ["templates/rbac.yaml", "templates/queue.yaml"] {
+    for file in [
+        "templates/rbac.yaml",
+        "templates/queue.yaml",
+        "templates/policies.yaml",
+    ] {
         control_plane.apply_yaml(&chart(file)?).await?;
     }
     Ok(())

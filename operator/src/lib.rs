@@ -2,7 +2,8 @@
 //!
 //! `watch` sees the cluster, `controller` decides about one TrainingJob at a
 //! time, `scheduling` feeds the engine and carries out what it decides, and
-//! every write of both goes through `commands`. `endpoint` tells who asks.
+//! every write of both goes through `commands`. `policy` keeps the policies that
+//! decide what may run. `endpoint` tells who asks.
 
 pub mod cli;
 pub mod clients;
@@ -13,6 +14,7 @@ pub mod key;
 pub mod leader;
 pub mod operator;
 pub mod patch;
+pub mod policy;
 pub mod rbac;
 pub mod scheduling;
 pub mod simulate;

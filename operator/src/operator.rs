@@ -14,14 +14,19 @@ use kube::Client;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{Id, JoinSet};
 use tracing::{info, warn};
-use trellis_api::{PodGroup, Queue, ResourceFlavor, Topology, TrainingJob, names};
+use trellis_api::{
+    AuthorizationPolicy, ClusterAuthorizationPolicy, PodGroup, Queue, ResourceFlavor, Topology,
+    TrainingJob, names,
+};
 use trellis_compiler::Settings;
+use trellis_policies::cedar::Loader;
 
 use crate::clients::Clients;
 use crate::commands::Commands;
 use crate::controller::{Controller, keep_queue_status};
 use crate::endpoint;
 use crate::leader::Candidate;
+use crate::policy::{keep_policies, keep_policy_status};
 use crate::scheduling::{Committer, Driver};
 use crate::snapshot;
 use crate::watch::{
@@ -55,6 +60,10 @@ pub struct Options {
     /// `trellis replay`.
     #[arg(long, value_name = "FOLDER")]
     pub snapshots: Option<PathBuf>,
+    /// Take the annotation `trellis.dev/requested-by` of a job for who submitted it. For
+    /// clusters that stamp it and refuse a forged one; else nobody is known.
+    #[arg(long)]
+    pub trust_requested_by: bool,
     /// Which nodes get no new pods.
     #[command(flatten)]
     pub unhealthy: Unhealthy,
@@ -68,6 +77,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     // What is wrong with it is said before anybody waits for us.
     check(&options)?;
     let endpoint = tls(&options.endpoint, &options.namespace).context("the read-only endpoint")?;
+    let policies = Loader::new().context("the schema of policies")?;
     let clients = Clients::infer().await?;
     let identity = format!(
         "{}_{}_{}",
@@ -105,7 +115,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         commands.clone(),
         clients.command.clone(),
         settings,
-    );
+    )
+    .trust_requested_by(options.trust_requested_by);
     let committer = Committer::new(world.clone(), commands.clone());
     tasks.start("the controller", Arc::new(controller).run());
     tasks.start("the scheduler", Driver::new(committer, heard).run());
@@ -119,6 +130,9 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         let served = endpoint::serve(address, tls, world, client);
         tasks.start("the read-only endpoint", served);
     }
+    tasks.start("the policies", keep_policies(world.clone(), policies));
+    let written = keep_policy_status(world.clone(), commands.clone());
+    tasks.start("the status of policies", written);
     tasks.start("the status of queues", keep_queue_status(world, commands));
     tokio::select! {
         () = candidate.hold(&leadership, lease) => bail!("the lease is lost"),
@@ -198,6 +212,8 @@ fn watch(client: &Client, world: &Arc<World>, tasks: &mut Tasks) {
     start::<Queue>(client, None, world, tasks);
     start::<ResourceFlavor>(client, None, world, tasks);
     start::<Topology>(client, None, world, tasks);
+    start::<ClusterAuthorizationPolicy>(client, None, world, tasks);
+    start::<AuthorizationPolicy>(client, None, world, tasks);
     start::<SlimNamespace>(client, None, world, tasks);
     start::<PriorityClass>(client, None, world, tasks);
     start::<SlimService>(client, None, world, tasks);

@@ -31,6 +31,19 @@ const CLUSTER: &[Row] = &[
         &["list", "watch"],
     ),
     ("trellis.dev", &["queues/status"], &["patch"]),
+    (
+        "trellis.dev",
+        &["clusterauthorizationpolicies", "authorizationpolicies"],
+        &["list", "watch"],
+    ),
+    (
+        "trellis.dev",
+        &[
+            "clusterauthorizationpolicies/status",
+            "authorizationpolicies/status",
+        ],
+        &["patch"],
+    ),
     ("", &["pods"], &["get", "list", "watch", "create", "delete"]),
     ("", &["pods/eviction"], &["create"]),
     ("policy", &["poddisruptionbudgets"], &["list"]),

@@ -1,19 +1,19 @@
-//! The one door to an [`AuthorizedJob`].
+//! What may run, what the caller knows, and what no policy can grant.
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Pod;
 use trellis_api::QueueSpec;
-use trellis_compiler::{CompiledGroup, CompiledJob, Demand, PodPlacement};
+use trellis_compiler::{CompiledJob, Demand};
 
-use crate::{Denial, Refusal, Rule, privileges, selects, starter};
+use crate::cedar::Policies;
+use crate::{By, Privilege, Refusal, Rule, selects};
 
 /// Values above are the system's (`scheduling.HighestUserDefinablePriority`).
 const HIGHEST_USER_PRIORITY: i32 = 1_000_000_000;
 /// PriorityClasses of this prefix are the system's (`scheduling.SystemPriorityClassPrefix`).
 const SYSTEM_PREFIX: &str = "system-";
 
-/// What the caller knows of the cluster, as far as the rules look at it.
+/// What the caller knows of the cluster, as far as policies look at it.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// Name of the queue that the job was compiled for.
@@ -29,144 +29,130 @@ pub struct Facts<'a> {
     pub priority_class: Option<&'a str>,
 }
 
-/// A compiled job that policy allows, whole. Only [`authorize`] makes one:
+/// A compiled job that policies allow, whole. Only [`crate::cedar::authorize`]
+/// makes one:
 ///
-/// ```compile_fail,E0423
+/// ```compile_fail,E0451
 /// # fn forge(job: trellis_compiler::CompiledJob) {
-/// let job = trellis_policies::AuthorizedJob(job);
+/// let job = trellis_policies::AuthorizedJob {
+///     job,
+///     set: String::new(),
+///     version: String::new(),
+///     attempt: 1,
+/// };
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct AuthorizedJob(CompiledJob);
+pub struct AuthorizedJob {
+    job: CompiledJob,
+    set: String,
+    version: String,
+    attempt: i64,
+}
 
 impl AuthorizedJob {
+    /// For the door of policies alone.
+    pub(crate) fn new(job: CompiledJob, policies: &Policies, attempt: i64) -> Self {
+        Self {
+            set: policies.hash().to_owned(),
+            version: policies.version(job.job().namespace()),
+            job,
+            attempt,
+        }
+    }
+
     /// The job that is allowed, with all that it becomes.
     #[must_use]
     pub fn compiled(&self) -> &CompiledJob {
-        &self.0
+        &self.job
+    }
+
+    /// Hash of the policies that allowed it ([`Policies::hash`]).
+    #[must_use]
+    pub fn set(&self) -> &str {
+        &self.set
+    }
+
+    /// Version of the policies that allow it ([`Policies::version`]).
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The attempt that is allowed.
+    #[must_use]
+    pub fn attempt(&self) -> i64 {
+        self.attempt
     }
 }
 
-/// Decides on a job: on each of its demands, and on its final pods.
-///
-/// # Errors
-/// With every refusal, if anything is denied. Facts of another queue or
-/// namespace than the job's deny: what was not looked at is not allowed.
-pub fn authorize(job: CompiledJob, facts: &Facts<'_>) -> Result<AuthorizedJob, Denial> {
+/// What no policy can grant: facts of another queue or namespace, and priorities
+/// of the cluster's own parts.
+pub(crate) fn always(job: &CompiledJob, facts: &Facts<'_>) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     for demand in job.demands() {
         match demand {
-            Demand::UseQueue(queue) => refusals.extend(may_use_queue(queue, &job, facts)),
+            Demand::UseQueue(queue) => refusals.extend(is_known(queue, job, facts)),
             Demand::UsePriorityClass(class) => refusals.extend(may_use_class(class)),
-            // All of the job's own namespace, where whoever may create jobs may create pods.
-            Demand::UseImage(_)
-            | Demand::UseServiceAccount(_)
-            | Demand::UseSecret(_)
-            | Demand::UseConfigMap(_)
-            | Demand::UseVolume(_) => {}
-            // Nothing is open that the job does not name; what it names is open.
-            Demand::ConnectTo(_) | Demand::AcceptFrom(_) => {}
+            _ => {}
         }
     }
     refusals.extend(facts.priority_class.and_then(may_use_class));
     refusals.extend(may_have_priority(job.priority()));
-    for group in job.groups() {
-        refusals.extend(may_run(group));
-    }
-    // A class that the job names is a demand and a fact.
-    refusals.sort_by(|a, b| (a.rule, &a.demand).cmp(&(b.rule, &b.demand)));
-    refusals.dedup();
-    match Denial::new(refusals) {
-        Some(denial) => Err(denial),
-        None => Ok(AuthorizedJob(job)),
-    }
+    refusals
 }
 
-fn may_use_queue(queue: &str, job: &CompiledJob, facts: &Facts<'_>) -> Option<Refusal> {
-    let namespace = job.job().namespace();
-    let known = queue == facts.queue && namespace == facts.namespace;
-    let allowed = selects(
-        facts.queue_spec.namespace_selector.as_ref(),
-        facts.namespace_labels,
-    );
-    (!(known && allowed)).then(|| Refusal {
-        rule: Rule::QueueSelectsNamespace,
-        demand: format!("namespace {namespace:?} uses queue {queue:?}"),
-        remedy: format!(
-            "name a queue that selects the namespace, or have the namespaceSelector of queue {queue:?} select it"
-        ),
+/// True if the facts are those of this queue and of the job's namespace.
+pub(crate) fn knows(queue: &str, job: &CompiledJob, facts: &Facts<'_>) -> bool {
+    queue == facts.queue && job.job().namespace() == facts.namespace
+}
+
+/// True if the queue selects the namespace.
+pub(crate) fn selects_namespace(facts: &Facts<'_>) -> bool {
+    let selector = facts.queue_spec.namespace_selector.as_ref();
+    selects(selector, facts.namespace_labels)
+}
+
+/// What was not looked at is not allowed.
+fn is_known(queue: &str, job: &CompiledJob, facts: &Facts<'_>) -> Option<Refusal> {
+    (!knows(queue, job, facts)).then(|| Refusal {
+        by: By::Rule(Rule::FactsOfTheJob),
+        demand: uses_queue(job.job().namespace(), queue),
+        remedy: "this is a fault of Trellis: report it".to_owned(),
     })
+}
+
+pub(crate) fn uses_queue(namespace: &str, queue: &str) -> String {
+    format!("namespace {namespace:?} uses queue {queue:?}")
+}
+
+pub(crate) fn select(queue: &str) -> String {
+    format!(
+        "name a queue that selects the namespace, or have the namespaceSelector of queue {queue:?} select it"
+    )
 }
 
 fn may_use_class(class: &str) -> Option<Refusal> {
     class.starts_with(SYSTEM_PREFIX).then(|| Refusal {
-        rule: Rule::UserPriority,
-        demand: format!("the job has the priority class {class:?}"),
+        by: By::Rule(Rule::UserPriority),
+        demand: asks_for(class),
         remedy: "name one that does not start with system-, or none".to_owned(),
     })
 }
 
+pub(crate) fn asks_for(class: &str) -> String {
+    format!("the job has the priority class {class:?}")
+}
+
 fn may_have_priority(priority: i32) -> Option<Refusal> {
     (priority > HIGHEST_USER_PRIORITY).then(|| Refusal {
-        rule: Rule::UserPriority,
+        by: By::Rule(Rule::UserPriority),
         demand: format!("the job has the priority {priority}"),
         remedy: format!("use a priority class of at most {HIGHEST_USER_PRIORITY}"),
     })
 }
 
-/// The pods of a group differ by name, rank and node alone: one stands for all.
-fn may_run(group: &CompiledGroup) -> Vec<Refusal> {
-    pod_refusals(group.name(), &group.pod(0, &PodPlacement::NOWHERE))
-}
-
-fn pod_refusals(group: &str, pod: &Pod) -> Vec<Refusal> {
-    privileges(pod)
-        .into_iter()
-        .filter(|privilege| !starter::grants(privilege))
-        .map(|privilege| Refusal {
-            rule: Rule::PodSecurity,
-            demand: format!(
-                "task group {group:?} uses the privilege {:?}",
-                privilege.to_string()
-            ),
-            remedy: privilege.remedy().to_owned(),
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use k8s_openapi::api::core::v1::PodSpec;
-
-    /// The compiler makes no such pod, so that this cannot be seen from outside.
-    #[test]
-    fn privileges_are_refused_but_for_those_that_are_granted() {
-        let pod = Pod {
-            spec: Some(PodSpec {
-                host_network: Some(true),
-                containers: vec![Default::default()],
-                ..PodSpec::default()
-            }),
-            ..Pod::default()
-        };
-        assert!(privileges(&pod).contains(&crate::Privilege::RunAsRoot));
-        let refusals: Vec<_> = pod_refusals("worker", &pod)
-            .iter()
-            .map(ToString::to_string)
-            .collect();
-        assert_eq!(
-            refusals,
-            [
-                "task group \"worker\" uses the privilege \"allowPrivilegeEscalation\", \
-                 which the rule pod-security denies: set allowPrivilegeEscalation to false",
-                "task group \"worker\" uses the privilege \"defaultCapabilities\", \
-                 which the rule pod-security denies: drop the capabilities ALL",
-                "task group \"worker\" uses the privilege \"hostNetwork\", \
-                 which the rule pod-security denies: do not set hostNetwork",
-                "task group \"worker\" uses the privilege \"seccomp\", \
-                 which the rule pod-security denies: set seccompProfile.type to RuntimeDefault",
-            ]
-        );
-    }
+pub(crate) fn uses(group: &str, privilege: &Privilege) -> String {
+    let privilege = privilege.to_string();
+    format!("task group {group:?} uses the privilege {privilege:?}")
 }

@@ -2,15 +2,26 @@
 
 use std::fmt;
 
-/// The fixed rules.
+/// Of many the first are told: what is said goes into the job's status, again and again.
+pub(crate) const TOLD: usize = 20;
+
+/// The first of them, and how many there are beside.
+pub(crate) fn told<T: fmt::Display>(all: &[T], between: &str) -> String {
+    let shown: Vec<_> = all.iter().take(TOLD).map(ToString::to_string).collect();
+    let shown = shown.join(between);
+    match all.len().saturating_sub(TOLD) {
+        0 => shown,
+        more => format!("{shown}{between}and {more} more"),
+    }
+}
+
+/// Rules that no policy can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// The queue's `namespaceSelector` selects the job's namespace.
-    QueueSelectsNamespace,
+    /// What is decided on is what is known of the job's own queue and namespace.
+    FactsOfTheJob,
     /// The priority is one that users may have.
     UserPriority,
-    /// The final pods ask for no privilege that is not granted.
-    PodSecurity,
 }
 
 impl Rule {
@@ -18,9 +29,8 @@ impl Rule {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::QueueSelectsNamespace => "queue-selects-namespace",
+            Self::FactsOfTheJob => "facts-of-the-job",
             Self::UserPriority => "user-priority",
-            Self::PodSecurity => "pod-security",
         }
     }
 }
@@ -31,11 +41,39 @@ impl fmt::Display for Rule {
     }
 }
 
+/// Who denies a demand.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum By {
+    /// A rule that no policy can change.
+    Rule(Rule),
+    /// Policies that forbid it, by their ids.
+    Policies(Vec<String>),
+    /// That no policy permits it.
+    NoPermit,
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rule(rule) => write!(f, "the rule {rule} denies"),
+            Self::Policies(ids) => {
+                let (word, verb) = match ids.as_slice() {
+                    [_] => ("policy", "forbids"),
+                    _ => ("policies", "forbid"),
+                };
+                let ids: Vec<_> = ids.iter().map(|id| format!("{id:?}")).collect();
+                write!(f, "the {word} {} {verb}", told(&ids, ", "))
+            }
+            Self::NoPermit => f.write_str("no policy permits"),
+        }
+    }
+}
+
 /// One demand that is denied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The rule that denies it.
-    pub rule: Rule,
+    /// Who denies it.
+    pub by: By,
     /// What is demanded, in words.
     pub demand: String,
     /// The way out.
@@ -44,12 +82,8 @@ pub struct Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            rule,
-            demand,
-            remedy,
-        } = self;
-        write!(f, "{demand}, which the rule {rule} denies: {remedy}")
+        let Self { by, demand, remedy } = self;
+        write!(f, "{demand}, which {by}: {remedy}")
     }
 }
 
@@ -63,7 +97,7 @@ impl Denial {
         (!refusals.is_empty()).then_some(Self(refusals))
     }
 
-    /// The refusals, in the order of the rules.
+    /// The refusals: those of rules first.
     #[must_use]
     pub fn refusals(&self) -> &[Refusal] {
         &self.0
@@ -72,13 +106,7 @@ impl Denial {
 
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, refusal) in self.0.iter().enumerate() {
-            if i > 0 {
-                f.write_str("; ")?;
-            }
-            write!(f, "{refusal}")?;
-        }
-        Ok(())
+        f.write_str(&told(&self.0, "; "))
     }
 }
 

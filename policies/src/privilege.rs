@@ -73,7 +73,20 @@ impl Privilege {
     }
 }
 
-/// The name, as policies know it.
+impl Privilege {
+    /// The name that policies know it by: that of messages, but for capabilities
+    /// whose name could be taken for another privilege's.
+    #[must_use]
+    pub fn policy_name(&self) -> String {
+        let plain = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+        match self {
+            Self::Capability(name) if !name.chars().all(plain) => format!("capability {name}"),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// The name, as messages bear it.
 impl fmt::Display for Privilege {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

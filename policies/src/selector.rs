@@ -30,6 +30,19 @@ pub fn selects(selector: Option<&LabelSelector>, labels: &BTreeMap<String, Strin
     })
 }
 
+/// True if Kubernetes would take the selector: [`selects`] holds nothing for one
+/// that it would not.
+pub(crate) fn is_valid(selector: &LabelSelector) -> bool {
+    selector.match_expressions.iter().flatten().all(|e| {
+        let some = e.values.as_ref().is_some_and(|values| !values.is_empty());
+        match e.operator.as_str() {
+            "In" | "NotIn" => some,
+            "Exists" | "DoesNotExist" => !some,
+            _ => false,
+        }
+    })
+}
+
 fn holds(expression: &LabelSelectorRequirement, labels: &BTreeMap<String, String>) -> bool {
     let value = labels.get(&expression.key);
     let values = expression.values.as_deref().unwrap_or_default();

@@ -1,6 +1,7 @@
 //! [`TrainingJob`]: the one object that people apply.
 
 mod container;
+mod decision;
 mod network;
 mod policy;
 mod status;
@@ -10,6 +11,7 @@ pub use container::{
     ContainerPort, EmptyDir, EnvFrom, EnvVar, KeyReference, LocalReference, Mount, PullPolicy,
     Resources,
 };
+pub use decision::{JobPolicy, PolicyDecision};
 pub use network::{Network, TrafficRule};
 pub use policy::{Cleanup, Deadlines, PodCleanup, Restart, RestartScope, Success, SuccessPolicy};
 pub use status::{

@@ -6,6 +6,7 @@
 mod container;
 mod job;
 mod names;
+mod policy;
 mod quantities;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule;
@@ -15,6 +16,7 @@ use crate::validate::Violation;
 pub use container::*;
 pub use job::*;
 pub use names::*;
+pub use policy::*;
 pub use quantities::*;
 
 pub(crate) use container::OF_THE_WHOLE;

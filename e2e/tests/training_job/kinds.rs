@@ -1,4 +1,4 @@
-//! What the API server refuses of queues, flavors and topologies, and what it takes.
+//! What the API server refuses of queues, flavors, topologies and policies, and what it takes.
 
 use std::fmt::Debug;
 
@@ -8,7 +8,7 @@ use kube::{Api, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use trellis_api::{Queue, ResourceFlavor, Topology};
+use trellis_api::{ClusterAuthorizationPolicy, Queue, ResourceFlavor, Topology};
 
 use super::shared;
 
@@ -167,4 +167,53 @@ async fn a_topology_names_different_labels_of_nodes() {
         assert!(error.contains(words), "{error}");
         assert!(object::<Topology>(&wrong).validate().is_err());
     }
+}
+
+#[tokio::test]
+async fn a_policy_has_a_text_and_tests_that_are_requests() {
+    let with = |request: Value| {
+        json!({"cedar": "permit(principal, action, resource);", "tests": [
+            {"name": "t", "decision": "Allow", "request": request}]})
+    };
+    let request =
+        |resource: Value| json!({"namespace": "ml", "action": "ConnectTo", "resource": resource});
+    let cluster_policies: &[(Value, &str)] = &[
+        (json!({"cedar": ""}), "must have 1 to 65536 characters"),
+        (
+            with(request(json!({"cidr": "10.0.0.0/99"}))),
+            "must be a network in CIDR notation",
+        ),
+        (
+            with(request(json!({"service": "s", "ports": [0]}))),
+            "must be a port, 1 to 65535",
+        ),
+        (
+            with(json!({"namespace": "ml", "action": "Submit", "context": {"gpus": -1}})),
+            "must be a number from 0",
+        ),
+        (
+            with(json!({"namespace": "-", "action": "Submit"})),
+            "must be the name of an object",
+        ),
+    ];
+    refused::<ClusterAuthorizationPolicy>(cluster_policies).await;
+    taken::<ClusterAuthorizationPolicy>(&[
+        // What Cedar says of the text is not the API server's to say.
+        json!({"cedar": "x"}),
+        json!({"cedar": "x".repeat(65_536), "enforcement": "Audit", "onViolation": "Evict", "namespaceSelector": {}}),
+        with(request(json!({"cidr": "fd00::/8", "ports": [1, 65_535]}))),
+        with(json!({"namespace": "ml", "action": "Submit", "context": {
+            "gpus": 8, "requester": {"user": "ada", "groups": ["a"]}, "labels": {"a": "b"}}})),
+    ])
+    .await;
+    let long = json!({"cedar": "x".repeat(65_537)});
+    let error = create::<ClusterAuthorizationPolicy>(&long)
+        .await
+        .unwrap_err();
+    assert!(error.contains("may not be more than 65536"), "{error}");
+    assert!(
+        object::<ClusterAuthorizationPolicy>(&long)
+            .validate()
+            .is_err()
+    );
 }

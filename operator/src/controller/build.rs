@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
-use trellis_api::job::JobPhase;
+use trellis_api::job::{JobPhase, JobPolicy};
 use trellis_api::pod_group::Plan;
-use trellis_api::{Queue, Reason, ValidatedJob};
+use trellis_api::{Enforcement, Queue, Reason, ValidatedJob};
 use trellis_compiler::{CompiledJob, Found, Settings, Surroundings, compile};
-use trellis_policies::{AuthorizedJob, Denial, Facts, authorize};
+use trellis_policies::cedar::{JobDecision, NotAuthorized, Policies, Submission, authorize};
+use trellis_policies::{AuthorizedJob, Facts};
 
 use super::dereference::{Surrounded, waits};
 use super::lifecycle::Standing;
@@ -27,6 +28,10 @@ pub(crate) struct Around<'a> {
     pub(crate) namespace_labels: &'a BTreeMap<String, String>,
     /// The Services of its namespace that it names.
     pub(crate) services: &'a BTreeMap<String, Service>,
+    /// The policies that decide. None: they have not been read yet.
+    pub(crate) policies: Option<&'a Policies>,
+    /// What is known of the job beside its spec.
+    pub(crate) submission: Submission<'a>,
 }
 
 impl Around<'_> {
@@ -56,11 +61,11 @@ impl Around<'_> {
         Ok(compile(job, surroundings, settings))
     }
 
-    /// Whether it may.
-    ///
-    /// # Errors
-    /// Everything that policy denies.
-    pub(crate) fn authorize(&self, compiled: CompiledJob) -> Result<AuthorizedJob, Denial> {
+    /// Whether it may, and what is decided about each of its demands.
+    pub(crate) fn authorize(
+        &self,
+        compiled: CompiledJob,
+    ) -> (JobDecision, Result<AuthorizedJob, NotAuthorized>) {
         let namespace = compiled.job().namespace().to_owned();
         let facts = Facts {
             queue: self.queue_name(),
@@ -69,7 +74,7 @@ impl Around<'_> {
             namespace_labels: self.namespace_labels,
             priority_class: self.class,
         };
-        authorize(compiled, &facts)
+        authorize(self.policies, compiled, &facts, &self.submission)
     }
 }
 
@@ -92,25 +97,70 @@ pub(super) fn planned(
     (compiled.hash() == plan.compiled).then_some(compiled)
 }
 
-/// What the job becomes, if all that it names is there and policy allows it.
+/// What the job becomes, if all that it names is there and policy allows it, and what policies
+/// have decided.
 pub(super) fn authorized(
     job: ValidatedJob,
     seen: &Surrounded,
     settings: &Arc<Settings>,
-) -> Result<AuthorizedJob, Standing> {
+) -> (Option<Decided>, Result<AuthorizedJob, Standing>) {
+    let compiled = match in_its_queue(seen) {
+        Ok(around) => around
+            .compile(job, settings)
+            .map_err(waits)
+            .map(|compiled| (around, compiled)),
+        Err(standing) => Err(standing),
+    };
+    let (around, compiled) = match compiled {
+        Ok(compiled) => compiled,
+        Err(standing) => return (None, Err(standing)),
+    };
+    let (decision, outcome) = around.authorize(compiled);
+    let decided = Decided {
+        told: decision.status(&outcome),
+        forbidden: decision.forbidden(),
+    };
+    (Some(decided), outcome.map_err(|not| held(&not)))
+}
+
+fn in_its_queue(seen: &Surrounded) -> Result<Around<'_>, Standing> {
     let queue = seen.queue.as_ref().map_err(Clone::clone)?;
     let (class, priority) = seen.priority.as_ref().map_err(Clone::clone)?;
-    let around = Around {
+    Ok(Around {
         queue,
         class: class.as_deref(),
         priority: *priority,
         namespace_labels: &seen.namespace_labels,
         services: &seen.services,
-    };
-    let compiled = around.compile(job, settings).map_err(waits)?;
-    around.authorize(compiled).map_err(|denial| Standing::Held {
-        phase: JobPhase::Refused,
-        reason: Reason::PolicyDenied,
-        message: denial.to_string(),
+        policies: seen.policies.as_deref(),
+        submission: Submission {
+            labels: seen.job.metadata.labels.as_ref().unwrap_or(&NO_LABELS),
+            requester: seen.requester.as_ref(),
+            attempt: seen.attempt(),
+        },
     })
+}
+
+/// Labels of an object that has none.
+pub(crate) static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
+
+/// What is denied is refused until the job or a policy changes; what nobody can decide waits.
+fn held(not: &NotAuthorized) -> Standing {
+    Standing::Held {
+        phase: match not {
+            NotAuthorized::Denied(_) => JobPhase::Refused,
+            NotAuthorized::Undecided { .. } => JobPhase::Waiting,
+        },
+        reason: not.reason(),
+        message: not.to_string(),
+    }
+}
+
+/// What policies have decided about a job.
+#[derive(Clone, Debug)]
+pub(super) struct Decided {
+    /// As its status tells it.
+    pub(super) told: JobPolicy,
+    /// What is denied, by the id of each policy that forbids it.
+    pub(super) forbidden: BTreeMap<String, (Enforcement, String)>,
 }

@@ -9,7 +9,9 @@ use parking_lot::Mutex;
 use trellis_api::job::CompiledObject;
 use trellis_compiler::{CompiledJob, Settings, hash_of};
 use trellis_policies::AuthorizedJob;
+use trellis_policies::cedar::Requester;
 
+use super::build::Decided;
 use super::dereference::Surrounded;
 use super::lifecycle::Standing;
 use super::{build, validate};
@@ -23,6 +25,11 @@ struct Inputs {
     queue: Result<Object, Standing>,
     priority: Result<(Option<String>, i32), Standing>,
     namespace_labels: BTreeMap<String, String>,
+    labels: Option<BTreeMap<String, String>>,
+    requester: Option<Requester>,
+    attempt: i64,
+    /// Version of the policies that decide about it.
+    policies: Option<String>,
     services: BTreeMap<String, Service>,
 }
 
@@ -41,6 +48,10 @@ impl Inputs {
             queue,
             priority: seen.priority.clone(),
             namespace_labels: seen.namespace_labels.clone(),
+            labels: seen.job.metadata.labels.clone(),
+            requester: seen.requester.clone(),
+            attempt: seen.attempt(),
+            policies: seen.policies.as_ref().map(|p| p.version(seen.namespace())),
             services: seen.services.clone(),
         }
     }
@@ -51,6 +62,8 @@ pub(super) struct Build {
     inputs: Inputs,
     /// The job with all that it becomes, or why it stands still.
     pub(super) result: Result<Arc<AuthorizedJob>, Standing>,
+    /// What policies have decided. None: they were not asked.
+    pub(super) decided: Option<Decided>,
     /// What its children are kept as while it has pods, though nothing new may start: what it was
     /// built into last, or was planned as.
     kept: Option<Kept>,
@@ -107,9 +120,11 @@ impl Builds {
         {
             return before.clone();
         }
-        let result = validate::job(seen)
-            .and_then(|job| build::authorized(job, seen, settings))
-            .map(Arc::new);
+        let (decided, result) = match validate::job(seen) {
+            Ok(job) => build::authorized(job, seen, settings),
+            Err(standing) => (None, Err(standing)),
+        };
+        let result = result.map(Arc::new);
         let kept = match &result {
             Ok(job) => Some(Kept::Built(job.clone())),
             Err(_) => before
@@ -123,6 +138,7 @@ impl Builds {
                 .as_ref()
                 .map_or_else(|_| Vec::new(), |job| objects(job)),
             inputs,
+            decided,
             result,
             checked: Mutex::default(),
         });

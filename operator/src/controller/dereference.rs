@@ -8,11 +8,13 @@ use k8s_openapi::api::core::v1::Service;
 use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Queue, TrainingJob};
+use trellis_policies::cedar::{Policies, Requester};
 
 use super::claims;
 use super::lifecycle::Standing;
 use super::lookup::{self, Missing};
 use crate::key::Key;
+use crate::policy::requester;
 use crate::scheduling::volumes::Volumes;
 use crate::watch::Pods;
 use crate::world::{Certificate, World};
@@ -29,6 +31,10 @@ pub(super) struct Surrounded {
     pub(super) queue: Result<Arc<Queue>, Standing>,
     /// Its PriorityClass, by name, and the priority, or why there is none.
     pub(super) priority: Result<(Option<String>, i32), Standing>,
+    /// The policies that decide. None: they have not been read yet.
+    pub(super) policies: Option<Arc<Policies>>,
+    /// Who submitted it, if that is known.
+    pub(super) requester: Option<Requester>,
     /// The Services of its namespace that it names.
     pub(super) services: BTreeMap<String, Service>,
     /// Where the volumes of the claims are that it mounts, or why it has none.
@@ -45,6 +51,17 @@ impl Surrounded {
     /// Uid of the job.
     pub(super) fn uid(&self) -> &str {
         self.job.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// Namespace of the job.
+    pub(super) fn namespace(&self) -> &str {
+        self.job.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// The attempt that the job is at, or about to make.
+    pub(super) fn attempt(&self) -> i64 {
+        let status = self.job.status.as_ref();
+        status.and_then(|status| status.attempt).unwrap_or(1)
     }
 
     /// The job's status, empty before the first.
@@ -107,6 +124,8 @@ pub(super) fn job(world: &World, key: &Key, job: Arc<TrainingJob>) -> Surrounded
         queue: queue(world, &job, &namespace_labels, place),
         priority: priority(world, &job, place),
         volumes: volumes(world, &job, &key.namespace),
+        policies: world.policies.active(),
+        requester: requester(&job.metadata),
         namespace_labels,
         namespace_terminating,
         services,

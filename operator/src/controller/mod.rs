@@ -21,6 +21,7 @@ mod story;
 mod tests;
 mod undecodable;
 mod validate;
+mod violations;
 mod work_queue;
 mod worth;
 
@@ -51,6 +52,8 @@ use story::Story;
 
 /// Reconciles at once.
 const WORKERS: usize = 16;
+/// How long jobs are not looked at since the policies have not been read.
+const POLICIES: Duration = Duration::from_secs(10);
 /// Least time between two status patches that only count pods anew.
 const COUNTS_EVERY: Duration = Duration::from_secs(3);
 
@@ -59,6 +62,7 @@ pub struct Controller {
     world: Arc<World>,
     commands: Commands,
     settings: Arc<Settings>,
+    trusts_requested_by: bool,
     story: Story,
     builds: Builds,
     /// When counts were last written, by job: throttling only, nothing rests on it.
@@ -80,6 +84,7 @@ impl Controller {
             world,
             commands,
             settings: Arc::new(settings),
+            trusts_requested_by: false,
             story,
             builds: Builds::default(),
             counted: Mutex::default(),
@@ -89,9 +94,23 @@ impl Controller {
         }
     }
 
-    /// Runs until the process ends. Starts once everything has been listed.
+    /// Whether the annotation that names who submitted a job is believed.
+    #[must_use]
+    pub fn trust_requested_by(self, trusts_requested_by: bool) -> Self {
+        Self {
+            trusts_requested_by,
+            ..self
+        }
+    }
+
+    /// Runs until the process ends. Starts once everything has been listed, and the
+    /// policies are loaded; if they are not for long, each job says so.
     pub async fn run(self: Arc<Self>) {
         self.world.synced().await;
+        let loaded = self.world.policies.loaded();
+        if tokio::time::timeout(POLICIES, loaded).await.is_err() {
+            warn!("the policies have not been read: nothing is allowed");
+        }
         let workers = Arc::new(Semaphore::new(WORKERS));
         loop {
             let key = self.world.work.next().await;
@@ -137,13 +156,18 @@ impl Controller {
         self.counted.lock().remove(key);
         self.unheard.lock().remove(key);
         self.builds.forget(key);
+        self.world.policies.violations.forget(key);
         self.refusals.lock().remove(key);
     }
 
     /// One pass over one job. Gives the time to look again.
     async fn reconcile(&self, key: &Key) -> Result<Option<Timestamp>, WriteError> {
         let seen = match self.world.job(key) {
-            Some(Seen::Job(job)) => dereference::job(&self.world, key, job),
+            Some(Seen::Job(job)) => {
+                let mut seen = dereference::job(&self.world, key, job);
+                seen.requester = seen.requester.filter(|_| self.trusts_requested_by);
+                seen
+            }
             Some(Seen::Undecodable(undecodable)) => {
                 self.world.tell(Feed::Unsaid(key.clone()));
                 let refused = self.refuse_undecodable(key, undecodable);

@@ -112,7 +112,15 @@ impl Controller {
         let mut attempt = status.attempt.unwrap_or(1);
         let mut preempted = status.was_preempted();
         let mut refusals = refusals;
+        let decided = build.and_then(|build| build.decided.as_ref());
+        self.note_violations(key, seen, decided);
         if let Some(mut said) = said {
+            match decided {
+                Some(decided) => said.policy = Some(decided.told.clone()),
+                // What it would be asked about is not there any more.
+                None if build.is_some() && !seen.has_pods() => said.policy = None,
+                None => {}
+            }
             if let (Some(build), Some(job)) = (build, &job) {
                 let attempt = said.attempt.unwrap_or(1);
                 said.compiled = compiled(&self.world, key, build, job, seen, attempt);
@@ -134,6 +142,12 @@ impl Controller {
         }
         again = earliest(again, refusals.next_end(now));
         let plan_attempt = journal.plan.as_ref().map(|p| p.attempt);
+        // Another attempt is another question to the policies: what is written has it asked.
+        let is_of_now = |job: &Arc<AuthorizedJob>| job.attempt() == attempt;
+        if job.as_ref().is_some_and(|job| !is_of_now(job)) {
+            again = Some(now);
+        }
+        let job = job.filter(is_of_now);
         let wish = match (wish, job) {
             (Wish::Run(attempt), Some(job)) => Wish::Run(Arc::new(Run {
                 job,
@@ -211,6 +225,7 @@ impl Controller {
             self.story
                 .tell(written.object_ref(&()), phase, reason, after);
         }
+        self.tell_of_policy(written.object_ref(&()), before, after);
         self.world.jobs.answered(key.clone(), written);
         Ok(())
     }

@@ -73,6 +73,8 @@ fn worth(
     after: &TrainingJobStatus,
     certificate: Option<&Certificate>,
 ) -> Worth {
+    // Of ten thousand jobs each hash is another with each change of a policy.
+    let after = &with_hash_of(before, after.clone());
     if without_counts(before) != without_counts(after) {
         return Worth::News;
     }
@@ -93,6 +95,17 @@ fn worth(
     } else {
         Worth::Nothing
     }
+}
+
+/// With the hash of the policies that stands in the other, if both have one.
+fn with_hash_of(before: &TrainingJobStatus, mut status: TrainingJobStatus) -> TrainingJobStatus {
+    if let (Some(before), Some(after)) = (&before.policy, &mut status.policy)
+        && before.set_hash.is_some()
+        && after.set_hash.is_some()
+    {
+        after.set_hash.clone_from(&before.set_hash);
+    }
+    status
 }
 
 fn without_counts(status: &TrainingJobStatus) -> TrainingJobStatus {

@@ -8,7 +8,8 @@ use serde_json::json;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{QueueSpec, TrainingJob, ValidatedJob};
 use trellis_compiler::{Found, Surroundings, compile};
-use trellis_policies::{Facts, authorize};
+use trellis_policies::Facts;
+use trellis_policies::cedar::{Loader, Policies, Submission, authorize};
 
 use super::wish::{Run, Wish};
 
@@ -21,6 +22,12 @@ pub(super) const PHASES: [PodGroupPhase; 6] = [
     PodGroupPhase::Finished,
     PodGroupPhase::Nominated,
 ];
+
+/// The policies of a fresh install.
+pub(crate) fn policies() -> Arc<Policies> {
+    let loader = Loader::new().unwrap();
+    Arc::new(loader.load(None, crate::policy::starter::objects()).0)
+}
 
 /// The wish that an attempt of the job "team-a/llm", whose uid is "mine", runs.
 pub(super) fn run(attempt: i64) -> Wish {
@@ -60,7 +67,14 @@ pub(super) fn run_with(attempt: i64, more: serde_json::Value) -> Wish {
         namespace_labels: &BTreeMap::new(),
         priority_class: None,
     };
-    let job = authorize(compile(job, surroundings, &Arc::default()), &facts).unwrap();
+    let submission = Submission {
+        labels: &BTreeMap::new(),
+        requester: None,
+        attempt,
+    };
+    let compiled = compile(job, surroundings, &Arc::default());
+    let (_, job) = authorize(Some(&policies()), compiled, &facts, &submission);
+    let job = job.unwrap();
     Wish::Run(Arc::new(Run {
         job: job.into(),
         uid: "mine".to_owned(),

@@ -270,7 +270,11 @@ impl Gang<'_> {
 fn no_longer(reason: Reason) -> Step {
     Step::Undo {
         reason,
-        message: "the gang is no longer to run".to_owned(),
+        message: match reason {
+            Reason::Restarting => "the gang is to be placed anew",
+            _ => "the gang is no longer to run",
+        }
+        .to_owned(),
     }
 }
 

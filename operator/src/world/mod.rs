@@ -5,6 +5,7 @@ mod daemon_sets;
 mod device_classes;
 mod jobs;
 mod nodes;
+mod policies;
 mod storage;
 mod surroundings;
 #[cfg(test)]
@@ -25,6 +26,7 @@ use trellis_api::{PodGroup, Queue, Reason, ResourceFlavor, Topology, TrainingJob
 
 use crate::controller::WorkQueue;
 use crate::key::Key;
+use crate::policy::PolicySet;
 use crate::scheduling::{self, Feed, Heard, Tell};
 use crate::watch::{
     DaemonPods, NodeHealth, PodIndex, Pulse, Repulsions, SlimClaim, SlimDaemonSet, SlimDeviceClass,
@@ -68,6 +70,8 @@ pub struct World {
     pub topologies: Store<Topology>,
     /// Namespaces.
     pub namespaces: Store<SlimNamespace>,
+    /// Policies: who may run what.
+    pub policies: PolicySet,
     /// PriorityClasses.
     pub priority_classes: Store<PriorityClass>,
     /// Services: our own, and those that jobs name.
@@ -112,7 +116,8 @@ pub struct World {
     pulses: RwLock<BTreeMap<String, Pulse>>,
 }
 
-/// Kinds that are watched: the count that [`World::synced`] waits for.
+/// Kinds that are watched: the count that [`World::synced`] waits for. Policies are waited for
+/// apart ([`PolicySet::loaded`]).
 pub const WATCHES: usize = 17;
 
 impl World {
@@ -135,6 +140,7 @@ impl World {
             flavors: Store::default(),
             topologies: Store::default(),
             namespaces: Store::default(),
+            policies: PolicySet::default(),
             priority_classes: Store::default(),
             services: Store::default(),
             network_policies: Store::default(),

@@ -63,6 +63,41 @@ fn a_queue_that_does_not_select_the_namespace() {
     assert_eq!(with(in_queue, &queue("research", by_name)).code, 0);
 }
 
+/// Where files hold none there are those of a fresh install; else these alone.
+#[test]
+fn policies_of_files_decide() {
+    let policy = |kind: &str, meta: &str, cedar: &str| {
+        format!(
+            "---\napiVersion: trellis.dev/v1alpha1\nkind: {kind}\nmetadata: {{{meta}}}\nspec: {{cedar: '{cedar}'}}\n"
+        )
+    };
+    let cluster = |cedar: &str| policy("ClusterAuthorizationPolicy", "name: x", cedar);
+    let all = cluster("permit(principal, action, resource);");
+    assert_eq!(with(|j| j, "").code, 0);
+    assert_eq!(with(|j| j, &all).code, 0);
+    let nothing = cluster("permit(principal, action == Trellis::Action::\"UseSecret\", resource);");
+    waits(
+        &with(|j| j, &nothing),
+        "PolicyDenied",
+        "which no policy permits",
+    );
+    let no = "@id(\"no\") forbid(principal, action, resource);";
+    let own = |namespace| {
+        let meta = format!("name: own, namespace: {namespace}");
+        format!("{all}{}", policy("AuthorizationPolicy", &meta, no))
+    };
+    waits(
+        &with(|j| j, &own("team-a")),
+        "PolicyDenied",
+        "\"team-a/own/no\" forbids",
+    );
+    assert_eq!(with(|j| j, &own("team-b")).code, 0);
+    let broken = cluster("permit(principal, action, resource) when { context.nope };");
+    let run = with(|j| j, &broken);
+    waits(&run, "PolicyNotEvaluated", "policy \"x\"");
+    assert!(run.err.contains("spec.cedar:1:44"), "{}", run.err);
+}
+
 #[test]
 fn a_queue_that_is_stopped_or_too_small() {
     let stopped = queue("research", "{namespaceSelector: {}, stop: Hold}");

@@ -8,7 +8,10 @@ use serde_json::{Value, from_value, json};
 use trellis_api::document::split;
 use trellis_api::{QueueSpec, TrainingJob, ValidatedJob};
 use trellis_compiler::{CompiledJob, Found, Surroundings, compile};
-use trellis_policies::{Facts, Rule, authorize};
+use trellis_policies::cedar::{NotAuthorized, Submission, authorize};
+use trellis_policies::{AuthorizedJob, By, Denial, Facts, Rule};
+
+use crate::cedar::starter;
 
 const JOB: &str = "\
 apiVersion: trellis.dev/v1alpha1
@@ -18,7 +21,7 @@ spec:
   taskGroups: [{name: worker, image: i, resources: {cpu: 1, memory: 1Gi}}]
 ";
 
-fn compiled(yaml: &str, priority: i32, restricted: bool) -> CompiledJob {
+pub fn compiled(yaml: &str, priority: i32, restricted: bool) -> CompiledJob {
     let documents = split(yaml).unwrap();
     let job = documents.iter().find(|d| d.kind == "TrainingJob").unwrap();
     let job: TrainingJob = job.valid().unwrap_or_else(|e| panic!("{e}"));
@@ -45,8 +48,25 @@ fn labels() -> BTreeMap<String, String> {
     )])
 }
 
+/// Goes through the door under the starter set.
+fn through(job: CompiledJob, facts: &Facts<'_>) -> Result<AuthorizedJob, Denial> {
+    let none = BTreeMap::new();
+    let submission = Submission {
+        labels: &none,
+        requester: None,
+        attempt: 1,
+    };
+    let starter = starter::policies();
+    let (decision, outcome) = authorize(Some(&starter), job, facts, &submission);
+    assert_eq!(decision.set.as_deref(), Some(starter.hash()));
+    outcome.map_err(|not| match not {
+        NotAuthorized::Denied(denial) => denial,
+        undecided => panic!("{undecided}"),
+    })
+}
+
 /// What is said of `job`, or nothing where it may run. `change` edits facts that allow it.
-fn decide(job: CompiledJob, change: impl FnOnce(&mut Facts<'_>)) -> Vec<(Rule, String)> {
+fn decide(job: CompiledJob, change: impl FnOnce(&mut Facts<'_>)) -> Vec<(By, String)> {
     let (queue, labels) = (queue(json!({})), labels());
     let mut facts = Facts {
         queue: "default",
@@ -56,7 +76,7 @@ fn decide(job: CompiledJob, change: impl FnOnce(&mut Facts<'_>)) -> Vec<(Rule, S
         priority_class: None,
     };
     change(&mut facts);
-    match authorize(job, &facts) {
+    match through(job, &facts) {
         Ok(job) => {
             assert_eq!(job.compiled().queue(), "default");
             Vec::new()
@@ -65,15 +85,19 @@ fn decide(job: CompiledJob, change: impl FnOnce(&mut Facts<'_>)) -> Vec<(Rule, S
             assert!(!denial.refusals().is_empty());
             let all: Vec<_> = denial.refusals().iter().map(ToString::to_string).collect();
             assert_eq!(denial.to_string(), all.join("; "));
-            let rules = denial.refusals().iter().map(|r| r.rule);
-            rules.zip(all).collect()
+            let by = denial.refusals().iter().map(|r| r.by.clone());
+            by.zip(all).collect()
         }
     }
 }
 
-const SELECTS: &str = "namespace \"team-a\" uses queue \"default\", which the rule \
-    queue-selects-namespace denies: name a queue that selects the namespace, or have the \
-    namespaceSelector of queue \"default\" select it";
+const SELECTS: &str = "namespace \"team-a\" uses queue \"default\", which no policy permits: \
+    name a queue that selects the namespace, or have the namespaceSelector of queue \"default\" \
+    select it, or ask for permit(principal == Trellis::Namespace::\"team-a\", \
+    action == Trellis::Action::\"UseQueue\", resource == Trellis::Queue::\"default\");";
+
+const FOREIGN: &str = "namespace \"team-a\" uses queue \"default\", which the rule \
+    facts-of-the-job denies: this is a fault of Trellis: report it";
 
 #[test]
 fn the_queue_selects_the_namespace() {
@@ -102,7 +126,7 @@ fn the_queue_selects_the_namespace() {
                 namespace_labels: &labels,
                 priority_class: None,
             };
-            authorize(compiled(JOB, 0, false), &facts)
+            through(compiled(JOB, 0, false), &facts)
                 .err()
                 .map(|denial| denial.to_string())
         };
@@ -112,7 +136,7 @@ fn the_queue_selects_the_namespace() {
 
 #[test]
 fn facts_of_something_else_deny() {
-    let denied = [(Rule::QueueSelectsNamespace, SELECTS.to_owned())];
+    let denied = [(By::Rule(Rule::FactsOfTheJob), FOREIGN.to_owned())];
     let job = || compiled(JOB, 0, false);
     assert_eq!(decide(job(), |_| {}), []);
     assert_eq!(decide(job(), |facts| facts.queue = "other"), denied);
@@ -155,7 +179,7 @@ fn priorities_are_the_users() {
         });
         let expected: Vec<_> = expected
             .into_iter()
-            .map(|text| (Rule::UserPriority, text))
+            .map(|text| (By::Rule(Rule::UserPriority), text))
             .collect();
         assert_eq!(said, expected, "{priority} {fact:?}");
     }
@@ -167,14 +191,10 @@ fn everything_that_is_denied_is_said_at_once() {
         facts.namespace = "team-b";
         facts.priority_class = Some("system-cluster-critical");
     });
-    let rules: Vec<_> = said.iter().map(|(rule, _)| *rule).collect();
+    let rules: Vec<_> = said.into_iter().map(|(by, _)| by).collect();
     assert_eq!(
         rules,
-        [
-            Rule::QueueSelectsNamespace,
-            Rule::UserPriority,
-            Rule::UserPriority
-        ]
+        [Rule::FactsOfTheJob, Rule::UserPriority, Rule::UserPriority].map(By::Rule)
     );
 }
 

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod authorize;
 #[cfg(test)]
+mod cedar;
+#[cfg(test)]
 mod document;
 #[cfg(test)]
 mod pod_security;

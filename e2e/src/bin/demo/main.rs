@@ -77,7 +77,9 @@ async fn run(arguments: &Arguments) -> Result<()> {
         "{GPU_NODES} simulated nodes of {GPUS} GPUs, labelled by block and rack, {CPU_NODES} nodes without"
     ));
 
-    screen::step("CRDs, roles and the default queue from charts/trellis, and the operator");
+    screen::step(
+        "CRDs, roles, the default queue and the starter policies from charts/trellis, and the operator",
+    );
     operator::install(&control_plane).await?;
     let claims = volumes::bound("default", &CLAIMS);
     control_plane.apply_yaml(&claims).await?;

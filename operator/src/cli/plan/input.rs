@@ -13,12 +13,14 @@ use crate::key::Key;
 /// The version of our kinds.
 const OUR_VERSION: &str = "trellis.dev/v1alpha1";
 /// Our kinds.
-const KINDS: [&str; 5] = [
+const KINDS: [&str; 7] = [
     "TrainingJob",
     "Queue",
     "ResourceFlavor",
     "Topology",
     "PodGroup",
+    "ClusterAuthorizationPolicy",
+    "AuthorizationPolicy",
 ];
 
 /// A job that is to be planned, and where it is written.

@@ -13,7 +13,11 @@ use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Api, Client, Config, Resource};
 use serde::de::DeserializeOwned;
-use trellis_api::{PodGroup, Queue, ResourceFlavor, Topology, TrainingJob};
+use trellis_api::{
+    AuthorizationPolicy, ClusterAuthorizationPolicy, PodGroup, Queue, ResourceFlavor, Topology,
+    TrainingJob,
+};
+use trellis_policies::cedar::PolicyObject;
 
 use super::snapshot::{self, Snapshot};
 use crate::controller::claims;
@@ -151,6 +155,7 @@ async fn read(client: &Client, jobs: &[TrainingJob]) -> anyhow::Result<Seen> {
             queues.into_iter().for_each(|q| snapshot.queue(q));
         }
     }
+    read_policies(client, &mut snapshot).await?;
     // Those that are planned may be there, and others may wait before them.
     for job in list(&Api::<TrainingJob>::all(client.clone()), &everything)
         .await?
@@ -210,6 +215,24 @@ async fn read(client: &Client, jobs: &[TrainingJob]) -> anyhow::Result<Seen> {
         read_claims(client, namespace, job, &mut snapshot).await?;
     }
     Ok(Seen { snapshot, notes })
+}
+
+/// Who may run what. A cluster that knows the kinds and has no policy permits nothing.
+async fn read_policies(client: &Client, snapshot: &mut Snapshot) -> anyhow::Result<()> {
+    let everything = ListParams::default();
+    let of_cluster = Api::<ClusterAuthorizationPolicy>::all(client.clone());
+    if let Some(objects) = list(&of_cluster, &everything).await? {
+        snapshot.policies.are_all();
+        let objects = objects.iter().map(PolicyObject::from);
+        objects.for_each(|object| snapshot.policies.take(object));
+    }
+    let of_namespaces = Api::<AuthorizationPolicy>::all(client.clone());
+    if let Some(objects) = list(&of_namespaces, &everything).await? {
+        snapshot.policies.are_all();
+        let objects = objects.iter().map(PolicyObject::from);
+        objects.for_each(|object| snapshot.policies.take(object));
+    }
+    Ok(())
 }
 
 /// What DaemonSets will need, and what DeviceClasses offer.

@@ -64,8 +64,12 @@ fn all(compiled: &CompiledJob, job: &Planned, out: &mut Vec<Value>) -> anyhow::R
     Ok(())
 }
 
+/// With its fields in the order of the alphabet, as kubectl prints them: a
+/// dependency has serde_json keep that of the types.
 fn value(object: &impl Serialize) -> serde_json::Result<Value> {
-    serde_json::to_value(object)
+    let mut value = serde_json::to_value(object)?;
+    value.sort_all_objects();
+    Ok(value)
 }
 
 /// A hash for the pods of this plan. The operator's own is of the time, too.

@@ -6,6 +6,7 @@ pub(super) mod input;
 mod live;
 mod manifests;
 pub(super) mod outcome;
+mod policies;
 mod quotas;
 mod report;
 pub(super) mod runs;
@@ -33,7 +34,8 @@ pub(super) struct Options {
     #[arg(short, long = "filename", required = true, value_name = "FILE")]
     filenames: Vec<PathBuf>,
     /// Files that hold a cluster, as `kubectl get -o yaml` writes it: Nodes, and
-    /// Pods, Queues, ResourceFlavors, Topologies, PodGroups, TrainingJobs,
+    /// Pods, Queues, ResourceFlavors, Topologies, ClusterAuthorizationPolicies,
+    /// AuthorizationPolicies, PodGroups, TrainingJobs,
     /// PriorityClasses, Namespaces, Services, ResourceQuotas,
     /// PersistentVolumeClaims, PersistentVolumes, StorageClasses, DaemonSets,
     /// DeviceClasses.
@@ -98,6 +100,10 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     };
     for note in notes.iter().chain(&more) {
         super::warn(&format!("note: {note}"));
+    }
+    let mut snapshot = snapshot;
+    for wrong in snapshot.policies.load() {
+        super::warn(&format!("note: {wrong}"));
     }
     let planned = outcome::plan(jobs, snapshot);
     match options.output {

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use trellis_api::{PodGroup, Reason, TrainingJob, ValidatedJob};
 use trellis_compiler::CompiledJob;
-use trellis_policies::AuthorizedJob;
+use trellis_policies::{AuthorizedJob, cedar};
 use trellis_scheduler::{Decision, Engine, FlavorName, LabelDomain, Victim};
 
 use super::engine::{engine, is_strict, place_of, waits};
 use super::quotas::Quotas;
 use super::snapshot::Snapshot;
-use crate::controller::build::Around;
+use crate::controller::build::{Around, NO_LABELS};
 use crate::controller::{claims, lookup};
 use crate::key::Key;
 use crate::scheduling::allocation;
@@ -275,6 +275,8 @@ pub(in crate::cli) fn stand(
     // What is written is a wish: who it is, only the cluster knows.
     job.metadata.uid = there.and_then(|j| j.metadata.uid.clone());
     job.metadata.generation = there.and_then(|j| j.metadata.generation);
+    let labels = job.metadata.labels.clone();
+    let attempt = there.and_then(|j| j.status.as_ref()?.attempt).unwrap_or(1);
     let job = match ValidatedJob::try_from(job) {
         Ok(job) => job,
         Err(violations) => {
@@ -291,13 +293,15 @@ pub(in crate::cli) fn stand(
         reason: Reason::Suspended,
         message: "spec.suspend is true".to_owned(),
     });
-    let (compiled, standing) = authorized(job, snapshot);
+    let (compiled, standing) = authorized(job, labels.as_ref(), attempt, snapshot);
     let held = ended(there).or(suspended).map_or(standing, Err);
     (compiled, held)
 }
 
 fn authorized(
     job: ValidatedJob,
+    labels_of_job: Option<&BTreeMap<String, String>>,
+    attempt: i64,
     snapshot: &Snapshot,
 ) -> (Option<CompiledJob>, Result<Volumes, Held>) {
     let namespace = job.namespace().to_owned();
@@ -330,16 +334,23 @@ fn authorized(
         priority,
         namespace_labels: &labels,
         services: &snapshot.services_of(&namespace),
+        policies: snapshot.policies.loaded(),
+        submission: cedar::Submission {
+            labels: labels_of_job.unwrap_or(&NO_LABELS),
+            // Who will have applied it, nobody knows before.
+            requester: None,
+            attempt,
+        },
     };
     let compiled = match around.compile(job, &Arc::default()) {
         Ok(compiled) => compiled,
         Err(missing) => return (None, Err(missing.into())),
     };
-    let standing = around
-        .authorize(compiled.clone())
-        .map_err(|denial| Held {
-            reason: Reason::PolicyDenied,
-            message: denial.to_string(),
+    let (_, outcome) = around.authorize(compiled.clone());
+    let standing = outcome
+        .map_err(|not| Held {
+            reason: not.reason(),
+            message: not.to_string(),
         })
         .and_then(|job| volumes(&job, snapshot))
         .and_then(|volumes| {

@@ -6,8 +6,13 @@ use k8s_openapi::api::core::v1::{ResourceQuota, Service};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::ObjectMeta;
 use trellis_api::document::{Document, Problems};
-use trellis_api::{PodGroup, Queue, QueueSpec, ResourceFlavor, Topology, TrainingJob, names};
+use trellis_api::{
+    AuthorizationPolicy, ClusterAuthorizationPolicy, PodGroup, Queue, QueueSpec, ResourceFlavor,
+    Topology, TrainingJob, names,
+};
+use trellis_policies::cedar::PolicyObject;
 
+use super::policies::PolicyFiles;
 use crate::key::Key;
 use crate::watch::{
     SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNamespace, SlimNode, SlimPod, SlimStorageClass,
@@ -16,7 +21,7 @@ use crate::watch::{
 
 /// The kinds that a plan depends on: version, kind, and the name by which
 /// `kubectl get` has it. The documents are held to it.
-const READ: [(&str, &str, &str); 16] = [
+const READ: [(&str, &str, &str); 18] = [
     ("v1", "Node", "nodes"),
     ("v1", "Pod", "pods"),
     ("v1", "Namespace", "namespaces"),
@@ -35,6 +40,16 @@ const READ: [(&str, &str, &str); 16] = [
     ("apps/v1", "DaemonSet", "daemonsets"),
     ("resource.k8s.io/v1", "DeviceClass", "deviceclasses"),
     ("trellis.dev/v1alpha1", "Topology", "topologies.trellis.dev"),
+    (
+        "trellis.dev/v1alpha1",
+        "ClusterAuthorizationPolicy",
+        "clusterauthorizationpolicies.trellis.dev",
+    ),
+    (
+        "trellis.dev/v1alpha1",
+        "AuthorizationPolicy",
+        "authorizationpolicies.trellis.dev",
+    ),
     ("trellis.dev/v1alpha1", "PodGroup", "podgroups.trellis.dev"),
     (
         "trellis.dev/v1alpha1",
@@ -55,6 +70,7 @@ pub(in crate::cli) struct Snapshot {
     pub(in crate::cli) pods: BTreeMap<Key, SlimPod>,
     /// None: nobody has said which there are.
     pub(in crate::cli) queues: Option<BTreeMap<String, Queue>>,
+    pub(in crate::cli) policies: PolicyFiles,
     pub(in crate::cli) flavors: BTreeMap<String, ResourceFlavor>,
     pub(in crate::cli) topologies: BTreeMap<String, Topology>,
     pub(in crate::cli) pod_groups: BTreeMap<Key, PodGroup>,
@@ -90,6 +106,15 @@ impl Snapshot {
             ("trellis.dev/v1alpha1", "Queue") => self.queue(document.valid()?),
             ("trellis.dev/v1alpha1", "ResourceFlavor") => self.flavor(document.valid()?),
             ("trellis.dev/v1alpha1", "Topology") => self.topology(document.valid()?),
+            ("trellis.dev/v1alpha1", "ClusterAuthorizationPolicy") => {
+                let object: ClusterAuthorizationPolicy = document.valid()?;
+                self.policies.take(PolicyObject::from(&object));
+            }
+            ("trellis.dev/v1alpha1", "AuthorizationPolicy") => {
+                let mut object: AuthorizationPolicy = document.valid()?;
+                object.metadata.namespace = Some(key(&object.metadata).namespace.to_string());
+                self.policies.take(PolicyObject::from(&object));
+            }
             ("trellis.dev/v1alpha1", "PodGroup") => self.pod_group(document.decode()?),
             ("trellis.dev/v1alpha1", "TrainingJob") => self.job(document.decode()?),
             ("scheduling.k8s.io/v1", "PriorityClass") => self.priority_class(document.decode()?),
@@ -185,6 +210,7 @@ impl Snapshot {
         if let Some(queues) = other.queues {
             self.queues.get_or_insert_default().extend(queues);
         }
+        self.policies.overlay(other.policies);
         self.flavors.extend(other.flavors);
         self.topologies.extend(other.topologies);
         self.pod_groups.extend(other.pod_groups);
@@ -219,6 +245,7 @@ impl Snapshot {
         named
             .iter()
             .any(|key| key.is_some_and(|k| k.name.is_empty()))
+            || self.policies.is_nameless()
             || cluster
                 .iter()
                 .any(|name| name.is_some_and(String::is_empty))
@@ -297,6 +324,7 @@ mod tests {
                 let spec = match kind {
                     "TrainingJob" => "{taskGroups: []}",
                     "Topology" => "{levels: [rack]}",
+                    "ClusterAuthorizationPolicy" | "AuthorizationPolicy" => "{cedar: a}",
                     "PodGroup" => "{minMember: 1, queue: q, priority: 0, groups: []}",
                     _ => "{}",
                 };

@@ -56,6 +56,7 @@ impl Committer {
             victims,
             message,
         } = nomination;
+        self.is_allowed(job, run)?;
         let plan = journal::plan(run, &place, Timestamp::now());
         let actual = self.preflight(job, run, &plan, &planned).await?;
         if actual != planned {
@@ -71,6 +72,7 @@ impl Committer {
         if stop.is_cancelled() {
             return Err(Outcome::Done);
         }
+        self.is_allowed(job, run)?;
         self.journal(job, &run.uid, move |before| {
             journal::nominated(before, plan, victims, message)
         })

@@ -28,6 +28,7 @@ impl Committer {
         planned: BTreeMap<String, Admitted>,
         stop: &CancellationToken,
     ) -> Result<(Plan, BTreeMap<String, Admitted>), Outcome> {
+        self.is_allowed(job, run)?;
         let mut plan = journal::plan(run, place, Timestamp::now());
         if let Some(nominated) = self.nominated(job) {
             plan = journal::renewed(plan, &nominated);
@@ -50,10 +51,22 @@ impl Committer {
                 |promised| self.exceeded(job, &whole, promised),
             )
             .map_err(|message| Outcome::OverQuota(whole.clone(), message))?;
+        self.is_allowed(job, run)?;
         let opened = plan.clone();
         self.journal(job, &run.uid, move |before| journal::opened(before, opened))
             .await?;
         Ok((plan, actual))
+    }
+
+    /// Whether the policies of now have allowed the job. Those that have changed since are asked
+    /// by the controller, which then wishes for it again or does not.
+    pub(super) fn is_allowed(&self, job: &Key, run: &Run) -> Result<(), Outcome> {
+        if self.world.policies.still_allow(&run.job) {
+            return Ok(());
+        }
+        self.world.work.add(job.clone());
+        let message = "the policies have changed since it was decided that it may run";
+        Err(Outcome::Again(message.to_owned()))
     }
 
     /// The plan that the gang was nominated for.

@@ -91,3 +91,38 @@ async fn while_a_watch_stays_broken_nothing_is_decided_and_who_waits_says_so() {
     assert!(!driver.is_blind(&none));
     assert_eq!((told(&before), told(&later)), (None, None));
 }
+
+/// Allowed a moment ago; the policies have changed before its place is written down.
+#[tokio::test]
+async fn what_other_policies_allowed_is_not_placed() {
+    use crate::scheduling::commit::Outcome;
+    use crate::scheduling::fixtures::policies;
+    use crate::scheduling::flavors::Place;
+    use trellis_policies::cedar::Loader;
+
+    let driver = driver();
+    let world = driver.committer.world().clone();
+    let job = Key::new("team-a", "llm");
+    let wish = run(1);
+    let run = wish.run().unwrap().clone();
+    let said = async || {
+        let stop = tokio_util::sync::CancellationToken::new();
+        let (place, planned) = (Place::default(), BTreeMap::new());
+        let committer = driver.committer.clone();
+        match committer
+            .commit(job.clone(), run.clone(), place, planned, stop)
+            .await
+        {
+            Outcome::Again(message) | Outcome::PutOff(_, message) => message,
+            other => panic!("{other:?}"),
+        }
+    };
+    let changed = "the policies have changed since it was decided that it may run";
+    assert_eq!(said().await, changed, "none are read");
+    world.policies.replace(policies());
+    assert_ne!(said().await, changed, "they allow it");
+    let none = Loader::new().unwrap().load(None, Vec::new()).0;
+    world.policies.replace(none.into());
+    assert_eq!(said().await, changed);
+    assert_eq!(world.work.next().await, job, "it is decided anew");
+}

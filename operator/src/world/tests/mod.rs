@@ -4,6 +4,7 @@ mod children;
 mod daemon_sets;
 mod jobs;
 mod lost_nodes;
+mod policies;
 mod storage;
 mod surroundings;
 

@@ -7,6 +7,7 @@ use k8s_openapi::jiff::Timestamp;
 use trellis_api::document::{Document, Problem};
 use trellis_api::{Reason, TrainingJob};
 use trellis_compiler::CompiledJob;
+use trellis_policies::cedar::ObjectKey;
 use trellis_scheduler::{FlavorName, NodeName, QueueName, Time, TopologyName};
 
 use super::{Event, expects};
@@ -30,7 +31,13 @@ fn version_of(kind: &str) -> Option<&'static str> {
     match kind {
         "Node" | "Pod" | "Namespace" | "Service" => Some("v1"),
         "PriorityClass" => Some("scheduling.k8s.io/v1"),
-        "TrainingJob" | "Queue" | "ResourceFlavor" | "Topology" | "PodGroup" => Some(OURS),
+        "TrainingJob"
+        | "Queue"
+        | "ResourceFlavor"
+        | "Topology"
+        | "PodGroup"
+        | "ClusterAuthorizationPolicy"
+        | "AuthorizationPolicy" => Some(OURS),
         _ => None,
     }
 }
@@ -265,6 +272,8 @@ impl Author {
 
     /// Queues a job, if all is there that it needs and it may; else says why not.
     fn submit(&mut self, at: Time, key: Key, waiting: Waiting) {
+        let wrong = self.snapshot.policies.load();
+        self.notes.extend(wrong);
         let (compiled, standing) = outcome::stand(waiting.job.clone(), None, &self.snapshot);
         let held = match (compiled, standing) {
             (Some(compiled), Ok(volumes)) => {
@@ -324,6 +333,14 @@ impl Author {
             "Pod" => {
                 let gone = seen.pods.remove(&key);
                 gone.map(|_| Some(Change::PodGone(gang::pod_key(&key))))
+            }
+            "ClusterAuthorizationPolicy" | "AuthorizationPolicy" => {
+                let namespaced = target.kind == "AuthorizationPolicy";
+                let policy = ObjectKey {
+                    namespace: namespaced.then(|| key.namespace.to_string()),
+                    name: name.to_owned(),
+                };
+                seen.policies.remove(&policy).then_some(None)
             }
             "PriorityClass" => seen.priority_classes.remove(name).map(|_| None),
             "Namespace" => seen.namespaces.remove(name).map(|_| None),

@@ -1,0 +1,181 @@
+//! [`ClusterAuthorizationPolicy`] and [`AuthorizationPolicy`]: who may run what.
+
+mod status;
+mod test;
+
+use garde::Validate;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::rules;
+
+pub use status::{AuthorizationPolicyStatus, PolicyViolation};
+pub use test::{
+    ExpectedDecision, PolicyTest, TestAction, TestContext, TestRequest, TestRequester,
+    TestResource, TestVolumeKind,
+};
+
+/// Who may run what, in all namespaces or in those that are selected.
+#[derive(
+    CustomResource, KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq,
+)]
+#[kube(
+    group = "trellis.dev",
+    version = "v1alpha1",
+    kind = "ClusterAuthorizationPolicy",
+    plural = "clusterauthorizationpolicies",
+    shortname = "cauthpol",
+    status = "AuthorizationPolicyStatus",
+    derive = "PartialEq",
+    doc = "Who may run what, in all namespaces or in those that are selected.",
+    validation = rules::POLICY_OBJECT_NAME.cel(),
+    printcolumn(
+        name = "Enforcement",
+        type_ = "string",
+        json_path = ".spec.enforcement"
+    ),
+    printcolumn(name = "Active", type_ = "string", json_path = ".status.conditions[?(@.type=='Active')].status"),
+    printcolumn(name = "Violations", type_ = "integer", json_path = ".status.violationCount"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct ClusterAuthorizationPolicySpec {
+    /// Policies in the Cedar language, written against Trellis' schema
+    /// (docs/policies.md). At most 65536 characters.
+    #[schemars(length(max = 65536))]
+    #[garde(custom(rules::policy_text))]
+    #[x_kube(validation = rules::POLICY_TEXT.cel())]
+    pub cedar: String,
+    /// What the policies do. Absent: Deny.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enforcement: Option<Enforcement>,
+    /// What becomes of a running job that the policies no longer allow. Absent: Report.
+    /// Evict is not acted on yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_violation: Option<OnViolation>,
+    /// Namespaces whose jobs the policies decide about. Absent or `{}`: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace_selector: Option<LabelSelector>,
+    /// What the policies must decide. If one test fails, they do not take effect.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[garde(length(max = 64), dive, custom(rules::unique_tests))]
+    pub tests: Vec<PolicyTest>,
+}
+
+/// What jobs of this namespace may not run. It only narrows: its forbids count,
+/// its permits grant nothing.
+#[derive(
+    CustomResource, KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq,
+)]
+#[kube(
+    group = "trellis.dev",
+    version = "v1alpha1",
+    kind = "AuthorizationPolicy",
+    plural = "authorizationpolicies",
+    shortname = "authpol",
+    namespaced,
+    status = "AuthorizationPolicyStatus",
+    derive = "PartialEq",
+    doc = "What jobs of this namespace may not run. It only narrows: its forbids count, its permits grant nothing.",
+    validation = rules::POLICY_OBJECT_NAME.cel(),
+    printcolumn(
+        name = "Enforcement",
+        type_ = "string",
+        json_path = ".spec.enforcement"
+    ),
+    printcolumn(name = "Active", type_ = "string", json_path = ".status.conditions[?(@.type=='Active')].status"),
+    printcolumn(name = "Violations", type_ = "integer", json_path = ".status.violationCount"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct AuthorizationPolicySpec {
+    /// Policies in the Cedar language, written against Trellis' schema
+    /// (docs/policies.md). At most 65536 characters. Whatever they say, they decide
+    /// about jobs of this namespace alone.
+    #[schemars(length(max = 65536))]
+    #[garde(custom(rules::policy_text))]
+    #[x_kube(validation = rules::POLICY_TEXT.cel())]
+    pub cedar: String,
+    /// What the policies do. Absent: Deny.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enforcement: Option<Enforcement>,
+    /// What becomes of a running job that the policies no longer allow. Absent: Report.
+    /// Evict is not acted on yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_violation: Option<OnViolation>,
+    /// What the policies must decide. If one test fails, they do not take effect.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[garde(length(max = 64), dive, custom(rules::unique_tests))]
+    pub tests: Vec<PolicyTest>,
+}
+
+/// What the policies do. Deny: they decide; Warn: what they would deny is told to
+/// who submits the job; Audit: it is counted. Absent: Deny.
+#[derive(
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Default,
+    Hash,
+)]
+pub enum Enforcement {
+    /// They decide.
+    #[default]
+    Deny,
+    /// What they would deny is told to who submits the job.
+    Warn,
+    /// What they would deny is counted.
+    Audit,
+}
+
+impl Enforcement {
+    /// The word itself.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Deny => "Deny",
+            Self::Warn => "Warn",
+            Self::Audit => "Audit",
+        }
+    }
+}
+
+/// What becomes of a running job that the policies no longer allow. Report: it
+/// goes on, and is told of; Evict: it is stopped. Absent: Report.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum OnViolation {
+    /// It goes on, and is told of.
+    #[default]
+    Report,
+    /// It is stopped.
+    Evict,
+}
+
+impl AuthorizationPolicySpec {
+    /// `enforcement`, Deny where none is given.
+    #[must_use]
+    pub fn enforcement(&self) -> Enforcement {
+        self.enforcement.unwrap_or_default()
+    }
+}
+
+impl ClusterAuthorizationPolicySpec {
+    /// `enforcement`, Deny where none is given.
+    #[must_use]
+    pub fn enforcement(&self) -> Enforcement {
+        self.enforcement.unwrap_or_default()
+    }
+}

@@ -1,0 +1,215 @@
+//! Tests that stand beside the policies: a request, and what must come of it.
+
+use std::collections::BTreeMap;
+
+use garde::Validate;
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::job::Framework;
+use crate::rules;
+
+/// A request, and what the policies of this object must decide about it.
+#[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct PolicyTest {
+    /// What the test shows, in words. Each test has another.
+    #[schemars(length(min = 1, max = 253))]
+    #[garde(length(min = 1, max = 253))]
+    pub name: String,
+    /// The request.
+    #[garde(dive)]
+    pub request: TestRequest,
+    /// What must come of it.
+    pub decision: ExpectedDecision,
+    /// Ids of the policies that must decide it, as `status.policyIds` has them.
+    /// `[]`: none does, it is denied because nothing permits it. Absent: whichever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128), inner(length(max = 512)))]
+    #[garde(inner(length(max = 128)))]
+    pub policies: Option<Vec<String>>,
+}
+
+/// What must come of a request. Allow: a permit of this object holds, and no forbid;
+/// Deny: a forbid holds, or no permit. Of an AuthorizationPolicy, which has no
+/// permits that count: Allow is what none of its forbids denies.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpectedDecision {
+    /// Allowed.
+    Allow,
+    /// Denied.
+    Deny,
+}
+
+/// One thing that a job asks for.
+#[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct TestRequest {
+    /// The job's namespace.
+    #[schemars(length(max = 63))]
+    #[garde(custom(rules::object_name))]
+    #[x_kube(validation = rules::OBJECT_NAME.cel())]
+    pub namespace: String,
+    /// That namespace's labels; `trellis.dev/team` is its team.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 64, "additionalProperties" = {"type": "string", "maxLength": 63}))]
+    #[garde(length(max = 64))]
+    pub namespace_labels: BTreeMap<String, String>,
+    /// What it is asked for.
+    pub action: TestAction,
+    /// On what. Of Submit: absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(dive)]
+    pub resource: Option<TestResource>,
+    /// What else is known of the job. Absent: nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(dive)]
+    pub context: Option<TestContext>,
+}
+
+/// The actions.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TestAction {
+    /// To submit a job. The resource is the job itself.
+    Submit,
+    /// To wait in a Queue.
+    UseQueue,
+    /// To have a PriorityClass.
+    UsePriorityClass,
+    /// To be given nodes of a ResourceFlavor.
+    UseFlavor,
+    /// To run an image.
+    UseImage,
+    /// To run as a ServiceAccount.
+    UseServiceAccount,
+    /// To read a Secret.
+    UseSecret,
+    /// To read a ConfigMap, or to mount a claim.
+    UseVolume,
+    /// To connect there.
+    ConnectTo,
+    /// To be reached from there.
+    AcceptFrom,
+    /// To have a privilege beyond Pod Security "restricted".
+    UsePrivilege,
+}
+
+/// What is asked for. Which fields it has follows from the action.
+#[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct TestResource {
+    /// Its name: of an object, a privilege, or an image as a job writes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 512))]
+    #[garde(inner(length(min = 1, max = 512)))]
+    pub name: Option<String>,
+    /// Namespace of a ServiceAccount, Secret, claim, ConfigMap or Service: the job's
+    /// where absent. Of ConnectTo and AcceptFrom without `service`: every pod of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    #[garde(inner(custom(rules::object_name)))]
+    #[x_kube(validation = rules::OBJECT_NAME.cel())]
+    pub namespace: Option<String>,
+    /// Of UseQueue: whether the queue's `namespaceSelector` selects the namespace. Absent: true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selects_namespace: Option<bool>,
+    /// Of UseVolume: what it is. Absent: Claim.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<TestVolumeKind>,
+    /// Of ConnectTo and AcceptFrom: a network, such as 10.20.0.0/16.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 43))]
+    #[garde(inner(custom(rules::cidr)))]
+    #[x_kube(validation = rules::CIDR.cel())]
+    pub cidr: Option<String>,
+    /// Of ConnectTo and AcceptFrom: the pods behind a Service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    #[garde(inner(custom(rules::object_name)))]
+    #[x_kube(validation = rules::OBJECT_NAME.cel())]
+    pub service: Option<String>,
+    /// Of ConnectTo and AcceptFrom: TCP ports. Absent: every port.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    #[garde(length(max = 64), inner(custom(rules::port)))]
+    #[x_kube(validation = rules::PORTS.cel())]
+    pub ports: Vec<i32>,
+}
+
+/// What a volume is made of.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum TestVolumeKind {
+    /// A PersistentVolumeClaim.
+    #[default]
+    Claim,
+    /// A ConfigMap, mounted or in the environment.
+    ConfigMap,
+}
+
+/// What is known of the job beside what it asks for.
+#[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct TestContext {
+    /// Who submitted it. Absent: nobody knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(dive)]
+    pub requester: Option<TestRequester>,
+    /// Its name. Absent: test.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    #[garde(inner(custom(rules::object_name)))]
+    #[x_kube(validation = rules::OBJECT_NAME.cel())]
+    pub job: Option<String>,
+    /// Its labels.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 64, "additionalProperties" = {"type": "string", "maxLength": 63}))]
+    #[garde(length(max = 64))]
+    pub labels: BTreeMap<String, String>,
+    /// Devices that it asks for, of all pods together. Absent: 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::test_count)))]
+    #[x_kube(validation = rules::TEST_COUNT.cel())]
+    pub gpus: Option<i64>,
+    /// Its pods. Absent: 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::test_count)))]
+    #[x_kube(validation = rules::TEST_COUNT.cel())]
+    pub pods: Option<i64>,
+    /// Its framework. Absent: None.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub framework: Option<Framework>,
+    /// Its priority. Absent: 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// Longest running time that it asks for, in seconds. Absent: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::test_count)))]
+    #[x_kube(validation = rules::TEST_COUNT.cel())]
+    pub runtime_seconds: Option<i64>,
+    /// The attempt that it is about to make. Absent: 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::test_count)))]
+    #[x_kube(validation = rules::TEST_COUNT.cel())]
+    pub attempt: Option<i64>,
+}
+
+/// Who submitted a job.
+#[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct TestRequester {
+    /// The user's name.
+    #[schemars(length(min = 1, max = 253))]
+    #[garde(length(min = 1, max = 253))]
+    pub user: String,
+    /// The user's groups.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(max = 253)))]
+    #[garde(length(max = 64))]
+    pub groups: Vec<String>,
+}

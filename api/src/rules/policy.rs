@@ -1,0 +1,46 @@
+//! Rules on authorization policies, beside what compiling their text says.
+
+use std::collections::BTreeSet;
+
+use super::Rule;
+use crate::authorization_policy::PolicyTest;
+
+/// Longest text of policies in one object, in characters.
+pub const MAX_POLICY_TEXT: usize = 65_536;
+
+/// An object's own name is part of the ids of its policies.
+pub const POLICY_OBJECT_NAME: Rule = Rule::new(
+    "size(self.metadata.name) <= 63",
+    "must have at most 63 characters: shorten it",
+)
+.at(".metadata.name");
+/// The text of policies.
+pub const POLICY_TEXT: Rule = Rule::new(
+    "size(self) >= 1 && size(self) <= 65536",
+    "must have 1 to 65536 characters: write a policy, or split them into several objects",
+);
+/// A number in the context of a test.
+pub const TEST_COUNT: Rule = Rule::new(
+    "self >= 0 && self <= 1000000000000",
+    "must be a number from 0 to 1000000000000",
+);
+/// Test names: the list is a map in the CRD, so the API server says it there.
+pub const UNIQUE_TESTS: Rule = Rule::new("true", "tests must have different names");
+
+/// [`POLICY_TEXT`].
+pub fn policy_text(text: &str, _: &()) -> garde::Result {
+    // No text has more characters than bytes: a long one is not walked through.
+    let fits = text.len() <= MAX_POLICY_TEXT || text.chars().count() <= MAX_POLICY_TEXT;
+    POLICY_TEXT.holds(!text.is_empty() && fits)
+}
+
+/// [`TEST_COUNT`].
+pub fn test_count(count: &i64, _: &()) -> garde::Result {
+    TEST_COUNT.holds((0..=1_000_000_000_000).contains(count))
+}
+
+/// [`UNIQUE_TESTS`].
+pub fn unique_tests(tests: &[PolicyTest], _: &()) -> garde::Result {
+    let names: BTreeSet<_> = tests.iter().map(|test| &test.name).collect();
+    UNIQUE_TESTS.holds(names.len() == tests.len())
+}

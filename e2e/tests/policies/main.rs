@@ -1,0 +1,30 @@
+//! Policies act: what may not run makes no pod and says why, on a real control plane.
+
+mod broken;
+mod changes;
+mod decides;
+mod requester;
+mod restart;
+mod scene;
+
+use std::path::Path;
+
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::control_plane::ControlPlane;
+use trellis_e2e::operator;
+use trellis_e2e::site::Site;
+
+/// The operator under test.
+fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_trellis-under-test"))
+}
+
+/// The control plane of this test process, with one operator on it.
+async fn shared() -> &'static ControlPlane {
+    operator::shared(program()).await.unwrap()
+}
+
+/// A place of a test's own, with so many nodes of 8 GPUs.
+async fn site(prefix: &str, nodes: usize) -> Site {
+    Site::new(shared().await, prefix, Nodes::new(nodes).gpus(8)).await
+}

@@ -1,0 +1,132 @@
+//! Policies of one namespace's own, and what is seen of them.
+
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+use trellis_api::authorization_policy::AuthorizationPolicyStatus;
+use trellis_api::job::{JobPolicy, PolicyDecision};
+use trellis_api::{AuthorizationPolicy, ClusterAuthorizationPolicy, TrainingJob};
+use trellis_e2e::control_plane::ControlPlane;
+use trellis_e2e::jobs::SOON;
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::{eventually, wait_for};
+
+/// Forbids images of this name.
+pub(crate) const NO_IMAGE: &str =
+    "@id(\"no\") forbid(principal, action == Trellis::Action::\"UseImage\", resource);";
+
+/// A ClusterAuthorizationPolicy about one namespace. Deleted by name with [`delete`].
+pub(crate) fn about(site: &Site, cedar: &str, more: Value) -> Value {
+    let labels = json!({"kubernetes.io/metadata.name": site.name()});
+    let mut spec = json!({"cedar": cedar, "namespaceSelector": {"matchLabels": labels}});
+    let more = more.as_object().unwrap().clone();
+    spec.as_object_mut().unwrap().extend(more);
+    json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "ClusterAuthorizationPolicy",
+        "metadata": {"name": site.name()}, "spec": spec,
+    })
+}
+
+/// An AuthorizationPolicy of the namespace.
+pub(crate) fn own(site: &Site, name: &str, cedar: &str) -> Value {
+    json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "AuthorizationPolicy",
+        "metadata": {"name": name, "namespace": site.name()}, "spec": {"cedar": cedar},
+    })
+}
+
+pub(crate) async fn apply(control_plane: &ControlPlane, policy: &Value) {
+    control_plane.apply_yaml(&policy.to_string()).await.unwrap();
+}
+
+/// Deletes the policy about the site.
+pub(crate) async fn delete(control_plane: &ControlPlane, name: &str) {
+    let api: Api<ClusterAuthorizationPolicy> = Api::all(control_plane.client());
+    api.delete(name, &DeleteParams::default()).await.unwrap();
+}
+
+/// The status of the policy of that name, once it is so.
+pub(crate) async fn becomes(
+    control_plane: &ControlPlane,
+    name: &str,
+    wanted: impl Fn(&AuthorizationPolicyStatus) -> bool,
+) -> AuthorizationPolicyStatus {
+    let api: Api<ClusterAuthorizationPolicy> = Api::all(control_plane.client());
+    let so = wait_for(&api, name, SOON, |policy: &ClusterAuthorizationPolicy| {
+        let of_now = policy.status.as_ref();
+        let of_now = of_now.filter(|s| s.observed_generation == policy.metadata.generation);
+        of_now.is_some_and(&wanted)
+    });
+    so.await.unwrap().status.unwrap()
+}
+
+/// Whether a condition holds, and its message.
+pub(crate) fn condition(status: &AuthorizationPolicyStatus, type_: &str) -> (String, String) {
+    let found = status.conditions.iter().find(|c| c.type_ == type_);
+    let found = found.unwrap_or_else(|| panic!("no {type_}: {status:?}"));
+    (found.status.clone(), found.message.clone())
+}
+
+/// Waits until the policy takes effect as it stands.
+pub(crate) async fn active(control_plane: &ControlPlane, name: &str) -> AuthorizationPolicyStatus {
+    becomes(control_plane, name, |s| {
+        s.conditions
+            .iter()
+            .any(|c| c.type_ == "Ready" && c.status == "True")
+    })
+    .await
+}
+
+/// The status of a policy of the namespace, once `type_` is so.
+pub(crate) async fn own_is(
+    site: &Site,
+    name: &str,
+    type_: &str,
+    so: &str,
+) -> AuthorizationPolicyStatus {
+    let api: Api<AuthorizationPolicy> = site.api();
+    let found = wait_for(&api, name, SOON, |policy: &AuthorizationPolicy| {
+        let conditions = policy.status.iter().flat_map(|s| &s.conditions);
+        conditions
+            .into_iter()
+            .any(|c| c.type_ == type_ && c.status == so)
+    });
+    found.await.unwrap().status.unwrap()
+}
+
+/// What policies have decided about a job.
+pub(crate) fn policy(job: &TrainingJob) -> JobPolicy {
+    let status = job.status.clone().unwrap_or_default();
+    status
+        .policy
+        .unwrap_or_else(|| panic!("no status.policy: {job:?}"))
+}
+
+pub(crate) fn decision(job: &TrainingJob) -> Option<PolicyDecision> {
+    policy(job).decision
+}
+
+/// Waits for an event on the job of that name, and gives its note.
+pub(crate) async fn event(site: &Site, name: &str, reason: &str) -> String {
+    let events: Api<Event> = site.api();
+    let found = eventually(SOON, || async {
+        let all = events.list(&ListParams::default()).await?;
+        let about = |e: &&Event| e.regarding.as_ref().and_then(|r| r.name.as_deref()) == Some(name);
+        let mut of_it = all.items.iter().filter(about);
+        let found = of_it.find(|e| e.reason.as_deref() == Some(reason));
+        found
+            .and_then(|e| e.note.clone())
+            .ok_or_else(|| anyhow::anyhow!("no event {reason} on {name}"))
+    });
+    found.await.unwrap()
+}
+
+/// Creates a job that is not touched any more, and gives the version of its spec.
+pub(crate) async fn create(site: &Site, job: Value) -> Option<i64> {
+    let job: TrainingJob = serde_json::from_value(job).unwrap();
+    let api: Api<TrainingJob> = site.api();
+    let job = api.create(&PostParams::default(), &job).await.unwrap();
+    assert!(job.annotations().is_empty());
+    job.metadata.generation
+}

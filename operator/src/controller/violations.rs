@@ -1,0 +1,71 @@
+//! What policies would deny of a job that goes on all the same.
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use trellis_api::job::{JobPhase, JobPolicy, PolicyDecision, TrainingJobStatus};
+use trellis_api::{Enforcement, Reason};
+
+use super::Controller;
+use super::build::Decided;
+use super::dereference::Surrounded;
+use crate::key::Key;
+
+impl Controller {
+    /// Counts the job at the policies that would deny it: those that decide, if it
+    /// has pods all the same, and all that do not.
+    pub(super) fn note_violations(&self, key: &Key, seen: &Surrounded, decided: Option<&Decided>) {
+        let has_pods = seen.has_pods();
+        let forbidden = decided.iter().flat_map(|decided| &decided.forbidden);
+        let counted = forbidden.filter(|(_, (enforcement, _))| match enforcement {
+            Enforcement::Deny => has_pods,
+            Enforcement::Warn | Enforcement::Audit => true,
+        });
+        let denied = counted.map(|(id, (_, words))| (id.clone(), words.clone()));
+        let violations = &self.world.policies.violations;
+        violations.set(key, denied.collect());
+    }
+
+    /// Events on what policies say that keeps the job from nothing: each once.
+    pub(super) fn tell_of_policy(
+        &self,
+        about: ObjectReference,
+        before: &TrainingJobStatus,
+        after: &TrainingJobStatus,
+    ) {
+        let Some(now) = &after.policy else { return };
+        let none = JobPolicy::default();
+        let was = before.policy.as_ref().unwrap_or(&none);
+        let phase = after.phase.unwrap_or(JobPhase::Queued);
+        let tell = |reason, message: String| {
+            let chapter = TrainingJobStatus {
+                message: Some(message),
+                ..TrainingJobStatus::default()
+            };
+            self.story.tell(about.clone(), phase, reason, &chapter);
+        };
+        if !now.warnings.is_empty() && now.warnings != was.warnings {
+            tell(Reason::PolicyWarning, now.warnings.join("; "));
+        }
+        let runs = matches!(phase, JobPhase::Starting | JobPhase::Running);
+        let denied = now.decision == Some(PolicyDecision::Denied) && was.decision != now.decision;
+        if runs && denied {
+            tell(Reason::PolicyViolation, violated(now));
+        }
+    }
+}
+
+/// What is said of a job that runs and no longer might.
+fn violated(policy: &JobPolicy) -> String {
+    let missing = &policy.missing_permits;
+    let by = match (policy.policies.as_slice(), missing.as_slice()) {
+        ([], []) => "a rule denies it".to_owned(),
+        ([], missing) => format!(
+            "no policy permits it any more: missing {}",
+            missing.join(" ")
+        ),
+        (ids, _) => {
+            let ids: Vec<_> = ids.iter().map(|id| format!("{id:?}")).collect();
+            format!("forbidden by {}", ids.join(", "))
+        }
+    };
+    format!("policies no longer allow what runs: {by}")
+}

@@ -1,0 +1,18 @@
+//! Policies on a cluster: the objects become the set that decides, and are told
+//! what has become of them.
+
+mod active;
+mod load;
+mod requester;
+pub(crate) mod starter;
+mod status;
+#[cfg(test)]
+mod tests;
+mod violations;
+
+pub use active::PolicySet;
+pub(crate) use active::object_key;
+pub use load::keep_policies;
+pub use requester::requester;
+pub use status::keep_policy_status;
+pub use violations::Violations;

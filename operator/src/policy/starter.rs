@@ -1,0 +1,18 @@
+//! The policies of a fresh install, as the chart has them.
+
+use trellis_api::ClusterAuthorizationPolicy;
+use trellis_api::document;
+use trellis_policies::cedar::PolicyObject;
+
+const CHART: &str = include_str!("../../../charts/trellis/templates/policies.yaml");
+
+/// Its objects.
+#[must_use]
+pub(crate) fn objects() -> Vec<PolicyObject> {
+    let documents = document::split(CHART).unwrap_or_default();
+    let objects = documents.iter().filter_map(|document| {
+        let object: ClusterAuthorizationPolicy = document.valid().ok()?;
+        Some(PolicyObject::from(&object))
+    });
+    objects.collect()
+}

@@ -1,0 +1,113 @@
+//! Policies, as the watches show them.
+
+use std::collections::BTreeMap;
+
+use kube::Resource;
+use trellis_api::{AuthorizationPolicy, ClusterAuthorizationPolicy};
+use trellis_policies::cedar::Policies;
+
+use super::{Watched, World};
+use crate::key::Key;
+use crate::policy::object_key;
+use crate::watch::{Sink, Store, Undecodable};
+
+impl World {
+    /// Other policies decide: the jobs that this concerns are looked at again.
+    pub fn policies_changed(&self, before: Option<&Policies>, after: &Policies) {
+        // Jobs are many, namespaces few.
+        let mut concerned: BTreeMap<String, bool> = BTreeMap::new();
+        let changed = |namespace: &str| {
+            let before = before.map(|before| before.version(namespace));
+            before.as_deref() != Some(after.version(namespace).as_str())
+        };
+        if !self.is_synced() {
+            return;
+        }
+        for job in self.jobs.all() {
+            let key = Key::of(job.meta());
+            let concerned = concerned
+                .entry(key.namespace.to_string())
+                .or_insert_with_key(|namespace| changed(namespace));
+            if *concerned {
+                self.work.add(key);
+            }
+        }
+    }
+}
+
+impl Watched {
+    /// Its status is ours: a change of that is none of the policy.
+    fn policy_seen<K: Resource<DynamicType = ()>>(&self, store: &Store<K>, key: Key, object: K) {
+        let read = |object: &K| (object.meta().uid.clone(), object.meta().generation);
+        let before = store.get(&key);
+        let mut changed = before.is_none_or(|before| read(&before) != read(&object));
+        // At no moment is it neither here nor there: that would be a forbid that is gone.
+        let mut unreadable = self.world.policies.unreadable.write();
+        store.observed(key.clone(), object);
+        changed |= unreadable.remove(&object_key(&key)).is_some();
+        drop(unreadable);
+        if changed {
+            self.world.policies.touch();
+        }
+    }
+
+    fn policy_unread<K: Resource<DynamicType = ()>>(
+        &self,
+        store: &Store<K>,
+        key: &Key,
+        object: Undecodable,
+    ) {
+        let mut unreadable = self.world.policies.unreadable.write();
+        unreadable.insert(object_key(key), object);
+        store.remove(key);
+        drop(unreadable);
+        self.world.policies.touch();
+    }
+
+    fn policy_gone<K: Resource<DynamicType = ()>>(&self, store: &Store<K>, key: &Key, uid: &str) {
+        let mut unreadable = self.world.policies.unreadable.write();
+        let object = object_key(key);
+        if unreadable.get(&object).is_some_and(|o| o.uid == uid) {
+            unreadable.remove(&object);
+        }
+        store.deleted(key, uid);
+        drop(unreadable);
+        self.world.policies.touch();
+    }
+}
+
+impl Sink<ClusterAuthorizationPolicy> for Watched {
+    fn apply(&self, key: Key, object: ClusterAuthorizationPolicy) {
+        self.policy_seen(&self.world.policies.cluster, key, object);
+    }
+
+    fn undecodable(&self, key: &Key, object: Undecodable) {
+        self.policy_unread(&self.world.policies.cluster, key, object);
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        self.policy_gone(&self.world.policies.cluster, key, uid);
+    }
+
+    fn synced(&self) {
+        self.world.policies.listed(true);
+    }
+}
+
+impl Sink<AuthorizationPolicy> for Watched {
+    fn apply(&self, key: Key, object: AuthorizationPolicy) {
+        self.policy_seen(&self.world.policies.namespaced, key, object);
+    }
+
+    fn undecodable(&self, key: &Key, object: Undecodable) {
+        self.policy_unread(&self.world.policies.namespaced, key, object);
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        self.policy_gone(&self.world.policies.namespaced, key, uid);
+    }
+
+    fn synced(&self) {
+        self.world.policies.listed(false);
+    }
+}

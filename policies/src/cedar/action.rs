@@ -1,0 +1,60 @@
+//! The actions that policies decide about, each with the one kind of resource
+//! that it is done to.
+
+use super::kind::Kind;
+
+macro_rules! actions {
+    ($($(#[doc = $doc:literal])+ $name:ident on $kind:ident,)+) => {
+        /// What a job asks to do.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Action {
+            $($(#[doc = $doc])+ $name,)+
+        }
+
+        impl Action {
+            /// Every action.
+            pub const ALL: [Self; 11] = [$(Self::$name,)+];
+
+            /// The word itself.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => stringify!($name),)+ }
+            }
+
+            /// What it means, in one sentence.
+            pub(super) const fn meaning(self) -> &'static str {
+                match self { $(Self::$name => concat!($($doc),+),)+ }
+            }
+
+            /// What it is done to.
+            pub(super) const fn kind(self) -> Kind {
+                match self { $(Self::$name => Kind::$kind,)+ }
+            }
+        }
+    };
+}
+
+actions! {
+    /// To submit a job.
+    Submit on TrainingJob,
+    /// To wait in a queue, and to hold what it gives.
+    UseQueue on Queue,
+    /// To have the priority of a class.
+    UsePriorityClass on PriorityClass,
+    /// To be given nodes of a flavor. A task group that names none asks for all that its queue offers.
+    UseFlavor on ResourceFlavor,
+    /// To run an image.
+    UseImage on Image,
+    /// To run as a ServiceAccount.
+    UseServiceAccount on ServiceAccount,
+    /// To read a Secret: mounted, in the environment, or for pulling images.
+    UseSecret on Secret,
+    /// To mount a claim, or to read a ConfigMap.
+    UseVolume on Volume,
+    /// To connect there.
+    ConnectTo on Endpoint,
+    /// To be reached from there.
+    AcceptFrom on Endpoint,
+    /// To have a privilege beyond Pod Security "restricted".
+    UsePrivilege on Privilege,
+}

@@ -1,0 +1,112 @@
+//! What is asked: one action on one thing.
+
+use trellis_compiler::{Endpoint, Peer};
+
+use super::action::Action;
+
+/// One action on one thing.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ask {
+    /// To submit the job itself.
+    Submit,
+    /// To wait in a queue.
+    UseQueue {
+        /// Its name.
+        queue: String,
+        /// Whether its `namespaceSelector` selects the job's namespace.
+        selects_namespace: bool,
+    },
+    /// To have the priority of a class.
+    UsePriorityClass(String),
+    /// To be given nodes of a flavor.
+    UseFlavor(String),
+    /// To run an image, as the job writes it.
+    UseImage(String),
+    /// To run as a ServiceAccount.
+    UseServiceAccount(Object),
+    /// To read a Secret.
+    UseSecret(Object),
+    /// To mount a claim, or to read a ConfigMap.
+    UseVolume(VolumeKind, Object),
+    /// To connect there.
+    ConnectTo(Far),
+    /// To be reached from there.
+    AcceptFrom(Far),
+    /// To have a privilege, by the name that policies know it by.
+    UsePrivilege(String),
+}
+
+/// An object of a namespace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Object {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// What a volume is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum VolumeKind {
+    /// A PersistentVolumeClaim.
+    Claim,
+    /// A ConfigMap, mounted or in the environment.
+    ConfigMap,
+}
+
+impl VolumeKind {
+    /// The word that policies know it by.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Claim => "claim",
+            Self::ConfigMap => "configMap",
+        }
+    }
+}
+
+/// The other end of a connection, and the namespace that its Service is in.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Far {
+    /// Who, and the ports.
+    pub endpoint: Endpoint,
+    /// Of a Service: its namespace.
+    pub namespace: String,
+}
+
+impl Far {
+    /// In words.
+    pub(super) fn words(&self) -> String {
+        let who = match &self.endpoint.peer {
+            Peer::Cidr(cidr) => format!("network {cidr:?}"),
+            Peer::Namespace(name) => format!("namespace {name:?}"),
+            Peer::Service(name) => format!("Service {name:?}"),
+        };
+        let ports: Vec<_> = self.endpoint.ports.iter().map(i32::to_string).collect();
+        match ports.as_slice() {
+            [] => who,
+            [port] => format!("{who}, port {port}"),
+            ports => format!("{who}, ports {}", ports.join(", ")),
+        }
+    }
+}
+
+impl Ask {
+    /// The action.
+    #[must_use]
+    pub const fn action(&self) -> Action {
+        match self {
+            Self::Submit => Action::Submit,
+            Self::UseQueue { .. } => Action::UseQueue,
+            Self::UsePriorityClass(_) => Action::UsePriorityClass,
+            Self::UseFlavor(_) => Action::UseFlavor,
+            Self::UseImage(_) => Action::UseImage,
+            Self::UseServiceAccount(_) => Action::UseServiceAccount,
+            Self::UseSecret(_) => Action::UseSecret,
+            Self::UseVolume(..) => Action::UseVolume,
+            Self::ConnectTo(_) => Action::ConnectTo,
+            Self::AcceptFrom(_) => Action::AcceptFrom,
+            Self::UsePrivilege(_) => Action::UsePrivilege,
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! How deep a policy may be, looked at before it is parsed: Cedar's parser and
+//! what walks over its trees go down one call a level, and a stack that ends
+//! takes the process with it.
+
+/// Brackets and conditionals within each other.
+pub(super) const MAX_NESTING: usize = 16;
+/// Operators, accesses, conditions and annotations of one policy: a chain of them
+/// is a tree that deep.
+pub(super) const MAX_OPERATORS: usize = 512;
+
+/// Stack for the deepest that is taken, in bytes.
+const STACK: usize = 32 << 20;
+/// Of it what every policy needs, and what each operator and each nesting adds.
+/// Measured: without optimization Cedar's evaluator takes 47 KiB an operator, its
+/// validator less than 16, its parser 50 a nesting.
+const BASE: usize = 256 << 10;
+const EACH_OPERATOR: usize = if cfg!(debug_assertions) {
+    56 << 10
+} else {
+    16 << 10
+};
+const EACH_NESTING: usize = 64 << 10;
+
+/// How much stack policies need, in bytes. By default that of any policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Need(usize);
+
+impl Default for Need {
+    fn default() -> Self {
+        Self(BASE)
+    }
+}
+
+/// Does something with policies on enough stack, whatever is left of the caller's.
+///
+/// Cedar's validator passes a policy that it has no stack to look at, without a
+/// word, and its evaluator errs: neither is to depend on who calls. A new stack
+/// costs a millisecond: it is made for deep policies alone.
+pub(super) fn with_stack<T>(Need(need): Need, work: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(need, STACK, work)
+}
+
+/// What is too deep, or not taken at all, and where: an offset in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TooMuch {
+    pub(super) at: usize,
+    pub(super) message: &'static str,
+    pub(super) fix: &'static str,
+}
+
+/// Walks over the tokens as Cedar's lexer sees them. Returns what the deepest
+/// policy needs.
+pub(super) fn check(text: &str) -> Result<Need, TooMuch> {
+    let mut walk = Walk::default();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let at = text.len().saturating_sub(rest.len());
+        let length = token(rest, first);
+        let (word, after) = rest.split_at_checked(length).unwrap_or((rest, ""));
+        walk.take(word, at)?;
+        rest = after;
+    }
+    Ok(walk.need)
+}
+
+/// Length of the token that the text begins with, in bytes. At least 1.
+fn token(text: &str, first: char) -> usize {
+    let until = |end: fn(char) -> bool| text.find(end).unwrap_or(text.len());
+    if text.starts_with("//") {
+        return until(|c| matches!(c, '\n' | '\r'));
+    }
+    if ["&&", "||", "==", "!=", "<=", ">=", "::"]
+        .iter()
+        .any(|o| text.starts_with(o))
+    {
+        return 2;
+    }
+    match first {
+        '"' => string(text),
+        c if is_word(c) => until(|c| !is_word(c)),
+        c => c.len_utf8(),
+    }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// Length of a string with its quotes. One without an end goes to the end of
+/// the text: Cedar's lexer takes no token from there on.
+fn string(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '"' => return at.saturating_add(1),
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+#[derive(Default)]
+struct Walk {
+    brackets: usize,
+    /// `if`s of this policy: each may be in the branch of the one before.
+    conditionals: usize,
+    operators: usize,
+    /// Of the policies so far.
+    need: Need,
+}
+
+impl Walk {
+    fn take(&mut self, word: &str, at: usize) -> Result<(), TooMuch> {
+        match word {
+            // An access or a call is a bracket behind something: a chain too.
+            "(" | "[" | "{" => {
+                self.brackets = self.brackets.saturating_add(1);
+                self.operators = self.operators.saturating_add(1);
+            }
+            ")" | "]" | "}" => self.brackets = self.brackets.saturating_sub(1),
+            ";" => {
+                *self = Self {
+                    need: self.need,
+                    ..Self::default()
+                };
+            }
+            "if" => self.conditionals = self.conditionals.saturating_add(1),
+            "." | "&&" | "||" | "==" | "!=" | "<=" | ">=" | "<" | ">" | "=" | "+" | "-" | "*"
+            | "/" | "%" | "!" | "in" | "has" | "like" | "is" | "when" | "unless" | "@" => {
+                self.operators = self.operators.saturating_add(1);
+            }
+            "?" => {
+                return Err(TooMuch {
+                    at,
+                    message: "templates are not taken: a policy has no slots such as ?principal",
+                    fix: "name the principal or resource, or leave it open",
+                });
+            }
+            _ => {}
+        }
+        let nesting = self.brackets.saturating_add(self.conditionals);
+        let of_operators = self.operators.saturating_mul(EACH_OPERATOR);
+        let of_nesting = nesting.saturating_mul(EACH_NESTING);
+        let need = BASE.saturating_add(of_operators).saturating_add(of_nesting);
+        self.need = self.need.max(Need(need));
+        if nesting > MAX_NESTING {
+            return Err(TooMuch {
+                at,
+                message: "nested deeper than 16 brackets and ifs",
+                fix: "write it flatter, or as several policies",
+            });
+        }
+        if self.operators > MAX_OPERATORS {
+            return Err(TooMuch {
+                at,
+                message: "one policy with more than 512 operators and brackets",
+                fix: "use a set, as in [\"a\", \"b\"].contains(...), or write several policies",
+            });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn depth_is_counted_where_cedar_sees_it() {
+        let nested = |n: usize| format!("{}1{}", "(".repeat(n), ")".repeat(n));
+        for (text, fits) in [
+            (nested(16), true),
+            (nested(17), false),
+            (format!("\"{}\"", "(".repeat(99)), true),
+            (format!("\"\\\"{}\"", "(".repeat(99)), true),
+            (format!("\"\\\\\"{}", "(".repeat(99)), false),
+            (format!("// {}\n", "(".repeat(99)), true),
+            (format!("// x\r{}", "(".repeat(99)), false),
+            (format!("// \"\n{}", "[".repeat(99)), false),
+            ("if a then b else ".repeat(16), true),
+            ("if a then b else ".repeat(17), false),
+            // Of a policy each, not of the whole text.
+            ("a if b;".repeat(99), true),
+            ("a && ".repeat(512), true),
+            ("a && ".repeat(513), false),
+            (".a".repeat(513), false),
+            ("[a]".repeat(513), false),
+            ("! ".repeat(513), false),
+            ("-".repeat(513), false),
+            ("when { a }".repeat(257), false),
+            ("@a".repeat(513), false),
+            (format!("[{}]", "\"a\", ".repeat(2000)), true),
+            ("A::".repeat(500), true),
+            (
+                "permit(principal == ?principal, action, resource);".to_owned(),
+                false,
+            ),
+            ("ünï \"\\".to_owned(), true),
+            (String::new(), true),
+        ] {
+            assert_eq!(check(&text).is_ok(), fits, "{text:.60}");
+        }
+    }
+
+    /// What is made is never less than what is needed.
+    #[test]
+    fn the_deepest_fits_on_the_stack() {
+        let most = format!(
+            "{}{}",
+            "(".repeat(MAX_NESTING),
+            "a && ".repeat(MAX_OPERATORS - MAX_NESTING)
+        );
+        let need = check(&most).unwrap();
+        assert!(need.0 <= STACK, "{need:?}");
+        assert!(need > check("permit(principal, action, resource);").unwrap());
+        assert_eq!(check(&format!("{most}; permit(")).unwrap(), need);
+    }
+
+    #[test]
+    fn the_place_is_that_of_the_token() {
+        let text = format!("é {}", "(".repeat(17));
+        assert_eq!(check(&text).map_err(|e| e.at), Err(3 + 16));
+    }
+}

@@ -1,0 +1,223 @@
+//! From the text of an object to policies that hold to the schema and do what
+//! their tests say, or to all that is wrong with them.
+
+use std::collections::BTreeSet;
+
+use cedar_policy::{Effect, Policy, PolicyId, PolicySet, ValidationMode};
+use trellis_api::rules::MAX_POLICY_TEXT;
+
+use super::bounds::{self, Need};
+use super::inline;
+use super::object::PolicyObject;
+use super::problem::Problem;
+use super::schema::Schema;
+use crate::selector::is_valid;
+
+/// Policies of one object at most.
+pub(super) const MAX_POLICIES: usize = 128;
+/// Problems that are told of one object at most.
+const MAX_PROBLEMS: usize = 20;
+/// Longest id that is given by `@id`.
+const MAX_ID: usize = 63;
+
+/// The policies of an object that take effect.
+#[derive(Clone, Debug)]
+pub(super) struct Compiled {
+    pub(super) policies: Vec<Policy>,
+    /// The stack that it takes to evaluate them.
+    pub(super) need: Need,
+}
+
+impl Compiled {
+    pub(super) fn ids(&self) -> impl Iterator<Item = String> {
+        self.policies.iter().map(|policy| policy.id().to_string())
+    }
+}
+
+/// What came of compiling an object.
+pub(super) struct Checked {
+    pub(super) result: Result<Compiled, Vec<Problem>>,
+    pub(super) warnings: Vec<Problem>,
+}
+
+/// Compiles an object: what is returned has passed everything.
+pub(super) fn compile(schema: &Schema, object: &PolicyObject) -> Checked {
+    let mut warnings = Vec::new();
+    let result = look(object).and_then(|need| {
+        bounds::with_stack(need, || {
+            let compiled = policies(schema, object, need, &mut warnings)?;
+            let failed = inline::failures(schema, object, &compiled);
+            if failed.is_empty() {
+                Ok(compiled)
+            } else {
+                Err(failed)
+            }
+        })
+    });
+    warnings.truncate(MAX_PROBLEMS);
+    Checked {
+        result: result.map_err(|mut problems| {
+            problems.truncate(MAX_PROBLEMS);
+            problems
+        }),
+        warnings,
+    }
+}
+
+/// What can be said before anything is parsed.
+fn look(object: &PolicyObject) -> Result<Need, Vec<Problem>> {
+    if let Some(why) = &object.unreadable {
+        let fix = "write it as this version of Trellis has it";
+        return Err(vec![Problem::new(
+            "spec",
+            format!("does not decode: {why}"),
+            fix,
+        )]);
+    }
+    let text = &object.cedar;
+    if !object.selector.as_ref().is_none_or(is_valid) {
+        return Err(vec![Problem::new(
+            "spec.namespaceSelector",
+            "is no selector that Kubernetes takes",
+            "use In and NotIn with values, Exists and DoesNotExist without",
+        )]);
+    }
+    if text.len() > MAX_POLICY_TEXT && text.chars().count() > MAX_POLICY_TEXT {
+        let rule = trellis_api::rules::POLICY_TEXT.message();
+        let (rule, fix) = rule.split_once(": ").unwrap_or((rule, ""));
+        return Err(vec![Problem::new("spec.cedar", rule, fix)]);
+    }
+    bounds::check(text).map_err(|e| vec![Problem::in_text(text, (e.at, 1), e.message, e.fix)])
+}
+
+fn policies(
+    schema: &Schema,
+    object: &PolicyObject,
+    need: Need,
+    warnings: &mut Vec<Problem>,
+) -> Result<Compiled, Vec<Problem>> {
+    let parsed = parse(&object.cedar)?;
+    validate(schema, &object.cedar, &parsed)?;
+    let named = name(object, parsed)?;
+    Ok(Compiled {
+        policies: narrow(object, named, warnings),
+        need,
+    })
+}
+
+/// The text as policies.
+fn parse(text: &str) -> Result<PolicySet, Vec<Problem>> {
+    let set: PolicySet = text.parse().map_err(|errors: cedar_policy::ParseErrors| {
+        let problems = errors.iter().map(|e| Problem::of_cedar(text, e));
+        problems.take(MAX_PROBLEMS).collect::<Vec<_>>()
+    })?;
+    let problem = if set.templates().next().is_some() {
+        (
+            "templates are not taken",
+            "name the principal and resource, or leave them open",
+        )
+    } else if set.is_empty() {
+        ("has no policy", "write at least one permit or forbid")
+    } else if set.num_of_policies() > MAX_POLICIES {
+        (
+            "has more than 128 policies",
+            "split it into several objects",
+        )
+    } else {
+        return Ok(set);
+    };
+    Err(vec![Problem::new("spec.cedar", problem.0, problem.1)])
+}
+
+/// Strict validation. What Cedar only warns of is refused too: a policy that can
+/// never apply is a mistake, and text that reads otherwise than it compares is worse.
+fn validate(schema: &Schema, text: &str, set: &PolicySet) -> Result<(), Vec<Problem>> {
+    let result = schema.validator().validate(set, ValidationMode::Strict);
+    let errors = result
+        .validation_errors()
+        .map(|e| Problem::of_cedar(text, e));
+    let warnings = result
+        .validation_warnings()
+        .map(|w| Problem::of_cedar(text, w));
+    let mut problems: Vec<_> = errors.chain(warnings).collect();
+    // One fault is found once for each action that the policy may be about.
+    problems.sort_by(|a, b| (a.at(), &a.message).cmp(&(b.at(), &b.message)));
+    problems.dedup_by(|b, a| a.at() == b.at() && (a.at().is_some() || a.message == b.message));
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(problems)
+    }
+}
+
+/// Gives each policy its id: that of the object, and `@id` or the place among its
+/// policies, from 0.
+fn name(object: &PolicyObject, set: PolicySet) -> Result<Vec<Policy>, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut named = Vec::new();
+    for (index, policy) in in_order(&set) {
+        let own = match policy.annotation("id") {
+            Some(id) => id.to_owned(),
+            None => index.to_string(),
+        };
+        let of_id = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if own.is_empty() || own.len() > MAX_ID || !own.chars().all(of_id) {
+            problems.push(Problem::new(
+                "spec.cedar",
+                format!("{own:?} cannot be the @id of a policy"),
+                "use at most 63 letters, digits, -, _ and .",
+            ));
+        } else if !seen.insert(own.clone()) {
+            problems.push(Problem::new(
+                "spec.cedar",
+                format!("two policies have the id {own:?}"),
+                "give each another @id; those without one are counted from 0",
+            ));
+        }
+        named.push(policy.new_id(PolicyId::new(format!("{}/{own}", object.key))));
+    }
+    if problems.is_empty() {
+        Ok(named)
+    } else {
+        Err(problems)
+    }
+}
+
+/// Cedar numbers policies as they stand in the text.
+fn in_order(set: &PolicySet) -> Vec<(usize, &Policy)> {
+    let number = |policy: &Policy| {
+        let id: &str = policy.id().as_ref();
+        id.strip_prefix("policy")
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(usize::MAX)
+    };
+    let mut all: Vec<_> = set
+        .policies()
+        .map(|policy| (number(policy), policy))
+        .collect();
+    all.sort_by_key(|(number, _)| *number);
+    all
+}
+
+/// Permits of a namespace's own object grant nothing: whoever may write it could
+/// grant himself what the platform does not.
+fn narrow(object: &PolicyObject, all: Vec<Policy>, warnings: &mut Vec<Problem>) -> Vec<Policy> {
+    if object.key.namespace.is_none() {
+        return all;
+    }
+    let (forbids, permits): (Vec<_>, Vec<_>) = all
+        .into_iter()
+        .partition(|policy| policy.effect() == Effect::Forbid);
+    warnings.extend(permits.iter().map(|permit| {
+        Problem::new(
+            "spec.cedar",
+            format!(
+                "the permit {:?} grants nothing: an AuthorizationPolicy only narrows",
+                permit.id().to_string()
+            ),
+            "have it written into a ClusterAuthorizationPolicy, or remove it",
+        )
+    }));
+    forbids
+}

@@ -1,0 +1,119 @@
+//! What is decided about one request.
+
+use std::fmt;
+
+use trellis_api::{Enforcement, Reason};
+
+use crate::denial::told;
+
+/// What is decided about one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// Whether it may.
+    pub verdict: Verdict,
+    /// Ids of the policies that decide it: permits that allow it, or forbids that
+    /// deny it. Sorted.
+    pub policies: Vec<String>,
+    /// What could not be evaluated: the policy's id, and why. Sorted.
+    pub errors: Vec<String>,
+    /// The policy that is missing where nothing permits it.
+    pub hint: Option<String>,
+    /// What policies say that do not decide. Sorted.
+    pub beside: Vec<Beside>,
+}
+
+/// Whether a request may.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// A policy permits it, none forbids it, and all could be evaluated.
+    Allowed,
+    /// A policy forbids it.
+    Forbidden,
+    /// No policy permits it.
+    NotPermitted,
+    /// Nobody can say: nothing is allowed.
+    Undecided(Undecided),
+}
+
+/// Why nobody can say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Undecided {
+    /// The policies have not been read yet.
+    NotSynced,
+    /// Policy objects that reach this namespace are invalid, and never were valid.
+    Invalid(Vec<String>),
+    /// A policy could not be evaluated.
+    Error,
+    /// The request could not be put together.
+    Unmade(String),
+}
+
+/// What a policy would deny that does not decide, or why it could not say.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Beside {
+    /// Warn or Audit.
+    pub enforcement: Enforcement,
+    /// Ids of the policies that would deny it.
+    pub policies: Vec<String>,
+    /// What could not be evaluated.
+    pub errors: Vec<String>,
+}
+
+impl Decision {
+    /// True if it may.
+    #[must_use]
+    pub fn allows(&self) -> bool {
+        self.verdict == Verdict::Allowed
+    }
+
+    pub(super) fn undecided(why: Undecided) -> Self {
+        Self {
+            verdict: Verdict::Undecided(why),
+            policies: Vec::new(),
+            errors: Vec::new(),
+            hint: None,
+            beside: Vec::new(),
+        }
+    }
+
+    /// Why nobody can say, in words; None where it is decided.
+    #[must_use]
+    pub fn why_undecided(&self) -> Option<String> {
+        let Verdict::Undecided(why) = &self.verdict else {
+            return None;
+        };
+        Some(match why {
+            Undecided::Error => told(&self.errors, "; "),
+            why => why.to_string(),
+        })
+    }
+}
+
+impl Undecided {
+    /// The reason, as a condition bears it.
+    #[must_use]
+    pub const fn reason(&self) -> Reason {
+        match self {
+            Self::NotSynced => Reason::CacheNotReady,
+            Self::Invalid(_) | Self::Error | Self::Unmade(_) => Reason::PolicyNotEvaluated,
+        }
+    }
+}
+
+impl fmt::Display for Undecided {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotSynced => f.write_str("the policies have not been read yet"),
+            Self::Invalid(objects) => {
+                let names: Vec<_> = objects.iter().map(|o| format!("{o:?}")).collect();
+                write!(
+                    f,
+                    "invalid, and never was valid: policy {}; its status says what is wrong",
+                    told(&names, ", ")
+                )
+            }
+            Self::Error => f.write_str("a policy could not be evaluated"),
+            Self::Unmade(why) => write!(f, "the request cannot be put together: {why}"),
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Policies by whom and what they may be about, so that those of other
+//! namespaces and actions cost nothing.
+//!
+//! A policy is left out only where it cannot match: by its object's reach, or by
+//! the `principal ==`, `principal in` and `action` of its head.
+
+use std::collections::BTreeMap;
+
+use cedar_policy::{ActionConstraint, EntityUid, Policy, PolicySet, PrincipalConstraint};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use trellis_api::Enforcement;
+
+use super::action::Action;
+use super::kind::Kind;
+use super::object::PolicyObject;
+use super::schema::Schema;
+use super::subject::Subject;
+use crate::selector::selects;
+
+/// Two policies have one id.
+pub(super) struct Twice(pub(super) String);
+
+/// Policies that are evaluated together: of one reach.
+#[derive(Clone, Debug, Default)]
+struct Bundle {
+    namespace: Option<String>,
+    selector: Option<LabelSelector>,
+    policies: PolicySet,
+}
+
+impl Bundle {
+    fn reaches(&self, subject: &Subject<'_>) -> bool {
+        self.namespace
+            .as_deref()
+            .is_none_or(|own| own == subject.namespace)
+            && (self.selector.is_none() || selects(self.selector.as_ref(), subject.labels))
+    }
+}
+
+/// Bundles by their reach, as text.
+type Bundles = BTreeMap<String, Bundle>;
+
+#[derive(Clone, Debug, Default)]
+struct ByAction {
+    one: BTreeMap<Action, Bundles>,
+    any: Bundles,
+}
+
+/// Policies of one enforcement.
+#[derive(Clone, Debug, Default)]
+struct ByPrincipal {
+    namespaces: BTreeMap<String, ByAction>,
+    teams: BTreeMap<String, ByAction>,
+    /// By key and value of one label that the object's selector asks for.
+    labels: BTreeMap<String, BTreeMap<String, ByAction>>,
+    all: ByAction,
+}
+
+/// Every policy that takes effect.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Index(BTreeMap<Enforcement, ByPrincipal>);
+
+impl Index {
+    /// Adds the policies of an object.
+    ///
+    /// # Errors
+    /// If two policies have one id, which those of different objects never have.
+    pub(super) fn add(
+        &mut self,
+        schema: &Schema,
+        object: &PolicyObject,
+        enforcement: Enforcement,
+        policies: &[Policy],
+    ) -> Result<(), Twice> {
+        let of_enforcement = self.0.entry(enforcement).or_default();
+        for policy in policies {
+            let by_action = of_enforcement.place(schema, object, policy);
+            for bundles in by_action.place(schema, policy) {
+                put(bundles, object, policy)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same without looking at whom and what a policy is about: all of them
+    /// are candidates wherever their object reaches. What the index is measured
+    /// and checked against.
+    pub(super) fn add_flat(
+        &mut self,
+        object: &PolicyObject,
+        enforcement: Enforcement,
+        policies: &[Policy],
+    ) -> Result<(), Twice> {
+        let of_enforcement = self.0.entry(enforcement).or_default();
+        for policy in policies {
+            put(&mut of_enforcement.all.any, object, policy)?;
+        }
+        Ok(())
+    }
+
+    /// All policies that may say something about the request, and some more.
+    pub(super) fn candidates<'a>(
+        &'a self,
+        enforcement: Enforcement,
+        subject: &'a Subject<'_>,
+        action: Action,
+    ) -> impl Iterator<Item = &'a PolicySet> {
+        let found = self.0.get(&enforcement);
+        let found = found.into_iter().flat_map(|by| by.find(subject));
+        found
+            .flat_map(move |by| by.one.get(&action).into_iter().chain([&by.any]))
+            .flat_map(BTreeMap::values)
+            .filter(|bundle| bundle.reaches(subject))
+            .map(|bundle| &bundle.policies)
+    }
+}
+
+fn put(bundles: &mut Bundles, object: &PolicyObject, policy: &Policy) -> Result<(), Twice> {
+    let namespace = object.key.namespace.clone();
+    // Both are plain data, which JSON can say; what it could not would share a
+    // bundle with others of no selector, and is therefore kept apart by its id.
+    let reach = serde_json::to_string(&(&namespace, &object.selector));
+    let reach = reach.unwrap_or_else(|_| policy.id().to_string());
+    let bundle = bundles.entry(reach).or_insert_with(|| Bundle {
+        namespace,
+        selector: object.selector.clone(),
+        policies: PolicySet::new(),
+    });
+    let added = bundle.policies.add(policy.clone());
+    added.map_err(|error| Twice(error.to_string()))
+}
+
+impl ByPrincipal {
+    /// The one place for a policy.
+    fn place(&mut self, schema: &Schema, object: &PolicyObject, policy: &Policy) -> &mut ByAction {
+        if let Some(own) = &object.key.namespace {
+            return self.namespaces.entry(own.clone()).or_default();
+        }
+        let is = |uid: &EntityUid, kind| schema.type_of(kind) == Some(uid.type_name());
+        let id = |uid: &EntityUid| uid.id().unescaped().to_owned();
+        match policy.principal_constraint() {
+            // A namespace is in itself and in its team: in no other namespace.
+            PrincipalConstraint::Eq(uid)
+            | PrincipalConstraint::In(uid)
+            | PrincipalConstraint::IsIn(_, uid)
+                if is(&uid, Kind::Namespace) =>
+            {
+                return self.namespaces.entry(id(&uid)).or_default();
+            }
+            PrincipalConstraint::In(uid) | PrincipalConstraint::IsIn(_, uid)
+                if is(&uid, Kind::Team) =>
+            {
+                return self.teams.entry(id(&uid)).or_default();
+            }
+            _ => {}
+        }
+        let wanted = object
+            .selector
+            .as_ref()
+            .and_then(|s| s.match_labels.as_ref());
+        match wanted.and_then(|labels| labels.first_key_value()) {
+            Some((key, value)) => {
+                let values = self.labels.entry(key.clone()).or_default();
+                values.entry(value.clone()).or_default()
+            }
+            None => &mut self.all,
+        }
+    }
+
+    /// Every place where a policy about this namespace may be.
+    fn find<'a>(&'a self, subject: &'a Subject<'_>) -> impl Iterator<Item = &'a ByAction> {
+        let team = subject.team().and_then(|team| self.teams.get(team));
+        // Many more labels may be asked for than a namespace has.
+        let labelled = subject
+            .labels
+            .iter()
+            .filter_map(|(key, value)| self.labels.get(key)?.get(value));
+        self.namespaces
+            .get(subject.namespace)
+            .into_iter()
+            .chain(team)
+            .chain(labelled)
+            .chain([&self.all])
+    }
+}
+
+impl ByAction {
+    /// Every place that a policy must be in: one for each action of its head.
+    fn place(&mut self, schema: &Schema, policy: &Policy) -> Vec<&mut Bundles> {
+        let uids = match policy.action_constraint() {
+            ActionConstraint::Any => return vec![&mut self.any],
+            ActionConstraint::Eq(uid) => vec![uid],
+            ActionConstraint::In(uids) => uids,
+        };
+        let known = |uid: &EntityUid| {
+            Action::ALL
+                .into_iter()
+                .find(|action| schema.action(*action) == Some(uid))
+        };
+        let actions: Option<Vec<_>> = uids.iter().map(known).collect();
+        let Some(actions) = actions else {
+            // An action that is not ours may stand for several.
+            return vec![&mut self.any];
+        };
+        for action in &actions {
+            self.one.entry(*action).or_default();
+        }
+        let wanted = self
+            .one
+            .iter_mut()
+            .filter(|(action, _)| actions.contains(action));
+        wanted.map(|(_, bundles)| bundles).collect()
+    }
+}

@@ -1,0 +1,208 @@
+//! The kinds of things that policies speak of, with their attributes: the table
+//! that the schema is printed from.
+
+/// One kind of entity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Team,
+    Namespace,
+    TrainingJob,
+    Queue,
+    PriorityClass,
+    ResourceFlavor,
+    Image,
+    ServiceAccount,
+    Secret,
+    Volume,
+    Endpoint,
+    Privilege,
+}
+
+/// One attribute: of a kind, or of the context.
+pub(super) struct Attribute {
+    pub(super) name: &'static str,
+    /// Its type in Cedar.
+    pub(super) type_: &'static str,
+    /// True: it may be absent, and Cedar's strict validation asks for `has`.
+    pub(super) optional: bool,
+    pub(super) about: &'static str,
+}
+
+const fn always(name: &'static str, type_: &'static str, about: &'static str) -> Attribute {
+    Attribute {
+        name,
+        type_,
+        optional: false,
+        about,
+    }
+}
+
+const fn maybe(name: &'static str, type_: &'static str, about: &'static str) -> Attribute {
+    Attribute {
+        name,
+        type_,
+        optional: true,
+        about,
+    }
+}
+
+const NAME: Attribute = always("name", "String", "its name");
+
+impl Kind {
+    pub(super) const ALL: [Self; 12] = [
+        Self::Team,
+        Self::Namespace,
+        Self::TrainingJob,
+        Self::Queue,
+        Self::PriorityClass,
+        Self::ResourceFlavor,
+        Self::Image,
+        Self::ServiceAccount,
+        Self::Secret,
+        Self::Volume,
+        Self::Endpoint,
+        Self::Privilege,
+    ];
+
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Team => "Team",
+            Self::Namespace => "Namespace",
+            Self::TrainingJob => "TrainingJob",
+            Self::Queue => "Queue",
+            Self::PriorityClass => "PriorityClass",
+            Self::ResourceFlavor => "ResourceFlavor",
+            Self::Image => "Image",
+            Self::ServiceAccount => "ServiceAccount",
+            Self::Secret => "Secret",
+            Self::Volume => "Volume",
+            Self::Endpoint => "Endpoint",
+            Self::Privilege => "Privilege",
+        }
+    }
+
+    pub(super) const fn about(self) -> &'static str {
+        match self {
+            Self::Team => "The team of a namespace: the value of its label trellis.dev/team.",
+            Self::Namespace => {
+                "Who asks: the namespace of the job. Its tags are its labels; a namespace without the label trellis.dev/team is in no team."
+            }
+            Self::TrainingJob => {
+                "A job, \"<namespace>/<name>\". Its tags are its labels; it is in its namespace."
+            }
+            Self::Queue => "A queue, by name.",
+            Self::PriorityClass => "A PriorityClass, by name.",
+            Self::ResourceFlavor => "A flavor, by name.",
+            Self::Image => "An image, as the job writes it.",
+            Self::ServiceAccount => {
+                "A ServiceAccount, \"<namespace>/<name>\"; it is in its namespace."
+            }
+            Self::Secret => "A Secret, \"<namespace>/<name>\"; it is in its namespace.",
+            Self::Volume => {
+                "A claim, \"<namespace>/claim/<name>\", or a ConfigMap, \"<namespace>/configMap/<name>\"; it is in its namespace."
+            }
+            Self::Endpoint => {
+                "The other end of a connection: exactly one of cidr, namespace and service (with namespace)."
+            }
+            Self::Privilege => {
+                "A privilege of a pod: RunAsRoot, privileged, hostNetwork, hostPath, IPC_LOCK and other capabilities, ..."
+            }
+        }
+    }
+
+    /// The kinds that it may be in.
+    pub(super) const fn parents(self) -> &'static [Self] {
+        match self {
+            Self::Namespace => &[Self::Team],
+            Self::TrainingJob | Self::ServiceAccount | Self::Secret | Self::Volume => {
+                &[Self::Namespace]
+            }
+            _ => &[],
+        }
+    }
+
+    /// True if it has tags, which are labels.
+    pub(super) const fn has_tags(self) -> bool {
+        matches!(self, Self::Namespace | Self::TrainingJob)
+    }
+
+    pub(super) const fn attributes(self) -> &'static [Attribute] {
+        match self {
+            Self::Team => &[],
+            Self::Queue => {
+                const {
+                    &[
+                        NAME,
+                        always(
+                            "selectsNamespace",
+                            "Bool",
+                            "the queue's namespaceSelector selects the job's namespace",
+                        ),
+                    ]
+                }
+            }
+            Self::Image => {
+                const {
+                    &[
+                        maybe(
+                            "registry",
+                            "String",
+                            "host and port, in lower case; absent: the image names none",
+                        ),
+                        always("repository", "String", "the path after the registry"),
+                        maybe("tag", "String", "the tag; absent: the image names none"),
+                        maybe(
+                            "digest",
+                            "String",
+                            "such as sha256:...; absent: the image names none. With one, the tag says nothing",
+                        ),
+                    ]
+                }
+            }
+            Self::Volume => const { &[NAME, always("kind", "String", "claim or configMap")] },
+            Self::Endpoint => {
+                const {
+                    &[
+                        maybe("cidr", "ipaddr", "a network"),
+                        maybe("namespace", "String", "the namespace that the pods are in"),
+                        maybe(
+                            "service",
+                            "String",
+                            "the Service that the pods are behind; absent: every pod of the namespace",
+                        ),
+                        maybe(
+                            "ports",
+                            "Set<Long>",
+                            "TCP ports; absent: every port, or those of the service",
+                        ),
+                    ]
+                }
+            }
+            _ => &[NAME],
+        }
+    }
+}
+
+/// What else is known when a request is decided.
+pub(super) const CONTEXT: [Attribute; 8] = [
+    maybe(
+        "requester",
+        "{ user: String, groups: Set<String> }",
+        "who submitted the job; absent: nobody knows",
+    ),
+    always("job", "TrainingJob", "the job, with its name and labels"),
+    always("gpus", "Long", "devices of all pods together"),
+    always("pods", "Long", "pods of all task groups"),
+    always("framework", "String", "PyTorch, ..., None"),
+    always("priority", "Long", "the job's priority"),
+    maybe(
+        "runtimeSeconds",
+        "Long",
+        "deadlines.activeSeconds; absent: no limit",
+    ),
+    always(
+        "attempt",
+        "Long",
+        "the attempt that the job is about to make, from 1",
+    ),
+];

@@ -1,0 +1,41 @@
+//! Policies that people write, in the Cedar language. Nothing outside of this
+//! room sees Cedar's types.
+//!
+//! Objects become a set of [`Policies`] ([`Loader::load`]); a compiled job
+//! becomes requests, and each a [`Decision`] ([`authorize`]). What cannot be
+//! decided is not allowed.
+
+mod action;
+mod ask;
+mod bounds;
+mod compile;
+mod decision;
+mod demands;
+mod door;
+mod entity;
+mod evaluate;
+mod image;
+mod index;
+mod inline;
+mod kind;
+mod network;
+mod object;
+mod problem;
+mod scene;
+mod schema;
+mod set;
+mod subject;
+#[cfg(test)]
+mod tests;
+mod told;
+
+pub use action::Action;
+pub use ask::{Ask, Far, Object, VolumeKind};
+pub use decision::{Beside, Decision, Undecided, Verdict};
+pub use demands::{Demanded, Submission};
+pub use door::{JobDecision, NotAuthorized, authorize};
+pub use object::{ObjectKey, PolicyObject};
+pub use problem::{Place, Problem};
+pub use schema::{SCHEMA_VERSION, SchemaError, schema_text};
+pub use set::{Loader, ObjectState, ObjectVerdict, Policies};
+pub use subject::{About, Requester, Subject};

@@ -1,0 +1,133 @@
+//! A policy object of either kind, as compiling it needs it.
+
+use std::fmt;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use trellis_api::authorization_policy::PolicyTest;
+use trellis_api::{AuthorizationPolicy, ClusterAuthorizationPolicy, Enforcement};
+
+use super::subject::Subject;
+use crate::selector::{is_valid, selects};
+
+/// Which object: of the cluster, or of a namespace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectKey {
+    /// Namespace of an AuthorizationPolicy. None: a ClusterAuthorizationPolicy.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+}
+
+impl ObjectKey {
+    /// Its kind.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self.namespace {
+            Some(_) => "AuthorizationPolicy",
+            None => "ClusterAuthorizationPolicy",
+        }
+    }
+}
+
+/// `<name>` or `<namespace>/<name>`: what the ids of its policies begin with.
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{namespace}/{}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+/// A policy object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PolicyObject {
+    /// Which.
+    pub key: ObjectKey,
+    /// Uid of the object: another of the same name does not inherit its last good version.
+    pub uid: String,
+    /// Generation of its spec.
+    pub generation: Option<i64>,
+    /// The text of its policies.
+    pub cedar: String,
+    /// What they do.
+    pub enforcement: Enforcement,
+    /// Namespaces that they decide about. None: all, or the object's own.
+    pub selector: Option<LabelSelector>,
+    /// What they must decide.
+    pub tests: Vec<PolicyTest>,
+    /// Why the object cannot be read, if it cannot: then nothing else is known of it.
+    pub unreadable: Option<String>,
+}
+
+impl PolicyObject {
+    /// An object that is there and does not decode. It may be meant for every
+    /// namespace that it can be meant for.
+    #[must_use]
+    pub fn unreadable(key: ObjectKey, uid: String, why: String) -> Self {
+        Self {
+            key,
+            uid,
+            generation: None,
+            cedar: String::new(),
+            enforcement: Enforcement::Deny,
+            selector: None,
+            tests: Vec::new(),
+            unreadable: Some(why),
+        }
+    }
+
+    /// True if its policies decide about jobs of this namespace: by construction
+    /// its own alone, of an AuthorizationPolicy.
+    pub(super) fn reaches(&self, subject: &Subject<'_>) -> bool {
+        match (&self.key.namespace, &self.selector) {
+            (Some(own), _) => own == subject.namespace,
+            (None, None) => true,
+            (None, Some(selector)) => selects(Some(selector), subject.labels),
+        }
+    }
+
+    /// The same where the object itself may be wrong: what cannot be read may be
+    /// meant for every namespace.
+    pub(super) fn may_reach(&self, subject: &Subject<'_>) -> bool {
+        let readable = self.selector.as_ref().is_none_or(is_valid);
+        self.reaches(subject) || (self.key.namespace.is_none() && !readable)
+    }
+}
+
+impl From<&ClusterAuthorizationPolicy> for PolicyObject {
+    fn from(object: &ClusterAuthorizationPolicy) -> Self {
+        Self {
+            key: ObjectKey {
+                namespace: None,
+                name: object.metadata.name.clone().unwrap_or_default(),
+            },
+            uid: object.metadata.uid.clone().unwrap_or_default(),
+            generation: object.metadata.generation,
+            cedar: object.spec.cedar.clone(),
+            enforcement: object.spec.enforcement(),
+            selector: object.spec.namespace_selector.clone(),
+            tests: object.spec.tests.clone(),
+            unreadable: None,
+        }
+    }
+}
+
+impl From<&AuthorizationPolicy> for PolicyObject {
+    fn from(object: &AuthorizationPolicy) -> Self {
+        Self {
+            key: ObjectKey {
+                // One without a namespace is no object of the cluster either: it reaches nobody.
+                namespace: Some(object.metadata.namespace.clone().unwrap_or_default()),
+                name: object.metadata.name.clone().unwrap_or_default(),
+            },
+            uid: object.metadata.uid.clone().unwrap_or_default(),
+            generation: object.metadata.generation,
+            cedar: object.spec.cedar.clone(),
+            enforcement: object.spec.enforcement(),
+            selector: None,
+            tests: object.spec.tests.clone(),
+            unreadable: None,
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What is wrong with a policy, with its place in the text and a caret below it.
+
+use std::fmt;
+
+use miette::Diagnostic;
+
+/// Characters of a line that are shown around the place.
+const SHOWN: usize = 100;
+/// Longest message that is passed on.
+const MESSAGE: usize = 1000;
+
+/// A problem of a policy object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The field: `spec.cedar`, `spec.tests[2]`.
+    pub path: String,
+    /// Where in the text of the field, if it is a text.
+    pub place: Option<Place>,
+    /// The rule that does not hold.
+    pub message: String,
+    /// How to mend it.
+    pub fix: String,
+}
+
+/// A place in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The line, from 1.
+    pub line: usize,
+    /// The character of that line, from 1.
+    pub column: usize,
+    /// The line, with a caret below each character of the span.
+    pub snippet: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.path)?;
+        if let Some(place) = &self.place {
+            write!(f, ":{}:{}", place.line, place.column)?;
+        }
+        write!(f, ": {}: {}", self.message, self.fix)?;
+        if let Some(place) = &self.place {
+            write!(f, "\n{}", place.snippet)?;
+        }
+        Ok(())
+    }
+}
+
+impl Problem {
+    pub(super) fn new(
+        path: impl Into<String>,
+        message: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
+        Self {
+            path: path.into(),
+            place: None,
+            message: clean(&message.into()),
+            fix: fix.into(),
+        }
+    }
+
+    /// Where it is, as far as it is known.
+    pub(super) fn at(&self) -> Option<(usize, usize)> {
+        self.place.as_ref().map(|place| (place.line, place.column))
+    }
+
+    /// A problem at a span of the policies' text: an offset and a length in bytes.
+    pub(super) fn in_text(text: &str, span: (usize, usize), message: &str, fix: &str) -> Self {
+        Self {
+            place: Some(Place::of(text, span)),
+            ..Self::new("spec.cedar", message, fix)
+        }
+    }
+
+    /// What Cedar says.
+    pub(super) fn of_cedar(text: &str, said: &dyn Diagnostic) -> Self {
+        let label = said.labels().and_then(|mut labels| labels.next());
+        // Cedar's numbers of policies mean nothing to who wrote them.
+        let said_whole = said.to_string();
+        let mut message = match said_whole.split_once("`, ") {
+            Some((start, rest)) if start.starts_with("for policy `") => rest.to_owned(),
+            _ => said_whole,
+        };
+        let on_span = label.as_ref().and_then(|l| l.label());
+        if let Some(on_span) = on_span.filter(|words| !message.contains(*words)) {
+            message = format!("{message}: {on_span}");
+        }
+        let help = said.help().map(|help| clean(&help.to_string()));
+        let fix = help.unwrap_or_else(|| "compare it with the schema in docs/policies".to_owned());
+        let problem = Self::new("spec.cedar", message, fix);
+        Self {
+            place: label.map(|label| Place::of(text, (label.offset(), label.len()))),
+            ..problem
+        }
+    }
+}
+
+/// Text of users as it can be shown: one line, nothing that moves the cursor or
+/// turns the direction of writing.
+fn clean(text: &str) -> String {
+    let shown = text
+        .chars()
+        .map(|c| if is_shown(c) { c } else { '\u{fffd}' });
+    let cut: String = shown.take(MESSAGE).collect();
+    cut.replace('\t', " ")
+}
+
+fn is_shown(c: char) -> bool {
+    let turns =
+        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c == '\t' || !(c.is_control() || turns)
+}
+
+impl Place {
+    fn of(text: &str, (offset, length): (usize, usize)) -> Self {
+        let floor = |mut at: usize| {
+            at = at.min(text.len());
+            while !text.is_char_boundary(at) {
+                at = at.saturating_sub(1);
+            }
+            at
+        };
+        let start = floor(offset);
+        let end = floor(offset.saturating_add(length)).max(start);
+        let (before, after) = text.split_at_checked(start).unwrap_or((text, ""));
+        let line = before.matches('\n').count().saturating_add(1);
+        let lead = before.rsplit('\n').next().unwrap_or_default();
+        let tail = after.split(['\n', '\r']).next().unwrap_or_default();
+        let span = text.get(start..end).unwrap_or_default();
+        let marked = span.split(['\n', '\r']).next().unwrap_or_default();
+        Self {
+            line,
+            column: lead.chars().count().saturating_add(1),
+            snippet: snippet(line, lead, tail, marked.chars().count()),
+        }
+    }
+}
+
+/// The line, cut where it is long, and the carets.
+fn snippet(line: usize, lead: &str, tail: &str, marked: usize) -> String {
+    let half = SHOWN / 2;
+    let skipped = lead.chars().count().saturating_sub(half);
+    let shown = |text: &str| {
+        let one = |c| if c == '\t' || !is_shown(c) { ' ' } else { c };
+        text.chars().map(one).collect::<String>()
+    };
+    let lead: String = shown(&lead.chars().skip(skipped).collect::<String>());
+    let tail: String = shown(&tail.chars().take(half).collect::<String>());
+    let number = line.to_string();
+    let margin = " ".repeat(number.len());
+    let indent = " ".repeat(lead.chars().count());
+    let carets = "^".repeat(marked.clamp(1, tail.chars().count().max(1)));
+    format!("{number} | {lead}{tail}\n{margin} | {indent}{carets}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str, span: (usize, usize)) -> String {
+        Problem::in_text(text, span, "wrong", "mend it").to_string()
+    }
+
+    #[test]
+    fn the_caret_is_below_the_span() {
+        assert_eq!(
+            shown("permit(\n  a,\n\tbé c);\n", (14, 3)),
+            "spec.cedar:3:2: wrong: mend it\n3 |  bé c);\n  |  ^^"
+        );
+    }
+
+    #[test]
+    fn spans_beyond_the_text_and_within_characters_are_shown_somewhere() {
+        for span in [(0, 0), (1, 1), (2, 90), (99, 1), (usize::MAX, usize::MAX)] {
+            let said = shown("é\nb", span);
+            assert!(said.contains('^'), "{said}");
+        }
+    }
+
+    #[test]
+    fn long_lines_are_cut_and_nothing_turns_them_around() {
+        let text = format!("{}\u{202e}X{}", "a".repeat(500), "b".repeat(500));
+        let said = shown(&text, (503, 1));
+        assert!(said.contains("spec.cedar:1:502"), "{said}");
+        assert!(said.chars().count() < 300, "{said}");
+        assert!(!said.contains('\u{202e}'), "{said}");
+    }
+}

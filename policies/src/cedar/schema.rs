@@ -1,0 +1,150 @@
+//! The schema that policies are validated against, printed from the tables of
+//! kinds and actions.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use cedar_policy::{EntityId, EntityTypeName, EntityUid, Validator};
+
+use super::action::Action;
+use super::kind::{Attribute, CONTEXT, Kind};
+
+/// Version of the schema. It changes when a policy that was valid may no longer be.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// The namespace of the schema's types.
+const SPACE: &str = "Trellis";
+
+/// The schema could not be made: a fault of Trellis, not of any policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SchemaError(pub(super) String);
+
+impl std::fmt::Display for SchemaError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the schema of policies cannot be made: {}", self.0)
+    }
+}
+
+impl std::error::Error for SchemaError {}
+
+/// The schema, and the names that entities are made of.
+#[derive(Clone, Debug)]
+pub(super) struct Schema {
+    validator: Validator,
+    kinds: BTreeMap<Kind, EntityTypeName>,
+    actions: BTreeMap<Action, EntityUid>,
+}
+
+impl Schema {
+    pub(super) fn new() -> Result<Self, SchemaError> {
+        Self::of_text(&schema_text())
+    }
+
+    pub(super) fn of_text(text: &str) -> Result<Self, SchemaError> {
+        let fault = |error: &dyn std::fmt::Display| SchemaError(error.to_string());
+        let (schema, _warnings) =
+            cedar_policy::Schema::from_cedarschema_str(text).map_err(|e| fault(&e))?;
+        let name_of = |word: &str| {
+            let name = format!("{SPACE}::{word}").parse::<EntityTypeName>();
+            name.map_err(|e| fault(&e))
+        };
+        let action_type = name_of("Action")?;
+        let kinds = Kind::ALL
+            .into_iter()
+            .map(|kind| Ok((kind, name_of(kind.as_str())?)));
+        let actions = Action::ALL.map(|action| {
+            let id = EntityId::new(action.as_str());
+            (
+                action,
+                EntityUid::from_type_name_and_id(action_type.clone(), id),
+            )
+        });
+        Ok(Self {
+            kinds: kinds.collect::<Result<_, SchemaError>>()?,
+            actions: actions.into(),
+            validator: Validator::new(schema),
+        })
+    }
+
+    pub(super) fn validator(&self) -> &Validator {
+        &self.validator
+    }
+
+    pub(super) fn cedar(&self) -> &cedar_policy::Schema {
+        self.validator.schema()
+    }
+
+    /// The type of a kind, as Cedar knows it. None is a fault of ours.
+    pub(super) fn type_of(&self, kind: Kind) -> Option<&EntityTypeName> {
+        self.kinds.get(&kind)
+    }
+
+    pub(super) fn uid(&self, kind: Kind, id: &str) -> Option<EntityUid> {
+        let name = self.type_of(kind)?.clone();
+        Some(EntityUid::from_type_name_and_id(name, EntityId::new(id)))
+    }
+
+    pub(super) fn action(&self, action: Action) -> Option<&EntityUid> {
+        self.actions.get(&action)
+    }
+}
+
+/// The schema in Cedar's syntax, as docs/policies/trellis.cedarschema has it.
+#[must_use]
+pub fn schema_text() -> String {
+    let mut out = format!(
+        "// Trellis' authorization schema, version {SCHEMA_VERSION}. Generated: do not edit.\n\n\
+         namespace {SPACE} {{\n"
+    );
+    for kind in Kind::ALL {
+        entity(kind, &mut out);
+    }
+    out.push_str("  // What else is known when a request is decided.\n  type Context = {\n");
+    attributes(&CONTEXT, &mut out);
+    out.push_str("  };\n");
+    for action in Action::ALL {
+        let (about, name, resource) = (
+            action.meaning().trim(),
+            action.as_str(),
+            action.kind().as_str(),
+        );
+        // A String takes whatever is written.
+        let _ = write!(
+            out,
+            "\n  // {about}\n  action {name} appliesTo {{\n    principal: [Namespace],\n    \
+             resource: [{resource}],\n    context: Context,\n  }};\n"
+        );
+    }
+    out.push_str("}\n");
+    out
+}
+
+fn entity(kind: Kind, out: &mut String) {
+    let _ = write!(out, "  // {}\n  entity {}", kind.about(), kind.as_str());
+    let parents: Vec<_> = kind.parents().iter().map(|p| p.as_str()).collect();
+    if !parents.is_empty() {
+        let _ = write!(out, " in [{}]", parents.join(", "));
+    }
+    if !kind.attributes().is_empty() {
+        out.push_str(" = {\n");
+        attributes(kind.attributes(), out);
+        out.push_str("  }");
+    }
+    if kind.has_tags() {
+        out.push_str(" tags String");
+    }
+    out.push_str(";\n\n");
+}
+
+fn attributes(all: &[Attribute], out: &mut String) {
+    for Attribute {
+        name,
+        type_,
+        optional,
+        about,
+    } in all
+    {
+        let mark = if *optional { "?" } else { "" };
+        let _ = writeln!(out, "    // {about}\n    {name}{mark}: {type_},");
+    }
+}

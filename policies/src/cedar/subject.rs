@@ -1,0 +1,54 @@
+//! Who asks, and what is known of the job beside what it asks for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use trellis_api::names;
+
+/// The namespace that asks.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// Its name.
+    pub namespace: &'a str,
+    /// Its labels.
+    pub labels: &'a BTreeMap<String, String>,
+}
+
+impl Subject<'_> {
+    /// Its team, if it has one.
+    pub(super) fn team(&self) -> Option<&str> {
+        let team = self.labels.get(names::TEAM).map(String::as_str);
+        team.filter(|team| !team.is_empty())
+    }
+}
+
+/// Who submitted a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Requester {
+    /// The user's name.
+    pub user: String,
+    /// The user's groups.
+    pub groups: BTreeSet<String>,
+}
+
+/// What policies may look at beside the request itself.
+#[derive(Clone, Copy, Debug)]
+pub struct About<'a> {
+    /// The job's name.
+    pub job: &'a str,
+    /// Its labels.
+    pub labels: &'a BTreeMap<String, String>,
+    /// Who submitted it. None: nobody knows.
+    pub requester: Option<&'a Requester>,
+    /// Devices of all pods together.
+    pub gpus: i64,
+    /// Pods of all task groups.
+    pub pods: i64,
+    /// The framework, as the spec writes it.
+    pub framework: &'static str,
+    /// The job's priority.
+    pub priority: i64,
+    /// Longest running time, in seconds. None: no limit.
+    pub runtime_seconds: Option<i64>,
+    /// The attempt that it is about to make, from 1.
+    pub attempt: i64,
+}

@@ -1,0 +1,79 @@
+//! docs/policies.md: its examples are good, and its words are those that are said.
+
+use trellis_api::document::split;
+use trellis_api::{AuthorizationPolicy, ClusterAuthorizationPolicy};
+use trellis_policies::cedar::{Action, PolicyObject};
+
+use super::support::{cluster, decide, problems, queue, set};
+
+const TEXT: &str = include_str!("../../../../docs/policies.md");
+
+fn blocks(language: &str) -> Vec<&'static str> {
+    let fence = format!("```{language}\n");
+    let rest = TEXT.split(fence.as_str()).skip(1);
+    rest.map(|rest| rest.split("```").next().unwrap()).collect()
+}
+
+#[test]
+fn the_examples_are_good_and_pass_their_tests() {
+    let mut objects = Vec::new();
+    for document in blocks("yaml")
+        .into_iter()
+        .flat_map(|block| split(block).unwrap())
+    {
+        objects.push(match document.kind.as_str() {
+            "AuthorizationPolicy" => {
+                PolicyObject::from(&document.valid::<AuthorizationPolicy>().unwrap())
+            }
+            "ClusterAuthorizationPolicy" => {
+                PolicyObject::from(&document.valid::<ClusterAuthorizationPolicy>().unwrap())
+            }
+            other => panic!("{other}"),
+        });
+    }
+    assert_eq!(objects.len(), 2);
+    assert!(objects.iter().all(|object| !object.tests.is_empty()));
+    set(objects);
+}
+
+#[test]
+fn what_is_quoted_is_what_is_said() {
+    let text = "permit(principal, action, resource)\nwhen { context.gpu > 8 };\n";
+    assert!(TEXT.contains(&problems(cluster("x", text))));
+    let hint = decide(&set(vec![]), "ml", &queue("prod")).hint.unwrap();
+    assert!(TEXT.contains(&hint));
+    for action in Action::ALL {
+        assert!(
+            TEXT.contains(&format!("`{}`", action.as_str())),
+            "{action:?}"
+        );
+    }
+}
+
+/// The ways that the page recommends do what it says.
+#[test]
+fn what_is_easily_got_wrong() {
+    use trellis_compiler::{Endpoint, Peer};
+    use trellis_policies::cedar::{Ask, Far, Verdict};
+    let body = "resource has cidr && ip(\"169.254.169.254\").isInRange(resource.cidr)";
+    assert!(TEXT.contains(body));
+    let text = format!(
+        "forbid(principal, action == Trellis::Action::\"ConnectTo\", resource) when {{ {body} }};"
+    );
+    let policies = set(vec![cluster("metadata", &text)]);
+    for (cidr, verdict) in [
+        ("0.0.0.0/0", Verdict::Forbidden),
+        ("169.254.169.254/32", Verdict::Forbidden),
+        ("::ffff:169.254.169.254/128", Verdict::Forbidden),
+        ("10.0.0.0/8", Verdict::NotPermitted),
+    ] {
+        let ask = Ask::ConnectTo(Far {
+            endpoint: Endpoint {
+                peer: Peer::Cidr(cidr.to_owned()),
+                ports: Vec::new(),
+            },
+            namespace: "ml".to_owned(),
+        });
+        assert_eq!(decide(&policies, "ml", &ask).verdict, verdict, "{cidr}");
+    }
+}

@@ -1,0 +1,303 @@
+//! A whole job: every demand is asked for once, and all that is denied is said at once.
+
+use std::collections::BTreeMap;
+
+use serde_json::{from_value, json};
+use trellis_api::{QueueSpec, Reason};
+use trellis_policies::Facts;
+use trellis_policies::cedar::{self, JobDecision, NotAuthorized, Policies, Submission};
+
+use super::support::{ALLOW_ALL, cluster, loader, set};
+use crate::authorize::compiled;
+
+const JOB: &str = "\
+apiVersion: trellis.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: llm, namespace: team-a}
+spec:
+  framework: PyTorch
+  priorityClassName: high
+  serviceAccountName: runner
+  deadlines: {activeSeconds: 3600}
+  network:
+    egress: [{cidr: 10.20.0.0/16, ports: [443]}]
+    ingress: [{namespace: monitoring}]
+  taskGroups:
+  - name: master
+    image: registry.example/train:1
+    flavors: [a100]
+    gpus: 8
+    resources: {cpu: 1, memory: 1Gi}
+    env: [{name: TOKEN, secret: {name: token, key: t}}]
+  - name: worker
+    replicas: 3
+    gpus: 8
+    image: registry.example/train:1
+    resources: {cpu: 1, memory: 1Gi}
+    mounts: [{claim: data, path: /data}, {configMap: settings, path: /etc/settings}]
+";
+
+fn authorize(policies: Option<&Policies>) -> (JobDecision, Result<(), NotAuthorized>) {
+    authorize_job(policies, JOB)
+}
+
+fn authorize_job(
+    policies: Option<&Policies>,
+    yaml: &str,
+) -> (JobDecision, Result<(), NotAuthorized>) {
+    let queue: QueueSpec = from_value(json!({
+        "namespaceSelector": {},
+        "resourceGroups": [{"resources": ["cpu"], "flavors": [
+            {"name": "h100", "quotas": [{"resource": "cpu", "nominal": "1"}]}]}],
+    }))
+    .unwrap();
+    let none = BTreeMap::new();
+    let facts = Facts {
+        queue: "default",
+        queue_spec: &queue,
+        namespace: "team-a",
+        namespace_labels: &none,
+        priority_class: Some("high"),
+    };
+    let submission = Submission {
+        labels: &none,
+        requester: None,
+        attempt: 1,
+    };
+    let (decision, outcome) =
+        cedar::authorize(policies, compiled(yaml, 5, false), &facts, &submission);
+    assert_eq!(
+        outcome.is_ok(),
+        decision.decided.iter().all(|(_, d)| d.allows())
+    );
+    (decision, outcome.map(drop))
+}
+
+#[test]
+fn every_demand_is_one_request() {
+    let policies = set(vec![cluster("all", ALLOW_ALL)]);
+    let (decision, outcome) = authorize(Some(&policies));
+    assert_eq!(outcome, Ok(()));
+    let asked: Vec<_> = decision
+        .decided
+        .iter()
+        .map(|(demanded, decision)| {
+            assert_eq!(decision.policies, ["all/0"]);
+            (demanded.ask.action().as_str(), demanded.words.join(", "))
+        })
+        .collect();
+    let asked: Vec<_> = asked
+        .iter()
+        .map(|(action, words)| (*action, words.as_str()))
+        .collect();
+    assert_eq!(
+        asked,
+        [
+            ("Submit", "namespace \"team-a\" submits the job \"llm\""),
+            ("UseQueue", "namespace \"team-a\" uses queue \"default\""),
+            (
+                "UsePriorityClass",
+                "the job has the priority class \"high\""
+            ),
+            ("UseFlavor", "the job may be given the flavor \"a100\""),
+            ("UseFlavor", "the job may be given the flavor \"h100\""),
+            (
+                "UseImage",
+                "the job runs the image \"registry.example/train:1\""
+            ),
+            (
+                "UseServiceAccount",
+                "the job runs as the ServiceAccount \"runner\""
+            ),
+            ("UseSecret", "the job reads the Secret \"token\""),
+            ("UseVolume", "the job mounts the claim \"data\""),
+            ("UseVolume", "the job reads the ConfigMap \"settings\""),
+            (
+                "ConnectTo",
+                "the job connects to network \"10.20.0.0/16\", port 443"
+            ),
+            (
+                "AcceptFrom",
+                "the job is reached from namespace \"monitoring\""
+            ),
+            (
+                "UsePrivilege",
+                "task group \"master\" uses the privilege \"RunAsRoot\", \
+                 task group \"worker\" uses the privilege \"RunAsRoot\""
+            ),
+        ]
+    );
+}
+
+#[test]
+fn what_the_context_says_of_the_job() {
+    let holds = "context.gpus == 32 && context.pods == 4 && context.framework == \"PyTorch\" && \
+        context.priority == 5 && context has runtimeSeconds && context.runtimeSeconds == 3600 && \
+        context.attempt == 1 && context.job.name == \"llm\" && context.job in principal && \
+        principal.name == \"team-a\" && !(context has requester)";
+    let text = format!("permit(principal, action, resource) when {{ {holds} }};");
+    let (_, outcome) = authorize(Some(&set(vec![cluster("x", &text)])));
+    assert_eq!(outcome, Ok(()));
+}
+
+#[test]
+fn all_that_is_denied_is_said_at_once() {
+    let policies = set(vec![
+        cluster(
+            "most",
+            "permit(principal, action, resource) \
+            unless { action == Trellis::Action::\"UseFlavor\" && resource == Trellis::ResourceFlavor::\"h100\" };",
+        ),
+        cluster(
+            "no",
+            "@id(\"root\") forbid(principal, action == Trellis::Action::\"UsePrivilege\", resource);\
+            forbid(principal, action == Trellis::Action::\"UsePrivilege\", resource);",
+        ),
+    ]);
+    let (_, outcome) = authorize(Some(&policies));
+    let not = outcome.unwrap_err();
+    assert_eq!(not.reason(), Reason::PolicyDenied);
+    assert_eq!(
+        not.to_string(),
+        "task group \"master\" uses the privilege \"RunAsRoot\", which the policies \"no/1\", \"no/root\" forbid: \
+         set runAsNonRoot to true, and no runAsUser of 0, or ask whoever owns the policy; \
+         task group \"worker\" uses the privilege \"RunAsRoot\", which the policies \"no/1\", \"no/root\" forbid: \
+         set runAsNonRoot to true, and no runAsUser of 0, or ask whoever owns the policy; \
+         the job may be given the flavor \"h100\", which no policy permits: \
+         name others in taskGroups[].flavors, or ask for permit(principal == Trellis::Namespace::\"team-a\", \
+         action == Trellis::Action::\"UseFlavor\", resource == Trellis::ResourceFlavor::\"h100\");"
+    );
+}
+
+#[test]
+fn before_the_policies_are_read_nothing_is_allowed_and_nothing_refused() {
+    let (decision, outcome) = authorize(None);
+    let not = outcome.unwrap_err();
+    assert_eq!(not.reason(), Reason::CacheNotReady);
+    assert_eq!(not.to_string(), "the policies have not been read yet");
+    assert_eq!(decision.set, None);
+    assert!(
+        decision
+            .decided
+            .iter()
+            .all(|(_, decision)| !decision.allows())
+    );
+}
+
+#[test]
+fn a_job_waits_for_a_policy_that_cannot_be_evaluated() {
+    let (policies, _) = loader().load(
+        None,
+        vec![cluster("all", ALLOW_ALL), cluster("bad", "permit(")],
+    );
+    let (_, outcome) = authorize(Some(&policies));
+    let not = outcome.unwrap_err();
+    assert_eq!(not.reason(), Reason::PolicyNotEvaluated);
+    assert_eq!(
+        not.to_string(),
+        "invalid, and never was valid: policy \"bad\"; its status says what is wrong"
+    );
+}
+
+/// What the job's status tells of it.
+#[test]
+fn the_status_tells_who_decides_and_what_is_missing() {
+    use trellis_api::Enforcement;
+    use trellis_api::job::PolicyDecision;
+
+    use super::support::enforced;
+
+    let of = |policies: Option<&Policies>| {
+        let (decision, outcome) = authorize(policies);
+        (decision.status(&outcome), decision.forbidden())
+    };
+    let no = |id: &str| {
+        format!(
+            "@id(\"{id}\") forbid(principal, action == Trellis::Action::\"UseSecret\", resource);"
+        )
+    };
+    let warns = enforced(Enforcement::Warn, cluster("w", &no("soon")));
+    let audits = enforced(Enforcement::Audit, cluster("a", &no("seen")));
+    let policies = set(vec![cluster("all", ALLOW_ALL), warns, audits]);
+    let (told, forbidden) = of(Some(&policies));
+    assert_eq!(told.decision, Some(PolicyDecision::Allowed));
+    assert_eq!(told.set_hash.as_deref(), Some(policies.hash()));
+    assert_eq!(told.policies, ["all/0"]);
+    assert_eq!(
+        told.warnings,
+        ["the job reads the Secret \"token\", which the policy \"w/soon\" is to forbid"]
+    );
+    let by: Vec<_> = forbidden
+        .iter()
+        .map(|(id, (e, _))| (id.as_str(), *e))
+        .collect();
+    assert_eq!(
+        by,
+        [
+            ("a/seen", Enforcement::Audit),
+            ("w/soon", Enforcement::Warn)
+        ]
+    );
+
+    let policies = set(vec![cluster("all", ALLOW_ALL), cluster("n", &no("no"))]);
+    let (told, forbidden) = of(Some(&policies));
+    assert_eq!(told.decision, Some(PolicyDecision::Denied));
+    assert_eq!(
+        (told.policies, told.warnings.len()),
+        (vec!["n/no".to_owned()], 0)
+    );
+    assert_eq!(forbidden["n/no"].0, Enforcement::Deny);
+
+    let (told, _) = of(Some(&set(vec![])));
+    assert_eq!(told.decision, Some(PolicyDecision::Denied));
+    assert_eq!(told.missing_permits.len(), 13);
+    assert!(
+        told.missing_permits[0].starts_with("permit(principal == Trellis::Namespace::\"team-a\"")
+    );
+
+    let (told, _) = of(None);
+    assert_eq!(told.decision, Some(PolicyDecision::Undecided));
+    assert_eq!(told.errors, ["the policies have not been read yet"]);
+    assert_eq!(told.set_hash, None);
+}
+
+/// What is said of it goes into its status, which the API server takes only so large.
+#[test]
+fn of_a_thousand_denials_the_first_are_told() {
+    let name = |n: usize| {
+        format!(
+            "{{name: E{n}, secret: {{name: {}{n}, key: k}}}}",
+            "s".repeat(200)
+        )
+    };
+    let env: Vec<_> = (0..64).map(name).collect();
+    let yaml = JOB.replace(
+        "    env: [{name: TOKEN, secret: {name: token, key: t}}]\n",
+        &format!("    env: [{}]\n", env.join(", ")),
+    );
+    assert_ne!(yaml, JOB);
+    let texts: Vec<_> = (0..100)
+        .map(|_| "forbid(principal, action == Trellis::Action::\"Submit\", resource);")
+        .collect();
+    let policies = set(vec![cluster("many", &texts.join("\n"))]);
+    let (decision, outcome) = authorize_job(Some(&policies), &yaml);
+    let said = outcome.as_ref().unwrap_err().to_string();
+    assert!(said.ends_with("more"), "{said}");
+    assert!(said.len() < 32_000, "{}", said.len());
+    let told = decision.status(&outcome);
+    let all = told
+        .policies
+        .iter()
+        .chain(&told.missing_permits)
+        .map(String::len);
+    assert!(all.sum::<usize>() < 32_000);
+    assert_eq!(told.missing_permits.len(), 20);
+    // As many objects that never were valid.
+    let bad = |n: usize| cluster(&format!("bad-{n}"), "permit(");
+    let (policies, _) = loader().load(None, (0..500).map(bad).collect());
+    let said = authorize_job(Some(&policies), &yaml)
+        .1
+        .unwrap_err()
+        .to_string();
+    assert!(said.contains("and 480 more"), "{said}");
+}

@@ -1,0 +1,166 @@
+//! Several objects together: names of policies, the hash, the same objects again.
+
+use serde_json::json;
+use trellis_api::Enforcement;
+use trellis_policies::cedar::{Loader, Policies, PolicyObject};
+
+use super::support::{
+    ALLOW_ALL, cluster, cluster_with, decide, enforced, loader, namespaced, queue, set,
+};
+
+#[test]
+fn ids_come_from_the_object_and_the_annotation_or_the_place() {
+    let text = "permit(principal, action, resource);\n\
+                @id(\"two\") permit(principal, action, resource);\n\
+                forbid(principal, action, resource) when { context.gpus > 8 };";
+    let (policies, verdicts) =
+        loader().load(None, vec![cluster("c", text), namespaced("ml", "c", text)]);
+    assert_eq!(verdicts[0].policy_ids, ["c/0", "c/two", "c/2"]);
+    assert_eq!(verdicts[1].policy_ids, ["ml/c/2"]);
+    let warned: Vec<_> = verdicts[1]
+        .warnings
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(warned.len(), 2);
+    assert_eq!(
+        warned[1],
+        "spec.cedar: the permit \"ml/c/two\" grants nothing: an AuthorizationPolicy only narrows: \
+         have it written into a ClusterAuthorizationPolicy, or remove it"
+    );
+    let decision = decide(&policies, "ml", &queue("prod"));
+    assert_eq!(decision.policies, ["c/0", "c/two"]);
+}
+
+fn hash(objects: Vec<PolicyObject>) -> String {
+    let (policies, _) = loader().load(None, objects);
+    policies.hash().to_owned()
+}
+
+#[test]
+fn the_hash_is_of_what_decides_and_of_nothing_else() {
+    let a = || cluster("a", ALLOW_ALL);
+    let b = || namespaced("ml", "b", "forbid(principal, action, resource);");
+    let base = hash(vec![a(), b()]);
+    assert_eq!(base.len(), 16);
+    assert_eq!(hash(vec![b(), a()]), base);
+    let other_uid = PolicyObject {
+        uid: "2".to_owned(),
+        ..a()
+    };
+    assert_eq!(hash(vec![other_uid, b()]), base);
+    let selector = json!({"namespaceSelector": {"matchLabels": {"a": "b"}}});
+    let changes = [
+        vec![a()],
+        vec![a(), b(), cluster("c", ALLOW_ALL)],
+        vec![
+            cluster("a", "permit(principal, action, resource) when { true };"),
+            b(),
+        ],
+        vec![cluster("z", ALLOW_ALL), b()],
+        vec![
+            a(),
+            namespaced("ops", "b", "forbid(principal, action, resource);"),
+        ],
+        vec![enforced(Enforcement::Audit, a()), b()],
+        vec![cluster_with("a", ALLOW_ALL, selector), b()],
+        vec![a(), b(), cluster("bad", "permit(")],
+    ];
+    let mut seen = std::collections::BTreeSet::from([base]);
+    for objects in changes {
+        assert!(seen.insert(hash(objects.clone())), "{objects:?}");
+    }
+}
+
+#[test]
+fn what_is_unchanged_stays_and_what_changed_is_another() {
+    let loader = loader();
+    let load = |loader: &Loader, before: Option<&Policies>, text: &str| {
+        loader
+            .load(
+                before,
+                vec![
+                    cluster("a", text),
+                    cluster("b", "forbid(principal, action, resource);"),
+                ],
+            )
+            .0
+    };
+    let first = load(loader, None, ALLOW_ALL);
+    let same = load(loader, Some(&first), ALLOW_ALL);
+    assert_eq!(same.hash(), first.hash());
+    let other = load(
+        loader,
+        Some(&same),
+        "permit(principal, action, resource) when { true };",
+    );
+    assert_ne!(other.hash(), first.hash());
+}
+
+#[test]
+fn many_policies_in_one_object() {
+    let mut text = String::new();
+    for i in 0..128 {
+        text.push_str(&format!(
+            "permit(principal == Trellis::Namespace::\"n{i}\", \
+             action == Trellis::Action::\"UseQueue\", resource == Trellis::Queue::\"q{i}\");\n"
+        ));
+    }
+    let policies = set(vec![cluster("many", &text)]);
+    for i in [0, 64, 127] {
+        let decision = decide(&policies, &format!("n{i}"), &queue(&format!("q{i}")));
+        assert_eq!(decision.policies, [format!("many/{i}")]);
+    }
+    assert!(!decide(&policies, "n1", &queue("q2")).allows());
+}
+
+/// What of a set the decisions of a namespace hang on.
+#[test]
+fn a_policy_of_another_namespace_is_another_set_and_decides_the_same() {
+    let no = "forbid(principal, action, resource);";
+    let all = || cluster("all", ALLOW_ALL);
+    let before = set(vec![all(), namespaced("a", "x", no)]);
+    let after = set(vec![
+        all(),
+        namespaced("a", "x", no),
+        namespaced("b", "x", no),
+    ]);
+    assert_ne!(before.hash(), after.hash());
+    assert_eq!(before.version("a"), after.version("a"));
+    assert_eq!(before.version("c"), after.version("c"));
+    assert_ne!(before.version("b"), after.version("b"));
+    let wider = set(vec![all(), cluster("no", no), namespaced("a", "x", no)]);
+    assert_ne!(before.version("a"), wider.version("a"));
+    assert_ne!(before.version("c"), wider.version("c"));
+}
+
+/// An object that is stored in a form that nobody can decode.
+#[test]
+fn an_object_that_does_not_decode_is_no_object_that_is_gone() {
+    use trellis_policies::cedar::{ObjectKey, ObjectState};
+    let key = |namespace: Option<&str>| ObjectKey {
+        namespace: namespace.map(str::to_owned),
+        name: "x".to_owned(),
+    };
+    let unreadable = |namespace, uid: &str| {
+        PolicyObject::unreadable(key(namespace), uid.to_owned(), "no field".to_owned())
+    };
+    let loader = loader();
+    let no = cluster("x", "forbid(principal, action, resource);");
+    let uid = no.uid.clone();
+    let (before, _) = loader.load(None, vec![cluster("all", ALLOW_ALL), no]);
+    // The last good version stays.
+    let objects = vec![cluster("all", ALLOW_ALL), unreadable(None, &uid)];
+    let (after, verdicts) = loader.load(Some(&before), objects);
+    assert_eq!(verdicts[1].state, ObjectState::Degraded);
+    assert!(verdicts[1].problems[0].to_string().contains("no field"));
+    assert_eq!(before.hash(), after.hash());
+    // Where there is none, nothing is allowed where it may reach.
+    let objects = |namespace| vec![cluster("all", ALLOW_ALL), unreadable(namespace, "new")];
+    let (everywhere, verdicts) = loader.load(None, objects(None));
+    assert_eq!(verdicts[1].state, ObjectState::Invalid);
+    assert!(!decide(&everywhere, "ml", &queue("prod")).allows());
+    let (own, _) = loader.load(None, objects(Some("ml")));
+    assert!(!decide(&own, "ml", &queue("prod")).allows());
+    assert!(decide(&own, "ops", &queue("prod")).allows());
+}

@@ -1,0 +1,51 @@
+//! The starter set of the chart.
+
+use trellis_api::ClusterAuthorizationPolicy;
+use trellis_api::document::split;
+use trellis_policies::cedar::{Policies, PolicyObject};
+
+use super::support::set;
+
+const CHART: &str = include_str!("../../../../charts/trellis/templates/policies.yaml");
+
+/// All of it, valid and with its tests passed.
+pub fn policies() -> Policies {
+    let documents = split(CHART).unwrap();
+    let objects = documents.iter().map(|document| {
+        let object: ClusterAuthorizationPolicy = document.valid().unwrap_or_else(|e| panic!("{e}"));
+        PolicyObject::from(&object)
+    });
+    set(objects.collect())
+}
+
+/// Of privileges it permits root alone.
+#[test]
+fn no_privilege_but_root() {
+    let policies = policies();
+    let all = [
+        "RunAsRoot",
+        "privileged",
+        "allowPrivilegeEscalation",
+        "IPC_LOCK",
+        "defaultCapabilities",
+        "hostNetwork",
+        "hostPID",
+        "hostIPC",
+        "hostPath",
+        "hostPort",
+        "hostProbe",
+        "hostProcess",
+        "procMount",
+        "sysctl kernel.shm_rmid_forced",
+        "seccomp",
+        "appArmor",
+        "seLinux",
+        "volume nfs",
+        "capability RunAsRoot",
+    ];
+    for name in all {
+        let ask = trellis_policies::cedar::Ask::UsePrivilege(name.to_owned());
+        let decision = super::support::decide(&policies, "ml", &ask);
+        assert_eq!(decision.allows(), name == "RunAsRoot", "{name}");
+    }
+}
