@@ -117,8 +117,9 @@ impl Engine {
 
     /// The gang asks for nodes that are none of its flavors'.
     pub(super) fn no_node_of_a_flavor(&self, gang: &Gang) -> Box<Blocked> {
-        let offered = self.queues.offered(&gang.queue).iter();
+        let offered = self.queues.offered(&gang.queue, &self.catalog);
         let flavors = offered
+            .iter()
             .flat_map(|g| &g.flavors)
             .map(|f| f.flavor.clone())
             .collect();
@@ -128,7 +129,7 @@ impl Engine {
 
     /// Works out the ways of a gang. To be given back by [`Self::drop_ways`].
     pub(super) fn make_ways(&mut self, gang: &Gang, shape: &Arc<Shape>) -> Ways {
-        let offered = self.queues.offered(&gang.queue).to_vec();
+        let offered = self.queues.offered(&gang.queue, &self.catalog).into_owned();
         let any = gang.groups.iter().all(|g| g.flavors.is_empty());
         if offered.is_empty() && any {
             let way = Way {
@@ -278,17 +279,11 @@ impl Engine {
                 let needs = gang.groups.get(*group).map_or(0, |g| {
                     i128::from(g.request.get(resource)).saturating_mul(i128::from(g.count))
                 });
-                let offered = self.queues.offered(&gang.queue).iter();
-                let mut offers: Vec<_> = offered
-                    .filter_map(|g| g.flavors.first())
-                    .flat_map(|f| f.quotas.keys().cloned())
-                    .collect();
-                offers.sort_unstable();
                 Detail::NotOffered {
                     queue: gang.queue.clone(),
                     resource: resource.clone(),
                     needs,
-                    offers,
+                    offers: self.queues.resources_offered(&gang.queue, &self.catalog),
                 }
             }
             NoWay::NoFlavor { group, flavors } => Detail::FlavorNotFound {

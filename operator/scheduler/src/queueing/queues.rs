@@ -2,6 +2,7 @@
 //! charged whole.
 
 mod holders;
+mod offered;
 mod quota;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +12,7 @@ use std::time::Duration;
 use super::flavors::Flavors;
 use crate::gang::Gang;
 use crate::ids::{FlavorName, QueueName};
-use crate::queue::{Preemption, Queue, QueueOrder, ResourceGroup, Stop};
+use crate::queue::{Preemption, Queue, QueueOrder, Stop};
 use crate::quota::{Decay, Demand, FlavorResource, Lag, Member, Order, QueueIdx, Remembered, Tree};
 use crate::state::{Catalog, GangIdx, Interner, ResourceIdx};
 use crate::time::Time;
@@ -100,6 +101,7 @@ impl Queues {
         let member = Member {
             parent: queue.parent.clone(),
             weight: queue.weight,
+            unusable: offered::fault(&queue.resource_groups),
             quotas: (!queue.resource_groups.is_empty()).then_some(quotas),
         };
         self.tree.apply(&queue.name, member);
@@ -117,13 +119,6 @@ impl Queues {
         self.tree.delete(name);
         self.drains.remove(name);
         self.configs.remove(name).is_some()
-    }
-
-    /// What a queue offers. Empty: what the nodes have.
-    pub(crate) fn offered(&self, name: &QueueName) -> &[ResourceGroup] {
-        self.configs
-            .get(name)
-            .map_or(&[], |queue| &queue.resource_groups)
     }
 
     pub(crate) fn order(&self, name: &QueueName) -> QueueOrder {

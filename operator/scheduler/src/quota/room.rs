@@ -45,6 +45,18 @@ impl Tree {
         }
     }
 
+    /// What is named anywhere in the tree of a queue: what a queue that names
+    /// nothing itself may be given.
+    pub(crate) fn named(&self, queue: QueueIdx) -> Vec<FlavorResource> {
+        let counts = self.node(queue).is_some_and(Node::counts);
+        let root = self.path(queue).last().filter(|_| counts);
+        let cells = root.into_iter().flat_map(|(_, root)| &root.cells);
+        cells
+            .filter(|(_, cell)| cell.is_named())
+            .map(|(what, _)| *what)
+            .collect()
+    }
+
     /// Whether a queue offers a resource of a flavor. Who is misconfigured offers
     /// nothing.
     pub(crate) fn offers(&self, queue: QueueIdx, what: FlavorResource) -> bool {

@@ -22,6 +22,8 @@ mod flavors;
 #[cfg(test)]
 mod flavors_given;
 #[cfg(test)]
+mod flavors_offered;
+#[cfg(test)]
 mod forecast;
 #[cfg(test)]
 mod model;

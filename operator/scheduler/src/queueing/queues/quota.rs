@@ -4,7 +4,7 @@ use super::super::{Blocked, Phase, Signal, Wake};
 use super::Queues;
 use super::holders::Holder;
 use crate::explain::{Detail, OwnQuota};
-use crate::ids::{FlavorName, GangId, QueueName};
+use crate::ids::{FlavorName, GangId, QueueName, ResourceName};
 use crate::queue::Stop;
 use crate::quota::{Demand, FlavorResource, Lack, QueueIdx};
 use crate::state::Catalog;
@@ -55,6 +55,16 @@ impl Queues {
         }
         let mut wake = Wake::default();
         wake.on(Signal::Queues, 1);
+        let mut all = demand.iter();
+        if let Some((what, needs)) = all.find(|(what, _)| !self.tree.offers(at, *what)) {
+            let detail = Detail::NotOffered {
+                queue: name.clone(),
+                resource: catalog.name(what.resource),
+                needs,
+                offers: self.resources_offered(name, catalog),
+            };
+            return Err(Blocked::new(detail, wake));
+        }
         if let Some(lack) = most_lacking(self.tree.lacks_ever(at, demand), catalog) {
             let detail = Detail::ExceedsQuota {
                 queue: name.clone(),
@@ -66,6 +76,7 @@ impl Queues {
             return Err(Blocked::new(detail, wake));
         }
         let Some(lack) = most_lacking(self.tree.lacks(at, demand), catalog) else {
+            // It offers all of it and lacks none: then it fits.
             return Ok(());
         };
         let what = lack.what;
@@ -75,6 +86,19 @@ impl Queues {
         );
         let blocked = Blocked::new(self.exceeded(name, at, &lack, catalog), wake);
         Err(blocked.in_phase(Phase::Quota))
+    }
+
+    /// The resources that a queue offers, by name.
+    pub(crate) fn resources_offered(
+        &self,
+        name: &QueueName,
+        catalog: &Catalog,
+    ) -> Vec<ResourceName> {
+        let offered = self.offered(name, catalog);
+        let first = offered.iter().filter_map(|group| group.flavors.first());
+        let mut offers: Vec<ResourceName> = first.flat_map(|f| f.quotas.keys().cloned()).collect();
+        offers.sort_unstable();
+        offers
     }
 
     fn exceeded(&self, name: &QueueName, at: QueueIdx, lack: &Lack, catalog: &Catalog) -> Detail {

@@ -76,6 +76,7 @@ pub fn queue(text: &str) -> (QueueName, Member) {
     let member = Member {
         parent,
         weight: Weight::default(),
+        unusable: None,
         quotas,
     };
     (name(of), member)
