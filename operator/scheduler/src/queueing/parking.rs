@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use smallvec::SmallVec;
 
-use crate::explain::{Certificate, Detail};
+use crate::explain::{Certificate, Detail, Distance};
 use crate::ids::QueueName;
 use crate::quota::FlavorResource;
 use crate::state::{GangIdx, ResourceIdx, Slots};
@@ -65,9 +65,9 @@ impl Wake {
         self
     }
 
-    /// At that time.
+    /// At that time, if not before.
     pub(crate) fn at(&mut self, time: Time) -> &mut Self {
-        self.at = Some(time);
+        self.at = Some(self.at.map_or(time, |at| at.min(time)));
         self
     }
 }
@@ -101,6 +101,11 @@ impl Blocked {
     pub(crate) fn in_phase(mut self: Box<Self>, phase: Phase) -> Box<Self> {
         self.phase = phase;
         self
+    }
+
+    /// How far it is from a start.
+    pub(crate) fn distance(&self) -> Distance {
+        self.certificate.reason.distance()
     }
 
     /// The gang is blocked in another way too.
@@ -277,6 +282,16 @@ mod tests {
         parking.raise(&freed(0), 1);
         assert_eq!(parking.take_woken(), [gang(0)]);
         assert_eq!(parking.next_alarm(), None);
+    }
+
+    #[test]
+    fn of_several_times_the_first_wakes() {
+        let mut parking = Parking::default();
+        let mut wake = Wake::default();
+        wake.at(Time::from_millis(7)).at(Time::from_millis(3));
+        wake.at(Time::from_millis(9));
+        parking.park(gang(0), wake);
+        assert_eq!(parking.next_alarm(), Some(Time::from_millis(3)));
     }
 
     #[test]

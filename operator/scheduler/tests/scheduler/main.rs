@@ -24,6 +24,8 @@ mod flavors_given;
 #[cfg(test)]
 mod flavors_offered;
 #[cfg(test)]
+mod flavors_ways;
+#[cfg(test)]
 mod forecast;
 #[cfg(test)]
 mod model;
