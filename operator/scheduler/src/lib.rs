@@ -57,10 +57,6 @@ mod predict;
 mod preemption;
 mod queue;
 mod queueing;
-#[allow(
-    dead_code,
-    reason = "preemption and fairness over restarts take up the rest"
-)]
 mod quota;
 mod resources;
 mod state;

@@ -230,14 +230,13 @@ impl Engine {
         for (number, group) in shape.groups.iter().enumerate() {
             for (resource, need) in group.demand.iter() {
                 let name = self.catalog.name(*resource);
-                // What queues remember outlives the gang.
-                let resource = self.catalog.pin(&name);
                 let chosen = choices.get(number).and_then(|choice| choice.get(&name));
                 let flavor = match chosen {
                     Some(flavor) => self.queues.flavors_mut().number(flavor),
                     None => self.queues.flavors_mut().number(&FlavorName::default()),
                 };
                 let all = i128::from(*need).saturating_mul(i128::from(group.count));
+                let resource = *resource;
                 amounts.push((FlavorResource { flavor, resource }, all));
             }
         }

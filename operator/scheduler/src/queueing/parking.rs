@@ -34,6 +34,9 @@ pub(crate) enum Signal {
     QuotaFreed(QueueName, FlavorResource),
     /// What has been charged to quota below a root.
     QuotaTaken(QueueName, FlavorResource),
+    /// Queues below a root that begin to hold more than their quota; without a root:
+    /// queues without any limit that begin to hold something.
+    Borrows(Option<QueueName>, FlavorResource),
 }
 
 /// When a gang is to be looked at again: as soon as one of the counters has
@@ -48,6 +51,15 @@ impl Wake {
     /// When a counter has risen by so much.
     pub(crate) fn on(&mut self, signal: Signal, rise: i128) -> &mut Self {
         self.signals.push((signal, rise.max(1)));
+        self
+    }
+
+    /// When a counter has risen by so much, if it would not wake sooner anyway.
+    pub(crate) fn on_least(&mut self, signal: Signal, rise: i128) -> &mut Self {
+        match self.signals.iter_mut().find(|(s, _)| *s == signal) {
+            Some((_, least)) => *least = (*least).min(rise.max(1)),
+            None => self.signals.push((signal, rise.max(1))),
+        }
         self
     }
 

@@ -27,6 +27,8 @@ pub(crate) struct Queues {
     /// What gangs are charged.
     charges: Interner<Demand>,
     flavors: Flavors,
+    /// What those of each queue hold that are not preemptible.
+    kept: BTreeMap<QueueName, BTreeMap<FlavorResource, i128>>,
     /// Queues that are drained.
     drains: BTreeSet<QueueName>,
 }
@@ -42,6 +44,7 @@ impl Queues {
             holders: BTreeMap::new(),
             charges: Interner::default(),
             flavors,
+            kept: BTreeMap::new(),
             drains: BTreeSet::new(),
         }
     }
@@ -127,17 +130,53 @@ impl Queues {
             .map_or_else(QueueOrder::default, |queue| queue.order)
     }
 
-    /// Charges a gang, whatever the quota says. The resources must be pinned.
-    pub(crate) fn charge(&mut self, at: GangIdx, gang: &Gang, demand: Demand) {
+    /// Charges a gang, whatever the quota says. The resources are pinned: what queues
+    /// remember outlives the gang. Tells of what somebody borrows from now on who
+    /// did not.
+    pub(crate) fn charge(
+        &mut self,
+        at: GangIdx,
+        gang: &Gang,
+        demand: Demand,
+        catalog: &mut Catalog,
+    ) -> Vec<FlavorResource> {
+        for (what, _) in demand.iter() {
+            catalog.pin(&catalog.name(what.resource));
+        }
+        let before = self.tree.lenders(&gang.queue, &demand);
         self.tree.charge(&gang.queue, &demand);
+        let now = self.tree.lenders(&gang.queue, &demand);
+        let begins = now.into_iter().filter(|now| !before.contains(now));
+        let begins = begins.map(|(what, _)| what).collect();
+        if !gang.preemptible {
+            let kept = self.kept.entry(gang.queue.clone()).or_default();
+            for (what, amount) in demand.iter() {
+                let sum = kept.entry(what).or_default();
+                *sum = sum.saturating_add(amount);
+            }
+        }
         let (charge, _) = self.charges.acquire(demand);
         let holders = self.holders.entry(gang.queue.clone()).or_default();
         holders.insert(Holder {
             gang: at,
             priority: gang.priority,
+            preemptible: gang.preemptible,
             charge,
             id: gang.id.clone(),
         });
+        begins
+    }
+
+    /// Whether any queue of its tree names quotas.
+    pub(crate) fn is_limited(&self, name: &QueueName) -> bool {
+        let at = self.tree.find(name);
+        at.is_some_and(|at| self.tree.is_limited(at))
+    }
+
+    /// What those of a queue hold that are not preemptible.
+    pub(crate) fn kept(&self, name: &QueueName, what: FlavorResource) -> i128 {
+        let kept = self.kept.get(name).and_then(|kept| kept.get(&what));
+        kept.copied().unwrap_or_default()
     }
 
     /// What a gang holds of a queue.
@@ -165,8 +204,26 @@ impl Queues {
         let charged = self.charges.get(holder.charge).map(Arc::clone);
         let charged = charged.unwrap_or_default();
         self.charges.release(holder.charge);
+        if !holder.preemptible {
+            self.forget_kept(name, &charged);
+        }
         self.tree.release(name, &charged);
         Arc::unwrap_or_clone(charged)
+    }
+
+    fn forget_kept(&mut self, name: &QueueName, charged: &Demand) {
+        let Some(kept) = self.kept.get_mut(name) else {
+            return;
+        };
+        for (what, amount) in charged.iter() {
+            if let Some(sum) = kept.get_mut(&what) {
+                *sum = sum.saturating_sub(amount);
+            }
+        }
+        kept.retain(|_, sum| *sum > 0);
+        if kept.is_empty() {
+            self.kept.remove(name);
+        }
     }
 
     /// How many gangs hold some of each queue of which any does.

@@ -70,12 +70,6 @@ impl Tree {
         self.room(queue, what, Cell::usage)
     }
 
-    /// How much a queue could be given with everything else gone, itself included.
-    /// As [`Tree::available`].
-    pub(crate) fn could_ever(&self, queue: QueueIdx, what: FlavorResource) -> Option<i128> {
-        self.room(queue, what, |_| 0)
-    }
-
     pub(super) fn room(
         &self,
         queue: QueueIdx,

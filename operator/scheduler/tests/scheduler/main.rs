@@ -42,6 +42,8 @@ mod preemption;
 #[cfg(test)]
 mod preemption_after;
 #[cfg(test)]
+mod preemption_claims;
+#[cfg(test)]
 mod preemption_model;
 #[cfg(test)]
 mod preemption_queues;

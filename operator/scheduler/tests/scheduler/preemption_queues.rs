@@ -21,7 +21,7 @@ fn gpus(nominal: i64) -> Quota {
     }
 }
 
-fn below(name: &str, parent: Option<&str>, nominal: i64, preemption: Preemption) -> Queue {
+pub fn below(name: &str, parent: Option<&str>, nominal: i64, preemption: Preemption) -> Queue {
     let plenty = gpus(i64::MAX >> 8);
     let quotas = [
         (ResourceName::new(GPU), gpus(nominal)),
