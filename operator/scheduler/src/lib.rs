@@ -74,7 +74,8 @@ pub use engine::{
     QueueStanding, Snapshot, StandingLine, StandingSnapshot,
 };
 pub use explain::{
-    Certificate, Detail, Exclusions, InDomain, MissingLabel, OwnQuota, Silent, Unfit, WaitReason,
+    Certificate, Change, Detail, Exclusions, FreeOn, InDomain, MissingLabel, OwnQuota, Raise,
+    Silent, Unfit, WaitReason,
 };
 pub use forecast::Forecast;
 pub use gang::{Gang, Strategy, TaskGroup};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Engine;
 use super::preempt::Plan;
 use super::ways::{Way, Ways};
-use crate::explain::{self, Detail, Distance};
+use crate::explain::{self, Certificate, Detail, Distance};
 use crate::gang::Gang;
 use crate::placement::{self, NoPlace, Runs, UndoLog, Wish};
 use crate::queue::QueueOrder;
@@ -141,7 +141,11 @@ impl Engine {
             }
             _ => return,
         }
-        closed.certificate = detail.into();
+        let change = closed.certificate.change.take();
+        closed.certificate = Certificate {
+            change,
+            ..detail.into()
+        };
     }
 
     fn try_way(

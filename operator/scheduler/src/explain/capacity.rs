@@ -38,7 +38,8 @@ pub(crate) fn explain(question: &Question<'_>) -> Box<Blocked> {
     let union = question.union(surveys);
     if let Some((detail, resource, missing)) = question.insufficient(surveys, &union) {
         wake.on(Signal::Freed(resource), missing);
-        return Blocked::new(detail, wake);
+        let change = question.least_to_free(surveys);
+        return Blocked::new(detail, wake).with(change);
     }
     let detail = match question.topology_fragmented(&mut wake) {
         Some(detail) => detail,
@@ -48,7 +49,7 @@ pub(crate) fn explain(question: &Question<'_>) -> Box<Blocked> {
         }
     };
     question.watch_totals(surveys, &union, &mut wake);
-    Blocked::new(detail, wake)
+    Blocked::new(detail, wake).with(question.least_to_free(surveys))
 }
 
 /// Whether the nodes could not hold a group alone even if they were empty. Its

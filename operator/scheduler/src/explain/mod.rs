@@ -2,6 +2,7 @@
 
 mod amount;
 mod capacity;
+mod change;
 mod detail;
 mod exclusions;
 mod supply;
@@ -11,6 +12,7 @@ mod topology;
 mod union;
 
 pub(crate) use capacity::{Question, explain, never_holds};
+pub use change::{Change, FreeOn, Raise};
 pub use detail::{Detail, OwnQuota, Unfit};
 pub use exclusions::{Exclusions, MissingLabel, Silent};
 pub use topology::InDomain;
@@ -28,6 +30,9 @@ pub struct Certificate {
     pub reason: WaitReason,
     /// Its numbers. Shared, since many equal gangs wait for the same.
     pub detail: Arc<Detail>,
+    /// The smallest change that would let it pass that. None: none is known, or the
+    /// detail names what is waited for.
+    pub change: Option<Arc<Change>>,
 }
 
 impl From<Detail> for Certificate {
@@ -35,6 +40,7 @@ impl From<Detail> for Certificate {
         Self {
             reason: detail.reason(),
             detail: Arc::new(detail),
+            change: None,
         }
     }
 }

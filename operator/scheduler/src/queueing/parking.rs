@@ -2,10 +2,11 @@
 //! counter that it waits for has risen far enough.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::explain::{Certificate, Detail, Distance};
+use crate::explain::{Certificate, Change, Detail, Distance};
 use crate::ids::QueueName;
 use crate::quota::FlavorResource;
 use crate::state::{GangIdx, ResourceIdx, Slots};
@@ -112,6 +113,12 @@ impl Blocked {
     /// The same, waiting for that.
     pub(crate) fn in_phase(mut self: Box<Self>, phase: Phase) -> Box<Self> {
         self.phase = phase;
+        self
+    }
+
+    /// The same, with what would let it pass.
+    pub(crate) fn with(mut self: Box<Self>, change: Option<Change>) -> Box<Self> {
+        self.certificate.change = change.map(Arc::new);
         self
     }
 

@@ -178,7 +178,8 @@ fn nothing_is_placed_on_a_node_that_is_overbooked() {
     let certificate = refusal(&mut engine, &workers("w", 1, cpu(1)));
     assert_eq!(
         certificate.to_string(),
-        "needs 1 cpu, 0 are free on 1 matching node: 1 is missing; gangs hold 0, other pods 100"
+        "needs 1 cpu, 0 are free on 1 matching node: 1 is missing; gangs hold 0, other pods 100; \
+         it would fit with 5 cpu more free on \"n00\""
     );
     // What needs no core of it may still go there.
     assert_eq!(

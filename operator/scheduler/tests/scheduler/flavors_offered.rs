@@ -55,7 +55,8 @@ fn a_queue_without_quotas_is_held_to_those_of_its_tree() {
     let told = refusal(&mut engine, &small("team", "w", 8));
     assert_eq!(
         format!("{}: {told}", told.reason),
-        "ExceedsQuota: needs 8 nvidia.com/gpu of flavor \"a\", the whole quota of queue \"team\" is 2"
+        "ExceedsQuota: needs 8 nvidia.com/gpu of flavor \"a\", the whole quota of queue \"team\" is 2; \
+         it would fit with 6 more nvidia.com/gpu of flavor \"a\" in the quota of queue \"root\""
     );
     engine.apply_gang(small("team", "first", 2));
     engine.apply_gang(small("team", "more", 1));

@@ -14,6 +14,8 @@ mod backfill_runs;
 #[cfg(test)]
 mod certificates;
 #[cfg(test)]
+mod certificates_change;
+#[cfg(test)]
 mod certificates_oracle;
 #[cfg(test)]
 mod common;
@@ -29,6 +31,8 @@ mod flavors_ways;
 mod forecast;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod model_quota;
 #[cfg(test)]
 mod oracle;
 #[cfg(test)]

@@ -14,19 +14,12 @@ impl Search<'_> {
     /// missing. None: the gang need not be in one.
     pub(super) fn domains(&self, nodes: &Nodes) -> Option<Vec<Ground>> {
         let close = Closeness::of(nodes, self.wish.shape)?;
-        let mut groups = self.wish.shape.groups.iter().zip(&close.groups);
-        let mut with_pods = groups.by_ref().filter(|(group, _)| group.count > 0);
-        let only = with_pods.next().filter(|_| with_pods.next().is_none());
-        let own = only.and_then(|(_, near)| near.as_ref());
-        let required = |near: &&Near| near.is_required();
-        let (gang, own) = (close.gang.as_ref().filter(required), own.filter(required));
-        let near = match (gang, own) {
-            (Some(gang), Some(own)) if own.level.depth > gang.level.depth => own,
-            (Some(near), _) | (None, Some(near)) => near,
-            (None, None) => return None,
-        };
+        let required = |near: &Near| near.is_required();
         // One group in one domain: counting its nodes tells all.
-        let one = only.is_some() && (gang.is_none() || own.is_none());
+        let single = close.single(self.wish.shape).map(|(_, near)| near);
+        let single = single.filter(required);
+        let one = single.is_some();
+        let near = single.or_else(|| close.gang.clone().filter(required))?;
         let layout = &near.level.layout;
         let mut grounds: Vec<(u64, Ground)> = Vec::new();
         for stretch in layout.domains(near.level.depth) {
