@@ -52,6 +52,8 @@ mod preemption_model;
 #[cfg(test)]
 mod preemption_queues;
 #[cfg(test)]
+mod preemption_reclaim;
+#[cfg(test)]
 mod queueing;
 #[cfg(test)]
 mod queues;
