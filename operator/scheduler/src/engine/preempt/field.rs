@@ -34,8 +34,7 @@ pub(super) struct Search<'a> {
 pub(super) struct Ground {
     /// With what goes anyway gone.
     pub(super) rooms: Rooms,
-    /// Those that could hold more pods with all candidates gone: to leave any other
-    /// helps nobody.
+    /// Those on which it may help that candidates leave.
     pub(super) of_use: FixedBitSet,
     /// Counting tells all: the gang fits if there is room for so many pods.
     pub(super) counted: bool,
@@ -104,7 +103,7 @@ impl Engine {
             kinds,
             going,
         };
-        search.ground.of_use = search.of_use(self.nodes.len());
+        search.ground.of_use = search.of_use(self.nodes.len(), groups < 2 && !shared);
         search
     }
 }
@@ -127,8 +126,15 @@ impl<'a> Search<'a> {
         !self.shared
     }
 
-    /// The nodes that could hold more pods with all candidates gone.
-    fn of_use(&self, nodes: usize) -> FixedBitSet {
+    /// The nodes that could hold more pods with all candidates gone. Where counting
+    /// one group does not tell, all that any group may use: several groups want the
+    /// same room, and shares the same device.
+    fn of_use(&self, nodes: usize, one: bool) -> FixedBitSet {
+        if !one {
+            let nodes = (0..nodes).map(NodeIdx::of);
+            let concerned = nodes.filter(|node| self.ground.rooms.concerns(*node));
+            return concerned.map(NodeIdx::at).collect();
+        }
         let columns = self.kinds.iter().map(|kind| kind.freed.len()).max();
         let columns = columns.unwrap_or(0);
         let mut freed = vec![0_i64; nodes.saturating_mul(columns)];

@@ -195,7 +195,12 @@ impl Engine {
                 return true;
             }
             // What there is too little of may be something else by now.
-            if trial.is_promising() || !trial.looks_for_room() {
+            let more = match trial.is_promising() {
+                // Counting does not tell: it may be anything.
+                true => !trial.ground.counted && trial.looks_for_all(search),
+                false => trial.looks_for_room(),
+            };
+            if !more {
                 return false;
             }
             order.retain(|number| !trial.out.contains(*number));
@@ -337,6 +342,12 @@ impl Trial<'_> {
         let lacking = self.rooms.lacking().into_iter();
         self.budget
             .lacks_room(lacking.map(|(resource, _)| resource))
+    }
+
+    /// The same for all that the gang needs.
+    fn looks_for_all(&mut self, search: &Search<'_>) -> bool {
+        let all = search.wish.shape.total.iter();
+        self.budget.lacks_room(all.map(|(resource, _)| *resource))
     }
 
     /// A candidate leaves its nodes. Says whether any of them is of use.
