@@ -81,7 +81,7 @@ reasons! {
     /// The queue is stopped.
     QueueStopped: "Ask whoever stopped the queue; the job keeps its place.";
     /// The queue's quota is held by others.
-    QuotaExceeded: "Wait until jobs of the queue end, or ask for more quota.";
+    QuotaExceeded: "Wait until jobs of the queue end, or ask for more quota: the message says how much, and in which limits of which queues.";
     /// The job asks for more than the queue's whole quota, or for a resource that the queue does not offer.
     ExceedsQuota: "Ask for less, use another queue, or have the quota raised.";
     /// Nodes that refused its pods a moment ago are left out, and the others do not suffice.
@@ -91,11 +91,11 @@ reasons! {
     /// No node advertises a device that the job asks for, and a DeviceClass offers it: it is to be had by dynamic resource allocation alone, which Trellis does not do.
     NeedsDeviceAllocation: "Use nodes whose device plugin advertises the resource, or name another in gpuResource; a job is never placed without its devices.";
     /// The matching nodes have too little free in total.
-    InsufficientCapacity: "Wait until others end; the message says how much is missing.";
+    InsufficientCapacity: "Wait until others end; the message says how much is missing and, where that is more, what must become free on which nodes.";
     /// Enough is free in total, but not within one domain of the level that the job must be in.
     TopologyFragmented: "Wait until more of one domain is free, or prefer the level instead of requiring it, or require a coarser one; the message names the domain that holds most.";
     /// Enough is free in total, but not together where a pod needs it.
-    Fragmented: "Wait until a whole node is free, or use smaller pods.";
+    Fragmented: "Wait until enough is free together (of a job of one task group the message says how much and where), or use smaller pods.";
     /// There is room or quota for it, but starting it would make a job later that waits before it.
     Reserved: "Wait until the job that the message names starts. A job with a short deadlines.activeSeconds may start before.";
     /// The job would not fit even if all matching nodes were empty.

@@ -57,10 +57,6 @@ mod predict;
 mod preemption;
 mod queue;
 mod queueing;
-#[allow(
-    dead_code,
-    reason = "preemption and fairness over restarts take up the rest"
-)]
 mod quota;
 mod resources;
 mod state;
@@ -78,7 +74,8 @@ pub use engine::{
     QueueStanding, Snapshot, StandingLine, StandingSnapshot,
 };
 pub use explain::{
-    Certificate, Detail, Exclusions, InDomain, MissingLabel, OwnQuota, Silent, Unfit, WaitReason,
+    Certificate, Change, Detail, Exclusions, FreeOn, InDomain, MissingLabel, OwnQuota, Raise,
+    Silent, Unfit, WaitReason,
 };
 pub use forecast::Forecast;
 pub use gang::{Gang, Strategy, TaskGroup};

@@ -21,7 +21,8 @@ pub struct Queue {
     pub weight: Weight,
     /// Whether the gang at its head may be passed.
     pub order: QueueOrder,
-    /// How much its gangs may hold together. Empty: what the nodes have. Else of
+    /// How much its gangs may hold together. Empty: what the nodes have, or, where
+    /// queues of its tree name quotas, what those leave idle of them. Else of
     /// these resources so much each, and nothing of a resource that no group
     /// names; `pods` alone need not be named, and then has no limit.
     pub resource_groups: Vec<ResourceGroup>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Engine;
 use super::preempt::Plan;
 use super::ways::{Way, Ways};
-use crate::explain::{self, Detail};
+use crate::explain::{self, Certificate, Detail, Distance};
 use crate::gang::Gang;
 use crate::placement::{self, NoPlace, Runs, UndoLog, Wish};
 use crate::queue::QueueOrder;
@@ -64,7 +64,9 @@ impl Engine {
     /// Lets a gang start in one of its ways if its queue, its back-off, the quota
     /// and the nodes allow it: the nodes are charged, in the log.
     ///
-    /// Where no way is open, the certificate is that of the best; any may wake it.
+    /// Where no way is open, the certificate is that of the nearest to a start, of
+    /// equal ones the first: so that it never starts is said only where that is so in
+    /// every way. Any may wake it.
     pub(super) fn admit(
         &mut self,
         gang: &Gang,
@@ -96,19 +98,54 @@ impl Engine {
                         held.push(way);
                     }
                     match &mut closed {
-                        Some(first) => first.join(&blocked),
+                        Some(nearest) => {
+                            if blocked.distance() < nearest.distance() {
+                                std::mem::swap(nearest, &mut blocked);
+                            }
+                            nearest.join(&blocked);
+                        }
                         None => closed = Some(blocked),
                     }
                 }
             }
         }
         let mut closed = closed.unwrap_or_else(|| self.no_node_of_a_flavor(gang));
+        if ways.thinned.is_some() {
+            closed.wake.on(Signal::Nodes, 1);
+        }
+        if ways.cut {
+            self.leave_open(gang, &mut closed);
+        }
         for way in held {
             if let Some(plan) = self.make_room(gang, before.preempted, way, &mut closed.wake) {
                 return Ok(Start::After(Box::new(plan)));
             }
         }
         Err(closed)
+    }
+
+    /// Not every way has been tried: what is true of those is not certain.
+    fn leave_open(&self, gang: &Gang, closed: &mut Blocked) {
+        let mut detail = (*closed.certificate.detail).clone();
+        match &mut detail {
+            Detail::TopologyFragmented { certain, .. } | Detail::GroupsCollide { certain, .. } => {
+                *certain = false;
+            }
+            // Each group has hope alone, in some choice of its own.
+            _ if closed.distance() == Distance::Never => {
+                detail = Detail::GroupsCollide {
+                    pods: gang.pod_count(),
+                    nodes: self.nodes.present(),
+                    certain: false,
+                };
+            }
+            _ => return,
+        }
+        let change = closed.certificate.change.take();
+        closed.certificate = Certificate {
+            change,
+            ..detail.into()
+        };
     }
 
     fn try_way(

@@ -288,7 +288,12 @@ impl Engine {
             self.parking
                 .raise(&Signal::QuotaTaken(root.clone(), what), amount);
         }
-        self.queues.charge(at, gang, demand);
+        let begins = self.queues.charge(at, gang, demand, &mut self.catalog);
+        let limited = self.queues.is_limited(&gang.queue);
+        for what in begins {
+            let root = limited.then(|| root.clone());
+            self.parking.raise(&Signal::Borrows(root, what), 1);
+        }
     }
 
     /// Takes the charge of a gang back, if there is one; returns it.

@@ -6,6 +6,7 @@ mod cluster;
 mod cycle;
 mod gangs;
 mod heads;
+mod hopeless;
 mod placed;
 mod preempt;
 mod refusals;

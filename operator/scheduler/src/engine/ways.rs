@@ -26,7 +26,26 @@ pub(super) struct Way {
 }
 
 /// The ways of a gang, the best first, or why it has none.
-pub(super) type Ways = Result<Arc<[Way]>, NoWay>;
+pub(super) type Ways = Result<Arc<WayList>, NoWay>;
+
+/// Ways, the best first.
+#[derive(Debug, Default)]
+pub(super) struct WayList {
+    list: Vec<Way>,
+    /// There are too many to look at all of them whatever the nodes have: choices
+    /// without hope were left out, as of these versions of the nodes.
+    pub(super) thinned: Option<(u64, u64)>,
+    /// There are others that are not tried.
+    pub(super) cut: bool,
+}
+
+impl std::ops::Deref for WayList {
+    type Target = [Way];
+
+    fn deref(&self) -> &[Way] {
+        &self.list
+    }
+}
 
 /// The ways of a gang, as of some state of queues and flavors.
 #[derive(Debug)]
@@ -53,6 +72,7 @@ impl Engine {
         let state = self.state(at)?;
         if let Some(known) = &state.ways
             && known.version == self.config
+            && self.is_of_now(&known.ways)
         {
             return Some(known.ways.clone());
         }
@@ -117,8 +137,9 @@ impl Engine {
 
     /// The gang asks for nodes that are none of its flavors'.
     pub(super) fn no_node_of_a_flavor(&self, gang: &Gang) -> Box<Blocked> {
-        let offered = self.queues.offered(&gang.queue).iter();
+        let offered = self.queues.offered(&gang.queue, &self.catalog);
         let flavors = offered
+            .iter()
             .flat_map(|g| &g.flavors)
             .map(|f| f.flavor.clone())
             .collect();
@@ -128,7 +149,7 @@ impl Engine {
 
     /// Works out the ways of a gang. To be given back by [`Self::drop_ways`].
     pub(super) fn make_ways(&mut self, gang: &Gang, shape: &Arc<Shape>) -> Ways {
-        let offered = self.queues.offered(&gang.queue).to_vec();
+        let offered = self.queues.offered(&gang.queue, &self.catalog).into_owned();
         let any = gang.groups.iter().all(|g| g.flavors.is_empty());
         if offered.is_empty() && any {
             let way = Way {
@@ -137,16 +158,37 @@ impl Engine {
                 choices: Vec::new(),
                 own_shape: false,
             };
-            return Ok(Arc::new([way]));
+            return Ok(Arc::new(WayList {
+                list: vec![way],
+                ..WayList::default()
+            }));
         }
-        let choices = queueing::ways(gang, &offered, self.queues.flavors())?;
-        let mut ways = Vec::with_capacity(choices.len());
-        for choices in choices {
-            if let Some(way) = self.make_way(gang, shape, choices) {
-                ways.push(way);
-            }
+        let mut choices = queueing::choices(gang, &offered, self.queues.flavors())?;
+        let (mut ways, mut cut) = queueing::combine(&choices);
+        let mut thinned = None;
+        if cut {
+            thinned = Some(self.versions());
+            let hope = self.drop_hopeless(gang, &mut choices);
+            (ways, cut) = queueing::combine(&choices);
+            // Where a group has no choice with any hope, no other way has.
+            cut &= hope;
         }
-        Ok(ways.into())
+        let mut list = Vec::with_capacity(ways.len());
+        for choices in ways {
+            list.extend(self.make_way(gang, shape, choices));
+        }
+        Ok(Arc::new(WayList { list, thinned, cut }))
+    }
+
+    /// Whether ways are still those of the nodes.
+    fn is_of_now(&self, ways: &Ways) -> bool {
+        let thinned = ways.as_ref().ok().and_then(|ways| ways.thinned);
+        thinned.is_none_or(|versions| versions == self.versions())
+    }
+
+    /// Of what nodes are and what they have.
+    fn versions(&self) -> (u64, u64) {
+        (self.nodes.version(), self.nodes.kinds().version())
     }
 
     /// None: the gang asks for nodes that are none of the flavors'.
@@ -155,15 +197,8 @@ impl Engine {
         let mut changed = false;
         for (group, choice) in constrained.groups.iter_mut().zip(&choices) {
             let before = group.constraints.clone();
-            let flavors: BTreeSet<&FlavorName> = choice.values().collect();
-            for flavor in flavors {
-                if !self
-                    .queues
-                    .flavors()
-                    .constrain(flavor, &mut group.constraints)
-                {
-                    return None;
-                }
+            if !self.constrain(group, choice) {
+                return None;
             }
             changed |= before != group.constraints;
         }
@@ -180,20 +215,28 @@ impl Engine {
         })
     }
 
+    /// Adds what the flavors of a choice ask of nodes. False: the group asks for
+    /// others.
+    pub(super) fn constrain(&self, group: &mut TaskGroup, choice: &Choice) -> bool {
+        let flavors: BTreeSet<&FlavorName> = choice.values().collect();
+        let known = self.queues.flavors();
+        let mut flavors = flavors.into_iter();
+        flavors.all(|flavor| known.constrain(flavor, &mut group.constraints))
+    }
+
     /// What is charged. What no flavor is chosen for counts to the default one.
-    fn demand(&mut self, shape: &Shape, choices: &[Choice]) -> Demand {
+    pub(super) fn demand(&mut self, shape: &Shape, choices: &[Choice]) -> Demand {
         let mut amounts = Vec::new();
         for (number, group) in shape.groups.iter().enumerate() {
             for (resource, need) in group.demand.iter() {
                 let name = self.catalog.name(*resource);
-                // What queues remember outlives the gang.
-                let resource = self.catalog.pin(&name);
                 let chosen = choices.get(number).and_then(|choice| choice.get(&name));
                 let flavor = match chosen {
                     Some(flavor) => self.queues.flavors_mut().number(flavor),
                     None => self.queues.flavors_mut().number(&FlavorName::default()),
                 };
                 let all = i128::from(*need).saturating_mul(i128::from(group.count));
+                let resource = *resource;
                 amounts.push((FlavorResource { flavor, resource }, all));
             }
         }
@@ -278,17 +321,11 @@ impl Engine {
                 let needs = gang.groups.get(*group).map_or(0, |g| {
                     i128::from(g.request.get(resource)).saturating_mul(i128::from(g.count))
                 });
-                let offered = self.queues.offered(&gang.queue).iter();
-                let mut offers: Vec<_> = offered
-                    .filter_map(|g| g.flavors.first())
-                    .flat_map(|f| f.quotas.keys().cloned())
-                    .collect();
-                offers.sort_unstable();
                 Detail::NotOffered {
                     queue: gang.queue.clone(),
                     resource: resource.clone(),
                     needs,
-                    offers,
+                    offers: self.queues.resources_offered(&gang.queue, &self.catalog),
                 }
             }
             NoWay::NoFlavor { group, flavors } => Detail::FlavorNotFound {

@@ -12,7 +12,7 @@ use crate::gang::Gang;
 use crate::ids::GroupName;
 use crate::placement::{Answer, Room, search};
 use crate::queueing::{Blocked, Signal, Wake};
-use crate::state::{Catalog, NodeIdx, Nodes, ResourceIdx, Shape};
+use crate::state::{Catalog, GroupShape, NodeIdx, Nodes, ResourceIdx, Shape};
 
 /// What is looked at.
 pub(crate) struct Question<'a> {
@@ -38,7 +38,8 @@ pub(crate) fn explain(question: &Question<'_>) -> Box<Blocked> {
     let union = question.union(surveys);
     if let Some((detail, resource, missing)) = question.insufficient(surveys, &union) {
         wake.on(Signal::Freed(resource), missing);
-        return Blocked::new(detail, wake);
+        let change = question.least_to_free(surveys);
+        return Blocked::new(detail, wake).with(change);
     }
     let detail = match question.topology_fragmented(&mut wake) {
         Some(detail) => detail,
@@ -48,7 +49,14 @@ pub(crate) fn explain(question: &Question<'_>) -> Box<Blocked> {
         }
     };
     question.watch_totals(surveys, &union, &mut wake);
-    Blocked::new(detail, wake)
+    Blocked::new(detail, wake).with(question.least_to_free(surveys))
+}
+
+/// Whether the nodes could not hold a group alone even if they were empty. Its
+/// kinds of nodes have been counted.
+pub(crate) fn never_holds(nodes: &Nodes, catalog: &Catalog, group: &GroupShape) -> bool {
+    let supply = Supply::new(nodes, catalog, group, &[]);
+    supply.room < supply.pods
 }
 
 impl Question<'_> {

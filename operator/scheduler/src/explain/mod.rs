@@ -2,6 +2,7 @@
 
 mod amount;
 mod capacity;
+mod change;
 mod detail;
 mod exclusions;
 mod supply;
@@ -10,7 +11,8 @@ mod text;
 mod topology;
 mod union;
 
-pub(crate) use capacity::{Question, explain};
+pub(crate) use capacity::{Question, explain, never_holds};
+pub use change::{Change, FreeOn, Raise};
 pub use detail::{Detail, OwnQuota, Unfit};
 pub use exclusions::{Exclusions, MissingLabel, Silent};
 pub use topology::InDomain;
@@ -28,6 +30,9 @@ pub struct Certificate {
     pub reason: WaitReason,
     /// Its numbers. Shared, since many equal gangs wait for the same.
     pub detail: Arc<Detail>,
+    /// The smallest change that would let it pass that. None: none is known, or the
+    /// detail names what is waited for.
+    pub change: Option<Arc<Change>>,
 }
 
 impl From<Detail> for Certificate {
@@ -35,6 +40,7 @@ impl From<Detail> for Certificate {
         Self {
             reason: detail.reason(),
             detail: Arc::new(detail),
+            change: None,
         }
     }
 }
@@ -79,6 +85,22 @@ pub enum WaitReason {
     Reserved,
 }
 
+/// What a way lacks, the nearest to a start first: what has passed most of what is
+/// asked comes first, what nobody's end would change last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Distance {
+    /// Nothing but what is kept for another.
+    Kept,
+    /// Room.
+    Room,
+    /// Quota; whether there is room nobody has looked.
+    Quota,
+    /// Nodes that are left out for a while.
+    Avoided,
+    /// It never starts as things are.
+    Never,
+}
+
 impl WaitReason {
     /// True where it is others that stand in the way, with what they hold now.
     pub(crate) const fn ends_when_others_do(self) -> bool {
@@ -89,6 +111,20 @@ impl WaitReason {
                 | Self::TopologyFragmented
                 | Self::Fragmented
         )
+    }
+
+    /// How far a gang is from its start that waits for this in one of its ways: of
+    /// several ways it is told of the nearest.
+    pub(crate) const fn distance(self) -> Distance {
+        match self {
+            Self::Reserved => Distance::Kept,
+            Self::InsufficientCapacity | Self::TopologyFragmented | Self::Fragmented => {
+                Distance::Room
+            }
+            Self::QuotaExceeded => Distance::Quota,
+            Self::NodesAvoided => Distance::Avoided,
+            _ => Distance::Never,
+        }
     }
 
     /// The word itself, as conditions, events and metrics bear it.

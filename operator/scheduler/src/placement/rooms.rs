@@ -200,6 +200,38 @@ impl Rooms {
         }
     }
 
+    /// The same of these nodes alone: nothing else may be used.
+    pub(crate) fn within(&self, nodes: &FixedBitSet) -> Self {
+        let mut rooms = self.clone();
+        for group in &mut rooms.groups {
+            group.allows.intersect_with(nodes);
+            let pods = group.allows.ones().filter_map(|at| group.pods.get(at));
+            group.total = pods
+                .map(|pods| u64::from(*pods))
+                .fold(0, u64::saturating_add);
+        }
+        rooms
+    }
+
+    /// Whether a node could hold more pods of any group with that much more free, by
+    /// column.
+    pub(crate) fn gains_by(&self, node: NodeIdx, freed: &[i64]) -> bool {
+        let free = self.free.on(node).iter().zip(freed);
+        let free = free.map(|(free, freed)| free.saturating_add(*freed));
+        let mut groups = self.groups.iter();
+        groups.any(|group| {
+            let now = group.pods.get(node.at()).copied().unwrap_or(0);
+            group.allows.contains(node.at()) && group.fits(free.clone()) > now
+        })
+    }
+
+    /// How many pods there is no room for yet, each group alone.
+    pub(crate) fn short(&self) -> u64 {
+        let groups = self.groups.iter();
+        let short = groups.map(|group| u64::from(group.count).saturating_sub(group.total));
+        short.fold(0, u64::saturating_add)
+    }
+
     /// Whether any group may use the node.
     pub(crate) fn concerns(&self, node: NodeIdx) -> bool {
         let mut groups = self.groups.iter();

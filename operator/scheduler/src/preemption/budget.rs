@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
+use crate::ids::QueueName;
 use crate::queueing::Queues;
 use crate::quota::{Claimed, Demand, FlavorResource, QueueIdx};
+use crate::state::ResourceIdx;
 
 type Amounts = SmallVec<[(FlavorResource, i128); 4]>;
 
@@ -27,6 +29,12 @@ pub(crate) struct Budget<'c> {
     spare: Amounts,
     /// What could not come back; nothing makes that better.
     refused: Vec<(QueueIdx, &'c Demand)>,
+    /// What has left of those that are not preemptible, by queue.
+    kept: BTreeMap<QueueIdx, Amounts>,
+    /// Of what there is too little room. None: nobody has looked.
+    scarce: Option<Vec<ResourceIdx>>,
+    /// Of what there is too little quota at first.
+    owed: Amounts,
     /// What has left in all, of what claims are for.
     left: Amounts,
     /// What may be asked of queues, and how much may leave before that is to be
@@ -52,10 +60,14 @@ impl<'c> Budget<'c> {
             lacking: None,
             spare: Amounts::new(),
             refused: Vec::new(),
+            kept: BTreeMap::new(),
+            scarce: None,
+            owed: Amounts::new(),
             left: Amounts::new(),
             claims: BTreeMap::new(),
         };
         budget.look(queues);
+        budget.owed = budget.lacking.clone().unwrap_or_default();
         budget
     }
 
@@ -148,6 +160,56 @@ impl<'c> Budget<'c> {
         refused.any(|(of, refused)| *of == queue && no_more(refused))
     }
 
+    /// Of these there is too little room: with what quota lacks, it is what others are
+    /// asked for. Says whether that is more than before.
+    pub(crate) fn lacks_room(&mut self, resources: impl Iterator<Item = ResourceIdx>) -> bool {
+        let scarce = self.scarce.get_or_insert_with(Vec::new);
+        let before = scarce.len();
+        for resource in resources {
+            if !scarce.contains(&resource) {
+                scarce.push(resource);
+            }
+        }
+        let more = scarce.len() > before;
+        if more {
+            self.claims.clear();
+        }
+        more
+    }
+
+    /// What a gang that is not preemptible holds has left, or (`times` negative) has
+    /// come back.
+    pub(crate) fn keeps_less(&mut self, queue: QueueIdx, demand: &Demand, times: i128) {
+        let sums = self.kept.entry(queue).or_default();
+        for (what, amount) in demand.iter() {
+            add(sums, what, amount.saturating_mul(times));
+        }
+    }
+
+    /// Whether what those hold that are not preemptible is within their queue's quota,
+    /// with those out who are: of what a demand names. Who has no quota has no
+    /// guarantee towards others.
+    pub(crate) fn guarantees(
+        &self,
+        queues: &Queues,
+        (name, queue): (&QueueName, QueueIdx),
+        demand: &Demand,
+    ) -> bool {
+        let mut limited = false;
+        for (what, _) in demand.iter() {
+            let Some(quota) = queues.tree().guaranteed(queue, what) else {
+                continue;
+            };
+            limited = true;
+            let mut left = self.kept.get(&queue).into_iter().flatten();
+            let left = left.find(|(w, _)| *w == what).map_or(0, |(_, left)| *left);
+            if queues.kept(name, what).saturating_sub(left) > quota {
+                return false;
+            }
+        }
+        limited || queue == self.queue
+    }
+
     /// What may be asked of a queue, with those out who are.
     pub(crate) fn claim(&mut self, queues: &mut Queues, holder: QueueIdx) -> Option<Claimed> {
         if let Some(known) = self.claims.get(&holder) {
@@ -157,7 +219,13 @@ impl<'c> Budget<'c> {
             }
         }
         self.tell(queues);
-        let claimed = queues.tree().claim(self.queue, self.demand, holder);
+        let owed = |what| self.owed.iter().any(|(w, _)| *w == what);
+        let lacks = |what: FlavorResource| match &self.scarce {
+            None => true,
+            Some(scarce) if scarce.is_empty() && self.owed.is_empty() => true,
+            Some(scarce) => owed(what) || scarce.contains(&what.resource),
+        };
+        let claimed = queues.tree().claim(self.queue, self.demand, holder, lacks);
         let known = claimed.map(|claimed| {
             // Counted from now on, where nobody has asked before.
             add(&mut self.left, claimed.what, 0);

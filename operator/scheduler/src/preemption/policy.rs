@@ -9,11 +9,8 @@ use crate::time::Time;
 /// What the queue of a placed gang is to the one that asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holds {
-    /// The same queue. Whether it holds more than its quota.
-    Own {
-        /// It does.
-        borrowing: bool,
-    },
+    /// The same queue.
+    Own,
     /// Another, of which this may be asked.
     Other(Claim),
 }
@@ -36,7 +33,8 @@ impl Terms {
     }
 }
 
-/// Whether a gang may be a victim of another, and why. `None`: no.
+/// Whether a gang may be a victim of another, and why. `None`: no. `guaranteed`:
+/// what its queue's gangs hold that are not preemptible is within the queue's quota.
 ///
 /// Between two gangs of one queue this is a strict order, and from another queue
 /// only what is borrowed is asked back, so that no two gangs can do this to each
@@ -46,14 +44,15 @@ pub(crate) fn may(
     asker: Terms,
     victim: Terms,
     holds: Holds,
+    guaranteed: bool,
 ) -> Option<Because> {
+    // What is guaranteed to it, it keeps.
+    if !victim.preemptible && guaranteed {
+        return None;
+    }
     let lower = victim.priority < asker.priority;
     match holds {
-        Holds::Own { borrowing } => {
-            // What is guaranteed to it, it keeps.
-            if !victim.preemptible && !borrowing {
-                return None;
-            }
+        Holds::Own => {
             let later = victim.priority == asker.priority && victim.submitted > asker.submitted;
             let may = match preemption.within_queue {
                 WithinQueue::Never => false,
@@ -118,8 +117,7 @@ mod tests {
     #[test]
     fn the_policies_say_who() {
         use Because::{Borrows, LaterInQueue, LowerPriority};
-        let own = Holds::Own { borrowing: false };
-        let borrowing = Holds::Own { borrowing: true };
+        let own = Holds::Own;
         let (owed, both) = (Holds::Other(Claim::Owed), Holds::Other(Claim::Borrowing));
         let asker = gang(5, 10, true);
         let (low, high) = (gang(1, 0, true), gang(9, 20, true));
@@ -134,7 +132,6 @@ mod tests {
             (LOWER, low, own, Some(LaterInQueue)),
             (LOWER, newer, own, None),
             (LOWER, safe, own, None),
-            (LOWER, safe, borrowing, Some(LaterInQueue)),
             (LOWER, low, owed, Some(Borrows)),
             (LOWER, twin, owed, None),
             (LOWER, fourth, both, Some(LowerPriority)),
@@ -143,22 +140,32 @@ mod tests {
             (ALL, twin, own, None),
             (ALL, high, own, None),
             (ALL, high, owed, Some(Borrows)),
-            (ALL, safe, owed, Some(Borrows)),
+            (ALL, safe, owed, None),
             (ALL, low, both, Some(LowerPriority)),
             (ALL, fourth, both, None),
             (ALL, high, both, None),
         ];
         for (at, (preemption, victim, holds, because)) in table.into_iter().enumerate() {
-            assert_eq!(may(&preemption, asker, victim, holds), because, "row {at}");
+            let told = may(&preemption, asker, victim, holds, true);
+            assert_eq!(told, because, "row {at}");
+            // Beyond quota nobody is safe; who is preemptible never was.
+            let told = may(&preemption, asker, victim, holds, false);
+            let as_any = Terms {
+                preemptible: true,
+                ..victim
+            };
+            let any = may(&preemption, asker, as_any, holds, true);
+            assert_eq!(told, any, "row {at}");
         }
     }
 
     #[test]
     fn of_two_gangs_of_a_queue_at_most_one_may_preempt_the_other() {
-        let own = Holds::Own { borrowing: true };
+        let own = Holds::Own;
         for a in [gang(1, 1, true), gang(1, 2, true), gang(2, 1, true)] {
             for b in [gang(1, 1, true), gang(1, 2, true), gang(2, 1, true)] {
-                let both = may(&ALL, a, b, own).is_some() && may(&ALL, b, a, own).is_some();
+                let may = |a, b| may(&ALL, a, b, own, false).is_some();
+                let both = may(a, b) && may(b, a);
                 assert!(!both, "{a:?} {b:?}");
             }
         }

@@ -8,8 +8,11 @@ use crate::ids::{FlavorName, ResourceName};
 use crate::queue::{FlavorQuotas, ResourceGroup};
 
 /// Ways that are tried at most. A gang has few task groups and a queue few
-/// flavors; past this the ways that are wanted least are not tried.
+/// flavors; past this not all ways are tried, and its certificate says so.
 const WAYS: usize = 64;
+
+/// Choices of one group that are looked at at most.
+const CHOICES: usize = 256;
 
 /// The flavor of each resource of one task group.
 pub(crate) type Choice = BTreeMap<ResourceName, FlavorName>;
@@ -34,37 +37,73 @@ pub(crate) enum NoWay {
     },
 }
 
-/// The ways to give a gang its flavors: for each a choice for each of its task
-/// groups. In the order of preference of the first group, then of the second, ...
+/// The choices of each task group, in its order of preference.
 ///
 /// # Errors
 ///
-/// The first group that has no way, and why.
-pub(crate) fn ways(
+/// The first group that has no choice, and why.
+pub(crate) fn choices(
     gang: &Gang,
     offered: &[ResourceGroup],
     flavors: &Flavors,
 ) -> Result<Vec<Vec<Choice>>, NoWay> {
-    let mut ways: Vec<Vec<Choice>> = vec![Vec::new()];
-    for (number, group) in gang.groups.iter().enumerate() {
-        let choices = if offered.is_empty() {
-            choices_of_all(number, group, flavors)?
+    let groups = gang.groups.iter().enumerate();
+    let choices = groups.map(|(number, group)| {
+        if offered.is_empty() {
+            choices_of_all(number, group, flavors)
         } else {
-            choices(number, group, offered, flavors)?
-        };
+            choices_of(number, group, offered, flavors)
+        }
+    });
+    choices.collect()
+}
+
+/// The ways to give a gang its flavors: for each a choice for each of its task
+/// groups. In the order of preference of the first group, then of the second, ...
+/// Where there are more than may be tried, those in which all groups take the same
+/// place in their order, and of the others the first. Says whether some are left out.
+pub(crate) fn combine(choices: &[Vec<Choice>]) -> (Vec<Vec<Choice>>, bool) {
+    let all = choices.iter().map(Vec::len);
+    let cut = all.clone().fold(1, usize::saturating_mul) > WAYS;
+    let alike: Vec<Vec<usize>> = if cut {
+        let most = all.clone().max().unwrap_or(0).min(WAYS);
+        let last = |number: usize, len: usize| number.min(len.saturating_sub(1));
+        (0..most)
+            .map(|number| all.clone().map(|len| last(number, len)).collect())
+            .collect()
+    } else {
+        Vec::new()
+    };
+    let others = WAYS.saturating_sub(alike.len());
+    let mut ways = first(choices, if cut { others } else { WAYS });
+    ways.extend(alike);
+    ways.sort_unstable();
+    ways.dedup();
+    let way = |numbers: Vec<usize>| {
+        let each = choices.iter().zip(numbers);
+        each.filter_map(|(choices, number)| choices.get(number).cloned())
+            .collect()
+    };
+    (ways.into_iter().map(way).collect(), cut)
+}
+
+/// So many of the first ways, by the number of each group's choice.
+fn first(choices: &[Vec<Choice>], most: usize) -> Vec<Vec<usize>> {
+    let mut ways: Vec<Vec<usize>> = vec![Vec::new()];
+    for choices in choices {
         ways = ways
             .into_iter()
             .flat_map(|way| {
-                choices.iter().map(move |choice| {
+                (0..choices.len()).map(move |number| {
                     let mut way = way.clone();
-                    way.push(choice.clone());
+                    way.push(number);
                     way
                 })
             })
-            .take(WAYS)
+            .take(most)
             .collect();
     }
-    Ok(ways)
+    ways
 }
 
 /// A queue without quotas offers what the nodes have: of every flavor that a
@@ -104,7 +143,7 @@ fn needs(group: &TaskGroup) -> impl Iterator<Item = &ResourceName> {
         .map(|(resource, _)| resource)
 }
 
-fn choices(
+fn choices_of(
     number: usize,
     group: &TaskGroup,
     offered: &[ResourceGroup],
@@ -172,7 +211,7 @@ fn choices(
                     }
                 })
             })
-            .take(WAYS)
+            .take(CHOICES)
             .collect();
     }
     Ok(choices)
@@ -215,6 +254,17 @@ mod tests {
             flavors: flavors.iter().map(|f| FlavorName::new(*f)).collect(),
             ..TaskGroup::new(GroupName::new(name), 1, request, name.to_owned())
         }
+    }
+
+    /// As the engine asks, where all ways may be tried.
+    fn ways(
+        gang: &Gang,
+        offered: &[ResourceGroup],
+        flavors: &Flavors,
+    ) -> Result<Vec<Vec<Choice>>, NoWay> {
+        let (ways, cut) = combine(&choices(gang, offered, flavors)?);
+        assert!(!cut);
+        Ok(ways)
     }
 
     fn gang(groups: Vec<TaskGroup>) -> Gang {
@@ -360,12 +410,20 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_ways_is_bounded() {
+    fn past_the_bound_groups_that_take_the_same_are_still_tried() {
         let names: Vec<String> = (0..16).map(|i| format!("f{i}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let offered = [offer(&["cpu", "gpu"], &names)];
         let groups = (0..16).map(|i| group(&format!("g{i}"), 1, &[])).collect();
-        let found = ways(&gang(groups), &offered, &defined(&names)).unwrap();
-        assert_eq!(found.len(), WAYS);
+        let choices = choices(&gang(groups), &offered, &defined(&names)).unwrap();
+        let (found, cut) = combine(&choices);
+        assert!(cut && found.len() <= WAYS && found.len() > WAYS / 2);
+        for name in names {
+            let all =
+                |way: &&Vec<Choice>| way.iter().all(|c| c.values().all(|f| f.as_str() == name));
+            assert_eq!(found.iter().filter(all).count(), 1, "{name}");
+        }
+        let few: Vec<Vec<Choice>> = choices.into_iter().take(1).collect();
+        assert!(matches!(combine(&few), (ways, false) if ways.len() == 16));
     }
 }

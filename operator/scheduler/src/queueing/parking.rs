@@ -2,10 +2,11 @@
 //! counter that it waits for has risen far enough.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::explain::{Certificate, Detail};
+use crate::explain::{Certificate, Change, Detail, Distance};
 use crate::ids::QueueName;
 use crate::quota::FlavorResource;
 use crate::state::{GangIdx, ResourceIdx, Slots};
@@ -34,6 +35,9 @@ pub(crate) enum Signal {
     QuotaFreed(QueueName, FlavorResource),
     /// What has been charged to quota below a root.
     QuotaTaken(QueueName, FlavorResource),
+    /// Queues below a root that begin to hold more than their quota; without a root:
+    /// queues without any limit that begin to hold something.
+    Borrows(Option<QueueName>, FlavorResource),
 }
 
 /// When a gang is to be looked at again: as soon as one of the counters has
@@ -51,6 +55,15 @@ impl Wake {
         self
     }
 
+    /// When a counter has risen by so much, if it would not wake sooner anyway.
+    pub(crate) fn on_least(&mut self, signal: Signal, rise: i128) -> &mut Self {
+        match self.signals.iter_mut().find(|(s, _)| *s == signal) {
+            Some((_, least)) => *least = (*least).min(rise.max(1)),
+            None => self.signals.push((signal, rise.max(1))),
+        }
+        self
+    }
+
     /// When another wake would.
     pub(crate) fn join(&mut self, other: &Self) -> &mut Self {
         for (signal, rise) in &other.signals {
@@ -65,9 +78,9 @@ impl Wake {
         self
     }
 
-    /// At that time.
+    /// At that time, if not before.
     pub(crate) fn at(&mut self, time: Time) -> &mut Self {
-        self.at = Some(time);
+        self.at = Some(self.at.map_or(time, |at| at.min(time)));
         self
     }
 }
@@ -101,6 +114,17 @@ impl Blocked {
     pub(crate) fn in_phase(mut self: Box<Self>, phase: Phase) -> Box<Self> {
         self.phase = phase;
         self
+    }
+
+    /// The same, with what would let it pass.
+    pub(crate) fn with(mut self: Box<Self>, change: Option<Change>) -> Box<Self> {
+        self.certificate.change = change.map(Arc::new);
+        self
+    }
+
+    /// How far it is from a start.
+    pub(crate) fn distance(&self) -> Distance {
+        self.certificate.reason.distance()
     }
 
     /// The gang is blocked in another way too.
@@ -277,6 +301,16 @@ mod tests {
         parking.raise(&freed(0), 1);
         assert_eq!(parking.take_woken(), [gang(0)]);
         assert_eq!(parking.next_alarm(), None);
+    }
+
+    #[test]
+    fn of_several_times_the_first_wakes() {
+        let mut parking = Parking::default();
+        let mut wake = Wake::default();
+        wake.at(Time::from_millis(7)).at(Time::from_millis(3));
+        wake.at(Time::from_millis(9));
+        parking.park(gang(0), wake);
+        assert_eq!(parking.next_alarm(), Some(Time::from_millis(3)));
     }
 
     #[test]

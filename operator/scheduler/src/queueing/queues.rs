@@ -2,6 +2,7 @@
 //! charged whole.
 
 mod holders;
+mod offered;
 mod quota;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +12,7 @@ use std::time::Duration;
 use super::flavors::Flavors;
 use crate::gang::Gang;
 use crate::ids::{FlavorName, QueueName};
-use crate::queue::{Preemption, Queue, QueueOrder, ResourceGroup, Stop};
+use crate::queue::{Preemption, Queue, QueueOrder, Stop};
 use crate::quota::{Decay, Demand, FlavorResource, Lag, Member, Order, QueueIdx, Remembered, Tree};
 use crate::state::{Catalog, GangIdx, Interner, ResourceIdx};
 use crate::time::Time;
@@ -26,6 +27,8 @@ pub(crate) struct Queues {
     /// What gangs are charged.
     charges: Interner<Demand>,
     flavors: Flavors,
+    /// What those of each queue hold that are not preemptible.
+    kept: BTreeMap<QueueName, BTreeMap<FlavorResource, i128>>,
     /// Queues that are drained.
     drains: BTreeSet<QueueName>,
 }
@@ -41,6 +44,7 @@ impl Queues {
             holders: BTreeMap::new(),
             charges: Interner::default(),
             flavors,
+            kept: BTreeMap::new(),
             drains: BTreeSet::new(),
         }
     }
@@ -100,6 +104,7 @@ impl Queues {
         let member = Member {
             parent: queue.parent.clone(),
             weight: queue.weight,
+            unusable: offered::fault(&queue.resource_groups),
             quotas: (!queue.resource_groups.is_empty()).then_some(quotas),
         };
         self.tree.apply(&queue.name, member);
@@ -119,30 +124,59 @@ impl Queues {
         self.configs.remove(name).is_some()
     }
 
-    /// What a queue offers. Empty: what the nodes have.
-    pub(crate) fn offered(&self, name: &QueueName) -> &[ResourceGroup] {
-        self.configs
-            .get(name)
-            .map_or(&[], |queue| &queue.resource_groups)
-    }
-
     pub(crate) fn order(&self, name: &QueueName) -> QueueOrder {
         self.configs
             .get(name)
             .map_or_else(QueueOrder::default, |queue| queue.order)
     }
 
-    /// Charges a gang, whatever the quota says. The resources must be pinned.
-    pub(crate) fn charge(&mut self, at: GangIdx, gang: &Gang, demand: Demand) {
+    /// Charges a gang, whatever the quota says. The resources are pinned: what queues
+    /// remember outlives the gang. Tells of what somebody borrows from now on who
+    /// did not.
+    pub(crate) fn charge(
+        &mut self,
+        at: GangIdx,
+        gang: &Gang,
+        demand: Demand,
+        catalog: &mut Catalog,
+    ) -> Vec<FlavorResource> {
+        for (what, _) in demand.iter() {
+            catalog.pin(&catalog.name(what.resource));
+        }
+        let before = self.tree.lenders(&gang.queue, &demand);
         self.tree.charge(&gang.queue, &demand);
+        let now = self.tree.lenders(&gang.queue, &demand);
+        let begins = now.into_iter().filter(|now| !before.contains(now));
+        let begins = begins.map(|(what, _)| what).collect();
+        if !gang.preemptible {
+            let kept = self.kept.entry(gang.queue.clone()).or_default();
+            for (what, amount) in demand.iter() {
+                let sum = kept.entry(what).or_default();
+                *sum = sum.saturating_add(amount);
+            }
+        }
         let (charge, _) = self.charges.acquire(demand);
         let holders = self.holders.entry(gang.queue.clone()).or_default();
         holders.insert(Holder {
             gang: at,
             priority: gang.priority,
+            preemptible: gang.preemptible,
             charge,
             id: gang.id.clone(),
         });
+        begins
+    }
+
+    /// Whether any queue of its tree names quotas.
+    pub(crate) fn is_limited(&self, name: &QueueName) -> bool {
+        let at = self.tree.find(name);
+        at.is_some_and(|at| self.tree.is_limited(at))
+    }
+
+    /// What those of a queue hold that are not preemptible.
+    pub(crate) fn kept(&self, name: &QueueName, what: FlavorResource) -> i128 {
+        let kept = self.kept.get(name).and_then(|kept| kept.get(&what));
+        kept.copied().unwrap_or_default()
     }
 
     /// What a gang holds of a queue.
@@ -170,8 +204,26 @@ impl Queues {
         let charged = self.charges.get(holder.charge).map(Arc::clone);
         let charged = charged.unwrap_or_default();
         self.charges.release(holder.charge);
+        if !holder.preemptible {
+            self.forget_kept(name, &charged);
+        }
         self.tree.release(name, &charged);
         Arc::unwrap_or_clone(charged)
+    }
+
+    fn forget_kept(&mut self, name: &QueueName, charged: &Demand) {
+        let Some(kept) = self.kept.get_mut(name) else {
+            return;
+        };
+        for (what, amount) in charged.iter() {
+            if let Some(sum) = kept.get_mut(&what) {
+                *sum = sum.saturating_sub(amount);
+            }
+        }
+        kept.retain(|_, sum| *sum > 0);
+        if kept.is_empty() {
+            self.kept.remove(name);
+        }
     }
 
     /// How many gangs hold some of each queue of which any does.

@@ -39,17 +39,6 @@ const MOST: i128 = 1 << 80;
 pub(crate) struct Demand(SmallVec<[(FlavorResource, i128); 4]>);
 
 impl Demand {
-    /// All of it of one flavor.
-    pub(crate) fn of(flavor: FlavorIdx, totals: &[(ResourceIdx, i128)]) -> Self {
-        totals
-            .iter()
-            .map(|(resource, amount)| {
-                let resource = *resource;
-                (FlavorResource { flavor, resource }, *amount)
-            })
-            .collect()
-    }
-
     pub(crate) fn iter(&self) -> impl Iterator<Item = (FlavorResource, i128)> + '_ {
         self.0.iter().copied()
     }
@@ -88,17 +77,17 @@ mod tests {
     #[test]
     fn each_is_named_once_and_counts_for_something() {
         let resource = ResourceIdx::of;
-        let demand = Demand::of(
-            FlavorIdx::of(0),
-            &[
-                (resource(2), 3),
-                (resource(1), -1),
-                (resource(0), 0),
-                (resource(3), i128::MAX),
-                (resource(2), 4),
-                (resource(3), i128::MAX),
-            ],
-        );
+        let amounts = [
+            (resource(2), 3),
+            (resource(1), -1),
+            (resource(0), 0),
+            (resource(3), i128::MAX),
+            (resource(2), 4),
+            (resource(3), i128::MAX),
+        ];
+        let flavor = FlavorIdx::of(0);
+        let what = |(resource, amount)| (FlavorResource { flavor, resource }, amount);
+        let demand: Demand = amounts.into_iter().map(what).collect();
         let amounts: Vec<_> = demand.iter().map(|(what, n)| (what.resource, n)).collect();
         assert_eq!(amounts, [(resource(2), 7), (resource(3), MOST)]);
     }

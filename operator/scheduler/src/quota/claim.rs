@@ -3,6 +3,7 @@
 use super::amounts::{Demand, FlavorResource};
 use super::room::Offer;
 use super::tree::{QueueIdx, Tree};
+use crate::ids::QueueName;
 
 /// Why a queue may ask another to give something back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,19 +29,24 @@ impl Tree {
     /// the other borrows something of the kind, by way of queues that all do, up to
     /// the lowest queue that both are below. A queue without any limit has no
     /// guarantee: whoever asks for its own may ask it, though they share no root.
+    ///
+    /// `lacks` says of what there is too little: who borrows anything else is none
+    /// of the asker's business.
     pub(crate) fn claim(
         &self,
         asker: QueueIdx,
         demand: &Demand,
         holder: QueueIdx,
+        lacks: impl Fn(FlavorResource) -> bool,
     ) -> Option<Claimed> {
         let above: Vec<QueueIdx> = self.path(asker).map(|(at, _)| at).collect();
         let (common, _) = match self.path(holder).find(|(at, _)| above.contains(at)) {
             Some(common) => common,
-            None => return self.claims_from_outside(asker, demand, holder),
+            None => return self.claims_from_outside(asker, demand, holder, lacks),
         };
         let borrowed = |what: FlavorResource| -> i128 {
-            if self.offer(holder, what) != Offer::Quota {
+            // What it holds and is no longer offered is borrowed, all of it.
+            if self.offer(holder, what) == Offer::NoLimit {
                 return 0;
             }
             let below = self.path(holder).take_while(|(at, _)| *at != common);
@@ -48,7 +54,8 @@ impl Tree {
             let own = chain.peek().map_or(0, |cell| cell.counted());
             chain.fold(own, |least, cell| least.min(cell.borrowed()))
         };
-        let most = demand.iter().map(|(what, _)| (borrowed(what), what));
+        let wanted = demand.iter().filter(|(what, _)| lacks(*what));
+        let most = wanted.map(|(what, _)| (borrowed(what), what));
         let (left, what) = most.max().filter(|(left, _)| *left > 0)?;
         let owed = self.owing(asker, demand).contains(&common);
         Some(Claimed {
@@ -63,6 +70,7 @@ impl Tree {
         asker: QueueIdx,
         demand: &Demand,
         holder: QueueIdx,
+        lacks: impl Fn(FlavorResource) -> bool,
     ) -> Option<Claimed> {
         let named = |(what, _): &(FlavorResource, i128)| what.resource != self.pods;
         let limited = |(what, _)| self.offer(asker, what) == Offer::Quota;
@@ -71,7 +79,8 @@ impl Tree {
         }
         let unlimited =
             |(what, _): &(FlavorResource, i128)| self.offer(holder, *what) == Offer::NoLimit;
-        let (what, _) = demand.iter().filter(named).find(unlimited)?;
+        let mut wanted = demand.iter().filter(named).filter(|(what, _)| lacks(*what));
+        let (what, _) = wanted.find(unlimited)?;
         Some(Claimed {
             claim: Claim::Owed,
             what,
@@ -79,14 +88,50 @@ impl Tree {
         })
     }
 
-    /// Whether a queue holds more than its quota of anything in a demand.
-    pub(crate) fn is_borrowing(&self, queue: QueueIdx, demand: &Demand) -> bool {
-        let Some(node) = self.node(queue) else {
-            return false;
+    /// What is guaranteed to a queue. None: it has no quota of it.
+    pub(crate) fn guaranteed(&self, queue: QueueIdx, what: FlavorResource) -> Option<i128> {
+        let has = self.offer(queue, what) == Offer::Quota;
+        has.then(|| self.node(queue).map_or(0, |node| node.cell(what).subtree()))
+    }
+
+    /// What counts against a queue's quota.
+    pub(crate) fn used(&self, queue: QueueIdx, what: FlavorResource) -> i128 {
+        self.node(queue).map_or(0, |node| node.cell(what).usage())
+    }
+
+    /// Whether any queue of its tree names quotas.
+    pub(crate) fn is_limited(&self, queue: QueueIdx) -> bool {
+        let root = self.path(queue).last();
+        root.is_some_and(|(_, root)| root.limiting > 0)
+    }
+
+    /// Of what a demand names: the queues from this one up that hold more than their
+    /// quota. A queue without any limit does with all that it holds.
+    pub(crate) fn lenders(
+        &self,
+        queue: &QueueName,
+        demand: &Demand,
+    ) -> Vec<(FlavorResource, QueueIdx)> {
+        let mut over = Vec::new();
+        let Some(queue) = self.find(queue) else {
+            return over;
         };
-        demand.iter().any(|(what, _)| {
-            self.offer(queue, what) == Offer::Quota && node.cell(what).borrowed() > 0
-        })
+        for (what, _) in demand.iter() {
+            match self.offer(queue, what) {
+                Offer::Nothing => {}
+                Offer::NoLimit if what.resource == self.pods => {}
+                Offer::NoLimit => {
+                    let held = self.node(queue).map_or(0, |node| node.cell(what).counted());
+                    over.extend((held > 0).then_some((what, queue)));
+                }
+                Offer::Quota => {
+                    let path = self.path(queue);
+                    let path = path.filter(|(_, node)| node.cell(what).borrowed() > 0);
+                    over.extend(path.map(|(at, _)| (what, at)));
+                }
+            }
+        }
+        over
     }
 
     /// As if so much more (or less, where it is negative) were charged to a queue,

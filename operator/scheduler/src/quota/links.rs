@@ -47,7 +47,7 @@ impl Tree {
         let Some(node) = self.node(at) else {
             return;
         };
-        let usable = |m: &&Member| m.wrong_amount().is_none();
+        let usable = |m: &&Member| m.fault().is_none();
         let named = node.member.as_ref().filter(usable);
         let named = named.and_then(|m| m.quotas.clone());
         let limits = named.is_some();
@@ -148,7 +148,7 @@ impl Tree {
             let members = Arc::clone(&cycle.names);
             return wrong(Misconfigured::Cycle { members });
         }
-        if let Some(fault) = member.wrong_amount() {
+        if let Some(fault) = member.fault() {
             return wrong(fault);
         }
         let Some(parent) = node.named_parent.and_then(|p| self.node(p)) else {

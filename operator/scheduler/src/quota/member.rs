@@ -54,13 +54,20 @@ pub(crate) struct Member {
     /// The queue that it is below. None: it is a root.
     pub(crate) parent: Option<QueueName>,
     pub(crate) weight: Weight,
+    /// What is wrong with its resource groups.
+    pub(crate) unusable: Option<Misconfigured>,
     /// None: it names no quotas at all.
     pub(crate) quotas: Option<BTreeMap<FlavorResource, Quota>>,
 }
 
 impl Member {
+    /// What it names cannot be counted: why.
+    pub(super) fn fault(&self) -> Option<Misconfigured> {
+        self.unusable.clone().or_else(|| self.wrong_amount())
+    }
+
     /// The first amount that makes no sense.
-    pub(super) fn wrong_amount(&self) -> Option<Misconfigured> {
+    fn wrong_amount(&self) -> Option<Misconfigured> {
         self.quotas.iter().flatten().find_map(|(what, quota)| {
             let amounts = [
                 (Limit::Nominal, Some(quota.nominal)),

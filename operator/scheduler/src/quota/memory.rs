@@ -1,6 +1,5 @@
 //! What a queue holds of a resource, and has held.
 
-use super::amounts::FlavorResource;
 use super::decay::{Clock, halved};
 use super::tree::{QueueIdx, Tree};
 use crate::ids::QueueName;
@@ -104,11 +103,6 @@ impl Memory {
         Decayed::from_parts(self.parts_held().saturating_sub(behind))
     }
 
-    /// What is held now, in the same measure.
-    pub(super) fn instantaneous(&self) -> Decayed {
-        Decayed::from_parts(self.parts_held())
-    }
-
     /// The decayed usage was so much at that time, and what is held now has been
     /// held since then.
     fn recall(&mut self, decayed: Decayed, at: Time, clock: &Clock) {
@@ -203,11 +197,5 @@ impl Tree {
                 memory.epoch = told.epoch;
             }
         }
-    }
-
-    /// What is charged to a queue itself of a resource of a flavor.
-    pub(crate) fn charged(&self, queue: QueueIdx, what: FlavorResource) -> i128 {
-        let node = self.node(queue);
-        node.and_then(|n| n.cells.get(&what)).map_or(0, |c| c.own)
     }
 }

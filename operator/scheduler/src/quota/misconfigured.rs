@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::amounts::FlavorResource;
-use crate::ids::QueueName;
+use crate::ids::{FlavorName, QueueName, ResourceName};
 
 /// How many queues there may be on the way from a root down to a leaf, both of
 /// them counted.
@@ -51,6 +51,21 @@ pub(crate) enum Misconfigured {
         limit: Limit,
         amount: i64,
     },
+    /// A flavor would have two quotas of the same resources.
+    #[error("names flavor {:?} twice in one resource group", flavor.as_str())]
+    FlavorTwice { flavor: FlavorName },
+    /// Nobody knows what of the group there is of the one that names less.
+    #[error(
+        "names other resources of flavor {:?} than of flavor {:?}, which is in the same resource group",
+        other.as_str(), first.as_str()
+    )]
+    UnlikeFlavors {
+        first: FlavorName,
+        other: FlavorName,
+    },
+    /// It would be chosen twice.
+    #[error("names resource {:?} in two resource groups", resource.as_str())]
+    ResourceTwice { resource: ResourceName },
     /// There is no such queue (yet).
     #[error("is below {:?}, which does not exist", parent.as_str())]
     ParentNotFound { parent: QueueName },

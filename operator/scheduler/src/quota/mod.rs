@@ -60,18 +60,13 @@ mod tree;
 pub use self::decay::Decay;
 pub use self::member::{Quota, Weight};
 pub use self::memory::Decayed;
-#[allow(unused_imports, reason = "preemption takes up the rest")]
 pub(crate) use self::{
     amounts::{Demand, FlavorIdx, FlavorResource},
-    borrowers::Borrower,
     claim::{Claim, Claimed},
-    lack::{Lack, Shortage},
+    lack::Lack,
     member::Member,
     memory::{Lag, Remembered},
-    misconfigured::{Limit, MAX_DEPTH, Misconfigured},
+    misconfigured::Misconfigured,
     order::Order,
-    reclaim::Reclaimable,
-    share::Share,
-    standing::Standing,
     tree::{QueueIdx, Tree},
 };

@@ -45,6 +45,18 @@ impl Tree {
         }
     }
 
+    /// What is named anywhere in the tree of a queue: what a queue that names
+    /// nothing itself may be given.
+    pub(crate) fn named(&self, queue: QueueIdx) -> Vec<FlavorResource> {
+        let counts = self.node(queue).is_some_and(Node::counts);
+        let root = self.path(queue).last().filter(|_| counts);
+        let cells = root.into_iter().flat_map(|(_, root)| &root.cells);
+        cells
+            .filter(|(_, cell)| cell.is_named())
+            .map(|(what, _)| *what)
+            .collect()
+    }
+
     /// Whether a queue offers a resource of a flavor. Who is misconfigured offers
     /// nothing.
     pub(crate) fn offers(&self, queue: QueueIdx, what: FlavorResource) -> bool {
@@ -56,12 +68,6 @@ impl Tree {
     /// held than there is, since a quota was lowered.
     pub(crate) fn available(&self, queue: QueueIdx, what: FlavorResource) -> Option<i128> {
         self.room(queue, what, Cell::usage)
-    }
-
-    /// How much a queue could be given with everything else gone, itself included.
-    /// As [`Tree::available`].
-    pub(crate) fn could_ever(&self, queue: QueueIdx, what: FlavorResource) -> Option<i128> {
-        self.room(queue, what, |_| 0)
     }
 
     pub(super) fn room(

@@ -1,7 +1,7 @@
 //! A queue's share: max over resources of usage / capacity, divided by weight.
 
-use super::memory::{Decayed, Memory};
-use super::tree::{Node, QueueIdx, Tree};
+use super::memory::Decayed;
+use super::tree::{QueueIdx, Tree};
 
 /// How much a queue has had for its weight. The smaller comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,22 +31,17 @@ impl Tree {
     /// The share that a queue is ordered by, now: of decayed usage, as far ahead as
     /// [`super::decay::Decay`] says.
     pub(crate) fn share(&self, queue: QueueIdx) -> Share {
-        self.node(queue).map_or_else(Share::default, |node| {
-            self.share_of(node, |memory| memory.ahead(&self.clock))
-        })
-    }
-
-    /// The share of what is held now.
-    pub(super) fn held_share(&self, node: &Node) -> Share {
-        self.share_of(node, Memory::instantaneous)
-    }
-
-    fn share_of(&self, node: &Node, usage: impl Fn(&Memory) -> Decayed) -> Share {
+        let Some(node) = self.node(queue) else {
+            return Share::default();
+        };
         let dominant = node
             .memory
             .iter()
             .filter_map(|(resource, memory)| {
-                let parts = usage(memory).as_parts().saturating_mul(PARTS_TO_RATIO);
+                let parts = memory
+                    .ahead(&self.clock)
+                    .as_parts()
+                    .saturating_mul(PARTS_TO_RATIO);
                 parts.checked_div(*self.capacity.get(resource)?)
             })
             .max()

@@ -2,7 +2,6 @@
 
 use super::amounts::FlavorResource;
 use super::tree::{QueueIdx, Tree};
-use crate::state::ResourceIdx;
 
 /// How a queue stands with one resource of one flavor, in base units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,12 +37,5 @@ impl Tree {
             borrowed: if limited { cell.borrowed() } else { 0 },
         };
         node.cells.iter().map(standing).collect()
-    }
-
-    /// What a queue and all that count to it hold of a resource, over all flavors.
-    pub(crate) fn held(&self, queue: QueueIdx, resource: ResourceIdx) -> i128 {
-        let node = self.node(queue);
-        node.and_then(|n| n.memory.get(&resource))
-            .map_or(0, |memory| memory.held())
     }
 }

@@ -164,6 +164,11 @@ impl Tree {
         self.path(queue).last().map(|(_, node)| &node.name)
     }
 
+    /// The queues above a queue, the nearest first.
+    pub(crate) fn names_above(&self, queue: QueueIdx) -> impl Iterator<Item = &QueueName> {
+        self.path(queue).skip(1).map(|(_, node)| &node.name)
+    }
+
     /// Every name, in no order.
     pub(super) fn names(&self) -> Vec<&QueueName> {
         self.numbers.keys().collect()

@@ -178,7 +178,8 @@ fn nothing_is_placed_on_a_node_that_is_overbooked() {
     let certificate = refusal(&mut engine, &workers("w", 1, cpu(1)));
     assert_eq!(
         certificate.to_string(),
-        "needs 1 cpu, 0 are free on 1 matching node: 1 is missing; gangs hold 0, other pods 100"
+        "needs 1 cpu, 0 are free on 1 matching node: 1 is missing; gangs hold 0, other pods 100; \
+         it would fit with 5 cpu more free on \"n00\""
     );
     // What needs no core of it may still go there.
     assert_eq!(
@@ -343,4 +344,25 @@ fn a_trial_leaves_no_trace() {
     assert_eq!(free(&engine, "n00", "cpu"), 88_000);
     assert_eq!(engine.waiting_gangs(), 0);
     assert!(engine.cycle(ms(0)).is_empty());
+}
+
+/// Users name resources: nothing of a gang that is gone may stay.
+#[test]
+fn what_gangs_name_is_forgotten_with_them() {
+    let mut engine = engine([gpu_node("n0", 8)]);
+    let size = |engine: &Engine| format!("{engine:?}").len();
+    let churn = |engine: &mut Engine, from: usize| {
+        for i in from..from + 500 {
+            let odd = format!("example.com/r{i}");
+            let gang = workers("w", 1, cpu(1).with(&odd, 1));
+            assert!(engine.trial(&gang, ms(0)).is_err());
+            engine.apply_gang(gang);
+            engine.cycle(ms(0));
+            engine.delete_gang(&id("w"));
+        }
+        size(engine)
+    };
+    let before = churn(&mut engine, 0);
+    let after = churn(&mut engine, 500);
+    assert!(after < before + before / 10, "{before} -> {after}");
 }

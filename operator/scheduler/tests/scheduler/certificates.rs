@@ -283,7 +283,8 @@ fn too_little_is_free() {
             &workers("w", 13, Resources::new().with("memory", 950 * GI))
         ),
         "InsufficientCapacity: needs 12350Gi memory, 12100Gi are free on 13 matching nodes: \
-         250Gi are missing; gangs hold 0, other pods 900Gi"
+         250Gi are missing; gangs hold 0, other pods 900Gi; it would fit with \
+         850Gi memory more free on \"n11\""
     );
 }
 
@@ -295,12 +296,14 @@ fn enough_is_free_but_scattered() {
     }
     assert_eq!(
         says(&mut engine, &workers("w", 1, gpu(1, 8))),
-        "Fragmented: needs 8 nvidia.com/gpu on one node; 8 are free on 8 nodes, at most 1 on one"
+        "Fragmented: needs 8 nvidia.com/gpu on one node; 8 are free on 8 nodes, at most 1 on one; \
+         it would fit with 7 nvidia.com/gpu more free on \"n00\""
     );
     assert_eq!(
         says(&mut engine, &workers("w", 4, gpu(1, 2))),
         "Fragmented: 4 pods need 2 nvidia.com/gpu each; 8 are free on 8 nodes, at most 1 on one: \
-         room for 0"
+         room for 0; it would fit with 1 nvidia.com/gpu more free on each of \"n00\", \"n01\", \
+         \"n02\" and 1 node more"
     );
 }
 
@@ -312,7 +315,7 @@ fn resources_are_free_apart_from_each_other() {
     assert_eq!(
         says(&mut engine, &workers("w", 2, gpu(2, 4))),
         "Fragmented: 2 pods need 4 nvidia.com/gpu each, free on 1 node, of which 1 has too little \
-         cpu: room for 0"
+         cpu: room for 0; it would fit with 3 cpu more free on \"n00\""
     );
 }
 

@@ -14,6 +14,8 @@ mod backfill_runs;
 #[cfg(test)]
 mod certificates;
 #[cfg(test)]
+mod certificates_change;
+#[cfg(test)]
 mod certificates_oracle;
 #[cfg(test)]
 mod common;
@@ -22,9 +24,15 @@ mod flavors;
 #[cfg(test)]
 mod flavors_given;
 #[cfg(test)]
+mod flavors_offered;
+#[cfg(test)]
+mod flavors_ways;
+#[cfg(test)]
 mod forecast;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod model_quota;
 #[cfg(test)]
 mod oracle;
 #[cfg(test)]
@@ -38,9 +46,13 @@ mod preemption;
 #[cfg(test)]
 mod preemption_after;
 #[cfg(test)]
+mod preemption_claims;
+#[cfg(test)]
 mod preemption_model;
 #[cfg(test)]
 mod preemption_queues;
+#[cfg(test)]
+mod preemption_reclaim;
 #[cfg(test)]
 mod queueing;
 #[cfg(test)]

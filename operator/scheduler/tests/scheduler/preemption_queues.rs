@@ -1,9 +1,10 @@
 //! Who takes back from another queue what that borrows.
 
 use crate::common::*;
+use crate::flavors_offered::{flavored, one_of_each};
 use crate::preemption::{LOWER, at, of, preempts, seconds};
 use trellis_scheduler::{
-    Because, BorrowWithin, Engine, Gang, Preemption, Queue, QueueName, Quota, Reclaim,
+    Because, BorrowWithin, Engine, FlavorName, Gang, Preemption, Queue, QueueName, Quota, Reclaim,
     ResourceName, WithinQueue,
 };
 
@@ -20,7 +21,7 @@ fn gpus(nominal: i64) -> Quota {
     }
 }
 
-fn below(name: &str, parent: Option<&str>, nominal: i64, preemption: Preemption) -> Queue {
+pub fn below(name: &str, parent: Option<&str>, nominal: i64, preemption: Preemption) -> Queue {
     let plenty = gpus(i64::MAX >> 8);
     let quotas = [
         (ResourceName::new(GPU), gpus(nominal)),
@@ -137,4 +138,30 @@ fn what_is_kept_for_good_is_kept_within_quota_only() {
     engine.cycle(seconds(0));
     engine.apply_gang(small("b", 0, "b1", 8));
     assert_eq!(at(&mut engine, seconds(1)), ["!b1 a1"]);
+}
+
+/// Two ways, in each of which somebody is safe for a while.
+#[test]
+fn the_first_time_at_which_somebody_may_be_asked_wakes() {
+    let mut engine = one_of_each(&["a", "b"]);
+    let with = |name: &str, parent, gpus| Queue {
+        preemption: RECLAIM,
+        ..flavored(name, parent, &[("a", gpus), ("b", gpus)])
+    };
+    engine.apply_queue(with("all", None, 0));
+    engine.apply_queue(with("mine", Some("all"), 8));
+    for (queue, flavor, name, safe) in [("x", "a", "soon", 100), ("y", "b", "late", 1_000)] {
+        engine.apply_queue(with(queue, Some("all"), 0));
+        let mut gang = Gang {
+            min_runtime: std::time::Duration::from_secs(safe),
+            ..small(queue, 0, name, 8)
+        };
+        gang.groups[0].flavors = vec![FlavorName::new(flavor)];
+        engine.apply_gang(gang);
+    }
+    assert_eq!(at(&mut engine, seconds(0)), ["+soon", "+late"]);
+    engine.apply_gang(small("mine", 0, "w", 8));
+    at(&mut engine, seconds(1));
+    assert_eq!(engine.next_wakeup(), Some(seconds(100)));
+    assert_eq!(at(&mut engine, seconds(100)), ["!w soon"]);
 }

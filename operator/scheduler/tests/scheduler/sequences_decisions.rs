@@ -3,7 +3,8 @@
 use crate::model::{Model, with_pod};
 use proptest::prelude::*;
 use trellis_scheduler::{
-    Because, Decision, GangId, Placement, Reclaim, Stop, Time, Victim, WithinQueue,
+    Because, Decision, Gang, GangId, Placement, Queue, QueueName, Reclaim, Stop, Time, Victim,
+    WithinQueue,
 };
 
 /// Every placement is whole, in order, on nodes with room, and within quota.
@@ -90,6 +91,39 @@ pub fn check_decisions(
                 }
             }
         }
+        let root = queue
+            .parent
+            .as_ref()
+            .filter(|root| model.queues.contains_key(*root));
+        if let Some(root) = root {
+            tree_has_it(model, root, &gang)?;
+        }
+    }
+    Ok(())
+}
+
+/// Nobody keeps anything local here: all that is held below a root is at most all
+/// that is named there, of what a gang needs that has just got its place.
+fn tree_has_it(model: &Model, root: &QueueName, gang: &Gang) -> Result<(), TestCaseError> {
+    let in_tree = |queue: &&Queue| queue.name == *root || queue.parent.as_ref() == Some(root);
+    let tree: Vec<&Queue> = model.queues.values().filter(in_tree).collect();
+    let named = tree.iter().flat_map(|queue| &queue.resource_groups);
+    let named: Vec<_> = named.flat_map(|group| &group.flavors).collect();
+    if named.is_empty() {
+        return Ok(());
+    }
+    let requests = gang.groups.iter().filter(|g| g.count > 0);
+    let needed = requests
+        .flat_map(|g| g.request.iter())
+        .filter(|(_, n)| *n > 0);
+    for (resource, _) in needed {
+        let quotas = named
+            .iter()
+            .filter_map(|offered| offered.quotas.get(resource));
+        let quota: i128 = quotas.map(|quota| i128::from(quota.nominal)).sum();
+        let usage = tree.iter().map(|queue| model.usage(queue.name.as_str()));
+        let usage: i128 = usage.filter_map(|usage| usage.get(resource).copied()).sum();
+        prop_assert!(usage <= quota, "{}: {usage} of {quota} {resource}", gang.id);
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use fixedbitset::FixedBitSet;
 
-use super::field::{Held, Search};
+use super::field::{Ground, Held, Search};
 use crate::state::{NodeIdx, Nodes};
 
 /// Candidates that make room on a node, after those of its earlier steps.
@@ -19,7 +19,7 @@ struct Step {
 
 impl Search<'_> {
     /// The candidates, those first that make room for a pod on one node most cheaply.
-    pub(super) fn by_node(&self, nodes: &Nodes) -> Vec<usize> {
+    pub(super) fn by_node(&self, ground: &Ground, nodes: &Nodes) -> Vec<usize> {
         let candidates = &self.candidates.list;
         let here = self.held_by_node(nodes.len());
         let mut steps: Vec<Step> = Vec::new();
@@ -32,7 +32,7 @@ impl Search<'_> {
                 continue;
             };
             let leaving = here.iter().map(|(_, _, h)| (self.freed(h), h.pods));
-            self.rooms.gains(*node, leaving, &mut gains);
+            ground.rooms.gains(*node, leaving, &mut gains);
             let (mut from, mut cost, mut had) = (first, 0_u64, 0_u32);
             // A later step is of use after the earlier ones alone.
             let mut at_least = (i32::MIN, 0_u64);

@@ -47,6 +47,11 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
+    /// Whether others may have it leave though its queue needs its quota.
+    pub(super) fn preemptible(&self) -> bool {
+        self.terms.preemptible
+    }
+
     pub(super) fn priority(&self) -> i32 {
         self.terms.priority
     }
@@ -114,13 +119,12 @@ impl Engine {
                 };
                 let holds = match claim {
                     Some(claimed) => Holds::Other(claimed.claim),
-                    None => {
-                        let tree = self.queues.tree();
-                        let borrowing = !card.terms.preemptible && tree.is_borrowing(queue, demand);
-                        Holds::Own { borrowing }
-                    }
+                    None => Holds::Own,
                 };
-                let Some(because) = policy::may(&asker.preemption, terms, card.terms, holds) else {
+                let guaranteed = !card.terms.preemptible
+                    && budget.guarantees(&self.queues, (&name, queue), demand);
+                let because = policy::may(&asker.preemption, terms, card.terms, holds, guaranteed);
+                let Some(because) = because else {
                     continue;
                 };
                 if let Some(until) = card.safe_until(cap).filter(|until| *until > self.now) {
@@ -164,17 +168,22 @@ impl Engine {
         budget: &mut Budget,
         (candidate, charge): (&Candidate, &Demand),
     ) -> bool {
+        if !candidate.terms.preemptible {
+            let name = self.queues.tree().name(candidate.queue);
+            let kept = name.is_none_or(|name| {
+                budget.guarantees(&self.queues, (name, candidate.queue), charge)
+            });
+            if kept {
+                return false;
+            }
+        }
         let may = |holds| {
             let terms = Terms::of(asker.gang);
-            policy::may(&asker.preemption, terms, candidate.terms, holds).is_some()
+            policy::may(&asker.preemption, terms, candidate.terms, holds, false).is_some()
         };
         if candidate.same_queue {
-            // Who may always be asked may be now.
-            return candidate.terms.preemptible || {
-                let tree = self.queues.tree();
-                let borrowing = tree.is_borrowing(candidate.queue, charge);
-                may(Holds::Own { borrowing })
-            };
+            // Who could be asked can be now.
+            return true;
         }
         let Some(claimed) = budget.claim(&mut self.queues, candidate.queue) else {
             return false;

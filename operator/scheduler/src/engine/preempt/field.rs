@@ -23,13 +23,21 @@ pub(super) struct Search<'a> {
     kinds: Vec<Kind>,
     /// What goes anyway.
     pub(super) going: Vec<Hold>,
-    /// With that gone.
-    pub(super) rooms: Rooms,
-    /// Counting tells all: the gang fits if there is room for so many pods.
-    pub(super) counted: bool,
+    /// Where room may be made at all.
+    pub(super) ground: Ground,
     /// Pods have shares of devices: it depends on the order in which they go what
     /// becomes free.
     shared: bool,
+}
+
+/// Nodes on which room may be made.
+pub(super) struct Ground {
+    /// With what goes anyway gone.
+    pub(super) rooms: Rooms,
+    /// Those on which it may help that candidates leave.
+    pub(super) of_use: FixedBitSet,
+    /// Counting tells all: the gang fits if there is room for so many pods.
+    pub(super) counted: bool,
 }
 
 /// What so many pods of a kind hold of a node.
@@ -80,8 +88,12 @@ impl Engine {
         }
         let groups = wish.shape.groups.iter().filter(|g| g.count > 0).count();
         let shared = !self.catalog.shares().is_empty();
-        Search {
-            counted: groups < 2 && !shared && !asks_for_topology(wish.shape),
+        let mut search = Search {
+            ground: Ground {
+                counted: groups < 2 && !shared && !asks_for_topology(wish.shape),
+                of_use: FixedBitSet::with_capacity(self.nodes.len()),
+                rooms,
+            },
             shared,
             asker,
             wish,
@@ -90,8 +102,9 @@ impl Engine {
             parts,
             kinds,
             going,
-            rooms,
-        }
+        };
+        search.ground.of_use = search.of_use(self.nodes.len(), groups < 2 && !shared);
+        search
     }
 }
 
@@ -106,6 +119,41 @@ impl<'a> Search<'a> {
     pub(super) fn held_by(&self, number: usize) -> &[Held] {
         let part = self.parts.get(number).cloned();
         part.and_then(|part| self.held.get(part)).unwrap_or(&[])
+    }
+
+    /// Whether pods of a group need nothing but nodes with enough of each resource.
+    pub(super) fn counts(&self) -> bool {
+        !self.shared
+    }
+
+    /// The nodes that could hold more pods with all candidates gone. Where counting
+    /// one group does not tell, all that any group may use: several groups want the
+    /// same room, and shares the same device.
+    fn of_use(&self, nodes: usize, one: bool) -> FixedBitSet {
+        if !one {
+            let nodes = (0..nodes).map(NodeIdx::of);
+            let concerned = nodes.filter(|node| self.ground.rooms.concerns(*node));
+            return concerned.map(NodeIdx::at).collect();
+        }
+        let columns = self.kinds.iter().map(|kind| kind.freed.len()).max();
+        let columns = columns.unwrap_or(0);
+        let mut freed = vec![0_i64; nodes.saturating_mul(columns)];
+        let place = |node: NodeIdx| {
+            let from = node.at().saturating_mul(columns);
+            from..from.saturating_add(columns)
+        };
+        for held in &self.held {
+            let sums = freed.get_mut(place(held.node)).unwrap_or(&mut []);
+            for (sum, each) in sums.iter_mut().zip(self.freed(held)) {
+                *sum = sum.saturating_add(each.saturating_mul(i64::from(held.pods)));
+            }
+        }
+        let gains = |node: &NodeIdx| {
+            let freed = freed.get(place(*node)).unwrap_or(&[]);
+            self.ground.rooms.gains_by(*node, freed)
+        };
+        let nodes = (0..nodes).map(NodeIdx::of).filter(gains);
+        nodes.map(NodeIdx::at).collect()
     }
 
     /// What they all hold, in their order.
@@ -156,7 +204,7 @@ impl<'a> Search<'a> {
         if first.priority() != last.priority() || out.maximum() != few.checked_sub(1) {
             return false;
         }
-        let missing = self.rooms.missing();
+        let missing = self.ground.rooms.missing();
         let missing = (0_usize..).zip(missing).filter(|(_, missing)| *missing > 0);
         let at_least = missing.map(|(column, missing)| {
             // What one of them frees at most.

@@ -1,11 +1,12 @@
 //! Room is made: who may be asked for it (`candidates`, and `card` for what is read
 //! of each), whom it takes (`search`, over a `field`; `by_node` is another order of
-//! asking), and what becomes of those who leave and of the one who follows them
+//! asking, `domains` where a gang must be in one), and what becomes of those who leave and of the one who follows them
 //! (`nominate`).
 
 mod by_node;
 mod candidates;
 mod card;
+mod domains;
 mod field;
 mod nominate;
 mod search;

@@ -1,5 +1,6 @@
 //! The sentences that users read.
 
+mod change;
 mod nodes;
 mod queue;
 mod reserved;
@@ -13,7 +14,11 @@ use crate::ids::{GroupName, ResourceName};
 
 impl fmt::Display for Certificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.detail.fmt(f)
+        self.detail.fmt(f)?;
+        match self.news() {
+            Some(change) => write!(f, "; it would fit with {change}"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -107,7 +107,7 @@ impl Closeness {
 
     /// The one request that says all, where only one group has pods and all is of
     /// one topology.
-    fn single(&self, shape: &Shape) -> Option<(usize, Near)> {
+    pub(crate) fn single(&self, shape: &Shape) -> Option<(usize, Near)> {
         let mut with_pods = (0..).zip(&shape.groups).filter(|(_, g)| g.count > 0);
         let ((group, _), None) = (with_pods.next()?, with_pods.next()) else {
             return None;

@@ -12,6 +12,7 @@ use crate::state::GangIdx;
 pub(super) struct Holder {
     pub(super) gang: GangIdx,
     pub(super) priority: i32,
+    pub(super) preemptible: bool,
     /// Its charge, by number: a thousand equal gangs have one.
     pub(super) charge: usize,
     pub(super) id: GangId,
@@ -82,6 +83,7 @@ mod tests {
             holders.insert(Holder {
                 gang: GangIdx::of(at),
                 priority,
+                preemptible: true,
                 charge: at,
                 id: GangId::new(format!("a/{at}")),
             });

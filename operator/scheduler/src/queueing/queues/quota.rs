@@ -3,8 +3,8 @@
 use super::super::{Blocked, Phase, Signal, Wake};
 use super::Queues;
 use super::holders::Holder;
-use crate::explain::{Detail, OwnQuota};
-use crate::ids::{FlavorName, GangId, QueueName};
+use crate::explain::{Change, Detail, OwnQuota, Raise};
+use crate::ids::{FlavorName, GangId, QueueName, ResourceName};
 use crate::queue::Stop;
 use crate::quota::{Demand, FlavorResource, Lack, QueueIdx};
 use crate::state::Catalog;
@@ -55,6 +55,16 @@ impl Queues {
         }
         let mut wake = Wake::default();
         wake.on(Signal::Queues, 1);
+        let mut all = demand.iter();
+        if let Some((what, needs)) = all.find(|(what, _)| !self.tree.offers(at, *what)) {
+            let detail = Detail::NotOffered {
+                queue: name.clone(),
+                resource: catalog.name(what.resource),
+                needs,
+                offers: self.resources_offered(name, catalog),
+            };
+            return Err(Blocked::new(detail, wake));
+        }
         if let Some(lack) = most_lacking(self.tree.lacks_ever(at, demand), catalog) {
             let detail = Detail::ExceedsQuota {
                 queue: name.clone(),
@@ -63,9 +73,11 @@ impl Queues {
                 needs: lack.needs,
                 most: lack.available.max(0),
             };
-            return Err(Blocked::new(detail, wake));
+            let change = self.raises(at, demand, catalog);
+            return Err(Blocked::new(detail, wake).with(Some(change)));
         }
         let Some(lack) = most_lacking(self.tree.lacks(at, demand), catalog) else {
+            // It offers all of it and lacks none: then it fits.
             return Ok(());
         };
         let what = lack.what;
@@ -74,7 +86,38 @@ impl Queues {
             lack.least_release(),
         );
         let blocked = Blocked::new(self.exceeded(name, at, &lack, catalog), wake);
-        Err(blocked.in_phase(Phase::Quota))
+        let change = self.raises(at, demand, catalog);
+        Err(blocked.with(Some(change)).in_phase(Phase::Quota))
+    }
+
+    /// The limits that stand in the way now: raised by so much, and no less, they
+    /// do no longer.
+    fn raises(&self, at: QueueIdx, demand: &Demand, catalog: &Catalog) -> Change {
+        let lacks = self.tree.lacks(at, demand).into_iter();
+        let raises = lacks.flat_map(|lack| {
+            let (flavor, resource) = (self.flavor(lack.what), catalog.name(lack.what.resource));
+            lack.shortages.into_iter().map(move |shortage| Raise {
+                queue: shortage.queue,
+                borrowing_limit: shortage.borrowing_limit,
+                flavor: flavor.clone(),
+                resource: resource.clone(),
+                by: shortage.missing,
+            })
+        });
+        Change::Raise(raises.collect())
+    }
+
+    /// The resources that a queue offers, by name.
+    pub(crate) fn resources_offered(
+        &self,
+        name: &QueueName,
+        catalog: &Catalog,
+    ) -> Vec<ResourceName> {
+        let offered = self.offered(name, catalog);
+        let first = offered.iter().filter_map(|group| group.flavors.first());
+        let mut offers: Vec<ResourceName> = first.flat_map(|f| f.quotas.keys().cloned()).collect();
+        offers.sort_unstable();
+        offers
     }
 
     fn exceeded(&self, name: &QueueName, at: QueueIdx, lack: &Lack, catalog: &Catalog) -> Detail {

@@ -76,6 +76,7 @@ pub fn queue(text: &str) -> (QueueName, Member) {
     let member = Member {
         parent,
         weight: Weight::default(),
+        unusable: None,
         quotas,
     };
     (name(of), member)
@@ -125,6 +126,24 @@ impl Tree {
 
     pub fn room_of(&self, of: &str, resource: &str) -> Option<i128> {
         self.available(self.at(of), what(resource))
+    }
+
+    /// What is charged to a queue itself.
+    pub fn charged(&self, queue: QueueIdx, what: FlavorResource) -> i128 {
+        let node = self.node(queue);
+        node.and_then(|n| n.cells.get(&what)).map_or(0, |c| c.own)
+    }
+
+    /// What a queue and all that count to it hold of a resource, over all flavors.
+    pub fn held(&self, queue: QueueIdx, resource: ResourceIdx) -> i128 {
+        let node = self.node(queue);
+        node.and_then(|n| n.memory.get(&resource))
+            .map_or(0, |memory| memory.held())
+    }
+
+    /// How much a queue could be given with everything else gone.
+    pub fn could_ever(&self, queue: QueueIdx, what: FlavorResource) -> Option<i128> {
+        self.room(queue, what, |_| 0)
     }
 
     pub fn borrowed_by(&self, of: &str, resource: &str) -> i128 {

@@ -157,6 +157,80 @@ impl Oracle {
         }
         Some(self.formula(&path, what))
     }
+
+    /// What a queue that names a kind, or borrows it, may be given has a limit.
+    fn has_quota(&self, of: &QueueName, what: FlavorResource) -> bool {
+        let Some(path) = self.path(of) else {
+            return false;
+        };
+        let named = |q: &QueueName| self.names_any(q, |w| *w == what);
+        match self.queues[of].quotas {
+            Some(_) => named(of),
+            None => self.all_below(path.last().unwrap()).iter().any(named),
+        }
+    }
+
+    fn borrowed(&self, of: &QueueName, what: FlavorResource) -> i128 {
+        (self.usage(of, what) - self.subtree(of, what)).max(0)
+    }
+
+    /// Whether what is asked back is owed, and how much there is of it to be had.
+    pub fn claim(
+        &self,
+        asker: &QueueName,
+        demand: &Demand,
+        holder: &QueueName,
+        lacks: impl Fn(FlavorResource) -> bool,
+    ) -> Option<(bool, i128)> {
+        let (from, to) = (self.path(asker)?, self.path(holder)?);
+        let asks: Vec<(FlavorResource, i128)> = demand
+            .iter()
+            .filter(|(what, _)| self.has_quota(asker, *what))
+            .collect();
+        let within = |of: &QueueName, rest: &[(FlavorResource, i128)]| {
+            let fits = |(what, need): &(FlavorResource, i128)| {
+                self.usage(of, *what) + need <= self.subtree(of, *what)
+            };
+            rest.iter().all(fits)
+        };
+        let Some(common) = to.iter().find(|of| from.contains(of)) else {
+            // No root of both: only who has no limit at all owes what others own.
+            let pods = |what: &FlavorResource| what.resource == resource("pods");
+            let own = asks.iter().any(|(what, _)| !pods(what)) && within(asker, &asks);
+            let mut kinds = demand
+                .iter()
+                .map(|(what, _)| what)
+                .filter(|what| !pods(what));
+            let open = kinds.any(|what| lacks(what) && self.available(holder, what).is_none());
+            return (own && open).then_some((true, i128::MAX));
+        };
+        let below = |path: &[QueueName]| -> Vec<QueueName> {
+            let below = path.iter().take_while(|of| *of != common);
+            below.cloned().collect()
+        };
+        let left = |what: FlavorResource| {
+            let chain = below(&to);
+            let own = match &self.queues[holder].quotas {
+                Some(named) if what.resource == resource("pods") && !named.contains_key(&what) => 0,
+                _ => self.own(holder, what),
+            };
+            let chain = chain.iter().map(|of| self.borrowed(of, what));
+            chain.fold(own, i128::min)
+        };
+        let kinds = demand.iter().map(|(what, _)| what);
+        let wanted = kinds.filter(|what| lacks(*what) && self.available(holder, *what).is_some());
+        let most = wanted.map(left).max().filter(|most| *most > 0)?;
+        let mut rest = asks;
+        let owed = below(&from).iter().any(|of| {
+            let fits = within(of, &rest);
+            for (what, need) in &mut rest {
+                let spare = (self.local(of, *what) - self.usage(of, *what)).max(0);
+                *need = (*need - spare).max(0);
+            }
+            fits
+        });
+        Some((owed, most))
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ use super::random::{
 };
 use crate::ids::QueueName;
 use crate::quota::amounts::{Demand, FlavorResource};
+use crate::quota::claim::Claim;
 use crate::quota::tree::Tree;
 
 /// All that can be asked about a tree.
@@ -25,7 +26,11 @@ fn told(tree: &Tree) -> Vec<String> {
             let held = tree.held(at, kind.resource);
             let borrowers = tree.borrowers(at, kind, 5, 3);
             let demand = Demand::from_iter([(kind, 5)]);
-            let (lacks, back) = (tree.lacks(at, &demand), tree.reclaimable(at, &demand));
+            let lacks = tree.lacks(at, &demand);
+            let names = (0..QUEUES).filter_map(|at| tree.find(&queue_name(at)));
+            let back: Vec<_> = names
+                .map(|of| tree.claim(at, &demand, of, |_| true))
+                .collect();
             format!("{room:?} {ever:?} {held} {borrowers:?} {lacks:?} {back:?}")
         };
         format!(
@@ -244,6 +249,54 @@ proptest! {
     }
 
     #[test]
+    fn who_borrows_is_told_the_largest_first(
+        (oracle, leaves) in any_sound(),
+        charges in any_charges(),
+        asked in any::<prop::sample::Index>(),
+        demand in any_demand(),
+    ) {
+        let mut tree = oracle.rebuilt();
+        for (at, demand, _) in &charges {
+            tree.charge(at.get(&leaves), demand);
+        }
+        let at = tree.find(asked.get(&leaves)).unwrap();
+        for (kind, need) in demand.iter() {
+            let told = tree.borrowers(at, kind, need, usize::MAX);
+            prop_assert!(told.is_sorted_by_key(|b| Reverse(b.borrowed)));
+            let first = tree.borrowers(at, kind, need, 2);
+            prop_assert_eq!(&first[..], &told[..told.len().min(2)]);
+            for one in &told {
+                let of = tree.find(&one.queue).unwrap();
+                let borrowed = tree.standings(of).iter().find(|s| s.what == kind).unwrap().borrowed;
+                prop_assert!(0 < one.borrowed && one.borrowed <= borrowed);
+            }
+        }
+    }
+
+    #[test]
+    fn claims_are_those_of_the_rules(
+        (mut oracle, leaves) in any_sound(),
+        charges in any_charges(),
+        asked in any::<prop::sample::Index>(),
+        demand in any_demand(),
+        only in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let mut tree = oracle.rebuilt();
+        for (at, demand, _) in &charges {
+            tree.charge(at.get(&leaves), demand);
+            oracle.charge(at.get(&leaves), demand);
+        }
+        let leaf = asked.get(&leaves);
+        let lacks = |what: FlavorResource| only.is_none_or(|i| *i.get(&kinds()) == what);
+        for holder in leaves.iter().filter(|holder| *holder != leaf) {
+            let (from, to) = (tree.find(leaf).unwrap(), tree.find(holder).unwrap());
+            let claimed = tree.claim(from, &demand, to, lacks);
+            let claimed = claimed.map(|c| (c.claim == Claim::Owed, c.left));
+            prop_assert_eq!(claimed, oracle.claim(leaf, &demand, holder, lacks));
+        }
+    }
+
+    #[test]
     fn what_may_be_reclaimed_is_enough_for_what_is_guaranteed(
         (oracle, leaves) in any_sound(),
         charges in any_charges(),
@@ -256,38 +309,23 @@ proptest! {
         }
         let leaf = asked.get(&leaves);
         let at = tree.find(leaf).unwrap();
-        let all = tree.reclaimable(at, &demand);
-        prop_assert_eq!(&all, &tree.reclaimable(at, &demand));
-        for one in &all {
-            prop_assert!(&one.queue != leaf);
-            let of = tree.find(&one.queue).unwrap();
-            for (kind, amount) in &one.amounts {
-                let borrowed = tree.standings(of).iter().find(|s| s.what == *kind).unwrap().borrowed;
-                prop_assert!(0 < *amount && *amount <= borrowed);
-            }
-        }
-        for (kind, need) in demand.iter() {
-            // Who borrows is told the same way, largest first.
-            let told = tree.borrowers(at, kind, need, usize::MAX);
-            prop_assert!(told.is_sorted_by_key(|b| Reverse(b.borrowed)));
-            let first = tree.borrowers(at, kind, need, 2);
-            prop_assert_eq!(&first[..], &told[..told.len().min(2)]);
-            let mut told: Vec<_> = told.into_iter().map(|b| (b.queue, b.borrowed)).collect();
-            told.retain(|(queue, _)| queue != leaf);
-            told.sort();
-            let one = tree.reclaimable(at, &Demand::from_iter([(kind, need)]));
-            let mut asked: Vec<_> = one.iter().map(|r| (r.queue.clone(), r.amounts[0].1)).collect();
-            asked.sort();
-            prop_assert_eq!(told, asked);
-        }
         let offered = demand.iter().all(|(kind, _)| tree.offers(at, kind));
         if !offered || tree.borrows(at, &demand) {
             return Ok(());
         }
-        prop_assert!(all.iter().all(|one| one.owed));
-        for one in &all {
-            tree.release(&one.queue, &one.amounts.iter().copied().collect());
+        // Each is asked for what it borrows, as long as something lacks.
+        while let Some(lack) = tree.lacks(at, &demand).first() {
+            let others = leaves.iter().filter(|holder| *holder != leaf);
+            let claimed = others.filter_map(|holder| {
+                let to = tree.find(holder)?;
+                Some((holder, tree.claim(at, &demand, to, |what| what == lack.what)?))
+            });
+            let claimed = claimed.max_by_key(|(_, claimed)| claimed.left);
+            prop_assert!(claimed.is_some(), "it is guaranteed, but {lack:?}");
+            let (holder, claimed) = claimed.unwrap();
+            prop_assert_eq!(claimed.claim, Claim::Owed);
+            tree.release(holder, &Demand::from_iter([(claimed.what, claimed.left)]));
         }
-        prop_assert!(tree.fits(at, &demand), "it is guaranteed, but {:?}", tree.lacks(at, &demand));
+        prop_assert!(tree.fits(at, &demand));
     }
 }

@@ -79,6 +79,7 @@ fn member(parent: Option<usize>, quotas: Option<BTreeMap<FlavorResource, Quota>>
     Member {
         parent: parent.map(queue_name),
         weight: Weight::default(),
+        unusable: None,
         quotas,
     }
 }

@@ -1,0 +1,58 @@
+//! Choices of flavors that are left out where a gang has too many ways.
+
+use super::Engine;
+use crate::explain::never_holds;
+use crate::gang::Gang;
+use crate::queueing::Choice;
+
+impl Engine {
+    /// Leaves out the choices in which a group alone could never start, as quotas
+    /// and nodes are: then most others may be tried together. Where a group has no
+    /// other, its first stays, to tell why. Says whether each has one with hope.
+    ///
+    /// Costs a look at the kinds of nodes for each choice of each group, so it is for
+    /// gangs with too many ways only.
+    pub(super) fn drop_hopeless(&mut self, gang: &Gang, choices: &mut [Vec<Choice>]) -> bool {
+        let mut hope = true;
+        for (number, choices) in choices.iter_mut().enumerate() {
+            let mut kept = Vec::with_capacity(choices.len());
+            for choice in choices.iter() {
+                if !self.is_hopeless(gang, number, choice) {
+                    kept.push(choice.clone());
+                }
+            }
+            if kept.is_empty() {
+                hope = false;
+                choices.truncate(1);
+            } else {
+                *choices = kept;
+            }
+        }
+        hope
+    }
+
+    fn is_hopeless(&mut self, gang: &Gang, number: usize, choice: &Choice) -> bool {
+        let Some(mut group) = gang.groups.get(number).cloned() else {
+            return false;
+        };
+        if !self.constrain(&mut group, choice) {
+            return true;
+        }
+        let alone = Gang {
+            groups: vec![group],
+            topology: None,
+            ..gang.clone()
+        };
+        let shape = self.catalog.acquire_shape(&alone);
+        let demand = self.demand(&shape, std::slice::from_ref(choice));
+        let queue = self.queues.leaf(&gang.queue);
+        let tree = self.queues.tree();
+        let quota = queue.is_none_or(|queue| tree.lacks_ever(queue, &demand).is_empty());
+        self.catalog.refresh(&shape, &self.nodes);
+        self.catalog.count_kinds(&shape, &self.nodes);
+        let mut groups = shape.groups.iter();
+        let room = groups.all(|group| !never_holds(&self.nodes, &self.catalog, group));
+        self.drop_shape(&shape);
+        !(quota && room)
+    }
+}

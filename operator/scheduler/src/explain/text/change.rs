@@ -1,0 +1,90 @@
+//! What would let it run.
+
+use std::fmt;
+
+use super::{Count, amount};
+use crate::explain::{Change, FreeOn, Raise};
+use crate::ids::ResourceName;
+
+/// Nodes and limits that are named at most.
+const NAMED: usize = 3;
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Raise(raises) => {
+                for (i, raise) in raises.iter().take(NAMED).enumerate() {
+                    let start = if i == 0 { "" } else { ", " };
+                    write!(f, "{start}{raise}")?;
+                }
+                rest(f, raises.len(), "limit")
+            }
+            Self::Free(nodes) => {
+                let alike = nodes.windows(2).all(|two| match two {
+                    [a, b] => a.amounts == b.amounts,
+                    _ => true,
+                });
+                match nodes.as_slice() {
+                    [first, _, ..] if alike => {
+                        write!(f, "{} more free on each of ", Amounts(&first.amounts))?;
+                        let names = nodes.iter().take(NAMED);
+                        for (i, on) in names.enumerate() {
+                            let start = if i == 0 { "" } else { ", " };
+                            write!(f, "{start}{:?}", on.node.as_str())?;
+                        }
+                    }
+                    _ => {
+                        for (i, FreeOn { node, amounts }) in nodes.iter().take(NAMED).enumerate() {
+                            let start = if i == 0 { "" } else { ", " };
+                            let more = if i == 0 { " more free" } else { "" };
+                            let amounts = Amounts(amounts);
+                            write!(f, "{start}{amounts}{more} on {:?}", node.as_str())?;
+                        }
+                    }
+                }
+                rest(f, nodes.len(), "node")
+            }
+        }
+    }
+}
+
+/// How many are not named.
+fn rest(f: &mut fmt::Formatter<'_>, all: usize, what: &'static str) -> fmt::Result {
+    match u32::try_from(all.saturating_sub(NAMED)) {
+        Ok(0) | Err(_) => Ok(()),
+        Ok(more) => write!(f, " and {} more", Count(more, what)),
+    }
+}
+
+impl fmt::Display for Raise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} more {}",
+            amount(&self.resource, self.by),
+            self.resource
+        )?;
+        if let Some(flavor) = &self.flavor {
+            write!(f, " of flavor {:?}", flavor.as_str())?;
+        }
+        let limit = if self.borrowing_limit {
+            "the borrowing limit"
+        } else {
+            "the quota"
+        };
+        write!(f, " in {limit} of queue {:?}", self.queue.as_str())
+    }
+}
+
+/// `8 nvidia.com/gpu and 4 cpu`.
+struct Amounts<'a>(&'a [(ResourceName, i128)]);
+
+impl fmt::Display for Amounts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (resource, base_units)) in self.0.iter().enumerate() {
+            let and = if i == 0 { "" } else { " and " };
+            write!(f, "{and}{} {resource}", amount(resource, *base_units))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,264 @@
+//! The smallest change that a certificate names: made, it lets the gang run; made
+//! any smaller, it does not.
+
+use std::collections::BTreeMap;
+
+use crate::common::*;
+use crate::queues::{below, gpus, small};
+use proptest::prelude::*;
+use trellis_scheduler::{
+    Change, Engine, FreeOn, Gang, GroupName, Node, NodeName, Placement, PodKey, Queue, QueueName,
+    Quota, Raise, ResourceName, Resources, Topology, TopologyMode, TopologyName, TopologyRequest,
+    WaitReason,
+};
+
+fn change(engine: &mut Engine, gang: &Gang) -> Option<Change> {
+    let told = engine.trial(gang, ms(0)).err()?;
+    told.change.map(|change| (*change).clone())
+}
+
+#[test]
+fn limits_that_stand_in_each_others_way_are_all_told() {
+    let mut engine = engine(gpu_nodes(4));
+    let borrows = |limit| Quota {
+        borrowing_limit: Some(limit),
+        ..gpus(0)
+    };
+    engine.apply_queue(below("root", None, gpus(8)));
+    engine.apply_queue(below("a", Some("root"), borrows(8)));
+    engine.apply_queue(below("b", Some("root"), gpus(0)));
+    engine.apply_gang(small("b", "other", 5));
+    engine.apply_gang(small("a", "own", 3));
+    assert_eq!(cycle(&mut engine), ["+own", "+other"]);
+    let told = refusal(&mut engine, &small("a", "w", 6));
+    let says = told.to_string();
+    assert!(
+        says.ends_with(
+            "; it would fit with 1 more nvidia.com/gpu in the borrowing limit of queue \"a\", \
+             6 more nvidia.com/gpu in the quota of queue \"root\""
+        ),
+        "{says}"
+    );
+    engine.apply_queue(below("root", None, gpus(14)));
+    let told = refusal(&mut engine, &small("a", "w", 6)).to_string();
+    assert!(
+        told.contains("(its borrowing limit)") && !told.contains("it would fit"),
+        "{told}"
+    );
+    engine.apply_queue(below("a", Some("root"), borrows(9)));
+    place(&mut engine, &small("a", "w", 6));
+}
+
+#[test]
+fn nodes_are_told_where_least_is_to_be_freed() {
+    let mut engine = engine(gpu_nodes(3));
+    for (node, used) in [("n00", 6), ("n01", 3), ("n02", 5)] {
+        pod(&mut engine, &format!("x/{node}"), node, gpu(1, used));
+    }
+    let says = refusal(&mut engine, &workers("w", 1, gpu(1, 8))).to_string();
+    assert_eq!(
+        says,
+        "needs 8 nvidia.com/gpu on one node; 10 are free on 3 nodes, at most 5 on one; it would \
+         fit with 3 nvidia.com/gpu more free on \"n01\""
+    );
+    // In all 6 are missing, and so much on these nodes would not do.
+    let says = refusal(&mut engine, &workers("w", 2, gpu(1, 8))).to_string();
+    assert!(
+        says.contains("6 are missing")
+            && says.ends_with(
+                "; it would fit with 3 nvidia.com/gpu more free on \"n01\", 5 nvidia.com/gpu on \
+                 \"n02\""
+            ),
+        "{says}"
+    );
+    let says = refusal(&mut engine, &workers("w", 3, gpu(1, 8))).to_string();
+    assert!(
+        says.contains("14 are missing") && !says.contains("it would"),
+        "{says}"
+    );
+}
+
+fn quota(limits: bool) -> impl Strategy<Value = Quota> {
+    let limit = move || {
+        let limit = prop::option::of(0..6_i64);
+        limit.prop_map(move |limit| limit.filter(|_| limits))
+    };
+    (0..8_i64, limit(), limit()).prop_map(|(nominal, borrowing_limit, lending_limit)| Quota {
+        nominal,
+        borrowing_limit,
+        lending_limit,
+    })
+}
+
+/// `root`, `mid` below it, `a` and `b` below that, `c` below the root.
+fn any_tree() -> impl Strategy<Value = BTreeMap<&'static str, Queue>> {
+    (
+        quota(false),
+        quota(true),
+        quota(true),
+        quota(true),
+        quota(true),
+    )
+        .prop_map(|(root, mid, a, b, c)| {
+            [
+                ("root", None, root),
+                ("mid", Some("root"), mid),
+                ("a", Some("mid"), a),
+                ("b", Some("mid"), b),
+                ("c", Some("root"), c),
+            ]
+            .map(|(name, parent, quota)| (name, below(name, parent, quota)))
+            .into()
+        })
+}
+
+fn raised(queue: &Queue, raise: &Raise, by: i128) -> Queue {
+    let mut queue = queue.clone();
+    let flavor = &mut queue.resource_groups[0].flavors[0];
+    let quota = flavor.quotas.get_mut(&raise.resource).unwrap();
+    let by = i64::try_from(by).unwrap();
+    match &mut quota.borrowing_limit {
+        Some(limit) if raise.borrowing_limit => *limit += by,
+        _ => quota.nominal += by,
+    }
+    queue
+}
+
+/// A node of a rack, and what another pod uses of it.
+#[derive(Clone, Debug)]
+struct Used {
+    node: Node,
+    uses: (i64, i64),
+}
+
+fn any_used() -> impl Strategy<Value = Vec<Used>> {
+    let one = (1..9_i64, 1..9_i64, 0..9_i64, 0..9_i64, 0..2_u8);
+    prop::collection::vec(one, 1..5).prop_map(|all| {
+        let used = all.into_iter().enumerate();
+        let used = used.map(|(at, (gpus, cores, used_gpus, used_cores, rack))| Used {
+            node: label(
+                node(&format!("n{at}"), gpu(cores, gpus).with("pods", 110)),
+                "rack",
+                &format!("r{rack}"),
+            ),
+            uses: (used_cores.min(cores), used_gpus.min(gpus)),
+        });
+        used.collect()
+    })
+}
+
+fn cluster(nodes: &[Used], freed: &[FreeOn]) -> Engine {
+    let mut engine = engine([]);
+    engine.apply_topology(Topology {
+        name: TopologyName::new("hall"),
+        levels: vec!["rack".into()],
+    });
+    for Used { node, uses } in nodes {
+        engine.apply_node(node.clone());
+        let mut request: Resources = gpu(uses.0, uses.1);
+        let on = freed.iter().filter(|on| on.node == node.name);
+        for (resource, amount) in on.flat_map(|on| &on.amounts) {
+            let left = request.get(resource) - i64::try_from(*amount).unwrap();
+            assert!(left >= 0, "more of {resource} than is used");
+            request.set(resource.clone(), left);
+        }
+        let key = PodKey::new(format!("x/{}", node.name));
+        engine.apply_pod(key, node.name.clone(), request);
+    }
+    engine
+}
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    #[test]
+    fn limits_that_are_raised_let_it_run_and_nothing_less(
+        tree in any_tree(),
+        held in prop::collection::vec((0..3_usize, 1..5_u32), 0..5),
+        asker in 0..3_usize,
+        pods in 1..9_u32,
+    ) {
+        let leaves = ["a", "b", "c"];
+        let mut engine = engine([gpu_node("n", 64)]);
+        for queue in tree.values() {
+            engine.apply_queue(queue.clone());
+        }
+        for (at, (queue, pods)) in held.into_iter().enumerate() {
+            let runs = vec![(NodeName::new("n"), pods)];
+            let on: Placement = [(GroupName::new("worker"), runs)].into_iter().collect();
+            engine.restore_gang(small(leaves[queue], &format!("held{at}"), pods), on, ms(0));
+        }
+        let gang = small(leaves[asker], "w", pods);
+        let Some(change) = change(&mut engine, &gang) else {
+            prop_assert!(engine.trial(&gang, ms(0)).is_ok(), "a refusal without a change");
+            return Ok(());
+        };
+        let Change::Raise(raises) = change else {
+            return Err(TestCaseError::fail("there is room"));
+        };
+        prop_assert!(!raises.is_empty());
+        // Each in turn is raised by one less; then each by all of it.
+        for less in (0..raises.len()).map(Some).chain([None]) {
+            let mut now = tree.clone();
+            for (at, raise) in raises.iter().enumerate() {
+                let by = raise.by - i128::from(less == Some(at));
+                let queue = now.get_mut(raise.queue.as_str()).unwrap();
+                *queue = raised(queue, raise, by);
+            }
+            for queue in now.values() {
+                engine.apply_queue(queue.clone());
+            }
+            let runs = engine.trial(&gang, ms(0)).is_ok();
+            prop_assert_eq!(runs, less.is_none(), "{:?} {:?}", raises, less);
+        }
+    }
+
+    #[test]
+    fn what_becomes_free_lets_it_run_and_nothing_less(
+        nodes in any_used(),
+        pods in 1..4_u32,
+        each in (0..4_i64, 1..6_i64),
+        close in any::<bool>(),
+    ) {
+        let mut gang = workers("w", pods, gpu(each.0, each.1));
+        gang.topology = close.then(|| TopologyRequest {
+            level: "rack".into(),
+            mode: TopologyMode::Required,
+        });
+        let mut engine = cluster(&nodes, &[]);
+        let Err(told) = engine.trial(&gang, ms(0)) else {
+            return Ok(());
+        };
+        let never = [
+            WaitReason::ExceedsCluster,
+            WaitReason::ExceedsTopology,
+            WaitReason::NoMatchingNodes,
+        ];
+        let Some(change) = told.change.as_deref() else {
+            prop_assert!(never.contains(&told.reason), "{told}");
+            return Ok(());
+        };
+        let Change::Free(freed) = change else {
+            return Err(TestCaseError::fail("there is quota"));
+        };
+        let runs = cluster(&nodes, freed).trial(&gang, ms(0));
+        prop_assert!(runs.is_ok(), "{told}: {}", runs.unwrap_err());
+        for at in 0..freed.len() {
+            let mut less = freed.clone();
+            let gpu = ResourceName::new(GPU);
+            let Some((_, amount)) = less[at].amounts.iter_mut().find(|(r, _)| *r == gpu) else {
+                continue;
+            };
+            *amount -= 1;
+            prop_assert!(cluster(&nodes, &less).trial(&gang, ms(0)).is_err(), "{told}");
+        }
+    }
+}
+
+#[test]
+fn a_queue_that_is_not_there_has_no_change() {
+    let mut engine = engine(gpu_nodes(1));
+    let mut gang = workers("w", 1, gpu(1, 1));
+    gang.queue = QueueName::new("nope");
+    assert_eq!(change(&mut engine, &gang), None);
+}

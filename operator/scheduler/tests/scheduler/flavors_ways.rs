@@ -1,0 +1,133 @@
+//! Several ways to give a gang its flavors: which is tried, and of which is told.
+
+use crate::common::*;
+use crate::flavors_offered::{flavored, one_of_each};
+use crate::queues::{flavor, small};
+use trellis_scheduler::{Engine, FlavorName, Gang, NodeName, QueueName, WaitReason};
+
+fn of_flavor(mut gang: Gang, flavor: &str) -> Gang {
+    for group in &mut gang.groups {
+        group.flavors = vec![FlavorName::new(flavor)];
+    }
+    gang
+}
+
+/// 4 GPUs of `a` that are free, 8 of `b` that are held.
+fn small_and_busy(quota: &[(&str, i64)]) -> Engine {
+    let mut engine = one_of_each(&["b"]);
+    engine.apply_flavor(flavor("a"));
+    engine.apply_node(label(gpu_node("a", 4), "gpu", "a"));
+    engine.apply_queue(flavored("q", None, quota));
+    engine.apply_gang(of_flavor(small("q", "busy", 8), "b"));
+    assert_eq!(cycle(&mut engine), ["+busy"]);
+    engine
+}
+
+#[test]
+fn never_is_said_only_where_it_is_so_in_every_flavor() {
+    let eight = |name: &str| Gang {
+        queue: QueueName::new("q"),
+        ..workers(name, 1, gpu(1, 8))
+    };
+    // The nodes of `a` are too small, those of `b` are held.
+    let mut engine = small_and_busy(&[("a", 100), ("b", 100)]);
+    let told = refusal(&mut engine, &eight("w"));
+    assert_eq!(told.reason, WaitReason::InsufficientCapacity, "{told}");
+    // So is the quota.
+    let mut engine = small_and_busy(&[("a", 4), ("b", 8)]);
+    let told = refusal(&mut engine, &eight("w"));
+    assert_eq!(told.reason, WaitReason::QuotaExceeded, "{told}");
+    // What lacks room alone has passed more than what lacks quota.
+    let mut engine = small_and_busy(&[("b", 8), ("a", 8)]);
+    engine.apply_gang(of_flavor(small("q", "four", 4), "a"));
+    cycle(&mut engine);
+    let told = refusal(&mut engine, &small("q", "w", 4));
+    assert_eq!(told.reason, WaitReason::InsufficientCapacity, "{told}");
+    // It starts as soon as the way is open of which it was told.
+    engine.apply_gang(eight("w"));
+    assert_eq!(cycle(&mut engine), ["-w QuotaExceeded"]);
+    engine.delete_gang(&id("busy"));
+    assert_eq!(cycle(&mut engine), ["+w"]);
+}
+
+const FIVE: [&str; 5] = ["f0", "f1", "f2", "f3", "f4"];
+
+/// A node of each of five flavors: of 2 GPUs, the last of 8. Three groups have 125
+/// ways, of which 64 are tried at most.
+fn five(quota: i64) -> Engine {
+    let mut engine = engine([]);
+    for name in FIVE {
+        engine.apply_flavor(flavor(name));
+        let gpus = if name == "f4" { 8 } else { 2 };
+        engine.apply_node(label(gpu_node(name, gpus), "gpu", name));
+    }
+    let quotas: Vec<(&str, i64)> = FIVE.iter().map(|name| (*name, quota)).collect();
+    engine.apply_queue(flavored("q", None, &quotas));
+    engine
+}
+
+fn three(gpus: [i64; 3]) -> Gang {
+    let names = ["large", "second", "third"].iter().zip(gpus);
+    let groups = names.map(|(name, gpus)| group(name, 1, gpu(1, gpus)));
+    Gang {
+        queue: QueueName::new("q"),
+        ..gang("w", groups.collect())
+    }
+}
+
+#[test]
+fn of_very_many_ways_those_without_hope_are_left_out() {
+    let mut engine = five(100);
+    assert_eq!(
+        place(&mut engine, &three([8, 1, 1])),
+        "large: f4*1, second: f0*1, third: f0*1"
+    );
+    // Where a group has no hope at all, that is said.
+    let told = refusal(&mut engine, &three([9, 1, 1]));
+    assert_eq!(told.reason, WaitReason::ExceedsCluster, "{told}");
+    // Quota leaves no hope as well as nodes do.
+    let mut engine = five(2);
+    let told = refusal(&mut engine, &three([8, 1, 1]));
+    assert_eq!(told.reason, WaitReason::ExceedsQuota, "{told}");
+}
+
+#[test]
+fn what_has_hope_follows_the_nodes() {
+    let mut engine = five(100);
+    engine.delete_node(&NodeName::new("f4"));
+    engine.apply_gang(three([8, 1, 1]));
+    assert_eq!(cycle(&mut engine), ["-w ExceedsCluster"]);
+    engine.apply_node(label(gpu_node("new", 8), "gpu", "f4"));
+    assert_eq!(cycle(&mut engine), ["+w"]);
+}
+
+#[test]
+fn past_the_bound_it_is_said_that_not_every_way_was_tried() {
+    let mut engine = one_of_each(&FIVE);
+    engine.apply_node(label(gpu_node("more", 8), "gpu", "f0"));
+    let quotas: Vec<(&str, i64)> = FIVE.iter().map(|name| (*name, 100)).collect();
+    engine.apply_queue(flavored("q", None, &quotas));
+    // The last takes all of f0; with the first there, which is so in the first 125
+    // ways, there is no room.
+    let mut groups: Vec<_> = ["a", "b", "c", "d"]
+        .iter()
+        .map(|name| group(name, 1, gpu(1, 8)))
+        .collect();
+    groups.push(group("e", 2, gpu(1, 8)));
+    groups[4].flavors = vec![FlavorName::new("f0")];
+    let mut wide = Gang {
+        queue: QueueName::new("q"),
+        ..gang("w", groups)
+    };
+    let told = refusal(&mut engine, &wide);
+    assert_eq!(
+        format!("{}: {told}", told.reason),
+        "Fragmented: each task group fits alone, but 6 matching nodes have no room for all 6 pods \
+         together; not every way was tried"
+    );
+    // Flavors that it names are fewer ways.
+    for (group, flavor) in wide.groups.iter_mut().zip(["f1", "f2", "f3", "f4"]) {
+        group.flavors = vec![FlavorName::new(flavor)];
+    }
+    place(&mut engine, &wide);
+}

@@ -1,0 +1,318 @@
+//! Victims over quota, queues and racks: enough, none too many, none that is none
+//! of the asker's business; and the rows of Kueue's reclaim as its users know them.
+
+use crate::common::*;
+use crate::preemption::{at, seconds};
+use crate::preemption_queues::{RECLAIM, below};
+use proptest::prelude::*;
+use trellis_scheduler::{
+    Because, BorrowWithin, Engine, Gang, GroupName, NodeName, Outlook, Placement, Preemption,
+    QueueName, Reclaim, Topology, TopologyMode, TopologyName, TopologyRequest, WithinQueue,
+};
+
+const TEAMS: [&str; 3] = ["a", "b", "c"];
+const NODES: [(&str, &str); 4] = [("n0", "r0"), ("n1", "r0"), ("n2", "r1"), ("n3", "r1")];
+
+#[derive(Clone, Debug)]
+struct Held {
+    team: usize,
+    node: usize,
+    gpus: i64,
+    priority: i32,
+    preemptible: bool,
+    since: i64,
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    nominal: [i64; 3],
+    held: Vec<Held>,
+    pods: u32,
+    each: i64,
+    close: bool,
+    within: bool,
+}
+
+fn any_case() -> impl Strategy<Value = Case> {
+    let held = (
+        0..3_usize,
+        0..4_usize,
+        1..5_i64,
+        0..3_i32,
+        any::<bool>(),
+        0..90_i64,
+    )
+        .prop_map(|(team, node, gpus, priority, preemptible, since)| Held {
+            team,
+            node,
+            gpus,
+            priority,
+            preemptible,
+            since,
+        });
+    (
+        [0..9_i64, 0..9_i64, 0..9_i64],
+        prop::collection::vec(held, 1..8),
+        (1..4_u32, 1..5_i64),
+        any::<bool>(),
+        any::<bool>(),
+    )
+        .prop_map(|(nominal, mut held, (pods, each), close, within)| {
+            let mut free = [4_i64; 4];
+            held.retain(|h| {
+                let fits = free[h.node] >= h.gpus;
+                free[h.node] -= if fits { h.gpus } else { 0 };
+                fits
+            });
+            Case {
+                nominal,
+                held,
+                pods,
+                each,
+                close,
+                within,
+            }
+        })
+}
+
+impl Case {
+    fn name(at: usize) -> String {
+        format!("held{at}")
+    }
+
+    /// Without some of those that hold a place; nobody preempts unless `may`.
+    fn engine(&self, gone: &[String], may: bool) -> Engine {
+        let mut engine = engine([]);
+        engine.apply_topology(Topology {
+            name: TopologyName::new("hall"),
+            levels: vec!["rack".into()],
+        });
+        let policy = Preemption {
+            within_queue: if self.within {
+                WithinQueue::LowerPriority
+            } else {
+                WithinQueue::Never
+            },
+            ..RECLAIM
+        };
+        let policy = if may { policy } else { Preemption::default() };
+        engine.apply_queue(below("all", None, 0, Preemption::default()));
+        for (team, nominal) in TEAMS.iter().zip(self.nominal) {
+            engine.apply_queue(below(team, Some("all"), nominal, policy));
+        }
+        for (node, rack) in NODES {
+            engine.apply_node(label(gpu_node(node, 4), "rack", rack));
+        }
+        engine.advance(seconds(100));
+        for (at, held) in self.held.iter().enumerate() {
+            if gone.contains(&Self::name(at)) {
+                continue;
+            }
+            let gang = Gang {
+                queue: QueueName::new(TEAMS[held.team]),
+                priority: held.priority,
+                preemptible: held.preemptible,
+                ..workers(&Self::name(at), 1, gpu(1, held.gpus))
+            };
+            let runs = vec![(NodeName::new(NODES[held.node].0), 1)];
+            let on: Placement = [(GroupName::new("worker"), runs)].into_iter().collect();
+            engine.restore_gang(gang, on, seconds(held.since));
+        }
+        engine
+    }
+
+    fn asker(&self) -> Gang {
+        let mut gang = Gang {
+            queue: QueueName::new("a"),
+            priority: 1,
+            ..workers("w", self.pods, gpu(1, self.each))
+        };
+        gang.topology = self.close.then(|| TopologyRequest {
+            level: "rack".into(),
+            mode: TopologyMode::Required,
+        });
+        gang
+    }
+
+    fn trial(&self, gone: &[String], may: bool) -> Option<Outlook> {
+        let mut engine = self.engine(gone, may);
+        engine.trial(&self.asker(), seconds(100)).ok()
+    }
+
+    fn usage(&self, team: usize) -> i64 {
+        let of = self.held.iter().filter(|held| held.team == team);
+        of.map(|held| held.gpus).sum()
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(500))]
+
+    #[test]
+    fn victims_are_enough_and_none_is_too_many(case in any_case()) {
+        let alone = case.trial(&[], false);
+        let Some(outlook) = case.trial(&[], true) else {
+            prop_assert!(alone.is_none(), "it fits without");
+            return Ok(());
+        };
+        let named = outlook.victims.iter().map(|v| {
+            v.gang.as_str().trim_start_matches("team/").to_owned()
+        });
+        let named: Vec<String> = named.collect();
+        prop_assert_eq!(named.is_empty(), alone.is_some());
+        prop_assert!(case.trial(&named, false).is_some(), "enough: {named:?}");
+        for spared in &named {
+            let others: Vec<String> = named.iter().filter(|v| *v != spared).cloned().collect();
+            prop_assert!(case.trial(&others, false).is_none(), "{spared} of {named:?}");
+        }
+        for victim in &outlook.victims {
+            let at = (0..case.held.len()).find(|at| victim.gang == id(&Case::name(*at))).unwrap();
+            let held = &case.held[at];
+            let nominal = case.nominal[held.team];
+            if !held.preemptible {
+                let kept = case.held.iter().filter(|h| h.team == held.team && !h.preemptible);
+                prop_assert!(kept.map(|h| h.gpus).sum::<i64>() > nominal, "{held:?} is guaranteed");
+            }
+            if victim.because == Because::Borrows {
+                prop_assert!(held.team != 0 && case.usage(held.team) > nominal);
+                let needs = i64::from(case.pods) * case.each;
+                prop_assert!(case.usage(0) + needs <= case.nominal[0], "it would borrow itself");
+            } else {
+                prop_assert!(held.team == 0 && held.priority < 1 && case.within);
+            }
+        }
+    }
+}
+
+/// Who asks, who holds what, what the policy is, who goes.
+type Row<'a> = (
+    &'a str,
+    [i64; 3],
+    &'a [(&'a str, i32, &'a str, i64)],
+    Preemption,
+    (i32, i64),
+    &'a str,
+);
+
+/// Cases of Kueue's `preemption_test.go`, in its words: cohort `all` of cluster queues
+/// `a`, `b`, `c`; one workload `w` comes to `a`.
+#[test]
+fn rows_of_kueue() {
+    let never = Preemption::default();
+    let any = RECLAIM;
+    let lower = Preemption {
+        reclaim: Reclaim::LowerPriority,
+        ..never
+    };
+    let within = Preemption {
+        within_queue: WithinQueue::LowerPriority,
+        ..any
+    };
+    let borrow = Preemption {
+        borrow_within: BorrowWithin::LowerPriority {
+            max_priority: Some(0),
+        },
+        ..any
+    };
+    let rows: [Row<'_>; 10] = [
+        (
+            "no policy, no preemption",
+            [4, 4, 0],
+            &[("b", 0, "b1", 8)],
+            never,
+            (5, 4),
+            "-w QuotaExceeded",
+        ),
+        (
+            "reclaim quota from borrower",
+            [4, 4, 0],
+            &[("b", 0, "b1", 4), ("b", 0, "b2", 4)],
+            any,
+            (0, 4),
+            "!w b1",
+        ),
+        (
+            "the lowest priority of the borrower goes",
+            [4, 4, 0],
+            &[("b", 1, "b1", 4), ("b", 0, "b2", 4)],
+            any,
+            (0, 4),
+            "!w b2",
+        ),
+        (
+            "reclaim only lower priority",
+            [4, 4, 0],
+            &[("b", 5, "b1", 8)],
+            lower,
+            (5, 4),
+            "-w QuotaExceeded",
+        ),
+        (
+            "reclaim lower priority",
+            [4, 4, 0],
+            &[("b", 4, "b1", 8)],
+            lower,
+            (5, 4),
+            "!w b1",
+        ),
+        (
+            "not from who is within nominal",
+            [4, 4, 0],
+            &[("a", 5, "a1", 4), ("b", 0, "b1", 4)],
+            any,
+            (5, 4),
+            "-w QuotaExceeded",
+        ),
+        (
+            "what it would borrow, until its own have gone, is no claim",
+            [4, 4, 0],
+            &[("a", 0, "a1", 2), ("b", 5, "b1", 6)],
+            within,
+            (1, 4),
+            "-w QuotaExceeded",
+        ),
+        (
+            "no reclaim to borrow",
+            [2, 4, 2],
+            &[("b", 0, "b1", 8)],
+            any,
+            (5, 4),
+            "-w QuotaExceeded",
+        ),
+        (
+            "borrow from lower priority",
+            [2, 4, 2],
+            &[("b", 0, "b1", 8)],
+            borrow,
+            (5, 4),
+            "!w b1",
+        ),
+        (
+            "but not above the threshold",
+            [2, 4, 2],
+            &[("b", 1, "b1", 8)],
+            borrow,
+            (5, 4),
+            "-w QuotaExceeded",
+        ),
+    ];
+    for (name, nominal, held, policy, (priority, gpus), expected) in rows {
+        let mut engine = engine([gpu_node("n0", 64)]);
+        engine.apply_queue(below("all", None, 0, Preemption::default()));
+        for (team, nominal) in TEAMS.iter().zip(nominal) {
+            engine.apply_queue(below(team, Some("all"), nominal, policy));
+        }
+        let in_queue = |queue: &str, priority, gang: &str, gpus| Gang {
+            queue: QueueName::new(queue),
+            priority,
+            ..workers(gang, 1, gpu(1, gpus))
+        };
+        for (queue, priority, gang, gpus) in held {
+            let runs = vec![(NodeName::new("n0"), 1)];
+            let on: Placement = [(GroupName::new("worker"), runs)].into_iter().collect();
+            engine.restore_gang(in_queue(queue, *priority, gang, *gpus), on, seconds(0));
+        }
+        engine.apply_gang(in_queue("a", priority, "w", gpus));
+        assert_eq!(at(&mut engine, seconds(1)), [expected], "{name}");
+    }
+}
