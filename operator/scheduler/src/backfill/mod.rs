@@ -32,10 +32,10 @@ mod plan;
 mod quota;
 mod term;
 
-pub(crate) use blocked::{BlockedGangs, Candidate};
+pub(crate) use blocked::{Blocked, BlockedGangs, Candidate, Pool};
 pub(crate) use ends::Ends;
 pub(crate) use head::{Head, Restraint, Stay, pool};
-pub(crate) use plan::{Plan, Planner};
+pub(crate) use plan::{Leaver, Plan, Planner, in_order};
 pub(crate) use quota::QuotaHead;
 pub(crate) use term::{End, Term};
 

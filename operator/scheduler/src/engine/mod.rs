@@ -4,6 +4,7 @@ mod admission;
 mod beside;
 mod cluster;
 mod cycle;
+mod departures;
 mod gangs;
 mod heads;
 mod placed;
@@ -12,6 +13,7 @@ mod refusals;
 mod reserving;
 mod roster;
 mod snapshot;
+mod stages;
 mod standing;
 mod trial;
 mod ways;
@@ -31,6 +33,7 @@ use crate::queueing::{Parking, Queues, Signal, Waiting};
 use crate::quota::Decay;
 use crate::state::{Catalog, GangIdx, NodeIdx, Nodes, Pods, ResourceIdx, Shape};
 use crate::time::Time;
+use departures::Departures;
 use placed::Placed;
 use refusals::Refusals;
 use roster::Roster;
@@ -77,6 +80,7 @@ pub struct Engine {
     placed: usize,
     /// Gangs that follow others, who have not left yet.
     nominated: BTreeSet<GangIdx>,
+    departures: Departures,
     /// The latest time that the engine was told.
     now: Time,
     /// Which state of queues and flavors it is: what was worked out in another is worked out anew.
@@ -140,6 +144,7 @@ impl Engine {
             backfill: Backfill::default(),
             placed: 0,
             nominated: BTreeSet::new(),
+            departures: Departures::default(),
             now: Time::default(),
             config: 0,
             capacity_changed: false,

@@ -8,6 +8,8 @@ mod backfill;
 #[cfg(test)]
 mod backfill_ends;
 #[cfg(test)]
+mod backfill_heads;
+#[cfg(test)]
 mod backfill_odd;
 #[cfg(test)]
 mod backfill_runs;
