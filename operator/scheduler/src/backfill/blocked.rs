@@ -195,6 +195,11 @@ impl BlockedGangs {
         Some((key, *candidate))
     }
 
+    /// The queues in which someone waits for quota.
+    pub(crate) fn queues_for_quota(&self) -> impl Iterator<Item = &QueueName> {
+        self.quota.keys()
+    }
+
     /// The first of a queue that waits for quota.
     pub(crate) fn first_for_quota(&self, queue: &QueueName) -> Option<(&OrderKey, Candidate)> {
         let (key, candidate) = self.quota.get(queue)?.first_key_value()?;

@@ -8,12 +8,12 @@ use super::admission::Admission;
 use super::cycle::LookedAt;
 use super::refusals::Restraints;
 use super::ways::Way;
-use crate::backfill::{Head, QuotaHead, Restraint, Stay};
+use crate::backfill::{Head, Restraint, Stay};
 use crate::explain::{Detail, WaitReason};
 use crate::gang::Gang;
 use crate::ids::{GangId, QueueName};
 use crate::placement::{Runs, UndoLog};
-use crate::queueing::{Blocked, OrderKey, Phase, Signal, Wake};
+use crate::queueing::{Blocked, Phase, Signal, Wake};
 use crate::state::{GangIdx, ResourceIdx};
 use crate::time::Time;
 
@@ -51,66 +51,6 @@ impl Engine {
         let answer = self.try_to_admit(at, now, log);
         self.backfill.ignored = false;
         answer
-    }
-
-    /// The first gang of a queue that quota blocks.
-    pub(super) fn quota_head(&mut self, queue: &QueueName) -> Option<&QuotaHead> {
-        if !self.backfill.quota.contains_key(queue) {
-            let (key, candidate) = self.backfill.blocked.first_for_quota(queue)?;
-            let key = key.clone();
-            let at = self.queues.leaf(queue)?;
-            self.renew_ends();
-            let (gang, demand) = self.candidate(candidate)?;
-            let head = QuotaHead::new(
-                (candidate.gang, key, &gang),
-                &demand,
-                (self.queues.tree(), at),
-                self.backfill.ends_in.get(queue),
-                |holder| self.queues.held(queue, holder),
-            );
-            self.backfill.quota.insert(queue.clone(), head);
-        }
-        self.backfill.quota.get(queue)
-    }
-
-    /// Whether a gang leaves the quota that a gang before it in its queue waits for.
-    ///
-    /// # Errors
-    ///
-    /// It would make that one later.
-    fn leave_quota(&mut self, gang: &Gang, way: &Way, now: Time) -> Result<(), Box<Blocked>> {
-        if self.backfill.ignored {
-            return Ok(());
-        }
-        self.quota_head(&gang.queue);
-        let queue = self.queues.leaf(&gang.queue);
-        let head = self.backfill.quota.get(&gang.queue);
-        let Some((head, queue)) = head.zip(queue) else {
-            return Ok(());
-        };
-        let tree = (self.queues.tree(), queue);
-        let stay = self.staying(gang, now);
-        if head.key >= OrderKey::of(gang) || head.lets(&stay, &way.demand, tree, now) {
-            return Ok(());
-        }
-        let mut wake = wake(way);
-        wake.on(Signal::Queues, 1)
-            .on(Signal::Head(gang.queue.clone()), 1);
-        let root = self.queues.root(&gang.queue);
-        for what in head.quotas() {
-            wake.on(Signal::QuotaFreed(root.clone(), what), 1);
-            wake.on(Signal::QuotaTaken(root.clone(), what), 1);
-        }
-        if let Some(end) = head.first_end {
-            wake.at(end.plus_millis(1));
-        }
-        let name = self.state(head.at).map(|state| state.gang.id.clone());
-        let detail = Detail::QuotaReserved {
-            queue: gang.queue.clone(),
-            head: name.unwrap_or_else(|| gang.id.clone()),
-            start: head.start,
-        };
-        Err(Blocked::new(detail, wake).in_phase(Phase::Reserved))
     }
 
     /// What a gang must do about heads, by number, in their order.
@@ -250,7 +190,7 @@ impl Engine {
         Blocked::new(detail, wake).in_phase(Phase::Reserved)
     }
 
-    fn staying(&self, gang: &Gang, now: Time) -> Stay {
+    pub(super) fn staying(&self, gang: &Gang, now: Time) -> Stay {
         let config = self.queues.config(&gang.queue);
         Stay {
             end: self.end(gang, now, now),
@@ -273,7 +213,7 @@ fn in_phase(blocked: Box<Blocked>) -> Box<Blocked> {
 }
 
 /// When there may be a place no more, or another.
-fn wake(way: &Way) -> Wake {
+pub(super) fn wake(way: &Way) -> Wake {
     let mut wake = Wake::default();
     wake.on(Signal::Nodes, 1);
     for (resource, _) in &way.shape.total {

@@ -211,8 +211,11 @@ impl Engine {
 
     /// Whether a candidate has quota, beside what is reserved in its queue. However
     /// short that is: who is a head must not hang on the clock.
-    fn there_is_quota(&self, queue: &QueueName, key: &OrderKey, candidate: Candidate) -> bool {
-        let ways = self.state(candidate.gang).and_then(|s| s.ways.as_ref());
+    fn there_is_quota(&mut self, queue: &QueueName, key: &OrderKey, candidate: Candidate) -> bool {
+        let ways = self
+            .gangs
+            .get(candidate.gang.at())
+            .and_then(|state| state.ways.as_ref());
         let Some(Ok(ways)) = ways.map(|known| &known.ways) else {
             return false;
         };
@@ -220,11 +223,10 @@ impl Engine {
         let Some((leaf, way)) = leaf.zip(ways.get(candidate.way)) else {
             return false;
         };
-        let tree = self.queues.tree();
         let head = self.backfill.quota.get(queue);
         let before = head.filter(|head| head.key < *key);
-        tree.fits(leaf, &way.demand)
-            && before.is_none_or(|head| head.leaves_enough(&way.demand, (tree, leaf)))
+        self.queues.tree().fits(leaf, &way.demand)
+            && before.is_none_or(|head| head.leaves_enough(&mut self.queues, (leaf, &way.demand)))
     }
 
     fn rank_head(&mut self, order: &mut Order, name: &QueueName, fronts: &Fronts) {

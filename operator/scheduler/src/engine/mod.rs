@@ -9,6 +9,7 @@ mod gangs;
 mod heads;
 mod placed;
 mod preempt;
+mod quota_heads;
 mod refusals;
 mod reserving;
 mod roster;

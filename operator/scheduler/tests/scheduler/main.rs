@@ -12,6 +12,8 @@ mod backfill_heads;
 #[cfg(test)]
 mod backfill_odd;
 #[cfg(test)]
+mod backfill_owners;
+#[cfg(test)]
 mod backfill_runs;
 #[cfg(test)]
 mod certificates;

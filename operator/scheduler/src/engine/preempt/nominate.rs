@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::super::placed::{self, Nomination, Standing};
+use super::super::ways::Way;
 use super::super::{Engine, Stage};
 use super::{Leaver, Plan};
 use crate::decision::{Because, Decision, Score, Victim};
@@ -146,15 +147,23 @@ impl Engine {
             groups.cloned().collect()
         };
         let taken = chosen(&placed.choices);
-        let Some(way) = ways.iter().find(|way| chosen(&way.choices) == taken) else {
+        // Where its flavors were not known when it was restored: by what it is charged.
+        let unknown = taken.iter().all(Choice::is_empty);
+        let charged = self.queues.held(&gang.queue, at);
+        let is_it = |way: &&Way| {
+            let like = unknown && charged.is_none_or(|charged| way.demand == *charged);
+            chosen(&way.choices) == taken || like
+        };
+        let Some(way) = ways.iter().find(is_it) else {
             return false;
         };
+        let choices = way.choices.clone();
         let shape = Arc::clone(&way.shape);
         if !Arc::ptr_eq(&shape, &placed.shape) {
             self.catalog.retain_shape(&shape);
             if let Some(placed) = self.placed_mut(at) {
                 let before = std::mem::replace(&mut placed.shape, shape);
-                placed.gang = gang;
+                (placed.gang, placed.choices) = (gang, choices);
                 self.drop_shape(&before);
             }
         }
