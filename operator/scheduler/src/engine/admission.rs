@@ -104,7 +104,11 @@ impl Engine {
         }
         let mut closed = closed.unwrap_or_else(|| self.no_node_of_a_flavor(gang));
         for way in held {
-            if let Some(plan) = self.make_room(gang, before.preempted, way, &mut closed.wake) {
+            let Some(kept) = self.kept_from_who_evicts(gang, way, now, &mut closed.wake) else {
+                continue;
+            };
+            let asks = (gang, before.preempted);
+            if let Some(plan) = self.make_room(asks, (way, &kept), &mut closed.wake) {
                 return Ok(Start::After(Box::new(plan)));
             }
         }

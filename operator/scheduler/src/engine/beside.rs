@@ -13,8 +13,9 @@ use crate::explain::{Detail, WaitReason};
 use crate::gang::Gang;
 use crate::ids::{GangId, QueueName};
 use crate::placement::{Runs, UndoLog};
+use crate::preemption::policy;
 use crate::queueing::{Blocked, Phase, Signal, Wake};
-use crate::state::{GangIdx, ResourceIdx};
+use crate::state::{GangIdx, NodeIdx, ResourceIdx};
 use crate::time::Time;
 
 impl Engine {
@@ -53,29 +54,41 @@ impl Engine {
         answer
     }
 
-    /// What a gang must do about heads, by number, in their order.
-    fn restraints(&mut self, gang: &Gang, way: &Way, now: Time) -> Restraints {
+    /// The heads that a gang comes after, and whose nodes it may use, by number in
+    /// their order.
+    fn heads_before(&mut self, gang: &Gang, way: &Way) -> Vec<usize> {
         if self.backfill.ignored {
-            return Restraints::new();
+            return Vec::new();
         }
         if self.backfill.stale {
             if !self.somebody_goes_before(gang, way) {
-                return Restraints::new();
+                return Vec::new();
             }
             self.renew_heads();
         }
         if self.backfill.heads.is_empty() {
+            return Vec::new();
+        }
+        self.catalog.refresh(&way.shape, &self.nodes);
+        let heads = self.backfill.heads.iter().enumerate();
+        let before = heads.filter(|(_, head)| {
+            head.gang.id != gang.id
+                && self.goes_before(&head.gang, &head.demand, gang, &way.demand)
+                && head.meets(&way.shape, &self.catalog, &self.nodes)
+        });
+        before.map(|(number, _)| number).collect()
+    }
+
+    /// What a gang must do about heads, by number, in their order.
+    fn restraints(&mut self, gang: &Gang, way: &Way, now: Time) -> Restraints {
+        let before = self.heads_before(gang, way);
+        if before.is_empty() {
             return Restraints::new();
         }
         let stay = self.staying(gang, now);
-        self.catalog.refresh(&way.shape, &self.nodes);
-        let heads = self.backfill.heads.iter().enumerate();
-        let restrained = heads.filter_map(|(number, head)| {
-            let restraint = head.restrains(&stay, now)?;
-            let applies = head.gang.id != gang.id
-                && self.goes_before(&head.gang, &head.demand, gang, &way.demand)
-                && head.meets(&way.shape, &self.catalog, &self.nodes);
-            applies.then_some((number, restraint))
+        let restrained = before.into_iter().filter_map(|number| {
+            let head = self.backfill.heads.get(number)?;
+            Some((number, head.restrains(&stay, now)?))
         });
         restrained.collect()
     }
@@ -117,6 +130,44 @@ impl Engine {
         }
         quota?;
         Err(self.reserved(way, restraints.first().map_or(0, |(head, _)| *head)))
+    }
+
+    /// The nodes on which a gang evicts nobody: places that are kept for others before
+    /// it, unless it has given them back by then. What they count on to become free
+    /// there is theirs, whoever holds it now. None: it may not start at all, though
+    /// others made room; `wake` learns when that may have changed.
+    pub(super) fn kept_from_who_evicts(
+        &mut self,
+        gang: &Gang,
+        way: &Way,
+        now: Time,
+        wake: &mut Wake,
+    ) -> Option<Vec<NodeIdx>> {
+        let preemption = self.queues.preemption(&gang.queue)?;
+        if !policy::allows_any(&preemption) {
+            return None;
+        }
+        if let Err(blocked) = self.leave_quota(gang, way, now) {
+            wake.join(&blocked.wake);
+            return None;
+        }
+        let before = self.heads_before(gang, way);
+        if before.is_empty() {
+            return Some(Vec::new());
+        }
+        let stay = self.staying(gang, now);
+        if !stay.backfill {
+            wake.on(Signal::Reservations, 1).on(Signal::Turns, 1);
+            return None;
+        }
+        let mut kept = Vec::new();
+        for head in before.iter().filter_map(|n| self.backfill.heads.get(*n)) {
+            match head.plan.start {
+                Some(start) if stay.ends_by(start, head.gang.submitted, now) => {}
+                _ => kept.extend(head.nodes()),
+            }
+        }
+        Some(kept)
     }
 
     /// The gang in what the heads leave.

@@ -166,6 +166,8 @@ impl Engine {
                 now.add(*phase, *way, &chosen.shape);
             }
         }
+        // So is one that must evict nobody there.
+        now.is_kept_out |= waits.len() > 1 && blocked.wake.is_on(&Signal::Reservations);
         if self.backfill.blocked.get(at) == Some(&now) {
             return;
         }

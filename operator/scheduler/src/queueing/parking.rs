@@ -51,6 +51,11 @@ impl Wake {
         self
     }
 
+    /// Whether that counter is waited for.
+    pub(crate) fn is_on(&self, signal: &Signal) -> bool {
+        self.signals.iter().any(|(s, _)| s == signal)
+    }
+
     /// When another wake would.
     pub(crate) fn join(&mut self, other: &Self) -> &mut Self {
         for (signal, rise) in &other.signals {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::backfill::{MINUTE, at, cycle_at, part, start, whole};
 use crate::common::*;
-use crate::preemption::see;
+use crate::preemption::{LOWER, see};
 use crate::queues::{flavor, gpus};
 use trellis_scheduler::{
     Engine, FlavorName, FlavorQuotas, Gang, PodKey, Queue, QueueName, ResourceGroup, ResourceName,
@@ -189,4 +189,46 @@ fn who_is_drained_ends_with_its_grace() {
     engine.stay(&id("drained"), ms(0));
     cycle_at(&mut engine, 2);
     assert_eq!(start(&engine, "head"), Some(102));
+}
+
+/// What is to become free for the head is not taken from those who hold it until then.
+#[test]
+fn a_reservation_holds_against_who_evicts() {
+    let mut engine = engine(gpu_nodes(2));
+    engine.apply_queue(Queue {
+        preemption: LOWER,
+        ..Queue::new(QueueName::new("default"))
+    });
+    engine.apply_gang(urgent(20, part("above", 4, Some(100))));
+    engine.apply_gang(urgent(0, part("low", 4, Some(50))));
+    engine.apply_gang(urgent(20, part("beside", 7, Some(200))));
+    cycle_at(&mut engine, 0);
+    engine.apply_gang(urgent(10, part("head", 8, None)));
+    cycle_at(&mut engine, 1);
+    assert_eq!(start(&engine, "head"), Some(100));
+    engine.apply_gang(urgent(5, endless("middle", 4)));
+    let said = cycle_at(&mut engine, 2);
+    assert_eq!(said, ["-middle InsufficientCapacity"]);
+    // It gives it back in time.
+    engine.apply_gang(urgent(5, part("middle", 4, Some(90))));
+    assert_eq!(cycle_at(&mut engine, 3), ["!middle low"]);
+    assert_eq!(start(&engine, "head"), Some(100));
+}
+
+/// When the reservation is gone, nothing else has to happen.
+#[test]
+fn who_evicts_is_woken_when_nothing_is_kept_any_more() {
+    let mut engine = engine(gpu_nodes(1));
+    engine.apply_queue(Queue {
+        preemption: LOWER,
+        ..Queue::new(QueueName::new("default"))
+    });
+    engine.apply_gang(urgent(20, part("above", 4, Some(100))));
+    engine.apply_gang(urgent(0, part("low", 4, Some(50))));
+    cycle_at(&mut engine, 0);
+    engine.apply_gang(urgent(10, part("head", 8, None)));
+    engine.apply_gang(urgent(5, endless("middle", 4)));
+    cycle_at(&mut engine, 1);
+    engine.delete_gang(&id("head"));
+    assert_eq!(cycle_at(&mut engine, 2), ["!middle low"]);
 }
