@@ -3,13 +3,15 @@
 //! Gangs behind it in the queue may start if they end before its quota is free by
 //! known ends, or leave enough of it. One that stays within the nominal quota of its
 //! queue is an *owner*: what it waits for is lent to others, so that those below its
-//! root who would borrow it come after it too, and their ends are waited for. Whose
+//! root who would borrow it come after it too, and their ends are waited for; they
+//! leave it its quota also while it waits for room, or it would wait for the one and
+//! the other in turn. Whose
 //! turn it is to borrow is not decided here: for one that would borrow itself only
 //! the queue's own gangs count.
 
 use std::sync::Arc;
 
-use super::{PATIENCE, Stay};
+use super::{Head, PATIENCE, Stay};
 use crate::gang::Gang;
 use crate::queueing::{OrderKey, Queues};
 use crate::quota::{Demand, FlavorResource, QueueIdx};
@@ -73,6 +75,20 @@ impl QuotaHead {
             queues.shift(*queue, &taken);
         }
         head
+    }
+
+    /// The quota of one that waits for room, and has it.
+    pub(crate) fn of_head(head: &Head, queue: QueueIdx) -> Self {
+        Self {
+            at: head.at,
+            key: head.key.clone(),
+            queue,
+            demand: head.demand.clone(),
+            given_back: Vec::new(),
+            start: head.plan.start,
+            first_end: head.plan.first_end,
+            submitted: head.gang.submitted,
+        }
     }
 
     fn give_back(&mut self, queue: QueueIdx, amounts: &[(FlavorResource, i128)]) {

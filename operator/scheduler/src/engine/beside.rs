@@ -56,7 +56,7 @@ impl Engine {
 
     /// The heads that a gang comes after, and whose nodes it may use, by number in
     /// their order.
-    fn heads_before(&mut self, gang: &Gang, way: &Way) -> Vec<usize> {
+    pub(super) fn heads_before(&mut self, gang: &Gang, way: &Way) -> Vec<usize> {
         if self.backfill.ignored {
             return Vec::new();
         }

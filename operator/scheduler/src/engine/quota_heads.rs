@@ -5,7 +5,7 @@ use super::{Engine, Stage};
 use crate::backfill::QuotaHead;
 use crate::explain::Detail;
 use crate::gang::Gang;
-use crate::ids::QueueName;
+use crate::ids::{GangId, QueueName};
 use crate::queueing::{Blocked, OrderKey, Phase, Queues, Signal};
 use crate::state::GangIdx;
 use crate::time::Time;
@@ -72,7 +72,7 @@ impl Engine {
             && head.key < OrderKey::of(gang)
             && !head.lets(&stay, &mut self.queues, asks, now)
         {
-            return Err(self.quota_is_kept(gang, way, &gang.queue));
+            return Err(self.quota_is_kept(head, way, &gang.queue));
         }
         if !self.queues.tree().borrows(leaf, &way.demand) {
             return Ok(());
@@ -83,7 +83,33 @@ impl Engine {
                 && head.is_lent_to(&mut self.queues, asks)
                 && !head.lets(&stay, &mut self.queues, asks, now)
             {
-                return Err(self.quota_is_kept(gang, way, &owner));
+                return Err(self.quota_is_kept(head, way, &owner));
+            }
+        }
+        // So are those that wait for room, and would lose their quota meanwhile.
+        let root = self.queues.root(&gang.queue);
+        for number in self.heads_before(gang, way) {
+            let Some(head) = self.backfill.heads.get(number) else {
+                continue;
+            };
+            let queue = head.gang.queue.clone();
+            let Some(leaf) = self.queues.leaf(&queue) else {
+                continue;
+            };
+            let owns = !self.queues.tree().borrows(leaf, &head.demand);
+            if !owns || queue == gang.queue || self.queues.root(&queue) != root {
+                continue;
+            }
+            let head = QuotaHead::of_head(head, leaf);
+            if head.is_lent_to(&mut self.queues, asks)
+                && !head.lets(&stay, &mut self.queues, asks, now)
+            {
+                let mut blocked = self.quota_is_kept(&head, way, &queue);
+                blocked
+                    .wake
+                    .on(Signal::Reservations, 1)
+                    .on(Signal::Turns, 1);
+                return Err(blocked);
             }
         }
         Ok(())
@@ -113,25 +139,24 @@ impl Engine {
         owners.into_iter().map(|(_, queue)| queue).collect()
     }
 
-    /// The gang waits for nothing but the quota that is kept for the first of a queue.
-    fn quota_is_kept(&self, gang: &Gang, way: &Way, queue: &QueueName) -> Box<Blocked> {
+    /// A gang waits for nothing but the quota that is kept for the first of a queue.
+    fn quota_is_kept(&self, head: &QuotaHead, way: &Way, queue: &QueueName) -> Box<Blocked> {
         let mut wake = super::beside::wake(way);
         wake.on(Signal::Queues, 1)
             .on(Signal::Head(queue.clone()), 1);
-        let head = self.backfill.quota.get(queue);
         let root = self.queues.root(queue);
-        for what in head.into_iter().flat_map(QuotaHead::quotas) {
+        for what in head.quotas() {
             wake.on(Signal::QuotaFreed(root.clone(), what), 1);
             wake.on(Signal::QuotaTaken(root.clone(), what), 1);
         }
-        if let Some(end) = head.and_then(|head| head.first_end) {
+        if let Some(end) = head.first_end {
             wake.at(end.plus_millis(1));
         }
-        let name = head.and_then(|head| self.state(head.at));
+        let state = self.state(head.at);
         let detail = Detail::QuotaReserved {
             queue: queue.clone(),
-            head: name.map_or_else(|| gang.id.clone(), |state| state.gang.id.clone()),
-            start: head.and_then(|head| head.start),
+            head: state.map_or_else(|| GangId::new(""), |state| state.gang.id.clone()),
+            start: head.start,
         };
         Blocked::new(detail, wake).in_phase(Phase::Reserved)
     }

@@ -60,6 +60,8 @@ mod sequences_events;
 #[cfg(test)]
 mod snapshots;
 #[cfg(test)]
+mod starvation;
+#[cfg(test)]
 mod topology;
 #[cfg(test)]
 mod topology_certificates;
