@@ -69,7 +69,7 @@ impl Player {
             let Some(place) = &told.place else { continue };
             match place.standing {
                 StandingSnapshot::Settled => player.runs(&gang.id, place.since),
-                StandingSnapshot::Leaving => player.leaves(&gang.id),
+                StandingSnapshot::Leaving { .. } => player.leaves(&gang.id),
                 StandingSnapshot::Nominated { .. } => {}
             }
         }

@@ -9,14 +9,15 @@ use crate::state::GangIdx;
 use crate::time::Time;
 
 /// Placed gangs in the order in which they are taken to end: those whose end is
-/// known by it, then the others by when they were placed; ties by name.
+/// known by it, then those that were told to stop and are late, then the others by when
+/// they were placed; ties by name.
 ///
 /// One that is past its end has no known end any more, or the next that is
 /// predicted: it is not taken to end in a moment, again and again.
 #[derive(Debug, Default)]
 pub(crate) struct Ends {
     known: BTreeSet<(Time, GangId, GangIdx)>,
-    unknown: BTreeSet<(Time, GangId, GangIdx)>,
+    unknown: BTreeSet<(Option<Time>, GangId, GangIdx)>,
     terms: BTreeMap<GangIdx, (Term, Option<Time>)>,
 }
 
@@ -31,7 +32,7 @@ impl Ends {
         let end = term.end(now).map(|End { at, .. }| at);
         match end {
             Some(end) => self.known.insert((end, id, at)),
-            None => self.unknown.insert((term.since, id, at)),
+            None => self.unknown.insert((term.rank(), id, at)),
         };
         self.terms.insert(at, (term, end));
     }
@@ -40,7 +41,7 @@ impl Ends {
     pub(crate) fn remove(&mut self, at: GangIdx, id: &GangId) {
         match self.terms.remove(&at) {
             Some((_, Some(end))) => self.known.remove(&(end, id.clone(), at)),
-            Some((term, None)) => self.unknown.remove(&(term.since, id.clone(), at)),
+            Some((term, None)) => self.unknown.remove(&(term.rank(), id.clone(), at)),
             None => false,
         };
     }
@@ -89,6 +90,7 @@ mod tests {
             limit: limit.map(Duration::from_mins),
             predicted: predicted.map(Duration::from_mins),
             grace: Duration::ZERO,
+            told: None,
         }
     }
 
@@ -120,6 +122,29 @@ mod tests {
             ends.remove(GangIdx::of(at), &GangId::new(format!("a/{at}")));
         }
         assert!(ends.is_empty() && order(&ends).is_empty());
+    }
+
+    #[test]
+    fn who_was_told_to_stop_ends_with_its_grace_and_before_those_whose_end_is_unknown() {
+        let mut ends = Ends::default();
+        let mut insert = |at: usize, term| {
+            let id = GangId::new(format!("a/{at}"));
+            ends.insert(GangIdx::of(at), &id, term, minute(7));
+        };
+        insert(0, term(1, None, None));
+        insert(1, term(2, Some(100), None));
+        let told = Term {
+            grace: Duration::from_mins(2),
+            told: Some(minute(7)),
+            ..term(3, Some(100), Some(50))
+        };
+        insert(2, told);
+        let end = |minutes| Some(minute(minutes).as_millis());
+        assert_eq!(order(&ends), [(end(9), 2), (end(102), 1), (None, 0)]);
+        ends.advance(minute(9).plus_millis(1));
+        assert_eq!(order(&ends), [(end(102), 1), (None, 2), (None, 0)]);
+        ends.remove(GangIdx::of(2), &GangId::new("a/2"));
+        assert_eq!(order(&ends), [(end(102), 1), (None, 0)]);
     }
 
     #[test]

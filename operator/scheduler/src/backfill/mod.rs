@@ -19,8 +19,7 @@
 //! behind it in that order and not onto the place. So the latest gang that the
 //! head waits for never becomes a later one, and all of them end some day.
 //!
-//! A gang that quota blocks reserves quota of its own queue in the same way, and no
-//! node: see `quota`.
+//! A gang that quota blocks reserves quota in the same way, and no node: see `quota`.
 //!
 //! Where to look: `term` says when one ends, `ends` keeps when all do, `blocked` who waits for room,
 //! `plan` finds start and place, `head` says what others must do about it.
@@ -32,10 +31,10 @@ mod plan;
 mod quota;
 mod term;
 
-pub(crate) use blocked::{BlockedGangs, Candidate};
+pub(crate) use blocked::{Blocked, BlockedGangs, Candidate, Pool};
 pub(crate) use ends::Ends;
 pub(crate) use head::{Head, Restraint, Stay, pool};
-pub(crate) use plan::{Plan, Planner};
+pub(crate) use plan::{Leaver, Plan, Planner, in_order};
 pub(crate) use quota::QuotaHead;
 pub(crate) use term::{End, Term};
 

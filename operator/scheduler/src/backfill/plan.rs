@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::placement::{Hold, Packing, Rooms, Runs, Wish, place_without};
+use crate::placement::{Hold, Packing, Rooms, Runs, UndoLog, Wish, place_without};
 use crate::state::{Catalog, NodeIdx, Nodes, ResourceIdx};
 use crate::time::Time;
 
@@ -27,9 +27,26 @@ pub(crate) struct Plan {
 }
 
 /// Someone who is taken to end.
-struct Leaver {
-    end: Option<Time>,
-    holds: SmallVec<[Hold; 2]>,
+#[derive(Clone, Debug)]
+pub(crate) struct Leaver {
+    /// None: it is not known when.
+    pub(crate) end: Option<Time>,
+    pub(crate) holds: SmallVec<[Hold; 2]>,
+}
+
+/// Two lists in the order in which they are taken to end as one. Of those whose end
+/// is not known the first come first.
+pub(crate) fn in_order(
+    first: impl Iterator<Item = Leaver>,
+    second: impl Iterator<Item = Leaver>,
+) -> impl Iterator<Item = Leaver> {
+    let (mut first, mut second) = (first.peekable(), second.peekable());
+    let rank = |leaver: &Leaver| (leaver.end.is_none(), leaver.end);
+    std::iter::from_fn(move || match (first.peek(), second.peek()) {
+        (Some(a), Some(b)) if rank(a) <= rank(b) => first.next(),
+        (_, Some(_)) => second.next(),
+        _ => first.next(),
+    })
 }
 
 /// The live state: what is tried on it is taken back.
@@ -41,32 +58,31 @@ pub(crate) struct Planner<'a> {
 
 impl Planner<'_> {
     /// The earliest start of a gang that finds no place now, if these end in this
-    /// order. None: not even when all of them have.
+    /// order. None: not even when all of them have. `others` are those among them that
+    /// are no gang's.
     ///
     /// The count says from when on a place is possible at all, which is mostly when
     /// there is one; then places are looked for, and where there is none, in steps
     /// that double and back in halves, since more room is never worse.
-    pub(crate) fn plan<H>(
+    pub(crate) fn plan(
         &mut self,
         wish: &Wish<'_>,
-        ends: impl Iterator<Item = (Option<Time>, H)>,
-    ) -> Option<Plan>
-    where
-        H: Iterator<Item = Hold>,
-    {
+        ends: impl Iterator<Item = Leaver>,
+        others: &[Leaver],
+    ) -> Option<Plan> {
         let mut rooms = Rooms::new(self.nodes, self.catalog, wish);
         let mut gone: Vec<Leaver> = Vec::new();
         let (mut failed, mut step) = (0_usize, 1_usize);
-        for (end, holds) in ends {
-            let holds: SmallVec<[Hold; 2]> = holds.filter(|h| rooms.concerns(h.node)).collect();
-            if holds.is_empty() {
+        for mut leaver in ends {
+            leaver.holds.retain(|hold| rooms.concerns(hold.node));
+            if leaver.holds.is_empty() {
                 continue;
             }
-            for hold in &holds {
+            for hold in &leaver.holds {
                 rooms.free(self.nodes, hold);
             }
-            gone.push(Leaver { end, holds });
-            if gone.len() == LONG && !rooms.is_possible(self.nodes) {
+            gone.push(leaver);
+            if gone.len() == LONG && !self.is_possible(&rooms, others) {
                 return None;
             }
             if !rooms.enough() {
@@ -84,6 +100,17 @@ impl Planner<'_> {
         }
         let groups = self.try_without(wish, &gone)?;
         Some(self.earliest(wish, &gone, failed, groups))
+    }
+
+    /// Whether every group alone would fit if all gangs left, and the others.
+    fn is_possible(&mut self, rooms: &Rooms, others: &[Leaver]) -> bool {
+        let mut left = UndoLog::default();
+        for hold in others.iter().flat_map(|leaver| &leaver.holds) {
+            left.lift(self.nodes, hold);
+        }
+        let is_possible = rooms.is_possible(self.nodes);
+        left.roll_back(self.nodes);
+        is_possible
     }
 
     /// The fewest that must end: more than `failed`, and all of them at most, for

@@ -1,13 +1,20 @@
 //! Quota is reserved as room is: for the first gang of a queue that quota blocks.
 //!
 //! Gangs behind it in the queue may start if they end before its quota is free by
-//! known ends of the queue's own gangs, or leave enough of it. What other queues
-//! hold is not waited for: whose turn it is to borrow is not decided here.
+//! known ends, or leave enough of it. One that stays within the nominal quota of its
+//! queue is an *owner*: what it waits for is lent to others, so that those below its
+//! root who would borrow it come after it too, and their ends are waited for; they
+//! leave it its quota also while it waits for room, or it would wait for the one and
+//! the other in turn. Whose
+//! turn it is to borrow is not decided here: for one that would borrow itself only
+//! the queue's own gangs count.
 
-use super::{Ends, PATIENCE, Stay};
+use std::sync::Arc;
+
+use super::{Head, PATIENCE, Stay};
 use crate::gang::Gang;
-use crate::queueing::OrderKey;
-use crate::quota::{Demand, FlavorResource, QueueIdx, Tree};
+use crate::queueing::{OrderKey, Queues};
+use crate::quota::{Demand, FlavorResource, QueueIdx};
 use crate::state::GangIdx;
 use crate::time::Time;
 
@@ -16,98 +23,157 @@ use crate::time::Time;
 pub(crate) struct QuotaHead {
     pub(crate) at: GangIdx,
     pub(crate) key: OrderKey,
-    /// What it needs beyond what is given back by then.
-    needs: Net,
-    /// When that much is given back. None: not known, or never by this queue alone.
+    queue: QueueIdx,
+    demand: Demand,
+    /// What is given back by its start; where that is not known, some day.
+    given_back: Vec<(QueueIdx, Vec<(FlavorResource, i128)>)>,
+    /// When that much is given back. None: not known, or never.
     pub(crate) start: Option<Time>,
     /// The first end that was counted on.
     pub(crate) first_end: Option<Time>,
     submitted: Time,
 }
 
-/// A demand less what is given back.
-#[derive(Clone, Debug)]
-struct Net {
-    demand: Demand,
-    given_back: Vec<Demand>,
-}
-
-impl Net {
-    /// Whether there is quota for it, and for `more` beside it.
-    fn fits(&self, tree: &Tree, queue: QueueIdx, more: &Demand) -> bool {
-        let sum = self.demand.iter().chain(more.iter());
-        // A demand has no negative amounts, so that sums come first.
-        let sum: Demand = sum.collect();
-        let net: Demand = sum
-            .iter()
-            .map(|(what, amount)| {
-                let back = self.given_back.iter().flat_map(Demand::iter);
-                let back = back.filter(|(w, _)| *w == what).map(|(_, n)| n);
-                (what, back.fold(amount, i128::saturating_sub))
-            })
-            .collect();
-        tree.fits(queue, &net)
-    }
-
-    fn give_back(&mut self, demand: &Demand) {
-        let all = self.given_back.iter().flat_map(Demand::iter);
-        self.given_back = vec![all.chain(demand.iter()).collect()];
-    }
-}
-
 impl QuotaHead {
-    /// `held`: what a gang of the queue holds of it.
-    pub(crate) fn new<'d>(
+    /// `ends`: who gives back, in the order in which they are taken to end; `held`:
+    /// what each holds of which queue. The queues are as before.
+    pub(crate) fn new(
         (at, key, gang): (GangIdx, OrderKey, &Gang),
-        demand: &Demand,
-        (tree, queue): (&Tree, QueueIdx),
-        ends: Option<&Ends>,
-        held: impl Fn(GangIdx) -> Option<&'d Demand>,
+        (queue, demand): (QueueIdx, Demand),
+        queues: &mut Queues,
+        ends: impl Iterator<Item = (Option<Time>, GangIdx)>,
+        held: impl Fn(&Queues, GangIdx) -> Option<(QueueIdx, Arc<Demand>)>,
     ) -> Self {
         let mut head = Self {
             at,
             key,
-            needs: Net {
-                demand: demand.clone(),
-                given_back: Vec::new(),
-            },
+            queue,
+            demand,
+            given_back: Vec::new(),
             start: None,
             first_end: None,
             submitted: gang.submitted,
         };
         let mut first = true;
-        for (end, holder) in ends.into_iter().flat_map(Ends::iter) {
-            let Some(held) = held(holder) else {
+        for (end, holder) in ends {
+            let Some((queue, held)) = held(queues, holder) else {
                 continue;
             };
             if std::mem::take(&mut first) {
                 head.first_end = end;
             }
-            head.needs.give_back(held);
-            if head.needs.fits(tree, queue, &Demand::default()) {
+            let back: Vec<_> = negative(held.iter()).collect();
+            queues.shift(queue, &back);
+            head.give_back(queue, &back);
+            if queues.tree().fits(head.queue, &head.demand) {
                 head.start = end;
-                return head;
+                break;
             }
+        }
+        for (queue, amounts) in &head.given_back {
+            let taken: Vec<_> = negative(amounts.iter().copied()).collect();
+            queues.shift(*queue, &taken);
         }
         head
     }
 
+    /// The quota of one that waits for room, and has it.
+    pub(crate) fn of_head(head: &Head, queue: QueueIdx) -> Self {
+        Self {
+            at: head.at,
+            key: head.key.clone(),
+            queue,
+            demand: head.demand.clone(),
+            given_back: Vec::new(),
+            start: head.plan.start,
+            first_end: head.plan.first_end,
+            submitted: head.gang.submitted,
+        }
+    }
+
+    fn give_back(&mut self, queue: QueueIdx, amounts: &[(FlavorResource, i128)]) {
+        let known = self.given_back.iter().position(|(q, _)| *q == queue);
+        let known = known.unwrap_or_else(|| {
+            self.given_back.push((queue, Vec::new()));
+            self.given_back.len().saturating_sub(1)
+        });
+        let Some((_, sums)) = self.given_back.get_mut(known) else {
+            return;
+        };
+        for (what, amount) in amounts {
+            match sums.iter_mut().find(|(w, _)| w == what) {
+                Some((_, sum)) => *sum = sum.saturating_add(*amount),
+                None => sums.push((*what, *amount)),
+            }
+        }
+    }
+
     /// What it waits for.
     pub(crate) fn quotas(&self) -> impl Iterator<Item = FlavorResource> {
-        self.needs.demand.iter().map(|(what, _)| what)
+        self.demand.iter().map(|(what, _)| what)
     }
 
-    /// Whether there is quota for it in time if a gang is given so much before.
-    pub(crate) fn leaves_enough(&self, demand: &Demand, (tree, queue): (&Tree, QueueIdx)) -> bool {
-        self.needs.fits(tree, queue, demand)
+    /// Whether there is quota for it in time if a gang of a queue is given so much
+    /// before. The queues are as before.
+    pub(crate) fn leaves_enough(
+        &self,
+        queues: &mut Queues,
+        (queue, demand): (QueueIdx, &Demand),
+    ) -> bool {
+        let more: Vec<_> = demand.iter().collect();
+        let less: Vec<_> = negative(demand.iter()).collect();
+        queues.shift(queue, &more);
+        for (queue, back) in &self.given_back {
+            queues.shift(*queue, back);
+        }
+        let fits = queues.tree().fits(self.queue, &self.demand);
+        for (queue, back) in &self.given_back {
+            let taken: Vec<_> = negative(back.iter().copied()).collect();
+            queues.shift(*queue, &taken);
+        }
+        queues.shift(queue, &less);
+        fits
     }
 
-    /// Whether a gang of the queue that comes after it may start.
+    /// Whether it is short of something of which there is less once a gang is given
+    /// what it would borrow. The queues are as before.
+    pub(crate) fn is_lent_to(
+        &self,
+        queues: &mut Queues,
+        (queue, demand): (QueueIdx, &Demand),
+    ) -> bool {
+        let tree = queues.tree();
+        let borrowed = demand.iter().filter(|(what, need)| {
+            let alone: Demand = std::iter::once((*what, *need)).collect();
+            tree.borrows(queue, &alone)
+        });
+        let borrowed: Vec<_> = borrowed.collect();
+        let available = |queues: &Queues, what| queues.tree().available(self.queue, what);
+        let before: Vec<_> = self
+            .demand
+            .iter()
+            .map(|(what, _)| available(queues, what))
+            .collect();
+        queues.shift(queue, &borrowed);
+        let is_less = self
+            .demand
+            .iter()
+            .zip(before)
+            .any(|((what, need), before)| {
+                let after = available(queues, what);
+                after < before && after.is_some_and(|after| after < need)
+            });
+        let back: Vec<_> = negative(borrowed.iter().copied()).collect();
+        queues.shift(queue, &back);
+        is_less
+    }
+
+    /// Whether a gang that comes after it may start.
     pub(crate) fn lets(
         &self,
         stay: &Stay,
-        demand: &Demand,
-        tree: (&Tree, QueueIdx),
+        queues: &mut Queues,
+        asks: (QueueIdx, &Demand),
         now: Time,
     ) -> bool {
         let in_time = match self.start {
@@ -115,6 +181,12 @@ impl QuotaHead {
             None => stay.preemptible && now < self.submitted.plus(PATIENCE),
         };
         let backfills = stay.backfill && in_time;
-        backfills || self.leaves_enough(demand, tree)
+        backfills || self.leaves_enough(queues, asks)
     }
+}
+
+fn negative(
+    amounts: impl Iterator<Item = (FlavorResource, i128)>,
+) -> impl Iterator<Item = (FlavorResource, i128)> {
+    amounts.map(|(what, amount)| (what, amount.saturating_neg()))
 }

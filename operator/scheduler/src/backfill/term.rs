@@ -16,6 +16,8 @@ pub(crate) struct Term {
     pub(crate) predicted: Option<Duration>,
     /// How long it may take to stop.
     pub(crate) grace: Duration,
+    /// It was told to stop then, and nothing else matters.
+    pub(crate) told: Option<Time>,
 }
 
 /// When a gang ends.
@@ -30,6 +32,10 @@ impl Term {
     /// The end that is known at this time. None: there is none, or it is past its
     /// limit. A prediction that is exceeded is followed by the next.
     pub(crate) fn end(&self, now: Time) -> Option<End> {
+        if let Some(told) = self.told {
+            let at = told.plus(self.grace);
+            return (at >= now).then_some(End { at, certain: true });
+        }
         let limit = self.limit.map(|limit| self.after(limit));
         let predicted = self.predicted.map(|predicted| {
             let ran = now.since(self.since).saturating_sub(self.grace);
@@ -43,6 +49,12 @@ impl Term {
             },
         };
         (end.at >= now).then_some(end)
+    }
+
+    /// Its place among those whose end is not known: those that were told to stop,
+    /// then by when they were placed.
+    pub(crate) fn rank(&self) -> Option<Time> {
+        self.told.is_none().then_some(self.since)
     }
 
     fn after(&self, runtime: Duration) -> Time {

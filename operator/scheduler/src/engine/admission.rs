@@ -117,7 +117,11 @@ impl Engine {
             self.leave_open(gang, &mut closed);
         }
         for way in held {
-            if let Some(plan) = self.make_room(gang, before.preempted, way, &mut closed.wake) {
+            let Some(kept) = self.kept_from_who_evicts(gang, way, now, &mut closed.wake) else {
+                continue;
+            };
+            let asks = (gang, before.preempted);
+            if let Some(plan) = self.make_room(asks, (way, &kept), &mut closed.wake) {
                 return Ok(Start::After(Box::new(plan)));
             }
         }

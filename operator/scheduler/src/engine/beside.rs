@@ -8,13 +8,14 @@ use super::admission::Admission;
 use super::cycle::LookedAt;
 use super::refusals::Restraints;
 use super::ways::Way;
-use crate::backfill::{Head, QuotaHead, Restraint, Stay};
+use crate::backfill::{Head, Restraint, Stay};
 use crate::explain::{Detail, WaitReason};
 use crate::gang::Gang;
 use crate::ids::{GangId, QueueName};
 use crate::placement::{Runs, UndoLog};
-use crate::queueing::{Blocked, OrderKey, Phase, Signal, Wake};
-use crate::state::{GangIdx, ResourceIdx};
+use crate::preemption::policy;
+use crate::queueing::{Blocked, Phase, Signal, Wake};
+use crate::state::{GangIdx, NodeIdx, ResourceIdx};
 use crate::time::Time;
 
 impl Engine {
@@ -53,89 +54,41 @@ impl Engine {
         answer
     }
 
-    /// The first gang of a queue that quota blocks.
-    pub(super) fn quota_head(&mut self, queue: &QueueName) -> Option<&QuotaHead> {
-        if !self.backfill.quota.contains_key(queue) {
-            let (key, candidate) = self.backfill.blocked.first_for_quota(queue)?;
-            let key = key.clone();
-            let at = self.queues.leaf(queue)?;
-            self.renew_ends();
-            let (gang, demand) = self.candidate(candidate)?;
-            let head = QuotaHead::new(
-                (candidate.gang, key, &gang),
-                &demand,
-                (self.queues.tree(), at),
-                self.backfill.ends_in.get(queue),
-                |holder| self.queues.held(queue, holder),
-            );
-            self.backfill.quota.insert(queue.clone(), head);
-        }
-        self.backfill.quota.get(queue)
-    }
-
-    /// Whether a gang leaves the quota that a gang before it in its queue waits for.
-    ///
-    /// # Errors
-    ///
-    /// It would make that one later.
-    fn leave_quota(&mut self, gang: &Gang, way: &Way, now: Time) -> Result<(), Box<Blocked>> {
+    /// The heads that a gang comes after, and whose nodes it may use, by number in
+    /// their order.
+    pub(super) fn heads_before(&mut self, gang: &Gang, way: &Way) -> Vec<usize> {
         if self.backfill.ignored {
-            return Ok(());
-        }
-        self.quota_head(&gang.queue);
-        let queue = self.queues.leaf(&gang.queue);
-        let head = self.backfill.quota.get(&gang.queue);
-        let Some((head, queue)) = head.zip(queue) else {
-            return Ok(());
-        };
-        let tree = (self.queues.tree(), queue);
-        let stay = self.staying(gang, now);
-        if head.key >= OrderKey::of(gang) || head.lets(&stay, &way.demand, tree, now) {
-            return Ok(());
-        }
-        let mut wake = wake(way);
-        wake.on(Signal::Queues, 1)
-            .on(Signal::Head(gang.queue.clone()), 1);
-        let root = self.queues.root(&gang.queue);
-        for what in head.quotas() {
-            wake.on(Signal::QuotaFreed(root.clone(), what), 1);
-            wake.on(Signal::QuotaTaken(root.clone(), what), 1);
-        }
-        if let Some(end) = head.first_end {
-            wake.at(end.plus_millis(1));
-        }
-        let name = self.state(head.at).map(|state| state.gang.id.clone());
-        let detail = Detail::QuotaReserved {
-            queue: gang.queue.clone(),
-            head: name.unwrap_or_else(|| gang.id.clone()),
-            start: head.start,
-        };
-        Err(Blocked::new(detail, wake).in_phase(Phase::Reserved))
-    }
-
-    /// What a gang must do about heads, by number, in their order.
-    fn restraints(&mut self, gang: &Gang, way: &Way, now: Time) -> Restraints {
-        if self.backfill.ignored {
-            return Restraints::new();
+            return Vec::new();
         }
         if self.backfill.stale {
             if !self.somebody_goes_before(gang, way) {
-                return Restraints::new();
+                return Vec::new();
             }
             self.renew_heads();
         }
         if self.backfill.heads.is_empty() {
+            return Vec::new();
+        }
+        self.catalog.refresh(&way.shape, &self.nodes);
+        let heads = self.backfill.heads.iter().enumerate();
+        let before = heads.filter(|(_, head)| {
+            head.gang.id != gang.id
+                && self.goes_before(&head.gang, &head.demand, gang, &way.demand)
+                && head.meets(&way.shape, &self.catalog, &self.nodes)
+        });
+        before.map(|(number, _)| number).collect()
+    }
+
+    /// What a gang must do about heads, by number, in their order.
+    fn restraints(&mut self, gang: &Gang, way: &Way, now: Time) -> Restraints {
+        let before = self.heads_before(gang, way);
+        if before.is_empty() {
             return Restraints::new();
         }
         let stay = self.staying(gang, now);
-        self.catalog.refresh(&way.shape, &self.nodes);
-        let heads = self.backfill.heads.iter().enumerate();
-        let restrained = heads.filter_map(|(number, head)| {
-            let restraint = head.restrains(&stay, now)?;
-            let applies = head.gang.id != gang.id
-                && self.goes_before(&head.gang, &head.demand, gang, &way.demand)
-                && head.meets(&way.shape, &self.catalog, &self.nodes);
-            applies.then_some((number, restraint))
+        let restrained = before.into_iter().filter_map(|number| {
+            let head = self.backfill.heads.get(number)?;
+            Some((number, head.restrains(&stay, now)?))
         });
         restrained.collect()
     }
@@ -177,6 +130,44 @@ impl Engine {
         }
         quota?;
         Err(self.reserved(way, restraints.first().map_or(0, |(head, _)| *head)))
+    }
+
+    /// The nodes on which a gang evicts nobody: places that are kept for others before
+    /// it, unless it has given them back by then. What they count on to become free
+    /// there is theirs, whoever holds it now. None: it may not start at all, though
+    /// others made room; `wake` learns when that may have changed.
+    pub(super) fn kept_from_who_evicts(
+        &mut self,
+        gang: &Gang,
+        way: &Way,
+        now: Time,
+        wake: &mut Wake,
+    ) -> Option<Vec<NodeIdx>> {
+        let preemption = self.queues.preemption(&gang.queue)?;
+        if !policy::allows_any(&preemption) {
+            return None;
+        }
+        if let Err(blocked) = self.leave_quota(gang, way, now) {
+            wake.join(&blocked.wake);
+            return None;
+        }
+        let before = self.heads_before(gang, way);
+        if before.is_empty() {
+            return Some(Vec::new());
+        }
+        let stay = self.staying(gang, now);
+        if !stay.backfill {
+            wake.on(Signal::Reservations, 1).on(Signal::Turns, 1);
+            return None;
+        }
+        let mut kept = Vec::new();
+        for head in before.iter().filter_map(|n| self.backfill.heads.get(*n)) {
+            match head.plan.start {
+                Some(start) if stay.ends_by(start, head.gang.submitted, now) => {}
+                _ => kept.extend(head.nodes()),
+            }
+        }
+        Some(kept)
     }
 
     /// The gang in what the heads leave.
@@ -250,7 +241,7 @@ impl Engine {
         Blocked::new(detail, wake).in_phase(Phase::Reserved)
     }
 
-    fn staying(&self, gang: &Gang, now: Time) -> Stay {
+    pub(super) fn staying(&self, gang: &Gang, now: Time) -> Stay {
         let config = self.queues.config(&gang.queue);
         Stay {
             end: self.end(gang, now, now),
@@ -273,7 +264,7 @@ fn in_phase(blocked: Box<Blocked>) -> Box<Blocked> {
 }
 
 /// When there may be a place no more, or another.
-fn wake(way: &Way) -> Wake {
+pub(super) fn wake(way: &Way) -> Wake {
     let mut wake = Wake::default();
     wake.on(Signal::Nodes, 1);
     for (resource, _) in &way.shape.total {

@@ -165,6 +165,7 @@ impl Engine {
     /// The pod is gone, or has ended and holds nothing any more.
     pub fn delete_pod(&mut self, pod: &PodKey) {
         if let Some(seen) = self.pods.remove(pod) {
+            self.departures.pod_stays(pod);
             if seen.held {
                 self.look_for(pod, None);
             }

@@ -9,8 +9,8 @@ use super::{Engine, Stage, placed};
 use crate::decision::{Decision, Score};
 use crate::gang::Gang;
 use crate::ids::QueueName;
-use crate::placement::{Runs, UndoLog, asks_for_topology};
-use crate::queueing::{Blocked, OrderKey, Signal};
+use crate::placement::{Runs, UndoLog};
+use crate::queueing::{OrderKey, Signal};
 use crate::quota::Order;
 use crate::state::{GangIdx, NodeIdx, ResourceIdx, Shape};
 use crate::time::Time;
@@ -32,6 +32,8 @@ impl Engine {
         let mut decisions = Vec::new();
         let mut looked_at = BTreeSet::new();
         self.advance(now);
+        // Time does not go back.
+        let now = self.now;
         self.measure_capacity();
         self.check_reservations();
         self.parking.ring(now);
@@ -156,31 +158,8 @@ impl Engine {
         }
     }
 
-    /// The gang goes on waiting.
-    pub(super) fn block(
-        &mut self,
-        at: GangIdx,
-        mut blocked: Box<Blocked>,
-        looked_at: &mut LookedAt,
-    ) {
-        let Some(state) = self.state_mut(at) else {
-            return;
-        };
-        if asks_for_topology(&state.shape) {
-            // Whatever it waits for: its level may come or go.
-            blocked.wake.on(Signal::Topologies, 1);
-        }
-        state.stage = Stage::Waiting(Some(blocked.certificate.clone()));
-        let key = OrderKey::of(&state.gang);
-        self.note_blocked(at, &blocked);
-        self.parking.park(at, blocked.wake);
-        looked_at.insert((key, at));
-    }
-
     /// Keeps the place that has been found.
     fn commit(&mut self, at: GangIdx, gang: &Arc<Gang>, way: &Way, groups: Vec<Runs>) -> Decision {
-        self.waiting.remove(gang);
-        self.parking.raise(&Signal::Head(gang.queue.clone()), 1);
         self.refusals.clear();
         self.raise(way.shape.total.iter().copied(), Signal::Taken);
         let score = self.score(&way.shape, &groups);

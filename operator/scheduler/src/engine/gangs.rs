@@ -6,7 +6,7 @@ use super::placed::{Placed, PlacedGroup, Standing};
 use super::ways::Way;
 use super::{Engine, GangState, Stage};
 use crate::gang::Gang;
-use crate::ids::{GangId, PodKey, QueueName};
+use crate::ids::{GangId, QueueName};
 use crate::placement::{Placement, Runs};
 use crate::queue::GroupFlavors;
 use crate::queueing::Signal;
@@ -101,10 +101,7 @@ impl Engine {
         let at = match self.ids.get(&gang.id) {
             Some(&at) => {
                 self.unplace(at);
-                self.stop_waiting(at);
                 self.update(at, gang);
-                // What is updated while it waits is put back into the queue.
-                self.stop_waiting(at);
                 at
             }
             None => self.insert(gang, Stage::Waiting(None)),
@@ -160,6 +157,7 @@ impl Engine {
                 let seen = *seen;
                 let demand = self.catalog.demand(seen.demand);
                 self.nodes.set_held(seen.node, &demand, 1);
+                self.departures.pod_stays(&key);
                 self.forgo((at, number, index));
                 self.set_there((at, number, index), Some((seen.node, seen.demand)));
             }
@@ -174,7 +172,6 @@ impl Engine {
         };
         self.unplace(at);
         self.stop_waiting(at);
-        self.forget_victim(at);
         if let Some(state) = self.gangs.remove(at.at()) {
             self.drop_shape(&state.shape);
             if let Some(known) = state.ways {
@@ -193,7 +190,6 @@ impl Engine {
             return;
         };
         self.unplace(at);
-        self.stop_waiting(at);
         if let Some(state) = self.state_mut(at) {
             state.not_before = state.not_before.max(not_before);
         }
@@ -215,12 +211,7 @@ impl Engine {
             let family = format!("{}/{}", gang.id.namespace(), group.pod_prefix);
             self.families.entry(family).or_default().push((at, number));
         }
-        let Some(state) = self.gangs.get_mut(at.at()) else {
-            return;
-        };
-        state.not_before = None;
-        state.told = None;
-        state.stage = Stage::Placed(Box::new(Placed {
+        let placed = Placed {
             gang,
             shape,
             choices: way.choices.clone(),
@@ -229,28 +220,23 @@ impl Engine {
             checkpoint: None,
             protected: None,
             groups: groups.into_iter().map(PlacedGroup::new).collect(),
-        }));
-        self.placed = self.placed.saturating_add(1);
-        self.starts_to_end(at);
-        self.parking.raise(&Signal::Turns, 1);
+        };
+        self.put_in_place(at, placed);
     }
 
     /// Takes its place from a gang that has one.
     pub(super) fn unplace(&mut self, at: GangIdx) {
-        let Some(state) = self.state_mut(at) else {
+        let Some(placed) = self.take_out(at) else {
             return;
         };
-        if matches!(state.stage, Stage::Waiting(_)) {
-            return;
-        }
-        let stage = std::mem::replace(&mut state.stage, Stage::Waiting(None));
-        let Stage::Placed(placed) = stage else {
-            return;
-        };
-        self.placed = self.placed.saturating_sub(1);
         let gang = &placed.gang;
-        self.has_ended(at, &gang.id, &gang.queue);
-        self.parking.raise(&Signal::Turns, 1);
+        let told = match placed.standing {
+            Standing::Leaving { since, .. } => since,
+            Standing::Settled | Standing::Nominated(_) => self.now,
+        };
+        let grace = self.state(at).map_or(gang.grace, |state| state.gang.grace);
+        let by = told.plus(grace);
+        self.has_left(at);
         for (number, group) in gang.groups.iter().enumerate() {
             let family = format!("{}/{}", gang.id.namespace(), group.pod_prefix);
             if let Some(claims) = self.families.get_mut(&family) {
@@ -270,13 +256,12 @@ impl Engine {
                 self.give(node, &shape.demand, pods, true);
             }
             for index in planned.settled() {
-                self.disown(&gang.pod_key(group, index));
+                self.disown(gang.pod_key(group, index), by);
             }
             for (node, _) in planned.runs() {
                 self.nodes.unhold(*node);
             }
         }
-        self.nominated.remove(&at);
         self.give_quota_back(&gang.queue, at);
         self.drop_shape(&placed.shape);
     }
@@ -305,35 +290,6 @@ impl Engine {
                 .raise(&Signal::QuotaFreed(root.clone(), what), amount);
         }
         demand
-    }
-
-    /// A pod is no longer a placed gang's, if it is there.
-    fn disown(&mut self, pod: &PodKey) {
-        if let Some(seen) = self.pods.get_mut(pod)
-            && std::mem::take(&mut seen.held)
-        {
-            let seen = *seen;
-            let demand = self.catalog.demand(seen.demand);
-            self.nodes.set_held(seen.node, &demand, -1);
-        }
-    }
-
-    pub(super) fn wait(&mut self, at: GangIdx) {
-        if let Some(state) = self.gangs.get(at.at()) {
-            self.waiting.insert(&state.gang, at);
-            self.parking
-                .raise(&Signal::Head(state.gang.queue.clone()), 1);
-        }
-    }
-
-    fn stop_waiting(&mut self, at: GangIdx) {
-        self.parking.unpark(at);
-        self.forget_blocked(at);
-        if let Some(state) = self.gangs.get(at.at()) {
-            self.waiting.remove(&state.gang);
-            self.parking
-                .raise(&Signal::Head(state.gang.queue.clone()), 1);
-        }
     }
 
     /// One owner less. What is freed may be numbered anew, so nothing that is

@@ -1,25 +1,64 @@
 //! For whom room is kept, from when on and where.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
+use super::departures;
 use super::placed;
 use super::ways::Way;
 use super::{Engine, Stage};
-use crate::backfill::{Candidate, Head, Planner, pool};
-use crate::gang::Gang;
+use crate::backfill::{Candidate, Head, Leaver, Planner, Pool, in_order, pool};
+use crate::gang::{Gang, Strategy};
 use crate::ids::QueueName;
 use crate::placement::{Wish, excluded};
 use crate::queueing::{OrderKey, Signal};
 use crate::quota::Order;
+use crate::state::Shape;
 
 /// Gangs whose start is worked out in vain before heads are looked for no further:
-/// each costs a look at all that runs.
-const HOPELESS: usize = 16;
+/// each costs a look at all that runs. Equal ones cost one together.
+const HOPELESS: usize = 32;
+/// Gangs at most that are passed over because another like them has no hope.
+const PASSED: usize = 1024;
 /// Heads at most.
 const HEADS: usize = 64;
+
+/// Who may be head of a pool, if nobody before it is.
+struct Front {
+    key: OrderKey,
+    candidate: Candidate,
+    pool: Pool,
+}
+
+/// The first of each pool by queue, and who turned out to have no hope: those after
+/// them are the first then. The last in a list is the first in order.
+#[derive(Default)]
+struct Fronts {
+    by_queue: BTreeMap<QueueName, Vec<Front>>,
+    hopeless: HashSet<(Arc<Shape>, Strategy)>,
+    passed: usize,
+}
+
+impl Fronts {
+    fn insert(&mut self, queue: &QueueName, front: Front) {
+        let line = self.by_queue.entry(queue.clone()).or_default();
+        // Of ways of a gang the best is the first.
+        let rank = |f: &Front| (f.key.clone(), f.candidate.way);
+        let here = rank(&front);
+        let at = line.partition_point(|f| rank(f) > here);
+        line.insert(at, front);
+    }
+
+    fn first(&self, queue: &QueueName) -> Option<&Front> {
+        self.by_queue.get(queue)?.last()
+    }
+
+    fn pop(&mut self, queue: &QueueName) -> Option<Front> {
+        self.by_queue.get_mut(queue)?.pop()
+    }
+}
 
 impl Engine {
     /// Whether anybody who waits for room may go before a gang.
@@ -64,80 +103,135 @@ impl Engine {
         !same
     }
 
-    /// Queues take turns with the first of each pool that waits for room.
+    /// Queues take turns with the first of each pool that waits for room, and may
+    /// ever have it.
     fn find_heads(&mut self) {
         let mut order = Order::default();
-        let mut lines: BTreeMap<QueueName, Vec<(OrderKey, Candidate)>> = BTreeMap::new();
+        let mut fronts = Fronts::default();
         let queues: Vec<QueueName> = self.backfill.blocked.queues().cloned().collect();
         let quota_ends = queues
             .iter()
             .filter_map(|queue| self.quota_head(queue)?.first_end);
         self.backfill.quota_end = quota_ends.min();
         for queue in &queues {
-            let quota_head = self.backfill.quota.get(queue);
             let pools = self.backfill.blocked.pools(queue);
-            let mut firsts: Vec<(OrderKey, Candidate)> = Vec::new();
-            for (_, line) in pools {
-                let there_is_quota = |(key, candidate): &(&OrderKey, &Candidate)| {
-                    let ways = self.state(candidate.gang).and_then(|s| s.ways.as_ref());
-                    let Some(Ok(ways)) = ways.map(|known| &known.ways) else {
-                        return false;
-                    };
-                    let queue = self.queues.leaf(queue);
-                    queue
-                        .zip(ways.get(candidate.way))
-                        .is_some_and(|(queue, way)| {
-                            let tree = self.queues.tree();
-                            let before = quota_head.filter(|head| head.key < **key);
-                            // However short it is: who is a head must not hang on the clock.
-                            tree.fits(queue, &way.demand)
-                                && before.is_none_or(|head| {
-                                    head.leaves_enough(&way.demand, (tree, queue))
-                                })
-                        })
-                };
-                let first = line.iter().find(there_is_quota);
-                firsts.extend(first.map(|(key, candidate)| (key.clone(), *candidate)));
+            let pools: Vec<Pool> = pools.map(|(pool, _)| pool.clone()).collect();
+            for pool in pools {
+                self.bring_forward(&mut fronts, queue, pool, None);
             }
-            // The last is the first.
-            firsts.sort_unstable_by(|a, b| b.0.cmp(&a.0));
-            lines.insert(queue.clone(), firsts);
-        }
-        for queue in &queues {
-            self.rank_head(&mut order, queue, &lines);
+            self.rank_head(&mut order, queue, &fronts);
         }
         let mut taken = FixedBitSet::with_capacity(self.nodes.len());
-        let mut hopeless = 0_usize;
+        let others = self.pods_that_leave();
         while let Some(queue) = order.first() {
             let Some(name) = self.queues.tree().name(queue).cloned() else {
                 return;
             };
-            if let Some((key, candidate)) = lines.get_mut(&name).and_then(Vec::pop) {
-                match self.head(key, candidate, &taken) {
-                    Some(Ok(head)) => {
-                        taken.union_with(&head.pool);
-                        self.backfill.heads.push(head);
-                    }
-                    Some(Err(Hopeless)) => hopeless = hopeless.saturating_add(1),
-                    None => {}
-                }
+            if let Some(front) = fronts.pop(&name) {
+                self.try_front(front, &name, &mut fronts, (&mut taken, &others));
             }
-            if hopeless >= HOPELESS || self.backfill.heads.len() >= HEADS {
+            if fronts.hopeless.len() >= HOPELESS || self.backfill.heads.len() >= HEADS {
                 return;
             }
             order.remove(self.queues.tree(), queue);
-            self.rank_head(&mut order, &name, &lines);
+            self.rank_head(&mut order, &name, &fronts);
         }
     }
 
-    fn rank_head(
+    /// The first in a pool is its head, or who comes after it in its place.
+    fn try_front(
         &mut self,
-        order: &mut Order,
-        name: &QueueName,
-        lines: &BTreeMap<QueueName, Vec<(OrderKey, Candidate)>>,
+        front: Front,
+        queue: &QueueName,
+        fronts: &mut Fronts,
+        (taken, others): (&mut FixedBitSet, &[Leaver]),
     ) {
-        let first = lines.get(name).and_then(|line| line.last());
-        let demand = first.and_then(|(_, candidate)| self.candidate(*candidate));
+        let Front {
+            key,
+            candidate,
+            pool,
+        } = front;
+        // For whom room is kept in one of its ways needs none in another.
+        let mut heads = self.backfill.heads.iter();
+        if heads.any(|head| head.at == candidate.gang) {
+            self.bring_forward(fronts, queue, pool, Some(&key));
+            return;
+        }
+        match self.head(key.clone(), candidate, (taken, others)) {
+            Some(Ok(head)) => {
+                taken.union_with(&head.pool);
+                self.backfill.heads.push(head);
+            }
+            Some(Err(Hopeless(shape, strategy))) => {
+                fronts.hopeless.insert((shape, strategy));
+                self.bring_forward(fronts, queue, pool, Some(&key));
+            }
+            // All of its pool have these nodes.
+            None => {}
+        }
+    }
+
+    /// The next of a pool for whom there is quota and who is not known to have no hope.
+    fn bring_forward(
+        &mut self,
+        fronts: &mut Fronts,
+        queue: &QueueName,
+        pool: Pool,
+        after: Option<&OrderKey>,
+    ) {
+        let mut after = after.cloned();
+        while fronts.passed < PASSED {
+            let next = self.backfill.blocked.next(queue, &pool, after.as_ref());
+            let Some((key, candidate)) = next.map(|(key, c)| (key.clone(), c)) else {
+                return;
+            };
+            let kind = self.kind_of(candidate);
+            let has_no_hope = kind.is_none_or(|kind| fronts.hopeless.contains(&kind));
+            if !has_no_hope && self.there_is_quota(queue, &key, candidate) {
+                let front = Front {
+                    key,
+                    candidate,
+                    pool,
+                };
+                fronts.insert(queue, front);
+                return;
+            }
+            fronts.passed = fronts.passed.saturating_add(usize::from(has_no_hope));
+            after = Some(key);
+        }
+    }
+
+    /// What decides whether a candidate has any hope.
+    fn kind_of(&self, candidate: Candidate) -> Option<(Arc<Shape>, Strategy)> {
+        let state = self.state(candidate.gang)?;
+        let ways = state.ways.as_ref()?.ways.as_ref().ok()?;
+        let way = ways.get(candidate.way)?;
+        Some((Arc::clone(&way.shape), state.gang.strategy))
+    }
+
+    /// Whether a candidate has quota, beside what is reserved in its queue. However
+    /// short that is: who is a head must not hang on the clock.
+    fn there_is_quota(&mut self, queue: &QueueName, key: &OrderKey, candidate: Candidate) -> bool {
+        let ways = self
+            .gangs
+            .get(candidate.gang.at())
+            .and_then(|state| state.ways.as_ref());
+        let Some(Ok(ways)) = ways.map(|known| &known.ways) else {
+            return false;
+        };
+        let leaf = self.queues.leaf(queue);
+        let Some((leaf, way)) = leaf.zip(ways.get(candidate.way)) else {
+            return false;
+        };
+        let head = self.backfill.quota.get(queue);
+        let before = head.filter(|head| head.key < *key);
+        self.queues.tree().fits(leaf, &way.demand)
+            && before.is_none_or(|head| head.leaves_enough(&mut self.queues, (leaf, &way.demand)))
+    }
+
+    fn rank_head(&mut self, order: &mut Order, name: &QueueName, fronts: &Fronts) {
+        let first = fronts.first(name).map(|front| front.candidate);
+        let demand = first.and_then(|candidate| self.candidate(candidate));
         if let Some(((_, demand), queue)) = demand.zip(self.queues.leaf(name)) {
             self.queues.rank(order, queue, &demand);
         }
@@ -148,7 +242,7 @@ impl Engine {
         &mut self,
         key: OrderKey,
         Candidate { gang: at, way }: Candidate,
-        taken: &FixedBitSet,
+        (taken, others): (&FixedBitSet, &[Leaver]),
     ) -> Option<Result<Head, Hopeless>> {
         let Ok(ways) = self.ways(at)? else {
             return None;
@@ -167,20 +261,24 @@ impl Engine {
             strategy: gang.strategy,
             excluded: &excluded,
         };
-        let gangs = &self.gangs;
+        let (gangs, pods, catalog) = (&self.gangs, &self.pods, &self.catalog);
         let ends = self.backfill.ends.iter().filter_map(|(end, at)| {
             let Stage::Placed(placed) = &gangs.get(at.at())?.stage else {
                 return None;
             };
-            Some((end, placed.holds()))
+            let parts = placed.parts(pods).into_iter();
+            let holds = parts.map(|part| departures::hold(&part, catalog)).collect();
+            Some(Leaver { end, holds })
         });
+        // Of those whose end is not known, pods that are on the way out come first.
+        let ends = in_order(others.iter().cloned(), ends);
         let mut planner = Planner {
             nodes: &mut self.nodes,
             packing: &mut self.packing,
             catalog: &self.catalog,
         };
-        let Some(plan) = planner.plan(&wish, ends) else {
-            return Some(Err(Hopeless));
+        let Some(plan) = planner.plan(&wish, ends, others) else {
+            return Some(Err(Hopeless(Arc::clone(&way.shape), gang.strategy)));
         };
         let placement = placed::placement(&self.nodes, &gang, plan.groups.iter());
         Some(Ok(Head {
@@ -196,4 +294,4 @@ impl Engine {
 }
 
 /// A gang for which there would be no place even if all gangs ended.
-struct Hopeless;
+struct Hopeless(Arc<Shape>, Strategy);

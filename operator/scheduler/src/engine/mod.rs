@@ -4,15 +4,18 @@ mod admission;
 mod beside;
 mod cluster;
 mod cycle;
+mod departures;
 mod gangs;
 mod heads;
 mod hopeless;
 mod placed;
 mod preempt;
+mod quota_heads;
 mod refusals;
 mod reserving;
 mod roster;
 mod snapshot;
+mod stages;
 mod standing;
 mod trial;
 mod ways;
@@ -32,6 +35,7 @@ use crate::queueing::{Parking, Queues, Signal, Waiting};
 use crate::quota::Decay;
 use crate::state::{Catalog, GangIdx, NodeIdx, Nodes, Pods, ResourceIdx, Shape};
 use crate::time::Time;
+use departures::Departures;
 use placed::Placed;
 use refusals::Refusals;
 use roster::Roster;
@@ -78,6 +82,7 @@ pub struct Engine {
     placed: usize,
     /// Gangs that follow others, who have not left yet.
     nominated: BTreeSet<GangIdx>,
+    departures: Departures,
     /// The latest time that the engine was told.
     now: Time,
     /// Which state of queues and flavors it is: what was worked out in another is worked out anew.
@@ -141,6 +146,7 @@ impl Engine {
             backfill: Backfill::default(),
             placed: 0,
             nominated: BTreeSet::new(),
+            departures: Departures::default(),
             now: Time::default(),
             config: 0,
             capacity_changed: false,

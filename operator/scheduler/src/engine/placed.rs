@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
+use smallvec::SmallVec;
 
 use crate::gang::Gang;
-use crate::ids::PodKey;
-use crate::placement::{Hold, Placement, Runs};
+use crate::placement::{Placement, Runs};
 use crate::preemption::price::Stake;
 use crate::queueing::Choice;
 use crate::quota::Demand;
-use crate::state::{GangIdx, NodeIdx, Nodes, Shape};
+use crate::state::{DemandIdx, GangIdx, NodeIdx, Nodes, Pods, Shape};
 use crate::time::Time;
 
 /// A gang as it was placed, where its pods go, and which of them are assumed:
@@ -43,22 +43,29 @@ pub(crate) enum Standing {
     /// Nobody else is put there, and its pods come when its victims' are gone.
     Nominated(Nomination),
     /// It is leaving: it holds its nodes until its pods are gone, and no quota; this
-    /// is what it was charged.
-    Leaving(Demand),
+    /// is what it was charged, and since when it leaves.
+    Leaving { charged: Demand, since: Time },
 }
 
 impl Standing {
     pub(crate) fn is_leaving(&self) -> bool {
-        matches!(self, Self::Leaving(_))
+        matches!(self, Self::Leaving { .. })
     }
 }
 
 /// Whom a gang waits for that is to follow them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Nomination {
+    /// Those of its victims that have not left yet.
     pub(crate) victims: Vec<GangIdx>,
-    /// The victims' pods that had been seen, and where.
-    pub(crate) pods: Vec<(PodKey, NodeIdx)>,
+}
+
+/// What so many pods hold of a node, each of them that.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    pub(crate) node: NodeIdx,
+    pub(crate) demand: DemandIdx,
+    pub(crate) pods: u32,
 }
 
 /// One task group of it.
@@ -219,31 +226,25 @@ impl Placed {
             .any(|group| group.gone().next().is_some())
     }
 
-    /// What its pods hold where they were planned.
-    pub(crate) fn holds(&self) -> impl Iterator<Item = Hold> {
-        self.by_group(PlacedGroup::there)
-    }
-
-    /// What those hold that nobody has seen yet.
-    pub(crate) fn assumed(&self) -> impl Iterator<Item = Hold> {
-        self.by_group(|group| group.assumed().into_iter())
-    }
-
-    fn by_group<'p, R>(
-        &'p self,
-        runs: impl Fn(&'p PlacedGroup) -> R + 'p,
-    ) -> impl Iterator<Item = Hold> + 'p
-    where
-        R: Iterator<Item = (NodeIdx, u32)> + 'p,
-    {
-        let groups = self.shape.groups.iter().zip(&self.groups);
-        groups.flat_map(move |(shape, group)| {
-            runs(group).map(|(node, pods)| Hold {
+    /// What its pods hold: where they were planned, and where they are instead.
+    pub(crate) fn parts(&self, pods: &Pods) -> SmallVec<[Part; 1]> {
+        let mut parts = SmallVec::new();
+        for (shape, group) in self.shape.groups.iter().zip(&self.groups) {
+            parts.extend(group.there().map(|(node, pods)| Part {
                 node,
-                demand: Arc::clone(&shape.demand),
+                demand: shape.demand_idx,
                 pods,
-                held: true,
-            })
-        })
+            }));
+        }
+        for (group, planned) in self.gang.groups.iter().zip(&self.groups) {
+            let gone = planned.gone().map(|index| self.gang.pod_key(group, index));
+            let elsewhere = gone.filter_map(|pod| pods.get(&pod));
+            parts.extend(elsewhere.filter(|seen| seen.held).map(|seen| Part {
+                node: seen.node,
+                demand: seen.demand,
+                pods: 1,
+            }));
+        }
+        parts
     }
 }

@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
+use super::placed::Standing;
 use super::ways::Way;
 use super::{Engine, Stage};
-use crate::backfill::{Candidate, End, Reservation, Term};
+use crate::backfill::{self, Candidate, End, Reservation, Term};
 use crate::decision::Decision;
 use crate::gang::Gang;
 use crate::ids::{GangId, QueueName};
@@ -47,7 +50,14 @@ impl Engine {
         };
         let (id, queue) = (placed.gang.id.clone(), placed.gang.queue.clone());
         // The runtime as it is known by now, in the queue that it was placed from.
-        let term = self.term(&queue, &state.gang, placed.since);
+        let told = match placed.standing {
+            Standing::Leaving { since, .. } => Some(since),
+            Standing::Settled | Standing::Nominated(_) => None,
+        };
+        let term = Term {
+            told,
+            ..self.term(&queue, &state.gang, placed.since)
+        };
         let ends = self.backfill.ends_in.entry(queue).or_default();
         for ends in [ends, &mut self.backfill.ends] {
             ends.insert(at, &id, term, self.now);
@@ -98,6 +108,7 @@ impl Engine {
             limit: gang.runtime,
             predicted: gang.predicted.or(default),
             grace: gang.grace,
+            told: None,
         }
     }
 
@@ -132,33 +143,52 @@ impl Engine {
         self.backfill.stale |= heads != self.backfill.quota.len();
     }
 
-    /// A gang goes on waiting.
+    /// A gang goes on waiting: in each of its ways for what blocks it there.
     pub(super) fn note_blocked(&mut self, at: GangIdx, blocked: &Blocked) {
-        let Blocked { phase, way, .. } = *blocked;
-        self.backfill.blocked.remove(at);
-        if !matches!(phase, Phase::Quota | Phase::Capacity) {
+        let mut waits: SmallVec<[(Phase, usize); 2]> = blocked.waits().collect();
+        waits.retain(|(phase, _)| *phase != Phase::Other);
+        // The first way is the best.
+        waits.sort_unstable_by_key(|(_, way)| *way);
+        if waits.iter().all(|(phase, _)| *phase == Phase::Reserved) {
+            self.forget_blocked(at);
             return;
         }
         let Some(Ok(ways)) = self.ways(at) else {
             return;
         };
-        let Some((chosen, state)) = ways.get(way).zip(self.gangs.get(at.at())) else {
+        let Some(gang) = self.state(at).map(|state| Arc::clone(&state.gang)) else {
             return;
         };
-        let gang = Arc::clone(&state.gang);
         let key = OrderKey::of(&gang);
-        let candidate = Candidate { gang: at, way };
-        let what = (phase, chosen.shape.as_ref());
-        let blocked = &mut self.backfill.blocked;
-        blocked.insert(&gang.queue, key.clone(), candidate, what);
-        if phase == Phase::Quota {
-            let quota = &mut self.backfill.quota;
-            if quota.get(&gang.queue).is_none_or(|head| key < head.key) {
-                quota.remove(&gang.queue);
-                self.backfill.stale = true;
+        let mut now = backfill::Blocked::new(&gang.queue, key.clone());
+        for (phase, way) in &waits {
+            if let Some(chosen) = ways.get(*way) {
+                now.add(*phase, *way, &chosen.shape);
             }
-        } else if !self.backfill.stale && !self.is_behind_a_head(&gang, chosen) {
-            self.backfill.stale = true;
+        }
+        // So is one that must evict nobody there.
+        now.is_kept_out |= waits.len() > 1 && blocked.wake.is_on(&Signal::Reservations);
+        if self.backfill.blocked.get(at) == Some(&now) {
+            return;
+        }
+        self.forget_blocked(at);
+        self.backfill.blocked.insert(at, now);
+        for (phase, way) in waits {
+            match (phase, ways.get(way)) {
+                (Phase::Quota, _) => {
+                    let quota = &mut self.backfill.quota;
+                    if quota.get(&gang.queue).is_none_or(|head| key < head.key) {
+                        quota.remove(&gang.queue);
+                        self.backfill.stale = true;
+                    }
+                }
+                (Phase::Capacity, Some(way))
+                    if !self.backfill.stale && !self.is_behind_a_head(&gang, way) =>
+                {
+                    self.backfill.stale = true;
+                }
+                _ => {}
+            }
         }
     }
 
@@ -238,16 +268,6 @@ impl Engine {
             self.backfill.told.insert(head.id().clone(), reservation);
         }
         news
-    }
-
-    /// Whoever has been woken is to be looked at.
-    pub(super) fn wake(&mut self) {
-        for at in self.parking.take_woken() {
-            self.forget_blocked(at);
-            if let Some(state) = self.gangs.get(at.at()) {
-                self.waiting.make_due(&state.gang, at);
-            }
-        }
     }
 
     /// It is now, between cycles. Says whether the next cycle must work out anew

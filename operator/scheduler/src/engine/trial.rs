@@ -20,6 +20,7 @@ impl Engine {
     /// The certificate that a cycle would give it.
     pub fn trial(&mut self, gang: &Gang, now: Time) -> Result<Outlook, Certificate> {
         let unsettled = self.look_again(now);
+        let now = self.now;
         let shape = Arc::new(self.catalog.acquire_shape(gang));
         let ways = self.make_ways(gang, &shape);
         let mut log = UndoLog::default();
@@ -54,6 +55,7 @@ impl Engine {
             return None;
         }
         let unsettled = self.look_again(now);
+        let now = self.now;
         let mut log = UndoLog::default();
         let answer = self.try_to_admit(at, now, &mut log);
         log.roll_back(&mut self.nodes);

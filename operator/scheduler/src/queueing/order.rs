@@ -40,24 +40,30 @@ pub(crate) struct Waiting {
 impl Waiting {
     /// A gang begins to wait; it is to be looked at.
     pub(crate) fn insert(&mut self, gang: &Gang, at: GangIdx) {
-        self.make_due(gang, at);
         let queue = self.queues.entry(gang.queue.clone()).or_default();
         if queue.insert(OrderKey::of(gang), at).is_none() {
             self.count = self.count.saturating_add(1);
         }
+        self.make_due(gang, at);
     }
 
-    /// A gang waits no longer.
-    pub(crate) fn remove(&mut self, gang: &Gang) {
+    /// A gang waits no longer. Says whether it did.
+    pub(crate) fn remove(&mut self, gang: &Gang) -> bool {
         let key = OrderKey::of(gang);
         take(&mut self.due, &gang.queue, &key);
-        if take(&mut self.queues, &gang.queue, &key) {
+        let waited = take(&mut self.queues, &gang.queue, &key);
+        if waited {
             self.count = self.count.saturating_sub(1);
         }
+        waited
     }
 
-    /// A gang that waits is to be looked at.
+    /// A gang is to be looked at, if it waits.
     pub(crate) fn make_due(&mut self, gang: &Gang, at: GangIdx) {
+        let line = self.queues.get(&gang.queue);
+        if line.is_none_or(|line| !line.contains_key(&OrderKey::of(gang))) {
+            return;
+        }
         self.due
             .entry(gang.queue.clone())
             .or_default()

@@ -64,6 +64,11 @@ impl Wake {
         self
     }
 
+    /// Whether that counter is waited for.
+    pub(crate) fn is_on(&self, signal: &Signal) -> bool {
+        self.signals.iter().any(|(s, _)| s == signal)
+    }
+
     /// When another wake would.
     pub(crate) fn join(&mut self, other: &Self) -> &mut Self {
         for (signal, rise) in &other.signals {
@@ -86,7 +91,7 @@ impl Wake {
 }
 
 /// What a gang waits for, as far as others must know.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Nothing that a reservation would give it.
     #[default]
@@ -107,6 +112,8 @@ pub(crate) struct Blocked {
     pub(crate) phase: Phase,
     /// In which of its ways.
     pub(crate) way: usize,
+    /// What it waits for in others of its ways.
+    others: Vec<(Phase, usize)>,
 }
 
 impl Blocked {
@@ -130,9 +137,13 @@ impl Blocked {
     /// The gang is blocked in another way too.
     pub(crate) fn join(&mut self, other: &Self) {
         self.wake.join(&other.wake);
-        if other.phase > self.phase {
-            (self.phase, self.way) = (other.phase, other.way);
-        }
+        self.others.extend(other.waits());
+    }
+
+    /// What it waits for, in each of its ways.
+    pub(crate) fn waits(&self) -> impl Iterator<Item = (Phase, usize)> {
+        let others = self.others.iter().copied();
+        std::iter::once((self.phase, self.way)).chain(others)
     }
 
     pub(crate) fn new(detail: Detail, wake: Wake) -> Box<Self> {
@@ -141,6 +152,7 @@ impl Blocked {
             wake,
             phase: Phase::Other,
             way: 0,
+            others: Vec::new(),
         })
     }
 }
@@ -165,7 +177,7 @@ pub(crate) struct Parking {
     alarms: BTreeSet<(Time, GangIdx)>,
     tickets: Slots<Ticket>,
     by_gang: BTreeMap<GangIdx, usize>,
-    woken: Vec<GangIdx>,
+    woken: BTreeSet<GangIdx>,
 }
 
 impl Parking {
@@ -189,8 +201,10 @@ impl Parking {
         self.by_gang.insert(gang, at);
     }
 
-    /// A gang is no longer parked, whatever it waited for.
+    /// A gang is no longer parked, whatever it waited for, nor to be looked at because
+    /// it has been woken.
     pub(crate) fn unpark(&mut self, gang: GangIdx) {
+        self.woken.remove(&gang);
         let Some(ticket) = self
             .by_gang
             .remove(&gang)
@@ -238,12 +252,12 @@ impl Parking {
     fn wake(&mut self, gangs: impl Iterator<Item = GangIdx>) {
         for gang in gangs {
             self.unpark(gang);
-            self.woken.push(gang);
+            self.woken.insert(gang);
         }
     }
 
     /// Who has been woken since this was last asked.
-    pub(crate) fn take_woken(&mut self) -> Vec<GangIdx> {
+    pub(crate) fn take_woken(&mut self) -> BTreeSet<GangIdx> {
         std::mem::take(&mut self.woken)
     }
 
@@ -271,6 +285,22 @@ mod tests {
         wake
     }
 
+    fn woken(parking: &mut Parking) -> Vec<GangIdx> {
+        parking.take_woken().into_iter().collect()
+    }
+
+    #[test]
+    fn who_is_unparked_is_not_woken_later() {
+        let mut parking = Parking::default();
+        parking.park(gang(0), on(Signal::Nodes, 1));
+        parking.raise(&Signal::Nodes, 1);
+        parking.unpark(gang(0));
+        assert!(
+            parking.take_woken().is_empty(),
+            "the number may be another's"
+        );
+    }
+
     #[test]
     fn woken_when_enough_has_come_together_and_not_before() {
         let mut parking = Parking::default();
@@ -281,9 +311,9 @@ mod tests {
         parking.raise(&freed(1), 9);
         assert!(parking.take_woken().is_empty());
         parking.raise(&freed(0), 1);
-        assert_eq!(parking.take_woken(), [gang(0)]);
+        assert_eq!(woken(&mut parking), [gang(0)]);
         parking.raise(&freed(0), 2);
-        assert_eq!(parking.take_woken(), [gang(1)]);
+        assert_eq!(woken(&mut parking), [gang(1)]);
         assert!(parking.counters.is_empty());
     }
 
@@ -299,7 +329,7 @@ mod tests {
         parking.ring(Time::from_millis(5));
         parking.raise(&Signal::Nodes, 1);
         parking.raise(&freed(0), 1);
-        assert_eq!(parking.take_woken(), [gang(0)]);
+        assert_eq!(woken(&mut parking), [gang(0)]);
         assert_eq!(parking.next_alarm(), None);
     }
 
@@ -320,6 +350,6 @@ mod tests {
         wake.at(Time::from_millis(i64::MAX));
         parking.park(gang(0), wake);
         parking.ring(Time::from_millis(i64::MAX));
-        assert_eq!(parking.take_woken(), [gang(0)]);
+        assert_eq!(woken(&mut parking), [gang(0)]);
     }
 }

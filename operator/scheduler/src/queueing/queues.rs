@@ -185,6 +185,12 @@ impl Queues {
         self.charged(number).map(|demand| &**demand)
     }
 
+    /// The same, to be kept for a while.
+    pub(crate) fn charge_of(&self, name: &QueueName, gang: GangIdx) -> Option<Arc<Demand>> {
+        let number = self.holders.get(name)?.get(gang)?.charge;
+        self.charged(number).map(Arc::clone)
+    }
+
     /// How a queue is configured.
     pub(crate) fn config(&self, name: &QueueName) -> Option<&Queue> {
         self.configs.get(name)

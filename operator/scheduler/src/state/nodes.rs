@@ -300,13 +300,11 @@ impl Nodes {
 
     fn set_offers(&mut self, at: NodeIdx, offers: &[(ResourceIdx, i64)]) -> bool {
         let before = self.offers(at).to_vec();
-        let mut changed = false;
-        for resource in before
-            .iter()
-            .filter(|r| !offers.iter().any(|(o, _)| o == *r))
-        {
+        let now: SmallVec<[ResourceIdx; 4]> = offers.iter().map(|(r, _)| *r).collect();
+        // What is listed with 0 from now on says something too.
+        let mut changed = before != *now;
+        for resource in before.iter().filter(|r| !now.contains(r)) {
             self.ledger.set_allocatable(*resource, at, 0);
-            changed = true;
         }
         for (resource, amount) in offers {
             changed |= self.ledger.allocatable(*resource, at) != *amount;
@@ -318,7 +316,7 @@ impl Nodes {
                 .set_allocatable(share, at, all.saturating_mul(WHOLE));
         }
         if let Some(entry) = self.entries.get_mut(at.at()) {
-            entry.offers = offers.iter().map(|(resource, _)| *resource).collect();
+            entry.offers = now;
         }
         changed
     }

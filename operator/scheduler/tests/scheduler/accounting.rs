@@ -366,3 +366,27 @@ fn what_gangs_name_is_forgotten_with_them() {
     let after = churn(&mut engine, 500);
     assert!(after < before + before / 10, "{before} -> {after}");
 }
+
+/// It was woken, and then it is told that it has its place already; or it is gone,
+/// and another has its number.
+#[test]
+fn who_is_restored_after_it_was_woken_is_not_placed_twice() {
+    let on_n0 = || -> Placement {
+        let runs = vec![(NodeName::new("n0"), 1)];
+        [(GroupName::new("worker"), runs)].into_iter().collect()
+    };
+    for name in ["w", "other"] {
+        let mut engine = engine(vec![gpu_node("n0", 4)]);
+        engine.apply_gang(workers("w", 1, gpu(1, 8)));
+        cycle(&mut engine);
+        engine.apply_node(gpu_node("n0", 8));
+        engine.apply_node(gpu_node("n1", 8));
+        if name != "w" {
+            engine.delete_gang(&id("w"));
+        }
+        engine.restore_gang(workers(name, 1, gpu(1, 8)), on_n0(), ms(0));
+        assert!(cycle(&mut engine).is_empty());
+        let free = ["n0", "n1"].map(|node| free(&engine, node, GPU));
+        assert_eq!((free, engine.placed_gangs()), ([0, 8], 1), "{name}");
+    }
+}

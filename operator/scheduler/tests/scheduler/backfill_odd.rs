@@ -168,3 +168,26 @@ fn odd_input() {
     cycle_at(&mut engine, 3);
     assert_eq!(start(&engine, "head"), Some(61));
 }
+
+/// Of 8 GPUs 24 are held, since quota was lowered: an end that does not bring the
+/// queue below its quota gives nothing.
+#[test]
+fn quota_is_there_when_the_debt_is_paid() {
+    let mut engine = engine(gpu_nodes(4));
+    let quota = |gpus| queue("default", Some(&[(GPU, gpus), ("cpu", 40_000)]));
+    engine.apply_queue(quota(32));
+    engine.apply_gang(part("first", 8, Some(1)));
+    engine.apply_gang(running(workers("second", 2, gpu(1, 8)), Some(100)));
+    cycle_at(&mut engine, 0);
+    engine.apply_queue(quota(8));
+    engine.apply_gang(at(1, workers("head", 1, gpu(30, 4))));
+    engine.apply_gang(at(2, running(workers("cores", 1, cpu(20)), Some(50))));
+    engine.apply_gang(at(2, running(workers("long", 1, cpu(20)), Some(150))));
+    let said = cycle_at(&mut engine, 0);
+    let expected = ["+cores", "-head QuotaExceeded", "-long QuotaExceeded"];
+    assert_eq!(said, expected);
+    engine.delete_gang(&id("cores"));
+    assert_eq!(cycle_at(&mut engine, 1), ["-long Reserved"]);
+    let told = engine.certificate(&id("long")).unwrap().to_string();
+    assert!(told.contains("T01:40:00Z"), "{told}");
+}

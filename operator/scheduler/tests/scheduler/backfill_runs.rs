@@ -1,13 +1,15 @@
 //! Backfill over time: gangs come, run and end, and the engine is told when they do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::backfill::{MINUTE, part};
 use crate::common::*;
 use crate::random::{any_node, any_request};
 use proptest::prelude::*;
-use trellis_scheduler::{Decision, Engine, Gang, GangId, Queue, QueueOrder, Time};
+use trellis_scheduler::{
+    Decision, Engine, Gang, GangId, PodKey, Queue, QueueOrder, Resources, Time,
+};
 
 /// A gang, and how long it really runs, in milliseconds.
 #[derive(Clone, Debug)]
@@ -27,10 +29,35 @@ pub struct Story {
     kept: usize,
 }
 
+/// A pod of somebody else's, of which it is told when it goes as soon as it is there.
+#[derive(Clone, Debug)]
+pub struct Stranger {
+    pub node: String,
+    pub request: Resources,
+    pub comes: i64,
+    /// None: never.
+    pub goes: Option<i64>,
+}
+
 /// Runs jobs to the end, or until then. The engine is asked whenever a job comes or
 /// ends, and when it asks for it.
-pub fn run(engine: &mut Engine, mut jobs: Vec<Job>, until: i64) -> Story {
+pub fn run(engine: &mut Engine, jobs: Vec<Job>, until: i64) -> Story {
+    run_beside(engine, jobs, &[], until)
+}
+
+/// The same among pods of others.
+pub fn run_beside(
+    engine: &mut Engine,
+    mut jobs: Vec<Job>,
+    strangers: &[Stranger],
+    until: i64,
+) -> Story {
     jobs.sort_by_key(|job| job.comes);
+    let mut visits: BTreeSet<(i64, bool, usize)> = BTreeSet::new();
+    for (number, stranger) in strangers.iter().enumerate() {
+        visits.insert((stranger.comes, true, number));
+        visits.extend(stranger.goes.map(|goes| (goes, false, number)));
+    }
     let mut runs: BTreeMap<GangId, i64> = BTreeMap::new();
     let mut ends: BTreeMap<(i64, GangId), ()> = BTreeMap::new();
     let mut jobs = jobs.into_iter().peekable();
@@ -40,6 +67,7 @@ pub fn run(engine: &mut Engine, mut jobs: Vec<Job>, until: i64) -> Story {
         let next = [
             jobs.peek().map(|job| job.comes),
             ends.keys().next().map(|(end, _)| *end),
+            visits.first().map(|(time, ..)| *time),
             engine
                 .next_wakeup()
                 .map(Time::as_millis)
@@ -54,6 +82,24 @@ pub fn run(engine: &mut Engine, mut jobs: Vec<Job>, until: i64) -> Story {
         {
             ends.remove(&(end, gang.clone()));
             engine.delete_gang(&gang);
+        }
+        while let Some((_, comes, number)) = visits.first().copied().filter(|v| v.0 <= now) {
+            visits.pop_first();
+            let stranger = &strangers[number];
+            let key = PodKey::new(format!("x/{number}"));
+            if comes {
+                pod(
+                    engine,
+                    key.as_str(),
+                    &stranger.node,
+                    stranger.request.clone(),
+                );
+                if let Some(goes) = stranger.goes {
+                    engine.pod_leaves(&key, ms(goes));
+                }
+            } else {
+                engine.delete_pod(&key);
+            }
         }
         while let Some(job) = jobs.next_if(|job| job.comes <= now) {
             runs.insert(job.gang.id.clone(), job.runs);
@@ -113,19 +159,29 @@ pub fn any_job(at: usize) -> impl Strategy<Value = Job> {
 proptest! {
     #![proptest_config(cases(500))]
 
-    /// Where everyone ends in time, no head starts later than was said first; and
-    /// all that can start does.
+    /// Where everyone ends in time, pods of others among them, no head starts later
+    /// than was said first; and all that can start does.
     #[test]
     fn no_head_is_made_later(
         nodes in prop::collection::vec(any_node(1), 1..5),
         jobs in (0..14_usize).prop_map(|n| (0..n).map(any_job).collect::<Vec<_>>()).prop_flat_map(|j| j),
+        strangers in prop::collection::vec((0..5_usize, any_request(), 1..40_i64), 0..4),
     ) {
+        let strangers: Vec<Stranger> = strangers
+            .into_iter()
+            .map(|(node, request, goes)| Stranger {
+                node: crate::random::node_name(node).as_str().to_owned(),
+                request,
+                comes: 0,
+                goes: Some(goes),
+            })
+            .collect();
         let nodes = nodes.into_iter().enumerate().map(|(i, mut node)| {
             node.name = crate::random::node_name(i);
             node
         });
         let mut engine = engine(nodes);
-        let story = run(&mut engine, jobs.clone(), i64::MAX);
+        let story = run_beside(&mut engine, jobs.clone(), &strangers, i64::MAX);
         for (gang, start) in &story.promised {
             let started = story.started.get(gang);
             prop_assert!(
@@ -208,6 +264,35 @@ fn nor_does_one_of_gangs_that_never_end_when_they_should() {
     for told in [0, 1, 30] {
         let [a, b] = wide(Some(millis(told * MINUTE)));
         assert!(a <= 90 && b <= 150, "told {told}: {a} and {b}");
+    }
+}
+
+/// Small gangs that go before them come all the time, and others after them: neither
+/// keeps what both need, and both start.
+#[test]
+fn two_wide_gangs_start_though_others_go_before_them_all_the_time() {
+    for told in [None, Some(millis(20 * MINUTE))] {
+        let mut random = Random(3);
+        let mut jobs = stream(&mut random, 200, told);
+        for i in 0..200 * 2 {
+            let comes = i * MINUTE / 2;
+            let mut gang = part(&format!("before-{i:05}"), 1, None);
+            (gang.submitted, gang.runtime, gang.priority) = (ms(comes), told, 1);
+            let runs = MINUTE * (5 + random.below(15));
+            jobs.push(Job { gang, comes, runs });
+        }
+        for name in ["a", "b"] {
+            let comes = 30 * MINUTE;
+            let mut gang = workers(name, 64, gpu(1, 1));
+            (gang.submitted, gang.runtime) = (ms(comes), told);
+            let runs = 10 * MINUTE;
+            jobs.push(Job { gang, comes, runs });
+        }
+        let story = run(&mut slots(100), jobs, 200 * MINUTE);
+        let started = |name: &str| story.started.get(&id(name)).map(|at| at / MINUTE);
+        let [a, b] = ["a", "b"].map(started);
+        assert!(a.is_some_and(|a| a <= 100), "told {told:?}: {a:?}");
+        assert!(b.is_some_and(|b| b <= 160), "told {told:?}: {b:?}");
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::common::*;
 use trellis_scheduler::{
     Detail, Expression, LabelDomain, Node, NodeName, NodeSelectorTerm, Operator, QueueName,
-    Resources, Stop, TaintEffect, WaitReason,
+    ResourceName, Resources, Stop, TaintEffect, WaitReason,
 };
 
 fn says(engine: &mut trellis_scheduler::Engine, gang: &trellis_scheduler::Gang) -> String {
@@ -172,6 +172,23 @@ fn no_node_matches() {
          tolerated, 1 out of reach of a mounted volume, \
          1 where anti-affinity of other pods keeps it out, 1 without nvidia.com/gpu"
     );
+}
+
+/// It listed none before, and has none still; but that it lists it says something.
+#[test]
+fn a_device_that_a_node_lists_from_now_on_is_told() {
+    let mut engine = engine([cpu_node("n0")]);
+    let gang = workers("w", 1, gpu(1, 1));
+    engine.apply_gang(gang.clone());
+    cycle(&mut engine);
+    let mut lists_zero = cpu_node("n0");
+    lists_zero.allocatable.set(ResourceName::new(GPU), 0);
+    engine.apply_node(lists_zero.clone());
+    cycle(&mut engine);
+    let told = engine.certificate(&gang.id).unwrap().to_string();
+    let mut anew = crate::common::engine([lists_zero]);
+    assert_eq!(told, refusal(&mut anew, &gang).to_string());
+    assert!(told.contains("device plugin"), "{told}");
 }
 
 #[test]

@@ -8,7 +8,11 @@ mod backfill;
 #[cfg(test)]
 mod backfill_ends;
 #[cfg(test)]
+mod backfill_heads;
+#[cfg(test)]
 mod backfill_odd;
+#[cfg(test)]
+mod backfill_owners;
 #[cfg(test)]
 mod backfill_runs;
 #[cfg(test)]
@@ -67,6 +71,8 @@ mod sequences_decisions;
 mod sequences_events;
 #[cfg(test)]
 mod snapshots;
+#[cfg(test)]
+mod starvation;
 #[cfg(test)]
 mod topology;
 #[cfg(test)]

@@ -15,8 +15,11 @@ pub struct Place {
     pub pods: Vec<(PodKey, NodeName, Resources)>,
     pub assumed: BTreeSet<PodKey>,
     pub since: Time,
-    /// It holds no quota any more.
-    pub leaving: bool,
+    /// It leaves since then: it holds no quota any more.
+    pub leaving: Option<Time>,
+    /// It is no victim before.
+    pub protected: Option<Time>,
+    pub checkpoint: Option<Time>,
     /// It follows these.
     pub follows: Option<BTreeSet<GangId>>,
 }
@@ -26,6 +29,8 @@ pub struct Place {
 pub struct Model {
     pub nodes: BTreeMap<NodeName, Node>,
     pub pods: BTreeMap<PodKey, (NodeName, Resources)>,
+    /// Pods of gangs that have their place no longer, and by when they are gone.
+    pub leavers: BTreeMap<PodKey, Time>,
     pub queues: BTreeMap<QueueName, Queue>,
     pub topologies: BTreeMap<TopologyName, Topology>,
     pub gangs: BTreeMap<GangId, Gang>,
@@ -74,7 +79,7 @@ impl Model {
         for place in self
             .places
             .values()
-            .filter(|p| p.gang.queue.as_str() == queue && !p.leaving)
+            .filter(|p| p.gang.queue.as_str() == queue && p.leaving.is_none())
         {
             for group in &place.gang.groups {
                 for (resource, amount) in with_pod(&group.request) {
@@ -107,7 +112,9 @@ impl Model {
             pods,
             assumed,
             since: self.now,
-            leaving: false,
+            leaving: None,
+            protected: None,
+            checkpoint: None,
             follows: None,
         };
         self.places.insert(gang.id.clone(), place);
@@ -158,41 +165,46 @@ impl Model {
     /// An engine that is built from what is there.
     pub fn build(&self) -> Engine {
         let mut engine = Engine::with_decay(Decay::half_life(0));
-        engine.advance(self.now);
         for gang in self.gangs.values() {
             let mut gang = gang.clone();
             gang.not_before = gang.not_before.max(self.back_off.get(&gang.id).copied());
             gang.preempted = self.preempted.contains(&gang.id);
             engine.apply_gang(gang);
         }
-        for (key, (node, request)) in &self.pods {
-            engine.apply_pod(key.clone(), node.clone(), request.clone());
+        let (theirs, others): (Vec<_>, Vec<_>) =
+            self.pods.iter().partition(|(key, _)| self.holds(key));
+        let apply = |engine: &mut Engine, pods: Vec<(&PodKey, &(NodeName, Resources))>| {
+            for (key, (node, request)) in pods {
+                engine.apply_pod(key.clone(), node.clone(), request.clone());
+            }
+        };
+        apply(&mut engine, others);
+        for (key, by) in &self.leavers {
+            engine.pod_leaves(key, *by);
         }
-        engine.advance(self.now);
-        let follows = |p: &&Place| p.follows.is_some();
-        let first = self.places.values().filter(|p| !follows(p));
-        for place in first.chain(self.places.values().filter(follows)) {
-            let mut gang = place.gang.clone();
-            gang.preempted = self.preempted.contains(&gang.id);
-            // It ends by what is known by now.
-            if let Some(now) = self.gangs.get(&gang.id) {
-                gang.grace = now.grace;
-                (gang.runtime, gang.predicted) = (now.runtime, now.predicted);
+        // As it came about: who got a place, who left it.
+        let mut story: Vec<(Time, u8, &Place)> = Vec::new();
+        for place in self.places.values() {
+            story.push((place.since, u8::from(place.follows.is_some()) * 2, place));
+            story.extend(place.leaving.map(|since| (since, 1, place)));
+        }
+        story.sort_by(|a, b| (a.0, a.1, &a.2.gang.id).cmp(&(b.0, b.1, &b.2.gang.id)));
+        for (time, what, place) in story {
+            engine.advance(time);
+            match what {
+                1 => leave(&mut engine, &place.gang.id),
+                _ => self.put(&mut engine, place),
             }
-            let placement = place.placement.clone();
-            match &place.follows {
-                None => engine.restore_gang(gang, placement, place.since),
-                Some(victims) => {
-                    let victims: Vec<GangId> = victims.iter().cloned().collect();
-                    engine.restore_nomination(gang, placement, &victims);
-                }
-            }
+        }
+        apply(&mut engine, theirs);
+        for place in self.places.values() {
             for (key, ..) in &place.pods {
                 if !place.assumed.contains(key) {
                     engine.drop_assumed(key);
                 }
             }
         }
+        engine.advance(self.now);
         for queue in self.queues.values() {
             engine.apply_queue(queue.clone());
         }
@@ -205,21 +217,98 @@ impl Model {
         engine
     }
 
-    /// Pods of an earlier attempt that are still there, or a gang that leaves for
-    /// nobody any more: only events tell that, so that a rebuilt engine cannot know.
-    pub fn has_leftovers(&self) -> bool {
-        let all = || self.places.values();
-        let followed: BTreeSet<&GangId> =
-            all().filter_map(|p| p.follows.as_ref()).flatten().collect();
-        all().any(|p| p.assumed.iter().any(|key| self.pods.contains_key(key)))
-            || all().any(|p| p.leaving && !followed.contains(&p.gang.id))
-            || followed
-                .iter()
-                .any(|id| !self.places.get(*id).is_some_and(|p| p.leaving))
+    fn put(&self, engine: &mut Engine, place: &Place) {
+        let id = &place.gang.id;
+        let mut gang = place.gang.clone();
+        gang.preempted = self.preempted.contains(id);
+        // It ends by what is known by now.
+        if let Some(now) = self.gangs.get(id) {
+            gang.grace = now.grace;
+            (gang.runtime, gang.predicted) = (now.runtime, now.predicted);
+        }
+        let placement = place.placement.clone();
+        match &place.follows {
+            None => engine.restore_gang(gang, placement, place.since),
+            Some(victims) => {
+                let victims: Vec<GangId> = victims.iter().cloned().collect();
+                engine.restore_nomination(gang, placement, &victims);
+            }
+        }
+        if let Some(until) = place.protected {
+            leave(engine, id);
+            engine.stay(id, until);
+        }
+        if let Some(at) = place.checkpoint {
+            engine.checkpointed(id, at);
+        }
     }
 
-    /// A gang has no place any more.
-    pub fn unplace(&mut self, id: &GangId) {
-        self.places.remove(id);
+    /// Whether a pod that has been seen is one of a gang that has its place.
+    fn holds(&self, key: &PodKey) -> bool {
+        let mut places = self.places.values();
+        places.any(|p| p.pods.iter().any(|(k, ..)| k == key) && !p.assumed.contains(key))
     }
+
+    /// A pod of an earlier attempt is where the next one of its name is to be: that
+    /// it is not that one only events tell, so that a rebuilt engine cannot know.
+    pub fn has_leftovers(&self) -> bool {
+        self.places.values().any(|place| {
+            place.pods.iter().any(|(key, planned, _)| {
+                let seen = self.pods.get(key);
+                place.assumed.contains(key) && seen.is_some_and(|(node, _)| node == planned)
+            })
+        })
+    }
+
+    /// A gang has no place any more; pods of it that are there leave.
+    pub fn unplace(&mut self, id: &GangId) {
+        let Some(place) = self.places.remove(id) else {
+            return;
+        };
+        let grace = self.gangs.get(id).map_or(place.gang.grace, |g| g.grace);
+        let by = place.leaving.unwrap_or(self.now).plus(grace);
+        for (key, ..) in &place.pods {
+            if !place.assumed.contains(key) && self.pods.contains_key(key) {
+                self.leavers.insert(key.clone(), by);
+            }
+        }
+        self.has_left(id);
+    }
+
+    /// Nobody waits for a gang to leave any more.
+    pub fn has_left(&mut self, id: &GangId) {
+        for place in self.places.values_mut() {
+            if let Some(victims) = &mut place.follows {
+                victims.remove(id);
+            }
+        }
+    }
+
+    /// A gang has this place, whatever else is there.
+    pub fn restore(&mut self, gang: &Gang, placement: &Placement) {
+        self.unplace(&gang.id);
+        self.place(gang, placement);
+        let Some(place) = self.places.get_mut(&gang.id) else {
+            return;
+        };
+        for (key, planned, _) in &place.pods {
+            if self.pods.get(key).is_some_and(|(node, _)| node == planned) {
+                place.assumed.remove(key);
+                self.leavers.remove(key);
+            }
+        }
+    }
+
+    pub fn lose(&mut self, key: &PodKey) {
+        self.pods.remove(key);
+        self.leavers.remove(key);
+    }
+}
+
+/// A gang is told to leave, for one that is gone at once.
+fn leave(engine: &mut Engine, id: &GangId) {
+    let nobody = Gang::new(GangId::new("x/nobody"), QueueName::new("x"), vec![]);
+    let nobody_id = nobody.id.clone();
+    engine.restore_nomination(nobody, Placement::default(), std::slice::from_ref(id));
+    engine.delete_gang(&nobody_id);
 }

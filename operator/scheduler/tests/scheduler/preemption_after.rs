@@ -1,10 +1,11 @@
 //! What becomes of those who leave, and of the one who follows them.
 
 use crate::common::*;
-use crate::preemption::{at, by_priority, gone, of, preempts, seconds, see};
+use crate::preemption::{LOWER, at, by_priority, gone, of, preempts, seconds, see};
 use crate::preemption_queues::{RECLAIM, small, two_teams};
 use trellis_scheduler::{
-    Gang, GroupName, NodeName, Placement, PodKey, Queue, QueueName, ResourceName, Stop,
+    Engine, Gang, GroupName, LabelDomain, NodeName, Placement, PodKey, Queue, QueueName,
+    ResourceName, Stop,
 };
 
 #[test]
@@ -75,9 +76,11 @@ fn someone_else_on_the_place_does_not_hold_it_up_for_ever() {
     preempts(&mut engine, seconds(1));
     engine.apply_pod(PodKey::new("x/foreign"), NodeName::new("n00"), gpu(1, 2));
     engine.release_gang(&id("low"), None);
-    assert_eq!(at(&mut engine, seconds(2)), ["-low InsufficientCapacity"]);
+    // Not even with all gone that is on the way out.
+    let said = ["-high InsufficientCapacity", "-low InsufficientCapacity"];
+    assert_eq!(at(&mut engine, seconds(2)), said);
     gone(&mut engine, &low);
-    assert_eq!(at(&mut engine, seconds(3)), ["-high InsufficientCapacity"]);
+    assert!(engine.cycle(seconds(3)).is_empty());
     engine.delete_pod(&PodKey::new("x/foreign"));
     assert_eq!(at(&mut engine, seconds(4)), ["+high"]);
 }
@@ -109,4 +112,156 @@ fn a_trial_tells_who_would_leave_and_leaves_no_trace() {
     assert_eq!(engine.trial(&high, seconds(1)).unwrap(), first);
     assert_eq!(free(&engine, "n00", GPU), 0);
     assert!(engine.cycle(seconds(1)).is_empty());
+}
+
+/// Somebody leaves a whole node anyway: nobody else need.
+#[test]
+fn nobody_is_evicted_where_somebody_is_drained() {
+    let mut engine = by_priority(2);
+    let batch = |stop| Queue {
+        stop,
+        ..Queue::new(QueueName::new("batch"))
+    };
+    engine.apply_queue(batch(Stop::None));
+    engine.apply_gang(Gang {
+        queue: QueueName::new("batch"),
+        ..of(0, "drained", 1)
+    });
+    engine.apply_gang(of(0, "low", 1));
+    engine.cycle(seconds(0));
+    engine.apply_queue(batch(Stop::HoldAndDrain));
+    engine.apply_gang(of(5, "high", 1));
+    let said = at(&mut engine, seconds(1));
+    assert_eq!(said, ["~drained", "-high InsufficientCapacity"]);
+    // It stays after all.
+    engine.apply_queue(batch(Stop::None));
+    engine.stay(&id("drained"), seconds(0));
+    assert_eq!(at(&mut engine, seconds(2)), ["!high low"]);
+}
+
+/// The one that it left for is gone; and then it has left, and its pods have not.
+#[test]
+fn nobody_is_evicted_where_a_former_victim_goes_on_leaving() {
+    let mut engine = by_priority(2);
+    let a = of(0, "a", 1);
+    engine.apply_gang(a.clone());
+    engine.apply_gang(of(1, "b", 1));
+    engine.cycle(seconds(0));
+    see(&mut engine, &a);
+    engine.apply_gang(of(5, "first", 1));
+    assert_eq!(at(&mut engine, seconds(1)), ["!first a"]);
+    engine.delete_gang(&id("first"));
+    engine.apply_gang(of(5, "second", 1));
+    assert_eq!(
+        at(&mut engine, seconds(2)),
+        ["-second InsufficientCapacity"]
+    );
+    engine.delete_gang(&id("a"));
+    engine.apply_gang(of(6, "third", 1));
+    assert_eq!(at(&mut engine, seconds(3)), ["-third InsufficientCapacity"]);
+    gone(&mut engine, &a);
+    assert_eq!(at(&mut engine, seconds(4)), ["+third", "!second b"]);
+}
+
+/// The watch is late: pods of the victim are seen after it was told to leave.
+#[test]
+fn pods_of_a_victim_that_are_seen_late_are_waited_for() {
+    let mut engine = by_priority(2);
+    let a = of(0, "a", 1);
+    engine.apply_gang(a.clone());
+    engine.apply_gang(of(1, "b", 1));
+    engine.cycle(seconds(0));
+    engine.apply_gang(of(5, "high", 1));
+    assert_eq!(at(&mut engine, seconds(1)), ["!high a"]);
+    see(&mut engine, &a);
+    engine.release_gang(&id("a"), None);
+    assert_eq!(at(&mut engine, seconds(2)), ["-a InsufficientCapacity"]);
+    gone(&mut engine, &a);
+    assert_eq!(at(&mut engine, seconds(3)), ["+high"]);
+}
+
+/// One that has left, started elsewhere, and leaves again.
+#[test]
+fn a_victim_is_waited_for_once() {
+    let mut engine = by_priority(2);
+    engine.apply_gang(of(0, "a", 1));
+    engine.apply_gang(of(0, "b", 1));
+    engine.cycle(seconds(0));
+    engine.apply_gang(of(5, "high", 2));
+    assert_eq!(at(&mut engine, seconds(1)), ["!high a b"]);
+    engine.apply_node(gpu_node("n02", 8));
+    engine.release_gang(&id("a"), None);
+    assert_eq!(at(&mut engine, seconds(2)), ["+a"]);
+    engine.apply_gang(Gang {
+        excluded_nodes: vec![NodeName::new("n00"), NodeName::new("n01")],
+        ..of(7, "other", 1)
+    });
+    assert_eq!(at(&mut engine, seconds(3)), ["!other a"]);
+    engine.release_gang(&id("b"), None);
+    let said = at(&mut engine, seconds(4));
+    assert_eq!(said, ["+high", "-b InsufficientCapacity"]);
+}
+
+/// `high` follows `low` on the only node.
+fn nominated() -> Engine {
+    let mut engine = engine([label(gpu_node("n00", 8), "zone", "z0")]);
+    engine.apply_queue(open(Stop::None));
+    engine.apply_gang(of(0, "low", 1));
+    engine.cycle(seconds(0));
+    engine.apply_gang(of(5, "high", 1));
+    assert_eq!(at(&mut engine, seconds(1)), ["!high low"]);
+    engine
+}
+
+fn open(stop: Stop) -> Queue {
+    Queue {
+        preemption: LOWER,
+        stop,
+        ..Queue::new(QueueName::new("default"))
+    }
+}
+
+#[test]
+fn who_follows_others_is_placed_where_it_may_be_by_then() {
+    let kept_out = {
+        let mut gang = of(5, "high", 1);
+        gang.groups[0].constraints.kept_out.insert(LabelDomain {
+            label: "zone".into(),
+            value: "z0".into(),
+        });
+        gang
+    };
+    let excludes = Gang {
+        excluded_nodes: vec![NodeName::new("n00")],
+        ..of(5, "high", 1)
+    };
+    let twice = of(5, "high", 2);
+    for changed in [kept_out, excludes, twice] {
+        let mut engine = nominated();
+        engine.apply_gang(changed.clone());
+        engine.delete_gang(&id("low"));
+        let said = at(&mut engine, seconds(2));
+        assert!(said[0].starts_with("-high"), "{said:?}");
+        assert_eq!(free(&engine, "n00", GPU), 8, "{changed:?}");
+    }
+    // What does not matter to its place changes nothing.
+    let mut engine = nominated();
+    engine.apply_gang(Gang {
+        excluded_nodes: vec![NodeName::new("elsewhere")],
+        ..of(6, "high", 1)
+    });
+    assert!(engine.cycle(seconds(2)).is_empty());
+    engine.delete_gang(&id("low"));
+    assert_eq!(at(&mut engine, seconds(3)), ["+high"]);
+}
+
+#[test]
+fn nothing_of_a_stopped_queue_starts_though_it_follows_others() {
+    for stop in [Stop::Hold, Stop::HoldAndDrain] {
+        let mut engine = nominated();
+        engine.apply_queue(open(stop));
+        assert_eq!(at(&mut engine, seconds(2)), ["-high QueueStopped"]);
+        engine.delete_gang(&id("low"));
+        assert!(engine.cycle(seconds(3)).is_empty());
+    }
 }

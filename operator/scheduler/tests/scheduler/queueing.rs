@@ -134,6 +134,19 @@ fn a_gang_that_is_released_loses_its_turn() {
 }
 
 #[test]
+fn time_does_not_go_back() {
+    let mut engine = engine(gpu_nodes(1));
+    engine.cycle(ms(100));
+    let back = Gang {
+        not_before: Some(ms(50)),
+        ..workers("w", 1, gpu(1, 8))
+    };
+    assert!(engine.trial(&back, ms(10)).is_ok());
+    engine.apply_gang(back);
+    assert_eq!(said(&engine.cycle(ms(10))), ["+w"], "it has been 100");
+}
+
+#[test]
 fn an_update_does_not_shorten_the_back_off_of_a_release() {
     let mut engine = engine(gpu_nodes(1));
     engine.apply_gang(workers("w", 1, gpu(1, 8)));

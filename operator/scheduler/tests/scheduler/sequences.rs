@@ -8,7 +8,7 @@ use crate::random::{QUEUES, node_name, topologies};
 use crate::sequences_decisions::check_decisions;
 use crate::sequences_events::{Event, NODES, QueueFlags, any_event};
 use proptest::prelude::*;
-use trellis_scheduler::{Decay, Decision, Engine, GangId, PodKey, QueueName, Time};
+use trellis_scheduler::{Decay, Decision, Engine, GangId, Placement, PodKey, QueueName, Time};
 
 const ROOT: &str = "root";
 
@@ -34,7 +34,7 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
         Event::DeleteForeign(pod) => {
             let key = PodKey::new(format!("x/{pod}"));
             engine.delete_pod(&key);
-            model.pods.remove(&key);
+            model.lose(&key);
         }
         Event::ApplyQueue(at, quota, flags) => {
             let quota = quota.map(|(cpu, gpu)| [("cpu", cpu), (GPU, gpu)]);
@@ -80,8 +80,8 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
         }
         Event::DeleteGang(at) => {
             engine.delete_gang(&gang_id(at));
-            model.gangs.remove(&gang_id(at));
             model.unplace(&gang_id(at));
+            model.gangs.remove(&gang_id(at));
             model.back_off.remove(&gang_id(at));
         }
         Event::ReleaseGang(at, not_before) => {
@@ -109,7 +109,40 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
         Event::LoseMember(at, pod) => {
             let key = model.members(at)[pod].clone();
             engine.delete_pod(&key);
-            model.pods.remove(&key);
+            model.lose(&key);
+        }
+        Event::Restore(at, node) => {
+            let Some(gang) = model.gangs.get(&gang_id(at)).cloned() else {
+                return Ok(());
+            };
+            let groups = gang.groups.iter();
+            let on = groups.map(|g| (g.name.clone(), vec![(node_name(node), g.count)]));
+            let placement: Placement = on.collect();
+            engine.restore_gang(gang.clone(), placement.clone(), model.now);
+            model.restore(&gang, &placement);
+        }
+        Event::Stay(at, longer) => {
+            let until = model.now.plus_millis(longer);
+            engine.stay(&gang_id(at), until);
+            if let Some(place) = model.places.get_mut(&gang_id(at))
+                && place.leaving.take().is_some()
+            {
+                place.protected = Some(until);
+                model.has_left(&gang_id(at));
+            }
+        }
+        Event::Checkpoint(at, earlier) => {
+            let safe = model.now.plus_millis(-earlier);
+            engine.checkpointed(&gang_id(at), safe);
+            if let Some(place) = model.places.get_mut(&gang_id(at)) {
+                place.checkpoint = place.checkpoint.max(Some(safe));
+            }
+        }
+        Event::Recall(at) => {
+            let queue = QueueName::new(QUEUES[at]);
+            if let Some(memory) = engine.queue_memory(&queue) {
+                engine.recall_queue(&queue, &memory);
+            }
         }
         Event::Cycle(later) => {
             model.now = model.now.plus_millis(later);

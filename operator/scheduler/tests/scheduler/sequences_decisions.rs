@@ -23,13 +23,13 @@ pub fn check_decisions(
                 placement,
                 victims,
             } => {
-                preempt(model, gang, placement, victims)?;
+                preempt(model, (gang, placement), victims, now)?;
                 continue;
             }
             Decision::Drain { victim } => {
                 let place = model.places.get_mut(&victim.gang).unwrap();
                 prop_assert_eq!(model.queues[&place.gang.queue].stop, Stop::HoldAndDrain);
-                place.leaving = true;
+                place.leaving = Some(now);
                 model.preempted.insert(victim.gang.clone());
                 continue;
             }
@@ -131,17 +131,17 @@ fn tree_has_it(model: &Model, root: &QueueName, gang: &Gang) -> Result<(), TestC
 /// Whole gangs leave, each for a reason that its queue or the other's allows.
 fn preempt(
     model: &mut Model,
-    id: &GangId,
-    placement: &Placement,
+    (id, placement): (&GangId, &Placement),
     victims: &[Victim],
+    now: Time,
 ) -> Result<(), TestCaseError> {
     let gang = model.gangs[id].clone();
     prop_assert!(!victims.is_empty());
     let policy = model.queues[&gang.queue].preemption;
     for victim in victims {
         let place = model.places.get_mut(&victim.gang).unwrap();
-        prop_assert!(!place.leaving && place.follows.is_none());
-        place.leaving = true;
+        prop_assert!(place.leaving.is_none() && place.follows.is_none());
+        place.leaving = Some(now);
         let same = place.gang.queue == gang.queue;
         match victim.because {
             Because::LaterInQueue => {

@@ -42,6 +42,14 @@ pub enum Event {
     SeeMember(usize, usize, Option<usize>),
     /// A pod of a gang is gone.
     LoseMember(usize, usize),
+    /// A gang has had its place, all of it on one node, before the engine knew of it.
+    Restore(usize, usize),
+    /// A gang that leaves stays, and is no victim for so long.
+    Stay(usize, i64),
+    /// What a gang has done is safe, as of so much earlier.
+    Checkpoint(usize, i64),
+    /// A queue is told what it remembers.
+    Recall(usize),
     /// A cycle, so much later than the one before.
     Cycle(i64),
 }
@@ -115,6 +123,10 @@ pub fn any_event() -> impl Strategy<Value = Event> {
         3 => (0..GANGS, 0..9_usize, prop::option::weighted(0.1, 0..NODES))
             .prop_map(|(g, p, n)| Event::SeeMember(g, p, n)),
         1 => (0..GANGS, 0..9_usize).prop_map(|(g, p)| Event::LoseMember(g, p)),
+        1 => (0..GANGS, 0..NODES).prop_map(|(g, n)| Event::Restore(g, n)),
+        1 => (0..GANGS, 0..9_i64).prop_map(|(g, t)| Event::Stay(g, t)),
+        1 => (0..GANGS, 0..9_i64).prop_map(|(g, t)| Event::Checkpoint(g, t)),
+        1 => (0..2_usize).prop_map(Event::Recall),
         5 => (0..4_i64).prop_map(Event::Cycle),
         1 => Just(Event::Cycle(600_000)),
     ]

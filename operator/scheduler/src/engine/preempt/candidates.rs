@@ -1,24 +1,22 @@
 //! Who may be asked to make room.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::super::placed::{Placed, Standing};
+use super::super::placed::{Part, Placed, Standing};
 use super::super::{Engine, Stage};
-use super::card::Part;
+
 use crate::decision::Because;
 use crate::gang::Gang;
-use crate::ids::{PodKey, QueueName};
-use crate::placement::Hold;
+use crate::ids::QueueName;
 use crate::preemption::Budget;
 use crate::preemption::policy::{self, Holds, Terms};
 use crate::queue::Preemption;
 use crate::quota::{Claim, Demand, QueueIdx};
-use crate::state::{GangIdx, NodeIdx, Pod};
+use crate::state::GangIdx;
 use crate::time::Time;
 
 /// A gang that wants room, in one of its ways.
@@ -200,41 +198,6 @@ impl Engine {
         match &self.state(at)?.stage {
             Stage::Placed(placed) if placed.standing == Standing::Settled => Some(placed),
             _ => None,
-        }
-    }
-
-    /// What is on its way out already, so that others may follow.
-    pub(super) fn going(&self) -> Vec<Hold> {
-        let mut pods: BTreeSet<&PodKey> = BTreeSet::new();
-        let mut gangs: BTreeSet<GangIdx> = BTreeSet::new();
-        for at in &self.nominated {
-            if let Some(Stage::Placed(placed)) = self.state(*at).map(|s| &s.stage)
-                && let Standing::Nominated(nomination) = &placed.standing
-            {
-                let there = |(pod, node): &&(PodKey, NodeIdx)| {
-                    self.pods.get(pod).is_some_and(|seen| seen.node == *node)
-                };
-                pods.extend(nomination.pods.iter().filter(there).map(|(pod, _)| pod));
-                gangs.extend(nomination.victims.iter().filter(|v| self.is_leaving(**v)));
-            }
-        }
-        let seen = pods.into_iter().filter_map(|pod| self.pods.get(pod));
-        let mut going: Vec<Hold> = seen.map(|seen| self.holds(seen)).collect();
-        for gang in gangs {
-            if let Some(Stage::Placed(placed)) = self.state(gang).map(|s| &s.stage) {
-                going.extend(placed.assumed());
-            }
-        }
-        going
-    }
-
-    /// What a pod holds that has been seen.
-    fn holds(&self, seen: &Pod) -> Hold {
-        Hold {
-            node: seen.node,
-            demand: self.catalog.demand(seen.demand),
-            pods: 1,
-            held: seen.held,
         }
     }
 }

@@ -4,20 +4,12 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::super::placed::Placed;
+use super::super::placed::{Part, Placed};
 use crate::ids::GangId;
 use crate::preemption::policy::Terms;
 use crate::preemption::price::Stake;
-use crate::state::{DemandIdx, NodeIdx, Pods};
+use crate::state::Pods;
 use crate::time::Time;
-
-/// What so many pods hold of a node, each of them that.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
-    pub(super) node: NodeIdx,
-    pub(super) demand: DemandIdx,
-    pub(super) pods: u32,
-}
 
 /// Of a gang that has its place for good.
 #[derive(Debug)]
@@ -40,7 +32,7 @@ impl Card {
             stake: placed.stake(),
             min_runtime: placed.gang.min_runtime,
             protected: placed.protected,
-            parts: parts(placed, pods),
+            parts: placed.parts(pods),
         }
     }
 
@@ -50,29 +42,4 @@ impl Card {
         let by_runtime = (!safe.is_zero()).then(|| self.stake.since.plus(safe));
         by_runtime.max(self.protected)
     }
-}
-
-/// What the pods of a gang hold: where they were planned, and where they are
-/// instead.
-fn parts(placed: &Placed, pods: &Pods) -> SmallVec<[Part; 1]> {
-    let mut parts = SmallVec::new();
-    for (shape, group) in placed.shape.groups.iter().zip(&placed.groups) {
-        parts.extend(group.there().map(|(node, pods)| Part {
-            node,
-            demand: shape.demand_idx,
-            pods,
-        }));
-    }
-    for (group, planned) in placed.gang.groups.iter().zip(&placed.groups) {
-        let gone = planned
-            .gone()
-            .map(|index| placed.gang.pod_key(group, index));
-        let elsewhere = gone.filter_map(|pod| pods.get(&pod));
-        parts.extend(elsewhere.filter(|seen| seen.held).map(|seen| Part {
-            node: seen.node,
-            demand: seen.demand,
-            pods: 1,
-        }));
-    }
-    parts
 }

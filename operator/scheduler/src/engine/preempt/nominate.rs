@@ -1,17 +1,19 @@
 //! Victims leave, and who follows them gets its place.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::super::placed::{self, Nomination, Standing};
+use super::super::ways::Way;
 use super::super::{Engine, Stage};
 use super::{Leaver, Plan};
 use crate::decision::{Because, Decision, Score, Victim};
-use crate::gang::Gang;
-use crate::ids::{GangId, PodKey};
-use crate::placement::{Placement, Runs};
+use crate::gang::{Gang, TaskGroup};
+use crate::ids::GangId;
+use crate::placement::{Placement, Runs, UndoLog, excluded};
 use crate::queue::GroupFlavors;
-use crate::queueing::Signal;
-use crate::state::{GangIdx, NodeIdx};
+use crate::queueing::Choice;
+use crate::state::{GangIdx, NodeIdx, Shape};
 use crate::time::Time;
 
 impl Engine {
@@ -37,9 +39,6 @@ impl Engine {
         for victim in &leaving {
             self.leave(*victim);
         }
-        self.parking.unpark(at);
-        self.waiting.remove(gang);
-        self.parking.raise(&Signal::Head(gang.queue.clone()), 1);
         for (group, runs) in way.shape.groups.iter().zip(&groups) {
             for (node, pods) in runs {
                 self.take(*node, &group.demand, *pods, true);
@@ -65,50 +64,14 @@ impl Engine {
         named
     }
 
-    /// A placed gang gives up its quota; its nodes follow when its pods are gone.
-    fn leave(&mut self, at: GangIdx) {
-        let Some(state) = self.state_mut(at) else {
-            return;
-        };
-        state.preempted = true;
-        let Stage::Placed(placed) = &state.stage else {
-            return;
-        };
-        if placed.standing.is_leaving() {
-            return;
-        }
-        let queue = placed.gang.queue.clone();
-        let demand = self.give_quota_back(&queue, at);
-        if let Some(placed) = self.placed_mut(at) {
-            placed.standing = Standing::Leaving(demand);
-        }
-    }
-
     /// A gang that has its place is to have it once these have left theirs.
     fn follow(&mut self, at: GangIdx, victims: Vec<GangIdx>) {
-        let pods = victims.iter().flat_map(|v| self.seen_pods(*v)).collect();
+        let victims = victims.into_iter().filter(|v| self.is_leaving(*v));
+        let victims = victims.collect();
         if let Some(placed) = self.placed_mut(at) {
-            placed.standing = Standing::Nominated(Nomination { victims, pods });
+            placed.standing = Standing::Nominated(Nomination { victims });
             self.nominated.insert(at);
         }
-    }
-
-    /// The pods of a gang that have been seen, and where.
-    fn seen_pods(&self, at: GangIdx) -> Vec<(PodKey, NodeIdx)> {
-        let Some(Stage::Placed(placed)) = self.state(at).map(|s| &s.stage) else {
-            return Vec::new();
-        };
-        let groups = placed.gang.groups.iter().zip(&placed.groups);
-        let keys = groups.flat_map(|(group, planned)| {
-            planned
-                .settled()
-                .map(|index| placed.gang.pod_key(group, index))
-        });
-        keys.filter_map(|key| {
-            let node = self.pods.get(&key)?.node;
-            Some((key, node))
-        })
-        .collect()
     }
 
     /// Looks at those that follow others: whose room is there gets its place, and
@@ -129,47 +92,107 @@ impl Engine {
     }
 
     fn prospect(&mut self, at: GangIdx) -> Prospect {
+        if !self.is_still_its_place(at) {
+            return Prospect::Lost;
+        }
         let Some(Stage::Placed(placed)) = self.state(at).map(|s| &s.stage) else {
             return Prospect::Lost;
         };
         let Standing::Nominated(nomination) = &placed.standing else {
             return Prospect::Lost;
         };
+        let left = nomination.victims.is_empty();
         let shape = Arc::clone(&placed.shape);
         let runs: Vec<Runs> = placed.groups.iter().map(|g| g.runs().clone()).collect();
-        let left = nomination
-            .victims
-            .iter()
-            .all(|victim| !self.is_leaving(*victim));
-        let gone = nomination
-            .pods
-            .iter()
-            .all(|(pod, node)| self.pods.get(pod).is_none_or(|seen| seen.node != *node));
         self.catalog.refresh(&shape, &self.nodes);
-        let mut room = true;
+        let excluded = excluded(&shape, &self.nodes);
         for (group, runs) in shape.groups.iter().zip(&runs) {
             let signature = self.catalog.signature(group.signature);
-            for (node, _) in runs {
-                if signature.is_none_or(|s| !s.allows(*node)) {
-                    return Prospect::Lost;
-                }
-                let free =
-                    |(r, _): &(crate::state::ResourceIdx, i64)| self.nodes.free(*r, *node) >= 0;
-                room &= group.demand.iter().all(free);
+            let allows = |(node, _): &(NodeIdx, u32)| {
+                signature.is_some_and(|s| s.allows(*node)) && !excluded.contains(node)
+            };
+            if !runs.iter().all(allows) {
+                return Prospect::Lost;
             }
         }
-        match (left, room, gone) {
-            // Quota is given back with the place, and not before.
-            (true, true, _) => Prospect::Ready,
+        // Quota is given back with the place, and not before.
+        match (left, self.is_booked_once(&shape, &runs)) {
+            (true, true) => Prospect::Ready,
+            (false, true) => Prospect::Waits,
+            (_, false) if self.is_booked_once_others_left(&shape, &runs) => Prospect::Waits,
             // Someone else took it, or the nodes shrank.
-            (true, false, true) => Prospect::Lost,
-            _ => Prospect::Waits,
+            (_, false) => Prospect::Lost,
         }
     }
 
-    pub(super) fn is_leaving(&self, at: GangIdx) -> bool {
-        let stage = self.state(at).map(|state| &state.stage);
-        matches!(stage, Some(Stage::Placed(placed)) if placed.standing.is_leaving())
+    /// Whether what a gang that follows others is to be is what was planned; its
+    /// place is judged by what it asks of nodes now.
+    fn is_still_its_place(&mut self, at: GangIdx) -> bool {
+        let Some(Ok(ways)) = self.ways(at) else {
+            return false;
+        };
+        let Some(state) = self.state(at) else {
+            return false;
+        };
+        let Stage::Placed(placed) = &state.stage else {
+            return false;
+        };
+        let (gang, planned) = (Arc::clone(&state.gang), &placed.gang);
+        if self.queues.open(&gang.queue).is_err() || !has_same_pods(&gang, planned) {
+            return false;
+        }
+        let nothing = Choice::default();
+        let chosen = |choices: &[Choice]| -> Vec<Choice> {
+            let groups = (0..gang.groups.len()).map(|n| choices.get(n).unwrap_or(&nothing));
+            groups.cloned().collect()
+        };
+        let taken = chosen(&placed.choices);
+        // Where its flavors were not known when it was restored: by what it is charged.
+        let unknown = taken.iter().all(Choice::is_empty);
+        let charged = self.queues.held(&gang.queue, at);
+        let is_it = |way: &&Way| {
+            let like = unknown && charged.is_none_or(|charged| way.demand == *charged);
+            chosen(&way.choices) == taken || like
+        };
+        let Some(way) = ways.iter().find(is_it) else {
+            return false;
+        };
+        let choices = way.choices.clone();
+        let shape = Arc::clone(&way.shape);
+        if !Arc::ptr_eq(&shape, &placed.shape) {
+            self.catalog.retain_shape(&shape);
+            if let Some(placed) = self.placed_mut(at) {
+                let before = std::mem::replace(&mut placed.shape, shape);
+                (placed.gang, placed.choices) = (gang, choices);
+                self.drop_shape(&before);
+            }
+        }
+        true
+    }
+
+    /// Whether the nodes of a place have room for all that is charged to them.
+    fn is_booked_once(&self, shape: &Shape, runs: &[Runs]) -> bool {
+        shape.groups.iter().zip(runs).all(|(group, runs)| {
+            let free = |node| {
+                let mut demand = group.demand.iter();
+                demand.all(|(resource, _)| self.nodes.free(*resource, node) >= 0)
+            };
+            runs.iter().all(|(node, _)| free(*node))
+        })
+    }
+
+    /// The same with all gone that is on the way out.
+    fn is_booked_once_others_left(&mut self, shape: &Shape, runs: &[Runs]) -> bool {
+        let nodes: BTreeSet<NodeIdx> = runs.iter().flatten().map(|(node, _)| *node).collect();
+        let mut left = UndoLog::default();
+        for hold in self.going() {
+            if nodes.contains(&hold.node) {
+                left.lift(&mut self.nodes, &hold);
+            }
+        }
+        let is_booked_once = self.is_booked_once(shape, runs);
+        left.roll_back(&mut self.nodes);
+        is_booked_once
     }
 
     fn arrive(&mut self, at: GangIdx) -> Option<Decision> {
@@ -188,17 +211,6 @@ impl Engine {
             placement: placed::placement(&self.nodes, &gang, groups.iter()),
             score,
         })
-    }
-
-    /// A gang is no more: nobody waits for it to leave, or for who gets its number.
-    pub(in crate::engine) fn forget_victim(&mut self, gone: GangIdx) {
-        for at in self.nominated.clone() {
-            if let Some(placed) = self.placed_mut(at)
-                && let Standing::Nominated(nomination) = &mut placed.standing
-            {
-                nomination.victims.retain(|victim| *victim != gone);
-            }
-        }
     }
 
     /// The room is not to be had: the gang waits again.
@@ -257,24 +269,6 @@ impl Engine {
         self.follow(at, victims);
     }
 
-    /// A gang that was told to leave stays: it has its quota again, whatever that
-    /// says, and is no victim before then. Nothing happens to one that does not leave.
-    pub fn stay(&mut self, gang: &GangId, until: Time) {
-        let Some(&at) = self.ids.get(gang) else {
-            return;
-        };
-        let Some(placed) = self.placed_mut(at).filter(|p| p.standing.is_leaving()) else {
-            return;
-        };
-        let standing = std::mem::take(&mut placed.standing);
-        placed.protected = Some(until);
-        let gang = Arc::clone(&placed.gang);
-        if let Standing::Leaving(demand) = standing {
-            self.take_quota(at, &gang, demand);
-        }
-        self.backfill.disturb();
-    }
-
     /// The work of a placed gang was safe at that time: what came before is not lost
     /// with it.
     pub fn checkpointed(&mut self, gang: &GangId, at: Time) {
@@ -284,6 +278,23 @@ impl Engine {
             placed.checkpoint = placed.checkpoint.max(Some(at));
         }
     }
+}
+
+/// Whether two gangs have the same pods, as close to each other, in the same queue.
+fn has_same_pods(gang: &Gang, other: &Gang) -> bool {
+    let pods = |group: &TaskGroup| {
+        let TaskGroup {
+            name,
+            count,
+            request,
+            topology,
+            pod_prefix,
+            ..
+        } = group.clone();
+        (name, count, request, topology, pod_prefix)
+    };
+    let all = |gang: &Gang| gang.groups.iter().map(pods).collect::<Vec<_>>();
+    gang.queue == other.queue && gang.topology == other.topology && all(gang) == all(other)
 }
 
 /// What becomes of a gang that follows others.

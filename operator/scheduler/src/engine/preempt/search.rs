@@ -12,6 +12,7 @@ use crate::placement::{Rooms, Runs, Wish, excluded, place_without};
 use crate::preemption::{Budget, policy};
 use crate::queue::{BorrowWithin, Preemption, Reclaim};
 use crate::queueing::{Signal, Wake};
+use crate::state::NodeIdx;
 
 /// Placements that are tried at most to do without single victims, where counting
 /// alone does not tell; past it victims may be left that are not needed.
@@ -30,6 +31,8 @@ impl Engine {
     /// then have. Everything is as before. Where nobody can, `wake` learns when that
     /// may have changed.
     ///
+    /// Nobody is evicted on nodes that are `kept` for others.
+    ///
     /// Gangs are asked in order until there is room: so no more priority, and among
     /// equals no more work, is given up than must be. Those that turn out not to be
     /// needed are kept, the dearest first. Of a gang that must be in one domain that is
@@ -41,9 +44,8 @@ impl Engine {
     /// be needed, a way to make room may be missed.
     pub(in crate::engine) fn make_room(
         &mut self,
-        gang: &Gang,
-        preempted: bool,
-        way: &Way,
+        (gang, preempted): (&Gang, bool),
+        (way, kept): (&Way, &[NodeIdx]),
         wake: &mut Wake,
     ) -> Option<Plan> {
         let preemption = self.queues.preemption(&gang.queue)?;
@@ -72,10 +74,15 @@ impl Engine {
         if candidates.list.is_empty() {
             return None;
         }
+        if !kept.is_empty() {
+            wake.on(Signal::Reservations, 1).on(Signal::Turns, 1);
+        }
+        let mut excluded = excluded(&way.shape, &self.nodes);
+        excluded.extend_from_slice(kept);
         let wish = Wish {
             shape: &way.shape,
             strategy: gang.strategy,
-            excluded: &excluded(&way.shape, &self.nodes),
+            excluded: &excluded,
         };
         let search = self.search(asker, wish, &candidates);
         let mut found: Vec<FixedBitSet> = Vec::new();

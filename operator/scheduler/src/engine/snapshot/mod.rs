@@ -66,6 +66,8 @@ pub struct PodSnapshot {
     pub request: Resources,
     /// It is one of a gang that has its place.
     pub held: bool,
+    /// It is on the way out, and to be gone by then.
+    pub leaves: Option<Time>,
 }
 
 /// How far what a queue has held lags behind what it holds: an integer in the
@@ -139,11 +141,12 @@ pub enum StandingSnapshot {
     Nominated {
         /// Whom it follows.
         victims: Vec<GangId>,
-        /// Their pods that have still not gone.
-        pods: Vec<PodKey>,
     },
     /// It is leaving.
-    Leaving,
+    Leaving {
+        /// Since when.
+        since: Time,
+    },
 }
 
 /// So much of a resource of a flavor.

@@ -67,6 +67,9 @@ impl Engine {
         let held = pod.held;
         self.pods
             .insert(pod.pod.clone(), Pod { node, demand, held });
+        if let Some(by) = pod.leaves {
+            self.pod_leaves(&pod.pod, by);
+        }
     }
 
     fn put_gang(&mut self, told: &GangSnapshot) {
@@ -147,26 +150,21 @@ impl Engine {
         let Some(&at) = self.ids.get(&told.gang.id) else {
             return;
         };
-        let standing = match &place.standing {
-            StandingSnapshot::Settled => return,
-            StandingSnapshot::Leaving => {
-                Standing::Leaving(self.give_quota_back(&place.gang.queue, at))
+        match &place.standing {
+            StandingSnapshot::Settled => {}
+            StandingSnapshot::Leaving { since } => {
+                let charged = self.give_quota_back(&place.gang.queue, at);
+                let since = *since;
+                self.set_leaving(at, Standing::Leaving { charged, since });
             }
-            StandingSnapshot::Nominated { victims, pods } => {
-                self.nominated.insert(at);
+            StandingSnapshot::Nominated { victims } => {
                 let victims = victims.iter().filter_map(|id| self.ids.get(id).copied());
-                let pods = pods.iter().filter_map(|pod| {
-                    let node = self.pods.get(pod)?.node;
-                    Some((pod.clone(), node))
-                });
-                Standing::Nominated(Nomination {
-                    victims: victims.collect(),
-                    pods: pods.collect(),
-                })
+                let victims = victims.collect();
+                if let Some(placed) = self.placed_mut(at) {
+                    placed.standing = Standing::Nominated(Nomination { victims });
+                    self.nominated.insert(at);
+                }
             }
-        };
-        if let Some(placed) = self.placed_mut(at) {
-            placed.standing = standing;
         }
     }
 }

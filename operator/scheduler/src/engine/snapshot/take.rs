@@ -10,7 +10,7 @@ use crate::gang::Gang;
 use crate::ids::{GangId, PodKey};
 use crate::node::Node;
 use crate::quota::Demand;
-use crate::state::{GangIdx, NodeIdx, Pod};
+use crate::state::{GangIdx, Pod};
 
 impl Engine {
     /// All that it knows.
@@ -66,11 +66,14 @@ impl Engine {
             node: self.nodes.name(pod.node).clone(),
             request: beside.map(|(r, n)| (self.catalog.name(*r), *n)).collect(),
             held: pod.held,
+            leaves: self.departures.of_pod(key),
         }
     }
 
     fn lag_snapshots(&self) -> Vec<LagSnapshot> {
+        // One that is 0 says nothing.
         let lags = self.queues.tree().lags().into_iter();
+        let lags = lags.filter(|lag| lag.lag != 0);
         let mut lags: Vec<LagSnapshot> = lags
             .map(|lag| LagSnapshot {
                 queue: lag.queue,
@@ -100,7 +103,7 @@ impl Engine {
     fn place_snapshot(&self, at: GangIdx, placed: &Placed) -> Option<PlaceSnapshot> {
         let flavors = self.queues.flavors();
         let demand = match &placed.standing {
-            Standing::Leaving(demand) => Some(demand),
+            Standing::Leaving { charged, .. } => Some(charged),
             Standing::Settled | Standing::Nominated(_) => self.queues.held(&placed.gang.queue, at),
         };
         let mut charged: Vec<ChargeSnapshot> = demand
@@ -136,7 +139,7 @@ impl Engine {
     fn standing_snapshot(&self, standing: &Standing) -> StandingSnapshot {
         let nomination = match standing {
             Standing::Settled => return StandingSnapshot::Settled,
-            Standing::Leaving(_) => return StandingSnapshot::Leaving,
+            Standing::Leaving { since, .. } => return StandingSnapshot::Leaving { since: *since },
             Standing::Nominated(nomination) => nomination,
         };
         let victims = nomination.victims.iter();
@@ -144,13 +147,6 @@ impl Engine {
             .filter_map(|victim| Some(self.state(*victim)?.gang.id.clone()))
             .collect();
         victims.sort_unstable();
-        let still_there = |(pod, node): &&(PodKey, NodeIdx)| {
-            let seen = self.pods.get(pod);
-            seen.is_some_and(|seen| seen.node == *node)
-        };
-        let pods = nomination.pods.iter().filter(still_there);
-        let mut pods: Vec<PodKey> = pods.map(|(pod, _)| pod.clone()).collect();
-        pods.sort_unstable();
-        StandingSnapshot::Nominated { victims, pods }
+        StandingSnapshot::Nominated { victims }
     }
 }

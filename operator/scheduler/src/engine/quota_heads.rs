@@ -1,0 +1,163 @@
+//! For whom quota is kept, and who must leave it to them.
+
+use super::ways::Way;
+use super::{Engine, Stage};
+use crate::backfill::QuotaHead;
+use crate::explain::Detail;
+use crate::gang::Gang;
+use crate::ids::{GangId, QueueName};
+use crate::queueing::{Blocked, OrderKey, Phase, Queues, Signal};
+use crate::state::GangIdx;
+use crate::time::Time;
+
+/// Owners below one root for whom who borrows is kept waiting: the first submitted of
+/// all. When one of them has started the next follows.
+const OWNERS: usize = 16;
+
+impl Engine {
+    /// The first gang of a queue that quota blocks.
+    pub(super) fn quota_head(&mut self, queue: &QueueName) -> Option<&QuotaHead> {
+        if !self.backfill.quota.contains_key(queue) {
+            let (key, candidate) = self.backfill.blocked.first_for_quota(queue)?;
+            let key = key.clone();
+            let leaf = self.queues.leaf(queue)?;
+            self.renew_ends();
+            let (gang, demand) = self.candidate(candidate)?;
+            let owns = !self.queues.tree().borrows(leaf, &demand);
+            let ends = match owns {
+                true => Some(&self.backfill.ends),
+                false => self.backfill.ends_in.get(queue),
+            };
+            let ends = ends.into_iter().flat_map(|ends| ends.iter());
+            let gangs = &self.gangs;
+            let held = |queues: &Queues, holder: GangIdx| {
+                let Stage::Placed(placed) = &gangs.get(holder.at())?.stage else {
+                    return None;
+                };
+                let of = &placed.gang.queue;
+                let tree = queues.tree();
+                let at = if of == queue { leaf } else { tree.find(of)? };
+                let is_below = at == leaf || tree.root(at) == tree.root(leaf);
+                Some((at, queues.charge_of(of, holder)?)).filter(|_| is_below)
+            };
+            let who = (candidate.gang, key, &*gang);
+            let head = QuotaHead::new(who, (leaf, demand), &mut self.queues, ends, held);
+            self.backfill.quota.insert(queue.clone(), head);
+        }
+        self.backfill.quota.get(queue)
+    }
+
+    /// Whether a gang leaves the quota that gangs before it wait for: in its queue,
+    /// and where it would borrow what is another's own.
+    ///
+    /// # Errors
+    ///
+    /// It would make one later.
+    pub(super) fn leave_quota(
+        &mut self,
+        gang: &Gang,
+        way: &Way,
+        now: Time,
+    ) -> Result<(), Box<Blocked>> {
+        if self.backfill.ignored {
+            return Ok(());
+        }
+        let Some(leaf) = self.queues.leaf(&gang.queue) else {
+            return Ok(());
+        };
+        let asks = (leaf, &way.demand);
+        let stay = self.staying(gang, now);
+        self.quota_head(&gang.queue);
+        if let Some(head) = self.backfill.quota.get(&gang.queue)
+            && head.key < OrderKey::of(gang)
+            && !head.lets(&stay, &mut self.queues, asks, now)
+        {
+            return Err(self.quota_is_kept(head, way, &gang.queue));
+        }
+        if !self.queues.tree().borrows(leaf, &way.demand) {
+            return Ok(());
+        }
+        for owner in self.owners(gang) {
+            self.quota_head(&owner);
+            if let Some(head) = self.backfill.quota.get(&owner)
+                && head.is_lent_to(&mut self.queues, asks)
+                && !head.lets(&stay, &mut self.queues, asks, now)
+            {
+                return Err(self.quota_is_kept(head, way, &owner));
+            }
+        }
+        // So are those that wait for room, and would lose their quota meanwhile.
+        let root = self.queues.root(&gang.queue);
+        for number in self.heads_before(gang, way) {
+            let Some(head) = self.backfill.heads.get(number) else {
+                continue;
+            };
+            let queue = head.gang.queue.clone();
+            let Some(leaf) = self.queues.leaf(&queue) else {
+                continue;
+            };
+            let owns = !self.queues.tree().borrows(leaf, &head.demand);
+            if !owns || queue == gang.queue || self.queues.root(&queue) != root {
+                continue;
+            }
+            let head = QuotaHead::of_head(head, leaf);
+            if head.is_lent_to(&mut self.queues, asks)
+                && !head.lets(&stay, &mut self.queues, asks, now)
+            {
+                let mut blocked = self.quota_is_kept(&head, way, &queue);
+                blocked
+                    .wake
+                    .on(Signal::Reservations, 1)
+                    .on(Signal::Turns, 1);
+                return Err(blocked);
+            }
+        }
+        Ok(())
+    }
+
+    /// The queues below the root of a gang's whose first gang waits for what is its
+    /// own and lent to others.
+    fn owners(&mut self, gang: &Gang) -> Vec<QueueName> {
+        let root = self.queues.root(&gang.queue);
+        let queues = self.backfill.blocked.queues_for_quota();
+        let queues =
+            queues.filter(|queue| **queue != gang.queue && self.queues.root(queue) == root);
+        let queues: Vec<QueueName> = queues.cloned().collect();
+        let mut owners: Vec<(Time, QueueName)> = Vec::new();
+        for queue in queues {
+            let first = self.backfill.blocked.first_for_quota(&queue);
+            let first = first.map(|(_, candidate)| candidate);
+            let first = first.and_then(|candidate| self.candidate(candidate));
+            if let Some(((first, demand), leaf)) = first.zip(self.queues.leaf(&queue))
+                && !self.queues.tree().borrows(leaf, &demand)
+            {
+                owners.push((first.submitted, queue));
+            }
+        }
+        owners.sort_unstable();
+        owners.truncate(OWNERS);
+        owners.into_iter().map(|(_, queue)| queue).collect()
+    }
+
+    /// A gang waits for nothing but the quota that is kept for the first of a queue.
+    fn quota_is_kept(&self, head: &QuotaHead, way: &Way, queue: &QueueName) -> Box<Blocked> {
+        let mut wake = super::beside::wake(way);
+        wake.on(Signal::Queues, 1)
+            .on(Signal::Head(queue.clone()), 1);
+        let root = self.queues.root(queue);
+        for what in head.quotas() {
+            wake.on(Signal::QuotaFreed(root.clone(), what), 1);
+            wake.on(Signal::QuotaTaken(root.clone(), what), 1);
+        }
+        if let Some(end) = head.first_end {
+            wake.at(end.plus_millis(1));
+        }
+        let state = self.state(head.at);
+        let detail = Detail::QuotaReserved {
+            queue: queue.clone(),
+            head: state.map_or_else(|| GangId::new(""), |state| state.gang.id.clone()),
+            start: head.start,
+        };
+        Blocked::new(detail, wake).in_phase(Phase::Reserved)
+    }
+}

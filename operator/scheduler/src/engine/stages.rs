@@ -1,0 +1,99 @@
+//! Which gang waits, which is parked, and which has its place: changed here and
+//! nowhere else, so that the lines of queues, what is waited for, whom room is kept
+//! for, and what the gang itself says never differ.
+
+use super::cycle::LookedAt;
+use super::placed::Placed;
+use super::{Engine, Stage};
+use crate::placement::asks_for_topology;
+use crate::queueing::{Blocked, OrderKey, Signal};
+use crate::state::GangIdx;
+
+impl Engine {
+    /// A gang without a place waits, and is to be looked at.
+    pub(super) fn wait(&mut self, at: GangIdx) {
+        if let Some(state) = self.gangs.get(at.at()) {
+            self.waiting.insert(&state.gang, at);
+            self.parking
+                .raise(&Signal::Head(state.gang.queue.clone()), 1);
+        }
+    }
+
+    /// A gang that has been looked at goes on waiting, for that.
+    pub(super) fn block(
+        &mut self,
+        at: GangIdx,
+        mut blocked: Box<Blocked>,
+        looked_at: &mut LookedAt,
+    ) {
+        let Some(state) = self.state_mut(at) else {
+            return;
+        };
+        if asks_for_topology(&state.shape) {
+            // Whatever it waits for: its level may come or go.
+            blocked.wake.on(Signal::Topologies, 1);
+        }
+        state.stage = Stage::Waiting(Some(blocked.certificate.clone()));
+        let key = OrderKey::of(&state.gang);
+        self.note_blocked(at, &blocked);
+        self.parking.park(at, blocked.wake);
+        looked_at.insert((key, at));
+    }
+
+    /// Whoever has been woken is to be looked at.
+    pub(super) fn wake(&mut self) {
+        for at in self.parking.take_woken() {
+            let blocked = self.backfill.blocked.get(at);
+            if blocked.is_none_or(|blocked| !blocked.is_kept_out) {
+                self.forget_blocked(at);
+            }
+            if let Some(state) = self.gangs.get(at.at()) {
+                self.waiting.make_due(&state.gang, at);
+            }
+        }
+    }
+
+    /// A gang is to change, to have a place, or to go: it waits no longer.
+    pub(super) fn stop_waiting(&mut self, at: GangIdx) {
+        self.parking.unpark(at);
+        self.forget_blocked(at);
+        if let Some(state) = self.gangs.get(at.at())
+            && self.waiting.remove(&state.gang)
+        {
+            self.parking
+                .raise(&Signal::Head(state.gang.queue.clone()), 1);
+        }
+    }
+
+    /// A gang has this place.
+    pub(super) fn put_in_place(&mut self, at: GangIdx, placed: Placed) {
+        self.stop_waiting(at);
+        let Some(state) = self.state_mut(at) else {
+            return;
+        };
+        state.not_before = None;
+        state.told = None;
+        state.stage = Stage::Placed(Box::new(placed));
+        self.placed = self.placed.saturating_add(1);
+        self.starts_to_end(at);
+        self.parking.raise(&Signal::Turns, 1);
+    }
+
+    /// Takes a gang out of its place, if it has one. What the place holds is to be
+    /// given back, and the gang waits when it is told to.
+    pub(super) fn take_out(&mut self, at: GangIdx) -> Option<Box<Placed>> {
+        let state = self.state_mut(at)?;
+        if matches!(state.stage, Stage::Waiting(_)) {
+            return None;
+        }
+        let stage = std::mem::replace(&mut state.stage, Stage::Waiting(None));
+        let Stage::Placed(placed) = stage else {
+            return None;
+        };
+        self.placed = self.placed.saturating_sub(1);
+        self.nominated.remove(&at);
+        self.has_ended(at, &placed.gang.id, &placed.gang.queue);
+        self.parking.raise(&Signal::Turns, 1);
+        Some(placed)
+    }
+}

@@ -1,0 +1,148 @@
+//! Nobody waits for ever: one gang, and an endless stream of small ones that come
+//! after it, whatever else stands in its way.
+
+use std::time::Duration;
+
+use crate::backfill::{MINUTE, part};
+use crate::backfill_runs::{Job, Stranger, run_beside};
+use crate::common::*;
+use crate::queues::{flavor, gpus};
+use proptest::prelude::*;
+use trellis_scheduler::{
+    Engine, FlavorName, FlavorQuotas, Gang, Queue, QueueName, ResourceGroup, ResourceName,
+};
+
+/// What stands in its way.
+#[derive(Clone, Debug)]
+struct Way {
+    /// Its quota is lent to the stream, which has none.
+    lent: bool,
+    /// Its flavor is one of two that the stream may have.
+    flavors: bool,
+    /// So many before it that cannot start as long as a pod of somebody else's is there.
+    hopeless: usize,
+    /// Pods of others that come and go.
+    strangers: bool,
+    /// Whether ends are known, and runs are as long as that.
+    told: Option<i64>,
+    preemptible: bool,
+    /// It wants so many pods with so many GPUs.
+    pods: u32,
+    each: i64,
+}
+
+fn any_way() -> impl Strategy<Value = Way> {
+    let flags = (
+        prop::bool::ANY,
+        prop::bool::ANY,
+        0..3_usize,
+        prop::bool::ANY,
+    );
+    let told = prop_oneof![Just(None), Just(Some(3)), Just(Some(8))];
+    (flags, told, prop::bool::ANY, 1..3_u32, 4..9_i64).prop_map(
+        |((lent, flavors, hopeless, strangers), told, preemptible, pods, each)| Way {
+            lent,
+            flavors,
+            hopeless,
+            strangers,
+            told,
+            preemptible,
+            pods,
+            each,
+        },
+    )
+}
+
+/// Four nodes, two of each flavor.
+fn cluster(way: &Way) -> Engine {
+    let of = |at: usize| {
+        let product = ["a", "b"][at % 2];
+        label(gpu_node(&format!("n{at:02}"), 8), "gpu", product)
+    };
+    let mut engine = engine((0..4).map(of));
+    let names: &[&str] = if way.flavors {
+        &["a", "b"]
+    } else {
+        &["default"]
+    };
+    let queue = |name: &str, parent: Option<&str>, nominal| {
+        let offers = |flavor: &&str| FlavorQuotas {
+            flavor: FlavorName::new(*flavor),
+            quotas: [(GPU, nominal), ("cpu", 1 << 40)]
+                .map(|(resource, nominal)| (ResourceName::new(resource), gpus(nominal)))
+                .into(),
+        };
+        Queue {
+            parent: parent.map(QueueName::new),
+            resource_groups: vec![ResourceGroup {
+                flavors: names.iter().map(offers).collect(),
+            }],
+            ..Queue::new(QueueName::new(name))
+        }
+    };
+    for name in names {
+        if way.flavors {
+            engine.apply_flavor(flavor(name));
+        }
+    }
+    // As much of each flavor as there is of it.
+    let all = if way.flavors { 16 } else { 32 };
+    engine.apply_queue(queue("root", None, 0));
+    engine.apply_queue(queue("default", Some("root"), all));
+    engine.apply_queue(queue(
+        "stream",
+        Some("root"),
+        if way.lent { 0 } else { all },
+    ));
+    engine
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nobody_waits_for_ever(way in any_way()) {
+        let mut engine = cluster(&way);
+        let told = way.told.map(|m| Duration::from_millis(u64::try_from(m * MINUTE).unwrap()));
+        let mut jobs = Vec::new();
+        for i in 0..400_i64 {
+            let comes = i * MINUTE / 4;
+            let mut gang = part(&format!("s{i:04}"), 1 + i % 2, None);
+            (gang.submitted, gang.runtime, gang.preemptible) = (ms(comes), told, way.preemptible);
+            gang.queue = QueueName::new(if way.lent { "stream" } else { "default" });
+            let runs = MINUTE * way.told.unwrap_or(4 + i % 5);
+            jobs.push(Job { gang, comes, runs });
+        }
+        let mut waits = |name: &str, pods, each: i64, comes: i64| {
+            let mut gang = Gang { priority: 5, ..workers(name, pods, gpu(1, each)) };
+            (gang.submitted, gang.runtime) = (ms(comes), told);
+            if way.flavors && name == "target" {
+                gang.groups[0].flavors = vec![FlavorName::new("a")];
+            }
+            jobs.push(Job { gang, comes, runs: 5 * MINUTE });
+        };
+        for i in 0..way.hopeless {
+            waits(&format!("hopeless-{i}"), 4, 8, 19 * MINUTE);
+        }
+        waits("target", way.pods, way.each, 20 * MINUTE);
+        let mut strangers = Vec::new();
+        let mut visits = |node: i64, gpus, comes, goes| strangers.push(Stranger {
+            node: format!("n{node:02}"),
+            request: gpu(1, gpus),
+            comes,
+            goes,
+        });
+        if way.hopeless > 0 {
+            visits(1, 1, 0, None);
+        }
+        if way.strangers {
+            for i in 1..40 {
+                visits(i % 4, 2, i * 7 * MINUTE, Some((i * 7 + 3) * MINUTE));
+            }
+        }
+        let story = run_beside(&mut engine, jobs, &strangers, 100 * MINUTE);
+        let started = story.started.get(&id("target")).map(|at| at / MINUTE);
+        prop_assert!(started.is_some_and(|at| at <= 90), "{:?}", started);
+        prop_assert!(story.started.len() > 150, "{}", story.started.len());
+    }
+}
