@@ -10,7 +10,7 @@ use trellis_api::{Quantity, names};
 
 use crate::environment::Identity;
 use crate::hash::Hasher;
-use crate::pod::Template;
+use crate::pod::{self, Template};
 use crate::source::Source;
 use crate::{Demand, demand, resources};
 
@@ -139,6 +139,12 @@ impl CompiledGroup {
     #[must_use]
     pub fn pod(&self, index: u32, placement: &PodPlacement<'_>) -> Pod {
         self.template().pod(index, placement)
+    }
+
+    /// The labels that each pod bears, beside its index and its attempt.
+    #[must_use]
+    pub fn labels(&self) -> BTreeMap<String, String> {
+        pod::labels(&self.source.job, self.written())
     }
 
     /// Hash of the group's pods: 16 characters, the same for every attempt and node.

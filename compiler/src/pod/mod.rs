@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use trellis_api::job::{PullPolicy, TaskGroup};
-use trellis_api::{Quantity, names};
+use trellis_api::{Quantity, ValidatedJob, names};
 
 use crate::environment::{self, Environment, Identity};
 use crate::framework;
@@ -129,20 +129,25 @@ impl Template {
     }
 }
 
-/// The user's labels and annotations, then ours over them.
+/// The user's labels, then ours over them.
+pub(crate) fn labels(job: &ValidatedJob, group: &TaskGroup) -> BTreeMap<String, String> {
+    let users = job.spec().pod_metadata.as_ref();
+    let mut labels = users.map(|users| users.labels.clone()).unwrap_or_default();
+    labels.extend(metadata::labels(job));
+    labels.insert(names::GROUP.to_owned(), group.name.clone());
+    labels
+}
+
+/// The labels, and the user's annotations with ours over them.
 fn pod_metadata(gang: &Gang<'_>, group: &TaskGroup) -> ObjectMeta {
     let users = gang.job.spec().pod_metadata.clone().unwrap_or_default();
     let child = metadata::child(gang.job);
-
-    let mut labels = users.labels;
-    labels.extend(metadata::labels(gang.job));
-    labels.insert(names::GROUP.to_owned(), group.name.clone());
 
     let mut annotations = users.annotations;
     annotations.extend(STAY.map(|(key, value)| (key.to_owned(), value.to_owned())));
     ObjectMeta {
         name: None,
-        labels: Some(labels),
+        labels: Some(labels(gang.job, group)),
         annotations: Some(annotations),
         ..child
     }

@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use k8s_openapi::jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use trellis_scheduler::{QueueName, Resources, Snapshot};
@@ -34,6 +35,8 @@ pub enum Feed {
         node: Arc<str>,
         /// What it holds.
         request: Resources,
+        /// It is being deleted, and to be gone by then.
+        leaves: Option<Timestamp>,
     },
     /// A pod holds nothing any more.
     PodGone(Key),
@@ -73,6 +76,7 @@ impl Feed {
                 uid: pod.metadata.uid.as_deref().unwrap_or_default().into(),
                 node: node.as_str().into(),
                 request: request::of_pod(pod),
+                leaves: pod.metadata.deletion_timestamp.as_ref().map(|by| by.0),
                 pod: key,
             },
             _ => Self::PodGone(key),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use trellis_compiler::{CompiledJob, PodPlacement};
+use trellis_compiler::CompiledJob;
 use trellis_scheduler::LabelDomain;
 
 use super::admitted::Admitted;
@@ -69,15 +69,11 @@ impl<'a> Neighbour<'a> {
         }
     }
 
-    /// The labels of each group's first pod, with those that admission adds.
+    /// The labels of each group's pods, with those that admission adds.
     fn groups(&self) -> impl Iterator<Item = (&'a str, Labels)> {
         let actual = self.actual;
         self.job.groups().iter().map(move |group| {
-            let mut labels = group
-                .pod(0, &PodPlacement::NOWHERE)
-                .metadata
-                .labels
-                .unwrap_or_default();
+            let mut labels = group.labels();
             let added = actual.get(group.name()).map(|a| a.labels.clone());
             labels.extend(added.unwrap_or_default());
             (group.name(), labels)

@@ -65,10 +65,18 @@ fn nodes(snapshot: &Snapshot) -> Vec<Node> {
 
 fn apply_pod(engine: &mut Engine, key: &Key, pod: &SlimPod) {
     if let Feed::Pod {
-        pod, node, request, ..
+        pod,
+        node,
+        request,
+        leaves,
+        ..
     } = Feed::pod(key.clone(), pod)
     {
-        engine.apply_pod(gang::pod_key(&pod), NodeName::new(node), request);
+        let pod = gang::pod_key(&pod);
+        engine.apply_pod(pod.clone(), NodeName::new(node), request);
+        if let Some(by) = leaves {
+            engine.pod_leaves(&pod, gang::time(by));
+        }
     }
 }
 

@@ -277,12 +277,17 @@ impl Driver {
                 uid,
                 node,
                 request,
+                leaves,
             } => {
                 let key = gang::pod_key(&pod);
                 if self.pods.get(&pod).is_some_and(|before| *before != uid) {
                     self.engine.delete_pod(&key);
                 }
-                self.engine.apply_pod(key, NodeName::new(node), request);
+                self.engine
+                    .apply_pod(key.clone(), NodeName::new(node), request);
+                if let Some(by) = leaves {
+                    self.engine.pod_leaves(&key, gang::time(by));
+                }
                 self.pods.insert(pod, uid);
             }
             Feed::PodGone(pod) => {

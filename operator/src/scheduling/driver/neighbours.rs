@@ -25,13 +25,14 @@ impl Driver {
             .kept_out(&world.repulsions, label)
     }
 
-    /// Gangs that wait and are kept out by the term, now or until now.
+    /// Gangs that wait, or are to follow others, and are kept out by the term, now or
+    /// until now.
     pub(super) fn concerned_by(&self, repulsion: &Repulsion) -> Vec<Key> {
         let world = self.committer.world();
         let waiting = self
             .gangs
             .iter()
-            .filter(|(_, s)| s.inside == Inside::Waiting);
+            .filter(|(_, s)| matches!(s.inside, Inside::Waiting | Inside::Nominated));
         let concerned = waiting.filter(|(job, state)| {
             let namespace = world.namespace_labels(&job.namespace);
             state.run().is_some_and(|run| {

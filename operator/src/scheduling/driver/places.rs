@@ -4,7 +4,7 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason};
-use trellis_scheduler::Placement;
+use trellis_scheduler::{Gang, Placement};
 
 use super::{Driver, Inside};
 use crate::key::Key;
@@ -13,14 +13,35 @@ use crate::scheduling::{gang, journal};
 impl Driver {
     /// The gang waits for a place.
     pub(super) fn enqueue(&mut self, job: &Key, journal: &PodGroupStatus) {
-        let retry = self.retry_time(job, journal);
-        let kept_out = self.kept_out(job);
+        let Some(gang) = self.wanted(job, journal) else {
+            return;
+        };
         let Some(state) = self.gangs.get_mut(job) else {
             return;
         };
-        let Some(run) = state.run().cloned() else {
-            return;
-        };
+        let before = std::mem::replace(&mut state.inside, Inside::Waiting);
+        state.by_journal = false;
+        if matches!(before, Inside::Placed | Inside::Nominated) {
+            // The place was tentative and its plan was never written.
+            self.engine.delete_gang(&gang.id);
+            self.spare(job);
+        }
+        self.engine.apply_gang(gang);
+    }
+
+    /// A gang that follows others is judged by what it asks for now, when they have left.
+    pub(super) fn renew(&mut self, job: &Key, journal: &PodGroupStatus) {
+        if let Some(gang) = self.wanted(job, journal) {
+            self.engine.apply_gang(gang);
+        }
+    }
+
+    /// The gang that is to have a place, as the engine is to know it.
+    fn wanted(&mut self, job: &Key, journal: &PodGroupStatus) -> Option<Gang> {
+        let retry = self.retry_time(job, journal);
+        let kept_out = self.kept_out(job);
+        let state = self.gangs.get_mut(job)?;
+        let run = state.run().cloned()?;
         let now = Instant::now();
         if let Some(end) = state.avoided.next_end(now) {
             self.alarms.set(job, end);
@@ -35,15 +56,7 @@ impl Driver {
             kept_out,
         };
         let gang = gang::gang(run.job.compiled(), &ticket, &state.actual);
-        let before = std::mem::replace(&mut state.inside, Inside::Waiting);
-        state.by_journal = false;
-        let gang = self.with_prediction(job, gang);
-        if matches!(before, Inside::Placed | Inside::Nominated) {
-            // The place was tentative and its plan was never written.
-            self.engine.delete_gang(&gang.id);
-            self.spare(job);
-        }
-        self.engine.apply_gang(gang);
+        Some(self.with_prediction(job, gang))
     }
 
     /// When the gang may be tried again. One that was put off because a quota

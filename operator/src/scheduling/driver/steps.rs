@@ -189,6 +189,7 @@ impl Driver {
             Inside::Nominated => {
                 let certificates = &self.committer.world().certificates;
                 certificates.write().remove(job);
+                self.renew(job, journal);
                 self.tell_victims(job, group, journal);
             }
             // The others have left; its pods could not be created a moment ago.

@@ -11,6 +11,7 @@ fn pod(name: &str, node: &str) -> Feed {
         uid: name.into(),
         node: node.into(),
         request: Resources::new(),
+        leaves: None,
     }
 }
 
