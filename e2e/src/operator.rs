@@ -46,8 +46,8 @@ pub fn options() -> Result<Options> {
     })
 }
 
-/// Installs what the chart has beside the CRDs: roles, the default queue and the
-/// starter set of policies.
+/// Installs what the chart has beside the CRDs: roles, admission policies, the default
+/// queue and the starter set of policies.
 ///
 /// # Errors
 /// If the API server refuses something.
@@ -56,6 +56,7 @@ pub async fn install(control_plane: &ControlPlane) -> Result<()> {
     control_plane.apply_yaml(&namespace).await?;
     for file in [
         "templates/rbac.yaml",
+        "templates/admission.yaml",
         "templates/queue.yaml",
         "templates/policies.yaml",
     ] {
