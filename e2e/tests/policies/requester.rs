@@ -5,7 +5,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use trellis_api::TrainingJob;
-use trellis_api::job::JobPhase;
+use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_api::names::REQUESTED_BY;
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::control_plane::ControlPlane;
@@ -33,8 +33,18 @@ async fn submit(api: &Api<TrainingJob>, job: Value) {
     api.create(&PostParams::default(), &job).await.unwrap();
 }
 
-async fn is_denied(site: &Site, name: &str) {
-    let job = site.reaches(name, JobPhase::Refused).await;
+/// Denied, with what is said of its stamp, if there is something to say.
+async fn is_denied(site: &Site, name: &str, doubt: Option<&str>) {
+    let says = |status: &TrainingJobStatus| {
+        let message = status.message.as_deref().unwrap_or_default();
+        let said = message.split_once("; who submitted the job is not known: ");
+        match (said, doubt) {
+            (Some((_, said)), Some(doubt)) => said.contains(doubt),
+            (said, doubt) => said.is_none() && doubt.is_none(),
+        }
+    };
+    let denied = |s: &TrainingJobStatus| s.phase == Some(JobPhase::Refused) && says(s);
+    let job = site.becomes(name, denied).await;
     assert_eq!(reason(&job), "PolicyDenied", "{name}");
     assert_eq!(site.pods(name).await.len(), 0);
 }
@@ -55,9 +65,9 @@ async fn a_policy_allows_by_who_asks() {
     submit(&ada, site.job("of-ada", 1, 1)).await;
     site.reaches("of-ada", JobPhase::Running).await;
     submit(&bob, site.job("of-bob", 1, 1)).await;
-    is_denied(&site, "of-bob").await;
+    is_denied(&site, "of-bob", None).await;
     submit(&nobody, site.job("of-nobody", 1, 1)).await;
-    is_denied(&site, "of-nobody").await;
+    is_denied(&site, "of-nobody", None).await;
 
     // The spec is whose who changed it last.
     let patch = json!({"spec": {"restart": {"limit": 4}}});
@@ -137,14 +147,14 @@ async fn nobody_is_known_where_stamps_may_be_forged() {
     })
     .await
     .unwrap();
-    is_denied(&site, "forged").await;
+    is_denied(&site, "forged", Some(gone)).await;
 
     // They are back: the forged one is what it was.
     operator::install(&control_plane).await.unwrap();
     stamping_is_in_force(&control_plane).await;
     submit(&ada, site.job("late", 1, 1)).await;
     site.reaches("late", JobPhase::Running).await;
-    is_denied(&site, "forged").await;
+    is_denied(&site, "forged", Some("the job is from before")).await;
 
     // Changed for a moment, and as it should be again.
     for actions in [json!(["Audit"]), json!(["Deny"])] {
@@ -161,7 +171,7 @@ async fn nobody_is_known_where_stamps_may_be_forged() {
     )
     .await;
     submit(&ada, site.job("later", 1, 1)).await;
-    is_denied(&site, "later").await;
+    is_denied(&site, "later", Some("was changed after it was created")).await;
     operator.kill().unwrap();
     operator::give_lease_back(&control_plane).await.unwrap();
 

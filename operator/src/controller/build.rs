@@ -124,7 +124,10 @@ pub(super) fn authorized(
         },
         forbidden: decision.forbidden(),
     };
-    (Some(decided), outcome.map_err(|not| held(&not)))
+    (
+        Some(decided),
+        outcome.map_err(|not| held(&not, seen.doubt.as_deref())),
+    )
 }
 
 fn in_its_queue(seen: &Surrounded) -> Result<Around<'_>, Standing> {
@@ -152,14 +155,22 @@ const NAME_TOLD: usize = 256;
 pub(crate) static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
 
 /// What is denied is refused until the job or a policy changes; what nobody can decide waits.
-fn held(not: &NotAuthorized) -> Standing {
+fn held(not: &NotAuthorized, doubt: Option<&str>) -> Standing {
+    let mut message = not.to_string();
+    let phase = match not {
+        NotAuthorized::Denied(_) => {
+            // The way out may be another than to ask for a permit.
+            if let Some(why) = doubt {
+                message = format!("{message}; who submitted the job is not known: {why}");
+            }
+            JobPhase::Refused
+        }
+        NotAuthorized::Undecided { .. } => JobPhase::Waiting,
+    };
     Standing::Held {
-        phase: match not {
-            NotAuthorized::Denied(_) => JobPhase::Refused,
-            NotAuthorized::Undecided { .. } => JobPhase::Waiting,
-        },
+        phase,
         reason: not.reason(),
-        message: not.to_string(),
+        message,
     }
 }
 

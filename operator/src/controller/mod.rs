@@ -168,9 +168,10 @@ impl Controller {
         let seen = match self.world.job(key) {
             Some(Seen::Job(job)) => {
                 let mut seen = dereference::job(&self.world, key, job);
-                let stamping = &self.world.stamping;
-                let holds = self.trusts_requested_by || stamping.holds_for(&seen.job.metadata);
-                seen.requester = seen.requester.filter(|_| holds);
+                let doubt = self.world.stamping.doubt(&seen.job.metadata);
+                if let Some(why) = doubt.filter(|_| !self.trusts_requested_by) {
+                    seen.doubt(why);
+                }
                 seen
             }
             Some(Seen::Undecodable(undecodable)) => {

@@ -108,14 +108,17 @@ impl Stamping {
         since(&self.parts.read())
     }
 
-    /// True if the stamp of an object is who it says: it was created, and each change since was
-    /// made, with the policies in force.
+    /// Why the stamp of an object need not be who it says. None: it was created, and each change
+    /// since was made, with the policies in force.
     #[must_use]
-    pub fn holds_for(&self, meta: &ObjectMeta) -> bool {
+    pub fn doubt(&self, meta: &ObjectMeta) -> Option<String> {
         let created = meta.creation_timestamp.as_ref().map(|at| at.0);
-        match (self.since(), created) {
-            (Ok(since), Some(created)) => created >= since,
-            _ => false,
+        match self.since() {
+            Ok(since) if created.is_some_and(|created| created >= since) => None,
+            Ok(since) => Some(format!(
+                "the job is from before {since}, since when stamps cannot be forged: create it anew"
+            )),
+            Err(why) => Some(why),
         }
     }
 }
@@ -194,9 +197,11 @@ mod tests {
     fn a_stamp_holds_that_was_made_with_every_part_in_force() {
         let stamping = in_force();
         assert_eq!(stamping.since(), Ok(at(113)));
-        assert!(stamping.holds_for(&meta("job", 113)));
-        assert!(!stamping.holds_for(&meta("job", 112)));
-        assert!(!stamping.holds_for(&ObjectMeta::default()));
+        assert_eq!(stamping.doubt(&meta("job", 113)), None);
+        let told = "the job is from before 1970-01-01T00:01:53Z, since when stamps cannot be \
+                    forged: create it anew";
+        assert_eq!(stamping.doubt(&meta("job", 112)).as_deref(), Some(told));
+        assert!(stamping.doubt(&ObjectMeta::default()).is_some());
     }
 
     #[test]
@@ -211,7 +216,7 @@ mod tests {
                 told.ends_with("is not there") && told.contains(kind),
                 "{told}"
             );
-            assert!(!stamping.holds_for(&job));
+            assert!(stamping.doubt(&job).is_some());
             // Back again: what was created meanwhile may be forged.
             let told = stamping.seen(kind, &meta(NAME, 500), &SHIPPED[kind]);
             assert_eq!(told, Some(Ok(at(510))));
@@ -221,19 +226,19 @@ mod tests {
             let told = stamping.seen(kind, &meta(NAME, 500), &other);
             let told = told.unwrap().unwrap_err();
             assert!(told.contains("another than that of this version"), "{told}");
-            assert!(!stamping.holds_for(&job));
+            assert!(stamping.doubt(&job).is_some());
 
             let mut changed = meta(NAME, 500);
             changed.generation = Some(3);
             let told = stamping.seen(kind, &changed, &SHIPPED[kind]);
             let told = told.unwrap().unwrap_err();
             assert!(told.contains("was changed after it was created"), "{told}");
-            assert!(!stamping.holds_for(&job));
+            assert!(stamping.doubt(&job).is_some());
 
             let mut timeless = meta(NAME, 500);
             timeless.creation_timestamp = None;
             stamping.seen(kind, &timeless, &SHIPPED[kind]);
-            assert!(!stamping.holds_for(&job));
+            assert!(stamping.doubt(&job).is_some());
         }
     }
 
