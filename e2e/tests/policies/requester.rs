@@ -33,13 +33,12 @@ async fn submit(api: &Api<TrainingJob>, job: Value) {
     api.create(&PostParams::default(), &job).await.unwrap();
 }
 
-/// Denied, with what is said of its stamp, if there is something to say.
+/// Denied, with why its stamp is not believed, if it is not.
 async fn is_denied(site: &Site, name: &str, doubt: Option<&str>) {
     let says = |status: &TrainingJobStatus| {
-        let message = status.message.as_deref().unwrap_or_default();
-        let said = message.split_once("; who submitted the job is not known: ");
-        match (said, doubt) {
-            (Some((_, said)), Some(doubt)) => said.contains(doubt),
+        let told = status.policy.as_ref();
+        match (told.and_then(|p| p.requester_unknown.as_deref()), doubt) {
+            (Some(said), Some(doubt)) => said.contains(doubt),
             (said, doubt) => said.is_none() && doubt.is_none(),
         }
     };

@@ -120,14 +120,12 @@ pub(super) fn authorized(
     let decided = Decided {
         told: JobPolicy {
             requester: requester.map(|r| r.user.chars().take(NAME_TOLD).collect()),
+            requester_unknown: seen.doubt.clone(),
             ..decision.status(&outcome)
         },
         forbidden: decision.forbidden(),
     };
-    (
-        Some(decided),
-        outcome.map_err(|not| held(&not, seen.doubt.as_deref())),
-    )
+    (Some(decided), outcome.map_err(|not| held(&not)))
 }
 
 fn in_its_queue(seen: &Surrounded) -> Result<Around<'_>, Standing> {
@@ -155,22 +153,14 @@ const NAME_TOLD: usize = 256;
 pub(crate) static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
 
 /// What is denied is refused until the job or a policy changes; what nobody can decide waits.
-fn held(not: &NotAuthorized, doubt: Option<&str>) -> Standing {
-    let mut message = not.to_string();
-    let phase = match not {
-        NotAuthorized::Denied(_) => {
-            // The way out may be another than to ask for a permit.
-            if let Some(why) = doubt {
-                message = format!("{message}; who submitted the job is not known: {why}");
-            }
-            JobPhase::Refused
-        }
-        NotAuthorized::Undecided { .. } => JobPhase::Waiting,
-    };
+fn held(not: &NotAuthorized) -> Standing {
     Standing::Held {
-        phase,
+        phase: match not {
+            NotAuthorized::Denied(_) => JobPhase::Refused,
+            NotAuthorized::Undecided { .. } => JobPhase::Waiting,
+        },
         reason: not.reason(),
-        message,
+        message: not.to_string(),
     }
 }
 

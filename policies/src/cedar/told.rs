@@ -27,6 +27,7 @@ impl JobDecision {
         JobPolicy {
             decision: Some(decision),
             requester: None,
+            requester_unknown: None,
             set_hash: self.set.clone(),
             policies: shown(deciding.flat_map(|d| d.policies.clone())),
             missing_permits: shown(decisions().filter_map(|d| d.hint.clone())),
