@@ -4,17 +4,20 @@
 
 use std::path::Path;
 use std::process::ExitStatus;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt as _};
 use serde_json::json;
 use tokio::sync::OnceCell;
+use trellis_api::{TrainingJob, names};
 
 use crate::control_plane::{ControlPlane, Options};
 use crate::process::{Process, Signal};
 use crate::proxy::Proxy;
+use crate::wait::eventually;
 
 /// Namespace of the operator.
 pub const NAMESPACE: &str = "trellis-system";
@@ -22,6 +25,9 @@ pub const NAMESPACE: &str = "trellis-system";
 pub const ACCOUNT: &str = "trellis-operator";
 /// The Lease of who leads.
 pub const LEASE: &str = "trellis-operator";
+
+/// How long an API server may take until it takes jobs.
+const TAKES_JOBS: Duration = Duration::from_secs(30);
 
 fn chart(file: &str) -> Result<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -46,8 +52,8 @@ pub fn options() -> Result<Options> {
     })
 }
 
-/// Installs what the chart has beside the CRDs: roles, the default queue and the
-/// starter set of policies.
+/// Installs what the chart has beside the CRDs: roles, admission policies, the default
+/// queue and the starter set of policies.
 ///
 /// # Errors
 /// If the API server refuses something.
@@ -56,12 +62,37 @@ pub async fn install(control_plane: &ControlPlane) -> Result<()> {
     control_plane.apply_yaml(&namespace).await?;
     for file in [
         "templates/rbac.yaml",
+        "templates/admission.yaml",
         "templates/queue.yaml",
         "templates/policies.yaml",
     ] {
         control_plane.apply_yaml(&chart(file)?).await?;
     }
-    Ok(())
+    takes_jobs(control_plane).await
+}
+
+/// Waits until a job can be created, and is stamped. The API server reads the schemas of kinds
+/// that its admission policies change only every 5 seconds: before it has, it takes no job.
+///
+/// # Errors
+/// If that takes too long.
+pub async fn takes_jobs(control_plane: &ControlPlane) -> Result<()> {
+    let jobs: Api<TrainingJob> = Api::namespaced(control_plane.client(), "default");
+    let group = json!({"name": "worker", "image": "registry.example/train:1.0",
+        "command": ["train"], "resources": {"cpu": 1, "memory": "1Gi"}});
+    let job = json!({"metadata": {"generateName": "try-"}, "spec": {"taskGroups": [group]}});
+    let job = serde_json::from_value(job)?;
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    eventually(TAKES_JOBS, || async {
+        let tried: TrainingJob = jobs.create(&dry_run, &job).await?;
+        let is_stamped = tried.annotations().contains_key(names::REQUESTED_BY);
+        anyhow::ensure!(is_stamped, "a new job is not stamped");
+        Ok(())
+    })
+    .await
 }
 
 static OPERATOR: OnceCell<Operator> = OnceCell::const_new();

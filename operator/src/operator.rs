@@ -8,6 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+};
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::Client;
@@ -30,8 +34,8 @@ use crate::policy::{keep_policies, keep_policy_status};
 use crate::scheduling::{Committer, Driver};
 use crate::snapshot;
 use crate::watch::{
-    SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNamespace, SlimNetworkPolicy, SlimNode, SlimPod,
-    SlimService, SlimStorageClass, SlimVolume, Unhealthy, follow,
+    SlimAdmission, SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNamespace, SlimNetworkPolicy,
+    SlimNode, SlimPod, SlimService, SlimStorageClass, SlimVolume, Unhealthy, follow,
 };
 use crate::world::{Watched, World};
 
@@ -60,8 +64,9 @@ pub struct Options {
     /// `trellis replay`.
     #[arg(long, value_name = "FOLDER")]
     pub snapshots: Option<PathBuf>,
-    /// Take the annotation `trellis.dev/requested-by` of a job for who submitted it. For
-    /// clusters that stamp it and refuse a forged one; else nobody is known.
+    /// Take the annotation `trellis.dev/requested-by` of a job for who submitted it without
+    /// a look at what writes it. For clusters in which something else than the chart's
+    /// admission policies stamps it and refuses a forged one.
     #[arg(long)]
     pub trust_requested_by: bool,
     /// Which nodes get no new pods.
@@ -214,6 +219,10 @@ fn watch(client: &Client, world: &Arc<World>, tasks: &mut Tasks) {
     start::<Topology>(client, None, world, tasks);
     start::<ClusterAuthorizationPolicy>(client, None, world, tasks);
     start::<AuthorizationPolicy>(client, None, world, tasks);
+    start::<SlimAdmission<MutatingAdmissionPolicy>>(client, None, world, tasks);
+    start::<SlimAdmission<MutatingAdmissionPolicyBinding>>(client, None, world, tasks);
+    start::<SlimAdmission<ValidatingAdmissionPolicy>>(client, None, world, tasks);
+    start::<SlimAdmission<ValidatingAdmissionPolicyBinding>>(client, None, world, tasks);
     start::<SlimNamespace>(client, None, world, tasks);
     start::<PriorityClass>(client, None, world, tasks);
     start::<SlimService>(client, None, world, tasks);

@@ -19,6 +19,8 @@ const CLUSTER: &[Row] = &[
     ("trellis.dev", &["trainingjobs/status"], &["patch"]),
     // OwnerReferencesPermissionEnforcement asks for it where it is on.
     ("trellis.dev", &["trainingjobs/finalizers"], &["update"]),
+    // By this the chart's admission policies know who may write what is Trellis' own.
+    ("trellis.dev", &["trainingjobs/pods"], &["create"]),
     (
         "trellis.dev",
         &["podgroups"],
@@ -74,6 +76,16 @@ const CLUSTER: &[Row] = &[
     (
         "scheduling.k8s.io",
         &["priorityclasses"],
+        &["list", "watch"],
+    ),
+    (
+        "admissionregistration.k8s.io",
+        &[
+            "mutatingadmissionpolicies",
+            "mutatingadmissionpolicybindings",
+            "validatingadmissionpolicies",
+            "validatingadmissionpolicybindings",
+        ],
         &["list", "watch"],
     ),
     ("events.k8s.io", &["events"], &["create", "patch"]),

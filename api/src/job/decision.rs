@@ -12,6 +12,12 @@ pub struct JobPolicy {
     /// Allowed, Denied or Undecided. Of a job that runs: whether it still would be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<PolicyDecision>,
+    /// The user who asked, where that is known: who wrote the spec.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requester: Option<String>,
+    /// Why the stamp that the job bears is not believed, so that nobody is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requester_unknown: Option<String>,
     /// Hash of all policies that took effect when it was decided so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set_hash: Option<String>,

@@ -229,6 +229,7 @@ async fn what_the_readme_says_installs_it() {
             ],
         )
         .unwrap();
+    operator::takes_jobs(&control_plane).await.unwrap();
     let example = root().join("examples/two-racks.yaml");
     let example = std::fs::read_to_string(example).unwrap();
     runs(&control_plane, &example).await.unwrap();

@@ -3,9 +3,12 @@
 mod broken;
 mod changes;
 mod decides;
+mod keys;
+mod people;
 mod requester;
 mod restart;
 mod scene;
+mod stamp;
 
 use std::path::Path;
 

@@ -116,8 +116,13 @@ pub(super) fn authorized(
         Err(standing) => return (None, Err(standing)),
     };
     let (decision, outcome) = around.authorize(compiled);
+    let requester = seen.requester.as_ref();
     let decided = Decided {
-        told: decision.status(&outcome),
+        told: JobPolicy {
+            requester: requester.map(|r| r.user.chars().take(NAME_TOLD).collect()),
+            requester_unknown: seen.doubt.clone(),
+            ..decision.status(&outcome)
+        },
         forbidden: decision.forbidden(),
     };
     (Some(decided), outcome.map_err(|not| held(&not)))
@@ -140,6 +145,9 @@ fn in_its_queue(seen: &Surrounded) -> Result<Around<'_>, Standing> {
         },
     })
 }
+
+/// Characters that are told of the name of who asks.
+const NAME_TOLD: usize = 256;
 
 /// Labels of an object that has none.
 pub(crate) static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();

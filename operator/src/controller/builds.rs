@@ -27,6 +27,7 @@ struct Inputs {
     namespace_labels: BTreeMap<String, String>,
     labels: Option<BTreeMap<String, String>>,
     requester: Option<Requester>,
+    doubt: Option<String>,
     attempt: i64,
     /// Version of the policies that decide about it.
     policies: Option<String>,
@@ -50,6 +51,7 @@ impl Inputs {
             namespace_labels: seen.namespace_labels.clone(),
             labels: seen.job.metadata.labels.clone(),
             requester: seen.requester.clone(),
+            doubt: seen.doubt.clone(),
             attempt: seen.attempt(),
             policies: seen.policies.as_ref().map(|p| p.version(seen.namespace())),
             services: seen.services.clone(),

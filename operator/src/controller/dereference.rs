@@ -35,6 +35,8 @@ pub(super) struct Surrounded {
     pub(super) policies: Option<Arc<Policies>>,
     /// Who submitted it, if that is known.
     pub(super) requester: Option<Requester>,
+    /// Why the stamp that it bears says nothing of that.
+    pub(super) doubt: Option<String>,
     /// The Services of its namespace that it names.
     pub(super) services: BTreeMap<String, Service>,
     /// Where the volumes of the claims are that it mounts, or why it has none.
@@ -48,6 +50,11 @@ pub(super) struct Surrounded {
 }
 
 impl Surrounded {
+    /// Who submitted it is not known after all.
+    pub(super) fn doubt(&mut self, why: String) {
+        self.doubt = self.requester.take().map(|_| why);
+    }
+
     /// Uid of the job.
     pub(super) fn uid(&self) -> &str {
         self.job.metadata.uid.as_deref().unwrap_or_default()
@@ -126,6 +133,7 @@ pub(super) fn job(world: &World, key: &Key, job: Arc<TrainingJob>) -> Surrounded
         volumes: volumes(world, &job, &key.namespace),
         policies: world.policies.active(),
         requester: requester(&job.metadata),
+        doubt: None,
         namespace_labels,
         namespace_terminating,
         services,

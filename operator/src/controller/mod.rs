@@ -94,7 +94,7 @@ impl Controller {
         }
     }
 
-    /// Whether the annotation that names who submitted a job is believed.
+    /// Whether the annotation that names who submitted a job is believed, whoever writes it.
     #[must_use]
     pub fn trust_requested_by(self, trusts_requested_by: bool) -> Self {
         Self {
@@ -107,6 +107,9 @@ impl Controller {
     /// policies are loaded; if they are not for long, each job says so.
     pub async fn run(self: Arc<Self>) {
         self.world.synced().await;
+        if !self.trusts_requested_by {
+            self.world.tell_of_stamping(&self.world.stamping.since());
+        }
         let loaded = self.world.policies.loaded();
         if tokio::time::timeout(POLICIES, loaded).await.is_err() {
             warn!("the policies have not been read: nothing is allowed");
@@ -165,7 +168,10 @@ impl Controller {
         let seen = match self.world.job(key) {
             Some(Seen::Job(job)) => {
                 let mut seen = dereference::job(&self.world, key, job);
-                seen.requester = seen.requester.filter(|_| self.trusts_requested_by);
+                let doubt = self.world.stamping.doubt(&seen.job.metadata);
+                if let Some(why) = doubt.filter(|_| !self.trusts_requested_by) {
+                    seen.doubt(why);
+                }
                 seen
             }
             Some(Seen::Undecodable(undecodable)) => {

@@ -4,6 +4,7 @@
 mod active;
 mod load;
 mod requester;
+mod stamping;
 pub(crate) mod starter;
 mod status;
 #[cfg(test)]
@@ -14,5 +15,6 @@ pub use active::PolicySet;
 pub(crate) use active::object_key;
 pub use load::keep_policies;
 pub use requester::requester;
+pub use stamping::{Since, Stamping};
 pub use status::keep_policy_status;
 pub use violations::Violations;

@@ -1,6 +1,7 @@
 //! What we know of the cluster: one task a watch, each with its own back-off,
 //! so that a broken watch stalls no other.
 
+mod admission;
 mod backoff;
 mod daemon_set;
 mod device_class;
@@ -17,6 +18,7 @@ mod store;
 mod tombstones;
 mod unhealthy;
 
+pub use admission::SlimAdmission;
 pub use daemon_set::{DaemonPods, SlimDaemonPodSpec, SlimDaemonSet};
 pub use device_class::SlimDeviceClass;
 pub use follow::{Sink, follow};

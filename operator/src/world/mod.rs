@@ -6,6 +6,7 @@ mod device_classes;
 mod jobs;
 mod nodes;
 mod policies;
+mod stamping;
 mod storage;
 mod surroundings;
 #[cfg(test)]
@@ -26,7 +27,7 @@ use trellis_api::{PodGroup, Queue, Reason, ResourceFlavor, Topology, TrainingJob
 
 use crate::controller::WorkQueue;
 use crate::key::Key;
-use crate::policy::PolicySet;
+use crate::policy::{PolicySet, Stamping};
 use crate::scheduling::{self, Feed, Heard, Tell};
 use crate::watch::{
     DaemonPods, NodeHealth, PodIndex, Pulse, Repulsions, SlimClaim, SlimDaemonSet, SlimDeviceClass,
@@ -72,6 +73,8 @@ pub struct World {
     pub namespaces: Store<SlimNamespace>,
     /// Policies: who may run what.
     pub policies: PolicySet,
+    /// Whether stamps of who asks can be believed.
+    pub stamping: Stamping,
     /// PriorityClasses.
     pub priority_classes: Store<PriorityClass>,
     /// Services: our own, and those that jobs name.
@@ -118,7 +121,7 @@ pub struct World {
 
 /// Kinds that are watched: the count that [`World::synced`] waits for. Policies are waited for
 /// apart ([`PolicySet::loaded`]).
-pub const WATCHES: usize = 17;
+pub const WATCHES: usize = 21;
 
 impl World {
     /// An empty world. What the scheduler is to hear comes out beside it.
@@ -141,6 +144,7 @@ impl World {
             topologies: Store::default(),
             namespaces: Store::default(),
             policies: PolicySet::default(),
+            stamping: Stamping::default(),
             priority_classes: Store::default(),
             services: Store::default(),
             network_policies: Store::default(),

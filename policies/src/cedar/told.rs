@@ -26,6 +26,8 @@ impl JobDecision {
         let errors = decisions().filter(|_| undecided);
         JobPolicy {
             decision: Some(decision),
+            requester: None,
+            requester_unknown: None,
             set_hash: self.set.clone(),
             policies: shown(deciding.flat_map(|d| d.policies.clone())),
             missing_permits: shown(decisions().filter_map(|d| d.hint.clone())),

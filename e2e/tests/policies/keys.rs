@@ -1,0 +1,175 @@
+//! Labels and annotations `trellis.dev/*` of pods and jobs are Trellis' own.
+
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt as _};
+use serde_json::{Value, json};
+use trellis_api::TrainingJob;
+use trellis_api::job::JobPhase;
+use trellis_e2e::jobs::SOON;
+use trellis_e2e::wait::wait_for;
+
+use super::people::{self, jobs_of, person, stamping_is_in_force};
+use super::{shared, site};
+
+const WORDS: &str = "labels and annotations trellis.dev/... of pods and jobs are written by \
+                     Trellis alone, and these would change: ";
+
+#[track_caller]
+fn refused<T: std::fmt::Debug>(answer: kube::Result<T>, keys: &str) {
+    let kube::Error::Api(status) = answer.unwrap_err() else {
+        panic!("no answer of the API server");
+    };
+    assert_eq!(status.code, 403, "{}", status.message);
+    let expected = format!("{WORDS}{keys}");
+    assert!(status.message.ends_with(&expected), "{}", status.message);
+}
+
+fn pod(name: &str, metadata: Value) -> Pod {
+    let mut pod = json!({
+        "metadata": metadata,
+        "spec": {"containers": [{"name": "main", "image": "registry.example/app:1"}]},
+    });
+    pod["metadata"]["name"] = json!(name);
+    serde_json::from_value(pod).unwrap()
+}
+
+#[tokio::test]
+async fn a_pod_that_pretends_to_be_of_a_job_is_refused() {
+    let control_plane = shared().await;
+    let site = site("pretends", 0).await;
+    people::allow(control_plane).await;
+    stamping_is_in_force(control_plane).await;
+    let bob = person(control_plane, "bob", &[]);
+    let pods: Api<Pod> = Api::namespaced(bob.clone(), site.name());
+    let params = PostParams::default();
+
+    let forged = pod(
+        "forged",
+        json!({"labels": {"trellis.dev/job-uid": "a", "app": "b"}}),
+    );
+    refused(pods.create(&params, &forged).await, "trellis.dev/job-uid");
+    let forged = pod("forged", json!({"annotations": {"trellis.dev/plan": "a"}}));
+    refused(pods.create(&params, &forged).await, "trellis.dev/plan");
+    let own = json!({"labels": {"app": "b", "trellis.dev/pod-group": "gang"}});
+    pods.create(&params, &pod("own", own)).await.unwrap();
+
+    // What binds a pod can label it.
+    let binding = |labels: Value| {
+        json!({"apiVersion": "v1", "kind": "Binding",
+            "metadata": {"name": "own", "labels": labels},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": "nowhere"}})
+    };
+    let bind = async |labels: Value| -> kube::Result<Value> {
+        pods.create_subresource("binding", "own", &params, &binding(labels))
+            .await
+    };
+    refused(
+        bind(json!({"trellis.dev/job": "j"})).await,
+        "trellis.dev/job",
+    );
+    bind(json!({"topology.kubernetes.io/zone": "a"}))
+        .await
+        .unwrap();
+
+    // Nor through a controller, whose pods are made by another account.
+    let labels = json!({"app": "set", "trellis.dev/job-uid": "a"});
+    let set: ReplicaSet = serde_json::from_value(json!({
+        "metadata": {"name": "set"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "set"}},
+            "template": {"metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "main", "image": "registry.example/app:1"}]}}},
+    }))
+    .unwrap();
+    let sets: Api<ReplicaSet> = Api::namespaced(bob, site.name());
+    sets.create(&params, &set).await.unwrap();
+    let failed = wait_for(&sets, "set", SOON, |set: &ReplicaSet| {
+        let conditions = set
+            .status
+            .iter()
+            .flat_map(|s| s.conditions.iter().flatten());
+        conditions.into_iter().any(|c| {
+            let message = c.message.as_deref().unwrap_or_default();
+            c.type_.as_deref() == Some("ReplicaFailure") && message.contains(WORDS)
+        })
+    });
+    failed.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_pod_of_a_gang_keeps_what_trellis_knows_it_by() {
+    let control_plane = shared().await;
+    let site = site("keeps", 1).await;
+    people::allow(control_plane).await;
+    stamping_is_in_force(control_plane).await;
+    site.submit("j", 1, 1).await;
+    site.reaches("j", JobPhase::Running).await;
+    let name = site.whole("j", 1).await[0].name_any();
+    let bob = person(control_plane, "bob", &[]);
+    let pods: Api<Pod> = Api::namespaced(bob, site.name());
+    let params = PatchParams::default();
+    let patch = async |patch: Value| pods.patch(&name, &params, &Patch::Merge(&patch)).await;
+    let labels = |labels: Value| json!({"metadata": {"labels": labels}});
+
+    let labelled = patch(labels(json!({"mine": "1"}))).await.unwrap();
+    assert!(labelled.labels().contains_key("trellis.dev/job-uid"));
+    patch(json!({"metadata": {"annotations": {"mine": "1"}}}))
+        .await
+        .unwrap();
+    let other = labels(json!({"trellis.dev/job-uid": "other"}));
+    refused(patch(other.clone()).await, "trellis.dev/job-uid");
+    let none = labels(json!({"trellis.dev/group": null}));
+    refused(patch(none).await, "trellis.dev/group");
+    let of_status = pods
+        .patch_status(&name, &params, &Patch::Merge(&other))
+        .await;
+    refused(of_status, "trellis.dev/job-uid");
+    // A right in one namespace is none to pretend there.
+    let rules = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
+    let named = json!({"name": "all", "namespace": site.name()});
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+        "metadata": named, "rules": rules});
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": named,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "all"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "bob"}]});
+    for object in [role, binding] {
+        control_plane.apply_yaml(&object.to_string()).await.unwrap();
+    }
+    refused(patch(other).await, "trellis.dev/job-uid");
+
+    let container = json!({"spec": {"ephemeralContainers":
+        [{"name": "debug", "image": "registry.example/debug:1"}]}});
+    let container = Patch::Strategic(&container);
+    let debugged = pods.patch_subresource("ephemeralcontainers", &name, &params, &container);
+    debugged.await.unwrap();
+    pods.delete(&name, &Default::default()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_job_bears_no_key_of_trellis_that_somebody_else_writes() {
+    let control_plane = shared().await;
+    let site = site("job-keys", 0).await;
+    people::allow(control_plane).await;
+    stamping_is_in_force(control_plane).await;
+    let bob = jobs_of(&site, &person(control_plane, "bob", &[]));
+    let job = |metadata: Value| -> TrainingJob {
+        let mut job = site.job("j", 1, 1);
+        job["metadata"] = metadata;
+        serde_json::from_value(job).unwrap()
+    };
+    let params = PostParams::default();
+    let both = job(json!({"name": "j", "labels": {"trellis.dev/job": "k"},
+        "annotations": {"trellis.dev/of-tomorrow": "a"}}));
+    refused(
+        bob.create(&params, &both).await,
+        "trellis.dev/job, trellis.dev/of-tomorrow",
+    );
+    let own = job(json!({"name": "j", "labels": {"team": "a", "other.dev/job": "k"}}));
+    bob.create(&params, &own).await.unwrap();
+    let later = json!({"metadata": {"labels": {"trellis.dev/job": "k"}}});
+    let later = Patch::Merge(&later);
+    let changed = bob.patch("j", &PatchParams::default(), &later).await;
+    refused(changed, "trellis.dev/job");
+}

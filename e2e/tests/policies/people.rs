@@ -1,0 +1,91 @@
+//! Users, each with the rights of somebody who submits jobs, in the whole cluster.
+
+use std::time::Duration;
+
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingAdmissionPolicyBinding, ValidatingAdmissionPolicyBinding,
+};
+use kube::core::{ClusterResourceScope, Resource};
+use kube::{Api, Client};
+use serde::Deserialize;
+use serde_json::json;
+use trellis_api::TrainingJob;
+use trellis_api::names::REQUESTED_BY;
+use trellis_e2e::control_plane::ControlPlane;
+use trellis_e2e::site::Site;
+
+/// Who is in it may write jobs and pods, and bind these.
+const GROUP: &str = "people";
+/// From then on a new policy acts on every request, and the operator believes stamps.
+const IN_FORCE_AFTER: Duration = Duration::from_secs(12);
+
+/// Gives the group its rights.
+pub(crate) async fn allow(control_plane: &ControlPlane) {
+    let rights = json!([
+        {"apiGroups": ["trellis.dev"], "resources": ["trainingjobs", "trainingjobs/status"], "verbs": ["*"]},
+        {"apiGroups": [""], "resources": ["pods", "pods/status", "pods/binding",
+            "pods/ephemeralcontainers"], "verbs": ["*"]},
+        {"apiGroups": ["apps"], "resources": ["replicasets"], "verbs": ["*"]},
+    ]);
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": GROUP}, "rules": rights});
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding", "metadata": {"name": GROUP},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": GROUP},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": GROUP}]});
+    for object in [role, binding] {
+        control_plane.apply_yaml(&object.to_string()).await.unwrap();
+    }
+}
+
+/// A user in those groups, and in that of all people.
+pub(crate) fn person(control_plane: &ControlPlane, name: &str, groups: &[&str]) -> Client {
+    let groups: Vec<&str> = [GROUP].iter().chain(groups).copied().collect();
+    control_plane.client_for_user(name, &groups).unwrap()
+}
+
+/// The jobs of the site, as that person sees them.
+pub(crate) fn jobs_of(site: &Site, person: &Client) -> Api<TrainingJob> {
+    Api::namespaced(person.clone(), site.name())
+}
+
+/// What a job is stamped with.
+#[derive(Deserialize, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(crate) user: String,
+    pub(crate) groups: Vec<String>,
+}
+
+/// The stamp of a job as it is written.
+pub(crate) fn written(job: &TrainingJob) -> Option<&str> {
+    let annotations = job.metadata.annotations.as_ref()?;
+    annotations.get(REQUESTED_BY).map(String::as_str)
+}
+
+pub(crate) fn stamp(job: &TrainingJob) -> Stamp {
+    let stamp = written(job).unwrap_or_else(|| panic!("no stamp: {job:?}"));
+    serde_json::from_str(stamp).unwrap()
+}
+
+/// Waits until stamps made from now on are believed.
+pub(crate) async fn stamping_is_in_force(control_plane: &ControlPlane) {
+    let created = [
+        created::<MutatingAdmissionPolicyBinding>(control_plane).await,
+        created::<ValidatingAdmissionPolicyBinding>(control_plane).await,
+    ];
+    let age = k8s_openapi::jiff::Timestamp::now().duration_since(created[0].max(created[1]));
+    let age = Duration::try_from(age).unwrap_or_default();
+    tokio::time::sleep(IN_FORCE_AFTER.saturating_sub(age)).await;
+}
+
+async fn created<K>(control_plane: &ControlPlane) -> k8s_openapi::jiff::Timestamp
+where
+    K: Resource<DynamicType = (), Scope = ClusterResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + serde::de::DeserializeOwned,
+{
+    let api: Api<K> = Api::all(control_plane.client());
+    let binding = api.get("trellis-requested-by").await.unwrap();
+    binding.meta().creation_timestamp.clone().unwrap().0
+}

@@ -1,0 +1,233 @@
+//! Who writes the spec of a job is stamped on it, whatever the way, and nobody else.
+
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use trellis_api::TrainingJob;
+use trellis_api::names::REQUESTED_BY;
+use trellis_e2e::site::Site;
+
+use super::people::{self, jobs_of, person, stamp, stamping_is_in_force, written};
+use super::{shared, site};
+
+fn typed(job: Value) -> TrainingJob {
+    serde_json::from_value(job).unwrap()
+}
+
+async fn create(api: &Api<TrainingJob>, job: Value) -> TrainingJob {
+    let created = api.create(&PostParams::default(), &typed(job)).await;
+    created.unwrap()
+}
+
+async fn merge(api: &Api<TrainingJob>, patch: Value) -> kube::Result<TrainingJob> {
+    let params = PatchParams::default();
+    api.patch("j", &params, &Patch::Merge(&patch)).await
+}
+
+async fn apply(api: &Api<TrainingJob>, manager: &str, job: &Value) -> TrainingJob {
+    let params = PatchParams::apply(manager).force();
+    api.patch("j", &params, &Patch::Apply(job)).await.unwrap()
+}
+
+/// A job that nobody places.
+fn suspended(site: &Site) -> Value {
+    let mut job = site.job("j", 1, 1);
+    job["spec"]["suspend"] = json!(true);
+    job
+}
+
+fn restarts(limit: u32) -> Value {
+    json!({"spec": {"restart": {"limit": limit}}})
+}
+
+#[tokio::test]
+async fn whoever_changes_the_spec_is_stamped_and_nothing_else_changes_the_stamp() {
+    let control_plane = shared().await;
+    let site = site("stamp", 0).await;
+    people::allow(control_plane).await;
+    stamping_is_in_force(control_plane).await;
+    let ada = jobs_of(&site, &person(control_plane, "ada", &["ml"]));
+    let bob = jobs_of(&site, &person(control_plane, "bob", &["ops"]));
+
+    let job = create(&ada, suspended(&site)).await;
+    let adas = stamp(&job);
+    assert_eq!(adas.user, "ada");
+    for group in ["people", "ml"] {
+        assert!(adas.groups.iter().any(|g| g == group), "{adas:?}");
+    }
+    let of_ada = written(&job).unwrap().to_owned();
+
+    let labelled = merge(&bob, json!({"metadata": {"labels": {"tier": "gold"}}}));
+    assert_eq!(written(&labelled.await.unwrap()), Some(of_ada.as_str()));
+    // As the operator writes it: the status is nobody's spec.
+    let status = json!({"status": {"message": "by hand"},
+        "metadata": {"annotations": {REQUESTED_BY: "bob"}}});
+    let params = PatchParams::default();
+    let status = bob.patch_status("j", &params, &Patch::Merge(&status)).await;
+    assert_eq!(written(&status.unwrap()), Some(of_ada.as_str()));
+
+    let changed = merge(&bob, restarts(5)).await.unwrap();
+    assert_eq!(stamp(&changed).user, "bob");
+
+    // A client that sends all of it, with the stamp as it was read.
+    let mut read = ada.get("j").await.unwrap();
+    read.spec.restart.get_or_insert_default().limit = Some(6);
+    let replaced = ada.replace("j", &PostParams::default(), &read).await;
+    assert_eq!(stamp(&replaced.unwrap()).user, "ada");
+    // And one that sends what stands in git.
+    let mut read = bob.get("j").await.unwrap();
+    read.metadata.annotations = None;
+    let replaced = bob.replace("j", &PostParams::default(), &read).await;
+    assert_eq!(written(&replaced.unwrap()), Some(of_ada.as_str()));
+    let removed = json!({"metadata": {"annotations": {REQUESTED_BY: null}}});
+    let kept = merge(&bob, removed).await.unwrap();
+    assert_eq!(written(&kept), Some(of_ada.as_str()));
+    site.delete::<TrainingJob>("j").await;
+}
+
+#[tokio::test]
+async fn a_job_that_is_applied_bears_who_applied_its_spec() {
+    let control_plane = shared().await;
+    let site = site("applied", 0).await;
+    people::allow(control_plane).await;
+    stamping_is_in_force(control_plane).await;
+    let ada = jobs_of(&site, &person(control_plane, "ada", &["ml"]));
+    let bob = jobs_of(&site, &person(control_plane, "bob", &["ops"]));
+    let mut job = suspended(&site);
+
+    let first = apply(&ada, "git", &job).await;
+    assert_eq!(stamp(&first).user, "ada");
+    // The same again, by whomever, writes nothing but who manages it.
+    let again = apply(&ada, "git", &job).await;
+    assert_eq!(
+        again.metadata.resource_version,
+        first.metadata.resource_version
+    );
+    assert_eq!(stamp(&apply(&bob, "git", &job).await).user, "ada");
+    assert_eq!(stamp(&apply(&bob, "other", &job).await).user, "ada");
+    job["spec"]["restart"]["limit"] = json!(7);
+    assert_eq!(stamp(&apply(&bob, "git", &job).await).user, "bob");
+    job["metadata"]["labels"] = json!({"tier": "gold"});
+    assert_eq!(stamp(&apply(&ada, "git", &job).await).user, "bob");
+
+    // kubectl, which remembers what it applied in an annotation beside.
+    job["spec"]["restart"]["limit"] = json!(8);
+    job["metadata"]["name"] = json!("k");
+    job["metadata"]["namespace"] = json!(site.name());
+    let kubeconfig = control_plane
+        .kubeconfig_for_user("eve", &["people"])
+        .unwrap();
+    let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
+    for suspend in [true, false, true] {
+        job["spec"]["suspend"] = json!(suspend);
+        let (arguments, text) = (["apply", "-f", "-", &kubeconfig], job.to_string());
+        let applied = control_plane.kubectl_with(&arguments, &text).await.unwrap();
+        assert!(applied.status.success(), "{applied:?}");
+        assert_eq!(stamp(&ada.get("k").await.unwrap()).user, "eve");
+    }
+}
+
+#[tokio::test]
+async fn every_way_to_create_a_job_is_stamped() {
+    let control_plane = shared().await;
+    let site = site("ways", 0).await;
+    people::allow(control_plane).await;
+    stamping_is_in_force(control_plane).await;
+    let ada = jobs_of(&site, &person(control_plane, "ada", &[]));
+
+    let mut nameless = suspended(&site);
+    nameless["metadata"] = json!({"generateName": "some-"});
+    assert_eq!(stamp(&create(&ada, nameless).await).user, "ada");
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let tried = ada.create(&dry, &typed(suspended(&site))).await.unwrap();
+    assert_eq!(stamp(&tried).user, "ada");
+    // As people write it: a key with nothing behind.
+    for (name, annotations) in [
+        ("null", json!(null)),
+        ("none", json!({})),
+        ("some", json!({"a": "b"})),
+    ] {
+        let mut job = suspended(&site);
+        job["metadata"] = json!({"name": name, "annotations": annotations});
+        let request = kube::core::Request::new(format!(
+            "/apis/trellis.dev/v1alpha1/namespaces/{}/trainingjobs",
+            site.name()
+        ));
+        let request = request.create(&PostParams::default(), job.to_string().into_bytes());
+        let client = person(control_plane, "ada", &[]);
+        let created: TrainingJob = client.request(request.unwrap()).await.unwrap();
+        assert_eq!(stamp(&created).user, "ada", "{name}");
+    }
+    // Names are texts of an identity provider.
+    let odd = r#"o"dd \ "}, {"#;
+    let by_odd = jobs_of(&site, &person(control_plane, odd, &[odd]));
+    let read = stamp(&create(&by_odd, suspended(&site)).await);
+    assert_eq!(read.user, odd);
+    assert!(read.groups.iter().any(|g| g == odd), "{read:?}");
+
+    // A list that is too long for an annotation is not cut: nobody is known then.
+    let groups: Vec<String> = (0..2_500).map(|i| format!("group-number-{i:04}")).collect();
+    let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
+    let many = jobs_of(&site, &person(control_plane, "many", &groups));
+    let taken = merge(&many, restarts(5)).await.unwrap();
+    assert_eq!(written(&taken), None);
+    let mut next = suspended(&site);
+    next["metadata"]["name"] = json!("next");
+    assert_eq!(written(&create(&many, next).await), None);
+    // 1,000 are not too many.
+    let fewer = jobs_of(&site, &person(control_plane, "fewer", &groups[..1_000]));
+    let taken = merge(&fewer, restarts(6)).await.unwrap();
+    assert!(stamp(&taken).groups.len() > 1_000);
+}
+
+#[tokio::test]
+async fn a_forged_stamp_is_refused() {
+    let control_plane = shared().await;
+    let site = site("forged", 0).await;
+    people::allow(control_plane).await;
+    stamping_is_in_force(control_plane).await;
+    let ada = jobs_of(&site, &person(control_plane, "ada", &["ml"]));
+    let bob = jobs_of(&site, &person(control_plane, "bob", &["ops"]));
+    let refused = |answer: kube::Result<TrainingJob>| {
+        let kube::Error::Api(status) = answer.unwrap_err() else {
+            panic!("no answer of the API server");
+        };
+        assert_eq!(status.code, 403);
+        let words = "the annotation trellis.dev/requested-by says who wrote the spec of a job, \
+                     and Trellis writes it: leave it out";
+        assert!(status.message.contains(words), "{}", status.message);
+    };
+    let job = create(&ada, suspended(&site)).await;
+    let of_ada = written(&job).unwrap().to_owned();
+    let claim = |stamp: &str| json!({"metadata": {"annotations": {REQUESTED_BY: stamp}}});
+
+    let mut other = suspended(&site);
+    other["metadata"]["name"] = json!("other");
+    for forged in [
+        of_ada.as_str(),
+        r#"{"user": "bob", "groups": ["ml"]}"#,
+        "bob",
+    ] {
+        other["metadata"]["annotations"] = json!({REQUESTED_BY: forged});
+        let params = PostParams::default();
+        refused(bob.create(&params, &typed(other.clone())).await);
+        if forged != of_ada {
+            refused(merge(&bob, claim(forged)).await);
+            let mut with_spec = claim(forged);
+            with_spec["spec"] = restarts(9)["spec"].clone();
+            refused(merge(&bob, with_spec).await);
+        }
+    }
+    // Not even the truth, where the spec stays: ada wrote it.
+    let mut of_bob = suspended(&site);
+    of_bob["metadata"]["name"] = json!("of-bob");
+    let of_bob = create(&bob, of_bob).await;
+    refused(merge(&bob, claim(written(&of_bob).unwrap())).await);
+    // Her own is no lie.
+    other["metadata"]["annotations"] = json!({REQUESTED_BY: of_ada});
+    assert_eq!(written(&create(&ada, other).await), Some(of_ada.as_str()));
+    assert_eq!(written(&ada.get("j").await.unwrap()), Some(of_ada.as_str()));
+}
