@@ -9,8 +9,8 @@ use kube::{CustomResourceExt, Resource as _};
 
 use crate::rules;
 use crate::{
-    AuthorizationPolicy, ClusterAuthorizationPolicy, PodGroup, Queue, ResourceFlavor, Topology,
-    TrainingJob,
+    AuthorizationPolicy, ClusterAuthorizationPolicy, PodGroup, Queue, QuotaPolicy, ResourceFlavor,
+    RuntimeProfile, Topology, TrainingJob,
 };
 
 /// Largest CRD, in bytes of JSON: client-side apply keeps a copy of the object
@@ -28,6 +28,8 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         Topology::crd(),
         ClusterAuthorizationPolicy::crd(),
         AuthorizationPolicy::crd(),
+        QuotaPolicy::crd(),
+        RuntimeProfile::crd(),
     ];
     for crd in &mut all {
         let is_job = crd.spec.names.kind == TrainingJob::kind(&());
@@ -134,7 +136,9 @@ mod tests {
             .collect();
         assert_eq!(
             names,
-            ["tj", "q", "pg", "rf", "topo", "cauthpol", "authpol"]
+            [
+                "tj", "q", "pg", "rf", "topo", "cauthpol", "authpol", "quotapol", "rp"
+            ]
         );
     }
 }

@@ -10,7 +10,7 @@ mod problem;
 mod stand_in;
 mod strict;
 mod tree;
-mod words;
+pub(crate) mod words;
 
 pub use problem::{Problem, Problems};
 

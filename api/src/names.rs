@@ -58,6 +58,50 @@ pub fn pod(job: &str, group: &str, index: u32) -> String {
     format!("{job}-{group}-{index}")
 }
 
+/// Name of the ConfigMap with a job's hostfile.
+///
+/// ```
+/// assert_eq!(trellis_api::names::hosts("llm"), "llm-hosts");
+/// ```
+#[must_use]
+pub fn hosts(job: &str) -> String {
+    format!("{job}-hosts")
+}
+
+/// The job whose [`hosts`] a ConfigMap of this name would be.
+#[must_use]
+pub fn job_of_hosts(config_map: &str) -> Option<&str> {
+    config_map.strip_suffix("-hosts")
+}
+
+/// Name of the Secret with the key of an MPI job. The start of the job's uid is in it: the
+/// operator may not read Secrets, and would else take that of an earlier job of this name,
+/// which is just being removed, for its own.
+///
+/// ```
+/// let uid = "5f2c9a1e-0000-4000-8000-000000000001";
+/// assert_eq!(trellis_api::names::ssh("llm", uid), "llm-ssh-5f2c9a1e");
+/// ```
+#[must_use]
+pub fn ssh(job: &str, uid: &str) -> String {
+    let start: String = uid.chars().take_while(|c| *c != '-').collect();
+    if start.is_empty() {
+        format!("{job}-ssh")
+    } else {
+        format!("{job}-ssh-{start}")
+    }
+}
+
+/// Name of the ExternalSecret of one of a job's Secrets.
+///
+/// ```
+/// assert_eq!(trellis_api::names::external_secret("llm", "wandb"), "llm-wandb");
+/// ```
+#[must_use]
+pub fn external_secret(job: &str, secret: &str) -> String {
+    format!("{job}-{secret}")
+}
+
 /// True if a label or annotation key is reserved: ours, or Kubernetes' own.
 ///
 /// ```

@@ -67,6 +67,10 @@ pub struct PodGroupMember {
     /// What one pod requests.
     #[schemars(extend("maxProperties" = 32))]
     pub resources: BTreeMap<String, Quantity>,
+    /// The resource that counts as its GPUs. Absent: it asks for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub gpu_resource: Option<String>,
     /// How close the pods of the group are to be to each other. Absent: as the whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology: Option<TopologyRequest>,
@@ -193,9 +197,41 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub groups: Vec<PlannedGroup>,
+    /// `deadlines.activeSeconds` that it was placed with. It holds on while what the job has been changed to
+    /// may not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active_seconds: Option<i64>,
+    /// The user who had submitted the job, where that was known: whose limits the place is charged to
+    /// while nobody can say any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requester: Option<String>,
+    /// The limits of QuotaPolicies that the place is charged to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub limits: Vec<PlannedLimit>,
     /// Where the pods go, run-length by node, in order of the index.
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub assignments: Vec<Assignment>,
+}
+
+/// A limit of a QuotaPolicy that a place is charged to. It is written down, so that it counts after
+/// a restart before anybody has judged the job again.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedLimit {
+    /// Name of the QuotaPolicy.
+    pub policy: String,
+    /// The user whose limit it is. Absent: the subject's as a whole; empty: of users whom nobody knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requester: Option<String>,
+    /// What is limited: `runningJobs`, `gpuHours`, or the name of a resource.
+    pub limit: String,
+    /// The flavor in which the resource is held, where only that counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flavor: Option<String>,
+    /// The queue of whose quota the limit is a part, where it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
 }
 
 /// What one task group gets from flavors. It is written down, so that a plan that

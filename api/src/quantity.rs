@@ -5,25 +5,23 @@
 //! (`Ki Mi Gi Ti Pi Ei`) or a decimal exponent (`e3`, `E3`). Nothing here goes
 //! through floating point.
 
+mod amount;
+
 use std::borrow::Cow;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+pub use amount::Amount;
+use amount::NANO;
+
 /// Longest text that is read as a quantity, in bytes.
 pub const MAX_LEN: usize = 32;
-
-/// Units in one: amounts are counted in billionths, the smallest that Kubernetes knows (`n`).
-const NANO: i128 = 1_000_000_000;
 
 /// A quantity as it was written. What it is worth, [`Self::amount`] says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Quantity(String);
-
-/// What a quantity is worth, exactly, in billionths.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Amount(i128);
 
 /// Why a text is no quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -79,65 +77,6 @@ impl Quantity {
     pub fn from_units(units: i64) -> Self {
         Self(units.to_string())
     }
-}
-
-impl Amount {
-    /// Nothing.
-    pub const ZERO: Self = Self(0);
-
-    /// So many whole units.
-    #[must_use]
-    pub const fn from_units(units: i64) -> Self {
-        // An i64 times a billion is below 2^93.
-        Self((units as i128).wrapping_mul(NANO))
-    }
-
-    /// So many thousandths.
-    #[must_use]
-    pub const fn from_millis(millis: i64) -> Self {
-        Self((millis as i128).wrapping_mul(NANO / 1000))
-    }
-
-    /// The sum. None if it cannot be counted.
-    #[must_use]
-    pub fn checked_add(self, other: Self) -> Option<Self> {
-        self.0.checked_add(other.0).map(Self)
-    }
-
-    /// What is left without the other, at least nothing.
-    #[must_use]
-    pub fn saturating_less(self, other: Self) -> Self {
-        Self(self.0.saturating_sub(other.0).max(0))
-    }
-
-    /// Whole units, rounded up. None if that is no i64.
-    #[must_use]
-    pub fn units_up(self) -> Option<i64> {
-        div_up(self.0, NANO)
-    }
-
-    /// Thousandths, rounded up. None if that is no i64.
-    #[must_use]
-    pub fn millis_up(self) -> Option<i64> {
-        div_up(self.0, 1_000_000)
-    }
-
-    /// True if there is no fraction.
-    #[must_use]
-    pub fn is_whole(self) -> bool {
-        self.0.checked_rem(NANO) == Some(0)
-    }
-}
-
-fn div_up(value: i128, by: i128) -> Option<i64> {
-    let quotient = value.checked_div_euclid(by)?;
-    let rest = value.checked_rem_euclid(by)?;
-    let up = if rest > 0 {
-        quotient.checked_add(1)?
-    } else {
-        quotient
-    };
-    i64::try_from(up).ok()
 }
 
 fn parse(text: &str) -> Result<Amount, QuantityError> {
@@ -255,20 +194,6 @@ impl Scale {
         } else {
             Ok(quotient)
         }
-    }
-}
-
-/// Plainly: `1.5`, `1073741824`.
-impl fmt::Display for Amount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whole = self.0.checked_div(NANO).unwrap_or_default();
-        let rest = self.0.checked_rem(NANO).unwrap_or_default().unsigned_abs();
-        if rest == 0 {
-            return write!(f, "{whole}");
-        }
-        let sign = if self.0 < 0 && whole == 0 { "-" } else { "" };
-        let fraction = format!("{rest:09}");
-        write!(f, "{sign}{whole}.{}", fraction.trim_end_matches('0'))
     }
 }
 

@@ -49,21 +49,29 @@ reasons! {
     PolicyNotEvaluated: "Ask whoever owns the policy that the message names to mend it; the job goes on by itself.";
     /// A policy whose enforcement is Warn would deny something that the job demands. In events alone.
     PolicyWarning: "Nothing at once: the job goes on. Ask whoever owns the policy that the message names, or remove the demand, before it is enforced.";
-    /// Policies no longer allow a job that runs. In events alone: the job goes on.
-    PolicyViolation: "Ask whoever owns the policy that the message names. Once its gang ends it is not placed again.";
+    /// Policies no longer allow a job that runs. In events while it goes on; of the job itself while it is stopped for it, as a policy says with onViolation: Evict.
+    PolicyViolation: "Ask whoever owns the policy that the message names. Once its gang has ended it is not placed again before policies allow it.";
     /// The queue that the job names does not exist, or none is the default for its namespace.
     QueueNotFound: "Name an existing queue in spec.queue, or have a platform team create it; the job goes on by itself.";
     /// The PriorityClass that the job names does not exist.
     PriorityClassNotFound: "Create the PriorityClass or name another; the job goes on by itself.";
+    /// The RuntimeProfile that the job names does not exist.
+    ProfileNotFound: "Create the RuntimeProfile or correct its name; the job goes on by itself.";
+    /// The RuntimeProfile of the job breaks a rule, or several are the cluster's default.
+    ProfileMisconfigured: "Ask whoever owns the RuntimeProfiles to mend what the message names, or name another in spec.profile; the job goes on by itself.";
     /// A Service that spec.network names does not exist.
     ServiceNotFound: "Create the Service or correct its name; the job goes on by itself.";
     /// A PersistentVolumeClaim that the job mounts does not exist, or is being deleted.
     ClaimNotFound: "Create the claim or correct its name; the job goes on by itself.";
     /// A PersistentVolumeClaim that the job mounts has no volume.
     ClaimNotBound: "Look at the claim's events. One that waits for its first consumer is to be bound by a pod of its own first, or be of a class that binds immediately; the job goes on by itself.";
+    /// A ConfigMap, Secret or ServiceAccount that the job's pods cannot start without does not exist.
+    ReferenceNotFound: "Create it, or correct its name where the message says; the job goes on by itself.";
+    /// A Secret that the job names in spec.secrets is not there, or could not be read from its store yet.
+    SecretNotReady: "Read the message, which bears the words of External Secrets Operator: the store, its path or its credentials are to be mended, or the operator is to be installed. The job goes on by itself.";
     /// Trellis has not yet read all that it decides with.
     CacheNotReady: "Wait some seconds. If it stays, the message names what cannot be read: look at the operator's log and rights.";
-    /// The job's Service, NetworkPolicy or PodGroup is not there and cannot be created: no pod starts without them.
+    /// The job's Service, NetworkPolicy, PodGroup, ConfigMap, Secret or an ExternalSecret is not there and cannot be created: no pod starts without them.
     ChildMissing: "Read the message: an admission policy or webhook, a quota of the namespace, or the operator's rights are in the way. The job goes on by itself.";
     /// An object that is not the job's has the name of one of its children.
     NameConflict: "Delete or rename the object that the message names, or rename the job; the job goes on by itself.";
@@ -82,6 +90,8 @@ reasons! {
     QueueStopped: "Ask whoever stopped the queue; the job keeps its place.";
     /// The queue's quota is held by others.
     QuotaExceeded: "Wait until jobs of the queue end, or ask for more quota: the message says how much, and in which limits of which queues.";
+    /// A limit of a QuotaPolicy has no room for the job.
+    QuotaPolicyExceeded: "Wait until jobs that the limit counts end, or have it raised: the message names the QuotaPolicy, the limit and who holds most. A job that asks for more than the limit itself must ask for less.";
     /// The job asks for more than the queue's whole quota, or for a resource that the queue does not offer.
     ExceedsQuota: "Ask for less, use another queue, or have the quota raised.";
     /// Nodes that refused its pods a moment ago are left out, and the others do not suffice.
@@ -112,8 +122,8 @@ reasons! {
     ResourceQuotaExceeded: "Have the namespace's ResourceQuota raised, or wait until its other pods end.";
     /// The API server refuses a pod of the gang, by an admission policy or webhook.
     PodRefused: "Read the refusal in the message; change the job or the admission policy.";
-    /// Admission gives the pods a constraint that Trellis does not evaluate: placed without it they might be where they must not.
-    ConstraintNotSupported: "Have the webhook or policy that adds what the message names leave these pods alone.";
+    /// The pods have a constraint that Trellis does not evaluate, by hostNetwork or by what admission gives them: placed without it they might be where they must not.
+    ConstraintNotSupported: "Do what the message says of ports of nodes; have the webhook or policy that adds what it names leave these pods alone.";
     /// What is left of an earlier attempt or plan is still being removed.
     PodsTerminating: "Wait until the pods are gone; a pod that stays terminating has a finalizer or a lost node.";
 
@@ -132,6 +142,12 @@ reasons! {
     PodFailed: "Look at status.lastFailure, which names pod, node and exit code. A restart deletes the pods, and their logs with them: collect logs elsewhere, or set restart.scope to Never, which keeps the pods of a job that failed.";
     /// A container used more memory than it asked for.
     OutOfMemory: "Raise resources.memory or use less.";
+    /// The image of a container cannot be pulled. The room is given back after 5 minutes.
+    ImagePullFailed: "Correct the image, or let the nodes reach its registry: the message has the kubelet's words. Suspend the job to name another image; else it is tried again by itself.";
+    /// A container cannot be set up: a Secret, a ConfigMap or a key is missing, or its image runs as root where it must not.
+    ContainerConfigError: "Create what the message names, or correct its name in the job; it is tried again by itself.";
+    /// A node that holds pods of the gang is unhealthy or is being taken out of service.
+    NodeUnhealthy: "Nothing: the gang is stopped with its grace and placed without that node; it may wait again.";
     /// A kubelet refused a pod.
     KubeletRefused: "Nothing: the gang is placed again without that node for a while; it may wait again.";
     /// A node that held pods of the gang is lost.
@@ -149,6 +165,8 @@ reasons! {
     Complete: "Nothing.";
     /// A pod failed and restart.scope is Never.
     NoRestart: "Look at status.lastFailure; to run again, create a new job.";
+    /// A pod failed, and a rule of restart.rules says that such a failure ends the job.
+    FailedByRule: "Look at status.lastFailure; to run again, create a new job.";
     /// The job's own failures used up restart.limit.
     RestartLimitReached: "Look at status.lastFailure; to run again, create a new job.";
     /// The cluster's failures used up restart.disruptionLimit.
@@ -164,6 +182,8 @@ reasons! {
     NotYet: "Nothing.";
     /// The state does not apply.
     NotApplicable: "Nothing.";
+    /// What is held of a limit of a QuotaPolicy is not what is counted anew. In conditions of QuotaPolicies alone.
+    LedgerMismatch: "Start the operator again, which counts everything anew, and report it with the operator's log.";
     /// The reason is a word of another version of Trellis.
     Unrecognized: "Read the message; the reason is in the documentation of the version that wrote it.";
 }
@@ -190,9 +210,13 @@ impl Reason {
             | Self::PolicyViolation
             | Self::QueueNotFound
             | Self::PriorityClassNotFound
+            | Self::ProfileNotFound
+            | Self::ProfileMisconfigured
             | Self::ServiceNotFound
             | Self::ClaimNotFound
             | Self::ClaimNotBound
+            | Self::ReferenceNotFound
+            | Self::SecretNotReady
             | Self::ChildMissing
             | Self::NameConflict
             | Self::QueueMisconfigured
@@ -201,6 +225,7 @@ impl Reason {
             | Self::ExceedsTopology
             | Self::Preempted
             | Self::ProtectedByBudget
+            | Self::QuotaPolicyExceeded
             | Self::ExceedsQuota
             | Self::NodesAvoided
             | Self::NoMatchingNodes
@@ -211,16 +236,21 @@ impl Reason {
             | Self::ConstraintNotSupported
             | Self::PodFailed
             | Self::OutOfMemory
+            | Self::ImagePullFailed
+            | Self::ContainerConfigError
+            | Self::NodeUnhealthy
             | Self::KubeletRefused
             | Self::NodeLost
             | Self::PodDisrupted
             | Self::JournalLost
             | Self::StartupTimeout
             | Self::NoRestart
+            | Self::FailedByRule
             | Self::RestartLimitReached
             | Self::DisruptionLimitReached
             | Self::QueueDeadlineExceeded
             | Self::ActiveDeadlineExceeded
+            | Self::LedgerMismatch
             | Self::Unrecognized => true,
             Self::Accepted
             | Self::CacheNotReady

@@ -239,7 +239,10 @@ mod tests {
             rows.find(|l| l.starts_with(&start)).unwrap_or_default()
         };
         for (path, words) in [
-            ("framework", "PyTorch: , None: , Absent: None"),
+            (
+                "framework",
+                "PyTorch: , DeepSpeed: , JAX: , MPI: , TensorFlow: , None: , Absent: None",
+            ),
             ("suspend", "Absent: false"),
             ("restart.scope", "Gang: , Never: , Absent: Gang"),
             ("success.policy", "All: , Any: , Leader: , Absent: All"),
@@ -252,7 +255,7 @@ mod tests {
             ),
             (
                 "taskGroups[].role",
-                "Coordinator: , Worker: , Absent: Worker",
+                "Coordinator: , Worker: , Launcher: , Server: , Evaluator: , Absent: Worker",
             ),
             ("order", "Priority: , StrictFIFO: , Absent: Priority"),
             ("stop", "None: , Hold: , Absent: None"),

@@ -3,12 +3,15 @@
 use std::fmt;
 
 use garde::Validate;
+use k8s_openapi::api::core::v1::PodTemplateSpec;
 
 use crate::authorization_policy::{AuthorizationPolicy, ClusterAuthorizationPolicy};
 use crate::job::{TrainingJob, TrainingJobSpec};
 use crate::queue::Queue;
+use crate::quota_policy::QuotaPolicy;
 use crate::resource_flavor::ResourceFlavor;
 use crate::rules;
+use crate::runtime_profile::RuntimeProfile;
 use crate::topology::Topology;
 
 /// A TrainingJob that every rule holds for, with the identity that what it is
@@ -20,6 +23,8 @@ pub struct ValidatedJob {
     uid: String,
     generation: i64,
     spec: TrainingJobSpec,
+    /// By group, as many as there are up to the last that has one.
+    templates: Vec<Option<PodTemplateSpec>>,
 }
 
 impl ValidatedJob {
@@ -52,13 +57,31 @@ impl ValidatedJob {
     pub fn spec(&self) -> &TrainingJobSpec {
         &self.spec
     }
+
+    /// The pod template of a task group, by its place in the spec.
+    #[must_use]
+    pub fn template(&self, group: usize) -> Option<&PodTemplateSpec> {
+        self.templates.get(group)?.as_ref()
+    }
+}
+
+/// The pod templates of the groups. None is kept where none is given, as is usual.
+fn templates(spec: &TrainingJobSpec) -> Vec<Option<PodTemplateSpec>> {
+    let groups = spec.task_groups.iter();
+    if spec.task_groups.iter().all(|g| g.pod_template.is_none()) {
+        return Vec::new();
+    }
+    groups
+        // What does not decode breaks a rule.
+        .map(|group| group.pod_template.as_ref()?.decode().ok())
+        .collect()
 }
 
 impl TryFrom<TrainingJob> for ValidatedJob {
     type Error = Violations;
 
     fn try_from(job: TrainingJob) -> Result<Self, Violations> {
-        job.validate().map_err(|report| Violations::from(&report))?;
+        check(&job)?;
         Ok(Self {
             namespace: job
                 .metadata
@@ -67,6 +90,7 @@ impl TryFrom<TrainingJob> for ValidatedJob {
             name: job.metadata.name.unwrap_or_default(),
             uid: job.metadata.uid.unwrap_or_default(),
             generation: job.metadata.generation.unwrap_or_default(),
+            templates: templates(&job.spec),
             spec: job.spec,
         })
     }
@@ -103,11 +127,19 @@ impl Validate for TrainingJob {
             of_metadata("annotations", rules::own_annotations(annotations));
         }
         for (g, group) in self.spec.task_groups.iter().enumerate() {
+            let mut path = || parent().join("spec").join("task_groups").join(g);
             for (v, variable) in group.env.iter().enumerate() {
                 if let Err(error) = rules::reserved_env(&variable.name, self.spec.framework()) {
-                    let group = parent().join("spec").join("task_groups").join(g);
-                    report.append(group.join("env").join(v).join("name"), error);
+                    report.append(path().join("env").join(v).join("name"), error);
                 }
+            }
+            let template = group.pod_template.as_ref();
+            for reserved in template
+                .iter()
+                .flat_map(|t| t.reserved_env(self.spec.framework()))
+            {
+                let error = garde::Error::new(reserved.message);
+                report.append(path().join("pod_template").join(reserved.path), error);
             }
         }
         self.spec
@@ -139,7 +171,9 @@ by_spec!(
     ResourceFlavor,
     Topology,
     ClusterAuthorizationPolicy,
-    AuthorizationPolicy
+    AuthorizationPolicy,
+    QuotaPolicy,
+    RuntimeProfile
 );
 
 /// One rule that does not hold.
@@ -161,6 +195,16 @@ impl Violations {
     pub fn as_slice(&self) -> &[Violation] {
         &self.0
     }
+}
+
+/// Whether the rules of an object's kind hold.
+///
+/// # Errors
+/// With every rule that does not.
+pub fn check<T: Validate<Context = ()>>(object: &T) -> Result<(), Violations> {
+    object
+        .validate()
+        .map_err(|report| Violations::from(&report))
 }
 
 impl From<&garde::Report> for Violations {

@@ -8,7 +8,7 @@ use trellis_api::ValidatedJob;
 use crate::hash::Hasher;
 use crate::network::Openings;
 use crate::source::Source;
-use crate::{CompiledGroup, CompiledJob, Demand, Settings, Surroundings, demand};
+use crate::{CompiledGroup, CompiledJob, Demand, Settings, Surroundings, demand, secrets};
 
 /// Compiles a job. The same input gives the same objects, byte for byte.
 ///
@@ -28,13 +28,18 @@ pub fn compile(
     });
     let groups: Vec<_> = CompiledGroup::all(&source);
 
-    let openings = Openings::new(source.job.spec().network.as_ref(), &source.surroundings);
+    let openings = Openings::new(&source.job, &source.surroundings);
     let mut demands = BTreeSet::from([Demand::UseQueue(source.surroundings.queue.clone())]);
     demands.extend(demand::of_network(&openings));
     for group in &groups {
         demands.extend(group.demands());
     }
     drop(openings);
+    // What the job itself has made is asked about where it comes from.
+    for made in secrets::made(&source.job).into_values() {
+        demands.remove(&Demand::UseSecret(made));
+    }
+    demands.extend(secrets::demands(&source.job));
 
     let mut compiled = CompiledJob {
         source,
@@ -47,6 +52,12 @@ pub fn compile(
         .feed(&compiled.network_policy())
         .feed(&compiled.config_maps())
         .feed(&compiled.pod_group());
+    let secrets = compiled.external_secrets();
+    // What has none hashes as it did before there were any.
+    let hasher = match secrets.is_empty() {
+        true => hasher,
+        false => hasher.feed(&secrets),
+    };
     compiled.hash = compiled
         .groups
         .iter()

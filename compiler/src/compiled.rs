@@ -1,18 +1,19 @@
 //! A compiled job: every object that it becomes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
-use trellis_api::{PodGroup, ValidatedJob};
+use trellis_api::external_secret::ExternalSecret;
+use trellis_api::{PodGroup, ValidatedJob, names};
 
 use crate::network::{self, Openings};
 use crate::source::Source;
-use crate::{CompiledGroup, Demand, framework, pod_group, service};
+use crate::{CompiledGroup, Demand, Need, Profile, framework, needs, pod_group, secrets, service};
 
 /// Every object that a job becomes, in the order in which they are created:
-/// Service, NetworkPolicy, ConfigMaps, PodGroup, and once it has a place, pods.
+/// Service, NetworkPolicy, ConfigMaps, ExternalSecrets, PodGroup, and once it has a place, pods.
 ///
 /// It keeps what they are made of, and makes each when it is asked for, the same
 /// every time: of ten thousand jobs that wait, all but a few are asked for nothing.
@@ -40,15 +41,42 @@ impl CompiledJob {
     /// The NetworkPolicy.
     #[must_use]
     pub fn network_policy(&self) -> NetworkPolicy {
-        let network = self.job().spec().network.as_ref();
-        let openings = Openings::new(network, &self.source.surroundings);
+        let openings = Openings::new(self.job(), &self.source.surroundings);
         network::build(self.job(), &openings, &self.source.settings)
     }
 
     /// The ConfigMaps that the framework's pods read.
     #[must_use]
     pub fn config_maps(&self) -> Vec<ConfigMap> {
-        framework::config_maps(self.job().spec().framework())
+        framework::config_maps(&self.source.gang())
+    }
+
+    /// True if [`Self::config_maps`] are any.
+    #[must_use]
+    pub fn has_hosts(&self) -> bool {
+        framework::has_hosts(self.job().spec().framework())
+    }
+
+    /// Name of the Secret with the job's key, if its framework needs one.
+    #[must_use]
+    pub fn key_secret_name(&self) -> Option<String> {
+        framework::has_key(self.job().spec().framework())
+            .then(|| names::ssh(self.job().name(), self.job().uid()))
+    }
+
+    /// The Secret with a key of these bytes, which nobody else must know. None where the
+    /// framework needs none, and for one in 2^260 of which no key can be made.
+    ///
+    /// It is in no hash: another key is no other job.
+    #[must_use]
+    pub fn key_secret(&self, random: [u8; 66]) -> Option<Secret> {
+        framework::secret(self.job(), random)
+    }
+
+    /// The ExternalSecrets of `spec.secrets`, in its order.
+    #[must_use]
+    pub fn external_secrets(&self) -> Vec<ExternalSecret> {
+        secrets::build(self.job())
     }
 
     /// The PodGroup, without status.
@@ -69,6 +97,12 @@ impl CompiledJob {
         &self.demands
     }
 
+    /// The objects that its pods cannot start without, each with the field that names it.
+    #[must_use]
+    pub fn needs(&self) -> BTreeMap<Need, String> {
+        needs::of(self)
+    }
+
     /// Hash of every object that would be created: 16 characters. The same for
     /// every attempt, plan and node; another when any object changes.
     #[must_use]
@@ -80,6 +114,12 @@ impl CompiledJob {
     #[must_use]
     pub fn queue(&self) -> &str {
         &self.source.surroundings.queue
+    }
+
+    /// The RuntimeProfile that the job was compiled with.
+    #[must_use]
+    pub fn profile(&self) -> Option<&Arc<Profile>> {
+        self.source.surroundings.profile.as_ref()
     }
 
     /// The job's priority: higher goes first.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::{Container, PodSpec};
-use trellis_api::job::TrafficRule;
+use k8s_openapi::api::core::v1::{Container, PodSpec, Volume};
+use trellis_api::job::{SecretStoreKind, TrafficRule};
 
 use crate::network::{Opening, Openings};
 
@@ -21,6 +21,8 @@ pub enum Demand {
     UseServiceAccount(String),
     /// A Secret of the job's namespace: mounted, in the environment, or for pulling images.
     UseSecret(String),
+    /// A secret that is kept outside the cluster.
+    UseRemoteSecret(RemoteSecret),
     /// A ConfigMap of the job's namespace.
     UseConfigMap(String),
     /// A PersistentVolumeClaim of the job's namespace.
@@ -29,6 +31,17 @@ pub enum Demand {
     ConnectTo(Endpoint),
     /// To be reached from there.
     AcceptFrom(Endpoint),
+}
+
+/// What is kept in a store.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RemoteSecret {
+    /// The store: one of the job's namespace, or of the cluster.
+    pub kind: SecretStoreKind,
+    /// Its name.
+    pub store: String,
+    /// The path in it.
+    pub path: String,
 }
 
 /// The other end of a connection.
@@ -52,6 +65,9 @@ pub enum Peer {
     Service(String),
 }
 
+/// The ServiceAccount of a pod that names none (`admission.ServiceAccount`).
+const DEFAULT_ACCOUNT: &str = "default";
+
 /// What a pod makes use of.
 pub(crate) fn of_pod(spec: &PodSpec) -> BTreeSet<Demand> {
     let mut demands = BTreeSet::new();
@@ -65,20 +81,72 @@ pub(crate) fn of_pod(spec: &PodSpec) -> BTreeSet<Demand> {
             .clone()
             .map(Demand::UseServiceAccount),
     );
+    if spec.automount_service_account_token == Some(true) {
+        demands.insert(account(spec));
+    }
     let pull_secrets = spec.image_pull_secrets.iter().flatten();
     demands.extend(pull_secrets.map(|s| Demand::UseSecret(s.name.clone())));
     for volume in spec.volumes.iter().flatten() {
-        let claim = volume.persistent_volume_claim.as_ref();
-        demands.extend(claim.map(|c| Demand::UseVolume(c.claim_name.clone())));
-        let secret = volume.secret.as_ref().and_then(|s| s.secret_name.clone());
-        demands.extend(secret.map(Demand::UseSecret));
-        let config_map = volume.config_map.as_ref();
-        demands.extend(config_map.map(|c| Demand::UseConfigMap(c.name.clone())));
+        of_volume(volume, spec, &mut demands);
     }
-    for container in &spec.containers {
+    let inits = spec.init_containers.iter().flatten();
+    for container in spec.containers.iter().chain(inits) {
         of_container(container, &mut demands);
     }
     demands
+}
+
+/// The account whose token a pod has.
+fn account(spec: &PodSpec) -> Demand {
+    let name = spec.service_account_name.as_deref();
+    Demand::UseServiceAccount(name.unwrap_or(DEFAULT_ACCOUNT).to_owned())
+}
+
+fn of_volume(volume: &Volume, pod: &PodSpec, demands: &mut BTreeSet<Demand>) {
+    let claim = volume.persistent_volume_claim.as_ref();
+    demands.extend(claim.map(|c| Demand::UseVolume(c.claim_name.clone())));
+    let secret = volume.secret.as_ref().and_then(|s| s.secret_name.clone());
+    demands.extend(secret.map(Demand::UseSecret));
+    let config_map = volume.config_map.as_ref();
+    demands.extend(config_map.map(|c| Demand::UseConfigMap(c.name.clone())));
+    let image = volume.image.as_ref().and_then(|i| i.reference.clone());
+    demands.extend(image.map(Demand::UseImage));
+    let projected = volume.projected.iter().flat_map(|p| &p.sources).flatten();
+    for source in projected {
+        let secret = source.secret.as_ref();
+        demands.extend(secret.map(|s| Demand::UseSecret(s.name.clone())));
+        let config_map = source.config_map.as_ref();
+        demands.extend(config_map.map(|c| Demand::UseConfigMap(c.name.clone())));
+        if source.service_account_token.is_some() || source.pod_certificate.is_some() {
+            demands.insert(account(pod));
+        }
+    }
+    demands.extend(secrets_of_drivers(volume).map(|name| Demand::UseSecret(name.to_owned())));
+}
+
+/// The Secrets that the drivers of volumes are given, of whichever kind.
+fn secrets_of_drivers(volume: &Volume) -> impl Iterator<Item = &str> {
+    let references = [
+        volume
+            .csi
+            .as_ref()
+            .and_then(|v| v.node_publish_secret_ref.as_ref()),
+        volume.cephfs.as_ref().and_then(|v| v.secret_ref.as_ref()),
+        volume.cinder.as_ref().and_then(|v| v.secret_ref.as_ref()),
+        volume
+            .flex_volume
+            .as_ref()
+            .and_then(|v| v.secret_ref.as_ref()),
+        volume.iscsi.as_ref().and_then(|v| v.secret_ref.as_ref()),
+        volume.rbd.as_ref().and_then(|v| v.secret_ref.as_ref()),
+        volume.scale_io.as_ref().map(|v| &v.secret_ref),
+        volume
+            .storageos
+            .as_ref()
+            .and_then(|v| v.secret_ref.as_ref()),
+    ];
+    let names = references.into_iter().flatten().map(|r| r.name.as_str());
+    names.chain(volume.azure_file.as_ref().map(|v| v.secret_name.as_str()))
 }
 
 fn of_container(container: &Container, demands: &mut BTreeSet<Demand>) {

@@ -26,6 +26,12 @@ pub(crate) enum Value {
     Rank,
     /// The attempt that the pod belongs to.
     Attempt,
+    /// A text with a number in it, which is `first` for the group's first pod.
+    Counted {
+        before: String,
+        first: u32,
+        after: &'static str,
+    },
 }
 
 /// What tells one pod of a group from another, and from its next attempt.
@@ -48,12 +54,22 @@ impl Variable {
         Self { name, value }
     }
 
+    /// The same in every pod of the group.
+    pub fn fixed(name: &'static str, value: impl Into<String>) -> Self {
+        Self::new(name, Value::Fixed(value.into()))
+    }
+
     fn render(&self, pod: Identity) -> EnvVar {
         let value = match &self.value {
             Value::Fixed(text) => text.clone(),
             Value::Index => pod.index.to_string(),
             Value::Rank => pod.rank.to_string(),
             Value::Attempt => pod.attempt.to_string(),
+            Value::Counted {
+                before,
+                first,
+                after,
+            } => format!("{before}{}{after}", first.saturating_add(pod.index)),
         };
         EnvVar {
             name: self.name.to_owned(),
@@ -64,7 +80,12 @@ impl Variable {
 }
 
 impl Environment {
-    pub fn new(gang: &Gang<'_>, group: &TaskGroup, framework: Vec<Variable>) -> Self {
+    pub fn new(
+        gang: &Gang<'_>,
+        group: &TaskGroup,
+        framework: Vec<Variable>,
+        users: Option<Vec<EnvVar>>,
+    ) -> Self {
         let mut ours = vec![
             Variable::new("TRELLIS_JOB", Value::Fixed(gang.job.name().to_owned())),
             Variable::new("TRELLIS_GROUP", Value::Fixed(group.name.clone())),
@@ -77,9 +98,12 @@ impl Environment {
             Variable::new("TRELLIS_ATTEMPT", Value::Attempt),
         ];
         ours.extend(framework);
+        // Of two of one name the last counts, and ours come first.
+        let is_ours = |var: &EnvVar| ours.iter().any(|own| own.name == var.name);
+        let users = users.unwrap_or_default().into_iter();
         Self {
+            users: users.filter(|var| !is_ours(var)).collect(),
             ours,
-            users: group.env.iter().map(user_variable).collect(),
         }
     }
 
@@ -90,7 +114,8 @@ impl Environment {
     }
 }
 
-fn user_variable(var: &job::EnvVar) -> EnvVar {
+/// A user's variable in Kubernetes' own type.
+pub(crate) fn variable(var: &job::EnvVar) -> EnvVar {
     let value_from = EnvVarSource {
         secret_key_ref: var.secret.as_ref().map(|key| SecretKeySelector {
             name: key.name.clone(),

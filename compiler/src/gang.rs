@@ -7,16 +7,23 @@ use trellis_api::{TrainingJobSpec, ValidatedJob, names};
 
 use crate::Settings;
 
-/// The groups in the order of their ranks: the Coordinator group first, the
-/// rest as they stand in the spec.
+/// The groups in the order of their ranks: the Coordinator or Launcher first, then
+/// workers, servers, and evaluators, who are none of the world; of one role as they
+/// stand in the spec.
 fn by_rank(spec: &TrainingJobSpec) -> Vec<&TaskGroup> {
     let mut order: Vec<_> = spec.task_groups.iter().collect();
     // Stable: what is equal keeps its order.
-    order.sort_by_key(|group| group.role() != Role::Coordinator);
+    order.sort_by_key(|group| match group.role() {
+        Role::Coordinator | Role::Launcher => 0,
+        Role::Worker => 1,
+        Role::Server => 2,
+        Role::Evaluator => 3,
+    });
     order
 }
 
-/// Name of the group whose pod of index 0 has rank 0. None for a spec without
+/// Name of the group whose pod of index 0 has rank 0: of the Coordinator or Launcher,
+/// else of the first group of workers. None for a spec without
 /// groups, which validation refuses.
 ///
 /// ```
@@ -36,39 +43,43 @@ pub fn leader_group(spec: &TrainingJobSpec) -> Option<&str> {
 /// What every pod is told about the whole job.
 pub(crate) struct Gang<'a> {
     pub job: &'a ValidatedJob,
-    /// Pods of the job.
+    /// Pods of the job that are in the world: all but evaluators.
     pub world_size: u32,
     /// Full DNS name of the pod of rank 0.
     pub leader_address: String,
-    /// True if every pod of the job runs one training process.
+    /// True if every pod of the world runs one training process.
     pub one_process_a_pod: bool,
+    /// What follows a pod's name in its full DNS name.
+    domain: String,
     first_ranks: BTreeMap<&'a str, u32>,
 }
 
 impl<'a> Gang<'a> {
     pub fn new(job: &'a ValidatedJob, settings: &Settings) -> Self {
         let spec = job.spec();
-        let order = by_rank(spec);
 
         let mut first_ranks = BTreeMap::new();
         let mut next = 0_u32;
-        for group in &order {
+        for group in by_rank(spec) {
             first_ranks.insert(group.name.as_str(), next);
             next = next.saturating_add(group.replicas());
         }
         let leader = leader_group(spec)
             .map(|group| names::pod(job.name(), group, 0))
             .unwrap_or_default();
+        let domain = format!(
+            "{}.{}.svc.{}",
+            job.name(),
+            job.namespace(),
+            settings.cluster_domain
+        );
+        let mut world = spec.task_groups.iter().filter(|g| g.role().is_in_world());
         Self {
             job,
-            world_size: spec.pod_count(),
-            leader_address: format!(
-                "{leader}.{}.{}.svc.{}",
-                job.name(),
-                job.namespace(),
-                settings.cluster_domain
-            ),
-            one_process_a_pod: spec.task_groups.iter().all(|g| g.gpus() <= 1),
+            world_size: spec.world_size(),
+            leader_address: format!("{leader}.{domain}"),
+            one_process_a_pod: world.all(|g| g.gpus() <= 1),
+            domain,
             first_ranks,
         }
     }
@@ -79,5 +90,18 @@ impl<'a> Gang<'a> {
             .get(group.name.as_str())
             .copied()
             .unwrap_or_default()
+    }
+
+    /// The groups in the order of their ranks.
+    pub fn by_rank(&self) -> Vec<&'a TaskGroup> {
+        by_rank(self.job.spec())
+    }
+
+    /// Full DNS names of the pods of a group, by index.
+    pub fn addresses(&self, group: &TaskGroup) -> impl Iterator<Item = String> {
+        (0..group.replicas()).map(|index| {
+            let pod = names::pod(self.job.name(), &group.name, index);
+            format!("{pod}.{}", self.domain)
+        })
     }
 }

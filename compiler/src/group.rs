@@ -10,9 +10,9 @@ use trellis_api::{Quantity, names};
 
 use crate::environment::Identity;
 use crate::hash::Hasher;
-use crate::pod::{self, Template};
+use crate::pod::{self, Layers, Template};
 use crate::source::Source;
-use crate::{Demand, demand, resources};
+use crate::{Demand, demand, framework, ports, resources};
 
 /// Where one pod goes, and on whose orders.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -99,10 +99,28 @@ impl CompiledGroup {
         self.first_rank
     }
 
-    /// What one pod requests, by resource name, as it was written.
+    /// What one pod requests, by resource name: as it was written, where other
+    /// containers add nothing to it.
     #[must_use]
     pub fn resources(&self) -> BTreeMap<String, Quantity> {
-        resources::of(self.written())
+        let written = resources::of(self.written());
+        if !self.layers().has_template() {
+            return written;
+        }
+        let as_written = |name: &String, amount: Amount| {
+            let own = written
+                .get(name)
+                .filter(|own| resources::amount(own) == amount);
+            own.cloned()
+                .unwrap_or_else(|| Quantity::new(amount.to_string()))
+        };
+        let request = self.template().template.request().into_iter();
+        request
+            .map(|(name, amount)| {
+                let quantity = as_written(&name, amount);
+                (name, quantity)
+            })
+            .collect()
     }
 
     /// What one pod requests, by resource name, exactly: CPU in cores, memory
@@ -113,6 +131,10 @@ impl CompiledGroup {
         resources
             .map(|(name, quantity)| (name, resources::amount(&quantity)))
             .collect()
+    }
+
+    fn layers(&self) -> Layers<'_> {
+        self.source.layers(self.at)
     }
 
     /// Name and hostname of a pod, `<job>-<group>-<index>`.
@@ -129,7 +151,7 @@ impl CompiledGroup {
             template: Template::new(
                 &self.source.gang(),
                 self.written(),
-                &self.resources(),
+                self.layers(),
                 &self.source.surroundings,
             ),
         }
@@ -144,7 +166,7 @@ impl CompiledGroup {
     /// The labels that each pod bears, beside its index and its attempt.
     #[must_use]
     pub fn labels(&self) -> BTreeMap<String, String> {
-        pod::labels(&self.source.job, self.written())
+        pod::labels(&self.source.job, self.written(), self.layers())
     }
 
     /// Hash of the group's pods: 16 characters, the same for every attempt and node.
@@ -156,11 +178,16 @@ impl CompiledGroup {
     /// What each pod makes use of.
     pub(crate) fn demands(&self) -> BTreeSet<Demand> {
         let pod = self.pod(0, &PodPlacement::NOWHERE);
-        pod.spec.as_ref().map(demand::of_pod).unwrap_or_default()
+        let mut demands = pod.spec.as_ref().map(demand::of_pod).unwrap_or_default();
+        demands.retain(|demand| !framework::is_own(&self.source.job, demand));
+        demands
     }
 
+    /// The ports that each pod listens on.
     pub(crate) fn ports(&self) -> Vec<ContainerPort> {
-        self.template().template.into_ports()
+        let group = self.written();
+        let injection = framework::inject(&self.source.gang(), group);
+        ports::container(group, &injection.ports)
     }
 }
 

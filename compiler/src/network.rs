@@ -1,4 +1,5 @@
-//! The NetworkPolicy: the job's own pods, DNS, and what `spec.network` names.
+//! The NetworkPolicy: the job's own pods, DNS, and what `spec.network` names, of
+//! the job and of its profile.
 //!
 //! A rule without peers is a rule for everyone, and a rule without ports one
 //! for every port. What cannot be resolved is therefore left out as a whole.
@@ -16,7 +17,7 @@ use trellis_api::{ValidatedJob, names};
 use crate::resolved_service::tcp;
 use crate::{DnsPeer, DnsServers, ResolvedService, Settings, Surroundings, metadata};
 
-/// A rule of `spec.network`, resolved.
+/// A rule of a `spec.network`, resolved.
 pub(crate) struct Opening<'a> {
     pub rule: &'a TrafficRule,
     peer: NetworkPolicyPeer,
@@ -31,13 +32,16 @@ pub(crate) struct Openings<'a> {
 }
 
 impl<'a> Openings<'a> {
-    pub fn new(network: Option<&'a Network>, surroundings: &Surroundings) -> Self {
+    pub fn new(job: &'a ValidatedJob, surroundings: &'a Surroundings) -> Self {
+        let profile = surroundings.profile.as_ref();
+        let of_profile = profile.and_then(|p| p.spec().network.as_ref());
+        let networks: [Option<&'a Network>; 2] = [of_profile, job.spec().network.as_ref()];
         let service = |rule: &TrafficRule| {
             let name = rule.service.as_ref()?;
             surroundings.services.get(name)
         };
-        let egress = network.into_iter().flat_map(|n| &n.egress);
-        let ingress = network.into_iter().flat_map(|n| &n.ingress);
+        let egress = networks.into_iter().flatten().flat_map(|n| &n.egress);
+        let ingress = networks.into_iter().flatten().flat_map(|n| &n.ingress);
         Self {
             egress: egress
                 .filter_map(|rule| egress_opening(rule, service(rule)))

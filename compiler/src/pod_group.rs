@@ -36,6 +36,7 @@ fn member(group: &CompiledGroup, written: &TaskGroup) -> PodGroupMember {
         name: group.name().to_owned(),
         count: i64::from(group.replicas()),
         resources: group.resources(),
+        gpu_resource: (written.gpus() > 0).then(|| written.gpu_resource().to_owned()),
         topology: written.topology.clone(),
     }
 }

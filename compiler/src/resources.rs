@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::Container;
 use trellis_api::Quantity;
 use trellis_api::job::TaskGroup;
 use trellis_api::quantity::Amount;
@@ -15,7 +16,7 @@ const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
 /// come this far, its pod fits nowhere, instead of everywhere.
 const FITS_NOWHERE: Amount = Amount::from_units(i64::MAX / 1000);
 
-/// What one pod of the group requests, as it was written, by resource name.
+/// What the main container of a pod requests, as it was written, by resource name.
 ///
 /// Devices of which none are asked are left out. `gpus` has the last word on
 /// its resource, should `extended` name it too.
@@ -41,6 +42,68 @@ pub(crate) fn of(group: &TaskGroup) -> BTreeMap<String, Quantity> {
         );
     }
     resources
+}
+
+type Amounts = BTreeMap<String, Amount>;
+
+/// What a pod requests whose containers and init containers request this, by resource:
+/// containers and sidecars together, or one init container with the sidecars before it,
+/// whichever is more (KEP-753). Of init containers it is told whether they are sidecars.
+/// `sum` adds two amounts, of which none is negative.
+pub fn together<A: Copy + Ord>(
+    containers: impl IntoIterator<Item = BTreeMap<String, A>>,
+    inits: impl IntoIterator<Item = (bool, BTreeMap<String, A>)>,
+    sum: impl Fn(A, A) -> A,
+) -> BTreeMap<String, A> {
+    let merge =
+        |to: &mut BTreeMap<String, A>, from: &BTreeMap<String, A>, of: &dyn Fn(A, A) -> A| {
+            for (resource, amount) in from {
+                let so_far = to.entry(resource.clone());
+                so_far
+                    .and_modify(|so_far| *so_far = of(*so_far, *amount))
+                    .or_insert(*amount);
+            }
+        };
+    let mut running = BTreeMap::new();
+    for container in containers {
+        merge(&mut running, &container, &sum);
+    }
+    let mut sidecars = BTreeMap::new();
+    let mut starting = BTreeMap::new();
+    for (is_sidecar, one) in inits {
+        if is_sidecar {
+            merge(&mut sidecars, &one, &sum);
+            merge(&mut starting, &sidecars, &Ord::max);
+        } else {
+            let mut with_sidecars = sidecars.clone();
+            merge(&mut with_sidecars, &one, &sum);
+            merge(&mut starting, &with_sidecars, &Ord::max);
+        }
+    }
+    merge(&mut running, &sidecars, &sum);
+    merge(&mut running, &starting, &Ord::max);
+    running
+}
+
+/// What a pod requests, as the kubelet admits it.
+pub(crate) fn of_pod(containers: &[Container], inits: &[Container]) -> Amounts {
+    let inits = inits.iter().map(|container| {
+        let is_sidecar = container.restart_policy.as_deref() == Some("Always");
+        (is_sidecar, of_container(container))
+    });
+    let sum = |a: Amount, b| a.checked_add(b).unwrap_or(FITS_NOWHERE);
+    together(containers.iter().map(of_container), inits, sum)
+}
+
+/// What a container requests: a limit alone is a request too.
+fn of_container(container: &Container) -> Amounts {
+    let Some(resources) = &container.resources else {
+        return Amounts::new();
+    };
+    let (limits, requests) = (&resources.limits, &resources.requests);
+    let said = limits.iter().flatten().chain(requests.iter().flatten());
+    said.map(|(name, quantity)| (name.clone(), amount(&Quantity::new(quantity.0.as_str()))))
+        .collect()
 }
 
 /// Names of the devices among what is requested.

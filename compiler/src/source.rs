@@ -4,6 +4,7 @@ use trellis_api::ValidatedJob;
 use trellis_api::job::TaskGroup;
 
 use crate::gang::Gang;
+use crate::pod::Layers;
 use crate::{Settings, Surroundings};
 use std::sync::Arc;
 
@@ -19,6 +20,14 @@ pub(crate) struct Source {
 impl Source {
     pub fn gang(&self) -> Gang<'_> {
         Gang::new(&self.job, &self.settings)
+    }
+
+    /// What lies below the fields of a task group.
+    pub fn layers(&self, group: usize) -> Layers<'_> {
+        Layers {
+            profile: self.surroundings.profile.as_deref(),
+            template: self.job.template(group),
+        }
     }
 
     pub fn groups(&self) -> &[TaskGroup] {

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
 use trellis_api::ValidatedJob;
 use trellis_api::job::TrafficRule;
 
-use crate::{ResolvedService, ServiceProblem};
+use crate::{Profile, ResolvedService, ServiceProblem};
 
 /// What the caller has read.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +31,7 @@ pub struct Surroundings {
     pub(crate) priority: i32,
     pub(crate) namespace_enforces_restricted: bool,
     pub(crate) services: BTreeMap<String, ResolvedService>,
+    pub(crate) profile: Option<Arc<Profile>>,
 }
 
 /// The Services that keep a job waiting, and why. Never empty.
@@ -110,7 +112,14 @@ impl Surroundings {
             priority: found.priority,
             namespace_enforces_restricted: found.namespace_enforces_restricted,
             services,
+            profile: None,
         })
+    }
+
+    /// The same with the job's RuntimeProfile: the one that it names, or the default.
+    #[must_use]
+    pub fn with_profile(self, profile: Option<Arc<Profile>>) -> Self {
+        Self { profile, ..self }
     }
 }
 

@@ -90,12 +90,28 @@ impl PodPolicy {
         namespace: &str,
         node: &str,
     ) -> Result<Self> {
-        let expression = format!(
-            "Object{{metadata: Object.metadata{{annotations: {{\
-             '{}': 'OutOfnvidia.com/gpu', '{}': '{node}'}}}}}}",
-            kubelet::REFUSE,
-            kubelet::REFUSE_ON
-        );
+        let words = [
+            (kubelet::REFUSE, "OutOfnvidia.com/gpu"),
+            (kubelet::REFUSE_ON, node),
+        ];
+        Self::tell_kubelets(control_plane, namespace, &words).await
+    }
+
+    /// Has the pods bear these annotations, by which [`kubelet`]s are told what to do. They are
+    /// not the user's to give.
+    ///
+    /// # Errors
+    /// If the API server refuses the policy.
+    pub async fn tell_kubelets(
+        control_plane: &ControlPlane,
+        namespace: &str,
+        words: &[(&str, &str)],
+    ) -> Result<Self> {
+        let words = words
+            .iter()
+            .map(|(key, value)| format!("'{key}': '{value}'"));
+        let words = words.collect::<Vec<_>>().join(", ");
+        let expression = format!("Object{{metadata: Object.metadata{{annotations: {{{words}}}}}}}");
         let mutation = json!({"patchType": "ApplyConfiguration",
             "applyConfiguration": {"expression": expression}});
         Self::change(control_plane, namespace, mutation).await

@@ -105,17 +105,7 @@ impl Jobs {
     ///
     /// When the API server refuses it.
     pub async fn submit(&self, name: &str, replicas: u32, gpus: u32) -> TrainingJob {
-        // An API server that has just started takes no job before it has read the schema
-        // that its admission policies are written against, some seconds later.
-        let starts = |error: &kube::Error| matches!(error, kube::Error::Api(s) if s.code == 503);
-        eventually(SOON, || async {
-            match self.create(self.job(name, replicas, gpus)).await {
-                Err(error) if starts(&error) => Err(error.into()),
-                other => Ok(other.unwrap()),
-            }
-        })
-        .await
-        .unwrap()
+        self.create(self.job(name, replicas, gpus)).await.unwrap()
     }
 
     /// Changes a job by a merge patch.

@@ -20,6 +20,13 @@ pub const REFUSE_ON: &str = "test.trellis.dev/refuse-on";
 /// `"true"`: the pod is admitted but its containers are never created.
 pub const HANG: &str = "test.trellis.dev/hang";
 
+/// What the containers of a pod that [hangs](HANG) wait for, in place of `ContainerCreating`,
+/// such as `CreateContainerConfigError`. The message is `test: <reason>: not found`.
+pub const HANG_REASON: &str = "test.trellis.dev/hang-reason";
+
+/// The termination message of the containers, such as the last lines of their log.
+pub const LAST_WORDS: &str = "test.trellis.dev/last-words";
+
 /// How long a deleted pod takes to stop (`"3s"`, seconds), at most its grace period.
 pub const STOP_AFTER: &str = "test.trellis.dev/stop-after";
 

@@ -17,6 +17,8 @@ mod background;
 pub mod binaries;
 pub mod cluster;
 pub mod control_plane;
+pub mod early;
+pub mod external_secrets;
 pub mod history;
 pub mod jobs;
 pub mod kubelet;

@@ -1,7 +1,6 @@
 //! `trellis operator`: takes the lease, then watches, reconciles and schedules
 //! until it is told to stop or no longer leads.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,28 +15,32 @@ use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::Client;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::task::{Id, JoinSet};
 use tracing::{info, warn};
 use trellis_api::{
-    AuthorizationPolicy, ClusterAuthorizationPolicy, PodGroup, Queue, ResourceFlavor, Topology,
-    TrainingJob, names,
+    AuthorizationPolicy, ClusterAuthorizationPolicy, PodGroup, Queue, QuotaPolicy, ResourceFlavor,
+    RuntimeProfile, Topology, TrainingJob, names,
 };
 use trellis_compiler::Settings;
 use trellis_policies::cedar::Loader;
 
 use crate::clients::Clients;
 use crate::commands::Commands;
-use crate::controller::{Controller, keep_queue_status};
+use crate::controller::{Controller, keep_profile_status, keep_queue_status};
 use crate::endpoint;
 use crate::leader::Candidate;
 use crate::policy::{keep_policies, keep_policy_status};
+use crate::quota::keep_quota_status;
 use crate::scheduling::{Committer, Driver};
+use crate::serve;
 use crate::snapshot;
+use crate::tasks::Tasks;
 use crate::watch::{
-    SlimAdmission, SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNamespace, SlimNetworkPolicy,
-    SlimNode, SlimPod, SlimService, SlimStorageClass, SlimVolume, Unhealthy, follow,
+    SlimAdmission, SlimClaim, SlimConfigMap, SlimDaemonSet, SlimDeviceClass, SlimExternalSecret,
+    SlimNamespace, SlimNetworkPolicy, SlimNode, SlimPod, SlimService, SlimStorageClass, SlimVolume,
+    Unhealthy,
 };
-use crate::world::{Watched, World};
+use crate::webhook::{self, Webhook};
+use crate::world::World;
 
 /// The operator's Service.
 const SERVICE: &str = "trellis-operator";
@@ -60,6 +63,9 @@ pub struct Options {
     /// The read-only endpoint.
     #[command(flatten)]
     pub endpoint: endpoint::Listen,
+    /// The admission webhook.
+    #[command(flatten)]
+    pub webhook: webhook::Options,
     /// Folder into which all that the scheduler knows is written on SIGUSR1, for
     /// `trellis replay`.
     #[arg(long, value_name = "FOLDER")]
@@ -69,6 +75,10 @@ pub struct Options {
     /// admission policies stamps it and refuses a forged one.
     #[arg(long)]
     pub trust_requested_by: bool,
+    /// Namespaces in which it is looked whether the Secrets that pods need are there before a
+    /// job has a place. Takes the right to get Secrets there, by a Role of each.
+    #[arg(long, value_name = "NAMESPACES", value_delimiter = ',')]
+    pub look_for_secrets_in: Vec<String>,
     /// Which nodes get no new pods.
     #[command(flatten)]
     pub unhealthy: Unhealthy,
@@ -82,6 +92,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     // What is wrong with it is said before anybody waits for us.
     check(&options)?;
     let endpoint = tls(&options.endpoint, &options.namespace).context("the read-only endpoint")?;
+    let webhook = options.webhook.given(&options.namespace);
+    let webhook = webhook.context("the admission webhook")?;
     let policies = Loader::new().context("the schema of policies")?;
     let clients = Clients::infer().await?;
     let identity = format!(
@@ -90,6 +102,18 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         std::process::id(),
         k8s_openapi::jiff::Timestamp::now().as_nanosecond()
     );
+    let settings = Settings {
+        cluster_domain: options.cluster_domain,
+        ..Settings::default()
+    };
+    // Whoever runs answers, not who leads alone.
+    let mut always = Tasks::default();
+    let webhook = webhook.map(|given| {
+        let settings = Arc::new(settings.clone());
+        let (webhook, answers) = Webhook::new(given, &clients, policies.clone(), settings);
+        always.start("the admission webhook", answers);
+        webhook
+    });
     let candidate = Candidate::new(
         clients.command.clone(),
         &options.namespace,
@@ -103,25 +127,28 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     info!(version = env!("CARGO_PKG_VERSION"), "waiting for the lease");
     let (leadership, lease) = tokio::select! {
         taken = candidate.acquire() => taken?,
-        _ = terminate.recv() => return Ok(()),
-        _ = interrupt.recv() => return Ok(()),
+        ended = always.first_end() => bail!("{ended}"),
+        () = told_to_stop(&mut terminate, &mut interrupt) => {
+            end(webhook).await;
+            return Ok(());
+        }
     };
     let commands = Commands::new(clients.command.clone(), leadership.clone());
     // Everything is listed afresh once we lead: nothing is decided on a cache from before.
     let (world, heard) = World::with(options.unhealthy);
     let mut tasks = Tasks::default();
     watch(&clients.watch, &world, &mut tasks);
-    let settings = Settings {
-        cluster_domain: options.cluster_domain,
-        ..Settings::default()
-    };
+    if let Some(webhook) = &webhook {
+        webhook.look_at(world.clone());
+    }
     let controller = Controller::new(
         world.clone(),
         commands.clone(),
         clients.command.clone(),
         settings,
     )
-    .trust_requested_by(options.trust_requested_by);
+    .trust_requested_by(options.trust_requested_by)
+    .look_for_secrets_in(options.look_for_secrets_in);
     let committer = Committer::new(world.clone(), commands.clone());
     tasks.start("the controller", Arc::new(controller).run());
     tasks.start("the scheduler", Driver::new(committer, heard).run());
@@ -138,19 +165,47 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     tasks.start("the policies", keep_policies(world.clone(), policies));
     let written = keep_policy_status(world.clone(), commands.clone());
     tasks.start("the status of policies", written);
+    let written = keep_quota_status(world.clone(), commands.clone());
+    tasks.start("the status of quota policies", written);
+    let written = keep_profile_status(world.clone(), commands.clone());
+    tasks.start("the status of profiles", written);
     tasks.start("the status of queues", keep_queue_status(world, commands));
     tokio::select! {
         () = candidate.hold(&leadership, lease) => bail!("the lease is lost"),
-        ended = tasks.first_end() => {
+        ended = first_end(&mut tasks, &mut always) => {
             // Who comes next need not wait until the lease has run out.
             candidate.release(&leadership).await;
             bail!("{ended}")
         }
-        _ = terminate.recv() => info!("told to stop"),
-        _ = interrupt.recv() => info!("told to stop"),
+        () = told_to_stop(&mut terminate, &mut interrupt) => {}
     }
     candidate.release(&leadership).await;
+    drop(tasks);
+    end(webhook).await;
     Ok(())
+}
+
+/// The end of a task of either.
+async fn first_end(tasks: &mut Tasks, always: &mut Tasks) -> String {
+    tokio::select! {
+        ended = tasks.first_end() => ended,
+        ended = always.first_end() => ended,
+    }
+}
+
+async fn told_to_stop(terminate: &mut Signal, interrupt: &mut Signal) {
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    info!("told to stop");
+}
+
+/// Lets the webhook answer those who still ask it.
+async fn end(webhook: Option<Webhook>) {
+    if let Some(webhook) = webhook {
+        webhook.drain().await;
+    }
 }
 
 /// Whether what is named can be used.
@@ -162,9 +217,14 @@ fn check(options: &Options) -> anyhow::Result<()> {
             )
         })?;
     }
-    if let Some(address) = options.endpoint.listen {
+    let addresses = [
+        ("--listen", options.endpoint.listen),
+        ("--webhook", options.webhook.listen),
+    ];
+    for (option, address) in addresses {
+        let Some(address) = address else { continue };
         std::net::TcpListener::bind(address).with_context(|| {
-            format!("--listen: nothing can listen on {address}: name an address of this machine and a port that is free")
+            format!("{option}: nothing can listen on {address}: name an address of this machine and a port that is free")
         })?;
     }
     Ok(())
@@ -175,18 +235,18 @@ fn check(options: &Options) -> anyhow::Result<()> {
 fn tls(
     options: &endpoint::Listen,
     namespace: &str,
-) -> anyhow::Result<Option<(SocketAddr, endpoint::Tls)>> {
+) -> anyhow::Result<Option<(SocketAddr, serve::Tls)>> {
     let Some(address) = options.listen else {
         return Ok(None);
     };
     let certificate = match &options.tls {
-        Some(folder) => endpoint::Certificate::Folder(folder.clone()),
+        Some(folder) => serve::Certificate::Folder(folder.clone()),
         None => {
             let service = format!("{SERVICE}.{namespace}.svc");
-            endpoint::Certificate::Own(vec![service, "localhost".to_owned()])
+            serve::Certificate::Own(vec![service, "localhost".to_owned()])
         }
     };
-    Ok(Some((address, endpoint::Tls::new(certificate)?)))
+    Ok(Some((address, serve::Tls::new(certificate)?)))
 }
 
 /// Writes all that the scheduler knows into a folder, whenever it is asked to.
@@ -212,90 +272,38 @@ async fn write_snapshots(folder: PathBuf, mut asked: Signal, world: Arc<World>) 
 /// Starts a task for each watch. `rbac` lists the same kinds.
 fn watch(client: &Client, world: &Arc<World>, tasks: &mut Tasks) {
     let ours = format!("{}={}", names::MANAGED_BY, names::MANAGER);
-    start::<TrainingJob>(client, None, world, tasks);
-    start::<PodGroup>(client, None, world, tasks);
-    start::<Queue>(client, None, world, tasks);
-    start::<ResourceFlavor>(client, None, world, tasks);
-    start::<Topology>(client, None, world, tasks);
-    start::<ClusterAuthorizationPolicy>(client, None, world, tasks);
-    start::<AuthorizationPolicy>(client, None, world, tasks);
-    start::<SlimAdmission<MutatingAdmissionPolicy>>(client, None, world, tasks);
-    start::<SlimAdmission<MutatingAdmissionPolicyBinding>>(client, None, world, tasks);
-    start::<SlimAdmission<ValidatingAdmissionPolicy>>(client, None, world, tasks);
-    start::<SlimAdmission<ValidatingAdmissionPolicyBinding>>(client, None, world, tasks);
-    start::<SlimNamespace>(client, None, world, tasks);
-    start::<PriorityClass>(client, None, world, tasks);
-    start::<SlimService>(client, None, world, tasks);
-    start::<SlimNetworkPolicy>(client, Some(ours), world, tasks);
-    start::<ResourceQuota>(client, None, world, tasks);
-    start::<SlimNode>(client, None, world, tasks);
-    start::<SlimPod>(client, None, world, tasks);
-    start::<SlimDaemonSet>(client, None, world, tasks);
-    start::<SlimClaim>(client, None, world, tasks);
-    start::<SlimVolume>(client, None, world, tasks);
-    start::<SlimStorageClass>(client, None, world, tasks);
-    start::<SlimDeviceClass>(client, None, world, tasks);
-}
-
-fn start<K>(client: &Client, labels: Option<String>, world: &Arc<World>, tasks: &mut Tasks)
-where
-    K: kube::Resource<DynamicType = ()>
-        + Clone
-        + serde::de::DeserializeOwned
-        + std::fmt::Debug
-        + Send
-        + Sync
-        + 'static,
-    Watched: crate::watch::Sink<K>,
-{
-    let sink = Watched::new(world);
-    let name = format!("the watch of {}", K::plural(&()));
-    let pulse = world.pulse(&K::plural(&()));
-    tasks.start(name, follow(client.clone(), labels, sink, pulse));
-}
-
-/// What must run for as long as we lead. When one of them ends, we do: a watch
-/// that is dead leaves a cache that is wrong, and nobody would see.
-#[derive(Default)]
-struct Tasks {
-    set: JoinSet<()>,
-    names: BTreeMap<Id, String>,
-}
-
-impl Tasks {
-    fn start(&mut self, name: impl Into<String>, task: impl Future<Output = ()> + Send + 'static) {
-        let id = self.set.spawn(task).id();
-        self.names.insert(id, name.into());
-    }
-
-    /// Waits for the first that ends, and says which and how.
-    async fn first_end(&mut self) -> String {
-        let (id, how) = match self.set.join_next_with_id().await {
-            Some(Ok((id, ()))) => (id, "nothing is left to do".to_owned()),
-            Some(Err(error)) => (error.id(), error.to_string()),
-            None => return "nothing runs".to_owned(),
-        };
-        let name = self.names.get(&id).map_or("a task", String::as_str);
-        format!("{name} has ended: {how}")
-    }
+    tasks.watch::<TrainingJob>(client, None, world);
+    tasks.watch::<PodGroup>(client, None, world);
+    tasks.watch::<Queue>(client, None, world);
+    tasks.watch::<ResourceFlavor>(client, None, world);
+    tasks.watch::<Topology>(client, None, world);
+    tasks.watch::<ClusterAuthorizationPolicy>(client, None, world);
+    tasks.watch::<RuntimeProfile>(client, None, world);
+    tasks.watch::<AuthorizationPolicy>(client, None, world);
+    tasks.watch::<QuotaPolicy>(client, None, world);
+    tasks.watch::<SlimAdmission<MutatingAdmissionPolicy>>(client, None, world);
+    tasks.watch::<SlimAdmission<MutatingAdmissionPolicyBinding>>(client, None, world);
+    tasks.watch::<SlimAdmission<ValidatingAdmissionPolicy>>(client, None, world);
+    tasks.watch::<SlimAdmission<ValidatingAdmissionPolicyBinding>>(client, None, world);
+    tasks.watch::<SlimNamespace>(client, None, world);
+    tasks.watch::<PriorityClass>(client, None, world);
+    tasks.watch::<SlimService>(client, None, world);
+    tasks.watch::<SlimNetworkPolicy>(client, Some(ours.clone()), world);
+    tasks.watch::<SlimConfigMap>(client, Some(ours.clone()), world);
+    tasks.watch::<SlimExternalSecret>(client, Some(ours), world);
+    tasks.watch::<ResourceQuota>(client, None, world);
+    tasks.watch::<SlimNode>(client, None, world);
+    tasks.watch::<SlimPod>(client, None, world);
+    tasks.watch::<SlimDaemonSet>(client, None, world);
+    tasks.watch::<SlimClaim>(client, None, world);
+    tasks.watch::<SlimVolume>(client, None, world);
+    tasks.watch::<SlimStorageClass>(client, None, world);
+    tasks.watch::<SlimDeviceClass>(client, None, world);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[tokio::test]
-    async fn the_end_of_one_task_is_told_by_its_name() {
-        let mut tasks = Tasks::default();
-        tasks.start("a", std::future::pending());
-        tasks.start("b", async { panic!("out of range") });
-        let ended = tasks.first_end().await;
-        assert!(ended.starts_with("b has ended"), "{ended}");
-        assert!(ended.contains("panic"), "{ended}");
-        tasks.start("c", async {});
-        let ended = tasks.first_end().await;
-        assert!(ended.starts_with("c has ended"), "{ended}");
-    }
 
     #[tokio::test]
     async fn what_cannot_be_used_is_said_before_the_lease_is_waited_for() {
@@ -306,15 +314,25 @@ mod tests {
             #[command(flatten)]
             options: Options,
         }
-        let start = async |argument: &str| {
-            let program = Program::parse_from(["program", argument]);
+        let start_with = async |arguments: &[&str]| {
+            let program = Program::parse_from([&["program"], arguments].concat());
             format!("{:#}", run(program.options).await.unwrap_err())
         };
+        let start = async |argument: &str| start_with(&[argument]).await;
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = taken.local_addr().unwrap();
         let error = start(&format!("--listen={address}")).await;
         let expected = format!("--listen: nothing can listen on {address}: ");
         assert!(error.starts_with(&expected), "{error}");
+        let error = start(&format!("--webhook={address}")).await;
+        let expected = format!("--webhook: nothing can listen on {address}: ");
+        assert!(error.starts_with(&expected), "{error}");
+        let missing = ["--webhook=127.0.0.1:0", "--webhook-tls=/no/such/folder"];
+        let error = start_with(&missing).await;
+        assert!(
+            error.starts_with("the admission webhook: cannot read \"/no/such/folder/tls.crt\""),
+            "{error}"
+        );
         let error = start("--snapshots=/no/such/folder").await;
         assert!(
             error.starts_with("--snapshots: nothing can be written into"),

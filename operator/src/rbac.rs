@@ -10,6 +10,19 @@ type Row = (
     &'static [&'static str],
 );
 
+/// What is done with objects of one name alone: that of the webhook's.
+const WEBHOOK: &str = crate::webhook::NAME;
+
+/// Whom API servers are to trust is written there.
+const CLUSTER_WEBHOOK: &[Row] = &[(
+    "admissionregistration.k8s.io",
+    &["validatingwebhookconfigurations"],
+    &["get", "patch"],
+)];
+
+/// Where its certificate is kept.
+const NAMESPACED_WEBHOOK: &[Row] = &[("", &["secrets"], &["get", "update"])];
+
 const CLUSTER: &[Row] = &[
     (
         "trellis.dev",
@@ -29,13 +42,21 @@ const CLUSTER: &[Row] = &[
     ("trellis.dev", &["podgroups/status"], &["patch"]),
     (
         "trellis.dev",
-        &["queues", "resourceflavors", "topologies"],
+        &["queues", "resourceflavors", "topologies", "runtimeprofiles"],
         &["list", "watch"],
     ),
-    ("trellis.dev", &["queues/status"], &["patch"]),
     (
         "trellis.dev",
-        &["clusterauthorizationpolicies", "authorizationpolicies"],
+        &["queues/status", "runtimeprofiles/status"],
+        &["patch"],
+    ),
+    (
+        "trellis.dev",
+        &[
+            "clusterauthorizationpolicies",
+            "authorizationpolicies",
+            "quotapolicies",
+        ],
         &["list", "watch"],
     ),
     (
@@ -43,6 +64,7 @@ const CLUSTER: &[Row] = &[
         &[
             "clusterauthorizationpolicies/status",
             "authorizationpolicies/status",
+            "quotapolicies/status",
         ],
         &["patch"],
     ),
@@ -65,12 +87,26 @@ const CLUSTER: &[Row] = &[
         ],
         &["list", "watch"],
     ),
+    // Whether they are there, of their metadata.
+    ("", &["configmaps", "serviceaccounts"], &["get"]),
     ("apps", &["daemonsets"], &["list", "watch"]),
     ("storage.k8s.io", &["storageclasses"], &["list", "watch"]),
     ("resource.k8s.io", &["deviceclasses"], &["list", "watch"]),
     (
         "networking.k8s.io",
         &["networkpolicies"],
+        &["get", "list", "watch", "create", "patch", "delete"],
+    ),
+    (
+        "",
+        &["configmaps"],
+        &["get", "list", "watch", "create", "patch", "delete"],
+    ),
+    // Keys of jobs. They are made here, and read by nobody but their pods.
+    ("", &["secrets"], &["create"]),
+    (
+        "external-secrets.io",
+        &["externalsecrets"],
         &["get", "list", "watch", "create", "patch", "delete"],
     ),
     (
@@ -104,7 +140,7 @@ const NAMESPACED: &[Row] = &[(
     &["get", "create", "update"],
 )];
 
-fn rules(rows: &[Row], out: &mut String) {
+fn rules(rows: &[Row], name: Option<&str>, out: &mut String) {
     for (group, resources, verbs) in rows {
         let quoted = |words: &[&str]| {
             words
@@ -120,6 +156,9 @@ fn rules(rows: &[Row], out: &mut String) {
             quoted(resources),
             quoted(verbs)
         );
+        if let Some(name) = name {
+            let _ = writeln!(out, "  resourceNames: [{name:?}]");
+        }
     }
 }
 
@@ -132,7 +171,8 @@ pub fn yaml() -> String {
     out.push_str(
         "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: trellis-operator\nrules:\n",
     );
-    rules(CLUSTER, &mut out);
+    rules(CLUSTER, None, &mut out);
+    rules(CLUSTER_WEBHOOK, Some(WEBHOOK), &mut out);
     out.push_str(
         "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata:\n  name: trellis-operator\n\
          roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: trellis-operator}\n\
@@ -141,7 +181,8 @@ pub fn yaml() -> String {
     out.push_str(
         "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata:\n  name: trellis-operator\n  namespace: trellis-system\nrules:\n",
     );
-    rules(NAMESPACED, &mut out);
+    rules(NAMESPACED, None, &mut out);
+    rules(NAMESPACED_WEBHOOK, Some(WEBHOOK), &mut out);
     out.push_str(
         "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata:\n  name: trellis-operator\n  namespace: trellis-system\n\
          roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: trellis-operator}\n\

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use trellis_api::QueueSpec;
-use trellis_compiler::{CompiledJob, Demand};
+use trellis_compiler::{CompiledGroup, CompiledJob, Demand, PodPlacement};
 
 use crate::cedar::Policies;
-use crate::{By, Privilege, Refusal, Rule, selects};
+use crate::{By, Privilege, Refusal, Rule, Unlisted, selects, unlisted};
 
 /// Values above are the system's (`scheduling.HighestUserDefinablePriority`).
 const HIGHEST_USER_PRIORITY: i32 = 1_000_000_000;
@@ -86,8 +86,8 @@ impl AuthorizedJob {
     }
 }
 
-/// What no policy can grant: facts of another queue or namespace, and priorities
-/// of the cluster's own parts.
+/// What no policy can grant: facts of another queue or namespace, priorities of the
+/// cluster's own parts, and what may not stand in pods.
 pub(crate) fn always(job: &CompiledJob, facts: &Facts<'_>) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     for demand in job.demands() {
@@ -99,7 +99,20 @@ pub(crate) fn always(job: &CompiledJob, facts: &Facts<'_>) -> Vec<Refusal> {
     }
     refusals.extend(facts.priority_class.and_then(may_use_class));
     refusals.extend(may_have_priority(job.priority()));
+    refusals.extend(job.groups().iter().flat_map(stand_in_pods));
     refusals
+}
+
+/// What may not stand in the pods of a group. They differ by name, rank and node
+/// alone: one stands for all.
+fn stand_in_pods(group: &CompiledGroup) -> Vec<Refusal> {
+    let unlisted = unlisted(&group.pod(0, &PodPlacement::NOWHERE)).into_iter();
+    let refusal = |Unlisted { path, remedy }| Refusal {
+        by: By::Rule(Rule::FinalPod),
+        demand: format!("the pods of task group {:?} have {path}", group.name()),
+        remedy,
+    };
+    unlisted.map(refusal).collect()
 }
 
 /// True if the facts are those of this queue and of the job's namespace.
@@ -152,7 +165,7 @@ fn may_have_priority(priority: i32) -> Option<Refusal> {
     })
 }
 
-pub(crate) fn uses(group: &str, privilege: &Privilege) -> String {
+pub(crate) fn uses(group: &str, privilege: &Privilege, field: &str) -> String {
     let privilege = privilege.to_string();
-    format!("task group {group:?} uses the privilege {privilege:?}")
+    format!("task group {group:?} uses the privilege {privilege:?} ({field} of its pods)")
 }

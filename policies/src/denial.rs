@@ -22,6 +22,8 @@ pub enum Rule {
     FactsOfTheJob,
     /// The priority is one that users may have.
     UserPriority,
+    /// Every field of the final pods is on the list of those that pods of jobs have.
+    FinalPod,
 }
 
 impl Rule {
@@ -31,6 +33,7 @@ impl Rule {
         match self {
             Self::FactsOfTheJob => "facts-of-the-job",
             Self::UserPriority => "user-priority",
+            Self::FinalPod => "final-pod",
         }
     }
 }
@@ -50,6 +53,8 @@ pub enum By {
     Policies(Vec<String>),
     /// That no policy permits it.
     NoPermit,
+    /// A QuotaPolicy, by its name.
+    Quota(String),
 }
 
 impl fmt::Display for By {
@@ -65,6 +70,7 @@ impl fmt::Display for By {
                 write!(f, "the {word} {} {verb}", told(&ids, ", "))
             }
             Self::NoPermit => f.write_str("no policy permits"),
+            Self::Quota(name) => write!(f, "the quota policy {name:?} denies"),
         }
     }
 }

@@ -11,10 +11,11 @@ pub mod cedar;
 mod denial;
 mod pod_security;
 mod privilege;
+pub mod quota;
 mod selector;
 
 pub use authorize::{AuthorizedJob, Facts};
 pub use denial::{By, Denial, Refusal, Rule};
-pub use pod_security::privileges;
+pub use pod_security::{Unlisted, asked, privileges, unlisted};
 pub use privilege::Privilege;
 pub use selector::selects;

@@ -1,9 +1,11 @@
-//! What a pod can ask for beyond Pod Security "restricted".
+//! What a pod can ask for beyond Pod Security "restricted", and beyond what a pod of
+//! users has any business with.
 
 use std::fmt;
 
-/// One privilege, by the control of the Pod Security Standards that it breaks
-/// (<https://kubernetes.io/docs/concepts/security/pod-security-standards/>).
+/// One privilege: by the control of the Pod Security Standards that it breaks
+/// (<https://kubernetes.io/docs/concepts/security/pod-security-standards/>), or by what
+/// the standards have nothing on and the pod can do with it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Privilege {
     /// A process that may be root in its container.
@@ -42,6 +44,16 @@ pub enum Privilege {
     SeLinux,
     /// A kind of volume that is not on the list of "restricted".
     Volume(String),
+    /// A volume of a CSI driver that is told what to do by the pod itself.
+    Csi(String),
+    /// Mounts that are seen on the node.
+    MountPropagation,
+    /// A RuntimeClass: another runtime than the nodes' usual one.
+    RuntimeClass(String),
+    /// A place on nodes that are the cluster's own or ill; `*`: on every node.
+    Toleration(String),
+    /// An annotation that is not known to be harmless: others may act upon it.
+    Annotation(String),
 }
 
 impl Privilege {
@@ -67,7 +79,14 @@ impl Privilege {
             Self::AppArmor => "do not set an AppArmor profile",
             Self::SeLinux => "do not set seLinuxOptions",
             Self::Volume(_) => {
-                "use a claim, configMap, secret, projected, downwardAPI, csi, ephemeral or emptyDir volume"
+                "use a claim, configMap, secret, projected, downwardAPI or emptyDir volume"
+            }
+            Self::Csi(_) => "mount a claim instead of a csi volume",
+            Self::MountPropagation => "do not set mountPropagation to Bidirectional",
+            Self::RuntimeClass(_) => "do not set runtimeClassName",
+            Self::Toleration(_) => "do not tolerate it",
+            Self::Annotation(_) => {
+                "do not set the annotation, or give it a key without domain and dots"
             }
         }
     }
@@ -108,6 +127,11 @@ impl fmt::Display for Privilege {
             Self::AppArmor => "appArmor",
             Self::SeLinux => "seLinux",
             Self::Volume(kind) => return write!(f, "volume {kind}"),
+            Self::Csi(driver) => return write!(f, "csi {driver}"),
+            Self::MountPropagation => "mountPropagation",
+            Self::RuntimeClass(name) => return write!(f, "runtimeClass {name}"),
+            Self::Toleration(key) => return write!(f, "toleration {key}"),
+            Self::Annotation(key) => return write!(f, "annotation {key}"),
         })
     }
 }

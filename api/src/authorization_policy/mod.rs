@@ -14,7 +14,7 @@ use crate::rules;
 pub use status::{AuthorizationPolicyStatus, PolicyViolation};
 pub use test::{
     ExpectedDecision, PolicyTest, TestAction, TestContext, TestRequest, TestRequester,
-    TestResource, TestVolumeKind,
+    TestResource, TestStore, TestVolumeKind,
 };
 
 /// Who may run what, in all namespaces or in those that are selected.
@@ -52,8 +52,8 @@ pub struct ClusterAuthorizationPolicySpec {
     /// What the policies do. Absent: Deny.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enforcement: Option<Enforcement>,
-    /// What becomes of a running job that the policies no longer allow. Absent: Report.
-    /// Evict is not acted on yet.
+    /// What becomes of a running job that a forbid of these policies denies, where they are
+    /// Deny policies. Absent: Report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_violation: Option<OnViolation>,
     /// Namespaces whose jobs the policies decide about. Absent or `{}`: all.
@@ -104,8 +104,8 @@ pub struct AuthorizationPolicySpec {
     /// What the policies do. Absent: Deny.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enforcement: Option<Enforcement>,
-    /// What becomes of a running job that the policies no longer allow. Absent: Report.
-    /// Evict is not acted on yet.
+    /// What becomes of a running job that a forbid of these policies denies, where they are
+    /// Deny policies. Absent: Report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_violation: Option<OnViolation>,
     /// What the policies must decide. If one test fails, they do not take effect.
@@ -153,8 +153,8 @@ impl Enforcement {
     }
 }
 
-/// What becomes of a running job that the policies no longer allow. Report: it
-/// goes on, and is told of; Evict: it is stopped. Absent: Report.
+/// What becomes of a running job that a forbid of Deny policies denies. Report: it
+/// goes on, and is told of; Evict: it is stopped, with its pods' grace. Absent: Report.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum OnViolation {
     /// It goes on, and is told of.
@@ -170,6 +170,12 @@ impl AuthorizationPolicySpec {
     pub fn enforcement(&self) -> Enforcement {
         self.enforcement.unwrap_or_default()
     }
+
+    /// `onViolation`, Report where none is given.
+    #[must_use]
+    pub fn on_violation(&self) -> OnViolation {
+        self.on_violation.unwrap_or_default()
+    }
 }
 
 impl ClusterAuthorizationPolicySpec {
@@ -177,5 +183,11 @@ impl ClusterAuthorizationPolicySpec {
     #[must_use]
     pub fn enforcement(&self) -> Enforcement {
         self.enforcement.unwrap_or_default()
+    }
+
+    /// `onViolation`, Report where none is given.
+    #[must_use]
+    pub fn on_violation(&self) -> OnViolation {
+        self.on_violation.unwrap_or_default()
     }
 }

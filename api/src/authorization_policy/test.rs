@@ -7,7 +7,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::job::Framework;
+use crate::job::{Framework, SecretStoreKind};
 use crate::rules;
 
 /// A request, and what the policies of this object must decide about it.
@@ -120,6 +120,10 @@ pub struct TestResource {
     /// Of UseVolume: what it is. Absent: Claim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<TestVolumeKind>,
+    /// Of UseSecret: what is kept in a store outside the cluster; it has no `name`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(dive)]
+    pub store: Option<TestStore>,
     /// Of ConnectTo and AcceptFrom: a network, such as 10.20.0.0/16.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 43))]
@@ -138,6 +142,24 @@ pub struct TestResource {
     #[garde(length(max = 64), inner(custom(rules::port)))]
     #[x_kube(validation = rules::PORTS.cel())]
     pub ports: Vec<i32>,
+}
+
+/// What is kept in a store outside the cluster.
+#[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct TestStore {
+    /// SecretStore: one of the job's namespace; ClusterSecretStore: one of the cluster.
+    pub kind: SecretStoreKind,
+    /// Name of the store.
+    #[schemars(length(max = 253))]
+    #[garde(custom(rules::object_name))]
+    #[x_kube(validation = rules::OBJECT_NAME.cel())]
+    pub name: String,
+    /// The path in it.
+    #[schemars(length(min = 1, max = 512))]
+    #[garde(length(min = 1, max = 512))]
+    pub path: String,
 }
 
 /// What a volume is made of.
@@ -191,6 +213,12 @@ pub struct TestContext {
     #[garde(inner(custom(rules::test_count)))]
     #[x_kube(validation = rules::TEST_COUNT.cel())]
     pub runtime_seconds: Option<i64>,
+    /// Name of its RuntimeProfile. Absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    #[garde(inner(custom(rules::profile_name)))]
+    #[x_kube(validation = rules::PROFILE_NAME.cel())]
+    pub profile: Option<String>,
     /// The attempt that it is about to make. Absent: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::test_count)))]

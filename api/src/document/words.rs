@@ -4,22 +4,22 @@ use crate::Quantity;
 use crate::quantity::Amount;
 
 /// What is said of an unknown field where the known ones are not to be had.
-pub(super) const UNKNOWN_FIELD: &str = "is no known field: correct its name or remove it";
+pub(crate) const UNKNOWN_FIELD: &str = "is no known field: correct its name or remove it";
 
 /// What is said of a list where fields are wanted.
 pub(super) const NO_LIST: &str =
     "must be a mapping, not a list: write its fields by name, without dashes";
 
 /// What is wrong with which field.
-pub(super) struct Said {
-    pub(super) field: String,
-    pub(super) message: String,
+pub(crate) struct Said {
+    pub(crate) field: String,
+    pub(crate) message: String,
     /// There is no such field: its name is wrong, not what it says.
     pub(super) is_unknown: bool,
 }
 
 /// `message` of serde about what stands at `path`.
-pub(super) fn of(message: &str, path: &str) -> Said {
+pub(crate) fn of(message: &str, path: &str) -> Said {
     let at = |field: String, message: String, is_unknown: bool| Said {
         field,
         message,

@@ -158,8 +158,12 @@ pub struct Mount {
     pub empty_dir: Option<EmptyDir>,
     /// Absolute path in the container.
     #[schemars(length(max = 1024))]
-    #[garde(custom(rules::mount_path), custom(rules::mount_source(self)))]
-    #[x_kube(validation = rules::MOUNT_PATH.cel())]
+    #[garde(
+        custom(rules::mount_path),
+        custom(rules::own_path),
+        custom(rules::mount_source(self))
+    )]
+    #[x_kube(validation = rules::MOUNT_PATH.cel(), validation = rules::OWN_PATH.cel())]
     pub path: String,
     /// True: no writes. Absent: false.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -4,6 +4,8 @@ mod container;
 mod decision;
 mod network;
 mod policy;
+mod restart;
+mod secret;
 mod status;
 mod task_group;
 
@@ -13,9 +15,12 @@ pub use container::{
 };
 pub use decision::{JobPolicy, PolicyDecision};
 pub use network::{Network, TrafficRule};
-pub use policy::{Cleanup, Deadlines, PodCleanup, Restart, RestartScope, Success, SuccessPolicy};
+pub use policy::{Cleanup, Deadlines, PodCleanup, Success, SuccessPolicy};
+pub use restart::{LostNode, Restart, RestartAction, RestartRule, RestartScope};
+pub use secret::{JobSecret, RemoteValue, SecretStore, SecretStoreKind};
 pub use status::{
-    CompiledObject, JobPhase, LastFailure, LastPreemption, PodCounts, TrainingJobStatus,
+    CompiledObject, ExcludedNode, JobPhase, JobProfile, LastFailure, LastPreemption, PodCounts,
+    TrainingJobStatus,
 };
 pub use task_group::{Affinity, Role, TaskGroup, Toleration, TolerationEffect, TolerationOperator};
 
@@ -61,8 +66,19 @@ use crate::topology::TopologyRequest;
 #[garde(allow_unvalidated)]
 #[x_kube(
     validation = rules::ONE_COORDINATOR.cel(),
+    validation = rules::SOME_WORKER.cel(),
+    validation = rules::ROLE_OF_FRAMEWORK.cel(),
+    validation = rules::ONE_LAUNCHER.cel(),
+    validation = rules::TENSORFLOW_TASKS.cel(),
     validation = rules::POD_TOTAL.cel(),
+    validation = rules::HOSTS.cel(),
+    validation = rules::TENSORFLOW_PODS.cel(),
     validation = rules::RESERVED_ENV.cel(),
+    validation = rules::RULE_GROUPS.cel(),
+    validation = rules::TORCH_ENV.of_jobs.cel(),
+    validation = rules::JAX_ENV.of_jobs.cel(),
+    validation = rules::TENSORFLOW_ENV.of_jobs.cel(),
+    validation = rules::MPI_ENV.of_jobs.cel(),
 )]
 pub struct TrainingJobSpec {
     /// What is injected into the pods so that they find each other. Absent: None.
@@ -91,6 +107,12 @@ pub struct TrainingJobSpec {
     /// True: the gang is stopped and holds nothing until this is false again. Absent: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
+    /// Name of a RuntimeProfile: what the platform gives its pods beside what stands here (docs/profiles.md). Absent: the one that is the cluster's default, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::profile_name)))]
+    #[schemars(length(max = 253))]
+    #[x_kube(validation = rules::PROFILE_NAME.cel())]
+    pub profile: Option<String>,
     /// The groups of identical pods. All of them are one gang.
     #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[garde(
@@ -98,7 +120,12 @@ pub struct TrainingJobSpec {
         custom(rules::group_count),
         custom(rules::unique_groups),
         custom(rules::one_coordinator),
-        custom(rules::pod_total)
+        custom(rules::some_worker),
+        custom(rules::role_of_framework(self.framework())),
+        custom(rules::one_launcher(self.framework())),
+        custom(rules::tensorflow_tasks(self.framework())),
+        custom(rules::pod_total),
+        custom(rules::pods_of_framework(self.framework()))
     )]
     pub task_groups: Vec<TaskGroup>,
     /// Which of the nodes with room are taken. Absent: Pack.
@@ -110,19 +137,24 @@ pub struct TrainingJobSpec {
     pub topology: Option<TopologyRequest>,
     /// What happens when a pod fails. Absent: restart the gang, at most 3 times.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[garde(dive)]
+    #[garde(dive, custom(rules::rule_groups(&self.task_groups)))]
     pub restart: Option<Restart>,
     /// Limits on time, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub deadlines: Option<Deadlines>,
-    /// When the job counts as complete. Absent: when all pods have succeeded.
+    /// When the job counts as complete. Absent: when all pods have succeeded, or rank 0 where there are servers or a launcher.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub success: Option<Success>,
     /// What becomes of the pods and of the job once it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub cleanup: Option<Cleanup>,
+    /// Secrets that the pods need, each known, allowed and there before the job gets a place (docs/secrets.md). What task groups name and does not stand here is a Secret of the job's namespace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[garde(length(max = 16), custom(rules::unique_secrets), dive)]
+    pub secrets: Vec<JobSecret>,
     /// ServiceAccount of the pods. Absent: the namespace's default, no token mounted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
@@ -143,16 +175,38 @@ pub struct TrainingJobSpec {
     pub pod_metadata: Option<PodMetadata>,
 }
 
-/// What is injected into the pods so that they find each other (docs/pods.md).
-/// PyTorch: torchrun's variables and a rendezvous address; None: Trellis' own
-/// variables alone. Absent: None.
+/// What is injected into the pods so that they find each other (docs/frameworks).
+/// PyTorch: torchrun's variables and a rendezvous address; DeepSpeed: the same, and a
+/// hostfile; JAX: the coordinator's address and the number of each process; MPI: host
+/// files, a key of the job's own and an sshd in each worker; TensorFlow: TF_CONFIG;
+/// None: Trellis' own variables alone. Absent: None.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Framework {
     /// torchrun's `PET_*` variables and a rendezvous address.
     PyTorch,
+    /// The same, and a hostfile.
+    DeepSpeed,
+    /// The coordinator's address, how many processes there are and which one it is.
+    JAX,
+    /// Host files, a key of the job's own, and an sshd in each worker.
+    MPI,
+    /// `TF_CONFIG`.
+    TensorFlow,
     /// Only Trellis' own variables.
     #[default]
     None,
+}
+
+impl Framework {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::PyTorch,
+        Self::DeepSpeed,
+        Self::JAX,
+        Self::MPI,
+        Self::TensorFlow,
+        Self::None,
+    ];
 }
 
 /// Which of the nodes with room are taken: few, and those where the least is broken off what others could use, or as many as there are. Absent: Pack.
@@ -232,6 +286,28 @@ impl TrainingJobSpec {
         self.task_groups
             .iter()
             .fold(0_u32, |sum, g| sum.saturating_add(g.replicas()))
+    }
+
+    /// Pods that have a rank in the world: all but evaluators.
+    #[must_use]
+    pub fn world_size(&self) -> u32 {
+        let world = self.task_groups.iter().filter(|g| g.role().is_in_world());
+        world.fold(0_u32, |sum, g| sum.saturating_add(g.replicas()))
+    }
+
+    /// Whose success is the job's. Where none is given: that of rank 0 if there are pods
+    /// that never end by themselves, a launcher's workers or servers, else everyone's.
+    #[must_use]
+    pub fn success_policy(&self) -> SuccessPolicy {
+        let given = self.success.as_ref().and_then(|s| s.policy);
+        let mut roles = self.task_groups.iter().map(TaskGroup::role);
+        given.unwrap_or_else(|| {
+            if roles.any(|role| matches!(role, Role::Launcher | Role::Server)) {
+                SuccessPolicy::Leader
+            } else {
+                SuccessPolicy::All
+            }
+        })
     }
 
     /// GPUs of the whole job, of whatever resource name.

@@ -1,4 +1,4 @@
-//! What happens over time: restarts, deadlines, success, clean-up.
+//! What happens over time: deadlines, success, clean-up.
 
 use garde::Validate;
 use kube::KubeSchema;
@@ -6,48 +6,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::rules;
-
-/// What happens when a pod fails.
-#[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[garde(allow_unvalidated)]
-#[x_kube(validation = rules::BACKOFF.cel())]
-pub struct Restart {
-    /// What is restarted. Absent: Gang.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub scope: Option<RestartScope>,
-    /// Restarts for the job's own failures. Absent: 3.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[garde(inner(custom(rules::limit)))]
-    #[x_kube(validation = rules::LIMIT.cel())]
-    pub limit: Option<i64>,
-    /// Restarts for the cluster's failures: lost nodes, evictions, refusals of a kubelet. Absent: 100.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[garde(inner(custom(rules::limit)))]
-    #[x_kube(validation = rules::LIMIT.cel())]
-    pub disruption_limit: Option<i64>,
-    /// Seconds before the first restart; doubled each time. Absent: 10.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[garde(inner(custom(rules::backoff_seconds)), custom(rules::backoff(self)))]
-    #[x_kube(validation = rules::BACKOFF_SECONDS.cel())]
-    pub backoff_seconds: Option<i64>,
-    /// Most seconds before a restart. Absent: 300.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[garde(inner(custom(rules::backoff_seconds)))]
-    #[x_kube(validation = rules::BACKOFF_SECONDS.cel())]
-    pub max_backoff_seconds: Option<i64>,
-}
-
-/// What a failure restarts. Gang: all pods, together, within `limit` and
-/// `disruptionLimit`; Never: nothing, the job has failed. Absent: Gang.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum RestartScope {
-    /// All pods of the gang, together.
-    #[default]
-    Gang,
-    /// Nothing: the job has failed.
-    Never,
-}
 
 /// Limits on time, in seconds.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
@@ -83,13 +41,14 @@ impl Deadlines {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Success {
-    /// Whose success it takes. Absent: All.
+    /// Whose success it takes. Absent: Leader with a group of role Launcher or Server, else All.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<SuccessPolicy>,
 }
 
 /// Whose success makes the job's. All: every pod's; Any: one pod's; Leader: that
-/// of the pod of rank 0. Absent: All.
+/// of the pod of rank 0. Absent: All, or Leader where there is a group of role Launcher
+/// or Server, whose job has pods that never end by themselves.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SuccessPolicy {
     /// Every pod has succeeded.

@@ -73,12 +73,21 @@ pub struct TrainingJobStatus {
     /// What ended the last attempt that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<LastFailure>,
+    /// Attempts in a row that ended before all pods ran: the back-off of the next one grows by it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_starts: Option<i64>,
+    /// Nodes that the next attempts keep away from, and until when.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub excluded_nodes: Vec<ExcludedNode>,
     /// How the job last had to leave its place for another, or since its queue was drained.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_preemption: Option<LastPreemption>,
     /// What policies have decided about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<JobPolicy>,
+    /// The RuntimeProfile that it was compiled with: that of its place, while it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<JobProfile>,
     /// What the job was compiled into, pods as one entry a group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compiled: Vec<CompiledObject>,
@@ -182,6 +191,16 @@ pub struct LastPreemption {
     pub time: Time,
 }
 
+/// The RuntimeProfile that a job was compiled with.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct JobProfile {
+    /// Its name.
+    pub name: String,
+    /// Hash of its spec.
+    pub hash: String,
+}
+
 /// Pods by what they do.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
@@ -210,10 +229,30 @@ pub struct LastFailure {
     pub exit_code: Option<i32>,
     /// Why it failed, in the words of the kubelet or of Trellis.
     pub reason: String,
+    /// The last line that it left, of its termination message or else of its log; of one that did
+    /// not start, the kubelet's words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_line: Option<String>,
     /// The attempt that it belonged to.
     pub attempt: i64,
     /// When Trellis saw it.
     pub time: Time,
+}
+
+/// A node that is kept away from, and why.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct ExcludedNode {
+    /// Its name.
+    pub node: String,
+    /// What happened there: a word of docs/reasons.md.
+    pub reason: Reason,
+    /// How many attempts in a row it happened to.
+    pub times: i64,
+    /// The last of them.
+    pub attempt: i64,
+    /// It is kept away from until then; then it is tried once more.
+    pub until: Time,
 }
 
 /// One object, or one group of pods, that the job was compiled into.

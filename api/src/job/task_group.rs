@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ContainerPort, EnvFrom, EnvVar, LocalReference, Mount, PullPolicy, Resources};
 use crate::topology::TopologyRequest;
-use crate::{Quantity, rules};
+use crate::{PodTemplate, Quantity, rules};
 
 /// The resource that `gpus` counts where none is named.
 pub const DEFAULT_GPU_RESOURCE: &str = "nvidia.com/gpu";
@@ -99,12 +99,12 @@ pub struct TaskGroup {
     #[schemars(length(max = 32))]
     #[garde(length(max = 32), custom(rules::unique_mounts), dive)]
     pub mounts: Vec<Mount>,
-    /// Ports that the container listens on. PyTorch adds 29500 for its rendezvous.
+    /// Ports that the container listens on. A framework adds its own (docs/frameworks).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     #[garde(length(max = 32), custom(rules::unique_ports), dive)]
     pub ports: Vec<ContainerPort>,
-    /// The Coordinator group has rank 0. Absent: Worker.
+    /// What its pods do, and who has rank 0. Absent: Worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
     /// How close the pods of the group are to be to each other, within what the job asks. Absent: as the job.
@@ -125,11 +125,17 @@ pub struct TaskGroup {
     #[schemars(length(max = 32))]
     #[garde(length(max = 32), dive)]
     pub tolerations: Vec<Toleration>,
+    /// A partial PodTemplateSpec, for what has no field of its own: merged under the fields beside it, its container `main` being the group's own (docs/pods.md). At most 32 KiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(dive)]
+    pub pod_template: Option<PodTemplate>,
 }
 
-/// Who has rank 0. Coordinator: the first pod of this group, wherever it stands;
-/// Worker: no one of this group, unless no group is the Coordinator: then the first
-/// pod of the first group. Absent: Worker.
+/// What the pods of a group do. Worker: they train; Coordinator: they train, and the
+/// first has rank 0, wherever the group stands; Launcher: mpirun runs here (framework
+/// MPI), with rank 0; Server: parameter servers (framework TensorFlow), with the ranks
+/// after all workers; Evaluator: they look on, and are none of the world size. Without a
+/// Coordinator or Launcher the first Worker has rank 0. Absent: Worker.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Role {
     /// Trains.
@@ -137,6 +143,26 @@ pub enum Role {
     Worker,
     /// Trains, and has rank 0.
     Coordinator,
+    /// Runs mpirun, and has rank 0.
+    Launcher,
+    /// Keeps parameters.
+    Server,
+    /// Looks on.
+    Evaluator,
+}
+
+impl Role {
+    /// True of the role whose first pod has rank 0, wherever its group stands.
+    #[must_use]
+    pub const fn leads(self) -> bool {
+        matches!(self, Self::Coordinator | Self::Launcher)
+    }
+
+    /// True if its pods count in the world size.
+    #[must_use]
+    pub const fn is_in_world(self) -> bool {
+        !matches!(self, Self::Evaluator)
+    }
 }
 
 /// Affinity to nodes.

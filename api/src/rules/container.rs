@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{NodeAffinity, NodeSelectorTerm};
 
-use super::Rule;
+use super::{Rule, SECRET_SOURCE};
 use crate::job::{
     ContainerPort, EnvFrom, EnvVar, Mount, Toleration, TolerationOperator, TrafficRule,
 };
@@ -58,8 +58,14 @@ pub const NODE_AFFINITY: Rule = Rule::new(
 );
 
 /// Rules on an object as a whole, though garde hangs them on a field of it.
-pub(crate) const OF_THE_WHOLE: [Rule; 5] =
-    [ENV_SOURCE, ENV_FROM_SOURCE, MOUNT_SOURCE, TOLERATION, PEER];
+pub(crate) const OF_THE_WHOLE: [Rule; 6] = [
+    ENV_SOURCE,
+    ENV_FROM_SOURCE,
+    MOUNT_SOURCE,
+    TOLERATION,
+    PEER,
+    SECRET_SOURCE,
+];
 
 fn count(given: &[bool]) -> usize {
     given.iter().filter(|g| **g).count()

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Rule;
-use crate::job::{Framework, Restart, Role, TaskGroup};
+use crate::job::{Restart, TaskGroup};
 use crate::names::LABEL_MAX;
 use crate::queue::{BorrowWithin, BorrowWithinPolicy, QueuePreemption, Reclaim, ResourceGroup};
 
@@ -11,16 +11,6 @@ use crate::queue::{BorrowWithin, BorrowWithinPolicy, QueuePreemption, Reclaim, R
 pub const MAX_PODS: u32 = 10_000;
 /// Task groups of one job at most.
 pub const MAX_GROUPS: usize = 16;
-
-/// Variables that torchrun's environment is made of, beside everything that starts with `PET_`.
-pub const PYTORCH_ENV: [&str; 6] = [
-    "MASTER_ADDR",
-    "MASTER_PORT",
-    "RANK",
-    "WORLD_SIZE",
-    "LOCAL_RANK",
-    "LOCAL_WORLD_SIZE",
-];
 
 /// The derived pod names are hostnames.
 pub const POD_NAME: Rule = Rule::new(
@@ -32,20 +22,10 @@ pub const POD_NAME: Rule = Rule::new(
 pub const GROUP_COUNT: Rule = Rule::new("true", "must have 1 to 16 task groups");
 /// Group names: the list is a map in the CRD, so the API server says it there.
 pub const UNIQUE_GROUPS: Rule = Rule::new("true", "task groups must have different names");
-/// Rank 0 is one pod.
-pub const ONE_COORDINATOR: Rule = Rule::new(
-    "self.taskGroups.filter(g, has(g.role) && g.role == 'Coordinator').size() <= 1",
-    "at most one task group may have the role Coordinator: the first of its pods has rank 0",
-);
 /// The size of a gang.
 pub const POD_TOTAL: Rule = Rule::new(
     "self.taskGroups.map(g, has(g.replicas) ? g.replicas : 1).sum() <= 10000",
     "the replicas of all task groups together must be at most 10000: split the work into several jobs",
-);
-/// Names that are injected are not for users.
-pub const RESERVED_ENV: Rule = Rule::new(
-    "self.taskGroups.all(g, !has(g.env) || g.env.all(e, !e.name.startsWith('TRELLIS_') && !(has(self.framework) && self.framework == 'PyTorch' && (e.name.startsWith('PET_') || e.name in ['MASTER_ADDR', 'MASTER_PORT', 'RANK', 'WORLD_SIZE', 'LOCAL_RANK', 'LOCAL_WORLD_SIZE']))))",
-    "env must not set what Trellis or the framework sets (TRELLIS_*; with PyTorch also PET_*, MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE): remove the variable, or use framework None",
 );
 /// The back-off grows.
 pub const BACKOFF: Rule = Rule::new(
@@ -137,10 +117,11 @@ macro_rules! fields_of_groups {
 }
 
 /// What is part of the identity of a job that has had a place.
-pub const FIXED_AFTER_ADMISSION: [Rule; 6] = fields!(
+pub const FIXED_AFTER_ADMISSION: [Rule; 7] = fields!(
     before_admission,
     "is fixed once the job has had its first place: create a new job";
     "framework",
+    "profile",
     "success",
     "serviceAccountName",
     "securityContext",
@@ -157,7 +138,7 @@ pub const SAME_GROUPS: Rule = Rule::new(
 )
 .at(".spec.taskGroups");
 /// The same, of the task groups.
-pub const FIXED_GROUPS: [Rule; 10] = fields_of_groups!(
+pub const FIXED_GROUPS: [Rule; 11] = fields_of_groups!(
     before_admission,
     "is fixed once the job has had its first place: create a new job";
     [],
@@ -170,10 +151,11 @@ pub const FIXED_GROUPS: [Rule; 10] = fields_of_groups!(
     "workingDir",
     "sharedMemory",
     "mounts",
-    "ports"
+    "ports",
+    "podTemplate"
 );
 /// What may change while nothing runs.
-pub const CHANGED_WHILE_SUSPENDED: [Rule; 6] = fields!(
+pub const CHANGED_WHILE_SUSPENDED: [Rule; 7] = fields!(
     before_admission_or_suspended,
     "changes only while the job is suspended, once it has had its first place: set spec.suspend to true first";
     "queue",
@@ -181,7 +163,8 @@ pub const CHANGED_WHILE_SUSPENDED: [Rule; 6] = fields!(
     "preemptible",
     "minRuntimeSeconds",
     "placement",
-    "topology"
+    "topology",
+    "secrets"
 );
 /// The same, of the task groups.
 pub const GROUPS_CHANGED_WHILE_SUSPENDED: [Rule; 11] = fields_of_groups!(
@@ -246,31 +229,12 @@ pub fn unique_groups(groups: &[TaskGroup], _: &()) -> garde::Result {
     UNIQUE_GROUPS.holds(names.len() == groups.len())
 }
 
-/// [`ONE_COORDINATOR`].
-pub fn one_coordinator(groups: &[TaskGroup], _: &()) -> garde::Result {
-    let coordinators = groups.iter().filter(|g| g.role() == Role::Coordinator);
-    ONE_COORDINATOR.holds(coordinators.count() <= 1)
-}
-
 /// [`POD_TOTAL`].
 pub fn pod_total(groups: &[TaskGroup], _: &()) -> garde::Result {
     let total = groups
         .iter()
         .fold(0_i64, |sum, g| sum.saturating_add(g.replicas.unwrap_or(1)));
     POD_TOTAL.holds(total <= i64::from(MAX_PODS))
-}
-
-/// True for a variable that Trellis or the framework sets.
-#[must_use]
-pub fn is_reserved_env(name: &str, framework: Framework) -> bool {
-    name.starts_with("TRELLIS_")
-        || (framework == Framework::PyTorch
-            && (name.starts_with("PET_") || PYTORCH_ENV.contains(&name)))
-}
-
-/// [`RESERVED_ENV`], of one variable.
-pub fn reserved_env(name: &str, framework: Framework) -> garde::Result {
-    RESERVED_ENV.holds(!is_reserved_env(name, framework))
 }
 
 /// [`BACKOFF`].

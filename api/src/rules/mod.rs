@@ -4,20 +4,32 @@
 //! how to satisfy it.
 
 mod container;
+mod env;
 mod job;
 mod names;
 mod policy;
+mod profile;
 mod quantities;
+mod quota_policy;
+mod restart;
+mod roles;
+mod secret;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule;
 
 use crate::validate::Violation;
 
 pub use container::*;
+pub use env::*;
 pub use job::*;
 pub use names::*;
 pub use policy::*;
+pub use profile::*;
 pub use quantities::*;
+pub use quota_policy::*;
+pub use restart::*;
+pub use roles::*;
+pub use secret::*;
 
 pub(crate) use container::OF_THE_WHOLE;
 pub(crate) use names::{own_annotations, own_labels};
@@ -35,13 +47,20 @@ pub(crate) fn on_change() -> impl Iterator<Item = Rule> {
 }
 
 /// Rules on several fields: one of them alone does not break them.
-const ON_SEVERAL: [Rule; 16] = [
+const ON_SEVERAL: [Rule; 26] = [
     POD_NAME,
     GROUP_COUNT,
     UNIQUE_GROUPS,
     ONE_COORDINATOR,
+    SOME_WORKER,
+    ROLE_OF_FRAMEWORK,
+    ONE_LAUNCHER,
+    TENSORFLOW_TASKS,
+    HOSTS,
+    TENSORFLOW_PODS,
     POD_TOTAL,
     RESERVED_ENV,
+    RULE_GROUPS,
     BACKOFF,
     QUOTA_COVERS,
     UNIQUE_QUOTA_RESOURCES,
@@ -50,13 +69,17 @@ const ON_SEVERAL: [Rule; 16] = [
     UNIQUE_MOUNTS,
     UNIQUE_PORTS,
     UNIQUE_ENV,
+    UNIQUE_SECRETS,
     UNIQUE_LEVELS,
     ONE_DEVICE_COUNT,
+    ONE_BOUND,
+    SOME_LIMIT,
 ];
 
 /// True of a violation that may be another field's fault than that which it names.
 pub(crate) fn is_on_several(violation: &Violation) -> bool {
-    let mut rules = ON_SEVERAL.iter().chain(&OF_THE_WHOLE);
+    let of_frameworks = FRAMEWORK_ENV.iter().map(|row| &row.of_jobs);
+    let mut rules = ON_SEVERAL.iter().chain(&OF_THE_WHOLE).chain(of_frameworks);
     rules.any(|rule| rule.message == violation.message)
 }
 

@@ -104,6 +104,11 @@ pub const MOUNT_PATH: Rule = Rule::new(
     "self.startsWith('/') && !self.endsWith('/') && !self.contains(':') && !self.matches('(^|/)[.][.](/|$)')",
     "must be an absolute path below /, not ending with /, without : and without .. in it",
 );
+/// What a framework's pods read is mounted there.
+pub const OWN_PATH: Rule = Rule::new(
+    "self != '/etc/trellis' && !self.startsWith('/etc/trellis/')",
+    "/etc/trellis is where Trellis puts what a framework reads: choose another path",
+);
 /// Paths within a volume.
 pub const SUB_PATH: Rule = Rule::new(
     "!self.startsWith('/') && !self.matches('(^|/)[.][.](/|$)')",
@@ -158,7 +163,7 @@ fn is_label(text: &str, max: usize) -> bool {
 }
 
 /// True for what Kubernetes takes as the name of most objects (a DNS subdomain, loosely).
-fn is_name(text: &str) -> bool {
+pub(super) fn is_name(text: &str) -> bool {
     let alphanumeric = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     text.len() <= 253
         && text
@@ -251,7 +256,7 @@ pub(crate) fn own_annotations(map: &BTreeMap<String, String>) -> garde::Result {
     METADATA_KEYS.holds(map.keys().all(|k| is_qualified_name(k)))
 }
 
-fn is_label_value(value: &str) -> bool {
+pub(super) fn is_label_value(value: &str) -> bool {
     value.len() <= 63 && (value.is_empty() || is_qualified_part(value))
 }
 
@@ -344,6 +349,11 @@ pub fn mount_path(path: &str, _: &()) -> garde::Result {
             && !path.contains(':')
             && !has_parent_step(path),
     )
+}
+
+/// [`OWN_PATH`].
+pub fn own_path(path: &str, _: &()) -> garde::Result {
+    OWN_PATH.holds(path != "/etc/trellis" && !path.starts_with("/etc/trellis/"))
 }
 
 /// [`SUB_PATH`].

@@ -41,9 +41,13 @@ pub const EXTENDED: Rule = Rule::new(
 );
 /// A device is asked for in one place.
 pub const ONE_DEVICE_COUNT: Rule = Rule::new(
-    "!has(self.resources.extended) || !((has(self.gpuResource) ? self.gpuResource : 'nvidia.com/gpu') in self.resources.extended)",
-    "resources.extended must not name the resource that gpus counts: set gpus",
+    "!has(self.resources.extended) || (!((has(self.gpuResource) ? self.gpuResource : 'nvidia.com/gpu') in self.resources.extended) && !self.resources.extended.exists(r, r.matches('^(gpu[.]|[^/]*/(gpu|mig-|tpu|npu|neuron|gaudi|ascend|Ascend))')))",
+    "resources.extended must not name a GPU, nor the resource that gpus counts: set gpus and gpuResource",
 );
+/// Beginnings of resources, behind their domain, that count as GPUs wherever they are limited.
+const GPU_NAMES: [&str; 8] = [
+    "gpu", "mig-", "tpu", "npu", "neuron", "gaudi", "ascend", "Ascend",
+];
 /// Quota of a queue.
 pub const NOMINAL: Rule = Rule::new(
     "type(self) == int ? self >= 0 : (isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('0')))",
@@ -225,7 +229,15 @@ pub fn nominal(value: &Quantity, _: &()) -> garde::Result {
 /// [`ONE_DEVICE_COUNT`].
 pub fn one_device_count(group: &TaskGroup) -> impl FnOnce(&Resources, &()) -> garde::Result {
     let device = group.gpu_resource().to_owned();
-    move |resources, ()| ONE_DEVICE_COUNT.holds(!resources.extended.contains_key(&device))
+    move |resources, ()| {
+        let mut names = resources.extended.keys();
+        ONE_DEVICE_COUNT.holds(!names.any(|name| *name == device || is_gpu(name)))
+    }
+}
+
+fn is_gpu(resource: &str) -> bool {
+    let (domain, name) = resource.split_once('/').unwrap_or_default();
+    domain.starts_with("gpu.") || GPU_NAMES.iter().any(|start| name.starts_with(start))
 }
 
 /// [`EXTENDED`].

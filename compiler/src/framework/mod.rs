@@ -1,14 +1,28 @@
 //! What each framework needs so that the pods of a gang find each other. One
-//! file each: from the gang and a task group to variables and ports.
+//! file each: from the gang and a task group to variables, ports and files.
 
+mod deepspeed;
+mod hostfile;
+mod jax;
+mod mpi;
 mod none;
 mod pytorch;
+mod tensorflow;
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use trellis_api::job::{Framework, TaskGroup};
+use trellis_api::{ValidatedJob, names};
 
 use crate::environment::Variable;
 use crate::gang::Gang;
+use crate::{Demand, metadata};
+
+/// Where pods find the files of [`config_maps`].
+const HOSTS: &str = "/etc/trellis/hosts";
+/// Name of the hostfile there: `host slots=N`, as Open MPI and DeepSpeed read it.
+const HOSTFILE: &str = "hostfile";
 
 /// What a framework adds to the pods of a group.
 #[derive(Default)]
@@ -17,6 +31,10 @@ pub(crate) struct Injection {
     pub variables: Vec<Variable>,
     /// Ports, each left out where the group has one of that number.
     pub ports: Vec<FrameworkPort>,
+    /// What is mounted.
+    pub files: Vec<Files>,
+    /// What runs where neither the group nor its template says anything.
+    pub command: Option<String>,
 }
 
 /// A port that a framework listens on.
@@ -27,16 +45,77 @@ pub(crate) struct FrameworkPort {
     pub number: i32,
 }
 
+/// A child of the job, mounted.
+pub(crate) enum Files {
+    /// The job's ConfigMap.
+    Hosts {
+        name: String,
+        path: &'static str,
+        /// Who may read and run the files, where that is not as usual.
+        mode: Option<i32>,
+    },
+    /// The Secret with its key.
+    Key { name: String, path: &'static str },
+}
+
 pub(crate) fn inject(gang: &Gang<'_>, group: &TaskGroup) -> Injection {
     match gang.job.spec().framework() {
         Framework::PyTorch => pytorch::inject(gang, group),
+        Framework::DeepSpeed => deepspeed::inject(gang, group),
+        Framework::JAX => jax::inject(gang, group),
+        Framework::TensorFlow => tensorflow::inject(gang, group),
+        Framework::MPI => mpi::inject(gang, group),
         Framework::None => none::inject(),
     }
 }
 
-/// ConfigMaps that the pods of a framework read: torchrun and plain pods need none.
-pub(crate) fn config_maps(framework: Framework) -> Vec<ConfigMap> {
+/// True if there is a ConfigMap with a hostfile.
+pub(crate) const fn has_hosts(framework: Framework) -> bool {
     match framework {
-        Framework::PyTorch | Framework::None => Vec::new(),
+        Framework::DeepSpeed | Framework::MPI => true,
+        Framework::PyTorch | Framework::JAX | Framework::TensorFlow | Framework::None => false,
+    }
+}
+
+/// True if there is a Secret with a key.
+pub(crate) const fn has_key(framework: Framework) -> bool {
+    matches!(framework, Framework::MPI)
+}
+
+/// ConfigMaps that the pods of a framework read: those with a hostfile need one.
+pub(crate) fn config_maps(gang: &Gang<'_>) -> Vec<ConfigMap> {
+    let files = match gang.job.spec().framework() {
+        Framework::DeepSpeed => deepspeed::files(gang),
+        Framework::MPI => mpi::files(gang),
+        Framework::PyTorch | Framework::JAX | Framework::TensorFlow | Framework::None => {
+            return Vec::new();
+        }
+    };
+    let files = files.into_iter();
+    let data: BTreeMap<_, _> = files.map(|(name, text)| (name.to_owned(), text)).collect();
+    let mut map = ConfigMap {
+        metadata: metadata::child(gang.job),
+        data: Some(data),
+        ..ConfigMap::default()
+    };
+    map.metadata.name = Some(names::hosts(gang.job.name()));
+    vec![map]
+}
+
+/// The Secret with the job's key, from random bytes. None where there is none, and for
+/// bytes of which no key is made.
+pub(crate) fn secret(job: &ValidatedJob, random: [u8; 66]) -> Option<Secret> {
+    has_key(job.spec().framework())
+        .then(|| mpi::secret(job, random))
+        .flatten()
+}
+
+/// What pods use of the job's own: nobody has to permit that.
+pub(crate) fn is_own(job: &ValidatedJob, demand: &Demand) -> bool {
+    let framework = job.spec().framework();
+    match demand {
+        Demand::UseConfigMap(name) => has_hosts(framework) && *name == names::hosts(job.name()),
+        Demand::UseSecret(name) => has_key(framework) && *name == names::ssh(job.name(), job.uid()),
+        _ => false,
     }
 }

@@ -15,6 +15,9 @@ use crate::gang::Gang;
 const MASTER_PORT: i32 = 29500;
 
 pub(super) fn inject(gang: &Gang<'_>, group: &TaskGroup) -> Injection {
+    if !group.role().is_in_world() {
+        return Injection::default();
+    }
     let address = || Value::Fixed(gang.leader_address.clone());
     let port = || Value::Fixed(MASTER_PORT.to_string());
     let world_size = || Value::Fixed(gang.world_size.to_string());
@@ -41,5 +44,6 @@ pub(super) fn inject(gang: &Gang<'_>, group: &TaskGroup) -> Injection {
             name: "rendezvous",
             number: MASTER_PORT,
         }],
+        ..Injection::default()
     }
 }

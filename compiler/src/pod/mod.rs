@@ -1,30 +1,35 @@
 //! The pod of a task group: made once as a template, and from it each pod.
 
+mod layers;
+mod merge;
+mod references;
 mod scheduling;
 mod security;
 mod shared_memory;
 mod volumes;
 
+pub(crate) use layers::Layers;
 pub use scheduling::toleration;
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::DeepMerge as _;
 use k8s_openapi::api::core::v1::{
-    Container, ContainerPort, LocalObjectReference, Pod, PodDNSConfig, PodDNSConfigOption, PodSpec,
+    Container, LocalObjectReference, Pod, PodDNSConfig, PodDNSConfigOption, PodSpec,
     ResourceRequirements, Toleration,
 };
 use k8s_openapi::apimachinery::pkg::api::resource;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use trellis_api::job::{PullPolicy, TaskGroup};
+use trellis_api::pod_template::MAIN_CONTAINER;
+use trellis_api::quantity::Amount;
 use trellis_api::{Quantity, ValidatedJob, names};
 
 use crate::environment::{self, Environment, Identity};
-use crate::framework;
+use crate::framework::{self, Injection};
 use crate::gang::Gang;
-use crate::{PodPlacement, Surroundings, metadata, ports};
+use crate::{PodPlacement, Surroundings, metadata, ports, resources, secrets};
 
-/// Name of the one container.
-const CONTAINER: &str = "main";
 /// A pod without `nodeName` (the binding path, or one whose `nodeName` a
 /// webhook has taken away) is left alone by every other scheduler; a pod with
 /// one is past all of them.
@@ -42,10 +47,8 @@ const STAY: [(&str, &str); 2] = [
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
     metadata: ObjectMeta,
-    /// Without its container.
+    /// The main container comes first, without its environment.
     spec: PodSpec,
-    /// Without its environment.
-    container: Container,
     environment: Environment,
 }
 
@@ -53,35 +56,34 @@ impl Template {
     pub fn new(
         gang: &Gang<'_>,
         group: &TaskGroup,
-        resources: &BTreeMap<String, Quantity>,
+        layers: Layers<'_>,
         surroundings: &Surroundings,
     ) -> Self {
         let injection = framework::inject(gang, group);
-        let (volumes, mounts) = volumes::of(group);
-        let ports = ports::container(group, &injection.ports);
-        let env_from = environment::sources(group);
-        let container = Container {
-            name: CONTAINER.to_owned(),
-            image: Some(group.image.clone()),
-            image_pull_policy: Some(pull_policy(group).to_owned()),
-            command: non_empty(group.command.clone()),
-            args: non_empty(group.args.clone()),
-            working_dir: group.working_dir.clone(),
-            env_from: non_empty(env_from),
-            ports: non_empty(ports),
-            resources: Some(requirements(resources)),
-            volume_mounts: non_empty(mounts),
-            security_context: Some(security::container()),
-            ..Container::default()
-        };
+        let mut spec = defaults(gang, surroundings);
+        for layer in layers.specs() {
+            merge::lay(&mut spec, layer);
+        }
+        merge::lay(&mut spec, own(gang, group, &injection, layers));
+        let inits = spec.init_containers.iter_mut().flatten();
+        for container in spec.containers.iter_mut().chain(inits) {
+            let said = container.security_context.take();
+            let context = container.security_context.insert(security::container());
+            context.merge_from(said.unwrap_or_default());
+        }
+        if let Some(main) = spec.containers.first_mut()
+            && main.command.is_none()
+            && main.args.is_none()
+        {
+            main.command = injection.command.map(|command| vec![command]);
+        }
+        let made = secrets::made(gang.job);
+        references::rename(&mut spec, |name| made.get(name).map(String::as_str));
+        let users = spec.containers.first_mut().and_then(|main| main.env.take());
         Self {
-            metadata: pod_metadata(gang, group),
-            spec: PodSpec {
-                volumes: non_empty(volumes),
-                ..spec(gang, group, resources, surroundings)
-            },
-            container,
-            environment: Environment::new(gang, group, injection.variables),
+            metadata: pod_metadata(gang, group, layers),
+            spec,
+            environment: Environment::new(gang, group, injection.variables, users),
         }
     }
 
@@ -95,21 +97,26 @@ impl Template {
         let annotations = metadata.annotations.get_or_insert_default();
         annotations.insert(names::PLAN.to_owned(), placement.plan.to_owned());
 
-        let container = Container {
-            env: Some(self.environment.render(identity)),
-            ..self.container.clone()
+        let mut spec = PodSpec {
+            hostname: Some(name),
+            node_name: Some(placement.node.to_owned()),
+            tolerations: non_empty(self.tolerations(placement)),
+            ..self.spec.clone()
         };
+        if let Some(main) = spec.containers.first_mut() {
+            main.env = Some(self.environment.render(identity));
+        }
         Pod {
             metadata,
-            spec: Some(PodSpec {
-                hostname: Some(name),
-                node_name: Some(placement.node.to_owned()),
-                containers: vec![container],
-                tolerations: non_empty(self.tolerations(placement)),
-                ..self.spec.clone()
-            }),
+            spec: Some(spec),
             status: None,
         }
+    }
+
+    /// What one pod requests, by resource name, exactly.
+    pub fn request(&self) -> BTreeMap<String, Amount> {
+        let inits = self.spec.init_containers.as_deref().unwrap_or_default();
+        resources::of_pod(&self.spec.containers, inits)
     }
 
     /// The group's own, then those of its flavors.
@@ -122,60 +129,92 @@ impl Template {
         }
         all
     }
-
-    /// The ports that each pod listens on.
-    pub fn into_ports(self) -> Vec<ContainerPort> {
-        self.container.ports.unwrap_or_default()
-    }
 }
 
 /// The user's labels, then ours over them.
-pub(crate) fn labels(job: &ValidatedJob, group: &TaskGroup) -> BTreeMap<String, String> {
+pub(crate) fn labels(
+    job: &ValidatedJob,
+    group: &TaskGroup,
+    layers: Layers<'_>,
+) -> BTreeMap<String, String> {
+    let mut labels = layers.labels();
     let users = job.spec().pod_metadata.as_ref();
-    let mut labels = users.map(|users| users.labels.clone()).unwrap_or_default();
+    labels.extend(users.map(|users| users.labels.clone()).unwrap_or_default());
     labels.extend(metadata::labels(job));
     labels.insert(names::GROUP.to_owned(), group.name.clone());
     labels
 }
 
 /// The labels, and the user's annotations with ours over them.
-fn pod_metadata(gang: &Gang<'_>, group: &TaskGroup) -> ObjectMeta {
+fn pod_metadata(gang: &Gang<'_>, group: &TaskGroup, layers: Layers<'_>) -> ObjectMeta {
     let users = gang.job.spec().pod_metadata.clone().unwrap_or_default();
     let child = metadata::child(gang.job);
 
-    let mut annotations = users.annotations;
+    let mut annotations = layers.annotations();
+    annotations.extend(users.annotations);
     annotations.extend(STAY.map(|(key, value)| (key.to_owned(), value.to_owned())));
     ObjectMeta {
         name: None,
-        labels: Some(labels(gang.job, group)),
+        labels: Some(labels(gang.job, group, layers)),
         annotations: Some(annotations),
         ..child
     }
 }
 
-fn spec(
-    gang: &Gang<'_>,
-    group: &TaskGroup,
-    resources: &BTreeMap<String, Quantity>,
-    surroundings: &Surroundings,
-) -> PodSpec {
+/// What holds where nobody says otherwise, profile and template included.
+fn defaults(gang: &Gang<'_>, surroundings: &Surroundings) -> PodSpec {
     let job = gang.job.spec();
     PodSpec {
-        restart_policy: Some("Never".to_owned()),
-        subdomain: Some(gang.job.name().to_owned()),
         // Variables for every Service of the namespace: slow to start, and
         // other people's names in the environment.
         enable_service_links: Some(false),
-        service_account_name: job.service_account_name.clone(),
         // Where an account is asked for, its own setting decides.
         automount_service_account_token: job.service_account_name.is_none().then_some(false),
         dns_config: Some(few_lookups()),
+        security_context: Some(security::defaults(
+            job.security_context.as_ref(),
+            surroundings.namespace_enforces_restricted,
+        )),
+        containers: vec![Container {
+            name: MAIN_CONTAINER.to_owned(),
+            // What a rank said last outlives its pod: it stands in the job's status.
+            termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
+            ..Container::default()
+        }],
+        ..PodSpec::default()
+    }
+}
+
+/// What the fields of job and group say, and what is Trellis' alone.
+fn own(gang: &Gang<'_>, group: &TaskGroup, injection: &Injection, layers: Layers<'_>) -> PodSpec {
+    let job = gang.job.spec();
+    let resources = resources::of(group);
+    let ports = ports::container(group, &injection.ports);
+    let (volumes, mounts) = volumes::of(group, layers.shared_memory(), &injection.files);
+    let main = Container {
+        name: MAIN_CONTAINER.to_owned(),
+        image: Some(group.image.clone()),
+        image_pull_policy: Some(pull_policy(group).to_owned()),
+        command: non_empty(group.command.clone()),
+        args: non_empty(group.args.clone()),
+        working_dir: group.working_dir.clone(),
+        env: non_empty(group.env.iter().map(environment::variable).collect()),
+        env_from: non_empty(environment::sources(group)),
+        ports: non_empty(ports),
+        resources: Some(requirements(&resources)),
+        volume_mounts: non_empty(mounts),
+        ..Container::default()
+    };
+    PodSpec {
+        restart_policy: Some("Never".to_owned()),
+        subdomain: Some(gang.job.name().to_owned()),
+        service_account_name: job.service_account_name.clone(),
         scheduler_name: Some(SCHEDULER.to_owned()),
         priority_class_name: job.priority_class_name.clone(),
         termination_grace_period_seconds: Some(GRACE_SECONDS),
         node_selector: (!group.node_selector.is_empty()).then(|| group.node_selector.clone()),
-        affinity: scheduling::affinity(group),
-        tolerations: non_empty(scheduling::tolerations(group, resources)),
+        affinity: scheduling::affinity(group.affinity.as_ref()),
+        tolerations: non_empty(scheduling::tolerations(group, &resources)),
         image_pull_secrets: non_empty(
             group
                 .image_pull_secrets
@@ -185,10 +224,9 @@ fn spec(
                 })
                 .collect(),
         ),
-        security_context: Some(security::pod(
-            job.security_context.as_ref(),
-            surroundings.namespace_enforces_restricted,
-        )),
+        security_context: job.security_context.as_ref().map(security::asked),
+        volumes: non_empty(volumes),
+        containers: vec![main],
         ..PodSpec::default()
     }
 }

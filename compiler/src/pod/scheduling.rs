@@ -9,8 +9,8 @@ use trellis_api::{Quantity, names};
 use crate::resources;
 
 /// Node affinity, where there is one.
-pub(super) fn affinity(group: &TaskGroup) -> Option<Affinity> {
-    let node_affinity = group.affinity.as_ref()?.node_affinity.clone()?;
+pub(super) fn affinity(affinity: Option<&job::Affinity>) -> Option<Affinity> {
+    let node_affinity = affinity?.node_affinity.clone()?;
     Some(Affinity {
         node_affinity: Some(node_affinity),
         ..Affinity::default()

@@ -7,10 +7,13 @@ use k8s_openapi::api::core::v1::{
 };
 use trellis_api::job;
 
-/// The pod's part. Most training images run as root, and a first job must
-/// start: non-root is demanded only of a pod that says who it runs as, and
-/// where the namespace would refuse it otherwise.
-pub(super) fn pod(asked: Option<&job::SecurityContext>, restricted: bool) -> PodSecurityContext {
+/// The pod's part, where nobody says otherwise. Most training images run as root,
+/// and a first job must start: non-root is demanded only of a pod that says who it
+/// runs as, and where the namespace would refuse it otherwise.
+pub(super) fn defaults(
+    asked: Option<&job::SecurityContext>,
+    restricted: bool,
+) -> PodSecurityContext {
     let user = asked.and_then(|context| context.run_as_user);
     let fs_group = asked.and_then(|context| context.fs_group);
     let non_root = restricted || user.is_some_and(|id| id != 0);
@@ -20,15 +23,22 @@ pub(super) fn pod(asked: Option<&job::SecurityContext>, restricted: bool) -> Pod
             localhost_profile: None,
         }),
         run_as_non_root: non_root.then_some(true),
-        run_as_user: user,
-        fs_group,
         // Else every start of every pod walks the whole data set to change its owner.
         fs_group_change_policy: fs_group.map(|_| "OnRootMismatch".to_owned()),
         ..PodSecurityContext::default()
     }
 }
 
-/// The container's part.
+/// What the job itself says of it.
+pub(super) fn asked(asked: &job::SecurityContext) -> PodSecurityContext {
+    PodSecurityContext {
+        run_as_user: asked.run_as_user,
+        fs_group: asked.fs_group,
+        ..PodSecurityContext::default()
+    }
+}
+
+/// A container's part, where nobody says otherwise.
 pub(super) fn container() -> SecurityContext {
     SecurityContext {
         allow_privilege_escalation: Some(false),

@@ -12,10 +12,11 @@ const MOST: i64 = 64 * GIB;
 /// Binary suffixes, largest first, with their exponents.
 const UNITS: [(&str, u32); 3] = [("Gi", 30), ("Mi", 20), ("Ki", 10)];
 
-/// Size of /dev/shm: as asked; else, with GPUs, the smaller of half the memory
-/// and 64Gi, since what is in it counts as the pod's memory. None: no volume.
-pub(super) fn size(group: &TaskGroup) -> Option<Quantity> {
-    if let Some(asked) = &group.shared_memory {
+/// Size of /dev/shm: as asked; else as the profile has it; else, with GPUs, the
+/// smaller of half the memory and 64Gi, since what is in it counts as the pod's
+/// memory. None: no volume.
+pub(super) fn size(group: &TaskGroup, of_profile: Option<&Quantity>) -> Option<Quantity> {
+    if let Some(asked) = group.shared_memory.as_ref().or(of_profile) {
         return (amount(asked) != Amount::ZERO).then(|| asked.clone());
     }
     if group.gpus() == 0 {
@@ -69,12 +70,22 @@ mod tests {
             (8, "16Gi", Some("0"), None),
             (8, "16Gi", Some("0Gi"), None),
         ] {
-            let size = size(&group(gpus, memory, asked));
+            let size = size(&group(gpus, memory, asked), None);
             assert_eq!(
                 size.as_ref().map(Quantity::as_str),
                 expected,
                 "{gpus} {memory} {asked:?}"
             );
+        }
+        // The profile's, unless the group names one.
+        let two = Quantity::from("2Gi");
+        for (asked, expected) in [
+            (None, Some("2Gi")),
+            (Some("1Gi"), Some("1Gi")),
+            (Some("0"), None),
+        ] {
+            let size = size(&group(8, "16Gi", asked), Some(&two));
+            assert_eq!(size.as_ref().map(Quantity::as_str), expected, "{asked:?}");
         }
     }
 }

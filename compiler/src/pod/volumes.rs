@@ -1,7 +1,7 @@
 //! Mounts, and the volumes behind them.
 
 use k8s_openapi::api::core::v1::{
-    ConfigMapVolumeSource, EmptyDirVolumeSource, PersistentVolumeClaimVolumeSource,
+    ConfigMapVolumeSource, EmptyDirVolumeSource, KeyToPath, PersistentVolumeClaimVolumeSource,
     SecretVolumeSource, Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource;
@@ -9,12 +9,17 @@ use trellis_api::Quantity;
 use trellis_api::job::{Mount, TaskGroup};
 
 use super::shared_memory;
+use crate::framework::Files;
 
 const SHARED_MEMORY: &str = "shared-memory";
 
-/// The group's volumes and where they appear, /dev/shm last. What is mounted
-/// twice, at different paths, is one volume.
-pub(super) fn of(group: &TaskGroup) -> (Vec<Volume>, Vec<VolumeMount>) {
+/// The group's volumes and where they appear, then those of its framework, /dev/shm
+/// last. What is mounted twice, at different paths, is one volume.
+pub(super) fn of(
+    group: &TaskGroup,
+    shared_memory: Option<&Quantity>,
+    framework: &[Files],
+) -> (Vec<Volume>, Vec<VolumeMount>) {
     let mut volumes: Vec<Volume> = Vec::new();
     let mut mounts = Vec::new();
     for mount in &group.mounts {
@@ -38,7 +43,19 @@ pub(super) fn of(group: &TaskGroup) -> (Vec<Volume>, Vec<VolumeMount>) {
             ..VolumeMount::default()
         });
     }
-    if let Some(size) = shared_memory::size(group) {
+    for files in framework {
+        let (mut volume, path) = of_framework(files);
+        // Pod templates may not use such names.
+        volume.name = format!("{}-{}", volume.name, volumes.len());
+        mounts.push(VolumeMount {
+            name: volume.name.clone(),
+            mount_path: path.to_owned(),
+            read_only: Some(true),
+            ..VolumeMount::default()
+        });
+        volumes.push(volume);
+    }
+    if let Some(size) = shared_memory::size(group, shared_memory) {
         volumes.push(Volume {
             name: SHARED_MEMORY.to_owned(),
             empty_dir: Some(EmptyDirVolumeSource {
@@ -55,6 +72,52 @@ pub(super) fn of(group: &TaskGroup) -> (Vec<Volume>, Vec<VolumeMount>) {
         });
     }
     (volumes, mounts)
+}
+
+/// The volume of a framework's files, named by its kind alone, and its path.
+fn of_framework(files: &Files) -> (Volume, &'static str) {
+    let named = |name: &str| Volume {
+        name: name.to_owned(),
+        ..Volume::default()
+    };
+    match files {
+        Files::Hosts { name, path, mode } => {
+            let volume = Volume {
+                config_map: Some(ConfigMapVolumeSource {
+                    name: name.clone(),
+                    default_mode: *mode,
+                    ..ConfigMapVolumeSource::default()
+                }),
+                ..named("config-map")
+            };
+            (volume, path)
+        }
+        Files::Key { name, path } => {
+            // Whoever the container runs as reads the one; root, whose files they are,
+            // is told by ssh that others may read it, and takes the other.
+            let items = [
+                ("ssh-privatekey", "key", 0o444),
+                ("ssh-privatekey", "root-key", 0o400),
+                ("authorized_keys", "authorized_keys", 0o444),
+                ("known_hosts", "known_hosts", 0o444),
+            ];
+            let items = items.map(|(key, path, mode)| KeyToPath {
+                key: key.to_owned(),
+                path: path.to_owned(),
+                mode: Some(mode),
+                ..KeyToPath::default()
+            });
+            let volume = Volume {
+                secret: Some(SecretVolumeSource {
+                    secret_name: Some(name.clone()),
+                    items: Some(items.to_vec()),
+                    ..SecretVolumeSource::default()
+                }),
+                ..named("secret")
+            };
+            (volume, path)
+        }
+    }
 }
 
 /// The volume of a mount, named by its kind alone.

@@ -1,18 +1,37 @@
-//! docs/pods.md says what pods get: its tables are compared with a pod.
+//! docs/pods.md and docs/frameworks say what pods get: it is compared with pods.
 
-use super::support::{PLACEMENT, compiled, container, env, job, one_group, spec};
+use std::collections::BTreeSet;
 
-const TEXT: &str = include_str!("../../../docs/pods.md");
+use k8s_openapi::api::core::v1::Pod;
+
+use super::support::{PLACEMENT, compiled, container, env, load, one_group, spec};
+
+const PODS: &str = include_str!("../../../docs/pods.md");
+const PAGES: [(&str, &str); 6] = [
+    (
+        "PyTorch",
+        include_str!("../../../docs/frameworks/pytorch.md"),
+    ),
+    (
+        "DeepSpeed",
+        include_str!("../../../docs/frameworks/deepspeed.md"),
+    ),
+    ("JAX", include_str!("../../../docs/frameworks/jax.md")),
+    ("MPI", include_str!("../../../docs/frameworks/mpi.md")),
+    (
+        "TensorFlow",
+        include_str!("../../../docs/frameworks/tensorflow.md"),
+    ),
+    ("None", include_str!("../../../docs/frameworks/none.md")),
+];
 
 /// The cells of the rows of all tables below a heading, without back-quotes.
 fn rows(heading: &str) -> Vec<Vec<String>> {
-    let section = TEXT.split(&format!("\n## {heading}\n")).nth(1).unwrap();
+    let section = PODS.split(&format!("\n## {heading}\n")).nth(1).unwrap();
     let section = section.split("\n## ").next().unwrap();
-    section
-        .lines()
-        .filter(|line| {
-            line.starts_with("| ") && !line.starts_with("| variable") && !line.starts_with("| port")
-        })
+    let lines = section.lines();
+    lines
+        .filter(|line| line.starts_with("| ") && line.contains('`') && !line.contains("| value |"))
         .map(|line| {
             let cells = line.trim_matches('|').split('|');
             cells
@@ -23,23 +42,17 @@ fn rows(heading: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn the_variables_are_those_of_a_pod() {
+fn the_variables_of_every_pod() {
     let told: Vec<(String, String)> = rows("Variables")
         .into_iter()
         .map(|row| (row[0].clone(), row[2].clone()))
         .collect();
-    let pytorch = one_group("PyTorch", "replicas: 2, gpus: 1").groups()[0].pod(1, &PLACEMENT);
-    assert_eq!(env(&pytorch), told);
-    let none = one_group("None", "replicas: 2, gpus: 1").groups()[0].pod(1, &PLACEMENT);
-    let own: Vec<_> = told
-        .into_iter()
-        .filter(|(n, _)| n.starts_with("TRELLIS_"))
-        .collect();
-    assert_eq!(env(&none), own);
+    let pod = one_group("None", "replicas: 2, gpus: 1").groups()[0].pod(1, &PLACEMENT);
+    assert_eq!(env(&pod), told);
 }
 
 #[test]
-fn names_and_ports_are_those_of_a_pod() {
+fn names_are_those_of_a_pod() {
     let job = one_group("PyTorch", "replicas: 2, gpus: 1");
     let pod = job.groups()[0].pod(1, &PLACEMENT);
     assert_eq!(pod.metadata.name.as_deref(), Some("llm-worker-1"));
@@ -48,30 +61,69 @@ fn names_and_ports_are_those_of_a_pod() {
     let service = job.service().spec.clone().unwrap();
     assert_eq!(service.cluster_ip.as_deref(), Some("None"));
     assert_eq!(service.publish_not_ready_addresses, Some(true));
-    let ports: Vec<_> = container(&pod)
-        .ports
-        .iter()
-        .flatten()
-        .map(|p| (p.container_port.to_string(), p.name.clone().unwrap()))
-        .collect();
-    let told: Vec<_> = rows("Ports")
-        .into_iter()
-        .map(|r| (r[0].clone(), r[1].clone()))
-        .collect();
-    assert_eq!(ports, told);
 }
 
-/// The example is a whole job but for its image and resources.
+/// All pods of the first whole job of a text.
+fn pods(text: &str) -> Vec<Pod> {
+    let mut blocks = text.split("```yaml\n").skip(1);
+    let example = blocks.next().unwrap().split("```").next().unwrap();
+    let job = compiled(load(example));
+    let groups = job.groups().iter();
+    groups
+        .flat_map(|group| (0..group.replicas()).map(|index| group.pod(index, &PLACEMENT)))
+        .collect()
+}
+
+/// The variables that a page has tables of: whole words of capitals at the start of a row.
+fn told(text: &str) -> BTreeSet<String> {
+    let rows = text.lines().filter(|line| line.starts_with("| `"));
+    let cells = rows.filter_map(|line| line.split('|').nth(1));
+    let words = cells.flat_map(|cell| cell.split(','));
+    words
+        .map(|word| word.trim().trim_matches('`').to_owned())
+        .filter(|word| word.starts_with(|c: char| c.is_ascii_uppercase()))
+        .collect()
+}
+
 #[test]
-fn the_example_compiles() {
-    let example = TEXT
-        .split("```yaml\n")
-        .nth(1)
-        .unwrap()
-        .split("```")
-        .next()
-        .unwrap();
-    let whole = format!("{example}  image: train:1\n  resources: {{cpu: 1, memory: 1Gi}}\n");
-    let job = compiled(job(&whole));
-    assert_eq!(job.groups()[0].replicas(), 4);
+fn each_page_has_an_example_whose_pods_get_what_it_tells() {
+    for (framework, page) in PAGES {
+        let mut given = BTreeSet::new();
+        let mut ports = BTreeSet::new();
+        for pod in pods(page) {
+            given.extend(env(&pod).into_iter().map(|(name, _)| name));
+            let open = container(&pod).ports.iter().flatten();
+            ports.extend(open.map(|p| (p.container_port, p.name.clone().unwrap())));
+        }
+        given.retain(|name| !name.starts_with("TRELLIS_") || name == "TRELLIS_HOSTFILE");
+        let mut told = told(page);
+        match framework {
+            // It says what PyTorch's page does.
+            "DeepSpeed" => told.extend(self::told(PAGES[0].1)),
+            // It is told in a sentence.
+            "TensorFlow" => {
+                assert!(page.contains("`TF_CONFIG`: the cluster"));
+                told.insert("TF_CONFIG".to_owned());
+            }
+            _ => {}
+        }
+        if ["PyTorch", "DeepSpeed"].contains(&framework) {
+            // Its example has 8 GPUs a pod.
+            told.remove("RANK");
+            told.remove("WORLD_SIZE");
+        }
+        assert_eq!(given, told, "{framework}");
+
+        let table = rows("Ports").into_iter();
+        let of = table.filter(|row| row[0].split(", ").any(|name| name == framework));
+        let told: BTreeSet<_> = of.map(|r| (r[1].parse().unwrap(), r[2].clone())).collect();
+        assert_eq!(ports, told, "{framework}");
+        for (number, name) in &ports {
+            let sentence = format!("Port {number}, `{name}`.");
+            assert!(
+                page.contains(&sentence) || framework == "DeepSpeed",
+                "{sentence}"
+            );
+        }
+    }
 }

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use trellis_api::job::Framework;
-use trellis_api::rules::is_reserved_env;
 use trellis_compiler::{DnsPeer, PodPlacement, Settings, Surroundings, compile};
 
 use super::support::{
@@ -128,24 +126,6 @@ fn without_a_framework_only_our_own() {
             "MASTER_ADDR"
         ]
     );
-}
-
-#[test]
-fn what_is_injected_is_reserved_and_set_once() {
-    for (word, framework) in [("PyTorch", Framework::PyTorch), ("None", Framework::None)] {
-        for gpus in [1, 8] {
-            let job = one_group(word, &format!("gpus: {gpus}"));
-            let mut names: Vec<_> = env(&first_pod(&job)).into_iter().map(|(n, _)| n).collect();
-            assert!(
-                names.iter().all(|n| is_reserved_env(n, framework)),
-                "{names:?}"
-            );
-            let all = names.len();
-            names.sort();
-            names.dedup();
-            assert_eq!(names.len(), all);
-        }
-    }
 }
 
 #[test]

@@ -67,9 +67,14 @@ fn examples() {
         seen,
         [
             "cpu-only",
+            "deepspeed",
             "finetune-with-data",
+            "jax",
             "master-workers",
+            "mpi",
             "pretrain-64",
+            "sidecar",
+            "tensorflow",
             "two-gpus",
             "two-racks"
         ]

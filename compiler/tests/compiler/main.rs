@@ -7,9 +7,13 @@ mod document;
 #[cfg(test)]
 mod environment;
 #[cfg(test)]
+mod frameworks;
+#[cfg(test)]
 mod golden;
 #[cfg(test)]
 mod hash;
+#[cfg(test)]
+mod mpi;
 #[cfg(test)]
 mod network;
 #[cfg(test)]
@@ -17,6 +21,11 @@ mod place;
 #[cfg(test)]
 mod pods;
 #[cfg(test)]
+mod ranks;
+mod secrets;
+#[cfg(test)]
 mod service;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod templates;

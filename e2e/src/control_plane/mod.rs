@@ -32,6 +32,7 @@ use credentials::{Credentials, Identity};
 pub(crate) use kubeconfig::KubeconfigWriter;
 pub use options::{Kubelets, Options};
 use ports::Ports;
+pub use ports::free_port;
 
 use crate::{
     binaries::Binaries,

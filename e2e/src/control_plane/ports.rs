@@ -27,18 +27,8 @@ impl Ports {
     /// Ports that are free now. Two processes that look at the same time start at different
     /// places; one that is unlucky all the same finds out when its component does not start.
     pub(super) fn find() -> Result<Self> {
-        let nanos = SystemTime::now().duration_since(UNIX_EPOCH)?.subsec_nanos();
-        let mut next = (process::id().wrapping_mul(7919) ^ nanos) % u32::from(COUNT);
-        let mut find = || -> Result<u16> {
-            for _ in 0..COUNT {
-                let port = FIRST + u16::try_from(next)?;
-                next = (next + 1) % u32::from(COUNT);
-                if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-                    return Ok(port);
-                }
-            }
-            bail!("no free port from {FIRST} on")
-        };
+        let mut next = start()?;
+        let mut find = || find(&mut next);
         Ok(Self {
             etcd: find()?,
             etcd_peer: find()?,
@@ -47,4 +37,30 @@ impl Ports {
             kwok: find()?,
         })
     }
+}
+
+/// A port that is free now, for a program of a test that must know its own before it starts.
+///
+/// # Errors
+///
+/// When none is free.
+pub fn free_port() -> Result<u16> {
+    find(&mut start()?)
+}
+
+/// Where to begin to look.
+fn start() -> Result<u32> {
+    let nanos = SystemTime::now().duration_since(UNIX_EPOCH)?.subsec_nanos();
+    Ok((process::id().wrapping_mul(7919) ^ nanos) % u32::from(COUNT))
+}
+
+fn find(next: &mut u32) -> Result<u16> {
+    for _ in 0..COUNT {
+        let port = FIRST + u16::try_from(*next)?;
+        *next = (*next + 1) % u32::from(COUNT);
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("no free port from {FIRST} on")
 }

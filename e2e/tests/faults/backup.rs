@@ -82,6 +82,7 @@ async fn an_etcd_that_is_restored_from_a_backup_is_believed() {
 
     let mut second = start("second");
     assert!(site.pods("late").await.is_empty());
+    operator::takes_jobs(&control_plane).await.unwrap();
     // Half of the node is free, and half is not.
     site.submit("large", 1, 8).await;
     site.submit("next", 1, 4).await;

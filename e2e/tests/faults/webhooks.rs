@@ -37,7 +37,8 @@ async fn others_are_placed(seen: &Scene, prefix: &str) {
     }
 }
 
-async fn says(jobs: &Jobs, words: &str) {
+/// One of these is in what the API server says.
+async fn says(jobs: &Jobs, words: &[&str]) {
     for number in [0, MANY - 1] {
         let name = format!("j{number}");
         let refused = jobs
@@ -45,7 +46,7 @@ async fn says(jobs: &Jobs, words: &str) {
             .await;
         let message = message(&refused);
         assert!(message.contains("broken.trellis.dev"), "{message}");
-        assert!(message.contains(words), "{message}");
+        assert!(words.iter().any(|w| message.contains(w)), "{message}");
     }
 }
 
@@ -60,7 +61,8 @@ async fn a_webhook_of_one_namespace_that_is_down_or_hangs_holds_up_nobody_else()
     let webhook = BrokenWebhook::hanging(&seen.control_plane, bad.name()).await;
     submit_many(&jobs, "slow").await;
     others_are_placed(&seen, "slow").await;
-    says(&jobs, "deadline exceeded").await;
+    // Of two limits of ten seconds either may be over first.
+    says(&jobs, &["deadline exceeded", "handshake timeout"]).await;
     webhook.unwrap().lift().await.unwrap();
     for number in 0..MANY {
         let name = format!("j{number}");
@@ -73,7 +75,7 @@ async fn a_webhook_of_one_namespace_that_is_down_or_hangs_holds_up_nobody_else()
 
     let webhook = BrokenWebhook::down(&seen.control_plane, bad.name()).await;
     submit_many(&jobs, "down").await;
-    says(&jobs, "connection refused").await;
+    says(&jobs, &["connection refused"]).await;
     others_are_placed(&seen, "down").await;
     webhook.unwrap().lift().await.unwrap();
     jobs.reaches("j0", JobPhase::Running).await;

@@ -1,14 +1,23 @@
 //! Policies act: what may not run makes no pod and says why, on a real control plane.
 
+mod between;
 mod broken;
 mod changes;
 mod decides;
+mod evict;
 mod keys;
 mod people;
+mod plan;
+mod pod_template;
+mod profiles;
+mod quotas;
 mod requester;
 mod restart;
 mod scene;
 mod stamp;
+mod tools;
+mod webhook;
+mod webhook_certificate;
 
 use std::path::Path;
 

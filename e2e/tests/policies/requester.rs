@@ -24,7 +24,9 @@ const ONLY_ML: &str = "forbid(principal, action == Trellis::Action::\"Submit\", 
 const ADA: &str = r#"{"user": "ada", "groups": ["ml", "all"]}"#;
 
 async fn only_ml(control_plane: &ControlPlane, site: &Site) {
-    apply(control_plane, &about(site, ONLY_ML, json!({}))).await;
+    // Who cannot be told any more is not stopped for it.
+    let evicts = json!({"onViolation": "Evict"});
+    apply(control_plane, &about(site, ONLY_ML, evicts)).await;
     active(control_plane, site.name()).await;
 }
 

@@ -29,6 +29,18 @@ async fn apply(api: &Api<TrainingJob>, manager: &str, job: &Value) -> TrainingJo
     api.patch("j", &params, &Patch::Apply(job)).await.unwrap()
 }
 
+/// Sends all of the job as it stands, changed: again if its status was written in between.
+async fn replace(api: &Api<TrainingJob>, change: impl Fn(&mut TrainingJob)) -> TrainingJob {
+    loop {
+        let mut read = api.get("j").await.unwrap();
+        change(&mut read);
+        match api.replace("j", &PostParams::default(), &read).await {
+            Err(kube::Error::Api(status)) if status.is_conflict() => {}
+            replaced => return replaced.unwrap(),
+        }
+    }
+}
+
 /// A job that nobody places.
 fn suspended(site: &Site) -> Value {
     let mut job = site.job("j", 1, 1);
@@ -70,15 +82,13 @@ async fn whoever_changes_the_spec_is_stamped_and_nothing_else_changes_the_stamp(
     assert_eq!(stamp(&changed).user, "bob");
 
     // A client that sends all of it, with the stamp as it was read.
-    let mut read = ada.get("j").await.unwrap();
-    read.spec.restart.get_or_insert_default().limit = Some(6);
-    let replaced = ada.replace("j", &PostParams::default(), &read).await;
-    assert_eq!(stamp(&replaced.unwrap()).user, "ada");
+    let limited = |job: &mut TrainingJob| {
+        job.spec.restart.get_or_insert_default().limit = Some(6);
+    };
+    assert_eq!(stamp(&replace(&ada, limited).await).user, "ada");
     // And one that sends what stands in git.
-    let mut read = bob.get("j").await.unwrap();
-    read.metadata.annotations = None;
-    let replaced = bob.replace("j", &PostParams::default(), &read).await;
-    assert_eq!(written(&replaced.unwrap()), Some(of_ada.as_str()));
+    let replaced = replace(&bob, |job| job.metadata.annotations = None).await;
+    assert_eq!(written(&replaced), Some(of_ada.as_str()));
     let removed = json!({"metadata": {"annotations": {REQUESTED_BY: null}}});
     let kept = merge(&bob, removed).await.unwrap();
     assert_eq!(written(&kept), Some(of_ada.as_str()));

@@ -247,7 +247,8 @@ async fn a_deleted_node_does_not_hold_the_gang() {
     let pod = pods.iter().find(on).unwrap().clone();
     site.nodes().delete(lost).await.unwrap();
     let again = site.becomes("j", |s| s.attempt == Some(2)).await;
-    assert_eq!(reason(&again), "NodeLost");
+    let failure = again.status.unwrap().last_failure.unwrap();
+    assert_eq!(failure.reason, "NodeLost");
     // Its kubelet may live on: the pod is told to stop, and not forgotten at once.
     let api = site.api::<Pod>();
     let name = pod.metadata.name.unwrap();

@@ -4,6 +4,8 @@ mod admission;
 mod defaults;
 mod drift;
 mod endpoint;
+mod failures;
+mod frameworks;
 mod journal;
 mod kinds;
 mod lifecycle;

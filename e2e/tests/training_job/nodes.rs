@@ -59,7 +59,7 @@ async fn a_bad_gpu_condition_keeps_a_job_off_until_it_clears() {
 }
 
 #[tokio::test]
-async fn a_quarantined_node_gets_nothing_new_and_keeps_what_runs() {
+async fn a_quarantined_node_gets_nothing_new_and_what_runs_leaves_it() {
     let site = site("quarantine", 1).await;
     let node = &site.nodes().names()[0];
     let label = |state| {
@@ -68,12 +68,21 @@ async fn a_quarantined_node_gets_nothing_new_and_keeps_what_runs() {
     };
     site.submit("runs", 1, 4).await;
     site.reaches("runs", JobPhase::Running).await;
-    label(Some("quarantined")).await.unwrap();
+    // Cordoned alone is no reason to stop anybody.
+    site.nodes().cordon(node).await.unwrap();
     let job = held(&site, &site.job("", 1, 1)).await;
-    let words = "1 with label \"dgxc.nvidia.com/nvsentinel-state=quarantined\"";
-    assert!(message(&job).contains(words), "{}", message(&job));
     site.reaches("runs", JobPhase::Running).await;
+    label(Some("quarantined")).await.unwrap();
+    let stopped = site.becomes("runs", |s| s.attempt == Some(2)).await;
+    let status = stopped.status.unwrap();
+    assert_eq!((status.restarts, status.disruptions), (Some(0), Some(1)));
+    assert_eq!(status.last_failure.unwrap().reason, "NodeUnhealthy");
+    let waits = site.reaches("runs", JobPhase::Queued).await;
+    let words = "1 with label \"dgxc.nvidia.com/nvsentinel-state=quarantined\"";
+    assert!(message(&waits).contains(words), "{}", message(&waits));
     label(None).await.unwrap();
+    site.nodes().uncordon(node).await.unwrap();
+    site.reaches("runs", JobPhase::Running).await;
     site.reaches(name(&job), JobPhase::Running).await;
 }
 

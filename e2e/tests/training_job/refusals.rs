@@ -272,6 +272,7 @@ async fn the_api_server_refuses_what_only_the_whole_shows() {
             json!([{"name": name, "value": "x"}]),
         )
     };
+    let restart_rule = |rule: serde_json::Value| with("/spec/restart", json!({"rules": [rule]}));
     let cases = [
         (
             with(
@@ -284,9 +285,28 @@ async fn the_api_server_refuses_what_only_the_whole_shows() {
             with("/metadata/name", json!("a".repeat(60))),
             "at most 63 characters",
         ),
-        (env("PET_NNODES"), "env must not set what Trellis"),
-        (env("TRELLIS_RANK"), "env must not set what Trellis"),
-        (env("RANK"), "env must not set what Trellis"),
+        (
+            restart_rule(json!({"groups": ["other"], "action": "Fail"})),
+            "groups of restart.rules must be names of task groups",
+        ),
+        (
+            restart_rule(json!({"onExitCodes": [1, 0], "action": "Fail"})),
+            "must be an exit code of a failure, 1 to 255",
+        ),
+        (
+            restart_rule(json!({"onReasons": ["out of memory"], "action": "Fail"})),
+            "must be a reason, one word",
+        ),
+        (env("PET_NNODES"), "what Trellis sets for PyTorch and"),
+        (env("TRELLIS_RANK"), "TRELLIS_* is what Trellis sets"),
+        (env("RANK"), "what Trellis sets for PyTorch and"),
+        (
+            with(
+                "/spec/taskGroups/0/mounts",
+                json!([{"path": "/etc/trellis/x", "claim": "c"}]),
+            ),
+            "/etc/trellis is where",
+        ),
         (
             with("/spec/priorityClassName", json!("system-node-critical")),
             "are for the cluster's own parts",

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::decision::Decision;
 use crate::engine::{Engine, Snapshot, StandingSnapshot};
 use crate::gang::Gang;
-use crate::ids::GangId;
+use crate::ids::{GangId, PodKey};
 use crate::time::Time;
 
 /// When gangs that wait are expected to start, if nothing comes any more and
@@ -49,6 +49,8 @@ struct Player {
     agenda: BTreeSet<(Time, GangId, What)>,
     /// What is on the agenda, by gang: one thing each.
     due: BTreeMap<GangId, (Time, What)>,
+    /// Pods that are no placed gang's and on the way out, by when they are to be gone.
+    departing: BTreeSet<(Time, PodKey)>,
     starts: BTreeMap<GangId, Time>,
     now: Time,
 }
@@ -60,6 +62,7 @@ impl Player {
             gangs: BTreeMap::new(),
             agenda: BTreeSet::new(),
             due: BTreeMap::new(),
+            departing: departing(snapshot),
             starts: BTreeMap::new(),
             now: snapshot.now,
         };
@@ -84,10 +87,17 @@ impl Player {
             }
             let alarm = self.engine.next_wakeup().filter(|at| *at > self.now);
             let due = self.agenda.first().map(|(at, ..)| *at);
-            let Some(next) = alarm.into_iter().chain(due).min() else {
+            let gone = self.departing.first().map(|(at, _)| *at);
+            let Some(next) = [alarm, due, gone].into_iter().flatten().min() else {
                 return true;
             };
             self.now = self.now.max(next);
+            while let Some((at, _)) = self.departing.first()
+                && *at <= self.now
+                && let Some((_, pod)) = self.departing.pop_first()
+            {
+                self.engine.delete_pod(&pod);
+            }
             while let Some((at, ..)) = self.agenda.first()
                 && *at <= self.now
                 && let Some((_, gang, what)) = self.agenda.pop_first()
@@ -139,6 +149,14 @@ impl Player {
             self.due.insert(gang.clone(), (at, what));
         }
     }
+}
+
+/// Pods that leave by themselves. What should have gone by now is not known to go.
+fn departing(snapshot: &Snapshot) -> BTreeSet<(Time, PodKey)> {
+    let pods = snapshot.pods.iter().filter(|pod| !pod.held);
+    pods.filter_map(|pod| Some((pod.leaves?, pod.pod.clone())))
+        .filter(|(at, _)| *at >= snapshot.now)
+        .collect()
 }
 
 /// The same, with pods of gangs that are there counted as ones that are still to

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::constraints::Constraints;
 use crate::ids::{FlavorName, GangId, GroupName, NodeName, PodKey, QueueName, ResourceName};
+use crate::limits::Draw;
 use crate::resources::Resources;
 use crate::time::Time;
 use crate::topology::TopologyRequest;
@@ -44,6 +45,9 @@ pub struct Gang {
     pub predicted: Option<Duration>,
     /// How long its pods may take to stop once they are told to.
     pub grace: Duration,
+    /// Limits beside the quota of its queue: all must have room. Those of a placed
+    /// gang may change, and count from then on.
+    pub draws: Vec<Draw>,
     /// Its task groups; their names are unique.
     pub groups: Vec<TaskGroup>,
 }
@@ -102,6 +106,7 @@ impl Gang {
             runtime: None,
             predicted: None,
             grace: Duration::ZERO,
+            draws: Vec::new(),
             groups,
         }
     }

@@ -68,6 +68,9 @@ names! {
     FlavorName;
     /// A topology.
     TopologyName;
+    /// A limit beside the quota of queues, as messages name it: `quota policy "vision",
+    /// runningJobs`.
+    LimitName;
     /// A resource, by its Kubernetes name: `cpu`, `memory`, `nvidia.com/gpu`.
     ResourceName;
 }

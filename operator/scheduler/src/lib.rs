@@ -39,7 +39,7 @@
 //! ```
 //!
 //! Where to look: `state` keeps the live arrays, `queueing` says who waits and
-//! for what, `placement` finds places, `backfill` says who may start before those
+//! for what, `limits` what is held beside the quota of queues, `placement` finds places, `backfill` says who may start before those
 //! that wait for room, `explain` says why there is no place, `forecast` when there
 //! will be one, `predict` how long runs take, and `engine` puts them together.
 
@@ -51,6 +51,7 @@ mod explain;
 mod forecast;
 mod gang;
 mod ids;
+mod limits;
 mod node;
 mod placement;
 mod predict;
@@ -74,14 +75,16 @@ pub use engine::{
     QueueStanding, Snapshot, StandingLine, StandingSnapshot,
 };
 pub use explain::{
-    Certificate, Change, Detail, Exclusions, FreeOn, InDomain, MissingLabel, OwnQuota, Raise,
-    Silent, Unfit, WaitReason,
+    Allow, Certificate, Change, Detail, Exclusions, FreeOn, InDomain, MissingLabel, OwnQuota,
+    Raise, Silent, Unfit, WaitReason,
 };
 pub use forecast::Forecast;
 pub use gang::{Gang, Strategy, TaskGroup};
 pub use ids::{
-    FlavorName, GangId, GroupName, NodeName, PodKey, QueueName, ResourceName, TopologyName,
+    FlavorName, GangId, GroupName, LimitName, NodeName, PodKey, QueueName, ResourceName,
+    TopologyName,
 };
+pub use limits::{Draw, Drawn};
 pub use node::{Node, Taint, TaintEffect};
 pub use placement::{GroupPlacement, History, Placement};
 pub use predict::Predictor;

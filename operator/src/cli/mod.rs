@@ -2,8 +2,11 @@
 
 mod crds;
 mod plan;
+mod policy;
 mod replay;
 mod simulate;
+mod source;
+mod submitter;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -32,6 +35,8 @@ enum Command {
     /// would wait. Reads the current cluster, or files; writes nothing. Exit status:
     /// 0 all would run, 1 one would wait, 2 invalid input or no cluster.
     Plan(plan::Options),
+    /// For those who write policies: test, try, compare and format them.
+    Policy(policy::Options),
     /// Let jobs come, in virtual time: of files, recorded, or made up; say what the
     /// engine makes of them. Exit status: 0 all was as expected, 1 something was
     /// not, 2 invalid input.
@@ -48,6 +53,7 @@ enum Command {
 pub fn run(cli: Cli) -> ExitCode {
     let result = match cli.command {
         Command::Plan(options) => return status(plan::run(&options)),
+        Command::Policy(options) => return status(policy::run(&options)),
         Command::Simulate(options) => return status(simulate::run(&options)),
         Command::Replay(options) => return status(replay::run(&options)),
         Command::Operator(options) => return operate(options),

@@ -13,7 +13,7 @@ use kube::api::{GetParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ClusterResourceScope, NamespaceResourceScope, Request as KubeRequest};
 use kube::runtime::events::{Event, Recorder};
 use kube::{Client, Resource};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -290,6 +290,23 @@ impl Commands {
         match answer.await.map_err(WriteError::from) {
             Ok(object) => Ok(Some(object)),
             Err(WriteError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether an object is there now. Of its metadata alone: what is in it is not sent.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn exists<K>(&self, namespace: &str, name: &str) -> Result<bool, WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        let request = KubeRequest::new(K::url_path(&(), Some(namespace)));
+        let answer = self.answer(request.get_metadata(name, &GetParams::default()));
+        match answer.await.map_err(WriteError::from) {
+            Ok(IgnoredAny) => Ok(true),
+            Err(WriteError::NotFound(_)) => Ok(false),
             Err(error) => Err(error),
         }
     }

@@ -3,9 +3,12 @@
 //! what differs in what we own is put right by a merge patch, so that what is
 //! no longer wanted goes too.
 
+mod external_secrets;
+mod framework;
+
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::Resource;
 use kube::api::ObjectMeta;
@@ -18,11 +21,12 @@ use trellis_api::job::JobPhase;
 use trellis_api::{PodGroup, Reason, names};
 
 use super::builds::Build;
-use super::dereference::{Surrounded, is_owned};
+use super::dereference::Surrounded;
 use super::drift;
 use super::lifecycle::Standing;
 use crate::commands::{Commands, WriteError};
 use crate::key::Key;
+use crate::scheduling::{is_owned, is_there};
 use crate::watch::Store;
 use crate::world::World;
 
@@ -35,6 +39,9 @@ pub(super) async fn children(
     build: &Build,
 ) -> Result<Option<Standing>, WriteError> {
     let Some(compiled) = build.children(seen) else {
+        if build.is_refused(seen) {
+            external_secrets::remove(commands, world, key, seen.uid(), |_| false).await?;
+        }
         return Ok(None);
     };
     let place = Place {
@@ -43,21 +50,20 @@ pub(super) async fn children(
         uid: seen.uid(),
         build,
     };
-    if let Some(map) = compiled.config_maps().into_iter().next() {
-        let name = map.metadata.name.unwrap_or_default();
-        return Err(WriteError::Transient(format!(
-            "ConfigMap {name:?} is not created: no framework had files until now"
-        )));
-    }
     // Side by side: none needs another, and no pod is created before all are there.
-    let (service, policy, group) = tokio::join!(
-        place.child(|| compiled.service(), &world.services),
-        place.child(|| compiled.network_policy(), &world.network_policies),
-        place.child(|| compiled.pod_group(), &world.pod_groups),
+    let (service, policy, hosts, secret, group, external) = tokio::join!(
+        place.child(key, || compiled.service(), &world.services),
+        place.child(key, || compiled.network_policy(), &world.network_policies),
+        place.hosts(compiled, world),
+        place.key_secret(compiled),
+        place.child(key, || compiled.pod_group(), &world.pod_groups),
+        external_secrets::apply(&place, world, compiled),
     );
-    Ok(service?.or(policy?).or(group?))
+    secret?;
+    Ok(service?.or(policy?).or(hosts?).or(group?).or(external?))
 }
 
+/// Where the children of one job go.
 struct Place<'a> {
     commands: &'a Commands,
     key: &'a Key,
@@ -66,9 +72,10 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// One child, which bears the job's name. `A` is the form in which it is watched.
+    /// One child, of this name. `A` is the form in which it is watched.
     async fn child<K, A>(
         &self,
+        key: &Key,
         wanted: impl Fn() -> K,
         store: &Store<A>,
     ) -> Result<Option<Standing>, WriteError>
@@ -81,32 +88,33 @@ impl Place<'_> {
             + Serialize,
     {
         let kind = K::kind(&());
-        let live = match store.get(self.key) {
+        let live = match store.get(key) {
             Some(live) => live,
-            None => match self.create(&wanted()).await? {
+            None => match self.create(key, &wanted()).await? {
                 Made::New(object) => {
-                    store.found(self.key.clone(), object);
+                    store.found(key.clone(), object);
                     return Ok(None);
                 }
                 Made::Before(object) => object,
             },
         };
-        if !is_owned(live.meta(), self.uid) {
-            return Ok(Some(in_the_way(&kind, self.key, live.meta())));
+        if !is_owned(live.as_ref(), self.uid) {
+            return Ok(Some(in_the_way(&kind, self.key, key, live.meta())));
         }
         if live.meta().deletion_timestamp.is_some() {
             // It is created again once it is gone: its deletion brings us back here.
             return Ok(None);
         }
         let version = live.meta().resource_version.clone().unwrap_or_default();
-        if self.build.checked.lock().get(kind.as_ref()) == Some(&version) {
+        let child = (kind.clone().into_owned(), key.name.clone());
+        if self.build.checked.lock().get(&child) == Some(&version) {
             return Ok(None);
         }
         let wanted = serde_json::to_value(wanted()).unwrap_or_default();
         let actual = serde_json::to_value(live.as_ref()).unwrap_or_default();
         let Some(mut patch) = drift::patch(&kind, &actual, &wanted) else {
-            self.build.checked.lock().insert(kind.into_owned(), version);
-            store.found(self.key.clone(), live.as_ref().clone());
+            self.build.checked.lock().insert(child, version);
+            store.found(key.clone(), live.as_ref().clone());
             return Ok(None);
         };
         info!(job = %self.key, %kind, "drift of a child is put right");
@@ -119,8 +127,8 @@ impl Place<'_> {
         let put_right: A = self
             .commands
             .patch_as(
-                &K::url_path(&(), Some(&self.key.namespace)),
-                &self.key.name,
+                &K::url_path(&(), Some(&key.namespace)),
+                &key.name,
                 names::COMPILER_MANAGER,
                 &Value::Object(patch),
             )
@@ -132,12 +140,12 @@ impl Place<'_> {
             .resource_version
             .clone()
             .unwrap_or_default();
-        self.build.checked.lock().insert(kind.into_owned(), version);
-        store.answered(self.key.clone(), put_right);
+        self.build.checked.lock().insert(child, version);
+        store.answered(key.clone(), put_right);
         Ok(None)
     }
 
-    async fn create<K, A>(&self, wanted: &K) -> Result<Made<A>, WriteError>
+    async fn create<K, A>(&self, key: &Key, wanted: &K) -> Result<Made<A>, WriteError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Serialize,
         A: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -145,7 +153,7 @@ impl Place<'_> {
             + std::fmt::Debug
             + DeserializeOwned,
     {
-        let namespace = &self.key.namespace;
+        let namespace = &key.namespace;
         let created = self
             .commands
             .create(namespace, names::COMPILER_MANAGER, wanted, false)
@@ -155,7 +163,7 @@ impl Place<'_> {
             // The watch is late, or does not show what has lost our label, or
             // a foreign object is there: look which.
             Err(WriteError::Conflict(message)) => {
-                let there = self.commands.get(namespace, &self.key.name).await?;
+                let there = self.commands.get(namespace, &key.name).await?;
                 there
                     .map(|object| Made::Before(Arc::new(object)))
                     .ok_or(WriteError::Conflict(message))
@@ -173,14 +181,15 @@ enum Made<A> {
 }
 
 /// What is to be said where an object of a child's name is not the job's.
-fn in_the_way(kind: &str, key: &Key, meta: &ObjectMeta) -> Standing {
+fn in_the_way(kind: &str, job: &Key, key: &Key, meta: &ObjectMeta) -> Standing {
+    let name = &key.name;
     let owner = meta
         .owner_references
         .iter()
         .flatten()
         .find(|o| o.controller == Some(true));
     let of_a_job = owner.is_some_and(|o| {
-        o.kind == "TrainingJob" && o.api_version.starts_with("trellis.dev/") && o.name == *key.name
+        o.kind == "TrainingJob" && o.api_version.starts_with("trellis.dev/") && o.name == *job.name
     });
     if of_a_job || meta.deletion_timestamp.is_some() {
         let whose = if of_a_job {
@@ -191,7 +200,7 @@ fn in_the_way(kind: &str, key: &Key, meta: &ObjectMeta) -> Standing {
         return Standing::Held {
             phase: JobPhase::Waiting,
             reason: Reason::PodsTerminating,
-            message: format!("{kind} {:?}{whose} is still being removed", &*key.name),
+            message: format!("{kind} {name:?}{whose} is still being removed"),
         };
     }
     let owner = owner.map_or_else(String::new, |o| {
@@ -201,18 +210,13 @@ fn in_the_way(kind: &str, key: &Key, meta: &ObjectMeta) -> Standing {
         phase: JobPhase::Blocked,
         reason: Reason::NameConflict,
         message: format!(
-            "{kind} {:?} is there and is not this job's{owner}: delete or rename it, or rename the job",
-            &*key.name
+            "{kind} {name:?} is there and is not this job's{owner}: delete or rename it, or rename the job"
         ),
     }
 }
 
-/// True if a child is there: the job's own, and not going.
-pub(super) fn is_there<A: Resource>(child: Option<&A>, uid: &str) -> bool {
-    child.is_some_and(|c| is_owned(c.meta(), uid) && c.meta().deletion_timestamp.is_none())
-}
-
-/// Removes what an ended job has made, in the reverse order. Pods are the scheduler's.
+/// Removes what an ended job has made, in the reverse order. Pods are the scheduler's;
+/// its key, which we may not delete, goes with the job.
 pub(super) async fn remove(
     commands: &Commands,
     world: &World,
@@ -233,9 +237,7 @@ pub(super) async fn remove(
         A: Resource<DynamicType = ()>,
     {
         match store.get(key) {
-            Some(live)
-                if is_owned(live.meta(), uid) && live.meta().deletion_timestamp.is_none() =>
-            {
+            Some(live) if is_there(Some(live.as_ref()), uid) => {
                 let own = live.meta().uid.clone().unwrap_or_default();
                 commands
                     .delete::<K>(&key.namespace, &key.name, &own, None)
@@ -244,7 +246,10 @@ pub(super) async fn remove(
             _ => Ok(()),
         }
     }
+    external_secrets::remove(commands, world, key, uid, |_| false).await?;
     one::<PodGroup, _>(commands, &world.pod_groups, key, uid).await?;
+    let hosts = Key::new(&key.namespace, &names::hosts(&key.name));
+    one::<ConfigMap, _>(commands, &world.config_maps, &hosts, uid).await?;
     one::<NetworkPolicy, _>(commands, &world.network_policies, key, uid).await?;
     one::<Service, _>(commands, &world.services, key, uid).await
 }
@@ -255,7 +260,8 @@ mod tests {
 
     fn said(meta: Value) -> (JobPhase, Reason, String) {
         let meta: ObjectMeta = serde_json::from_value(meta).unwrap();
-        match in_the_way("Service", &Key::new("ns", "j"), &meta) {
+        let job = Key::new("ns", "j");
+        match in_the_way("Service", &job, &job, &meta) {
             Standing::Held {
                 phase,
                 reason,

@@ -8,13 +8,20 @@ use k8s_openapi::api::core::v1::Service;
 use trellis_api::job::{JobPhase, JobPolicy};
 use trellis_api::pod_group::Plan;
 use trellis_api::{Enforcement, Queue, Reason, ValidatedJob};
-use trellis_compiler::{CompiledJob, Found, Settings, Surroundings, compile};
-use trellis_policies::cedar::{JobDecision, NotAuthorized, Policies, Submission, authorize};
-use trellis_policies::{AuthorizedJob, Facts};
+use trellis_compiler::{CompiledJob, Found, Profile, Settings, Surroundings, compile};
+use trellis_policies::cedar::{
+    JobDecision, NotAuthorized, Policies, Requester, Submission, authorize, decide_job,
+};
+use trellis_policies::quota::{QuotaPolicies, Verdict};
+use trellis_policies::{AuthorizedJob, Facts, Refusal};
 
 use super::dereference::{Surrounded, waits};
+use super::eviction::Violated;
 use super::lifecycle::Standing;
 use super::lookup::{Missing, enforces_restricted};
+use super::{builds, validate};
+use crate::quota::{self, JobLimits};
+use crate::scheduling::unsupported::{self, Unsupported};
 
 /// What a job is compiled with and judged by, beside itself.
 pub(crate) struct Around<'a> {
@@ -28,8 +35,14 @@ pub(crate) struct Around<'a> {
     pub(crate) namespace_labels: &'a BTreeMap<String, String>,
     /// The Services of its namespace that it names.
     pub(crate) services: &'a BTreeMap<String, Service>,
+    /// Its RuntimeProfile.
+    pub(crate) profile: Option<&'a Arc<Profile>>,
     /// The policies that decide. None: they have not been read yet.
     pub(crate) policies: Option<&'a Policies>,
+    /// The quota policies that limit it, and their version.
+    pub(crate) quotas: (u64, &'a QuotaPolicies),
+    /// Who had submitted it when it got its place, where nobody can say any more.
+    pub(crate) was_of: Option<&'a str>,
     /// What is known of the job beside its spec.
     pub(crate) submission: Submission<'a>,
 }
@@ -58,7 +71,19 @@ impl Around<'_> {
             reason: Reason::ServiceNotFound,
             message: missing.to_string(),
         })?;
+        let surroundings = surroundings.with_profile(self.profile.cloned());
         Ok(compile(job, surroundings, settings))
+    }
+
+    /// How much of it: what quota policies say of the job.
+    pub(crate) fn limit(&self, compiled: &CompiledJob) -> Verdict {
+        let (labels, queue) = (self.namespace_labels, &self.queue.spec);
+        quota::judge(self.quotas.1, compiled, labels, queue, self.whose())
+    }
+
+    /// Whose job it is for quota policies.
+    fn whose(&self) -> Option<&str> {
+        whose(self.submission.requester, self.was_of)
     }
 
     /// Whether it may, and what is decided about each of its demands.
@@ -67,14 +92,32 @@ impl Around<'_> {
         compiled: CompiledJob,
     ) -> (JobDecision, Result<AuthorizedJob, NotAuthorized>) {
         let namespace = compiled.job().namespace().to_owned();
-        let facts = Facts {
+        authorize(
+            self.policies,
+            compiled,
+            &self.facts(&namespace),
+            &self.submission,
+        )
+    }
+
+    /// What would be decided if somebody else had submitted it.
+    pub(crate) fn decide_for(&self, requester: &Requester, compiled: &CompiledJob) -> JobDecision {
+        let facts = self.facts(compiled.job().namespace());
+        let submission = Submission {
+            requester: Some(requester),
+            ..self.submission
+        };
+        decide_job(self.policies, compiled, &facts, &submission)
+    }
+
+    fn facts<'a>(&'a self, namespace: &'a str) -> Facts<'a> {
+        Facts {
             queue: self.queue_name(),
             queue_spec: &self.queue.spec,
-            namespace: &namespace,
+            namespace,
             namespace_labels: self.namespace_labels,
             priority_class: self.class,
-        };
-        authorize(self.policies, compiled, &facts, &self.submission)
+        }
     }
 }
 
@@ -92,52 +135,139 @@ pub(super) fn planned(
         namespace_enforces_restricted: enforces_restricted(&seen.namespace_labels),
         services: &seen.services,
     };
+    let profile = seen.profile.as_ref().ok()?.clone();
     let surroundings = Surroundings::resolve(&job, found).ok()?;
+    let surroundings = surroundings.with_profile(profile);
     let compiled = compile(job, surroundings, settings);
     (compiled.hash() == plan.compiled).then_some(compiled)
 }
 
+fn whose<'a>(requester: Option<&'a Requester>, was_of: Option<&'a str>) -> Option<&'a str> {
+    requester.map(|r| r.user.as_str()).or(was_of)
+}
+
+/// The limits of now that a job draws on that has its place, though nobody can compile it any
+/// more. None: it has none.
+pub(super) fn held_limits(seen: &Surrounded) -> Option<JobLimits> {
+    let place = seen.place()?;
+    let (version, quotas) = (seen.quotas.0, &seen.quotas.1);
+    let queue = seen.placed_in.as_ref().map(|queue| &queue.spec);
+    let whose = whose(seen.requester.as_ref(), place.requester.as_deref());
+    let labels = &seen.namespace_labels;
+    Some(JobLimits {
+        version,
+        draws: quota::held(quotas, &seen.job, place, labels, queue, whose),
+        requester: whose.map(str::to_owned),
+    })
+}
+
+/// What the job becomes, and what policies have decided, if it is valid.
+pub(super) fn outcome(
+    seen: &Surrounded,
+    settings: &Arc<Settings>,
+) -> (Option<Decided>, Result<AuthorizedJob, Standing>) {
+    match validate::job(seen) {
+        Ok(job) => authorized(job, seen, settings),
+        Err(standing) => (None, Err(standing)),
+    }
+}
+
 /// What the job becomes, if all that it names is there and policy allows it, and what policies
 /// have decided.
-pub(super) fn authorized(
+fn authorized(
     job: ValidatedJob,
     seen: &Surrounded,
     settings: &Arc<Settings>,
 ) -> (Option<Decided>, Result<AuthorizedJob, Standing>) {
-    let compiled = match in_its_queue(seen) {
-        Ok(around) => around
-            .compile(job, settings)
-            .map_err(waits)
-            .map(|compiled| (around, compiled)),
-        Err(standing) => Err(standing),
-    };
+    let (version, quotas) = (seen.quotas.0, &seen.quotas.1);
+    let compiled = in_its_queue(seen).and_then(|around| {
+        let compiled = around.compile(job, settings).map_err(waits)?;
+        Ok((around, compiled))
+    });
     let (around, compiled) = match compiled {
         Ok(compiled) => compiled,
         Err(standing) => return (None, Err(standing)),
     };
+    let verdict = around.limit(&compiled);
+    let whose = around.whose().map(str::to_owned);
+    // By a stamp that may be forged nobody is let in, and nobody is stopped for want of one.
+    let evicts = seen.policies.as_ref().is_some_and(|p| p.evict());
+    let doubt = seen.doubt.as_ref().filter(|_| evicts);
+    let believed = doubt.map(|doubt| around.decide_for(&doubt.named, &compiled));
+    let (hash, profile) = (compiled.hash().to_owned(), builds::profile(&compiled));
     let (decision, outcome) = around.authorize(compiled);
     let requester = seen.requester.as_ref();
-    let decided = Decided {
-        told: JobPolicy {
-            requester: requester.map(|r| r.user.chars().take(NAME_TOLD).collect()),
-            requester_unknown: seen.doubt.clone(),
-            ..decision.status(&outcome)
-        },
-        forbidden: decision.forbidden(),
+    let mut told = JobPolicy {
+        requester: requester.map(|r| r.user.chars().take(NAME_TOLD).collect()),
+        requester_unknown: seen.doubt.as_ref().map(|doubt| doubt.why.clone()),
+        ..decision.status(&outcome)
     };
-    (Some(decided), outcome.map_err(|not| held(&not)))
+    let warnings = verdict.warned.iter().map(ToString::to_string);
+    told.warnings.extend(warnings);
+    let decided = Decided {
+        told,
+        forbidden: decision.forbidden(),
+        violated: Violated::of(decision, believed, hash, profile),
+        limits: Arc::new(JobLimits {
+            version,
+            draws: verdict.draws,
+            requester: whose,
+        }),
+    };
+    let result = outcome.map_err(|not| held(&not)).and_then(|job| {
+        let never =
+            over(&verdict.denied).or_else(|| unsupported::of_job(job.compiled()).map(refused));
+        match never.or_else(|| unusable(quotas)) {
+            Some(standing) => Err(standing),
+            None => Ok(job),
+        }
+    });
+    (Some(decided), result)
+}
+
+/// What nobody evaluates is refused until the job or its profile changes.
+fn refused(unsupported: Unsupported) -> Standing {
+    Standing::Held {
+        phase: JobPhase::Refused,
+        reason: unsupported.reason,
+        message: unsupported.message,
+    }
+}
+
+/// What asks for more than it could ever have is refused until the job or a policy changes.
+fn over(denied: &[Refusal]) -> Option<Standing> {
+    let denied: Vec<_> = denied.iter().map(ToString::to_string).collect();
+    (!denied.is_empty()).then(|| Standing::Held {
+        phase: JobPhase::Refused,
+        reason: Reason::QuotaPolicyExceeded,
+        message: denied.join("; "),
+    })
+}
+
+/// While there is a quota policy that nobody can read, nothing starts: it may be meant for it.
+fn unusable(quotas: &QuotaPolicies) -> Option<Standing> {
+    let (name, why) = quotas.unusable().first()?;
+    Some(Standing::Held {
+        phase: JobPhase::Waiting,
+        reason: Reason::PolicyNotEvaluated,
+        message: format!("quota policy {name:?} does not take effect: {why}"),
+    })
 }
 
 fn in_its_queue(seen: &Surrounded) -> Result<Around<'_>, Standing> {
     let queue = seen.queue.as_ref().map_err(Clone::clone)?;
     let (class, priority) = seen.priority.as_ref().map_err(Clone::clone)?;
+    let profile = seen.profile.as_ref().map_err(Clone::clone)?;
     Ok(Around {
         queue,
         class: class.as_deref(),
         priority: *priority,
         namespace_labels: &seen.namespace_labels,
         services: &seen.services,
+        profile: profile.as_ref(),
         policies: seen.policies.as_deref(),
+        quotas: (seen.quotas.0, &seen.quotas.1),
+        was_of: seen.place().and_then(|plan| plan.requester.as_deref()),
         submission: Submission {
             labels: seen.job.metadata.labels.as_ref().unwrap_or(&NO_LABELS),
             requester: seen.requester.as_ref(),
@@ -171,4 +301,8 @@ pub(super) struct Decided {
     pub(super) told: JobPolicy,
     /// What is denied, by the id of each policy that forbids it.
     pub(super) forbidden: BTreeMap<String, (Enforcement, String)>,
+    /// What it is stopped for if it runs. None: nothing.
+    pub(super) violated: Option<Violated>,
+    /// The limits that it draws on.
+    pub(super) limits: Arc<JobLimits>,
 }

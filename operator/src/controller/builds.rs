@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
 use parking_lot::Mutex;
-use trellis_api::job::CompiledObject;
-use trellis_compiler::{CompiledJob, Settings, hash_of};
+use trellis_api::job::{CompiledObject, JobPhase, JobProfile};
+use trellis_compiler::{CompiledJob, Need, Profile, Settings, hash_of};
 use trellis_policies::AuthorizedJob;
 use trellis_policies::cedar::Requester;
 
 use super::build::Decided;
-use super::dereference::Surrounded;
+use super::dereference::{Doubt, Surrounded};
 use super::lifecycle::Standing;
 use super::{build, validate};
 use crate::key::Key;
@@ -27,11 +27,14 @@ struct Inputs {
     namespace_labels: BTreeMap<String, String>,
     labels: Option<BTreeMap<String, String>>,
     requester: Option<Requester>,
-    doubt: Option<String>,
+    doubt: Option<Doubt>,
     attempt: i64,
     /// Version of the policies that decide about it.
     policies: Option<String>,
+    /// Version of the quota policies, and whose job it was when it got its place.
+    quotas: (u64, Option<String>),
     services: BTreeMap<String, Service>,
+    profile: Result<Option<Arc<Profile>>, Standing>,
 }
 
 /// Name, uid and generation: of an object whose status does not matter.
@@ -54,7 +57,15 @@ impl Inputs {
             doubt: seen.doubt.clone(),
             attempt: seen.attempt(),
             policies: seen.policies.as_ref().map(|p| p.version(seen.namespace())),
+            quotas: (
+                seen.quotas.0,
+                // Asked where nobody else can tell: else each place would be another input.
+                seen.place()
+                    .filter(|_| seen.requester.is_none())
+                    .and_then(|plan| plan.requester.clone()),
+            ),
             services: seen.services.clone(),
+            profile: seen.profile.clone(),
         }
     }
 }
@@ -71,8 +82,10 @@ pub(super) struct Build {
     kept: Option<Kept>,
     /// The objects that it becomes, with their hashes; whether they are ready is left open.
     pub(super) objects: Vec<CompiledObject>,
-    /// Resource versions of the children that were found to be as they should, by kind.
-    pub(super) checked: Mutex<BTreeMap<String, String>>,
+    /// What its pods cannot start without, each with the field that names it.
+    pub(super) needs: BTreeMap<Need, String>,
+    /// Resource versions of the children that were found to be as they should, by kind and name.
+    pub(super) checked: Mutex<BTreeMap<(String, Arc<str>), String>>,
 }
 
 /// What the children of a job that has pods are to be.
@@ -94,9 +107,20 @@ impl Kept {
 }
 
 impl Build {
+    /// The profile that the job is compiled with, or was when it got its place.
+    pub(super) fn profile(&self, seen: &Surrounded) -> Option<JobProfile> {
+        match &self.result {
+            Ok(job) if !is_of_another_profile(job, seen) => profile(job.compiled()),
+            Err(_) if !seen.has_pods() => None,
+            _ => seen.status().profile,
+        }
+    }
+
     /// What the job's children are to be. None: they are left as they are.
     pub(super) fn children(&self, seen: &Surrounded) -> Option<&CompiledJob> {
         match &self.result {
+            // Of an operator before this one: what it compiled nobody can tell any more.
+            Ok(job) if is_of_another_profile(job, seen) => None,
             Ok(job) => Some(job.compiled()),
             Err(_) => {
                 let kept = self.kept.as_ref().filter(|_| seen.has_pods());
@@ -104,6 +128,40 @@ impl Build {
             }
         }
     }
+
+    /// True if it is refused, and nothing of it runs: what it would read of stores is not
+    /// for it.
+    pub(super) fn is_refused(&self, seen: &Surrounded) -> bool {
+        let refused = matches!(
+            self.result,
+            Err(Standing::Held {
+                phase: JobPhase::Refused,
+                ..
+            })
+        );
+        refused && !seen.has_pods()
+    }
+}
+
+/// True if the gang has its place, and had it with another profile than it would be
+/// compiled with now.
+fn is_of_another_profile(job: &AuthorizedJob, seen: &Surrounded) -> bool {
+    let compiled = job.compiled();
+    let planned = seen.place().filter(|_| seen.is_placed());
+    let is_as_planned = planned.is_none_or(|plan| plan.compiled == compiled.hash());
+    !is_as_planned
+        && seen
+            .status()
+            .profile
+            .is_some_and(|told| Some(told) != profile(compiled))
+}
+
+/// The profile that a job is compiled with, as its status tells it.
+pub(super) fn profile(compiled: &CompiledJob) -> Option<JobProfile> {
+    compiled.profile().map(|profile| JobProfile {
+        name: profile.name().to_owned(),
+        hash: profile.hash().to_owned(),
+    })
 }
 
 /// The builds of all jobs.
@@ -113,19 +171,30 @@ pub(super) struct Builds {
 }
 
 impl Builds {
-    /// The job's build: the one from before if nothing has changed.
-    pub(super) fn of(&self, key: &Key, seen: &Surrounded, settings: &Arc<Settings>) -> Arc<Build> {
-        let inputs = Inputs::of(seen);
+    /// The job's build: the one from before if nothing has changed. What has its place
+    /// keeps the profile that it was built with: another is for the next attempt.
+    pub(super) fn of(
+        &self,
+        key: &Key,
+        seen: &mut Surrounded,
+        settings: &Arc<Settings>,
+    ) -> Arc<Build> {
         let before = self.builds.lock().get(key).cloned();
+        if let Some(before) = &before
+            && seen.is_placed()
+            && before.inputs.uid == seen.uid()
+            && before.inputs.attempt == seen.attempt()
+            && before.inputs.profile.is_ok()
+        {
+            seen.profile = before.inputs.profile.clone();
+        }
+        let inputs = Inputs::of(seen);
         if let Some(before) = &before
             && before.inputs == inputs
         {
             return before.clone();
         }
-        let (decided, result) = match validate::job(seen) {
-            Ok(job) => build::authorized(job, seen, settings),
-            Err(standing) => (None, Err(standing)),
-        };
+        let (decided, result) = build::outcome(seen, settings);
         let result = result.map(Arc::new);
         let kept = match &result {
             Ok(job) => Some(Kept::Built(job.clone())),
@@ -139,6 +208,9 @@ impl Builds {
             objects: result
                 .as_ref()
                 .map_or_else(|_| Vec::new(), |job| objects(job)),
+            needs: result
+                .as_ref()
+                .map_or_else(|_| BTreeMap::new(), |job| job.compiled().needs()),
             inputs,
             decided,
             result,
@@ -185,6 +257,23 @@ fn objects(job: &AuthorizedJob) -> Vec<CompiledObject> {
             hash_of(&compiled.network_policy()),
         ),
     ];
+    for map in compiled.config_maps() {
+        let name = map.metadata.name.as_deref().unwrap_or_default();
+        list.push(object("v1", "ConfigMap", name, hash_of(&map)));
+    }
+    if let Some(name) = compiled.key_secret_name() {
+        // What is in it nobody can tell by it.
+        list.push(object("v1", "Secret", &name, hash_of(&name)));
+    }
+    list.extend(compiled.external_secrets().iter().map(|secret| {
+        let name = secret.metadata.name.as_deref().unwrap_or_default();
+        object(
+            "external-secrets.io/v1",
+            "ExternalSecret",
+            name,
+            hash_of(secret),
+        )
+    }));
     list.push(object(
         "trellis.dev/v1alpha1",
         "PodGroup",

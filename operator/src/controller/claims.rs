@@ -3,18 +3,45 @@
 
 use std::borrow::Borrow;
 
-use trellis_api::{Reason, TrainingJobSpec};
+use trellis_api::{PodTemplate, Reason, RuntimeProfileSpec, TrainingJobSpec};
 
 use super::lookup::Missing;
 use crate::scheduling::volumes::{self, Volumes};
 use crate::watch::{SlimClaim, SlimStorageClass, SlimVolume};
 
-/// Each claim that the job mounts, with the field that names it.
-pub fn mounted(job: &TrainingJobSpec) -> impl Iterator<Item = ((usize, usize), &str)> {
-    job.task_groups.iter().enumerate().flat_map(|(group, of)| {
-        let mounts = of.mounts.iter().enumerate();
-        mounts.filter_map(move |(mount, of)| Some(((group, mount), of.claim.as_deref()?)))
-    })
+/// Each claim that the job's pods mount, with the field that names it.
+pub fn mounted<'a>(
+    job: &'a TrainingJobSpec,
+    profile: Option<&'a RuntimeProfileSpec>,
+) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for (group, of) in job.task_groups.iter().enumerate() {
+        let path = format!("spec.taskGroups[{group}]");
+        for (mount, of) in of.mounts.iter().enumerate() {
+            let named = of.claim.clone();
+            all.extend(named.map(|claim| (format!("{path}.mounts[{mount}].claim"), claim)));
+        }
+        all.extend(of_template(of.pod_template.as_ref(), &path));
+    }
+    let template = profile.and_then(|profile| profile.pod_template.as_ref());
+    all.extend(of_template(template, "spec.profile: spec"));
+    all
+}
+
+/// The claims of a template's volumes. One that breaks a rule names none: its job is
+/// refused before anybody looks for them.
+fn of_template(template: Option<&PodTemplate>, path: &str) -> Vec<(String, String)> {
+    let spec = template.and_then(|template| template.decode().ok()?.spec);
+    let volumes = spec.and_then(|spec| spec.volumes).unwrap_or_default();
+    let claims = volumes.into_iter().enumerate().filter_map(|(at, volume)| {
+        let claim = volume.persistent_volume_claim?.claim_name;
+        let field = "persistentVolumeClaim.claimName";
+        Some((
+            format!("{path}.podTemplate.spec.volumes[{at}].{field}"),
+            claim,
+        ))
+    });
+    claims.collect()
 }
 
 /// Where the volumes of all claims are that the job mounts.
@@ -23,6 +50,7 @@ pub fn mounted(job: &TrainingJobSpec) -> impl Iterator<Item = ((usize, usize), &
 /// The first claim that is not there, is going, or has no volume.
 pub fn find<C, V, S>(
     job: &TrainingJobSpec,
+    profile: Option<&RuntimeProfileSpec>,
     claim: impl Fn(&str) -> Option<C>,
     volume: impl Fn(&str) -> Option<V>,
     class: impl Fn(&str) -> Option<S>,
@@ -33,14 +61,12 @@ where
     S: Borrow<SlimStorageClass>,
 {
     let mut found = Volumes::new();
-    for ((group, mount), name) in mounted(job) {
+    for (field, name) in mounted(job, profile) {
         let missing = |reason: Reason, what: String| Missing {
             reason,
-            message: format!(
-                "spec.taskGroups[{group}].mounts[{mount}].claim: PersistentVolumeClaim {name:?} {what}"
-            ),
+            message: format!("{field}: PersistentVolumeClaim {name:?} {what}"),
         };
-        let Some(claim) = claim(name) else {
+        let Some(claim) = claim(&name) else {
             let what = "does not exist: create it or name another".to_owned();
             return Err(missing(Reason::ClaimNotFound, what));
         };
@@ -57,7 +83,7 @@ where
             let what = format!("is bound to volume {bound_to:?}, which does not exist");
             return Err(missing(Reason::ClaimNotBound, what));
         };
-        found.insert(name.to_owned(), volumes::reach(volume.borrow()));
+        found.insert(name, volumes::reach(volume.borrow()));
     }
     Ok(found)
 }
@@ -118,6 +144,7 @@ mod tests {
         };
         find(
             job,
+            None,
             |name| (name == "data").then(|| claim.clone()),
             |name| (name == "v").then(|| volume.clone()),
             |name| match name {
@@ -139,6 +166,27 @@ mod tests {
         assert_eq!(volumes.len(), 1);
         assert_eq!(volumes["data"].len(), 1);
         assert!(found(&job(&[&[]]), bound).unwrap().is_empty());
+    }
+
+    #[test]
+    fn claims_of_templates_are_looked_for_too() {
+        let template = |claim: &str| {
+            json!({"spec": {"volumes": [
+                {"name": "a", "emptyDir": {}},
+                {"name": "b", "persistentVolumeClaim": {"claimName": claim}},
+            ]}})
+        };
+        let mut job = job(&[&[]]);
+        job.task_groups[0].pod_template = Some(serde_json::from_value(template("c")).unwrap());
+        let profile = serde_json::from_value(json!({"podTemplate": template("d")})).unwrap();
+        let missing = found(&job, claim("Bound", "v")).unwrap_err();
+        assert_eq!(missing.reason, Reason::ClaimNotFound);
+        let field = "podTemplate.spec.volumes[1].persistentVolumeClaim.claimName";
+        let path = format!("spec.taskGroups[0].{field}: PersistentVolumeClaim \"c\"");
+        assert!(missing.message.starts_with(&path), "{}", missing.message);
+        let all = mounted(&job, Some(&profile));
+        let names: Vec<_> = all.iter().map(|(_, name)| name.as_str()).collect();
+        assert_eq!(names, ["c", "d"]);
     }
 
     #[test]

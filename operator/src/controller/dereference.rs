@@ -8,13 +8,16 @@ use k8s_openapi::api::core::v1::Service;
 use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Queue, TrainingJob};
+use trellis_compiler::Profile;
 use trellis_policies::cedar::{Policies, Requester};
+use trellis_policies::quota::QuotaPolicies;
 
 use super::claims;
 use super::lifecycle::Standing;
 use super::lookup::{self, Missing};
 use crate::key::Key;
 use crate::policy::requester;
+use crate::scheduling::is_owned;
 use crate::scheduling::volumes::Volumes;
 use crate::watch::Pods;
 use crate::world::{Certificate, World};
@@ -25,18 +28,26 @@ pub(super) struct Surrounded {
     pub(super) job: Arc<TrainingJob>,
     /// Labels of its namespace.
     pub(super) namespace_labels: BTreeMap<String, String>,
+    /// Its namespace has been seen: that a label is not there means something.
+    pub(super) namespace_is_known: bool,
     /// Its namespace is going: nothing can be created in it any more.
     pub(super) namespace_terminating: bool,
     /// Its queue, by name, or why there is none.
     pub(super) queue: Result<Arc<Queue>, Standing>,
+    /// The queue that it was placed in, if that is there.
+    pub(super) placed_in: Option<Arc<Queue>>,
     /// Its PriorityClass, by name, and the priority, or why there is none.
     pub(super) priority: Result<(Option<String>, i32), Standing>,
+    /// Its RuntimeProfile, if it has one, or why it has not the one that it should.
+    pub(super) profile: Result<Option<Arc<Profile>>, Standing>,
     /// The policies that decide. None: they have not been read yet.
     pub(super) policies: Option<Arc<Policies>>,
+    /// The quota policies, and their version.
+    pub(super) quotas: (u64, Arc<QuotaPolicies>),
     /// Who submitted it, if that is known.
     pub(super) requester: Option<Requester>,
     /// Why the stamp that it bears says nothing of that.
-    pub(super) doubt: Option<String>,
+    pub(super) doubt: Option<Doubt>,
     /// The Services of its namespace that it names.
     pub(super) services: BTreeMap<String, Service>,
     /// Where the volumes of the claims are that it mounts, or why it has none.
@@ -49,10 +60,19 @@ pub(super) struct Surrounded {
     pub(super) certificate: Option<Certificate>,
 }
 
+/// A stamp that is not believed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Doubt {
+    /// Whom it names.
+    pub(super) named: Requester,
+    /// Why it is not believed.
+    pub(super) why: String,
+}
+
 impl Surrounded {
     /// Who submitted it is not known after all.
     pub(super) fn doubt(&mut self, why: String) {
-        self.doubt = self.requester.take().map(|_| why);
+        self.doubt = self.requester.take().map(|named| Doubt { named, why });
     }
 
     /// Uid of the job.
@@ -87,6 +107,19 @@ impl Surrounded {
         own_group(self.pod_group.as_deref(), self.uid()).and_then(place)
     }
 
+    /// True if the attempt of now has its place, or is getting it.
+    pub(super) fn is_placed(&self) -> bool {
+        self.place()
+            .is_some_and(|plan| plan.attempt == self.attempt())
+    }
+
+    /// True if a place of this attempt is written down, though others may have to leave it first.
+    pub(super) fn is_planned(&self) -> bool {
+        let group = own_group(self.pod_group.as_deref(), self.uid());
+        let plan = group.and_then(|group| group.status.as_ref()?.plan.as_ref());
+        plan.is_some_and(|plan| plan.attempt == self.attempt())
+    }
+
     /// True if pods of the job are there, or may be at any moment.
     pub(super) fn has_pods(&self) -> bool {
         let holds = own_group(self.pod_group.as_deref(), self.uid())
@@ -96,20 +129,13 @@ impl Surrounded {
     }
 }
 
-/// True if the object's controlling owner is the job of that uid.
-pub(super) fn is_owned(meta: &kube::api::ObjectMeta, uid: &str) -> bool {
-    meta.owner_references
-        .iter()
-        .flatten()
-        .any(|o| o.controller == Some(true) && o.uid == uid)
-}
-
 /// Reads everything that the job's fate depends on.
 pub(super) fn job(world: &World, key: &Key, job: Arc<TrainingJob>) -> Surrounded {
     let namespace = world.namespaces.get(&Key::new("", &key.namespace));
     let namespace_terminating = namespace
         .as_ref()
         .is_some_and(|n| n.metadata.deletion_timestamp.is_some());
+    let namespace_is_known = namespace.is_some();
     let namespace_labels = namespace
         .and_then(|n| n.metadata.labels.clone())
         .unwrap_or_default();
@@ -127,14 +153,19 @@ pub(super) fn job(world: &World, key: &Key, job: Arc<TrainingJob>) -> Surrounded
     let (pod_group, pods) = gang(world, key);
     let uid = job.metadata.uid.as_deref().unwrap_or_default();
     let place = own_group(pod_group.as_deref(), uid).and_then(place);
+    let profile = lookup::profile(&job.spec, &world.profiles).map_err(waits);
     Surrounded {
         queue: queue(world, &job, &namespace_labels, place),
+        placed_in: place.and_then(|plan| world.queues.get(&Key::new("", plan.queue.as_deref()?))),
         priority: priority(world, &job, place),
-        volumes: volumes(world, &job, &key.namespace),
+        volumes: volumes(world, &job, profile.as_ref().ok(), &key.namespace),
+        profile,
         policies: world.policies.active(),
+        quotas: world.quotas.active(),
         requester: requester(&job.metadata),
         doubt: None,
         namespace_labels,
+        namespace_is_known,
         namespace_terminating,
         services,
         pod_group,
@@ -146,7 +177,7 @@ pub(super) fn job(world: &World, key: &Key, job: Arc<TrainingJob>) -> Surrounded
 
 /// The PodGroup, if it is the job's of that uid.
 fn own_group<'a>(group: Option<&'a PodGroup>, uid: &str) -> Option<&'a PodGroup> {
-    group.filter(|g| is_owned(&g.metadata, uid))
+    group.filter(|g| is_owned(*g, uid))
 }
 
 /// The plan of the place that the gang has, or is getting.
@@ -198,9 +229,16 @@ fn queue(
     lookup::queue(name, labels, get, || world.queues.all()).map_err(waits)
 }
 
-fn volumes(world: &World, job: &TrainingJob, namespace: &str) -> Result<Volumes, Standing> {
+fn volumes(
+    world: &World,
+    job: &TrainingJob,
+    profile: Option<&Option<Arc<Profile>>>,
+    namespace: &str,
+) -> Result<Volumes, Standing> {
+    let profile = profile.and_then(|profile| profile.as_deref());
     let found = claims::find(
         &job.spec,
+        profile.map(Profile::spec),
         |name| world.claims.get(&Key::new(namespace, name)),
         |name| world.volumes.get(&Key::new("", name)),
         |name| world.storage_classes.get(&Key::new("", name)),

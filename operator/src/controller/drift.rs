@@ -12,10 +12,12 @@ pub(super) fn patch(kind: &str, actual: &Value, wanted: &Value) -> Option<Map<St
     for (part, extra) in [
         ("metadata", Extra::Theirs),
         ("spec", Extra::Unwanted(defaulted(kind))),
+        ("data", Extra::Unwanted(&[])),
     ] {
-        let (Some(actual), Some(wanted)) = (actual.get(part), wanted.get(part)) else {
+        let Some(wanted) = wanted.get(part) else {
             continue;
         };
+        let actual = actual.get(part).unwrap_or(&Value::Null);
         if let Some(change) = value(actual, wanted, extra) {
             patch.insert(part.to_owned(), change);
         }
@@ -145,6 +147,28 @@ mod tests {
         let actual = member(json!({"cpu": "1", "nvidia.com/gpu": 8}));
         let wanted = member(json!({"cpu": "1"}));
         assert_eq!(patch("PodGroup", &actual, &wanted).unwrap(), wanted);
+    }
+
+    #[test]
+    fn data_is_ours_as_a_whole() {
+        let of = |data: Value| json!({"metadata": {"name": "j-hosts"}, "data": data});
+        let wanted = of(json!({"hostfile": "a\n"}));
+        assert_eq!(patch("ConfigMap", &wanted, &wanted), None);
+        let put_right = json!({"data": {"hostfile": "a\n", "more": null}});
+        for (actual, change) in [
+            (of(json!({"hostfile": "b\n", "more": "c"})), put_right),
+            (of(Value::Null), json!({"data": {"hostfile": "a\n"}})),
+            (
+                json!({"metadata": {"name": "j-hosts"}}),
+                json!({"data": {"hostfile": "a\n"}}),
+            ),
+        ] {
+            assert_eq!(
+                patch("ConfigMap", &actual, &wanted),
+                Some(change),
+                "{actual}"
+            );
+        }
     }
 
     #[test]

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use trellis_api::Reason;
+use trellis_api::job::{RestartAction, RestartRule};
 use trellis_api::names;
 use trellis_api::pod_group::Plan;
 
+use super::rules;
 use crate::scheduling::plan_members;
 use crate::watch::{PodPhase, PodView};
 
@@ -14,92 +16,186 @@ use crate::watch::{PodPhase, PodView};
 pub struct Fault {
     /// The pod.
     pub pod: String,
+    /// Its task group. Empty: it is no pod's.
+    pub group: String,
     /// Its node.
     pub node: Option<String>,
     /// Exit code of its container.
     pub exit_code: Option<i32>,
+    /// The last line that its container left.
+    pub last_line: Option<String>,
     /// The reason.
     pub reason: Reason,
     /// The kubelet's word for it.
     pub word: String,
     /// The same in words.
     pub message: String,
-    /// True if it is the cluster's fault and not the job's.
-    pub disruption: bool,
+    /// Whose fault it is.
+    pub blame: Blame,
 }
 
-/// What is wrong with the attempt, if anything. A wave of failures has many
-/// symptoms; what is most telling of its cause comes first: a lost node, then
-/// a refusal, then a pod taken away, then a container's own failure. So ranks
-/// that fail because their peer's node is gone do not cost the user's budget.
-#[must_use]
-pub fn first(
-    members: &BTreeMap<&str, &PodView>,
-    plan: Option<&Plan>,
-    lost: &dyn Fn(&str) -> bool,
-) -> Option<Fault> {
-    let by = |which: &dyn Fn(&str, &PodView) -> Option<Fault>| {
-        members.iter().find_map(|(name, pod)| which(name, pod))
-    };
-    by(&|name, pod| {
-        let node = pod.node.as_deref()?;
-        (!pod.phase.is_over() && lost(node)).then(|| {
-            cluster(
-                name,
-                pod,
-                Reason::NodeLost,
-                format!("node {node:?} of pod {name:?} is lost"),
-            )
-        })
-    })
-    .or_else(|| {
-        by(&|name, pod| match &pod.phase {
-            PodPhase::Refused { reason } => {
-                let node = pod.node.as_deref().unwrap_or_default();
-                let mut fault = cluster(
-                    name,
-                    pod,
-                    Reason::KubeletRefused,
-                    format!("the kubelet of node {node:?} refused pod {name:?}: {reason}"),
-                );
-                fault.word.clone_from(reason);
-                Some(fault)
-            }
-            _ => None,
-        })
-    })
-    .or_else(|| {
-        by(&|name, pod| {
-            let taken = pod.disrupted || (pod.deleting && !pod.phase.is_over());
-            taken.then(|| {
-                cluster(
-                    name,
-                    pod,
-                    Reason::PodDisrupted,
-                    format!("pod {name:?} is being deleted or evicted by someone else"),
-                )
-            })
-        })
-    })
-    .or_else(|| missing(members, plan?))
-    .or_else(|| {
-        by(&|name, pod| match &pod.phase {
-            PodPhase::Failed { exit_code, reason } => Some(own(name, pod, *exit_code, reason)),
-            _ => None,
-        })
-    })
+/// Whose fault it is: what a restart counts against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    /// The job's: `restart.limit`.
+    Job,
+    /// The cluster's: `restart.disruptionLimit`.
+    Cluster,
+    /// Nobody's: what is missing may come.
+    Nobody,
 }
 
-fn cluster(name: &str, pod: &PodView, reason: Reason, message: String) -> Fault {
-    Fault {
-        pod: name.to_owned(),
-        node: pod.node.clone(),
-        exit_code: None,
-        reason,
-        word: reason.as_str().to_owned(),
-        message,
-        disruption: true,
+impl Fault {
+    /// A fault that is no pod's.
+    pub fn of_gang(reason: Reason, message: String, blame: Blame) -> Self {
+        Self {
+            pod: String::new(),
+            group: String::new(),
+            node: None,
+            exit_code: None,
+            last_line: None,
+            reason,
+            word: reason.as_str().to_owned(),
+            message,
+            blame,
+        }
     }
+
+    pub(super) fn of_pod(
+        (name, pod): (&str, &PodView),
+        reason: Reason,
+        message: String,
+        blame: Blame,
+    ) -> Self {
+        Self {
+            pod: name.to_owned(),
+            group: pod.group.clone(),
+            node: pod.node.clone(),
+            ..Self::of_gang(reason, message, blame)
+        }
+    }
+}
+
+/// An attempt, and what is known of its nodes.
+#[derive(Clone, Copy)]
+pub struct Attempt<'a> {
+    /// Its pods.
+    pub members: &'a BTreeMap<&'a str, &'a PodView>,
+    /// Its plan.
+    pub plan: Option<&'a Plan>,
+    /// Nodes that are lost.
+    pub lost: &'a dyn Fn(&str) -> bool,
+    /// Why a node is unhealthy.
+    pub unhealthy: &'a dyn Fn(&str) -> Option<String>,
+    /// What failures do.
+    pub rules: &'a [RestartRule],
+    /// The group of rank 0, where its success is the job's.
+    pub leader: Option<&'a str>,
+}
+
+impl Attempt<'_> {
+    /// What is wrong with it, if anything. A wave of failures has many
+    /// symptoms; what is most telling of its cause comes first: a lost node, an
+    /// unhealthy one, then a refusal, then a pod taken away, then a container's own
+    /// failure. So ranks that fail because their peer's node is gone do not cost the
+    /// user's budget.
+    #[must_use]
+    pub fn fault(&self) -> Option<Fault> {
+        self.by(|name, pod| self.on_lost_node(name, pod))
+            .or_else(|| self.by(|name, pod| self.on_unhealthy_node(name, pod)))
+            .or_else(|| self.by(refused))
+            .or_else(|| self.by(|name, pod| self.taken_away(name, pod)))
+            .or_else(|| missing(self.members, self.plan?))
+            .or_else(|| self.own())
+    }
+
+    fn by(&self, which: impl Fn(&str, &PodView) -> Option<Fault>) -> Option<Fault> {
+        self.members.iter().find_map(|(name, pod)| which(name, pod))
+    }
+
+    fn on_lost_node(&self, name: &str, pod: &PodView) -> Option<Fault> {
+        let node = pod.node.as_deref()?;
+        let lost = !pod.phase.is_over() && (self.lost)(node);
+        let message = || format!("node {node:?} of pod {name:?} is lost");
+        lost.then(|| Fault::of_pod((name, pod), Reason::NodeLost, message(), Blame::Cluster))
+    }
+
+    /// A rank that failed there is the node's fault too.
+    fn on_unhealthy_node(&self, name: &str, pod: &PodView) -> Option<Fault> {
+        let node = pod.node.as_deref()?;
+        if pod.phase == PodPhase::Succeeded || self.is_ignored(pod) {
+            return None;
+        }
+        let why = (self.unhealthy)(node)?;
+        let message = format!("node {node:?} of pod {name:?} is unhealthy: {why}");
+        let fault = Fault::of_pod((name, pod), Reason::NodeUnhealthy, message, Blame::Cluster);
+        Some(fault)
+    }
+
+    /// Of one that has ended by it, in the kubelet's words, which a rule may speak of.
+    fn taken_away(&self, name: &str, pod: &PodView) -> Option<Fault> {
+        let taken = pod.disrupted || (pod.deleting && !pod.phase.is_over());
+        if !taken || self.is_ignored(pod) {
+            return None;
+        }
+        let message = format!("pod {name:?} is being deleted or evicted by someone else");
+        let fault = Fault::of_pod((name, pod), Reason::PodDisrupted, message, Blame::Cluster);
+        Some(match own(name, pod) {
+            Some(own) => Fault {
+                reason: fault.reason,
+                blame: fault.blame,
+                message: fault.message,
+                ..own
+            },
+            None => fault,
+        })
+    }
+
+    /// The failure of a container. Of several the one that a rule speaks of, the first rule
+    /// first; then the one that ended first, which is most likely the cause of the others.
+    fn own(&self) -> Option<Fault> {
+        let failed = self.members.iter().filter_map(|(name, pod)| {
+            let PodPhase::Failed { at, .. } = &pod.phase else {
+                return None;
+            };
+            let fault = own(name, pod)?;
+            let rule = rules::matching(self.rules, &fault);
+            if self.is_ignored(pod) {
+                return None;
+            }
+            let rank = rule.map_or(usize::MAX, |(at, _)| at);
+            Some(((rank, at.is_none(), *at, (*name).to_owned()), fault))
+        });
+        let first = failed.min_by(|(a, _), (b, _)| a.cmp(b));
+        first.map(|(_, fault)| fault)
+    }
+
+    /// True of a pod that has failed, and whose failure does nothing.
+    pub(super) fn is_ignored(&self, pod: &PodView) -> bool {
+        let ignores = |fault: &Fault| {
+            let rule = rules::matching(self.rules, fault);
+            rule.is_some_and(|(_, action)| action == RestartAction::Ignore)
+        };
+        let some_go_on = || {
+            let mut others = self.members.values();
+            others.any(|pod| !pod.phase.is_over() || pod.phase == PodPhase::Succeeded)
+        };
+        // Nobody else's success would be the job's.
+        let leads = self.leader == Some(pod.group.as_str()) && pod.index == 0;
+        !leads && own("", pod).is_some_and(|fault| ignores(&fault)) && some_go_on()
+    }
+}
+
+fn refused(name: &str, pod: &PodView) -> Option<Fault> {
+    let PodPhase::Refused { reason } = &pod.phase else {
+        return None;
+    };
+    let node = pod.node.as_deref().unwrap_or_default();
+    let message = format!("the kubelet of node {node:?} refused pod {name:?}: {reason}");
+    Some(Fault {
+        word: reason.clone(),
+        ..Fault::of_pod((name, pod), Reason::KubeletRefused, message, Blame::Cluster)
+    })
 }
 
 /// Words for a pod's end that are the node's doing and not the container's
@@ -112,44 +208,37 @@ const NODE_WORDS: [&str; 5] = [
     "Evicted",
 ];
 
-fn own(name: &str, pod: &PodView, exit_code: Option<i32>, word: &str) -> Fault {
+/// None of a pod that has not failed.
+fn own(name: &str, pod: &PodView) -> Option<Fault> {
+    let PodPhase::Failed {
+        exit_code,
+        reason: word,
+        last_line,
+        ..
+    } = &pod.phase
+    else {
+        return None;
+    };
     let node = pod.node.as_deref().unwrap_or_default();
-    if NODE_WORDS.contains(&word) {
-        let mut fault = cluster(
-            name,
-            pod,
-            Reason::PodDisrupted,
-            format!("pod {name:?} was stopped by node {node:?}: {word}"),
-        );
-        fault.exit_code = exit_code;
-        word.clone_into(&mut fault.word);
-        return fault;
+    let of = |reason, message, blame| Fault {
+        exit_code: *exit_code,
+        last_line: last_line.clone(),
+        word: word.clone(),
+        ..Fault::of_pod((name, pod), reason, message, blame)
+    };
+    if NODE_WORDS.contains(&word.as_str()) {
+        let message = format!("pod {name:?} was stopped by node {node:?}: {word}");
+        return Some(of(Reason::PodDisrupted, message, Blame::Cluster));
     }
-    let reason = if word == "OOMKilled" {
-        Reason::OutOfMemory
-    } else {
-        Reason::PodFailed
+    let reason = match word.as_str() {
+        "OOMKilled" => Reason::OutOfMemory,
+        _ => Reason::PodFailed,
     };
     let code = exit_code.map_or_else(String::new, |c| format!(" with exit code {c}"));
-    Fault {
-        pod: name.to_owned(),
-        node: pod.node.clone(),
-        exit_code,
-        reason,
-        word: word.to_owned(),
-        message: format!("pod {name:?} on node {node:?} failed{code}: {word}"),
-        disruption: false,
-    }
-}
-
-/// True for a kubelet's word of refusal (`pkg/kubelet/lifecycle`): another node may do.
-#[must_use]
-pub fn is_refusal(word: &str) -> bool {
-    word.starts_with("OutOf")
-        || matches!(
-            word,
-            "UnexpectedAdmissionError" | "NodeAffinity" | "TopologyAffinityError" | "NodePorts"
-        )
+    let said = last_line.as_deref();
+    let said = said.map_or_else(String::new, |line| format!("; it said: {line}"));
+    let message = format!("pod {name:?} on node {node:?} failed{code}: {word}{said}");
+    Some(of(reason, message, Blame::Job))
 }
 
 /// A pod of the plan that is gone: someone deleted it.
@@ -170,13 +259,11 @@ fn missing(members: &BTreeMap<&str, &PodView>, plan: &Plan) -> Option<Fault> {
     let (group, index, node) =
         plan_members(plan).find(|(group, index, _)| !present.contains(&(*group, *index)))?;
     let what = names::pod("", group, index);
+    let message = format!("pod {index} of group {group:?} was deleted by someone else");
     Some(Fault {
         pod: what.trim_start_matches('-').to_owned(),
+        group: group.to_owned(),
         node: Some(node.to_owned()),
-        exit_code: None,
-        reason: Reason::PodDisrupted,
-        word: Reason::PodDisrupted.as_str().to_owned(),
-        message: format!("pod {index} of group {group:?} was deleted by someone else"),
-        disruption: true,
+        ..Fault::of_gang(Reason::PodDisrupted, message, Blame::Cluster)
     })
 }

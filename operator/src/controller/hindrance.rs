@@ -26,7 +26,7 @@ pub(super) fn of(error: &WriteError) -> Option<Standing> {
     Some(Standing::Held {
         phase: JobPhase::Waiting,
         reason,
-        message: format!("the Service, NetworkPolicy or PodGroup of the job: {error}"),
+        message: format!("a child of the job: {error}"),
     })
 }
 

@@ -1,5 +1,7 @@
-//! What a job names, found: its queue and its priority. One rule and one
+//! What a job names, found: its queue, its priority and its profile. One rule and one
 //! wording for the controller and for `trellis plan`. Pure.
+
+mod profile;
 
 use std::borrow::Borrow;
 use std::cmp::Reverse;
@@ -9,6 +11,8 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use trellis_api::{Queue, Reason, TrainingJobSpec, names};
 use trellis_policies::selects;
+
+pub use profile::{profile, several_defaults};
 
 /// Queues that are named to someone who has named a wrong one.
 const SHOWN: usize = 5;

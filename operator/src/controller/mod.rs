@@ -9,12 +9,17 @@ mod builds;
 pub mod claims;
 mod dereference;
 mod drift;
+mod eviction;
 mod failure;
+mod foresee;
 mod hindrance;
 mod lifecycle;
 pub mod lookup;
+mod profile_status;
 mod queue_status;
-mod refusals;
+mod references;
+mod rules;
+mod secrets;
 mod status;
 mod story;
 #[cfg(test)]
@@ -25,8 +30,12 @@ mod violations;
 mod work_queue;
 mod worth;
 
+pub(crate) use eviction::evicting;
+pub(crate) use foresee::foresee;
+pub use lifecycle::avoid_for;
+pub use profile_status::keep_profile_status;
 pub use queue_status::keep_queue_status;
-pub use refusals::avoid_for;
+pub(crate) use undecodable::does_not_decode;
 pub use work_queue::WorkQueue;
 
 use std::collections::HashMap;
@@ -47,7 +56,8 @@ use crate::key::Key;
 use crate::scheduling::Feed;
 use crate::world::{Seen, Undecodable, World};
 use builds::Builds;
-use refusals::Refusals;
+use eviction::Pace;
+use references::References;
 use story::Story;
 
 /// Reconciles at once.
@@ -65,14 +75,15 @@ pub struct Controller {
     trusts_requested_by: bool,
     story: Story,
     builds: Builds,
+    references: References,
     /// When counts were last written, by job: throttling only, nothing rests on it.
     counted: Mutex<HashMap<Key, Instant>>,
     /// Jobs without any status, and since when they have been looked at.
     unheard: Mutex<HashMap<Key, Instant>>,
-    /// What kubelets refused, by job, with the job's uid.
-    refusals: Mutex<HashMap<Key, (String, Refusals)>>,
     /// Jobs that do not decode, of which this has been said.
     refused: Mutex<HashMap<Key, Undecodable>>,
+    /// Jobs that policies have stopped of late.
+    pace: Mutex<Pace>,
 }
 
 impl Controller {
@@ -87,10 +98,11 @@ impl Controller {
             trusts_requested_by: false,
             story,
             builds: Builds::default(),
+            references: References::default(),
             counted: Mutex::default(),
             unheard: Mutex::default(),
-            refusals: Mutex::default(),
             refused: Mutex::default(),
+            pace: Mutex::default(),
         }
     }
 
@@ -99,6 +111,15 @@ impl Controller {
     pub fn trust_requested_by(self, trusts_requested_by: bool) -> Self {
         Self {
             trusts_requested_by,
+            ..self
+        }
+    }
+
+    /// The namespaces in which it is looked whether a Secret is there before a job has a place.
+    #[must_use]
+    pub fn look_for_secrets_in(self, namespaces: Vec<String>) -> Self {
+        Self {
+            references: References::with_secrets_of(namespaces),
             ..self
         }
     }
@@ -160,12 +181,11 @@ impl Controller {
         self.unheard.lock().remove(key);
         self.builds.forget(key);
         self.world.policies.violations.forget(key);
-        self.refusals.lock().remove(key);
     }
 
     /// One pass over one job. Gives the time to look again.
     async fn reconcile(&self, key: &Key) -> Result<Option<Timestamp>, WriteError> {
-        let seen = match self.world.job(key) {
+        let mut seen = match self.world.job(key) {
             Some(Seen::Job(job)) => {
                 let mut seen = dereference::job(&self.world, key, job);
                 let doubt = self.world.stamping.doubt(&seen.job.metadata);
@@ -202,7 +222,7 @@ impl Controller {
             self.forget(key);
         }
         // An ended job is not judged again.
-        let build = (!ended).then(|| self.builds.of(key, &seen, &self.settings));
+        let build = (!ended).then(|| self.builds.of(key, &mut seen, &self.settings));
         let children = match &build {
             Some(build) => apply::children(&self.commands, &self.world, key, &seen, build).await,
             None => Ok(None),

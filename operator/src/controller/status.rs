@@ -12,22 +12,25 @@ use trellis_api::job::{CompiledObject, JobPhase, TrainingJobStatus};
 use trellis_api::{Reason, TrainingJob, names};
 use trellis_policies::AuthorizedJob;
 
+use super::build::held_limits;
 use super::builds::Build;
 use super::dereference::Surrounded;
 use super::lifecycle::{self, Next, Observed, Standing};
-use super::refusals::Refusals;
 use super::worth::StatusWrite;
-use super::{Controller, apply};
+use super::{Controller, apply, secrets};
 use crate::commands::WriteError;
 use crate::key::Key;
 use crate::patch;
-use crate::scheduling::{Feed, Run, Wish};
+use crate::scheduling::{Feed, Run, Wish, is_there};
 use crate::watch::PodPhase;
 use crate::world::{Certificate, World};
 
 /// How often an object that is in a job's way is looked at: that it is gone is
 /// not shown where its kind is watched by label.
 const LOOK_AT_FOREIGN: SignedDuration = SignedDuration::from_secs(15);
+
+/// How often it is asked whether what a job's pods need is there: nobody watches it.
+const LOOK_FOR_MISSING: SignedDuration = SignedDuration::from_secs(10);
 
 /// How long a job may be without any status: the scheduler answers within
 /// milliseconds, and a gang that is placed at once costs no write for its waiting.
@@ -42,19 +45,21 @@ impl Controller {
         conflict: Option<Standing>,
     ) -> Result<Option<Timestamp>, WriteError> {
         let now = Timestamp::now();
+        let built = build.and_then(|build| build.result.as_ref().ok());
+        let built = built.filter(|_| conflict.is_none());
         let look_at_foreign = conflict
             .is_some()
             .then(|| now.saturating_add(LOOK_AT_FOREIGN).unwrap_or(now));
         let (standing, job) = match (conflict, build.map(|b| &b.result)) {
             (Some(conflict), _) => (conflict, None),
-            (None, Some(Ok(job))) => match &seen.volumes {
-                Ok(_) => (
+            (None, Some(Ok(job))) => match self.not_there(key, seen, job) {
+                None => (
                     Standing::Runnable {
                         compiled: job.compiled().hash().to_owned(),
                     },
                     Some(job.clone()),
                 ),
-                Err(standing) => (standing.clone(), None),
+                Some(standing) => (standing, None),
             },
             (None, Some(Err(standing))) => (standing.clone(), None),
             // An ended job is not judged again.
@@ -67,14 +72,28 @@ impl Controller {
                 None,
             ),
         };
+        let mut look_again = look_at_foreign;
+        let (standing, job) = match job {
+            Some(job) if !seen.is_planned() && !seen.job.spec.is_suspended() => {
+                match self.reference_missing(key, build).await {
+                    None => (standing, Some(job)),
+                    Some(missing) => {
+                        look_again = now.saturating_add(LOOK_FOR_MISSING).ok();
+                        (missing, None)
+                    }
+                }
+            }
+            job => (standing, job),
+        };
         let status = seen.status();
         let journal = seen.journal();
         let has_journal = journal.is_some();
         let journal = journal.unwrap_or_default();
-        let refusals = self.refusals_after(key, seen.uid(), &status);
         let queue = seen.queue.as_ref().ok();
         let certificate = seen.certificate.clone();
         let certificate = certificate.or_else(|| self.unheard(key, &status));
+        let decided = build.and_then(|build| build.decided.as_ref());
+        let eviction = self.eviction(key, seen, decided, now);
         let next = lifecycle::next(Observed {
             now,
             created: seen
@@ -88,12 +107,13 @@ impl Controller {
             spec: &seen.job.spec,
             status: &status,
             standing: &standing,
+            evicted: eviction.now.as_deref(),
             queue: queue.and_then(|q| q.metadata.name.as_deref()),
             journal: &journal,
             has_journal,
             pods: &seen.pods,
             lost: &|node| self.world.is_lost(node),
-            refusals: refusals.count(),
+            unhealthy: &|node| self.world.why_unhealthy(node),
             certificate: certificate.as_ref(),
         });
         if next.expired {
@@ -105,14 +125,13 @@ impl Controller {
             again,
             ..
         } = next;
-        let mut again = earliest(again, look_at_foreign);
+        let mut again = earliest(again, look_again);
+        again = earliest(again, eviction.again);
         if said.is_none() && status.phase.is_none() {
             again = earliest(again, now.saturating_add(UNHEARD).ok());
         }
         let mut attempt = status.attempt.unwrap_or(1);
         let mut preempted = status.was_preempted();
-        let mut refusals = refusals;
-        let decided = build.and_then(|build| build.decided.as_ref());
         self.note_violations(key, seen, decided);
         if let Some(mut said) = said {
             match decided {
@@ -121,7 +140,10 @@ impl Controller {
                 None if build.is_some() && !seen.has_pods() => said.policy = None,
                 None => {}
             }
-            if let (Some(build), Some(job)) = (build, &job) {
+            if let Some(build) = build {
+                said.profile = build.profile(seen);
+            }
+            if let (Some(build), Some(job)) = (build, built) {
                 let attempt = said.attempt.unwrap_or(1);
                 said.compiled = compiled(&self.world, key, build, job, seen, attempt);
                 if said.has_ended() {
@@ -138,9 +160,7 @@ impl Controller {
                 StatusWrite::Later(at) => again = earliest(again, Some(at)),
                 StatusWrite::Now => self.write_status(key, seen, &status, &said).await?,
             }
-            refusals = self.refusals_after(key, seen.uid(), &said);
         }
-        again = earliest(again, refusals.next_end(now));
         let plan_attempt = journal.plan.as_ref().map(|p| p.attempt);
         // Another attempt is another question to the policies: what is written has it asked.
         let is_of_now = |job: &Arc<AuthorizedJob>| job.attempt() == attempt;
@@ -156,7 +176,8 @@ impl Controller {
                 submitted: attempt.submitted,
                 not_before: attempt.not_before,
                 preempted,
-                excluded: refusals.excluded(now),
+                excluded: attempt.excluded,
+                suspects: attempt.suspects,
                 volumes: seen.volumes.clone().unwrap_or_default(),
             })),
             // Nothing may start as things are; what has its place for this attempt keeps it.
@@ -167,8 +188,31 @@ impl Controller {
             (Wish::Stop(reason), _) => Wish::Stop(reason),
             (Wish::Finish { keep }, _) => Wish::Finish { keep },
         };
+        // Before the wish: nothing is placed that nobody has said the limits of.
+        let limits = match decided {
+            Some(decided) => Some(decided.limits.clone()),
+            None => build.and_then(|_| held_limits(seen)).map(Arc::new),
+        };
+        if let Some(limits) = limits {
+            self.world.tell(Feed::Limits(key.clone(), limits));
+        }
         self.world.tell(Feed::Wish(key.clone(), Some(wish)));
         Ok(again)
+    }
+
+    /// The first object that its pods cannot start without and that is not there.
+    async fn reference_missing(&self, key: &Key, build: Option<&Build>) -> Option<Standing> {
+        let (commands, namespace) = (&self.commands, &key.namespace);
+        let missing = self.references.missing(commands, namespace, &build?.needs);
+        missing.await
+    }
+
+    /// What the job's pods need and is not there, or not ready.
+    fn not_there(&self, key: &Key, seen: &Surrounded, job: &AuthorizedJob) -> Option<Standing> {
+        let volumes = seen.volumes.as_ref().err().cloned();
+        // Once there is a plan the Secrets were there: that one is read anew tears nothing.
+        let secrets = || secrets::missing(&self.world, key, job.compiled());
+        volumes.or_else(|| (!seen.is_planned()).then(secrets).flatten())
     }
 
     /// Of a job that nobody has said anything about for some seconds at least
@@ -181,23 +225,11 @@ impl Controller {
         }
         let since = *unheard.entry(key.clone()).or_insert_with(Instant::now);
         let long = since.elapsed() >= UNHEARD.unsigned_abs();
-        long.then(|| Certificate {
-            reason: Reason::Queued,
-            message: "the scheduler has found no place for it yet, and no reason why there is none"
-                .to_owned(),
+        long.then(|| {
+            let message =
+                "the scheduler has found no place for it yet, and no reason why there is none";
+            Certificate::waits(Reason::Queued, message.to_owned())
         })
-    }
-
-    /// What was refused to the job, once a status of it is written.
-    fn refusals_after(&self, key: &Key, uid: &str, status: &TrainingJobStatus) -> Refusals {
-        let mut all = self.refusals.lock();
-        let before = all.remove(key).filter(|(of, _)| of == uid);
-        let mut refusals = before.map(|(_, refusals)| refusals).unwrap_or_default();
-        refusals.take(status);
-        if !refusals.is_empty() {
-            all.insert(key.clone(), (uid.to_owned(), refusals.clone()));
-        }
-        refusals
     }
 
     async fn write_status(
@@ -281,11 +313,23 @@ fn compiled(
     let mut list = build.objects.clone();
     for entry in &mut list {
         entry.ready = match entry.kind.as_str() {
-            "Service" => apply::is_there(world.services.get(key).as_deref(), seen.uid()),
-            "NetworkPolicy" => {
-                apply::is_there(world.network_policies.get(key).as_deref(), seen.uid())
+            "Service" => is_there(world.services.get(key).as_deref(), seen.uid()),
+            "NetworkPolicy" => is_there(world.network_policies.get(key).as_deref(), seen.uid()),
+            "ConfigMap" => {
+                let key = Key::new(&key.namespace, &entry.name);
+                is_there(world.config_maps.get(&key).as_deref(), seen.uid())
             }
-            "PodGroup" => apply::is_there(world.pod_groups.get(key).as_deref(), seen.uid()),
+            // Nobody may look.
+            "Secret" => {
+                let own = (entry.kind.clone(), entry.name.as_str().into());
+                build.checked.lock().contains_key(&own)
+            }
+            "PodGroup" => is_there(world.pod_groups.get(key).as_deref(), seen.uid()),
+            "ExternalSecret" => {
+                let own = Key::new(&key.namespace, &entry.name);
+                entry.problem = secrets::problem(world, &own, seen.uid());
+                entry.problem.is_none()
+            }
             _ => false,
         };
     }

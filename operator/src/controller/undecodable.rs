@@ -19,6 +19,11 @@ use crate::commands::WriteError;
 use crate::key::Key;
 use crate::world::Undecodable;
 
+/// What is said of it.
+pub(crate) fn does_not_decode(error: &impl std::fmt::Display) -> String {
+    format!("the object does not decode: {error}")
+}
+
 /// A TrainingJob of which nothing is known but that it is one.
 #[derive(Resource, Deserialize, Clone, Debug)]
 #[resource(inherit = "TrainingJob")]
@@ -49,7 +54,7 @@ impl Controller {
             .pod_groups
             .get(key)
             .is_some_and(|g| g.status.as_ref().is_some_and(|s| s.plan.is_some()));
-        let message = format!("the object does not decode: {}", job.error);
+        let message = does_not_decode(&job.error);
         let said = what_to_say(
             &raw.status,
             planned,

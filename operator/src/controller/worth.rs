@@ -148,10 +148,7 @@ mod tests {
     }
 
     fn told(reason: Reason, message: &str) -> Certificate {
-        Certificate {
-            reason,
-            message: message.to_owned(),
-        }
+        Certificate::waits(reason, message.to_owned())
     }
 
     #[test]

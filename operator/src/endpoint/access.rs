@@ -14,7 +14,7 @@ use crate::commands::WriteError;
 
 /// What somebody wants to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wants<'a> {
+pub(crate) enum Wants<'a> {
     /// What is known of the jobs of a namespace, or of all: for who may list them.
     Jobs(Option<&'a str>),
     /// What is at a path: for who may get that path.
@@ -23,7 +23,7 @@ pub(super) enum Wants<'a> {
 
 /// Why it is not for them.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Denied {
+pub(crate) enum Denied {
     /// Nobody knows who they are.
     #[error("{0}")]
     Unauthenticated(String),
@@ -36,7 +36,7 @@ pub(super) enum Denied {
 }
 
 /// Lets through who bears a token of someone with the right.
-pub(super) async fn check(
+pub(crate) async fn check(
     client: &Client,
     headers: &HeaderMap,
     wants: Wants<'_>,

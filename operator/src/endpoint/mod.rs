@@ -4,14 +4,11 @@
 //! Written into status they would cost a write a job; here they cost nothing
 //! until somebody asks (docs/endpoint.md).
 
-mod access;
-mod listen;
+pub(crate) mod access;
 mod overview;
-mod tls;
 mod told;
 
 pub use overview::{Overview, Waiting};
-pub use tls::{Certificate, Tls};
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
@@ -25,13 +22,13 @@ use axum::{Json, Router};
 use kube::Client;
 use serde::Deserialize;
 use serde_json::json;
-use tokio::net::TcpListener;
 use tokio::sync::{Mutex, Semaphore, oneshot};
 use tokio::time::Instant;
-use tracing::{error, info};
+use tokio_util::sync::CancellationToken;
 use trellis_scheduler::Snapshot;
 
 use crate::scheduling::Feed;
+use crate::serve::{self, Limits, Tls};
 use crate::world::World;
 use access::{Denied, Wants};
 use told::{Download, Told};
@@ -42,8 +39,6 @@ const FRESH: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Reviews that the API server is asked for at once.
 const REVIEWS: usize = 4;
-/// After the address could not be listened on.
-const AGAIN: Duration = Duration::from_secs(10);
 /// Moments that are looked ahead at most: gangs that start or end. Beyond, an
 /// expected start is of little worth.
 const AHEAD: usize = 20_000;
@@ -52,6 +47,14 @@ const LOOK_AHEAD: Duration = Duration::from_secs(2);
 /// Requests that are worked on at once. Others are refused: each costs the API
 /// server two reviews, whoever sends it.
 const AT_ONCE: usize = 16;
+
+/// Whoever polls comes again.
+const LIMITS: Limits = Limits {
+    connections: 64,
+    head: Duration::from_secs(10),
+    life: Duration::from_secs(50),
+    last: Duration::from_secs(10),
+};
 
 /// What answers are.
 const JSON: (header::HeaderName, &str) = (header::CONTENT_TYPE, "application/json");
@@ -91,7 +94,7 @@ struct Last {
 /// Answers for as long as it is polled. What fails is tried again: nobody else
 /// needs what is read here.
 pub async fn serve(address: SocketAddr, tls: Tls, world: Arc<World>, client: Client) {
-    let current = tls.current();
+    let identity = tls.identity();
     let router = router(Endpoint {
         world,
         client,
@@ -101,17 +104,9 @@ pub async fn serve(address: SocketAddr, tls: Tls, world: Arc<World>, client: Cli
         download: Mutex::default(),
     });
     let listens = async {
-        loop {
-            match TcpListener::bind(address).await {
-                Ok(listener) => {
-                    let address = listener.local_addr().unwrap_or(address);
-                    info!(%address, "the read-only endpoint listens");
-                    return listen::serve(listener, &current, router).await;
-                }
-                Err(error) => error!(%address, %error, "the read-only endpoint does not listen"),
-            }
-            tokio::time::sleep(AGAIN).await;
-        }
+        let listener = serve::bind(address, "the read-only endpoint").await;
+        let on = CancellationToken::new();
+        serve::serve(listener, LIMITS, identity, router, on).await;
     };
     tokio::join!(listens, tls.follow());
 }
@@ -250,9 +245,14 @@ pub struct Failure {
 }
 
 impl Failure {
-    fn new(code: StatusCode, message: impl Into<String>) -> Self {
+    pub(crate) fn new(code: StatusCode, message: impl Into<String>) -> Self {
         let message = message.into();
         Self { code, message }
+    }
+
+    /// Its HTTP status.
+    pub(crate) fn code(&self) -> u16 {
+        self.code.as_u16()
     }
 
     fn bad_request(message: String) -> Self {
@@ -267,7 +267,7 @@ impl Failure {
         Self::new(StatusCode::NOT_FOUND, message)
     }
 
-    fn too_many() -> Self {
+    pub(crate) fn too_many() -> Self {
         let message = "too many requests are being answered: ask again in a second";
         Self::new(StatusCode::TOO_MANY_REQUESTS, message)
     }

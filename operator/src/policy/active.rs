@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 use tokio::sync::Notify;
@@ -28,6 +28,10 @@ pub struct PolicySet {
     cluster_listed: AtomicBool,
     namespaced_listed: AtomicBool,
     changed: Notify,
+    /// How many changes there were.
+    changes: AtomicU64,
+    /// How many of them the active policies know of.
+    known: AtomicU64,
     active: RwLock<Option<Arc<Policies>>>,
     replaced: Notify,
 }
@@ -59,8 +63,32 @@ impl PolicySet {
 
     /// From now on these decide.
     pub fn replace(&self, policies: Arc<Policies>) {
+        self.replace_as_of(self.changes(), policies);
+    }
+
+    /// From now on these decide, which were made when there had been so many changes.
+    pub(super) fn replace_as_of(&self, changes: u64, policies: Arc<Policies>) {
         *self.active.write() = Some(policies);
+        self.known.store(changes, Ordering::Release);
         self.replaced.notify_waiters();
+    }
+
+    /// How many changes of objects there were.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// Waits until the policies that decide are those of all changes that are known by now.
+    pub async fn settled(&self) {
+        let changes = self.changes();
+        loop {
+            let replaced = self.replaced.notified();
+            let is_loaded = self.active.read().is_some();
+            if is_loaded && self.known.load(Ordering::Acquire) >= changes {
+                return;
+            }
+            replaced.await;
+        }
     }
 
     /// Waits until there are policies that decide.
@@ -76,6 +104,7 @@ impl PolicySet {
 
     /// An object is new, changed or gone.
     pub(crate) fn touch(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
         self.changed.notify_one();
     }
 

@@ -32,6 +32,7 @@ pub async fn keep_policies(world: Arc<World>, loader: Loader) {
 
 async fn load(world: &World, loader: &Arc<Loader>) {
     let set = &world.policies;
+    let changes = set.changes();
     let objects = set.objects();
     let before = set.active();
     let (loader, previous) = (loader.clone(), before.clone());
@@ -45,7 +46,7 @@ async fn load(world: &World, loader: &Arc<Loader>) {
         Err(error) => return error!(%error, "the policies could not be loaded"),
     };
     tell(before.as_deref(), &policies);
-    set.replace(policies.clone());
+    set.replace_as_of(changes, policies.clone());
     world.policies_changed(before.as_deref(), &policies);
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
 use kube::Resource;
 use kube::api::ObjectMeta;
@@ -18,6 +18,7 @@ use trellis_policies::cedar::{ObjectKey, ObjectState, ObjectVerdict, Policies};
 
 use super::violations::Told;
 use crate::commands::{Commands, WriteError};
+use crate::conditions::Said;
 use crate::key::Key;
 use crate::patch;
 use crate::world::{Undecodable, World};
@@ -211,19 +212,12 @@ pub(super) fn status(
     } else {
         (Reason::InvalidSpec, wrong(verdict))
     };
-    let condition = |type_: &str, holds: bool| {
-        let status = if holds { "True" } else { "False" };
-        let since = before
-            .iter()
-            .find(|c| c.type_ == type_ && c.status == status);
-        Condition {
-            type_: type_.to_owned(),
-            status: status.to_owned(),
-            reason: reason.as_str().to_owned(),
-            message: message.clone(),
-            observed_generation: generation,
-            last_transition_time: since.map_or(Time(now), |c| c.last_transition_time.clone()),
-        }
+    let said = Said {
+        generation,
+        reason,
+        message,
+        before,
+        now,
     };
     AuthorizationPolicyStatus {
         observed_generation: generation,
@@ -231,13 +225,13 @@ pub(super) fn status(
         active_set_hash: Some(hash.to_owned()),
         violation_count: Some(violations.count),
         violations: violations.shown,
-        conditions: vec![
-            condition("Active", active),
-            condition("Degraded", !as_it_stands),
-            condition("Ready", as_it_stands),
-            condition("Reconciling", false),
-            condition("Stalled", !as_it_stands),
-        ],
+        conditions: said.conditions(&[
+            ("Active", active),
+            ("Degraded", !as_it_stands),
+            ("Ready", as_it_stands),
+            ("Reconciling", false),
+            ("Stalled", !as_it_stands),
+        ]),
     }
 }
 
@@ -250,16 +244,23 @@ fn effect(verdict: &ObjectVerdict) -> String {
 }
 
 fn wrong(verdict: &ObjectVerdict) -> String {
-    let problems: Vec<_> = verdict.problems.iter().map(ToString::to_string).collect();
+    let problems = problems(verdict);
     let what = match verdict.state {
         ObjectState::Degraded => "the last good version takes effect, not this one",
         _ => {
             "it does not take effect, and where it reaches nothing is allowed unless it is Warn or Audit"
         }
     };
-    shown(&format!("{what}:\n{}", problems.join("\n")))
+    shown(&format!("{what}:\n{problems}"))
 }
 
-fn shown(message: &str) -> String {
+/// All that is wrong with an object, each with its place in the text.
+pub(crate) fn problems(verdict: &ObjectVerdict) -> String {
+    let problems: Vec<_> = verdict.problems.iter().map(ToString::to_string).collect();
+    problems.join("\n")
+}
+
+/// As much of it as anybody is told.
+pub(crate) fn shown(message: &str) -> String {
     message.chars().take(MESSAGE).collect()
 }

@@ -80,6 +80,7 @@ async fn nothing_decides_before_all_objects_of_both_kinds_are_there() {
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(Arc::ptr_eq(&first, &world.policies.active().unwrap()));
     watched.apply(Key::new("", "all"), cluster("all", 3, NONE));
+    within(world.policies.settled()).await;
     let second = next(&first).await;
     assert_ne!(first.hash(), second.hash());
     let gone = |key: &Key, uid: &str| Sink::<AuthorizationPolicy>::delete(&*watched, key, uid);
@@ -133,6 +134,25 @@ fn a_requester_is_who_the_stamp_names() {
         assert_eq!(of(none), None, "{none}");
     }
     assert_eq!(requester(&Default::default()), None);
+}
+
+#[test]
+fn who_asks_is_who_the_stamp_will_name() {
+    let of = |name: &str, groups: &[&str]| {
+        requester_of(&k8s_openapi::api::authentication::v1::UserInfo {
+            username: Some(name.to_owned()),
+            groups: Some(groups.iter().map(|g| (*g).to_owned()).collect()),
+            ..Default::default()
+        })
+    };
+    let ada = of("ada", &["ml", "ml", "ops"]).unwrap();
+    assert_eq!((ada.user.as_str(), ada.groups.len()), ("ada", 2));
+    assert_eq!(of("", &["ml"]), None);
+    // With its quotes it is as long as a stamp may be, and one character longer.
+    let long = "g".repeat(32_766);
+    assert!(of("ada", &[&long]).is_some());
+    assert_eq!(of("ada", &[&format!("{long}g")]), None);
+    assert_eq!(of("ada", &[&format!("{}\"", &long[1..])]), None);
 }
 
 #[test]

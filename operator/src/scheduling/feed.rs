@@ -18,6 +18,7 @@ use super::commit::Outcome;
 use super::wish::Wish;
 use super::{QueueReport, request};
 use crate::key::Key;
+use crate::quota::{JobLimits, LimitsReport};
 use crate::watch::{Repulsion, SlimPod};
 
 /// What the scheduler hears.
@@ -54,12 +55,16 @@ pub enum Feed {
     NamespaceQuota(Arc<str>),
     /// Something about a job changed.
     Look(Key),
+    /// The limits that a job draws on.
+    Limits(Key, Arc<JobLimits>),
     /// What the controller wants of a gang. None: the job is gone.
     Wish(Key, Option<Wish>),
     /// The controller has looked at a job, and cannot say what it wants of it.
     Unsaid(Key),
     /// Someone asks how queues stand.
     AskQueues(oneshot::Sender<BTreeMap<QueueName, QueueReport>>),
+    /// Someone asks how the limits of QuotaPolicies stand.
+    AskLimits(oneshot::Sender<LimitsReport>),
     /// Someone asks for all that the engine knows.
     AskSnapshot(oneshot::Sender<Arc<Snapshot>>),
     /// A task has ended.
@@ -98,6 +103,7 @@ enum About {
     NamespaceQuota(Arc<str>),
     Look(Key),
     Unsaid(Key),
+    Limits(Key),
     Wish(Key),
     /// Apart from wishes: that a job is gone is not undone by the wish of the
     /// next one of its name.
@@ -118,9 +124,12 @@ impl Feed {
             Self::NamespaceQuota(namespace) => About::NamespaceQuota(namespace.clone()),
             Self::Look(job) => About::Look(job.clone()),
             Self::Unsaid(job) => About::Unsaid(job.clone()),
+            Self::Limits(job, _) => About::Limits(job.clone()),
             Self::Wish(job, Some(_)) => About::Wish(job.clone()),
             Self::Wish(job, None) => About::JobGone(job.clone()),
-            Self::AskQueues(_) | Self::AskSnapshot(_) | Self::Ended(..) => return None,
+            Self::AskQueues(_) | Self::AskLimits(_) | Self::AskSnapshot(_) | Self::Ended(..) => {
+                return None;
+            }
         })
     }
 }

@@ -7,7 +7,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{QueueSpec, TrainingJob, ValidatedJob};
-use trellis_compiler::{Found, Surroundings, compile};
+use trellis_compiler::{CompiledJob, Found, Surroundings, compile};
 use trellis_policies::Facts;
 use trellis_policies::cedar::{Loader, Policies, Submission, authorize};
 
@@ -29,6 +29,24 @@ pub(crate) fn policies() -> Arc<Policies> {
     Arc::new(loader.load(None, crate::policy::starter::objects()).0)
 }
 
+/// What the job "team-a/llm" with this spec is compiled into.
+pub(super) fn compiled(spec: serde_json::Value) -> CompiledJob {
+    let job: TrainingJob = serde_json::from_value(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+        "metadata": {"name": "llm", "namespace": "team-a"}, "spec": spec,
+    }))
+    .unwrap();
+    let job = ValidatedJob::try_from(job).unwrap();
+    let found = Found {
+        queue: "default",
+        priority: 0,
+        namespace_enforces_restricted: false,
+        services: &BTreeMap::new(),
+    };
+    let surroundings = Surroundings::resolve(&job, found).unwrap();
+    compile(job, surroundings, &Arc::default())
+}
+
 /// The wish that an attempt of the job "team-a/llm", whose uid is "mine", runs.
 pub(super) fn run(attempt: i64) -> Wish {
     run_with(attempt, json!({}))
@@ -45,20 +63,6 @@ pub(crate) fn spec_with(more: serde_json::Value) -> serde_json::Value {
 
 /// The same as [`run`], of a job with more fields in its spec.
 pub(super) fn run_with(attempt: i64, more: serde_json::Value) -> Wish {
-    let spec = spec_with(more);
-    let job: TrainingJob = serde_json::from_value(json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
-        "metadata": {"name": "llm", "namespace": "team-a"}, "spec": spec,
-    }))
-    .unwrap();
-    let job = ValidatedJob::try_from(job).unwrap();
-    let found = Found {
-        queue: "default",
-        priority: 0,
-        namespace_enforces_restricted: false,
-        services: &BTreeMap::new(),
-    };
-    let surroundings = Surroundings::resolve(&job, found).unwrap();
     let queue: QueueSpec = serde_json::from_value(json!({"namespaceSelector": {}})).unwrap();
     let facts = Facts {
         queue: "default",
@@ -72,7 +76,7 @@ pub(super) fn run_with(attempt: i64, more: serde_json::Value) -> Wish {
         requester: None,
         attempt,
     };
-    let compiled = compile(job, surroundings, &Arc::default());
+    let compiled = compiled(spec_with(more));
     let (_, job) = authorize(Some(&policies()), compiled, &facts, &submission);
     let job = job.unwrap();
     Wish::Run(Arc::new(Run {
@@ -83,6 +87,7 @@ pub(super) fn run_with(attempt: i64, more: serde_json::Value) -> Wish {
         not_before: None,
         preempted: false,
         excluded: Vec::new(),
+        suspects: Vec::new(),
         volumes: Default::default(),
     }))
 }

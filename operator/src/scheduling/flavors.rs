@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Toleration;
 use trellis_api::ResourceFlavorSpec;
-use trellis_api::pod_group::PlannedGroup;
+use trellis_api::pod_group::{PlannedGroup, PlannedLimit};
 use trellis_scheduler::{FlavorName, GroupFlavors, Placement};
 
 /// The place of a whole gang.
@@ -14,6 +14,10 @@ pub struct Place {
     pub placement: Placement,
     /// What its task groups get there.
     pub groups: Vec<PlannedGroup>,
+    /// The limits that it is charged to.
+    pub limits: Vec<PlannedLimit>,
+    /// Whose job it is, where anybody knows.
+    pub requester: Option<String>,
 }
 
 /// What each flavor brings, as the engine was told: of what the watch has shown

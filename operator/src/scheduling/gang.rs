@@ -147,6 +147,7 @@ pub fn of_pod_group(job: &Key, group: &PodGroup) -> Gang {
         amounts.collect()
     };
     let member = |member: &PodGroupMember| TaskGroup {
+        device: member.gpu_resource.as_deref().map(ResourceName::new),
         topology: member.topology.as_ref().map(topology_request),
         ..TaskGroup::new(
             GroupName::new(member.name.as_str()),
@@ -336,6 +337,7 @@ pub fn reason(reason: WaitReason) -> Reason {
         WaitReason::FlavorNotFound => Reason::FlavorNotFound,
         WaitReason::ExceedsQuota => Reason::ExceedsQuota,
         WaitReason::QuotaExceeded => Reason::QuotaExceeded,
+        WaitReason::QuotaPolicyExceeded => Reason::QuotaPolicyExceeded,
         WaitReason::NodesAvoided => Reason::NodesAvoided,
         WaitReason::NoMatchingNodes => Reason::NoMatchingNodes,
         WaitReason::ExceedsCluster => Reason::ExceedsCluster,

@@ -32,6 +32,7 @@ const LONGEST_RETRY: i64 = 300;
 #[must_use]
 pub fn plan(run: &Run, place: &Place, now: Timestamp) -> Plan {
     let job = run.job.compiled();
+    let deadlines = job.job().spec().deadlines.as_ref();
     let assignments: Vec<Assignment> = place
         .placement
         .groups()
@@ -63,6 +64,9 @@ pub fn plan(run: &Run, place: &Place, now: Timestamp) -> Plan {
         policy_set: Some(run.job.set().to_owned()),
         deadline: now.saturating_add(PLAN_TIME).ok().map(Time),
         groups: place.groups.clone(),
+        active_seconds: deadlines.and_then(|d| d.active_seconds),
+        requester: place.requester.clone(),
+        limits: place.limits.clone(),
         assignments,
     }
 }

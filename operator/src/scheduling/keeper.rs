@@ -272,6 +272,7 @@ fn no_longer(reason: Reason) -> Step {
         reason,
         message: match reason {
             Reason::Restarting => "the gang is to be placed anew",
+            Reason::PolicyViolation => "policies forbid what it runs",
             _ => "the gang is no longer to run",
         }
         .to_owned(),

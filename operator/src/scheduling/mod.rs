@@ -23,11 +23,11 @@ mod open_plans;
 mod preflight;
 pub mod request;
 pub mod reserve;
-mod unsupported;
+pub(crate) mod unsupported;
 pub mod volumes;
 mod wish;
 
-pub use commit::Committer;
+pub use commit::{Committer, is_owned, is_there};
 pub use driver::Driver;
 pub use feed::{Feed, Heard, Tell, channel};
 pub use journal::{PLAN_TIME, has_all, made_at, makes_room, members as plan_members};

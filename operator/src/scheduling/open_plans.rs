@@ -149,6 +149,7 @@ mod tests {
             plan: plan.to_owned(),
             node: None,
             phase: PodPhase::Pending,
+            stuck: None,
             deleting: false,
             disrupted: false,
         }

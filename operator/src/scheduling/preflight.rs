@@ -10,9 +10,8 @@ use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
-use trellis_api::job::Framework;
 use trellis_api::names;
-use trellis_api::rules::is_reserved_env;
+use trellis_api::rules::is_injected_env;
 use trellis_compiler::{CompiledGroup, PodPlacement};
 
 use super::admitted::{Admitted, OF_ONE_POD};
@@ -145,7 +144,7 @@ fn signature(namespace: &str, pod: &Pod) -> String {
         for container in &mut spec.containers {
             // What is injected names the job, in addresses too.
             if let Some(env) = &mut container.env {
-                env.retain(|v| !is_reserved_env(&v.name, Framework::PyTorch));
+                env.retain(|v| !is_injected_env(&v.name));
             }
         }
     }

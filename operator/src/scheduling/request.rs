@@ -81,37 +81,21 @@ fn actual(
     }
 }
 
-/// Containers and sidecars together, or one init container with the sidecars
-/// before it, whichever is more (KEP-753).
+/// What its containers and init containers come to.
 fn of_containers(pod: &SlimPod, infeasible: bool, read: Reading) -> Sums {
     // The kubelet sorts statuses by name, so they are found by name.
     let one = |container: &SlimContainer, statuses: &[SlimContainerStatus]| {
         let status = statuses.iter().find(|s| s.name == container.name);
         read(container, status, infeasible)
     };
-    let mut running = Sums::new();
-    for container in &pod.spec.containers {
-        add(
-            &mut running,
-            &one(container, &pod.status.container_statuses),
-        );
-    }
-    let mut sidecars = Sums::new();
-    let mut starting = Sums::new();
-    for container in &pod.spec.init_containers {
-        let one = one(container, &pod.status.init_container_statuses);
-        if container.restart_policy.as_deref() == Some("Always") {
-            add(&mut sidecars, &one);
-            raise(&mut starting, &sidecars);
-        } else {
-            let mut with_sidecars = sidecars.clone();
-            add(&mut with_sidecars, &one);
-            raise(&mut starting, &with_sidecars);
-        }
-    }
-    add(&mut running, &sidecars);
-    raise(&mut running, &starting);
-    running
+    let containers = pod.spec.containers.iter();
+    let containers = containers.map(|c| one(c, &pod.status.container_statuses));
+    let inits = pod.spec.init_containers.iter().map(|container| {
+        let is_sidecar = container.restart_policy.as_deref() == Some("Always");
+        let statuses = &pod.status.init_container_statuses;
+        (is_sidecar, one(container, statuses))
+    });
+    trellis_compiler::together(containers, inits, i64::saturating_add)
 }
 
 /// True if a resize was asked for that its node can never grant: what the spec

@@ -1,9 +1,10 @@
 //! What a pod may ask for that the engine does not look at. The compiler asks
-//! for none of it; admission may. Such a pod is not placed as if it had not
+//! for none of it but ports of nodes, by hostNetwork; admission may. Such a pod is not placed as if it had not
 //! asked. Pure.
 
-use k8s_openapi::api::core::v1::PodSpec;
+use k8s_openapi::api::core::v1::{ContainerPort, PodSpec};
 use trellis_api::Reason;
+use trellis_compiler::{CompiledJob, PodPlacement};
 
 /// Why a pod is not placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +29,31 @@ pub fn of_pod(pod: &PodSpec) -> Option<Unsupported> {
         });
     }
     constraint(pod).map(|what| not_supported(&what))
+}
+
+/// Ports that pods of the job would take of their nodes: with hostNetwork the API server makes
+/// each port of a container one of the node's (`SetDefaults_Pod`).
+#[must_use]
+pub fn of_job(job: &CompiledJob) -> Option<Unsupported> {
+    job.groups().iter().find_map(|group| {
+        let spec = group.pod(0, &PodPlacement::NOWHERE).spec?;
+        let port = ports(&spec).next().filter(|_| spec.host_network == Some(true))?;
+        let message = format!(
+            "pods of the task group {:?} have hostNetwork, so that their port {} is one of the node's, which Trellis does not count: two pods could be placed where one port is. Leave hostNetwork out of podTemplate and of the RuntimeProfile, or run without ports: framework None, which needs none, and no ports of the group or its template",
+            group.name(),
+            port.container_port
+        );
+        Some(Unsupported {
+            reason: Reason::ConstraintNotSupported,
+            message,
+        })
+    })
+}
+
+fn ports(pod: &PodSpec) -> impl Iterator<Item = &ContainerPort> {
+    let inits = pod.init_containers.iter().flatten();
+    let all = pod.containers.iter().chain(inits);
+    all.flat_map(|container| container.ports.iter().flatten())
 }
 
 /// A claim that admission adds: where its volume is has not been asked.
@@ -64,12 +90,7 @@ fn constraint(pod: &PodSpec) -> Option<String> {
         })
         .is_some_and(|terms| !terms.is_empty());
     let mut spread = pod.topology_spread_constraints.iter().flatten();
-    let ports = pod
-        .containers
-        .iter()
-        .chain(pod.init_containers.iter().flatten());
-    let mut ports = ports.flat_map(|c| c.ports.iter().flatten());
-    let port = ports.find_map(|p| p.host_port.filter(|port| *port > 0));
+    let port = ports(pod).find_map(|p| p.host_port.filter(|port| *port > 0));
     let mut volumes = pod.volumes.iter().flatten();
     if near {
         Some("required pod affinity".to_owned())
@@ -88,6 +109,7 @@ fn constraint(pod: &PodSpec) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scheduling::fixtures;
     use serde_json::{Value, json};
 
     fn of(more: Value) -> Option<(&'static str, String)> {
@@ -146,6 +168,39 @@ mod tests {
             if let (Some((reason, message)), Some(words)) = (said, words) {
                 assert_eq!(reason, "ConstraintNotSupported");
                 assert!(message.contains(words), "{message}");
+            }
+        }
+    }
+
+    /// What the job says is refused before anybody is asked; the rest of a template is not.
+    #[test]
+    fn ports_of_the_node_are_found_in_what_a_job_is_compiled_into() {
+        let host = json!({"hostNetwork": true});
+        let side = json!([{"name": "s", "image": "i", "restartPolicy": "Always", "ports": [{"containerPort": 9100}], "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}}]);
+        let own = json!({"hostNetwork": true, "initContainers": side});
+        for (framework, template, group, port) in [
+            ("PyTorch", &host, json!({}), Some("29500")),
+            (
+                "None",
+                &host,
+                json!({"ports": [{"name": "a", "port": 8080}]}),
+                Some("8080"),
+            ),
+            ("None", &own, json!({}), Some("9100")),
+            ("None", &host, json!({}), None),
+            ("PyTorch", &json!({"hostNetwork": false}), json!({}), None),
+            ("PyTorch", &json!({}), json!({}), None),
+        ] {
+            let mut spec = fixtures::spec_with(json!({"framework": framework}));
+            let written = spec["taskGroups"][0].as_object_mut().unwrap();
+            written.insert("podTemplate".to_owned(), json!({"spec": template}));
+            written.extend(group.as_object().unwrap().clone());
+            let said = of_job(&fixtures::compiled(spec.clone()));
+            assert_eq!(said.is_some(), port.is_some(), "{spec}: {said:?}");
+            if let (Some(said), Some(port)) = (said, port) {
+                assert_eq!(said.reason, Reason::ConstraintNotSupported);
+                let words = format!("\"worker\" have hostNetwork, so that their port {port} ");
+                assert!(said.message.contains(&words), "{}", said.message);
             }
         }
     }

@@ -37,6 +37,10 @@ pub struct Attempt {
     pub submitted: Timestamp,
     /// Not placed before: the back-off of a restart.
     pub not_before: Option<Timestamp>,
+    /// Nodes that it keeps away from.
+    pub excluded: Vec<String>,
+    /// Nodes that it keeps away from as long as the others could hold it.
+    pub suspects: Vec<String>,
 }
 
 /// One attempt that is to run, with the job. Only what is authorized can be wished for.
@@ -56,6 +60,8 @@ pub struct Run {
     pub preempted: bool,
     /// Nodes that this attempt keeps away from.
     pub excluded: Vec<String>,
+    /// Nodes that it keeps away from as long as the others could hold it.
+    pub suspects: Vec<String>,
     /// Where the volumes of the claims that it mounts are.
     pub volumes: Volumes,
 }
@@ -70,6 +76,7 @@ impl PartialEq for Run {
             && self.not_before == other.not_before
             && self.preempted == other.preempted
             && self.excluded == other.excluded
+            && self.suspects == other.suspects
             && self.volumes == other.volumes
     }
 }

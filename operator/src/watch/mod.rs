@@ -5,9 +5,11 @@ mod admission;
 mod backoff;
 mod daemon_set;
 mod device_class;
+mod external_secret;
 mod follow;
 mod health;
 mod item;
+pub(crate) mod pod_view;
 mod pods;
 mod pulse;
 mod repulsion;
@@ -21,16 +23,18 @@ mod unhealthy;
 pub use admission::SlimAdmission;
 pub use daemon_set::{DaemonPods, SlimDaemonPodSpec, SlimDaemonSet};
 pub use device_class::SlimDeviceClass;
+pub use external_secret::SlimExternalSecret;
 pub use follow::{Sink, follow};
 pub use health::{GIVEN_UP_AFTER, Health, LOST_AFTER, News, NodeHealth};
 pub use item::Undecodable;
 pub(crate) use item::object;
-pub use pods::{Change, PodIndex, PodPhase, PodView, Pods};
+pub use pod_view::{Obstacle, PodPhase, PodView, Stuck};
+pub use pods::{Change, PodIndex, Pods};
 pub use pulse::Pulse;
 pub use repulsion::{Repelled, Repulsion, Repulsions};
 pub use slim::{
-    SlimCondition, SlimContainer, SlimContainerStatus, SlimMeta, SlimNamespace, SlimNetworkPolicy,
-    SlimNode, SlimPod, SlimPodSpec, SlimPodStatus, SlimService,
+    SlimCondition, SlimConfigMap, SlimContainer, SlimContainerStatus, SlimMeta, SlimNamespace,
+    SlimNetworkPolicy, SlimNode, SlimPod, SlimPodSpec, SlimPodStatus, SlimService,
 };
 pub use storage::{SlimClaim, SlimStorageClass, SlimVolume, ZONE_LABELS};
 pub use store::Store;

@@ -11,7 +11,7 @@ use serde::Serialize;
 use trellis_policies::selects;
 use trellis_scheduler::LabelDomain;
 
-use super::pods::PodView;
+use super::pod_view::PodView;
 use super::slim::SlimPod;
 use crate::key::Key;
 

@@ -141,6 +141,8 @@ pub struct SlimPodStatus {
     pub reason: Option<String>,
     /// The same in words.
     pub message: Option<String>,
+    /// When the kubelet took it.
+    pub start_time: Option<Time>,
     /// Conditions.
     pub conditions: Vec<SlimCondition>,
     /// Containers.
@@ -165,6 +167,8 @@ pub struct SlimCondition {
     pub status: String,
     /// Its reason.
     pub reason: Option<String>,
+    /// Since when it is so.
+    pub last_transition_time: Option<Time>,
 }
 
 /// The state of a container.
@@ -193,8 +197,20 @@ pub struct SlimActual {
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimState {
+    /// It does not run yet.
+    pub waiting: Option<SlimWaiting>,
     /// It has ended.
     pub terminated: Option<SlimTerminated>,
+}
+
+/// What a container waits for.
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SlimWaiting {
+    /// Reason, such as ImagePullBackOff.
+    pub reason: Option<String>,
+    /// The same in words.
+    pub message: Option<String>,
 }
 
 /// How a container ended.
@@ -205,6 +221,10 @@ pub struct SlimTerminated {
     pub exit_code: i32,
     /// Reason, such as OOMKilled.
     pub reason: Option<String>,
+    /// What it left as its last words.
+    pub message: Option<String>,
+    /// When.
+    pub finished_at: Option<Time>,
 }
 
 /// A node: what it offers, and whether it is well.
@@ -272,6 +292,21 @@ pub struct SlimNetworkPolicy {
     pub metadata: ObjectMeta,
     /// Spec, as the API server writes it.
     pub spec: Option<Box<RawValue>>,
+}
+
+/// A ConfigMap of a job. Its data is compared as a whole.
+#[derive(Resource, Serialize, Deserialize, Clone, Debug)]
+#[resource(inherit = "core::ConfigMap")]
+#[serde(rename_all = "camelCase")]
+pub struct SlimConfigMap {
+    /// Metadata.
+    #[serde(deserialize_with = "slim")]
+    pub metadata: ObjectMeta,
+    /// Data, as the API server writes it.
+    pub data: Option<Box<RawValue>>,
+    /// Data that is no text. We write none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub binary_data: Option<Box<RawValue>>,
 }
 
 /// A Service: what a NetworkPolicy needs of it.

@@ -1,14 +1,15 @@
-//! What belongs to a job, as the watches show it: NetworkPolicy, PodGroup, pods.
+//! What belongs to a job, as the watches show it: NetworkPolicy, ConfigMap,
+//! PodGroup, pods.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
-use trellis_api::PodGroup;
+use trellis_api::{PodGroup, names};
 
 use super::Watched;
 use crate::key::Key;
 use crate::scheduling::Feed;
-use crate::watch::{Change, Sink, SlimNetworkPolicy, SlimPod, Undecodable};
+use crate::watch::{Change, Sink, SlimConfigMap, SlimNetworkPolicy, SlimPod, Undecodable};
 
 /// How long the news of pods that start are gathered before their job is looked at.
 const GATHER: Duration = Duration::from_millis(50);
@@ -31,6 +32,40 @@ impl Sink<SlimNetworkPolicy> for Watched {
 
     fn ghosts(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
         self.world.network_policies.ghosts(listed, version)
+    }
+
+    fn synced(&self) {
+        self.listed();
+    }
+}
+
+impl Watched {
+    /// The job that a ConfigMap may be of, by its name.
+    fn touch_job_of(&self, config_map: &Key) {
+        if let Some(job) = names::job_of_hosts(&config_map.name) {
+            self.world.touch(Key::new(&config_map.namespace, job));
+        }
+    }
+}
+
+impl Sink<SlimConfigMap> for Watched {
+    fn apply(&self, key: Key, object: SlimConfigMap) {
+        self.world.config_maps.observed(key.clone(), object);
+        self.touch_job_of(&key);
+    }
+
+    fn undecodable(&self, key: &Key, _: Undecodable) {
+        self.world.config_maps.remove(key);
+        self.touch_job_of(key);
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        self.world.config_maps.deleted(key, uid);
+        self.touch_job_of(key);
+    }
+
+    fn ghosts(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
+        self.world.config_maps.ghosts(listed, version)
     }
 
     fn synced(&self) {

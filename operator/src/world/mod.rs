@@ -3,9 +3,11 @@
 mod children;
 mod daemon_sets;
 mod device_classes;
+mod external_secrets;
 mod jobs;
 mod nodes;
 mod policies;
+mod profiles;
 mod stamping;
 mod storage;
 mod surroundings;
@@ -28,15 +30,18 @@ use trellis_api::{PodGroup, Queue, Reason, ResourceFlavor, Topology, TrainingJob
 use crate::controller::WorkQueue;
 use crate::key::Key;
 use crate::policy::{PolicySet, Stamping};
+use crate::quota::QuotaSet;
 use crate::scheduling::{self, Feed, Heard, Tell};
 use crate::watch::{
-    DaemonPods, NodeHealth, PodIndex, Pulse, Repulsions, SlimClaim, SlimDaemonSet, SlimDeviceClass,
-    SlimNamespace, SlimNetworkPolicy, SlimNode, SlimService, SlimStorageClass, SlimVolume, Store,
-    Unhealthy,
+    DaemonPods, NodeHealth, PodIndex, Pulse, Repulsions, SlimClaim, SlimConfigMap, SlimDaemonSet,
+    SlimDeviceClass, SlimNamespace, SlimNetworkPolicy, SlimNode, SlimService, SlimStorageClass,
+    SlimVolume, Store, Unhealthy,
 };
 
 pub use crate::watch::Undecodable;
+pub use external_secrets::ExternalSecrets;
 pub use jobs::Seen;
+pub use profiles::{KnownProfile, Profiles};
 
 /// What the scheduler says about a gang that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +50,20 @@ pub struct Certificate {
     pub reason: Reason,
     /// The same in words, with numbers.
     pub message: String,
+    /// It is refused for it, and does not merely wait.
+    pub refused: bool,
+}
+
+impl Certificate {
+    /// That it waits.
+    #[must_use]
+    pub fn waits(reason: Reason, message: String) -> Self {
+        Self {
+            reason,
+            message,
+            refused: false,
+        }
+    }
 }
 
 /// How old what is known of a kind may be. A watch that is well gives a sign of
@@ -69,10 +88,14 @@ pub struct World {
     pub flavors: Store<ResourceFlavor>,
     /// Topologies.
     pub topologies: Store<Topology>,
+    /// RuntimeProfiles.
+    pub profiles: Profiles,
     /// Namespaces.
     pub namespaces: Store<SlimNamespace>,
     /// Policies: who may run what.
     pub policies: PolicySet,
+    /// QuotaPolicies: how much of it.
+    pub quotas: QuotaSet,
     /// Whether stamps of who asks can be believed.
     pub stamping: Stamping,
     /// PriorityClasses.
@@ -81,6 +104,10 @@ pub struct World {
     pub services: Store<SlimService>,
     /// NetworkPolicies of our jobs.
     pub network_policies: Store<SlimNetworkPolicy>,
+    /// ConfigMaps of our jobs.
+    pub config_maps: Store<SlimConfigMap>,
+    /// ExternalSecrets of our jobs.
+    pub external_secrets: ExternalSecrets,
     /// Core ResourceQuotas.
     pub resource_quotas: Store<ResourceQuota>,
     /// Nodes.
@@ -121,7 +148,7 @@ pub struct World {
 
 /// Kinds that are watched: the count that [`World::synced`] waits for. Policies are waited for
 /// apart ([`PolicySet::loaded`]).
-pub const WATCHES: usize = 21;
+pub const WATCHES: usize = 25;
 
 impl World {
     /// An empty world. What the scheduler is to hear comes out beside it.
@@ -133,6 +160,12 @@ impl World {
     /// An empty world in which nodes are unhealthy by these rules.
     #[must_use]
     pub fn with(unhealthy: Unhealthy) -> (Arc<Self>, Heard) {
+        Self::of(unhealthy, WATCHES)
+    }
+
+    /// An empty world of which so many kinds are watched, beside policies.
+    #[must_use]
+    pub fn of(unhealthy: Unhealthy, watches: usize) -> (Arc<Self>, Heard) {
         let (feed, heard) = scheduling::channel();
         let world = Self {
             jobs: Store::default(),
@@ -142,12 +175,16 @@ impl World {
             queues: Store::default(),
             flavors: Store::default(),
             topologies: Store::default(),
+            profiles: Profiles::default(),
             namespaces: Store::default(),
             policies: PolicySet::default(),
+            quotas: QuotaSet::default(),
             stamping: Stamping::default(),
             priority_classes: Store::default(),
             services: Store::default(),
             network_policies: Store::default(),
+            config_maps: Store::default(),
+            external_secrets: ExternalSecrets::default(),
             resource_quotas: Store::default(),
             nodes: Store::default(),
             unhealthy,
@@ -164,7 +201,7 @@ impl World {
             feed,
             health: RwLock::new(NodeHealth::new(Instant::now())),
             health_changed: Notify::new(),
-            unsynced: AtomicUsize::new(WATCHES),
+            unsynced: AtomicUsize::new(watches),
             synced: Notify::new(),
             pulses: RwLock::default(),
         };

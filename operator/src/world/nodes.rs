@@ -25,6 +25,14 @@ impl World {
         Some(node)
     }
 
+    /// Why what runs on a node is to leave it, though its kubelet says that it is ready. None:
+    /// it is well, or not known.
+    #[must_use]
+    pub fn why_unhealthy(&self, node: &str) -> Option<String> {
+        let node = self.nodes.get(&Key::new("", node))?;
+        self.unhealthy.why(&node)
+    }
+
     /// True if the node's pods are to be planned anew.
     #[must_use]
     pub fn is_lost(&self, node: &str) -> bool {
@@ -95,6 +103,9 @@ impl Sink<SlimNode> for Watched {
             health.apply(&key.name, object.is_ready(), Instant::now())
         };
         let before = self.world.nodes.get(&key);
+        let why = |node: &SlimNode| self.world.unhealthy.why(node);
+        let was = before.as_ref().and_then(|before| why(before));
+        let falls_ill = was.is_none() && why(&object).is_some();
         let same = before.is_some_and(|b| b.metadata.labels == object.metadata.labels);
         self.world.nodes.observed(key.clone(), object);
         self.world.tell(Feed::Node(key.name.clone()));
@@ -103,6 +114,11 @@ impl Sink<SlimNode> for Watched {
         }
         if changed {
             self.world.health_changed.notify_one();
+        }
+        if falls_ill {
+            for job in self.world.pods.jobs_on(|node| *node == *key.name) {
+                self.world.touch(job);
+            }
         }
     }
 

@@ -1,9 +1,9 @@
 //! Policies, as the watches show them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use kube::Resource;
-use trellis_api::{AuthorizationPolicy, ClusterAuthorizationPolicy};
+use trellis_api::{AuthorizationPolicy, ClusterAuthorizationPolicy, QuotaPolicy};
 use trellis_policies::cedar::Policies;
 
 use super::{Watched, World};
@@ -109,5 +109,57 @@ impl Sink<AuthorizationPolicy> for Watched {
 
     fn synced(&self) {
         self.world.policies.listed(false);
+    }
+}
+
+impl Watched {
+    fn quotas_changed(&self) {
+        self.world.quotas.changed();
+        self.world.look_again_at(|_| true);
+    }
+}
+
+impl Sink<QuotaPolicy> for Watched {
+    fn apply(&self, key: Key, object: QuotaPolicy) {
+        // Its status is ours.
+        let read = |o: &QuotaPolicy| (o.metadata.uid.clone(), o.metadata.generation);
+        let quotas = &self.world.quotas;
+        let before = quotas.objects.get(&key);
+        let mut changed = before.is_none_or(|before| read(&before) != read(&object));
+        let mut unreadable = quotas.unreadable.write();
+        quotas.objects.observed(key.clone(), object);
+        changed |= unreadable.remove(&*key.name).is_some();
+        drop(unreadable);
+        if changed {
+            self.quotas_changed();
+        }
+    }
+
+    fn undecodable(&self, key: &Key, object: Undecodable) {
+        let quotas = &self.world.quotas;
+        let mut unreadable = quotas.unreadable.write();
+        unreadable.insert(key.name.to_string(), object);
+        quotas.objects.remove(key);
+        drop(unreadable);
+        self.quotas_changed();
+    }
+
+    fn delete(&self, key: &Key, uid: &str) {
+        let quotas = &self.world.quotas;
+        let mut unreadable = quotas.unreadable.write();
+        if unreadable.get(&*key.name).is_some_and(|o| o.uid == uid) {
+            unreadable.remove(&*key.name);
+        }
+        quotas.objects.deleted(key, uid);
+        drop(unreadable);
+        self.quotas_changed();
+    }
+
+    fn ghosts(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
+        self.world.quotas.objects.ghosts(listed, version)
+    }
+
+    fn synced(&self) {
+        self.listed();
     }
 }

@@ -1,16 +1,29 @@
 //! Claims, volumes and their classes, as the watches show them. Each change is
 //! told to the jobs that mount the claim.
 
+use trellis_api::TrainingJob;
+use trellis_compiler::Profile;
+
 use super::Watched;
-use crate::controller::claims;
+use crate::controller::{claims, lookup};
 use crate::key::Key;
 use crate::watch::{Sink, SlimClaim, SlimStorageClass, SlimVolume};
 
 impl Watched {
+    /// The claims that a job's pods mount.
+    fn claims_of(&self, job: &TrainingJob) -> Vec<(String, String)> {
+        let profile = lookup::profile(&job.spec, &self.world.profiles);
+        let profile = profile.ok().flatten();
+        claims::mounted(&job.spec, profile.as_deref().map(Profile::spec))
+    }
+
     fn claim_changed(&self, key: &Key) {
         self.world.look_again_at(|job| {
             job.metadata.namespace.as_deref() == Some(&*key.namespace)
-                && claims::mounted(&job.spec).any(|(_, claim)| claim == &*key.name)
+                && self
+                    .claims_of(job)
+                    .iter()
+                    .any(|(_, claim)| *claim == *key.name)
         });
     }
 
@@ -23,7 +36,7 @@ impl Watched {
     /// Only the words change by which an unbound claim is told of.
     fn class_changed(&self) {
         self.world
-            .look_again_at(|job| claims::mounted(&job.spec).next().is_some());
+            .look_again_at(|job| !self.claims_of(job).is_empty());
     }
 }
 

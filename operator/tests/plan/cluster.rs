@@ -270,7 +270,7 @@ fn a_dump_may_hold_more_than_a_plan_looks_at() {
     let run = plan_with(&["--nodes", "nodes.yaml", "-f", "-"], &input);
     assert_eq!(
         (run.code, run.err.as_str()),
-        (0, "note: <stdin>: a plan does not look at Deployment\n")
+        (0, "note: <stdin>: Deployment is not looked at\n")
     );
 }
 
@@ -280,7 +280,8 @@ fn who_holds_a_place_keeps_it() {
     let given = file("job.yaml").replace(", memory: 1000Gi", ", memory: 1Gi");
     let runs = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: llm, namespace: team-a, uid: u-llm, generation: 1, creationTimestamp: '2026-11-01T10:00:00Z'}\nspec: {taskGroups: [{name: worker, image: x, resources: {cpu: 1, memory: 1Gi}}]}\nstatus: {attempt: 1, phase: Running}\n";
     // The PodGroup is as the job's spec is compiled.
-    let resources = "resources: {cpu: '96', memory: 1Gi, nvidia.com/gpu: '8'}";
+    let resources =
+        "gpuResource: nvidia.com/gpu, resources: {cpu: '96', memory: 1Gi, nvidia.com/gpu: '8'}";
     let held = placed("llm", "default", 4).replace("resources: {nvidia.com/gpu: '8'}", resources);
     let dump = format!("{}{runs}{held}", file("nodes.yaml"));
     let high = "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 100\n";

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use serde_json::Value;
 use trellis_api::{PodGroup, document};
@@ -85,14 +85,23 @@ fn yaml_and_json_hold_the_same_whole_objects() {
         let read = document::split(&yaml).unwrap();
         let read: Vec<Value> = read.iter().map(|d| d.decode().unwrap()).collect();
         assert_eq!(read, objects);
-        let kinds: Vec<_> = objects
-            .iter()
-            .map(|o| o["kind"].as_str().unwrap())
-            .collect();
-        assert_eq!(kinds[..3], ["Service", "NetworkPolicy", "PodGroup"]);
-        let _: Service = serde_json::from_value(objects[0].clone()).unwrap();
-        let _: NetworkPolicy = serde_json::from_value(objects[1].clone()).unwrap();
-        let group: PodGroup = serde_json::from_value(objects[2].clone()).unwrap();
+        let (mut maps, mut others) = (Vec::new(), Vec::new());
+        for object in &objects {
+            match object["kind"].as_str().unwrap() {
+                "ConfigMap" => maps.push(object),
+                "Pod" => {}
+                kind => others.push((kind, object)),
+            }
+        }
+        let kinds: Vec<_> = others.iter().map(|(kind, _)| *kind).collect();
+        assert_eq!(kinds, ["Service", "NetworkPolicy", "PodGroup"]);
+        let _: Service = serde_json::from_value(others[0].1.clone()).unwrap();
+        let _: NetworkPolicy = serde_json::from_value(others[1].1.clone()).unwrap();
+        let group: PodGroup = serde_json::from_value(others[2].1.clone()).unwrap();
+        for map in maps {
+            assert_eq!(objects[2], *map);
+            let _: ConfigMap = serde_json::from_value(map.clone()).unwrap();
+        }
         let pods = pods(&objects);
         assert_eq!(pods.len(), usize::try_from(group.spec.min_member).unwrap());
         for pod in pods {

@@ -11,6 +11,7 @@ mod flavors;
 mod invalid;
 mod usage;
 mod waiting;
+mod who;
 
 use std::path::{Path, PathBuf};
 

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use trellis_api::authorization_policy::OnViolation;
 use trellis_api::document::split;
 use trellis_api::{Enforcement, QueueSpec, TrainingJob, ValidatedJob};
 use trellis_compiler::{CompiledJob, Found, Surroundings, compile};
@@ -190,6 +191,7 @@ fn objects(size: usize) -> Vec<PolicyObject> {
         generation: None,
         cedar: texts.join("\n"),
         enforcement: Enforcement::Deny,
+        on_violation: OnViolation::Report,
         selector: None,
         tests: Vec::new(),
         unreadable: None,

@@ -47,7 +47,7 @@ actions! {
     UseImage on Image,
     /// To run as a ServiceAccount.
     UseServiceAccount on ServiceAccount,
-    /// To read a Secret: mounted, in the environment, or for pulling images.
+    /// To read a Secret: mounted, in the environment, for pulling images, or from a store outside the cluster.
     UseSecret on Secret,
     /// To mount a claim, or to read a ConfigMap.
     UseVolume on Volume,

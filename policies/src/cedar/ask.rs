@@ -1,6 +1,6 @@
 //! What is asked: one action on one thing.
 
-use trellis_compiler::{Endpoint, Peer};
+use trellis_compiler::{Endpoint, Peer, RemoteSecret};
 
 use super::action::Action;
 
@@ -26,6 +26,8 @@ pub enum Ask {
     UseServiceAccount(Object),
     /// To read a Secret.
     UseSecret(Object),
+    /// To read what is kept in a store outside the cluster.
+    UseRemoteSecret(Remote),
     /// To mount a claim, or to read a ConfigMap.
     UseVolume(VolumeKind, Object),
     /// To connect there.
@@ -43,6 +45,30 @@ pub struct Object {
     pub namespace: String,
     /// Its name.
     pub name: String,
+}
+
+/// What is kept in a store, and the namespace that asks: a SecretStore is in it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Remote {
+    /// The namespace.
+    pub namespace: String,
+    /// The store, and the path in it.
+    pub secret: RemoteSecret,
+}
+
+impl Remote {
+    /// `ClusterSecretStore/<store>/<path>`, or `SecretStore/<store>/<path>`: no name of a
+    /// Secret, which has no `/`.
+    pub(super) fn name(&self) -> String {
+        let RemoteSecret { kind, store, path } = &self.secret;
+        format!("{}/{store}/{path}", kind.as_str())
+    }
+
+    /// In words.
+    pub(super) fn words(&self) -> String {
+        let RemoteSecret { kind, store, path } = &self.secret;
+        format!("{path:?} of {} {store:?}", kind.as_str())
+    }
 }
 
 /// What a volume is made of.
@@ -92,6 +118,27 @@ impl Far {
 }
 
 impl Ask {
+    /// On what, in words. None: on the job itself.
+    #[must_use]
+    pub fn resource(&self) -> Option<String> {
+        let object =
+            |kind, o: &Object| format!("{kind} {:?}", format!("{}/{}", o.namespace, o.name));
+        Some(match self {
+            Self::Submit => return None,
+            Self::UseQueue { queue, .. } => format!("Queue {queue:?}"),
+            Self::UsePriorityClass(name) => format!("PriorityClass {name:?}"),
+            Self::UseFlavor(name) => format!("ResourceFlavor {name:?}"),
+            Self::UseImage(name) => format!("Image {name:?}"),
+            Self::UseServiceAccount(o) => object("ServiceAccount", o),
+            Self::UseSecret(o) => object("Secret", o),
+            Self::UseRemoteSecret(remote) => format!("secret {}", remote.words()),
+            Self::UseVolume(VolumeKind::Claim, o) => object("claim", o),
+            Self::UseVolume(VolumeKind::ConfigMap, o) => object("ConfigMap", o),
+            Self::ConnectTo(far) | Self::AcceptFrom(far) => far.words(),
+            Self::UsePrivilege(name) => format!("Privilege {name:?}"),
+        })
+    }
+
     /// The action.
     #[must_use]
     pub const fn action(&self) -> Action {
@@ -102,7 +149,7 @@ impl Ask {
             Self::UseFlavor(_) => Action::UseFlavor,
             Self::UseImage(_) => Action::UseImage,
             Self::UseServiceAccount(_) => Action::UseServiceAccount,
-            Self::UseSecret(_) => Action::UseSecret,
+            Self::UseSecret(_) | Self::UseRemoteSecret(_) => Action::UseSecret,
             Self::UseVolume(..) => Action::UseVolume,
             Self::ConnectTo(_) => Action::ConnectTo,
             Self::AcceptFrom(_) => Action::AcceptFrom,

@@ -40,6 +40,12 @@ pub(super) fn with_stack<T>(Need(need): Need, work: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(need, STACK, work)
 }
 
+/// The same with as much stack as the deepest policy takes: for what walks over
+/// its text.
+pub(super) fn with_most_stack<T>(work: impl FnOnce() -> T) -> T {
+    stacker::grow(STACK, work)
+}
+
 /// What is too deep, or not taken at all, and where: an offset in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooMuch {
@@ -52,15 +58,22 @@ pub(super) struct TooMuch {
 /// policy needs.
 pub(super) fn check(text: &str) -> Result<Need, TooMuch> {
     let mut walk = Walk::default();
-    let mut rest = text;
-    while let Some(first) = rest.chars().next() {
-        let at = text.len().saturating_sub(rest.len());
-        let length = token(rest, first);
-        let (word, after) = rest.split_at_checked(length).unwrap_or((rest, ""));
+    for (at, word) in tokens(text) {
         walk.take(word, at)?;
-        rest = after;
     }
     Ok(walk.need)
+}
+
+/// Every token, white space and comments among them, and where it begins.
+pub(super) fn tokens(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let at = text.len().saturating_sub(rest.len());
+        let (word, after) = rest.split_at_checked(token(rest, first))?;
+        rest = after;
+        Some((at, word))
+    })
 }
 
 /// Length of the token that the text begins with, in bytes. At least 1.

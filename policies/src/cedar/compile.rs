@@ -7,7 +7,7 @@ use cedar_policy::{Effect, Policy, PolicyId, PolicySet, ValidationMode};
 use trellis_api::rules::MAX_POLICY_TEXT;
 
 use super::bounds::{self, Need};
-use super::inline;
+use super::inline::{self, Tested};
 use super::object::PolicyObject;
 use super::problem::Problem;
 use super::schema::Schema;
@@ -42,26 +42,42 @@ pub(super) struct Checked {
 
 /// Compiles an object: what is returned has passed everything.
 pub(super) fn compile(schema: &Schema, object: &PolicyObject) -> Checked {
+    let (result, warnings) = examine(schema, object);
+    let passed = |(compiled, tests): (Compiled, Vec<Tested>)| {
+        let failed = tests.into_iter().filter_map(Tested::problem);
+        let failed: Vec<_> = failed.take(MAX_PROBLEMS).collect();
+        if failed.is_empty() {
+            Ok(compiled)
+        } else {
+            Err(failed)
+        }
+    };
+    Checked {
+        result: result.and_then(passed),
+        warnings,
+    }
+}
+
+/// What comes of an object: policies and what its tests say, or what is wrong.
+pub(super) type Outcome = Result<(Compiled, Vec<Tested>), Vec<Problem>>;
+
+/// Compiles an object and runs its tests, whatever they say. Beside it what the
+/// object says in vain.
+pub(super) fn examine(schema: &Schema, object: &PolicyObject) -> (Outcome, Vec<Problem>) {
     let mut warnings = Vec::new();
     let result = look(object).and_then(|need| {
         bounds::with_stack(need, || {
             let compiled = policies(schema, object, need, &mut warnings)?;
-            let failed = inline::failures(schema, object, &compiled);
-            if failed.is_empty() {
-                Ok(compiled)
-            } else {
-                Err(failed)
-            }
+            let tests = inline::run(schema, object, &compiled).map_err(|p| vec![p])?;
+            Ok((compiled, tests))
         })
     });
     warnings.truncate(MAX_PROBLEMS);
-    Checked {
-        result: result.map_err(|mut problems| {
-            problems.truncate(MAX_PROBLEMS);
-            problems
-        }),
-        warnings,
-    }
+    let result = result.map_err(|mut problems| {
+        problems.truncate(MAX_PROBLEMS);
+        problems
+    });
+    (result, warnings)
 }
 
 /// What can be said before anything is parsed.
@@ -74,7 +90,6 @@ fn look(object: &PolicyObject) -> Result<Need, Vec<Problem>> {
             fix,
         )]);
     }
-    let text = &object.cedar;
     if !object.selector.as_ref().is_none_or(is_valid) {
         return Err(vec![Problem::new(
             "spec.namespaceSelector",
@@ -82,6 +97,11 @@ fn look(object: &PolicyObject) -> Result<Need, Vec<Problem>> {
             "use In and NotIn with values, Exists and DoesNotExist without",
         )]);
     }
+    look_at(&object.cedar)
+}
+
+/// What can be said of the text before it is parsed.
+pub(super) fn look_at(text: &str) -> Result<Need, Vec<Problem>> {
     if text.len() > MAX_POLICY_TEXT && text.chars().count() > MAX_POLICY_TEXT {
         let rule = trellis_api::rules::POLICY_TEXT.message();
         let (rule, fix) = rule.split_once(": ").unwrap_or((rule, ""));
@@ -106,7 +126,7 @@ fn policies(
 }
 
 /// The text as policies.
-fn parse(text: &str) -> Result<PolicySet, Vec<Problem>> {
+pub(super) fn parse(text: &str) -> Result<PolicySet, Vec<Problem>> {
     let set: PolicySet = text.parse().map_err(|errors: cedar_policy::ParseErrors| {
         let problems = errors.iter().map(|e| Problem::of_cedar(text, e));
         problems.take(MAX_PROBLEMS).collect::<Vec<_>>()

@@ -14,6 +14,8 @@ pub struct Decision {
     /// Ids of the policies that decide it: permits that allow it, or forbids that
     /// deny it. Sorted.
     pub policies: Vec<String>,
+    /// Those of them that stop a job that runs: forbids of objects that say `onViolation: Evict`.
+    pub evicting: Vec<String>,
     /// What could not be evaluated: the policy's id, and why. Sorted.
     pub errors: Vec<String>,
     /// The policy that is missing where nothing permits it.
@@ -70,6 +72,7 @@ impl Decision {
         Self {
             verdict: Verdict::Undecided(why),
             policies: Vec::new(),
+            evicting: Vec::new(),
             errors: Vec::new(),
             hint: None,
             beside: Vec::new(),

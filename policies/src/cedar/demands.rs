@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use trellis_api::job::{Deadlines, Framework};
 use trellis_compiler::{CompiledGroup, CompiledJob, Demand, Endpoint, PodPlacement};
 
-use super::ask::{Ask, Far, Object, VolumeKind};
+use super::ask::{Ask, Far, Object, Remote, VolumeKind};
 use super::subject::{About, Requester};
 use crate::authorize::{asks_for, knows, selects_namespace};
-use crate::{Facts, Privilege, privileges};
+use crate::{Facts, Privilege, asked};
 
 /// What the caller knows of a job beside what it was compiled into and [`Facts`].
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +71,10 @@ fn ask(demand: &Demand, job: &CompiledJob, facts: &Facts<'_>) -> Ask {
         Demand::UseImage(image) => Ask::UseImage(image.clone()),
         Demand::UseServiceAccount(name) => Ask::UseServiceAccount(object(name)),
         Demand::UseSecret(name) => Ask::UseSecret(object(name)),
+        Demand::UseRemoteSecret(secret) => Ask::UseRemoteSecret(Remote {
+            namespace: namespace.to_owned(),
+            secret: secret.clone(),
+        }),
         Demand::UseConfigMap(name) => Ask::UseVolume(VolumeKind::ConfigMap, object(name)),
         Demand::UseVolume(name) => Ask::UseVolume(VolumeKind::Claim, object(name)),
         Demand::ConnectTo(endpoint) => Ask::ConnectTo(far(endpoint)),
@@ -98,8 +102,8 @@ fn flavors(job: &CompiledJob, facts: &Facts<'_>) -> BTreeSet<String> {
 fn of_pods(groups: &[CompiledGroup]) -> Vec<Demanded> {
     let mut all: BTreeMap<Privilege, Vec<String>> = BTreeMap::new();
     for group in groups {
-        for privilege in privileges(&group.pod(0, &PodPlacement::NOWHERE)) {
-            let words = crate::authorize::uses(group.name(), &privilege);
+        for (privilege, field) in asked(&group.pod(0, &PodPlacement::NOWHERE)) {
+            let words = crate::authorize::uses(group.name(), &privilege, &field);
             all.entry(privilege).or_default().push(words);
         }
     }
@@ -124,6 +128,7 @@ pub(super) fn about<'a>(job: &'a CompiledJob, submission: &Submission<'a>) -> Ab
         framework: framework(spec.framework()),
         priority: job.priority().into(),
         runtime_seconds: deadlines.and_then(|d| d.active_seconds),
+        profile: job.profile().map(|profile| profile.name()),
         attempt: submission.attempt,
     }
 }
@@ -132,6 +137,10 @@ pub(super) fn about<'a>(job: &'a CompiledJob, submission: &Submission<'a>) -> Ab
 pub(super) const fn framework(framework: Framework) -> &'static str {
     match framework {
         Framework::PyTorch => "PyTorch",
+        Framework::DeepSpeed => "DeepSpeed",
+        Framework::JAX => "JAX",
+        Framework::MPI => "MPI",
+        Framework::TensorFlow => "TensorFlow",
         Framework::None => "None",
     }
 }
@@ -145,6 +154,7 @@ fn words(ask: &Ask, namespace: &str, job: &str) -> String {
         Ask::UseImage(name) => format!("the job runs the image {name:?}"),
         Ask::UseServiceAccount(o) => format!("the job runs as the ServiceAccount {:?}", o.name),
         Ask::UseSecret(o) => format!("the job reads the Secret {:?}", o.name),
+        Ask::UseRemoteSecret(remote) => format!("the job reads {}", remote.words()),
         Ask::UseVolume(VolumeKind::Claim, o) => format!("the job mounts the claim {:?}", o.name),
         Ask::UseVolume(VolumeKind::ConfigMap, o) => {
             format!("the job reads the ConfigMap {:?}", o.name)
@@ -165,6 +175,9 @@ fn remedy(ask: &Ask) -> String {
         Ask::UsePriorityClass(_) => "name another class, or none".to_owned(),
         Ask::UseFlavor(_) => "name others in taskGroups[].flavors".to_owned(),
         Ask::UseImage(_) => "use another image".to_owned(),
+        Ask::UseRemoteSecret(_) => {
+            "have a policy permit UseSecret on it, or remove it from spec.secrets".to_owned()
+        }
         _ => "do without it".to_owned(),
     }
 }

@@ -95,7 +95,9 @@ fn not_synced() -> NotAuthorized {
     }
 }
 
-fn decide_job(
+/// Decides on a job by policies, and authorizes nothing.
+#[must_use]
+pub fn decide_job(
     policies: Option<&Policies>,
     job: &CompiledJob,
     facts: &Facts<'_>,

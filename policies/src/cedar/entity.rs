@@ -4,9 +4,10 @@
 use std::collections::{HashMap, HashSet};
 
 use cedar_policy::{Entity, EntityUid, RestrictedExpression as Value};
+use trellis_api::job::SecretStoreKind;
 use trellis_compiler::Peer;
 
-use super::ask::{Ask, Far, Object};
+use super::ask::{Ask, Far, Object, Remote};
 use super::image::Image;
 use super::kind::Kind;
 use super::network::canonical;
@@ -105,6 +106,11 @@ pub(super) fn resource(schema: &Schema, ask: &Ask) -> Result<Option<Entity>, Unm
         | Ask::UseSecret(Object { namespace, name }) => {
             (format!("{namespace}/{name}"), named(name), Some(namespace))
         }
+        Ask::UseRemoteSecret(remote) => {
+            let (id, attributes) = remote_secret(remote)?;
+            // In no namespace: what is permitted of a namespace's own does not reach it.
+            (id, attributes, None)
+        }
         Ask::UseVolume(kind, Object { namespace, name }) => {
             let kind = kind.as_str();
             let attributes = attributes([("name", Some(text(name))), ("kind", Some(text(kind)))]);
@@ -136,6 +142,24 @@ fn image(name: &str) -> Attributes {
         ("tag", image.tag.map(Value::new_string)),
         ("digest", image.digest.map(Value::new_string)),
     ])
+}
+
+fn remote_secret(remote: &Remote) -> Result<(String, Attributes), Unmade> {
+    let (name, secret) = (remote.name(), &remote.secret);
+    let store = Value::new_record(
+        [
+            ("kind", secret.kind.as_str()),
+            ("name", &secret.store),
+            ("path", &secret.path),
+        ]
+        .map(|(key, value)| (key.to_owned(), text(value))),
+    )?;
+    let id = match secret.kind {
+        SecretStoreKind::SecretStore => format!("{}/{name}", remote.namespace),
+        SecretStoreKind::ClusterSecretStore => name.clone(),
+    };
+    let attributes = attributes([("name", Some(text(&name))), ("store", Some(store))]);
+    Ok((id, attributes))
 }
 
 /// The ports are part of the id: two openings to one peer are two things, and a

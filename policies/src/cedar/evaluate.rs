@@ -89,7 +89,9 @@ pub(super) fn decide(
     } else {
         (Verdict::Allowed, permits)
     };
+    let evicting = policies.iter().filter(|id| index.evicts(id));
     Decision {
+        evicting: evicting.cloned().collect(),
         hint: (verdict == Verdict::NotPermitted).then(|| posed.permit()),
         verdict,
         policies,

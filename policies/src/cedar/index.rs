@@ -4,9 +4,9 @@
 //! A policy is left out only where it cannot match: by its object's reach, or by
 //! the `principal ==`, `principal in` and `action` of its head.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use cedar_policy::{ActionConstraint, EntityUid, Policy, PolicySet, PrincipalConstraint};
+use cedar_policy::{ActionConstraint, Effect, EntityUid, Policy, PolicySet, PrincipalConstraint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use trellis_api::Enforcement;
 
@@ -58,7 +58,11 @@ struct ByPrincipal {
 
 /// Every policy that takes effect.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Index(BTreeMap<Enforcement, ByPrincipal>);
+pub(super) struct Index {
+    by_enforcement: BTreeMap<Enforcement, ByPrincipal>,
+    /// Ids of the forbids that stop what runs.
+    evicting: BTreeSet<String>,
+}
 
 impl Index {
     /// Adds the policies of an object.
@@ -72,7 +76,8 @@ impl Index {
         enforcement: Enforcement,
         policies: &[Policy],
     ) -> Result<(), Twice> {
-        let of_enforcement = self.0.entry(enforcement).or_default();
+        self.note_evicting(object, policies);
+        let of_enforcement = self.by_enforcement.entry(enforcement).or_default();
         for policy in policies {
             let by_action = of_enforcement.place(schema, object, policy);
             for bundles in by_action.place(schema, policy) {
@@ -91,11 +96,29 @@ impl Index {
         enforcement: Enforcement,
         policies: &[Policy],
     ) -> Result<(), Twice> {
-        let of_enforcement = self.0.entry(enforcement).or_default();
+        self.note_evicting(object, policies);
+        let of_enforcement = self.by_enforcement.entry(enforcement).or_default();
         for policy in policies {
             put(&mut of_enforcement.all.any, object, policy)?;
         }
         Ok(())
+    }
+
+    fn note_evicting(&mut self, object: &PolicyObject, policies: &[Policy]) {
+        if object.evicts() {
+            let forbids = policies.iter().filter(|p| p.effect() == Effect::Forbid);
+            self.evicting.extend(forbids.map(|p| p.id().to_string()));
+        }
+    }
+
+    /// True if any policy stops what runs.
+    pub(super) fn evict(&self) -> bool {
+        !self.evicting.is_empty()
+    }
+
+    /// True if the policy of that id stops what runs and is forbidden by it.
+    pub(super) fn evicts(&self, id: &str) -> bool {
+        self.evicting.contains(id)
     }
 
     /// All policies that may say something about the request, and some more.
@@ -105,7 +128,7 @@ impl Index {
         subject: &'a Subject<'_>,
         action: Action,
     ) -> impl Iterator<Item = &'a PolicySet> {
-        let found = self.0.get(&enforcement);
+        let found = self.by_enforcement.get(&enforcement);
         let found = found.into_iter().flat_map(|by| by.find(subject));
         found
             .flat_map(move |by| by.one.get(&action).into_iter().chain([&by.any]))

@@ -97,7 +97,9 @@ impl Kind {
             Self::ServiceAccount => {
                 "A ServiceAccount, \"<namespace>/<name>\"; it is in its namespace."
             }
-            Self::Secret => "A Secret, \"<namespace>/<name>\"; it is in its namespace.",
+            Self::Secret => {
+                "A Secret, \"<namespace>/<name>\"; it is in its namespace. Or what is kept in a store outside the cluster, \"ClusterSecretStore/<store>/<path>\" or \"<namespace>/SecretStore/<store>/<path>\"; that is in no namespace."
+            }
             Self::Volume => {
                 "A claim, \"<namespace>/claim/<name>\", or a ConfigMap, \"<namespace>/configMap/<name>\"; it is in its namespace."
             }
@@ -159,6 +161,22 @@ impl Kind {
                     ]
                 }
             }
+            Self::Secret => {
+                const {
+                    &[
+                        always(
+                            "name",
+                            "String",
+                            "its name; in a store: \"ClusterSecretStore/<store>/<path>\" or \"SecretStore/<store>/<path>\"",
+                        ),
+                        maybe(
+                            "store",
+                            "{ kind: String, name: String, path: String }",
+                            "the store, ClusterSecretStore or SecretStore of the job's namespace, and the path in it; absent: a Secret of the cluster",
+                        ),
+                    ]
+                }
+            }
             Self::Volume => const { &[NAME, always("kind", "String", "claim or configMap")] },
             Self::Endpoint => {
                 const {
@@ -184,7 +202,7 @@ impl Kind {
 }
 
 /// What else is known when a request is decided.
-pub(super) const CONTEXT: [Attribute; 8] = [
+pub(super) const CONTEXT: [Attribute; 9] = [
     maybe(
         "requester",
         "{ user: String, groups: Set<String> }",
@@ -199,6 +217,11 @@ pub(super) const CONTEXT: [Attribute; 8] = [
         "runtimeSeconds",
         "Long",
         "deadlines.activeSeconds; absent: no limit",
+    ),
+    maybe(
+        "profile",
+        "String",
+        "name of the RuntimeProfile that the job is compiled with; absent: there is none",
     ),
     always(
         "attempt",

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use trellis_api::authorization_policy::PolicyTest;
+use trellis_api::authorization_policy::{OnViolation, PolicyTest};
 use trellis_api::{AuthorizationPolicy, ClusterAuthorizationPolicy, Enforcement};
 
 use super::subject::Subject;
@@ -52,6 +52,8 @@ pub struct PolicyObject {
     pub cedar: String,
     /// What they do.
     pub enforcement: Enforcement,
+    /// What becomes of jobs that run and that they forbid.
+    pub on_violation: OnViolation,
     /// Namespaces that they decide about. None: all, or the object's own.
     pub selector: Option<LabelSelector>,
     /// What they must decide.
@@ -71,10 +73,17 @@ impl PolicyObject {
             generation: None,
             cedar: String::new(),
             enforcement: Enforcement::Deny,
+            on_violation: OnViolation::Report,
             selector: None,
             tests: Vec::new(),
             unreadable: Some(why),
         }
+    }
+
+    /// True if what its policies forbid is stopped where it runs. What does not decide
+    /// stops nothing.
+    pub(super) fn evicts(&self) -> bool {
+        self.enforcement == Enforcement::Deny && self.on_violation == OnViolation::Evict
     }
 
     /// True if its policies decide about jobs of this namespace: by construction
@@ -106,6 +115,7 @@ impl From<&ClusterAuthorizationPolicy> for PolicyObject {
             generation: object.metadata.generation,
             cedar: object.spec.cedar.clone(),
             enforcement: object.spec.enforcement(),
+            on_violation: object.spec.on_violation(),
             selector: object.spec.namespace_selector.clone(),
             tests: object.spec.tests.clone(),
             unreadable: None,
@@ -125,6 +135,7 @@ impl From<&AuthorizationPolicy> for PolicyObject {
             generation: object.metadata.generation,
             cedar: object.spec.cedar.clone(),
             enforcement: object.spec.enforcement(),
+            on_violation: object.spec.on_violation(),
             selector: None,
             tests: object.spec.tests.clone(),
             unreadable: None,

@@ -29,8 +29,9 @@ pub struct Place {
     pub line: usize,
     /// The character of that line, from 1.
     pub column: usize,
-    /// The line, with a caret below each character of the span.
-    pub snippet: String,
+    /// The line, cut where it is long, and on a second one a caret below each
+    /// character of the span.
+    pub marked: String,
 }
 
 impl fmt::Display for Problem {
@@ -41,7 +42,7 @@ impl fmt::Display for Problem {
         }
         write!(f, ": {}: {}", self.message, self.fix)?;
         if let Some(place) = &self.place {
-            write!(f, "\n{}", place.snippet)?;
+            write!(f, "\n{}", place.snippet(place.line))?;
         }
         Ok(())
     }
@@ -133,13 +134,23 @@ impl Place {
         Self {
             line,
             column: lead.chars().count().saturating_add(1),
-            snippet: snippet(line, lead, tail, marked.chars().count()),
+            marked: with_carets(lead, tail, marked.chars().count()),
         }
+    }
+
+    /// The line behind a number, and the carets below it. The number is that of the
+    /// text, or of the file that the text stands in.
+    #[must_use]
+    pub fn snippet(&self, number: usize) -> String {
+        let number = number.to_string();
+        let margin = " ".repeat(number.len());
+        let marked = self.marked.replace('\n', &format!("\n{margin} | "));
+        format!("{number} | {marked}")
     }
 }
 
 /// The line, cut where it is long, and the carets.
-fn snippet(line: usize, lead: &str, tail: &str, marked: usize) -> String {
+fn with_carets(lead: &str, tail: &str, marked: usize) -> String {
     let half = SHOWN / 2;
     let skipped = lead.chars().count().saturating_sub(half);
     let shown = |text: &str| {
@@ -148,11 +159,9 @@ fn snippet(line: usize, lead: &str, tail: &str, marked: usize) -> String {
     };
     let lead: String = shown(&lead.chars().skip(skipped).collect::<String>());
     let tail: String = shown(&tail.chars().take(half).collect::<String>());
-    let number = line.to_string();
-    let margin = " ".repeat(number.len());
     let indent = " ".repeat(lead.chars().count());
     let carets = "^".repeat(marked.clamp(1, tail.chars().count().max(1)));
-    format!("{number} | {lead}{tail}\n{margin} | {indent}{carets}")
+    format!("{lead}{tail}\n{indent}{carets}")
 }
 
 #[cfg(test)]

@@ -94,6 +94,10 @@ fn context(about: &About<'_>, job: EntityUid) -> Result<Context, Unmade> {
         ),
         ("priority", Some(Value::new_long(about.priority))),
         ("runtimeSeconds", about.runtime_seconds.map(Value::new_long)),
+        (
+            "profile",
+            about.profile.map(|name| Value::new_string(name.to_owned())),
+        ),
         ("attempt", Some(Value::new_long(about.attempt))),
     ];
     let there = pairs

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use cedar_policy::{EntityId, EntityTypeName, EntityUid, Validator};
+use cedar_policy::{EntityId, EntityTypeName, EntityUid, SchemaFragment, Validator};
 
 use super::action::Action;
 use super::kind::{Attribute, CONTEXT, Kind};
@@ -94,7 +94,7 @@ impl Schema {
 pub fn schema_text() -> String {
     let mut out = format!(
         "// Trellis' authorization schema, version {SCHEMA_VERSION}. Generated: do not edit.\n\n\
-         namespace {SPACE} {{\n"
+         @version(\"{SCHEMA_VERSION}\")\nnamespace {SPACE} {{\n"
     );
     for kind in Kind::ALL {
         entity(kind, &mut out);
@@ -117,6 +117,17 @@ pub fn schema_text() -> String {
     }
     out.push_str("}\n");
     out
+}
+
+/// The same in Cedar's JSON, without the comments.
+///
+/// # Errors
+/// Never, as the tests show: a fault of Trellis is not to be a panic.
+pub fn schema_json() -> Result<serde_json::Value, SchemaError> {
+    let fault = |error: &dyn std::fmt::Display| SchemaError(error.to_string());
+    let (schema, _warnings) =
+        SchemaFragment::from_cedarschema_str(&schema_text()).map_err(|e| fault(&e))?;
+    schema.to_json_value().map_err(|e| fault(&e))
 }
 
 fn entity(kind: Kind, out: &mut String) {

@@ -118,6 +118,10 @@ impl Loader {
         }
     }
 
+    pub(super) fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
     /// The policies of these objects, which are all that there are, and what
     /// became of each, in their order. An object that is no longer good stays
     /// active as it was in `previous`; one that is unchanged is not compiled again.
@@ -218,6 +222,7 @@ impl Hashes {
                 good,
                 &key.name,
                 object.enforcement,
+                object.on_violation,
                 &object.selector,
                 &object.cedar,
             ));
@@ -254,6 +259,12 @@ impl Policies {
     /// What is wrong with it and what it does, of each object, in order.
     pub fn verdicts(&self) -> impl Iterator<Item = ObjectVerdict> {
         self.members.values().map(Member::verdict)
+    }
+
+    /// True if any of them stops what runs.
+    #[must_use]
+    pub fn evict(&self) -> bool {
+        self.index.evict()
     }
 
     /// The same policies without an index: every policy is evaluated for every

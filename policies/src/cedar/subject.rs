@@ -49,6 +49,8 @@ pub struct About<'a> {
     pub priority: i64,
     /// Longest running time, in seconds. None: no limit.
     pub runtime_seconds: Option<i64>,
+    /// Name of the RuntimeProfile that it is compiled with. None: there is none.
+    pub profile: Option<&'a str>,
     /// The attempt that it is about to make, from 1.
     pub attempt: i64,
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use trellis_api::Enforcement;
 use trellis_api::job::{JobPolicy, PolicyDecision};
 
+use super::ask::Ask;
 use super::decision::Verdict;
 use super::door::{JobDecision, NotAuthorized};
 use crate::denial::TOLD;
@@ -50,6 +51,23 @@ impl JobDecision {
                 denied.chain(errors).collect::<Vec<_>>()
             })
         })
+    }
+
+    /// What of a job that runs is a reason to stop it, by the id of each policy that stops
+    /// it for that. `does` tells whether what runs does what was asked about.
+    ///
+    /// A permit that is missing is none, nor is anything that nobody could decide: what runs
+    /// was allowed, and only that it is forbidden is sure.
+    #[must_use]
+    pub fn evicting(&self, does: impl Fn(&Ask) -> bool) -> BTreeMap<String, String> {
+        let mut all = BTreeMap::new();
+        for (demanded, decision) in self.decided.iter().filter(|(d, _)| does(&d.ask)) {
+            for id in &decision.evicting {
+                all.entry(id.clone())
+                    .or_insert_with(|| demanded.words.join(", "));
+            }
+        }
+        all
     }
 
     /// What is denied, by the id of each policy that forbids it, with what it does.

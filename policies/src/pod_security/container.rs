@@ -1,13 +1,12 @@
 //! What one container asks for.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::api::core::v1::{
     Capabilities, Container, ContainerPort, EphemeralContainer, Lifecycle, LifecycleHandler,
-    PodSecurityContext, Probe, SecurityContext,
+    PodSecurityContext, Probe, SecurityContext, VolumeMount,
 };
 
 use super::context;
+use super::found::Found;
 use crate::Privilege;
 
 /// The one capability that "restricted" lets containers add.
@@ -17,164 +16,144 @@ const BIND: &str = "NET_BIND_SERVICE";
 pub(super) struct View<'a> {
     security_context: Option<&'a SecurityContext>,
     ports: &'a [ContainerPort],
+    mounts: &'a [VolumeMount],
     lifecycle: Option<&'a Lifecycle>,
-    probes: [Option<&'a Probe>; 3],
+    probes: [(&'static str, Option<&'a Probe>); 3],
 }
 
-/// Takes a container apart; both kinds have these fields, and these alone.
+/// The same fields of both kinds of containers.
 macro_rules! view {
-    ($container:expr, $type:ident { $($own:ident),* }) => {{
-        let $type {
-            security_context,
-            ports,
-            lifecycle,
-            liveness_probe,
-            readiness_probe,
-            startup_probe,
-            // The standards have nothing on these.
-            args: _,
-            command: _,
-            env: _,
-            env_from: _,
-            image: _,
-            image_pull_policy: _,
-            name: _,
-            resize_policy: _,
-            resources: _,
-            restart_policy: _,
-            restart_policy_rules: _,
-            stdin: _,
-            stdin_once: _,
-            termination_message_path: _,
-            termination_message_policy: _,
-            tty: _,
-            volume_devices: _,
-            volume_mounts: _,
-            working_dir: _,
-            $($own: _),*
-        } = $container;
-        View {
-            security_context: security_context.as_ref(),
-            ports: ports.as_deref().unwrap_or_default(),
-            lifecycle: lifecycle.as_ref(),
-            probes: [
-                liveness_probe.as_ref(),
-                readiness_probe.as_ref(),
-                startup_probe.as_ref(),
-            ],
-        }
-    }};
-}
-
-impl<'a> From<&'a Container> for View<'a> {
-    fn from(container: &'a Container) -> Self {
-        view!(container, Container {})
-    }
-}
-
-impl<'a> From<&'a EphemeralContainer> for View<'a> {
-    fn from(container: &'a EphemeralContainer) -> Self {
-        view!(
-            container,
-            EphemeralContainer {
-                target_container_name
+    ($($type:ident),+) => {$(
+        impl<'a> From<&'a $type> for View<'a> {
+            fn from(container: &'a $type) -> Self {
+                Self {
+                    security_context: container.security_context.as_ref(),
+                    ports: container.ports.as_deref().unwrap_or_default(),
+                    mounts: container.volume_mounts.as_deref().unwrap_or_default(),
+                    lifecycle: container.lifecycle.as_ref(),
+                    probes: [
+                        ("livenessProbe", container.liveness_probe.as_ref()),
+                        ("readinessProbe", container.readiness_probe.as_ref()),
+                        ("startupProbe", container.startup_probe.as_ref()),
+                    ],
+                }
             }
-        )
+        }
+    )+};
+}
+
+view!(Container, EphemeralContainer);
+
+pub(super) fn of_containers<'a>(
+    kind: &str,
+    all: impl Iterator<Item = View<'a>>,
+    pod: Option<&PodSecurityContext>,
+    found: &mut Found,
+) {
+    for (at, view) in all.enumerate() {
+        of_container(&view, pod, &format!("spec.{kind}[{at}]"), found);
     }
 }
 
-pub(super) fn privileges(
-    view: &View<'_>,
-    pod: Option<&PodSecurityContext>,
-    found: &mut BTreeSet<Privilege>,
-) {
-    let is_host_port = |port: &ContainerPort| port.host_port.is_some_and(|number| number != 0);
-    if view.ports.iter().any(is_host_port) {
-        found.insert(Privilege::HostPort);
+fn of_container(view: &View<'_>, pod: Option<&PodSecurityContext>, path: &str, found: &mut Found) {
+    for (at, port) in view.ports.iter().enumerate() {
+        let of_host = port.host_port.is_some_and(|number| number != 0)
+            || port.host_ip.as_ref().is_some_and(|ip| !ip.is_empty());
+        found.given(of_host, Privilege::HostPort, || {
+            format!("{path}.ports[{at}].hostPort")
+        });
     }
-    let hooks = view.lifecycle.iter().flat_map(|l| {
-        let Lifecycle {
-            post_start,
-            pre_stop,
-            stop_signal: _,
-        } = l;
-        [post_start, pre_stop]
-    });
-    let probes = view.probes.iter().flatten();
-    if hooks.flatten().any(hook_leaves_pod) || probes.into_iter().any(|p| probe_leaves_pod(p)) {
-        found.insert(Privilege::HostProbe);
+    for (at, mount) in view.mounts.iter().enumerate() {
+        let propagation = mount.mount_propagation.as_deref().unwrap_or_default();
+        let leaves = !matches!(propagation, "" | "None" | "HostToContainer");
+        found.given(leaves, Privilege::MountPropagation, || {
+            format!("{path}.volumeMounts[{at}].mountPropagation")
+        });
+    }
+    if let Some(Lifecycle {
+        post_start,
+        pre_stop,
+        ..
+    }) = view.lifecycle
+    {
+        for (name, hook) in [("postStart", post_start), ("preStop", pre_stop)] {
+            let leaves = hook.as_ref().is_some_and(hook_leaves_pod);
+            found.given(leaves, Privilege::HostProbe, || {
+                format!("{path}.lifecycle.{name}")
+            });
+        }
+    }
+    for (name, probe) in view.probes {
+        let leaves = probe.is_some_and(probe_leaves_pod);
+        found.given(leaves, Privilege::HostProbe, || format!("{path}.{name}"));
     }
     let absent = SecurityContext::default();
-    of_context(view.security_context.unwrap_or(&absent), pod, found);
+    let context = view.security_context.unwrap_or(&absent);
+    of_context(context, pod, &format!("{path}.securityContext"), found);
 }
 
 fn of_context(
     context: &SecurityContext,
     pod: Option<&PodSecurityContext>,
-    found: &mut BTreeSet<Privilege>,
+    path: &str,
+    found: &mut Found,
 ) {
-    let SecurityContext {
-        allow_privilege_escalation,
-        app_armor_profile,
-        capabilities,
-        privileged,
-        proc_mount,
-        run_as_non_root,
-        run_as_user,
-        se_linux_options,
-        seccomp_profile,
-        windows_options,
-        // The standards have nothing on these.
-        read_only_root_filesystem: _,
-        run_as_group: _,
-    } = context;
+    context::app_armor(context.app_armor_profile.as_ref(), path, found);
+    context::se_linux(context.se_linux_options.as_ref(), path, found);
+    context::windows(context.windows_options.as_ref(), path, found);
+    of_capabilities(context.capabilities.as_ref(), path, found);
 
-    context::app_armor(app_armor_profile.as_ref(), found);
-    context::se_linux(se_linux_options.as_ref(), found);
-    context::windows(windows_options.as_ref(), found);
-    of_capabilities(capabilities.as_ref(), found);
-
-    let non_root = run_as_non_root.or_else(|| pod.and_then(|p| p.run_as_non_root));
-    let user = run_as_user.or_else(|| pod.and_then(|p| p.run_as_user));
-    let seccomp = seccomp_profile
+    let non_root = context
+        .run_as_non_root
+        .or_else(|| pod.and_then(|p| p.run_as_non_root));
+    let user = context
+        .run_as_user
+        .or_else(|| pod.and_then(|p| p.run_as_user));
+    let seccomp = context
+        .seccomp_profile
         .as_ref()
         .or_else(|| pod.and_then(|p| p.seccomp_profile.as_ref()));
-    for (asked, privilege) in [
+    for (asked, privilege, field) in [
+        (user == Some(0), Privilege::RunAsRoot, "runAsUser"),
+        (non_root != Some(true), Privilege::RunAsRoot, "runAsNonRoot"),
         (
-            non_root != Some(true) || user == Some(0),
-            Privilege::RunAsRoot,
-        ),
-        (
-            *allow_privilege_escalation != Some(false),
+            context.allow_privilege_escalation != Some(false),
             Privilege::PrivilegeEscalation,
+            "allowPrivilegeEscalation",
         ),
-        (*privileged == Some(true), Privilege::Privileged),
         (
-            !matches!(proc_mount.as_deref(), None | Some("" | "Default")),
+            context.privileged == Some(true),
+            Privilege::Privileged,
+            "privileged",
+        ),
+        (
+            !matches!(context.proc_mount.as_deref(), None | Some("" | "Default")),
             Privilege::ProcMount,
+            "procMount",
         ),
         (
             !seccomp.is_some_and(context::is_confined),
             Privilege::Seccomp,
+            "seccompProfile",
         ),
     ] {
-        if asked {
-            found.insert(privilege);
-        }
+        found.given(asked, privilege, || format!("{path}.{field}"));
     }
 }
 
-fn of_capabilities(capabilities: Option<&Capabilities>, found: &mut BTreeSet<Privilege>) {
+fn of_capabilities(capabilities: Option<&Capabilities>, path: &str, found: &mut Found) {
     let added = capabilities.iter().flat_map(|c| c.add.iter().flatten());
-    found.extend(
-        added
-            .filter(|name| *name != BIND)
-            .map(|name| Privilege::Capability(name.clone())),
-    );
-    let mut dropped = capabilities.iter().flat_map(|c| c.drop.iter().flatten());
-    if !dropped.any(|name| name == "ALL") {
-        found.insert(Privilege::DefaultCapabilities);
+    for name in added.filter(|name| *name != BIND) {
+        found.privilege(
+            Privilege::Capability(name.clone()),
+            format!("{path}.capabilities.add"),
+        );
     }
+    let mut dropped = capabilities.iter().flat_map(|c| c.drop.iter().flatten());
+    let keeps = !dropped.any(|name| name == "ALL");
+    found.given(keeps, Privilege::DefaultCapabilities, || {
+        format!("{path}.capabilities.drop")
+    });
 }
 
 fn probe_leaves_pod(probe: &Probe) -> bool {

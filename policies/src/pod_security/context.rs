@@ -1,13 +1,12 @@
 //! What pods and containers say in a security context.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::api::core::v1::{
     AppArmorProfile, PodSecurityContext, SELinuxOptions, SeccompProfile,
     WindowsSecurityContextOptions,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::found::Found;
 use crate::Privilege;
 
 /// Kernel parameters that are isolated between pods and harmless to the node.
@@ -38,87 +37,112 @@ const SELINUX_TYPES: [&str; 5] = [
 /// AppArmor's form before Kubernetes 1.30, one annotation a container.
 const APPARMOR_ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.io/";
 
-pub(super) fn of_pod(context: Option<&PodSecurityContext>, found: &mut BTreeSet<Privilege>) {
+/// Annotations that tell autoscalers to leave the pod alone: Trellis sets them itself.
+const HARMLESS: [&str; 2] = [
+    "cluster-autoscaler.kubernetes.io/safe-to-evict",
+    "karpenter.sh/do-not-disrupt",
+];
+/// Domains of annotations that say what a pod is, who has made it and where its metrics and logs
+/// are: nobody gives a pod anything for them.
+const HARMLESS_DOMAINS: [&str; 7] = [
+    "app.kubernetes.io",
+    "argocd.argoproj.io",
+    "fluentbit.io",
+    "helm.sh",
+    "meta.helm.sh",
+    "prometheus.io",
+    // Nobody but the operator writes these.
+    "trellis.dev",
+];
+
+pub(super) fn of_pod(context: Option<&PodSecurityContext>, found: &mut Found) {
     let Some(context) = context else {
         return;
     };
-    let PodSecurityContext {
-        app_armor_profile,
-        run_as_non_root,
-        run_as_user,
-        se_linux_options,
-        seccomp_profile,
-        sysctls,
-        windows_options,
-        // The standards have nothing on these.
-        fs_group: _,
-        fs_group_change_policy: _,
-        run_as_group: _,
-        se_linux_change_policy: _,
-        supplemental_groups: _,
-        supplemental_groups_policy: _,
-    } = context;
-
-    app_armor(app_armor_profile.as_ref(), found);
-    se_linux(se_linux_options.as_ref(), found);
-    windows(windows_options.as_ref(), found);
-    if *run_as_non_root == Some(false) || *run_as_user == Some(0) {
-        found.insert(Privilege::RunAsRoot);
+    let path = "spec.securityContext";
+    app_armor(context.app_armor_profile.as_ref(), path, found);
+    se_linux(context.se_linux_options.as_ref(), path, found);
+    windows(context.windows_options.as_ref(), path, found);
+    let unconfined = context
+        .seccomp_profile
+        .as_ref()
+        .is_some_and(|p| !is_confined(p));
+    for (asked, privilege, field) in [
+        (
+            context.run_as_non_root == Some(false),
+            Privilege::RunAsRoot,
+            "runAsNonRoot",
+        ),
+        (
+            context.run_as_user == Some(0),
+            Privilege::RunAsRoot,
+            "runAsUser",
+        ),
+        (unconfined, Privilege::Seccomp, "seccompProfile"),
+    ] {
+        found.given(asked, privilege, || format!("{path}.{field}"));
     }
-    if seccomp_profile.as_ref().is_some_and(|p| !is_confined(p)) {
-        found.insert(Privilege::Seccomp);
+    for (at, sysctl) in context.sysctls.iter().flatten().enumerate() {
+        if !SAFE_SYSCTLS.contains(&sysctl.name.as_str()) {
+            let path = format!("{path}.sysctls[{at}]");
+            found.privilege(Privilege::Sysctl(sysctl.name.clone()), path);
+        }
     }
-    found.extend(
-        sysctls
-            .iter()
-            .flatten()
-            .filter(|sysctl| !SAFE_SYSCTLS.contains(&sysctl.name.as_str()))
-            .map(|sysctl| Privilege::Sysctl(sysctl.name.clone())),
-    );
 }
 
-pub(super) fn annotations(metadata: &ObjectMeta, found: &mut BTreeSet<Privilege>) {
-    let weakens = metadata.annotations.iter().flatten().any(|(key, profile)| {
-        key.starts_with(APPARMOR_ANNOTATION)
-            && !(profile.is_empty()
-                || profile == "runtime/default"
-                || profile.starts_with("localhost/"))
+pub(super) fn annotations(metadata: &ObjectMeta, found: &mut Found) {
+    for (key, value) in metadata.annotations.iter().flatten() {
+        let path = || format!("metadata.annotations[{key:?}]");
+        if key.starts_with(APPARMOR_ANNOTATION) {
+            let weakens = !(value.is_empty()
+                || value == "runtime/default"
+                || value.starts_with("localhost/"));
+            found.given(weakens, Privilege::AppArmor, path);
+        } else {
+            found.given(has_power(key), Privilege::Annotation(key.clone()), path);
+        }
+    }
+}
+
+/// True of an annotation that others may act upon: networks, devices, rights in a cloud,
+/// containers and mounts that no policy has seen are had by some. What a domain means nobody can
+/// know for all clusters, so that each is asked for that is not known to be harmless.
+fn has_power(key: &str) -> bool {
+    match key.split_once('/') {
+        Some((domain, _)) => !HARMLESS_DOMAINS.contains(&domain) && !HARMLESS.contains(&key),
+        // Runtimes read their settings by keys such as io.katacontainers.config and run.oci.
+        None => key.contains('.'),
+    }
+}
+
+pub(super) fn app_armor(profile: Option<&AppArmorProfile>, path: &str, found: &mut Found) {
+    let weakens = profile.is_some_and(|p| !is_default_or_localhost(&p.type_));
+    found.given(weakens, Privilege::AppArmor, || {
+        format!("{path}.appArmorProfile")
     });
-    if weakens {
-        found.insert(Privilege::AppArmor);
-    }
 }
 
-pub(super) fn app_armor(profile: Option<&AppArmorProfile>, found: &mut BTreeSet<Privilege>) {
-    if profile.is_some_and(|p| !is_default_or_localhost(&p.type_)) {
-        found.insert(Privilege::AppArmor);
-    }
-}
-
-pub(super) fn se_linux(options: Option<&SELinuxOptions>, found: &mut BTreeSet<Privilege>) {
-    let Some(SELinuxOptions {
-        level: _,
-        role,
-        type_,
-        user,
-    }) = options
-    else {
+pub(super) fn se_linux(options: Option<&SELinuxOptions>, path: &str, found: &mut Found) {
+    let Some(options) = options else {
         return;
     };
     let is_set = |text: &Option<String>| text.as_ref().is_some_and(|t| !t.is_empty());
-    let type_ = type_.as_deref().unwrap_or_default();
-    if is_set(role) || is_set(user) || !SELINUX_TYPES.contains(&type_) {
-        found.insert(Privilege::SeLinux);
-    }
+    let type_ = options.type_.as_deref().unwrap_or_default();
+    let weakens = is_set(&options.role) || is_set(&options.user) || !SELINUX_TYPES.contains(&type_);
+    found.given(weakens, Privilege::SeLinux, || {
+        format!("{path}.seLinuxOptions")
+    });
 }
 
 pub(super) fn windows(
     options: Option<&WindowsSecurityContextOptions>,
-    found: &mut BTreeSet<Privilege>,
+    path: &str,
+    found: &mut Found,
 ) {
-    if options.is_some_and(|o| o.host_process == Some(true)) {
-        found.insert(Privilege::HostProcess);
-    }
+    let of_host = options.is_some_and(|o| o.host_process == Some(true));
+    found.given(of_host, Privilege::HostProcess, || {
+        format!("{path}.windowsOptions.hostProcess")
+    });
 }
 
 pub(super) fn is_confined(profile: &SeccompProfile) -> bool {

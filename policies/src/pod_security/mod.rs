@@ -1,99 +1,54 @@
-//! The privileges of a pod, found by a walk over the final object: whatever
-//! made it, nothing outside Pod Security "restricted" goes unseen.
+//! What a final pod asks for: a walk over the whole object, whatever made it.
 //!
-//! The structs that hold privileges are taken apart field by field, without
-//! `..`: a field that a new version of Kubernetes adds does not compile until
-//! someone has decided what it is.
+//! [`list`] knows every field. What it leaves to be judged is judged in the files
+//! beside it, by Kubernetes' Pod Security Standards, "restricted".
 
 mod container;
 mod context;
+mod found;
+mod list;
+mod pod;
 mod volume;
+mod walk;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use k8s_openapi::api::core::v1::Pod;
 
 use crate::Privilege;
-use container::View;
+use found::Found;
+pub use found::Unlisted;
 
 /// Every privilege that the pod asks for beyond "restricted", in all of its
-/// containers, init containers and ephemeral containers.
+/// containers, init containers and ephemeral containers, with the first field that
+/// asks for it.
 #[must_use]
-pub fn privileges(pod: &Pod) -> BTreeSet<Privilege> {
-    let mut found = BTreeSet::new();
+pub fn asked(pod: &Pod) -> BTreeMap<Privilege, String> {
+    let mut found = Found::default();
     context::annotations(&pod.metadata, &mut found);
     if let Some(spec) = &pod.spec {
-        of_spec(spec, &mut found);
+        pod::of_spec(spec, &mut found);
     }
-    found
+    found.0
 }
 
-fn of_spec(spec: &PodSpec, found: &mut BTreeSet<Privilege>) {
-    let PodSpec {
-        containers,
-        init_containers,
-        ephemeral_containers,
-        host_ipc,
-        host_network,
-        host_pid,
-        security_context,
-        volumes,
-        // The standards have nothing on these.
-        active_deadline_seconds: _,
-        affinity: _,
-        automount_service_account_token: _,
-        dns_config: _,
-        dns_policy: _,
-        enable_service_links: _,
-        eviction_responders: _,
-        host_aliases: _,
-        host_users: _,
-        hostname: _,
-        hostname_override: _,
-        image_pull_secrets: _,
-        node_name: _,
-        node_selector: _,
-        os: _,
-        overhead: _,
-        preemption_policy: _,
-        priority: _,
-        priority_class_name: _,
-        readiness_gates: _,
-        resource_claims: _,
-        resources: _,
-        restart_policy: _,
-        runtime_class_name: _,
-        scheduler_name: _,
-        scheduling_gates: _,
-        scheduling_group: _,
-        service_account: _,
-        service_account_name: _,
-        set_hostname_as_fqdn: _,
-        share_process_namespace: _,
-        subdomain: _,
-        termination_grace_period_seconds: _,
-        tolerations: _,
-        topology_spread_constraints: _,
-    } = spec;
+/// The same without the fields.
+#[must_use]
+pub fn privileges(pod: &Pod) -> BTreeSet<Privilege> {
+    asked(pod).into_keys().collect()
+}
 
-    for (set, privilege) in [
-        (host_network, Privilege::HostNetwork),
-        (host_pid, Privilege::HostPid),
-        (host_ipc, Privilege::HostIpc),
-    ] {
-        if *set == Some(true) {
-            found.insert(privilege);
-        }
+/// Everything in the pod that no privilege allows: fields that are not on the list,
+/// and those that do not stand in pods of jobs.
+#[must_use]
+pub fn unlisted(pod: &Pod) -> Vec<Unlisted> {
+    let mut found = Vec::new();
+    match serde_json::to_value(pod) {
+        Ok(tree) => walk::walk(&tree, list::POD, "", &mut found),
+        Err(error) => found.push(Unlisted {
+            path: "pod".to_owned(),
+            remedy: format!("it cannot be written: {error}"),
+        }),
     }
-    for volume in volumes.iter().flatten() {
-        volume::privileges(volume, found);
-    }
-    let pod = security_context.as_ref();
-    context::of_pod(pod, found);
-    let containers = containers.iter().chain(init_containers.iter().flatten());
-    let ephemeral = ephemeral_containers.iter().flatten();
-    let views = containers.map(View::from).chain(ephemeral.map(View::from));
-    for view in views {
-        container::privileges(&view, pod, found);
-    }
+    found
 }

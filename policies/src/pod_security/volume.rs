@@ -1,16 +1,15 @@
 //! Kinds of volumes.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::api::core::v1::Volume;
 use serde_json::Value;
 
+use super::found::Found;
 use crate::Privilege;
 
-/// The kinds that "restricted" allows.
-const ALLOWED: [&str; 8] = [
+/// The kinds that "restricted" allows. It allows csi too, whose drivers do what
+/// the pod tells them: which of them, policies are to say.
+const ALLOWED: [&str; 7] = [
     "configMap",
-    "csi",
     "downwardAPI",
     "emptyDir",
     "ephemeral",
@@ -21,22 +20,34 @@ const ALLOWED: [&str; 8] = [
 
 /// A volume is its name and one field that is its kind: what is not on the
 /// list, a kind that does not exist yet among them, is a privilege.
-pub(super) fn privileges(volume: &Volume, found: &mut BTreeSet<Privilege>) {
+pub(super) fn of_volume(volume: &Volume, path: &str, found: &mut Found) {
     let unknown = || Privilege::Volume("of unknown kind".to_owned());
     let Ok(Value::Object(fields)) = serde_json::to_value(volume) else {
-        found.insert(unknown());
+        found.privilege(unknown(), path);
         return;
     };
     let mut kinds = fields.keys().filter(|key| *key != "name").peekable();
     if kinds.peek().is_none() {
-        found.insert(unknown());
+        found.privilege(unknown(), path);
     }
-    found.extend(
-        kinds
-            .filter(|kind| !ALLOWED.contains(&kind.as_str()))
-            .map(|kind| match kind.as_str() {
-                "hostPath" => Privilege::HostPath,
-                _ => Privilege::Volume(kind.clone()),
-            }),
-    );
+    for kind in kinds.filter(|kind| !ALLOWED.contains(&kind.as_str())) {
+        let driver = volume.csi.as_ref().map(|csi| csi.driver.clone());
+        let privilege = match kind.as_str() {
+            "hostPath" => Privilege::HostPath,
+            "csi" => Privilege::Csi(driver.unwrap_or_default()),
+            _ => Privilege::Volume(kind.clone()),
+        };
+        found.privilege(privilege, format!("{path}.{kind}"));
+    }
+    let sources = volume
+        .projected
+        .iter()
+        .flat_map(|p| p.sources.iter().flatten());
+    for (at, source) in sources.enumerate() {
+        found.given(
+            source.pod_certificate.is_some(),
+            Privilege::Volume("podCertificate".to_owned()),
+            || format!("{path}.projected.sources[{at}].podCertificate"),
+        );
+    }
 }

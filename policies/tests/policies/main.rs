@@ -1,4 +1,5 @@
 //! What is allowed and what is denied, seen from outside.
+#![allow(clippy::arithmetic_side_effects, reason = "a test fails by panicking")]
 
 #[cfg(test)]
 mod authorize;
@@ -9,4 +10,8 @@ mod document;
 #[cfg(test)]
 mod pod_security;
 #[cfg(test)]
+mod quota;
+#[cfg(test)]
 mod selector;
+#[cfg(test)]
+mod templates;

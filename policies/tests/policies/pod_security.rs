@@ -44,7 +44,6 @@ fn what_restricted_allows_is_no_privilege() {
     assert_eq!(found(&base()), Vec::<String>::new());
     let kinds = json!([
         {"name": "a", "configMap": {"name": "x"}},
-        {"name": "b", "csi": {"driver": "x"}},
         {"name": "c", "downwardAPI": {}},
         {"name": "d", "emptyDir": {}},
         {"name": "e", "ephemeral": {}},
@@ -82,6 +81,22 @@ fn what_restricted_allows_is_no_privilege() {
             json!({"type": "RuntimeDefault"}),
         ),
         (format!("{main}/ports"), json!([{"containerPort": 80}])),
+        (
+            format!("{main}/volumeMounts"),
+            json!([{"name": "v", "mountPath": "/v", "mountPropagation": "HostToContainer"}]),
+        ),
+        (
+            "/spec/tolerations".to_owned(),
+            json!([{"key": "nvidia.com/gpu", "operator": "Exists"}]),
+        ),
+        (
+            "/metadata/annotations".to_owned(),
+            json!({
+                "note": "b", "a_b-c": "d", "app.kubernetes.io/name": "c", "prometheus.io/scrape": "true",
+                "trellis.dev/plan": "e", "karpenter.sh/do-not-disrupt": "true",
+                "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+            }),
+        ),
         (
             format!("{main}/livenessProbe"),
             json!({"httpGet": {"port": 80}}),
@@ -139,6 +154,62 @@ fn the_pods_own_fields() {
             "hostProcess",
         ),
         (
+            "/spec/runtimeClassName".to_owned(),
+            json!("nvidia"),
+            "runtimeClass nvidia",
+        ),
+        (
+            "/spec/tolerations".to_owned(),
+            json!([{"operator": "Exists"}]),
+            "toleration *",
+        ),
+        (
+            "/spec/tolerations".to_owned(),
+            json!([{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}]),
+            "toleration node-role.kubernetes.io/control-plane",
+        ),
+        (
+            "/spec/tolerations".to_owned(),
+            json!([{"key": "a"}, {"key": "node.kubernetes.io/unreachable", "operator": "Exists"}]),
+            "toleration node.kubernetes.io/unreachable",
+        ),
+        (
+            "/metadata/annotations".to_owned(),
+            json!({"k8s.v1.cni.cncf.io/networks": "rdma"}),
+            "annotation k8s.v1.cni.cncf.io/networks",
+        ),
+        (
+            "/metadata/annotations".to_owned(),
+            json!({"io.kubernetes.cri-o.Devices": "/dev/sda"}),
+            "annotation io.kubernetes.cri-o.Devices",
+        ),
+        (
+            "/metadata/annotations".to_owned(),
+            json!({"seccomp.security.alpha.kubernetes.io/pod": "unconfined"}),
+            "annotation seccomp.security.alpha.kubernetes.io/pod",
+        ),
+        // Of whom nobody knows what he makes of it.
+        (
+            "/metadata/annotations".to_owned(),
+            json!({"example.com/a": "b"}),
+            "annotation example.com/a",
+        ),
+        (
+            "/metadata/annotations".to_owned(),
+            json!({"not.prometheus.io/scrape": "true"}),
+            "annotation not.prometheus.io/scrape",
+        ),
+        (
+            "/metadata/annotations".to_owned(),
+            json!({"run.oci.handler": "wasm"}),
+            "annotation run.oci.handler",
+        ),
+        (
+            "/metadata/annotations".to_owned(),
+            json!({"cluster-autoscaler.kubernetes.io/enable-ds-eviction": "true"}),
+            "annotation cluster-autoscaler.kubernetes.io/enable-ds-eviction",
+        ),
+        (
             "/metadata/annotations".to_owned(),
             json!({"container.apparmor.security.beta.kubernetes.io/c": "unconfined"}),
             "appArmor",
@@ -164,6 +235,11 @@ fn volumes() {
         (json!({"gitRepo": {"repository": "r"}}), "volume gitRepo"),
         (json!({"image": {"reference": "r"}}), "volume image"),
         (json!({"flexVolume": {"driver": "d"}}), "volume flexVolume"),
+        (json!({"csi": {"driver": "d.example"}}), "csi d.example"),
+        (
+            json!({"projected": {"sources": [{"podCertificate": {"keyType": "RSA3072", "signerName": "s"}}]}}),
+            "volume podCertificate",
+        ),
         // Hidden beside an allowed one.
         (
             json!({"emptyDir": {}, "hostPath": {"path": "/"}}),
@@ -188,6 +264,11 @@ fn containers_of_every_kind() {
             "ports",
             json!([{"containerPort": 80, "hostPort": 80}]),
             "hostPort",
+        ),
+        (
+            "volumeMounts",
+            json!([{"name": "v", "mountPath": "/v", "mountPropagation": "Bidirectional"}]),
+            "mountPropagation",
         ),
         (
             "livenessProbe",

@@ -12,7 +12,7 @@ use trellis_api::TrainingJob;
 use trellis_e2e::cluster::{NodeSet, Nodes};
 use trellis_e2e::control_plane::{ControlPlane, Kubelets, Options};
 use trellis_e2e::namespace::TestNamespace;
-use trellis_e2e::operator::{self, Operator};
+use trellis_e2e::operator::{self, Launch, Operator};
 
 use crate::jobs::{self, Case};
 use crate::row::Row;
@@ -68,6 +68,18 @@ impl Bench {
     /// An operator that has placed a first gang: it leads, and all is listed.
     pub(crate) async fn operator(&self) -> Result<Operator> {
         let operator = Operator::start(&self.control_plane, &self.program).await?;
+        self.warm_up().await.context(operator.last_words())?;
+        Ok(operator)
+    }
+
+    /// The same, started like that.
+    pub(crate) async fn operator_as(&self, launch: &Launch) -> Result<Operator> {
+        let (namespace, account) = (operator::NAMESPACE, operator::ACCOUNT);
+        let kubeconfig = self
+            .control_plane
+            .service_account_kubeconfig(namespace, account)
+            .await?;
+        let operator = Operator::launch(&self.control_plane, &self.program, &kubeconfig, launch)?;
         self.warm_up().await.context(operator.last_words())?;
         Ok(operator)
     }

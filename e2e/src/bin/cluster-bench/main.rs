@@ -17,6 +17,7 @@ mod jobs;
 mod refusal;
 mod restart;
 mod row;
+mod webhook;
 mod writes;
 
 use std::process::ExitCode;
@@ -47,6 +48,9 @@ struct Arguments {
     /// Jobs that wait while one more is refused.
     #[arg(long, default_value_t = 10_000)]
     waiting: usize,
+    /// Policies that the admission webhook decides by.
+    #[arg(long, default_value_t = 1_000)]
+    policies: usize,
 }
 
 /// What is measured.
@@ -62,6 +66,8 @@ enum Part {
     Drain,
     /// A full cluster: what is refused there, and restarts.
     Full,
+    /// The admission webhook, asked 200 times a second.
+    Webhook,
     /// Many jobs that wait, and one more.
     Crowd,
 }
@@ -107,6 +113,9 @@ async fn run(arguments: Arguments) -> Result<()> {
         restart::measure(&bench, full).await?;
     }
     ceiling::again(&bench).await?;
+    if measures(Part::Webhook) {
+        webhook::measure(&bench, arguments.policies).await?;
+    }
     if measures(Part::Crowd) {
         crowd::measure(&bench, arguments.waiting).await?;
     }

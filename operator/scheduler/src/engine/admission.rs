@@ -10,7 +10,7 @@ use crate::gang::Gang;
 use crate::placement::{self, NoPlace, Runs, UndoLog, Wish};
 use crate::queue::QueueOrder;
 use crate::queueing::{Blocked, OrderKey, Signal, Wake};
-use crate::state::{GangIdx, Shape};
+use crate::state::{GangIdx, NodeIdx, Shape};
 use crate::time::Time;
 
 /// How a gang may start, or why it waits.
@@ -75,6 +75,7 @@ impl Engine {
         now: Time,
         log: &mut UndoLog,
     ) -> Admission {
+        self.lines.admit(gang)?;
         self.queues.open(&gang.queue)?;
         if let Some(until) = before.not_before.filter(|until| *until > now) {
             let mut wake = Wake::default();
@@ -159,14 +160,24 @@ impl Engine {
         now: Time,
         log: &mut UndoLog,
     ) -> Result<Vec<Runs>, Box<Blocked>> {
-        self.queues.admit(&gang.queue, &way.demand, &self.catalog)?;
-        self.find_place_beside(gang, way, now, log)
-            .map_err(|mut blocked| {
-                self.name_flavors(gang, way, &mut blocked);
-                self.queues
-                    .watch(&gang.queue, &way.demand, &mut blocked.wake);
-                blocked
-            })
+        // Before quota: room and quota that it may not use are kept for nobody.
+        self.may_draw(gang, &way.demand)?;
+        let found = match self.queues.admit(&gang.queue, &way.demand, &self.catalog) {
+            Err(blocked) => Err(blocked),
+            Ok(()) => {
+                let found = self.find_place_beside(gang, way, now, log);
+                found.map_err(|mut blocked| {
+                    self.name_flavors(gang, way, &mut blocked);
+                    self.queues
+                        .watch(&gang.queue, &way.demand, &mut blocked.wake);
+                    blocked
+                })
+            }
+        };
+        found.map_err(|mut blocked| {
+            self.watch_draws(gang, &way.demand, &mut blocked.wake);
+            blocked
+        })
     }
 
     /// In a strict queue only the first that is not in a back-off may start.
@@ -207,17 +218,48 @@ impl Engine {
         self.try_place(gang, shape, log)
             .map_err(|NoPlace { certain }| {
                 self.catalog.count_kinds(shape, &self.nodes);
-                let refusal = explain::explain(&explain::Question {
-                    nodes: &self.nodes,
-                    catalog: &self.catalog,
-                    gang,
-                    shape,
-                    excluded: &placement::excluded(shape, &self.nodes),
-                    certain,
-                });
+                let excluded = placement::excluded(shape, &self.nodes);
+                let refusal = explain::explain(&self.question(gang, shape, &excluded, certain));
                 self.refusals.insert(gang, shape, refusal.clone());
                 refusal
             })
+    }
+
+    fn question<'a>(
+        &'a self,
+        gang: &'a Gang,
+        shape: &'a Shape,
+        excluded: &'a [NodeIdx],
+        certain: bool,
+    ) -> explain::Question<'a> {
+        explain::Question {
+            nodes: &self.nodes,
+            catalog: &self.catalog,
+            gang,
+            shape,
+            excluded,
+            certain,
+        }
+    }
+
+    /// Says of a gang that waits for room what would make some, where it is not said yet.
+    pub(super) fn say_what_helps(&mut self, gang: &Gang, ways: &Ways, blocked: &mut Blocked) {
+        let certificate = &mut blocked.certificate;
+        if certificate.change.is_some() || !certificate.reason.is_for_room() {
+            return;
+        }
+        let Some(way) = ways.as_ref().ok().and_then(|ways| ways.get(blocked.way)) else {
+            return;
+        };
+        let shape = &way.shape;
+        if let Some(known) = self.refusals.what_helps(shape) {
+            certificate.change = known;
+            return;
+        }
+        let excluded = placement::excluded(shape, &self.nodes);
+        let change = explain::what_helps(&self.question(gang, shape, &excluded, true));
+        certificate.change = change.map(Arc::new);
+        self.refusals.helps(shape, certificate.change.clone());
     }
 
     /// A place, whatever was refused before.

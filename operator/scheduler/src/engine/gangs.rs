@@ -17,7 +17,8 @@ use crate::time::Time;
 impl Engine {
     /// Takes a gang as it is now. A new one waits. Of one that has its place
     /// nothing moves: what changed counts when it next waits, but for its runtime
-    /// and grace, by which its end is known from now on.
+    /// and grace, by which its end is known from now on, and for the limits that it
+    /// draws on.
     pub fn apply_gang(&mut self, gang: Gang) {
         let Some(&at) = self.ids.get(&gang.id) else {
             let at = self.insert(gang, Stage::Waiting(None));
@@ -53,6 +54,7 @@ impl Engine {
             return;
         }
         let waits = matches!(state.stage, Stage::Waiting(_));
+        let draws_otherwise = state.gang.draws != gang.draws;
         let term = |gang: &Gang| (gang.runtime, gang.predicted, gang.grace);
         let ends_otherwise = term(&state.gang) != term(&gang);
         if waits {
@@ -70,8 +72,13 @@ impl Engine {
         }
         if waits {
             self.wait(at);
-        } else if ends_otherwise {
+            return;
+        }
+        if ends_otherwise {
             self.end_has_moved(at);
+        }
+        if draws_otherwise {
+            self.draw_again(at);
         }
     }
 
@@ -273,6 +280,7 @@ impl Engine {
             self.parking
                 .raise(&Signal::QuotaTaken(root.clone(), what), amount);
         }
+        self.draw(at, gang, &demand);
         let begins = self.queues.charge(at, gang, demand, &mut self.catalog);
         let limited = self.queues.is_limited(&gang.queue);
         for what in begins {
@@ -283,6 +291,7 @@ impl Engine {
 
     /// Takes the charge of a gang back, if there is one; returns it.
     pub(super) fn give_quota_back(&mut self, queue: &QueueName, at: GangIdx) -> Demand {
+        self.forgo_draws(at);
         let root = self.queues.root(queue);
         let demand = self.queues.discharge(queue, at);
         for (what, amount) in demand.iter() {

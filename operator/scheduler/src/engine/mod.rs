@@ -8,6 +8,7 @@ mod departures;
 mod gangs;
 mod heads;
 mod hopeless;
+mod limits;
 mod placed;
 mod preempt;
 mod quota_heads;
@@ -29,6 +30,7 @@ use crate::backfill::Backfill;
 use crate::explain::{Certificate, WaitReason};
 use crate::gang::Gang;
 use crate::ids::{GangId, NodeName, PodKey, QueueName, ResourceName};
+use crate::limits::{Ledger, Lines};
 use crate::placement::{History, Packing, Placement};
 use crate::queue::{GroupFlavors, QueueCounts};
 use crate::queueing::{Parking, Queues, Signal, Waiting};
@@ -70,6 +72,8 @@ pub struct Engine {
     nodes: Nodes,
     pods: Pods,
     queues: Queues,
+    limits: Ledger,
+    lines: Lines,
     gangs: Roster,
     ids: BTreeMap<GangId, GangIdx>,
     /// Placed groups by `namespace/pod_prefix`: whose pod a pod is.
@@ -135,6 +139,8 @@ impl Engine {
             queues: Queues::new(&catalog, decay),
             catalog,
             nodes: Nodes::default(),
+            limits: Ledger::default(),
+            lines: Lines::default(),
             pods: Pods::default(),
             gangs: Roster::default(),
             ids: BTreeMap::new(),

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::backfill::Restraint;
+use crate::explain::Change;
 use crate::gang::Gang;
 use crate::ids::GroupName;
 use crate::queueing::Blocked;
@@ -16,6 +17,8 @@ pub(crate) struct Refusals {
     known: HashMap<(Arc<Shape>, Vec<GroupName>), Box<Blocked>>,
     /// Those that fit, and not beside what these heads ask of them.
     restrained: HashSet<(Arc<Shape>, Restraints)>,
+    /// What would make room for those that were asked about.
+    helps: HashMap<Arc<Shape>, Option<Arc<Change>>>,
     /// Those that fit and do not start.
     fitting: HashSet<Arc<Shape>>,
 }
@@ -43,6 +46,14 @@ impl Refusals {
         self.known.insert((Arc::clone(shape), names(gang)), refusal);
     }
 
+    pub(super) fn what_helps(&self, shape: &Arc<Shape>) -> Option<Option<Arc<Change>>> {
+        self.helps.get(shape).cloned()
+    }
+
+    pub(super) fn helps(&mut self, shape: &Arc<Shape>, change: Option<Arc<Change>>) {
+        self.helps.insert(Arc::clone(shape), change);
+    }
+
     pub(super) fn is_restrained(&self, shape: &Arc<Shape>, by: &Restraints) -> bool {
         !self.restrained.is_empty() && self.restrained.contains(&(Arc::clone(shape), by.clone()))
     }
@@ -66,6 +77,7 @@ impl Refusals {
 
     pub(crate) fn clear(&mut self) {
         self.known.clear();
+        self.helps.clear();
         self.restrained.clear();
         self.fitting.clear();
     }

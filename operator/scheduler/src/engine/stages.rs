@@ -2,9 +2,12 @@
 //! nowhere else, so that the lines of queues, what is waited for, whom room is kept
 //! for, and what the gang itself says never differ.
 
+use std::sync::Arc;
+
 use super::cycle::LookedAt;
 use super::placed::Placed;
 use super::{Engine, Stage};
+use crate::limits::Lines;
 use crate::placement::asks_for_topology;
 use crate::queueing::{Blocked, OrderKey, Signal};
 use crate::state::GangIdx;
@@ -14,6 +17,9 @@ impl Engine {
     pub(super) fn wait(&mut self, at: GangIdx) {
         if let Some(state) = self.gangs.get(at.at()) {
             self.waiting.insert(&state.gang, at);
+            for signal in self.lines.join(&state.gang) {
+                self.parking.raise(&signal, 1);
+            }
             self.parking
                 .raise(&Signal::Head(state.gang.queue.clone()), 1);
         }
@@ -26,6 +32,13 @@ impl Engine {
         mut blocked: Box<Blocked>,
         looked_at: &mut LookedAt,
     ) {
+        let told = self.state(at).and_then(|state| state.told);
+        if told != Some(blocked.certificate.reason)
+            && let Some(gang) = self.state(at).map(|state| Arc::clone(&state.gang))
+            && let Some(ways) = self.ways(at)
+        {
+            self.say_what_helps(&gang, &ways, &mut blocked);
+        }
         let Some(state) = self.state_mut(at) else {
             return;
         };
@@ -33,6 +46,7 @@ impl Engine {
             // Whatever it waits for: its level may come or go.
             blocked.wake.on(Signal::Topologies, 1);
         }
+        Lines::watch(&state.gang, &mut blocked.wake);
         state.stage = Stage::Waiting(Some(blocked.certificate.clone()));
         let key = OrderKey::of(&state.gang);
         self.note_blocked(at, &blocked);
@@ -60,6 +74,9 @@ impl Engine {
         if let Some(state) = self.gangs.get(at.at())
             && self.waiting.remove(&state.gang)
         {
+            for signal in self.lines.leave(&state.gang) {
+                self.parking.raise(&signal, 1);
+            }
             self.parking
                 .raise(&Signal::Head(state.gang.queue.clone()), 1);
         }

@@ -30,6 +30,10 @@ impl Engine {
         };
         let answer = self.admit(gang, &ways, before, now, &mut log);
         log.roll_back(&mut self.nodes);
+        let answer = answer.map_err(|mut blocked| {
+            self.say_what_helps(gang, &ways, &mut blocked);
+            blocked
+        });
         self.backfill.stale |= unsettled;
         self.drop_ways(&ways);
         self.drop_shape(&shape);
@@ -60,7 +64,10 @@ impl Engine {
         let answer = self.try_to_admit(at, now, &mut log);
         log.roll_back(&mut self.nodes);
         self.backfill.stale |= unsettled;
-        answer?.err().map(|blocked| blocked.certificate)
+        let mut blocked = answer?.err()?;
+        let (gang, ways) = (Arc::clone(&self.state(at)?.gang), self.ways(at)?);
+        self.say_what_helps(&gang, &ways, &mut blocked);
+        Some(blocked.certificate)
     }
 
     /// Why a gang waits: with the numbers of now, or what it was told last where

@@ -1,4 +1,4 @@
-//! Why the nodes have no place for a gang, and what would have to change.
+//! Why the nodes have no place for a gang.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use super::exclusions;
 use super::supply::Supply;
 use super::survey::{Asked, Survey};
 use super::union::{Union, union_nodes};
-use super::{Detail, Exclusions, Silent};
+use super::{Change, Detail, Exclusions, Silent};
 use crate::gang::Gang;
 use crate::ids::GroupName;
 use crate::placement::{Answer, Room, search};
@@ -38,8 +38,7 @@ pub(crate) fn explain(question: &Question<'_>) -> Box<Blocked> {
     let union = question.union(surveys);
     if let Some((detail, resource, missing)) = question.insufficient(surveys, &union) {
         wake.on(Signal::Freed(resource), missing);
-        let change = question.least_to_free(surveys);
-        return Blocked::new(detail, wake).with(change);
+        return Blocked::new(detail, wake);
     }
     let detail = match question.topology_fragmented(&mut wake) {
         Some(detail) => detail,
@@ -49,7 +48,13 @@ pub(crate) fn explain(question: &Question<'_>) -> Box<Blocked> {
         }
     };
     question.watch_totals(surveys, &union, &mut wake);
-    Blocked::new(detail, wake).with(question.least_to_free(surveys))
+    Blocked::new(detail, wake)
+}
+
+/// What must become free at least for a gang that has hope. Costs more than to
+/// refuse it: for whom it is told.
+pub(crate) fn what_helps(question: &Question<'_>) -> Option<Change> {
+    question.least_to_free(question.surveys(&OnceCell::new()))
 }
 
 /// Whether the nodes could not hold a group alone even if they were empty. Its

@@ -1,7 +1,7 @@
 //! The numbers of each reason.
 
 use super::{Exclusions, InDomain, Silent, WaitReason};
-use crate::ids::{FlavorName, GangId, GroupName, QueueName, ResourceName};
+use crate::ids::{FlavorName, GangId, GroupName, LimitName, QueueName, ResourceName};
 use crate::time::Time;
 
 /// What keeps a task group off a flavor.
@@ -103,6 +103,47 @@ pub enum Detail {
         needs: i128,
         /// The most that the queue could ever be given.
         most: i128,
+    },
+    /// [`WaitReason::QuotaPolicyExceeded`]: others hold too much of it.
+    LimitExceeded {
+        /// The limit: the first of those that have no room.
+        limit: LimitName,
+        /// The resource that it counts. None: it counts gangs.
+        resource: Option<ResourceName>,
+        /// What the gang needs of it.
+        needs: i128,
+        /// The limit.
+        most: i128,
+        /// What is held of it.
+        used: i128,
+        /// What would have to be given back.
+        missing: i128,
+        /// How many gangs hold some.
+        holders: u32,
+        /// Who of them holds most, at most three.
+        largest: Vec<(GangId, i128)>,
+        /// The gang is refused for it.
+        refuses: bool,
+    },
+    /// [`WaitReason::QuotaPolicyExceeded`]: so many wait that it may not.
+    TooManyWait {
+        /// The limit.
+        limit: LimitName,
+        /// How many may wait.
+        most: i128,
+        /// How many came before it.
+        before: i128,
+        /// The gang is refused for it.
+        refuses: bool,
+    },
+    /// [`WaitReason::QuotaPolicyExceeded`]: nothing may be drawn from it for a while.
+    LimitClosed {
+        /// The limit.
+        limit: LimitName,
+        /// Until when, where that is known.
+        until: Option<Time>,
+        /// The gang is refused for it.
+        refuses: bool,
     },
     /// [`WaitReason::QuotaExceeded`].
     QuotaExceeded {
@@ -319,6 +360,9 @@ impl Detail {
             Self::FlavorNotFound { .. } | Self::FlavorNotOffered { .. } => {
                 WaitReason::FlavorNotFound
             }
+            Self::LimitExceeded { .. } | Self::LimitClosed { .. } | Self::TooManyWait { .. } => {
+                WaitReason::QuotaPolicyExceeded
+            }
             Self::NotOffered { .. } | Self::ExceedsQuota { .. } => WaitReason::ExceedsQuota,
             Self::QuotaExceeded { .. } => WaitReason::QuotaExceeded,
             Self::NodesAvoided { .. } => WaitReason::NodesAvoided,
@@ -334,5 +378,16 @@ impl Detail {
             }
             Self::Reserved { .. } | Self::QuotaReserved { .. } => WaitReason::Reserved,
         }
+    }
+
+    /// True where the gang is refused, and does not merely wait.
+    #[must_use]
+    pub const fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::LimitExceeded { refuses: true, .. }
+                | Self::LimitClosed { refuses: true, .. }
+                | Self::TooManyWait { refuses: true, .. }
+        )
     }
 }

@@ -5,14 +5,15 @@ mod capacity;
 mod change;
 mod detail;
 mod exclusions;
+mod freeing;
 mod supply;
 mod survey;
 mod text;
 mod topology;
 mod union;
 
-pub(crate) use capacity::{Question, explain, never_holds};
-pub use change::{Change, FreeOn, Raise};
+pub(crate) use capacity::{Question, explain, never_holds, what_helps};
+pub use change::{Allow, Change, FreeOn, Raise};
 pub use detail::{Detail, OwnQuota, Unfit};
 pub use exclusions::{Exclusions, MissingLabel, Silent};
 pub use topology::InDomain;
@@ -63,6 +64,8 @@ pub enum WaitReason {
     TopologyNotFound,
     /// None of the queue's flavors can be used by it.
     FlavorNotFound,
+    /// A limit that it draws on, beside the quota of its queue, has no room.
+    QuotaPolicyExceeded,
     /// It asks for more than the queue's whole quota, or for what the queue does not offer.
     ExceedsQuota,
     /// The queue's quota is held by others.
@@ -95,6 +98,8 @@ pub(crate) enum Distance {
     Room,
     /// Quota; whether there is room nobody has looked.
     Quota,
+    /// Room in a limit; whether there is quota nobody has looked.
+    Limit,
     /// Nodes that are left out for a while.
     Avoided,
     /// It never starts as things are.
@@ -104,12 +109,14 @@ pub(crate) enum Distance {
 impl WaitReason {
     /// True where it is others that stand in the way, with what they hold now.
     pub(crate) const fn ends_when_others_do(self) -> bool {
+        self.is_for_room() || matches!(self, Self::QuotaExceeded)
+    }
+
+    /// True where there is too little room now, and there might be.
+    pub(crate) const fn is_for_room(self) -> bool {
         matches!(
             self,
-            Self::QuotaExceeded
-                | Self::InsufficientCapacity
-                | Self::TopologyFragmented
-                | Self::Fragmented
+            Self::InsufficientCapacity | Self::TopologyFragmented | Self::Fragmented
         )
     }
 
@@ -122,6 +129,7 @@ impl WaitReason {
                 Distance::Room
             }
             Self::QuotaExceeded => Distance::Quota,
+            Self::QuotaPolicyExceeded => Distance::Limit,
             Self::NodesAvoided => Distance::Avoided,
             _ => Distance::Never,
         }
@@ -138,6 +146,7 @@ impl WaitReason {
             Self::BehindHead => "BehindHead",
             Self::TopologyNotFound => "TopologyNotFound",
             Self::FlavorNotFound => "FlavorNotFound",
+            Self::QuotaPolicyExceeded => "QuotaPolicyExceeded",
             Self::ExceedsQuota => "ExceedsQuota",
             Self::QuotaExceeded => "QuotaExceeded",
             Self::NoMatchingNodes => "NoMatchingNodes",

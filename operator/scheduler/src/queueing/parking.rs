@@ -1,19 +1,20 @@
 //! What gangs that cannot start wait for. A parked gang costs nothing until a
 //! counter that it waits for has risen far enough.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::explain::{Certificate, Change, Detail, Distance};
-use crate::ids::QueueName;
+use crate::ids::{LimitName, QueueName};
 use crate::quota::FlavorResource;
-use crate::state::{GangIdx, ResourceIdx, Slots};
+use crate::state::{GangIdx, ResourceIdx};
 use crate::time::Time;
 
 /// What is counted.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Signal {
     /// Changes of nodes.
     Nodes,
@@ -38,6 +39,12 @@ pub(crate) enum Signal {
     /// Queues below a root that begin to hold more than their quota; without a root:
     /// queues without any limit that begin to hold something.
     Borrows(Option<QueueName>, FlavorResource),
+    /// What has been given back of a limit.
+    LimitFreed(LimitName),
+    /// What has been charged to a limit.
+    LimitTaken(LimitName),
+    /// Times that a limit was closed or opened.
+    Gate(LimitName),
 }
 
 /// When a gang is to be looked at again: as soon as one of the counters has
@@ -173,10 +180,9 @@ struct Ticket {
 /// The parked gangs. A counter exists while a gang waits for it.
 #[derive(Debug, Default)]
 pub(crate) struct Parking {
-    counters: BTreeMap<Signal, Counter>,
+    counters: FxHashMap<Signal, Counter>,
     alarms: BTreeSet<(Time, GangIdx)>,
-    tickets: Slots<Ticket>,
-    by_gang: BTreeMap<GangIdx, usize>,
+    tickets: FxHashMap<GangIdx, Ticket>,
     woken: BTreeSet<GangIdx>,
 }
 
@@ -197,19 +203,14 @@ impl Parking {
         if let Some(at) = wake.at {
             self.alarms.insert((at, gang));
         }
-        let at = self.tickets.insert(ticket);
-        self.by_gang.insert(gang, at);
+        self.tickets.insert(gang, ticket);
     }
 
     /// A gang is no longer parked, whatever it waited for, nor to be looked at because
     /// it has been woken.
     pub(crate) fn unpark(&mut self, gang: GangIdx) {
         self.woken.remove(&gang);
-        let Some(ticket) = self
-            .by_gang
-            .remove(&gang)
-            .and_then(|at| self.tickets.remove(at))
-        else {
+        let Some(ticket) = self.tickets.remove(&gang) else {
             return;
         };
         for (signal, threshold) in ticket.signals {

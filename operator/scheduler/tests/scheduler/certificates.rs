@@ -348,7 +348,7 @@ fn groups_collide_for_now() {
     assert_eq!(
         says(&mut engine, &both),
         "Fragmented: each task group fits alone, but 3 matching nodes have no room for all \
-         3 pods together"
+         3 pods together; it would fit with 1 nvidia.com/gpu more free on \"n02\""
     );
 }
 

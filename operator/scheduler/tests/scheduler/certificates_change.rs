@@ -243,6 +243,9 @@ proptest! {
         };
         let runs = cluster(&nodes, freed).trial(&gang, ms(0));
         prop_assert!(runs.is_ok(), "{told}: {}", runs.unwrap_err());
+        if !close {
+            prop_assert_eq!(Some(gpus_of(freed)), fewest_gpus(&gang, &nodes));
+        }
         for at in 0..freed.len() {
             let mut less = freed.clone();
             let gpu = ResourceName::new(GPU);
@@ -253,6 +256,71 @@ proptest! {
             prop_assert!(cluster(&nodes, &less).trial(&gang, ms(0)).is_err(), "{told}");
         }
     }
+
+    /// What is told for several groups lets them run; there may be less that would.
+    #[test]
+    fn what_becomes_free_lets_several_groups_run(
+        nodes in any_used(),
+        pods in (1..4_u32, 1..3_u32),
+        each in (0..4_i64, 1..6_i64),
+        other in (0..6_i64, 0..4_i64),
+        close in (any::<bool>(), any::<bool>()),
+    ) {
+        let rack = || TopologyRequest {
+            level: "rack".into(),
+            mode: TopologyMode::Required,
+        };
+        let mut first = group("first", pods.0, gpu(each.0, each.1));
+        first.topology = close.0.then(rack);
+        let mut gang = gang("w", vec![first, group("second", pods.1, gpu(other.0, other.1))]);
+        gang.topology = close.1.then(rack);
+        let Err(told) = cluster(&nodes, &[]).trial(&gang, ms(0)) else {
+            return Ok(());
+        };
+        let Some(Change::Free(freed)) = told.change.as_deref() else {
+            return Ok(());
+        };
+        let runs = cluster(&nodes, freed).trial(&gang, ms(0));
+        prop_assert!(runs.is_ok(), "{told}: {}", runs.unwrap_err());
+        if close == (false, false) {
+            let fewest = fewest_gpus(&gang, &nodes);
+            prop_assert!(fewest.is_some_and(|fewest| gpus_of(freed) >= fewest), "{}", told);
+        }
+    }
+}
+
+fn gpus_of(freed: &[FreeOn]) -> i64 {
+    let all = freed.iter().flat_map(|on| &on.amounts);
+    let gpus = all.filter(|(resource, _)| resource.as_str() == GPU);
+    gpus.map(|(_, amount)| i64::try_from(*amount).unwrap())
+        .sum()
+}
+
+/// The fewest GPUs that have to become free for the gang, every way tried.
+fn fewest_gpus(gang: &Gang, nodes: &[Used]) -> Option<i64> {
+    let pods: Vec<&Resources> = gang
+        .groups
+        .iter()
+        .flat_map(|group| (0..group.count).map(|_| &group.request))
+        .collect();
+    let ways = nodes.len().pow(u32::try_from(pods.len()).unwrap());
+    let costs = (0..ways).filter_map(|way| {
+        let mut way = way;
+        let mut asked = vec![(0, 0); nodes.len()];
+        for pod in &pods {
+            let on = &mut asked[way % nodes.len()];
+            way /= nodes.len();
+            let of = |resource: &str| pod.get(&ResourceName::new(resource));
+            *on = (on.0 + of("cpu"), on.1 + of(GPU));
+        }
+        let costs = nodes.iter().zip(asked).map(|(used, (cores, gpus))| {
+            let has = |resource: &str| used.node.allocatable.get(&ResourceName::new(resource));
+            let fits = cores <= has("cpu") && gpus <= has(GPU);
+            fits.then(|| (gpus + used.uses.1 - has(GPU)).clamp(0, gpus))
+        });
+        costs.sum::<Option<i64>>()
+    });
+    costs.min()
 }
 
 #[test]

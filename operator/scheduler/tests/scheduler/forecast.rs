@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::backfill::{at, cycle_at, part, whole};
+use crate::backfill::{MINUTE, at, cycle_at, part, whole};
 use crate::backfill_runs::{any_job, run};
 use crate::common::*;
 use crate::random::{any_node, node_name};
 use proptest::prelude::*;
 use trellis_scheduler::{
-    Engine, Forecast, Gang, NodeName, PodKey, Preemption, Queue, QueueName, WithinQueue,
+    Engine, Forecast, Gang, NodeName, PodKey, Preemption, Queue, QueueName, Time, WithinQueue,
 };
 
 /// Minutes of the expected starts, by the gang's name.
@@ -21,7 +21,7 @@ fn expected(engine: &Engine) -> BTreeMap<String, i64> {
     starts
         .map(|(gang, start)| {
             let name = gang.as_str().trim_start_matches("team/").to_owned();
-            (name, start.as_millis() / crate::backfill::MINUTE)
+            (name, start.as_millis() / MINUTE)
         })
         .collect()
 }
@@ -92,6 +92,22 @@ fn foreign_pods_stay_and_victims_come_back() {
     assert_eq!(expected(&engine), starts([("high", 3), ("low", 23)]));
     engine.delete_pod(&PodKey::new("foreign/pod"));
     assert_eq!(expected(&engine)["low"], 3, "as soon as it has stopped");
+}
+
+#[test]
+fn pods_that_leave_by_themselves_are_gone_when_they_said() {
+    let mut engine = engine(gpu_nodes(2));
+    for (name, node, minute) in [("foreign/soon", "n00", 5), ("foreign/late", "n01", 0)] {
+        pod(&mut engine, name, node, gpu(1, 8));
+        engine.pod_leaves(&PodKey::new(name), Time::from_millis(minute * MINUTE));
+    }
+    engine.apply_gang(at(1, part("next", 8, Some(10))));
+    engine.apply_gang(at(1, whole("two", 2, None)));
+    cycle_at(&mut engine, 1);
+    // The other should have gone a minute ago: nobody knows when it does.
+    assert_eq!(expected(&engine), starts([("next", 5)]));
+    engine.delete_pod(&PodKey::new("foreign/late"));
+    assert_eq!(expected(&engine), starts([("next", 1), ("two", 11)]));
 }
 
 #[test]

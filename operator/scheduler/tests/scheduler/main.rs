@@ -24,15 +24,21 @@ mod certificates_oracle;
 #[cfg(test)]
 mod common;
 #[cfg(test)]
+mod fairness;
+#[cfg(test)]
 mod flavors;
 #[cfg(test)]
 mod flavors_given;
+#[cfg(test)]
+mod flavors_kueue;
 #[cfg(test)]
 mod flavors_offered;
 #[cfg(test)]
 mod flavors_ways;
 #[cfg(test)]
 mod forecast;
+#[cfg(test)]
+mod limits;
 #[cfg(test)]
 mod model;
 #[cfg(test)]

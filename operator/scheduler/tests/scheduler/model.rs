@@ -3,9 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_scheduler::{
-    Decay, Engine, Gang, GangId, Node, NodeName, Placement, PodKey, Queue, QueueName, ResourceName,
-    Resources, Time, Topology, TopologyMode, TopologyName, TopologyRequest,
+    Decay, Drawn, Engine, Gang, GangId, LimitName, Node, NodeName, Placement, PodKey, Queue,
+    QueueName, ResourceName, Resources, TaskGroup, Time, Topology, TopologyMode, TopologyName,
+    TopologyRequest,
 };
+
+use crate::common::GPU;
 
 /// A gang that has its place, as a plain list of pods.
 #[derive(Clone, Debug)]
@@ -37,6 +40,7 @@ pub struct Model {
     pub back_off: BTreeMap<GangId, Time>,
     pub places: BTreeMap<GangId, Place>,
     pub preempted: BTreeSet<GangId>,
+    pub closed: BTreeMap<LimitName, Option<Time>>,
     pub now: Time,
 }
 
@@ -90,6 +94,45 @@ impl Model {
         }
         usage.retain(|_, used| *used > 0);
         usage
+    }
+
+    /// What a gang with these pods draws on each limit of `draws`. There is one flavor.
+    pub fn drawn(draws: &Gang, placed: &Gang) -> BTreeMap<LimitName, i128> {
+        let all = |resource: &str| -> i128 {
+            let groups = placed.groups.iter();
+            let each = |g: &TaskGroup| g.request.get(&ResourceName::new(resource));
+            groups
+                .map(|g| i128::from(each(g)) * i128::from(g.count))
+                .sum()
+        };
+        let amounts = draws.draws.iter().map(|draw| {
+            let amount = match &draw.of {
+                Drawn::Gangs => 1,
+                Drawn::Waiting => 0,
+                Drawn::Devices => all(GPU),
+                Drawn::Resource { resource, .. } => all(resource.as_str()),
+            };
+            (draw.limit.clone(), amount)
+        });
+        amounts.filter(|(_, amount)| *amount > 0).collect()
+    }
+
+    /// What is held of each limit.
+    pub fn limits(&self) -> BTreeMap<LimitName, i128> {
+        let mut held = BTreeMap::new();
+        for (id, place) in self.places.iter().filter(|(_, p)| p.leaving.is_none()) {
+            for (limit, amount) in Self::drawn(&self.gangs[id], &place.gang) {
+                *held.entry(limit).or_default() += amount;
+            }
+        }
+        let waits = |id: &&GangId| !self.places.contains_key(*id);
+        for id in self.gangs.keys().filter(waits) {
+            let draws = self.gangs[id].draws.iter();
+            for draw in draws.filter(|draw| draw.of == Drawn::Waiting) {
+                *held.entry(draw.limit.clone()).or_default() += 1;
+            }
+        }
+        held
     }
 
     pub fn place(&mut self, gang: &Gang, placement: &Placement) {
@@ -211,6 +254,9 @@ impl Model {
         for node in self.nodes.values() {
             engine.apply_node(node.clone());
         }
+        for (limit, until) in &self.closed {
+            engine.close_limit(limit.clone(), *until);
+        }
         for topology in self.topologies.values() {
             engine.apply_topology(topology.clone());
         }
@@ -224,6 +270,7 @@ impl Model {
         // It ends by what is known by now.
         if let Some(now) = self.gangs.get(id) {
             gang.grace = now.grace;
+            gang.draws = now.draws.clone();
             (gang.runtime, gang.predicted) = (now.runtime, now.predicted);
         }
         let placement = place.placement.clone();

@@ -5,7 +5,7 @@ use crate::preemption::{LOWER, at, by_priority, gone, of, preempts, seconds, see
 use crate::preemption_queues::{RECLAIM, small, two_teams};
 use trellis_scheduler::{
     Engine, Gang, GroupName, LabelDomain, NodeName, Placement, PodKey, Queue, QueueName,
-    ResourceName, Stop,
+    ResourceName, Stop, Topology, TopologyMode, TopologyName, TopologyRequest,
 };
 
 #[test]
@@ -253,6 +253,41 @@ fn who_follows_others_is_placed_where_it_may_be_by_then() {
     assert!(engine.cycle(seconds(2)).is_empty());
     engine.delete_gang(&id("low"));
     assert_eq!(at(&mut engine, seconds(3)), ["+high"]);
+}
+
+#[test]
+fn who_follows_others_waits_again_where_it_would_be_torn_apart() {
+    let rack = |name: &str, rack: &str| label(gpu_node(name, 8), "rack", rack);
+    for moves in [false, true] {
+        let mut engine = engine([rack("n00", "r0"), rack("n01", "r0")]);
+        engine.apply_topology(Topology {
+            name: TopologyName::new("hall"),
+            levels: vec!["rack".into()],
+        });
+        engine.apply_queue(open(Stop::None));
+        engine.apply_gang(of(0, "low", 2));
+        engine.cycle(seconds(0));
+        engine.apply_gang(Gang {
+            topology: Some(TopologyRequest {
+                level: "rack".into(),
+                mode: TopologyMode::Required,
+            }),
+            ..of(5, "high", 2)
+        });
+        assert_eq!(at(&mut engine, seconds(1)), ["!high low"]);
+        // One of the nodes is found to stand elsewhere.
+        if moves {
+            engine.apply_node(rack("n01", "r1"));
+        }
+        engine.delete_gang(&id("low"));
+        let said = at(&mut engine, seconds(2));
+        let expected = if moves {
+            "-high ExceedsTopology"
+        } else {
+            "+high"
+        };
+        assert_eq!(said, [expected]);
+    }
 }
 
 #[test]

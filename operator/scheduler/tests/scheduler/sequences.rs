@@ -2,11 +2,13 @@
 //! no placement overbooks, and the engine equals one that is built from the
 //! final state, in what it counts, decides and says.
 
+use std::collections::BTreeMap;
+
 use crate::common::*;
 use crate::model::Model;
 use crate::random::{QUEUES, node_name, topologies};
 use crate::sequences_decisions::check_decisions;
-use crate::sequences_events::{Event, NODES, QueueFlags, any_event};
+use crate::sequences_events::{Event, NODES, QueueFlags, any_event, limit_name};
 use proptest::prelude::*;
 use trellis_scheduler::{Decay, Decision, Engine, GangId, Placement, PodKey, QueueName, Time};
 
@@ -144,6 +146,20 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
                 engine.recall_queue(&queue, &memory);
             }
         }
+        Event::Gate(at, closed) => {
+            let limit = limit_name(at);
+            match closed {
+                None => {
+                    engine.open_limit(&limit);
+                    model.closed.remove(&limit);
+                }
+                Some(until) => {
+                    let until = until.map(|later| model.now.plus_millis(later));
+                    engine.close_limit(limit.clone(), until);
+                    model.closed.insert(limit, until);
+                }
+            }
+        }
         Event::Cycle(later) => {
             model.now = model.now.plus_millis(later);
             return cycle(engine, model, model.now);
@@ -219,6 +235,8 @@ fn recount(engine: &Engine, model: &Model) -> Result<(), TestCaseError> {
             model.usage(queue)
         );
     }
+    let held: BTreeMap<_, _> = engine.limits().map(|(l, n)| (l.clone(), n)).collect();
+    prop_assert_eq!(held, model.limits());
     prop_assert_eq!(engine.placed_gangs(), model.places.len());
     prop_assert_eq!(
         engine.waiting_gangs(),

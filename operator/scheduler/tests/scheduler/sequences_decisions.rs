@@ -79,6 +79,7 @@ pub fn check_decisions(
             let nodes = group.runs.iter().map(|(node, _)| node);
             prop_assert!(model.close(&asked.topology, nodes), "{}: {:?}", id, group);
         }
+        limits_have_room(model, &gang)?;
         let queue = &model.queues[&gang.queue];
         prop_assert_eq!(queue.stop, Stop::None);
         // What may be borrowed is the tree's own test.
@@ -97,6 +98,25 @@ pub fn check_decisions(
             .filter(|root| model.queues.contains_key(*root));
         if let Some(root) = root {
             tree_has_it(model, root, &gang)?;
+        }
+    }
+    Ok(())
+}
+
+/// Every limit that a gang draws on which has just got its place had room for it.
+fn limits_have_room(model: &Model, gang: &Gang) -> Result<(), TestCaseError> {
+    let held = model.limits();
+    let needs = Model::drawn(gang, gang);
+    for draw in gang.draws.iter().filter(|d| needs.contains_key(&d.limit)) {
+        let limit = &draw.limit;
+        if let Some(max) = draw.max {
+            prop_assert!(
+                !model.closed.contains_key(limit),
+                "{} draws on {}",
+                gang.id,
+                limit
+            );
+            prop_assert!(held[limit] <= i128::from(max), "{}: {}", gang.id, limit);
         }
     }
     Ok(())
@@ -157,6 +177,7 @@ fn preempt(
         model.preempted.insert(victim.gang.clone());
     }
     model.place(&gang, placement);
+    limits_have_room(model, &gang)?;
     let place = model.places.get_mut(id).unwrap();
     place.follows = Some(victims.iter().map(|v| v.gang.clone()).collect());
     Ok(())

@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
+use crate::common::GPU;
 use crate::random::{any_close_gang, any_labelled_node, any_request, any_runtime};
 use proptest::prelude::*;
 use trellis_scheduler::{
-    BorrowWithin, Gang, Node, Preemption, Reclaim, Resources, Stop, WithinQueue,
+    BorrowWithin, Draw, Drawn, FlavorName, Gang, LimitName, Node, Preemption, Reclaim,
+    ResourceName, Resources, Stop, WithinQueue,
 };
 
 pub const NODES: usize = 4;
 pub const GANGS: usize = 5;
+const LIMITS: usize = 5;
 
 /// What else differs between queues.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,6 +53,8 @@ pub enum Event {
     Checkpoint(usize, i64),
     /// A queue is told what it remembers.
     Recall(usize),
+    /// Nothing may be drawn from a limit until then, or it may be again.
+    Gate(usize, Option<Option<i64>>),
     /// A cycle, so much later than the one before.
     Cycle(i64),
 }
@@ -103,8 +108,47 @@ fn any_flags() -> impl Strategy<Value = QueueFlags> {
     )
 }
 
+pub fn limit_name(at: usize) -> LimitName {
+    LimitName::new(format!("l{at}"))
+}
+
+/// What a limit counts is its own; how much may be held of it is told by each gang.
+fn any_draw() -> impl Strategy<Value = Draw> {
+    let max = prop::option::weighted(0.8, 0..6_i64);
+    (0..LIMITS, max, prop::bool::ANY).prop_map(|(at, max, refuses)| Draw {
+        refuses,
+        limit: limit_name(at),
+        of: match at {
+            0 => Drawn::Gangs,
+            4 => Drawn::Waiting,
+            1 => Drawn::Devices,
+            2 => Drawn::Resource {
+                resource: ResourceName::new(GPU),
+                flavor: None,
+            },
+            _ => Drawn::Resource {
+                resource: ResourceName::new("cpu"),
+                flavor: Some(FlavorName::default()),
+            },
+        },
+        max,
+    })
+}
+
+fn drawing(mut gang: Gang, mut draws: Vec<Draw>) -> Gang {
+    draws.sort_by(|a, b| a.limit.cmp(&b.limit));
+    draws.dedup_by(|a, b| a.limit == b.limit);
+    gang.draws = draws;
+    for group in &mut gang.groups {
+        group.device = Some(ResourceName::new(GPU));
+    }
+    gang
+}
+
 pub fn any_event() -> impl Strategy<Value = Event> {
     let gang = (0..GANGS).prop_flat_map(|g| any_close_gang(format!("w{g}"), NODES));
+    let draws = prop_oneof![3 => Just(vec![]), 2 => prop::collection::vec(any_draw(), 1..3)];
+    let gang = (gang, draws).prop_map(|(gang, draws)| drawing(gang, draws));
     let quota = prop_oneof![Just(None), (0..12_i64, 0..8_i64).prop_map(Some)];
     prop_oneof![
         4 => any_labelled_node(NODES).prop_map(Event::ApplyNode),
@@ -127,6 +171,8 @@ pub fn any_event() -> impl Strategy<Value = Event> {
         1 => (0..GANGS, 0..9_i64).prop_map(|(g, t)| Event::Stay(g, t)),
         1 => (0..GANGS, 0..9_i64).prop_map(|(g, t)| Event::Checkpoint(g, t)),
         1 => (0..2_usize).prop_map(Event::Recall),
+        1 => (0..LIMITS, prop::option::of(prop::option::of(0..9_i64)))
+            .prop_map(|(l, until)| Event::Gate(l, until)),
         5 => (0..4_i64).prop_map(Event::Cycle),
         1 => Just(Event::Cycle(600_000)),
     ]

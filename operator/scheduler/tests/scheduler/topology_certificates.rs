@@ -113,7 +113,8 @@ fn enough_is_free_but_not_in_one_domain() {
     assert_eq!(
         says(&mut engine, &several),
         "TopologyFragmented: group \"b\": 2 pods must be in one domain of level \"rack\"; \
-         \"block-1/rack-1\", the best of 3, has room for 1"
+         \"block-1/rack-1\", the best of 3, has room for 1; it would fit with 1 nvidia.com/gpu \
+         more free on \"n1\""
     );
 }
 

@@ -8,11 +8,13 @@ use trellis_api::job::JobPhase;
 use trellis_api::pod_group::{Plan, PodGroupPhase};
 use trellis_api::queue::QueueOrder;
 use trellis_api::{PodGroup, TrainingJob};
-use trellis_scheduler::{Engine, Node, NodeName};
+use trellis_policies::quota::QuotaPolicies;
+use trellis_scheduler::{Engine, Node, NodeName, Time};
 
 use super::outcome::submitted;
 use super::snapshot::Snapshot;
 use crate::key::Key;
+use crate::quota::{Hours, limit_of, name};
 use crate::scheduling::{Feed, gang, made_at, reserve};
 use crate::watch::{DaemonPods, PodView, SlimNode, SlimPod, Unhealthy};
 
@@ -38,6 +40,7 @@ pub(super) fn engine(snapshot: &mut Snapshot, planned: &BTreeSet<Key>) -> Engine
             wait_in_line(&mut engine, snapshot, key, group);
         }
     }
+    close_limits(&mut engine, snapshot);
     for (key, pod) in &snapshot.pods {
         let its_job = PodView::of(pod).map(|(job, _)| job);
         if !its_job.is_some_and(|job| planned.contains(&job)) {
@@ -45,6 +48,26 @@ pub(super) fn engine(snapshot: &mut Snapshot, planned: &BTreeSet<Key>) -> Engine
         }
     }
     engine
+}
+
+/// GPU-hours that were burnt when the operator last wrote what is, are.
+fn close_limits(engine: &mut Engine, snapshot: &Snapshot) {
+    let objects = snapshot.quota_policies.values();
+    let times = objects
+        .clone()
+        .filter_map(|o| o.status.as_ref()?.burnt_until.as_ref());
+    let Some(now) = times.map(|t| t.0.as_second()).max() else {
+        return;
+    };
+    let policies = QuotaPolicies::load(objects.clone(), []);
+    let mut hours = Hours::default();
+    hours.resume(objects);
+    for (limit, gate) in hours.count(&policies, [], now) {
+        if let Some(until) = gate {
+            let until = until.map(|s| Time::from_millis(s.saturating_mul(1_000)));
+            engine.close_limit(name(&limit), until);
+        }
+    }
 }
 
 /// The nodes, without what DaemonSets will need of those that are Trellis' own.
@@ -126,7 +149,9 @@ fn restore(engine: &mut Engine, snapshot: &Snapshot, key: &Key, group: &PodGroup
     let phase = group.status.as_ref().and_then(|s| s.phase);
     let phase = phase.unwrap_or_default();
     let to_come = matches!(phase, PodGroupPhase::Nominated | PodGroupPhase::Committing);
-    let restored = gang::of_pod_group(key, group);
+    let mut restored = gang::of_pod_group(key, group);
+    let limits = plan.limits.iter();
+    restored.draws = limits.map(|planned| limit_of(planned).1).collect();
     let over: Vec<_> = restored
         .groups
         .iter()

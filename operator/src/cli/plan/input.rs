@@ -8,23 +8,24 @@ use trellis_api::document::{self, Document, Problem};
 use trellis_api::{GROUP, TrainingJob};
 
 use super::snapshot::Snapshot;
+use crate::cli::source::OUR_VERSION;
 use crate::key::Key;
 
-/// The version of our kinds.
-const OUR_VERSION: &str = "trellis.dev/v1alpha1";
 /// Our kinds.
-const KINDS: [&str; 7] = [
+const KINDS: [&str; 9] = [
     "TrainingJob",
     "Queue",
     "ResourceFlavor",
     "Topology",
+    "RuntimeProfile",
     "PodGroup",
     "ClusterAuthorizationPolicy",
     "AuthorizationPolicy",
+    "QuotaPolicy",
 ];
 
 /// A job that is to be planned, and where it is written.
-pub(super) struct Given {
+pub(in crate::cli) struct Given {
     job: TrainingJob,
     document: Document,
     file: String,
@@ -32,15 +33,15 @@ pub(super) struct Given {
 
 /// What the files hold.
 #[derive(Default)]
-pub(super) struct Input {
+pub(in crate::cli) struct Input {
     /// The jobs to plan, in the order of the files.
-    pub(super) jobs: Vec<Given>,
+    pub(in crate::cli) jobs: Vec<Given>,
     /// What else there is.
-    pub(super) snapshot: Snapshot,
+    pub(in crate::cli) snapshot: Snapshot,
     /// Everything that is wrong, in the order of the files.
-    pub(super) problems: Vec<Problem>,
+    pub(in crate::cli) problems: Vec<Problem>,
     /// What the user might not expect.
-    pub(super) notes: Vec<String>,
+    pub(in crate::cli) notes: Vec<String>,
 }
 
 impl Input {
@@ -87,7 +88,9 @@ impl Input {
         }
     }
 
-    fn document(&mut self, document: Document, file: &str, to_plan: bool) {
+    /// Takes an object of a file. Of those that are `to_plan` a TrainingJob is one
+    /// to plan, and a kind that nobody looks at is worth a note.
+    pub(in crate::cli) fn document(&mut self, document: Document, file: &str, to_plan: bool) {
         let ours = document.api_version.split('/').next() == Some(GROUP);
         let is_job = document.kind == "TrainingJob" && document.api_version == OUR_VERSION;
         if is_job && to_plan {
@@ -108,8 +111,7 @@ impl Input {
             }
             Ok(false) if to_plan => {
                 let kind = &document.kind;
-                self.notes
-                    .push(format!("{file}: a plan does not look at {kind}"));
+                self.notes.push(format!("{file}: {kind} is not looked at"));
             }
             // A dump of a cluster holds what it holds.
             Ok(false) => {}
@@ -167,7 +169,7 @@ fn of_folder(path: &Path) -> Result<Option<Vec<PathBuf>>, String> {
 ///
 /// # Errors
 /// If a job is of another namespace than is asked for, or is there twice.
-pub(super) fn settle(
+pub(in crate::cli) fn settle(
     jobs: Vec<Given>,
     default: &str,
     asked: Option<&str>,

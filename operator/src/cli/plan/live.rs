@@ -1,44 +1,77 @@
 //! The cluster of the kubeconfig, read and never written.
 
 use std::collections::BTreeSet;
-use std::fmt::Debug;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::anyhow;
 use http::{HeaderName, HeaderValue};
-use k8s_openapi::api::core::v1::{ResourceQuota, Service};
-use k8s_openapi::api::scheduling::v1::PriorityClass;
-use kube::api::ListParams;
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use k8s_openapi::api::core::v1::ResourceQuota;
+use kube::api::{ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
-use kube::{Api, Client, Config, Resource};
-use serde::de::DeserializeOwned;
-use trellis_api::{
-    AuthorizationPolicy, ClusterAuthorizationPolicy, PodGroup, Queue, ResourceFlavor, Topology,
-    TrainingJob,
-};
-use trellis_policies::cedar::PolicyObject;
+use kube::{Api, Client, Config};
+use trellis_api::{PodGroup, QuotaPolicy, ResourceFlavor, Topology, TrainingJob};
+use trellis_compiler::Profile;
+use trellis_policies::cedar::Requester;
 
+use super::facts::{self, Unread, list, named};
 use super::snapshot::{self, Snapshot};
-use crate::controller::claims;
+use crate::controller::{claims, lookup};
+use crate::policy::requester_of;
 use crate::watch::{
-    SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNamespace, SlimNode, SlimPod, SlimStorageClass,
-    SlimVolume,
+    SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNode, SlimPod, SlimStorageClass, SlimVolume,
 };
 
-/// Objects of one answer of the API server.
-const PAGE: u32 = 500;
-/// Lists that are begun anew because the pages of an earlier one have expired.
-const RESTARTS: usize = 3;
 /// Longest wait for a connection, and for an answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
-/// What to do where the cluster is of no use.
-const OFFLINE: &str = "to plan without a cluster, give its nodes by --nodes FILE, where FILE is what `kubectl get nodes -o yaml` wrote";
+
+/// What a cluster is read for.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cli) enum Purpose {
+    /// To plan jobs.
+    Plan,
+    /// To have policies decide about jobs.
+    Policies,
+}
+
+impl Purpose {
+    /// What to do where the cluster is of no use.
+    pub(super) const fn offline(self) -> &'static str {
+        match self {
+            Self::Plan => {
+                "to plan without a cluster, give its nodes by --nodes FILE, where FILE is what `kubectl get nodes -o yaml` wrote"
+            }
+            Self::Policies => {
+                "to do without a cluster, leave --cluster out, and give jobs, policies, Queues and Namespaces by -f FILE"
+            }
+        }
+    }
+
+    /// Who we are to the API server.
+    const fn agent(self) -> &'static str {
+        match self {
+            Self::Plan => concat!("trellis-plan/", env!("CARGO_PKG_VERSION")),
+            Self::Policies => concat!("trellis-policy/", env!("CARGO_PKG_VERSION")),
+        }
+    }
+
+    /// Which rights it takes.
+    pub(super) fn rights(self) -> String {
+        match self {
+            Self::Plan => format!(
+                "a plan gets and lists {} of all namespaces: docs/plan.md has the ClusterRole",
+                snapshot::resources()
+            ),
+            Self::Policies => "policies decide by clusterauthorizationpolicies, authorizationpolicies, queues, runtimeprofiles, trainingjobs, podgroups, priorityclasses, namespaces and services of all namespaces, which are got and listed: the ClusterRole of docs/plan.md has all of them".to_owned(),
+        }
+    }
+}
 
 /// Which cluster, as kubectl has it.
 #[derive(clap::Args, Debug)]
-pub(super) struct Access {
+pub(in crate::cli) struct Access {
     /// The kubeconfig file. Without it, $KUBECONFIG, else ~/.kube/config.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -47,15 +80,23 @@ pub(super) struct Access {
     context: Option<String>,
 }
 
+impl Access {
+    /// True if it says anything.
+    pub(in crate::cli) fn is_given(&self) -> bool {
+        self.kubeconfig.is_some() || self.context.is_some()
+    }
+}
+
 /// What is seen of a cluster.
-pub(super) struct Seen {
-    pub(super) snapshot: Snapshot,
+pub(in crate::cli) struct Seen {
+    pub(in crate::cli) snapshot: Snapshot,
     /// What the user might not expect.
-    pub(super) notes: Vec<String>,
+    pub(in crate::cli) notes: Vec<String>,
 }
 
 /// A cluster that can be read.
-pub(super) struct Cluster {
+pub(in crate::cli) struct Cluster {
+    purpose: Purpose,
     runtime: tokio::runtime::Runtime,
     client: Client,
     namespace: String,
@@ -63,16 +104,17 @@ pub(super) struct Cluster {
 
 impl Cluster {
     /// Finds the cluster. Whether it answers, the first read shows.
-    pub(super) fn connect(access: &Access) -> anyhow::Result<Self> {
+    pub(in crate::cli) fn connect(access: &Access, purpose: Purpose) -> anyhow::Result<Self> {
+        let offline = purpose.offline();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         let mut config = runtime
             .block_on(config(access))
-            .map_err(|error| anyhow!("no cluster is configured: {} ({OFFLINE})", said(&error)))?;
+            .map_err(|error| anyhow!("no cluster is configured: {} ({offline})", said(&error)))?;
         config.headers.push((
             HeaderName::from_static("user-agent"),
-            HeaderValue::from_static(concat!("trellis-plan/", env!("CARGO_PKG_VERSION"))),
+            HeaderValue::from_static(purpose.agent()),
         ));
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.read_timeout = Some(READ_TIMEOUT);
@@ -82,9 +124,10 @@ impl Cluster {
         let client = runtime
             .block_on(async { Client::try_from(config) })
             .map_err(|error| {
-                anyhow!("the cluster's configuration is of no use: {error} ({OFFLINE})")
+                anyhow!("the cluster's configuration is of no use: {error} ({offline})")
             })?;
         Ok(Self {
+            purpose,
             runtime,
             client,
             namespace,
@@ -92,13 +135,52 @@ impl Cluster {
     }
 
     /// The namespace of the context.
-    pub(super) fn namespace(&self) -> &str {
+    pub(in crate::cli) fn namespace(&self) -> &str {
         &self.namespace
     }
 
     /// Reads all that a plan of these jobs depends on.
     pub(super) fn read(&self, jobs: &[TrainingJob]) -> anyhow::Result<Seen> {
-        self.runtime.block_on(read(&self.client, jobs))
+        let seen = self.runtime.block_on(read(&self.client, jobs));
+        seen.map_err(|unread| unread.explain(self.purpose))
+    }
+
+    /// Reads what policies decide about these jobs by, and the policies.
+    pub(in crate::cli) fn facts(&self, jobs: &[TrainingJob]) -> anyhow::Result<Seen> {
+        let mut snapshot = Snapshot::default();
+        let notes = self
+            .runtime
+            .block_on(facts::read(&self.client, jobs, &mut snapshot))
+            .map_err(|unread| unread.explain(self.purpose))?;
+        Ok(Seen { snapshot, notes })
+    }
+
+    /// Those of the jobs that are there, as they are there.
+    pub(in crate::cli) fn named(&self, jobs: &[TrainingJob]) -> anyhow::Result<Vec<TrainingJob>> {
+        let found = self.runtime.block_on(facts::of_names(&self.client, jobs));
+        found.map_err(|unread| unread.explain(self.purpose))
+    }
+
+    /// Who we are to the cluster, as the stamp of what we write would say. None: it does not
+    /// say, which is nothing to fail for.
+    pub(super) fn whoami(&self) -> Option<Requester> {
+        let api = Api::<SelfSubjectReview>::all(self.client.clone());
+        let question = SelfSubjectReview::default();
+        let params = PostParams::default();
+        let answer = self.runtime.block_on(api.create(&params, &question)).ok()?;
+        requester_of(&answer.status?.user_info?)
+    }
+
+    /// Every TrainingJob.
+    pub(in crate::cli) fn jobs(&self) -> anyhow::Result<Vec<TrainingJob>> {
+        let jobs = self.runtime.block_on(facts::jobs(&self.client));
+        jobs.map_err(|unread| unread.explain(self.purpose))
+    }
+
+    /// Every PodGroup.
+    pub(in crate::cli) fn pod_groups(&self) -> anyhow::Result<Vec<PodGroup>> {
+        let groups = self.runtime.block_on(facts::pod_groups(&self.client));
+        groups.map_err(|unread| unread.explain(self.purpose))
     }
 }
 
@@ -126,9 +208,9 @@ async fn config(access: &Access) -> Result<Config, KubeconfigError> {
     }
 }
 
-async fn read(client: &Client, jobs: &[TrainingJob]) -> anyhow::Result<Seen> {
-    let mut snapshot = Snapshot::default();
-    let mut notes = Vec::new();
+async fn read(client: &Client, jobs: &[TrainingJob]) -> Result<Seen, Unread> {
+    let mut seen = Snapshot::default();
+    let snapshot = &mut seen;
     let everything = ListParams::default();
     for node in list(&Api::<SlimNode>::all(client.clone()), &everything)
         .await?
@@ -145,22 +227,13 @@ async fn read(client: &Client, jobs: &[TrainingJob]) -> anyhow::Result<Seen> {
     {
         snapshot.pod(pod);
     }
-    match list(&Api::<Queue>::all(client.clone()), &everything).await? {
-        None => notes.push(
-            "this cluster has no Queues, so Trellis is not installed: planned with the queue of a fresh install; `trellis crds | kubectl apply --server-side -f -` installs its kinds"
-                .to_owned(),
-        ),
-        Some(queues) => {
-            snapshot.queues = Some(Default::default());
-            queues.into_iter().for_each(|q| snapshot.queue(q));
-        }
+    let notes = facts::read(client, jobs, snapshot).await?;
+    let quotas = list(&Api::<QuotaPolicy>::all(client.clone()), &everything).await?;
+    for quota in quotas.unwrap_or_default() {
+        snapshot.quota_policy(quota);
     }
-    read_policies(client, &mut snapshot).await?;
     // Those that are planned may be there, and others may wait before them.
-    for job in list(&Api::<TrainingJob>::all(client.clone()), &everything)
-        .await?
-        .unwrap_or_default()
-    {
+    for job in facts::jobs(client).await? {
         snapshot.job(job);
     }
     for flavor in list(&Api::<ResourceFlavor>::all(client.clone()), &everything)
@@ -175,68 +248,28 @@ async fn read(client: &Client, jobs: &[TrainingJob]) -> anyhow::Result<Seen> {
     {
         snapshot.topology(topology);
     }
-    for group in list(&Api::<PodGroup>::all(client.clone()), &everything)
-        .await?
-        .unwrap_or_default()
-    {
+    for group in facts::pod_groups(client).await? {
         snapshot.pod_group(group);
     }
-    for class in list(&Api::<PriorityClass>::all(client.clone()), &everything)
-        .await?
-        .unwrap_or_default()
-    {
-        snapshot.priority_class(class);
-    }
-    for namespace in jobs
-        .iter()
-        .filter_map(|j| j.metadata.namespace.clone())
-        .collect::<BTreeSet<_>>()
-    {
-        match named(&Api::<SlimNamespace>::all(client.clone()), &namespace).await? {
-            Some(found) => snapshot.namespace(found),
-            None => notes.push(format!(
-                "namespace {namespace:?} does not exist: planned as if it did, without labels"
-            )),
-        }
-        let quotas: Api<ResourceQuota> = Api::namespaced(client.clone(), &namespace);
+    for namespace in facts::namespaces(jobs) {
+        let quotas: Api<ResourceQuota> = Api::namespaced(client.clone(), namespace);
         for quota in list(&quotas, &everything).await?.unwrap_or_default() {
             snapshot.resource_quota(quota);
         }
     }
-    read_devices(client, &mut snapshot).await?;
+    read_devices(client, snapshot).await?;
     for job in jobs {
         let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
-        for service in services(job) {
-            let api: Api<Service> = Api::namespaced(client.clone(), namespace);
-            if let Some(service) = named(&api, service).await? {
-                snapshot.service(service);
-            }
-        }
-        read_claims(client, namespace, job, &mut snapshot).await?;
+        read_claims(client, namespace, job, snapshot).await?;
     }
-    Ok(Seen { snapshot, notes })
-}
-
-/// Who may run what. A cluster that knows the kinds and has no policy permits nothing.
-async fn read_policies(client: &Client, snapshot: &mut Snapshot) -> anyhow::Result<()> {
-    let everything = ListParams::default();
-    let of_cluster = Api::<ClusterAuthorizationPolicy>::all(client.clone());
-    if let Some(objects) = list(&of_cluster, &everything).await? {
-        snapshot.policies.are_all();
-        let objects = objects.iter().map(PolicyObject::from);
-        objects.for_each(|object| snapshot.policies.take(object));
-    }
-    let of_namespaces = Api::<AuthorizationPolicy>::all(client.clone());
-    if let Some(objects) = list(&of_namespaces, &everything).await? {
-        snapshot.policies.are_all();
-        let objects = objects.iter().map(PolicyObject::from);
-        objects.for_each(|object| snapshot.policies.take(object));
-    }
-    Ok(())
+    Ok(Seen {
+        snapshot: seen,
+        notes,
+    })
 }
 
 /// What DaemonSets will need, and what DeviceClasses offer.
-async fn read_devices(client: &Client, snapshot: &mut Snapshot) -> anyhow::Result<()> {
+async fn read_devices(client: &Client, snapshot: &mut Snapshot) -> Result<(), Unread> {
     let everything = ListParams::default();
     let sets = list(&Api::<SlimDaemonSet>::all(client.clone()), &everything).await?;
     for set in sets.unwrap_or_default() {
@@ -255,12 +288,17 @@ async fn read_claims(
     namespace: &str,
     job: &TrainingJob,
     snapshot: &mut Snapshot,
-) -> anyhow::Result<()> {
+) -> Result<(), Unread> {
     snapshot.claims.get_or_insert_default();
-    let names: BTreeSet<&str> = claims::mounted(&job.spec).map(|(_, name)| name).collect();
+    // What is wrong with the profile is said when the job is planned.
+    let profile = lookup::profile(&job.spec, &snapshot.profiles)
+        .ok()
+        .flatten();
+    let mounted = claims::mounted(&job.spec, profile.as_deref().map(Profile::spec));
+    let names: BTreeSet<String> = mounted.into_iter().map(|(_, name)| name).collect();
     for name in names {
         let api: Api<SlimClaim> = Api::namespaced(client.clone(), namespace);
-        let Some(claim) = named(&api, name).await? else {
+        let Some(claim) = named(&api, &name).await? else {
             continue;
         };
         let (volume, class) = (&claim.spec.volume_name, &claim.spec.storage_class_name);
@@ -275,83 +313,4 @@ async fn read_claims(
         snapshot.claim(claim);
     }
     Ok(())
-}
-
-/// The Services that a job names.
-fn services(job: &TrainingJob) -> BTreeSet<&str> {
-    let network = job.spec.network.iter();
-    network
-        .flat_map(|n| n.egress.iter().chain(&n.ingress))
-        .filter_map(|rule| rule.service.as_deref())
-        .collect()
-}
-
-/// All objects of a kind, page by page. None if the cluster does not know the kind.
-async fn list<K>(api: &Api<K>, params: &ListParams) -> anyhow::Result<Option<Vec<K>>>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
-{
-    let mut objects = Vec::new();
-    let mut params = params.clone().limit(PAGE);
-    let mut restarts = 0_usize;
-    loop {
-        match api.list(&params).await {
-            Ok(page) => {
-                objects.extend(page.items);
-                match page.metadata.continue_.filter(|c| !c.is_empty()) {
-                    Some(token) => params.continue_token = Some(token),
-                    None => return Ok(Some(objects)),
-                }
-            }
-            Err(kube::Error::Api(status)) if status.code == 410 && restarts < RESTARTS => {
-                restarts = restarts.saturating_add(1);
-                objects.clear();
-                params.continue_token = None;
-            }
-            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
-            Err(error) => return Err(explain::<K>("list", error)),
-        }
-    }
-}
-
-/// The object of that name, if it is there.
-async fn named<K>(api: &Api<K>, name: &str) -> anyhow::Result<Option<K>>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
-{
-    match api.get(name).await {
-        Ok(object) => Ok(Some(object)),
-        // As in a list: a kind that the cluster does not know is no "NotFound".
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(error) => Err(explain::<K>("get", error)),
-    }
-}
-
-/// What keeps us from reading, and what to do about it.
-fn explain<K: Resource<DynamicType = ()>>(verb: &str, error: kube::Error) -> anyhow::Error {
-    let kinds = K::plural(&());
-    match error {
-        kube::Error::Api(status) if matches!(status.code, 401 | 403) => anyhow!(
-            "cannot {verb} {kinds}: the right to do so is missing: {} (a plan gets and lists {} of all namespaces: docs/plan.md has the ClusterRole; {OFFLINE})",
-            status.message,
-            snapshot::resources(),
-        ),
-        kube::Error::Api(status) => anyhow!("cannot {verb} {kinds}: {}", status.message),
-        kube::Error::SerdeError(error) => {
-            anyhow!("cannot {verb} {kinds}: an answer does not decode: {error}")
-        }
-        error => anyhow!(
-            "cannot {verb} {kinds}: the cluster cannot be reached: {} ({OFFLINE})",
-            root_of(&error)
-        ),
-    }
-}
-
-/// The innermost cause: what is around it only says that there is one.
-fn root_of(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
 }

@@ -10,7 +10,8 @@ use super::Format;
 use super::outcome::Planned;
 use crate::scheduling::flavors::{self, Place};
 
-/// Every object of every job, in the order in which they would be created.
+/// Every object of every job, in the order in which they would be created, but for the
+/// Secret of an MPI job: each time that it is made it has another key.
 pub(super) fn text(planned: &[Planned], format: Format) -> anyhow::Result<String> {
     let mut objects = Vec::new();
     for job in planned {
@@ -41,8 +42,14 @@ fn all(compiled: &CompiledJob, job: &Planned, out: &mut Vec<Value>) -> anyhow::R
     for config_map in compiled.config_maps() {
         add(value(&config_map)?);
     }
+    for secret in compiled.external_secrets() {
+        add(value(&secret)?);
+    }
     add(value(&compiled.pod_group())?);
-    let Ok(Place { placement, groups }) = &job.place else {
+    let Ok(Place {
+        placement, groups, ..
+    }) = &job.place
+    else {
         return Ok(());
     };
     let plan = plan_of(compiled, job.attempt, placement);

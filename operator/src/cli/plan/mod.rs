@@ -2,15 +2,19 @@
 //! go: what the operator would say, by the very same steps, and nothing written.
 
 mod engine;
+mod facts;
 pub(super) mod input;
-mod live;
+pub(super) mod judge;
+pub(super) mod live;
 mod manifests;
-pub(super) mod outcome;
+mod outcome;
 mod policies;
 mod quotas;
 mod report;
 pub(super) mod runs;
 pub(super) mod snapshot;
+pub(super) mod standing;
+mod who;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,6 +25,9 @@ use trellis_api::rules;
 use input::Input;
 use outcome::Planned;
 use snapshot::Snapshot;
+use who::Who;
+
+use super::submitter::Submitter;
 
 /// Exit status where a job would wait, or not run again.
 const WAITS: u8 = 1;
@@ -34,7 +41,7 @@ pub(super) struct Options {
     #[arg(short, long = "filename", required = true, value_name = "FILE")]
     filenames: Vec<PathBuf>,
     /// Files that hold a cluster, as `kubectl get -o yaml` writes it: Nodes, and
-    /// Pods, Queues, ResourceFlavors, Topologies, ClusterAuthorizationPolicies,
+    /// Pods, Queues, ResourceFlavors, Topologies, RuntimeProfiles, ClusterAuthorizationPolicies,
     /// AuthorizationPolicies, PodGroups, TrainingJobs,
     /// PriorityClasses, Namespaces, Services, ResourceQuotas,
     /// PersistentVolumeClaims, PersistentVolumes, StorageClasses, DaemonSets,
@@ -49,6 +56,8 @@ pub(super) struct Options {
     /// Namespace of jobs that name none. Without it, that of the context.
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
+    #[command(flatten)]
+    submitter: Submitter,
     #[command(flatten)]
     cluster: live::Access,
 }
@@ -78,15 +87,16 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         return Ok(super::refuse(&[problem]));
     }
     let offline = !options.nodes.is_empty() || !snapshot.nodes.is_empty();
-    let (jobs, snapshot, more) = if offline {
+    let (jobs, snapshot, more, who) = if offline {
         let namespace = options.namespace.as_deref().unwrap_or("default");
         let jobs = match input::settle(jobs, namespace, options.namespace.as_deref()) {
             Ok(jobs) => jobs,
             Err(problems) => return Ok(super::refuse(&problems)),
         };
-        (jobs, snapshot, Vec::new())
+        let who = Who::of(&options.submitter, || Who::Unknown);
+        (jobs, snapshot, Vec::new(), who)
     } else {
-        let cluster = live::Cluster::connect(&options.cluster)?;
+        let cluster = live::Cluster::connect(&options.cluster, live::Purpose::Plan)?;
         let namespace = options.namespace.as_deref();
         let of_context = namespace.unwrap_or(cluster.namespace()).to_owned();
         let jobs = match input::settle(jobs, &of_context, namespace) {
@@ -96,7 +106,8 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         let mut seen = cluster.read(&jobs)?;
         // What the files say beside the jobs would be applied with them.
         seen.snapshot.overlay(snapshot);
-        (jobs, seen.snapshot, seen.notes)
+        let who = Who::of(&options.submitter, || Who::Myself(cluster.whoami()));
+        (jobs, seen.snapshot, seen.notes, who)
     };
     for note in notes.iter().chain(&more) {
         super::warn(&format!("note: {note}"));
@@ -105,7 +116,10 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     for wrong in snapshot.policies.load() {
         super::warn(&format!("note: {wrong}"));
     }
-    let planned = outcome::plan(jobs, snapshot);
+    if let Some(assumed) = who.assumed(&snapshot) {
+        super::warn(&format!("note: {assumed}"));
+    }
+    let planned = outcome::plan(jobs, snapshot, &who);
     match options.output {
         None => super::print(&report::text(&planned))?,
         Some(format) => {

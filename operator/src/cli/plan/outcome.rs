@@ -1,42 +1,27 @@
-//! What becomes of each job: the steps of the operator, without its writes.
+//! Where each job would go, all planned together: the engine decides, as the operator has it
+//! decide, and nothing is written.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use trellis_api::{PodGroup, Reason, TrainingJob, ValidatedJob};
+use trellis_api::{PodGroup, Reason, TrainingJob};
 use trellis_compiler::CompiledJob;
-use trellis_policies::{AuthorizedJob, cedar};
-use trellis_scheduler::{Decision, Engine, FlavorName, LabelDomain, Victim};
+use trellis_scheduler::{
+    Decision, Engine, FlavorName, Gang, GangId, LabelDomain, Placement, Victim,
+};
 
 use super::engine::{engine, is_strict, place_of, waits};
+use super::judge::attempt_of;
 use super::quotas::Quotas;
 use super::snapshot::Snapshot;
-use crate::controller::build::{Around, NO_LABELS};
-use crate::controller::{claims, lookup};
+use super::standing::{Held, ended, stand};
+use super::who::Who;
 use crate::key::Key;
 use crate::scheduling::allocation;
 use crate::scheduling::flavors::{Flavors, Place};
 use crate::scheduling::gang::{self, Ticket};
 use crate::scheduling::neighbours::Neighbour;
-use crate::scheduling::volumes::Volumes;
 use crate::watch::Repulsions;
-
-/// Why a job would not run: the words that its conditions would bear.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::cli) struct Held {
-    pub(in crate::cli) reason: Reason,
-    pub(in crate::cli) message: String,
-}
-
-impl From<lookup::Missing> for Held {
-    fn from(missing: lookup::Missing) -> Self {
-        Self {
-            reason: missing.reason,
-            message: missing.message,
-        }
-    }
-}
 
 /// A job, what it becomes, and where it goes.
 pub(super) struct Planned {
@@ -74,7 +59,7 @@ impl Planned {
 
 /// Plans all jobs together: those that hold a place keep it, those that would go
 /// first take their room first.
-pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot) -> Vec<Planned> {
+pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot, who: &Who) -> Vec<Planned> {
     snapshot.with_queues();
     let mut flavors = Flavors::default();
     for (name, flavor) in &snapshot.flavors {
@@ -93,15 +78,16 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot) -> Vec<Planne
         let key = Key::of(&job.metadata);
         let there = snapshot.jobs.get(&key);
         let submitted = submission.of(there);
-        let attempt = there.and_then(|j| j.status.as_ref()?.attempt).unwrap_or(1);
-        let (compiled, standing) = stand(job, there, &snapshot);
+        let attempt = attempt_of(there);
+        let requester = who.submits(&job, there);
+        let (compiled, standing) = stand(job, there, requester.as_ref(), &snapshot);
         let not_decided = Held {
             reason: Reason::Queued,
             message: "not looked at".to_owned(),
         };
         let mut behind = 0;
         let mut place = Err(standing.clone().err().unwrap_or(not_decided));
-        if let (Some(compiled), Ok(volumes)) = (&compiled, &standing) {
+        if let (Some(compiled), Ok((volumes, limits))) = (&compiled, &standing) {
             if let Some(kept) = kept(&key, compiled, &snapshot) {
                 anew.remove(&key);
                 place = Ok(kept);
@@ -113,7 +99,10 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot) -> Vec<Planne
                     ..Ticket::default()
                 };
                 behind = before(compiled, submitted, &snapshot, &all);
-                waiting.push(gang::gang(compiled, &ticket, &BTreeMap::new()));
+                waiting.push(Gang {
+                    draws: limits.draws(),
+                    ..gang::gang(compiled, &ticket, &BTreeMap::new())
+                });
             }
         }
         planned.push(Planned {
@@ -156,8 +145,8 @@ fn decide(
             Decision::Place {
                 gang, placement, ..
             } => {
-                let groups = flavors.planned(&engine.flavors(&gang).unwrap_or_default());
-                (gang, Ok(Place { placement, groups }))
+                let place = given(engine, flavors, &gang, placement);
+                (gang, Ok(place))
             }
             Decision::Preempt {
                 gang,
@@ -165,8 +154,8 @@ fn decide(
                 victims,
             } => {
                 leave = victims;
-                let groups = flavors.planned(&engine.flavors(&gang).unwrap_or_default());
-                (gang, Ok(Place { placement, groups }))
+                let place = given(engine, flavors, &gang, placement);
+                (gang, Ok(place))
             }
             Decision::Wait {
                 gang: id,
@@ -199,6 +188,17 @@ fn decide(
     given_back
 }
 
+/// A place that the engine gives, with what its flavors bring.
+fn given(engine: &Engine, flavors: &Flavors, gang: &GangId, placement: Placement) -> Place {
+    Place {
+        placement,
+        groups: flavors.planned(&engine.flavors(gang).unwrap_or_default()),
+        // Nobody asks a plan for its journal.
+        limits: Vec::new(),
+        requester: None,
+    }
+}
+
 /// The place that a job has and keeps: what it asks for has not changed since.
 fn kept(key: &Key, compiled: &CompiledJob, snapshot: &Snapshot) -> Option<Place> {
     let group = snapshot.pod_groups.get(key)?;
@@ -206,6 +206,8 @@ fn kept(key: &Key, compiled: &CompiledJob, snapshot: &Snapshot) -> Option<Place>
     Some(Place {
         placement: gang::placement(plan),
         groups: plan.groups.clone(),
+        limits: plan.limits.clone(),
+        requester: plan.requester.clone(),
     })
 }
 
@@ -265,117 +267,6 @@ pub(super) fn submitted(job: &TrainingJob) -> Option<Timestamp> {
         .map(|t| t.0)
 }
 
-/// What the job comes to before it is placed: compiled as far as can be, and
-/// whether it may be placed.
-pub(in crate::cli) fn stand(
-    mut job: TrainingJob,
-    there: Option<&TrainingJob>,
-    snapshot: &Snapshot,
-) -> (Option<CompiledJob>, Result<Volumes, Held>) {
-    // What is written is a wish: who it is, only the cluster knows.
-    job.metadata.uid = there.and_then(|j| j.metadata.uid.clone());
-    job.metadata.generation = there.and_then(|j| j.metadata.generation);
-    let labels = job.metadata.labels.clone();
-    let attempt = there.and_then(|j| j.status.as_ref()?.attempt).unwrap_or(1);
-    let job = match ValidatedJob::try_from(job) {
-        Ok(job) => job,
-        Err(violations) => {
-            let held = Held {
-                reason: Reason::InvalidSpec,
-                message: violations.to_string(),
-            };
-            return (None, Err(held));
-        }
-    };
-    // In the order of the lifecycle: what has ended is not judged again, and
-    // what is suspended is not asked whether it could run.
-    let suspended = job.spec().is_suspended().then(|| Held {
-        reason: Reason::Suspended,
-        message: "spec.suspend is true".to_owned(),
-    });
-    let (compiled, standing) = authorized(job, labels.as_ref(), attempt, snapshot);
-    let held = ended(there).or(suspended).map_or(standing, Err);
-    (compiled, held)
-}
-
-fn authorized(
-    job: ValidatedJob,
-    labels_of_job: Option<&BTreeMap<String, String>>,
-    attempt: i64,
-    snapshot: &Snapshot,
-) -> (Option<CompiledJob>, Result<Volumes, Held>) {
-    let namespace = job.namespace().to_owned();
-    let labels = snapshot.namespace_labels(&namespace);
-    let none = BTreeMap::new();
-    let queues = snapshot.queues.as_ref().unwrap_or(&none);
-    let found = lookup::queue(
-        job.spec().queue.as_deref(),
-        &labels,
-        |name| queues.get(name),
-        || queues.values().collect(),
-    );
-    let queue = match found {
-        Ok(queue) => queue,
-        Err(missing) => return (None, Err(missing.into())),
-    };
-    let classes = &snapshot.priority_classes;
-    let found = lookup::priority(
-        job.spec(),
-        |name| classes.get(name),
-        || classes.values().collect(),
-    );
-    let (class, priority) = match found {
-        Ok(found) => found,
-        Err(missing) => return (None, Err(missing.into())),
-    };
-    let around = Around {
-        queue,
-        class: class.as_deref(),
-        priority,
-        namespace_labels: &labels,
-        services: &snapshot.services_of(&namespace),
-        policies: snapshot.policies.loaded(),
-        submission: cedar::Submission {
-            labels: labels_of_job.unwrap_or(&NO_LABELS),
-            // Who will have applied it, nobody knows before.
-            requester: None,
-            attempt,
-        },
-    };
-    let compiled = match around.compile(job, &Arc::default()) {
-        Ok(compiled) => compiled,
-        Err(missing) => return (None, Err(missing.into())),
-    };
-    let (_, outcome) = around.authorize(compiled.clone());
-    let standing = outcome
-        .map_err(|not| Held {
-            reason: not.reason(),
-            message: not.to_string(),
-        })
-        .and_then(|job| volumes(&job, snapshot))
-        .and_then(|volumes| {
-            root_is_refused(&compiled, &namespace, &labels)?;
-            Ok(volumes)
-        });
-    (Some(compiled), standing)
-}
-
-/// Where the volumes of the job's claims are. Where nobody has said which claims
-/// there are, every node reaches them.
-fn volumes(job: &AuthorizedJob, snapshot: &Snapshot) -> Result<Volumes, Held> {
-    let Some(all) = &snapshot.claims else {
-        return Ok(Volumes::new());
-    };
-    let job = job.compiled().job();
-    let found = claims::find(
-        job.spec(),
-        |name| all.get(&Key::new(job.namespace(), name)),
-        |name| snapshot.volumes.get(name),
-        |name| snapshot.storage_classes.get(name),
-    );
-    Ok(found?)
-}
-
 /// What anti-affinity of the pods that are there keeps the job's pods out of.
 fn kept_out(
     job: &CompiledJob,
@@ -388,38 +279,4 @@ fn kept_out(
         labels.get(key).cloned()
     };
     Neighbour::new(job, &namespace, &BTreeMap::new()).kept_out(repulsions, label)
-}
-
-/// What Pod Security refuses of pods that are otherwise as "restricted" asks: a
-/// process that is root by its number.
-fn root_is_refused(
-    job: &CompiledJob,
-    namespace: &str,
-    labels: &BTreeMap<String, String>,
-) -> Result<(), Held> {
-    let security = job.job().spec().security_context.as_ref();
-    let root = security.is_some_and(|s| s.run_as_user == Some(0));
-    if !root || !lookup::enforces_restricted(labels) {
-        return Ok(());
-    }
-    Err(Held {
-        reason: Reason::PodRefused,
-        message: format!(
-            "spec.securityContext.runAsUser: 0 is root, which namespace {namespace:?} refuses by Pod Security \"restricted\": name another user, or leave it out"
-        ),
-    })
-}
-
-/// A job that has ended does not run again, whatever is written.
-fn ended(there: Option<&TrainingJob>) -> Option<Held> {
-    let status = there?.status.as_ref()?;
-    status
-        .phase
-        .filter(|_| status.has_ended())
-        .map(|phase| Held {
-            reason: status.reason.unwrap_or(Reason::Complete),
-            message: format!(
-                "the job of this name has ended, {phase:?}: delete it, or rename this one, to run again"
-            ),
-        })
 }

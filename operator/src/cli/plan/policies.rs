@@ -50,6 +50,16 @@ impl PolicyFiles {
         keys.any(|key| key.name.is_empty())
     }
 
+    /// True if nobody has said which there are.
+    pub(in crate::cli) fn are_unknown(&self) -> bool {
+        self.objects.is_none()
+    }
+
+    /// The objects that are given.
+    pub(in crate::cli) fn objects(&self) -> impl Iterator<Item = &PolicyObject> {
+        self.objects.iter().flat_map(BTreeMap::values)
+    }
+
     /// Loads what has changed. Gives what is wrong with objects.
     pub(in crate::cli) fn load(&mut self) -> Vec<String> {
         if self.loaded.is_some() {
@@ -73,7 +83,7 @@ impl PolicyFiles {
     }
 
     /// The policies that decide, once they are loaded.
-    pub(super) fn loaded(&self) -> Option<&Policies> {
+    pub(in crate::cli) fn loaded(&self) -> Option<&Policies> {
         self.loaded.as_ref()
     }
 }

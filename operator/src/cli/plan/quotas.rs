@@ -10,8 +10,8 @@ use trellis_api::{PodGroup, Reason};
 use trellis_compiler::CompiledJob;
 use trellis_scheduler::Resources;
 
-use super::outcome::Held;
 use super::snapshot::Snapshot;
+use super::standing::Held;
 use crate::key::Key;
 use crate::scheduling::gang;
 use crate::scheduling::namespace_quota::{Ask, Counted, exceeded, given_back};

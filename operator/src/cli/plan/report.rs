@@ -60,6 +60,15 @@ pub(super) fn behind(job: &Planned) -> Option<String> {
     }
 }
 
+/// What else it waits for before it has a place, which no plan looks at.
+fn stores(job: &Planned) -> Option<String> {
+    let compiled = job.compiled.as_ref().filter(|_| job.would_run())?;
+    let any = !compiled.external_secrets().is_empty();
+    any.then(|| {
+        "it waits until its ExternalSecrets are ready, which a plan does not look at".to_owned()
+    })
+}
+
 fn one(job: &Planned, out: &mut String) {
     out.push_str(&format!("TrainingJob {} {}\n", job.key, job.verdict()));
     if let Some(compiled) = &job.compiled {
@@ -71,7 +80,7 @@ fn one(job: &Planned, out: &mut String) {
         Ok(place) => {
             rows("nodes", places(&place.placement), out);
             rows("preempts", job.victims.iter().map(victim), out);
-            rows("note", behind(job), out);
+            rows("note", behind(job).into_iter().chain(stores(job)), out);
         }
         Err(held) => rows(
             "reason",
@@ -98,6 +107,13 @@ fn objects(job: &CompiledJob) -> Vec<String> {
             .iter()
             .filter_map(|c| c.metadata.name.as_ref())
             .map(|name| format!("ConfigMap {name}")),
+    );
+    lines.extend(job.key_secret_name().map(|name| format!("Secret {name}")));
+    lines.extend(
+        job.external_secrets()
+            .iter()
+            .filter_map(|secret| secret.metadata.name.as_ref())
+            .map(|name| format!("ExternalSecret {name}")),
     );
     lines.push(format!("PodGroup {name}"));
     lines.extend(job.groups().iter().map(pods));

@@ -7,8 +7,8 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::ObjectMeta;
 use trellis_api::document::{Document, Problems};
 use trellis_api::{
-    AuthorizationPolicy, ClusterAuthorizationPolicy, PodGroup, Queue, QueueSpec, ResourceFlavor,
-    Topology, TrainingJob, names,
+    AuthorizationPolicy, ClusterAuthorizationPolicy, PodGroup, Queue, QueueSpec, QuotaPolicy,
+    ResourceFlavor, RuntimeProfile, Topology, TrainingJob, names,
 };
 use trellis_policies::cedar::PolicyObject;
 
@@ -18,10 +18,11 @@ use crate::watch::{
     SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNamespace, SlimNode, SlimPod, SlimStorageClass,
     SlimVolume,
 };
+use crate::world::Profiles;
 
 /// The kinds that a plan depends on: version, kind, and the name by which
 /// `kubectl get` has it. The documents are held to it.
-const READ: [(&str, &str, &str); 18] = [
+const READ: [(&str, &str, &str); 20] = [
     ("v1", "Node", "nodes"),
     ("v1", "Pod", "pods"),
     ("v1", "Namespace", "namespaces"),
@@ -42,6 +43,11 @@ const READ: [(&str, &str, &str); 18] = [
     ("trellis.dev/v1alpha1", "Topology", "topologies.trellis.dev"),
     (
         "trellis.dev/v1alpha1",
+        "RuntimeProfile",
+        "runtimeprofiles.trellis.dev",
+    ),
+    (
+        "trellis.dev/v1alpha1",
         "ClusterAuthorizationPolicy",
         "clusterauthorizationpolicies.trellis.dev",
     ),
@@ -49,6 +55,11 @@ const READ: [(&str, &str, &str); 18] = [
         "trellis.dev/v1alpha1",
         "AuthorizationPolicy",
         "authorizationpolicies.trellis.dev",
+    ),
+    (
+        "trellis.dev/v1alpha1",
+        "QuotaPolicy",
+        "quotapolicies.trellis.dev",
     ),
     ("trellis.dev/v1alpha1", "PodGroup", "podgroups.trellis.dev"),
     (
@@ -71,8 +82,10 @@ pub(in crate::cli) struct Snapshot {
     /// None: nobody has said which there are.
     pub(in crate::cli) queues: Option<BTreeMap<String, Queue>>,
     pub(in crate::cli) policies: PolicyFiles,
+    pub(in crate::cli) quota_policies: BTreeMap<String, QuotaPolicy>,
     pub(in crate::cli) flavors: BTreeMap<String, ResourceFlavor>,
     pub(in crate::cli) topologies: BTreeMap<String, Topology>,
+    pub(in crate::cli) profiles: Profiles,
     pub(in crate::cli) pod_groups: BTreeMap<Key, PodGroup>,
     pub(in crate::cli) jobs: BTreeMap<Key, TrainingJob>,
     pub(in crate::cli) priority_classes: BTreeMap<String, PriorityClass>,
@@ -106,6 +119,7 @@ impl Snapshot {
             ("trellis.dev/v1alpha1", "Queue") => self.queue(document.valid()?),
             ("trellis.dev/v1alpha1", "ResourceFlavor") => self.flavor(document.valid()?),
             ("trellis.dev/v1alpha1", "Topology") => self.topology(document.valid()?),
+            ("trellis.dev/v1alpha1", "RuntimeProfile") => self.profile(document.valid()?),
             ("trellis.dev/v1alpha1", "ClusterAuthorizationPolicy") => {
                 let object: ClusterAuthorizationPolicy = document.valid()?;
                 self.policies.take(PolicyObject::from(&object));
@@ -115,6 +129,7 @@ impl Snapshot {
                 object.metadata.namespace = Some(key(&object.metadata).namespace.to_string());
                 self.policies.take(PolicyObject::from(&object));
             }
+            ("trellis.dev/v1alpha1", "QuotaPolicy") => self.quota_policy(document.valid()?),
             ("trellis.dev/v1alpha1", "PodGroup") => self.pod_group(document.decode()?),
             ("trellis.dev/v1alpha1", "TrainingJob") => self.job(document.decode()?),
             ("scheduling.k8s.io/v1", "PriorityClass") => self.priority_class(document.decode()?),
@@ -144,12 +159,21 @@ impl Snapshot {
         queues.insert(name(&queue.metadata), queue);
     }
 
+    pub(in crate::cli) fn quota_policy(&mut self, policy: QuotaPolicy) {
+        self.quota_policies.insert(name(&policy.metadata), policy);
+    }
+
     pub(in crate::cli) fn flavor(&mut self, flavor: ResourceFlavor) {
         self.flavors.insert(name(&flavor.metadata), flavor);
     }
 
     pub(in crate::cli) fn topology(&mut self, topology: Topology) {
         self.topologies.insert(name(&topology.metadata), topology);
+    }
+
+    pub(in crate::cli) fn profile(&mut self, profile: RuntimeProfile) {
+        let name = name(&profile.metadata);
+        self.profiles.take(&name, profile.into());
     }
 
     /// Takes a PodGroup. One that no job owns any more (`kubectl delete
@@ -211,8 +235,10 @@ impl Snapshot {
             self.queues.get_or_insert_default().extend(queues);
         }
         self.policies.overlay(other.policies);
+        self.quota_policies.extend(other.quota_policies);
         self.flavors.extend(other.flavors);
         self.topologies.extend(other.topologies);
+        self.profiles.overlay(other.profiles);
         self.pod_groups.extend(other.pod_groups);
         self.jobs.extend(other.jobs);
         self.priority_classes.extend(other.priority_classes);
@@ -234,6 +260,7 @@ impl Snapshot {
         let cluster = [
             self.nodes.keys().next(),
             self.queues.iter().flatten().next().map(|(name, _)| name),
+            self.quota_policies.keys().next(),
             self.flavors.keys().next(),
             self.topologies.keys().next(),
             self.priority_classes.keys().next(),
@@ -246,6 +273,7 @@ impl Snapshot {
             .iter()
             .any(|key| key.is_some_and(|k| k.name.is_empty()))
             || self.policies.is_nameless()
+            || self.profiles.get("").is_some()
             || cluster
                 .iter()
                 .any(|name| name.is_some_and(String::is_empty))
@@ -325,6 +353,7 @@ mod tests {
                     "TrainingJob" => "{taskGroups: []}",
                     "Topology" => "{levels: [rack]}",
                     "ClusterAuthorizationPolicy" | "AuthorizationPolicy" => "{cedar: a}",
+                    "QuotaPolicy" => "{subject: {}, limits: {runningJobs: 1}}",
                     "PodGroup" => "{minMember: 1, queue: q, priority: 0, groups: []}",
                     _ => "{}",
                 };

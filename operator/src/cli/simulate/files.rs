@@ -2,36 +2,11 @@
 
 use std::path::PathBuf;
 
-use trellis_api::document::{self, Document, Problem, Problems};
+use trellis_api::document::{self, Problem};
 
 use crate::cli::plan::input;
+use crate::cli::source::Source;
 use crate::simulate::scenario::{KIND, Scenario};
-
-/// An object, and the file that it is in.
-#[derive(Clone)]
-pub(super) struct Source {
-    pub(super) document: Document,
-    pub(super) file: String,
-}
-
-impl Source {
-    /// Something that is wrong with it.
-    pub(super) fn problem(&self, field: &str, message: impl Into<String>) -> Problem {
-        let problem = self.document.problem(field, message);
-        problem.in_file(self.file.as_str())
-    }
-
-    /// The same, as the document says it.
-    pub(super) fn all(&self, problems: Problems) -> impl Iterator<Item = Problem> {
-        let file = self.file.clone();
-        problems.into_iter().map(move |p| p.in_file(file.as_str()))
-    }
-
-    /// Whether it is of a kind of ours.
-    pub(super) fn is(&self, kind: &str) -> bool {
-        self.document.api_version == KIND.0 && self.document.kind == kind
-    }
-}
 
 /// Everything that the files hold.
 #[derive(Default)]

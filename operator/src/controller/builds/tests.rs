@@ -1,8 +1,11 @@
+mod evicted;
+
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use serde_json::{Value, json};
-use trellis_api::job::{JobPhase, PolicyDecision};
+use trellis_api::authorization_policy::OnViolation;
+use trellis_api::job::{JobPhase, JobProfile, PolicyDecision, TrainingJobStatus};
 use trellis_api::pod_group::PodGroupPhase;
-use trellis_api::{Enforcement, PodGroup, Queue, Reason, TrainingJob};
+use trellis_api::{Enforcement, PodGroup, Queue, QuotaPolicy, Reason, RuntimeProfile, TrainingJob};
 use trellis_policies::cedar::{Loader, ObjectKey, Policies, PolicyObject};
 
 use super::*;
@@ -47,6 +50,31 @@ impl Case {
         self.world.queues.observed(Key::new("", name), queue);
     }
 
+    fn queue_of(&self, name: &str) -> Queue {
+        (*self.world.queues.get(&Key::new("", name)).unwrap()).clone()
+    }
+
+    fn queue_is(&mut self, mut queue: Queue) {
+        let name = queue.metadata.name.clone().unwrap();
+        queue.metadata.resource_version = Some(self.next());
+        self.world.queues.observed(Key::new("", &name), queue);
+    }
+
+    /// A quota policy of that spec.
+    fn limit(&self, name: &str, mut spec: Value) {
+        if spec["subject"].is_null() {
+            spec["subject"] = json!({});
+        }
+        let policy: QuotaPolicy = serde_json::from_value(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "QuotaPolicy",
+            "metadata": {"name": name, "uid": name, "resourceVersion": "1"}, "spec": spec,
+        }))
+        .unwrap();
+        let quotas = &self.world.quotas;
+        quotas.objects.observed(Key::new("", name), policy);
+        quotas.changed();
+    }
+
     fn delete_queue(&self, name: &str) {
         self.world.queues.deleted(&Key::new("", name), name);
     }
@@ -61,6 +89,37 @@ impl Case {
         self.world.priority_classes.observed(name, class);
     }
 
+    /// The cluster's default profile has this variable.
+    fn profile(&self, name: &str, value: &str) {
+        let profile: RuntimeProfile = serde_json::from_value(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "RuntimeProfile",
+            "metadata": {"name": name, "uid": name},
+            "spec": {"globalDefault": true, "env": [{"name": "A", "value": value}]},
+        }))
+        .unwrap();
+        self.world.profiles.take(name, profile.into());
+    }
+
+    /// The job's status says that it is at this attempt, with this profile.
+    fn status(&mut self, attempt: i64, profile: Option<JobProfile>) {
+        let mut job = self.world.jobs.get(&key()).unwrap().as_ref().clone();
+        job.metadata.resource_version = Some(self.next());
+        job.status = Some(TrainingJobStatus {
+            attempt: Some(attempt),
+            profile,
+            ..TrainingJobStatus::default()
+        });
+        self.world.jobs.observed(key(), job);
+    }
+
+    /// The profile that is told of, and the hash of what its children are kept as.
+    fn told(&self, builds: &Builds) -> (Option<JobProfile>, Option<String>) {
+        let mut seen = self.look();
+        let build = builds.of(&key(), &mut seen, &Arc::default());
+        let children = build.children(&seen).map(|job| job.hash().to_owned());
+        (build.profile(&seen), children)
+    }
+
     fn next(&mut self) -> String {
         self.version = self.version.saturating_add(1);
         self.version.to_string()
@@ -73,7 +132,7 @@ impl Case {
 
     /// Queue and priority of what the job becomes.
     fn build(&self, builds: &Builds) -> Result<(String, i32), Reason> {
-        let build = builds.of(&key(), &self.look(), &Arc::default());
+        let build = builds.of(&key(), &mut self.look(), &Arc::default());
         match &build.result {
             Ok(job) => {
                 let job = job.compiled();
@@ -86,14 +145,14 @@ impl Case {
 
     /// Hash of what its children are kept as.
     fn children(&self, builds: &Builds) -> Option<String> {
-        let seen = self.look();
-        let build = builds.of(&key(), &seen, &Arc::default());
+        let mut seen = self.look();
+        let build = builds.of(&key(), &mut seen, &Arc::default());
         build.children(&seen).map(|job| job.hash().to_owned())
     }
 
     /// The job was planned as it is built now, and its journal is in this phase.
     fn plan(&mut self, phase: PodGroupPhase) {
-        let build = Builds::default().of(&key(), &self.look(), &Arc::default());
+        let build = Builds::default().of(&key(), &mut self.look(), &Arc::default());
         let job = build.result.as_ref().unwrap().compiled();
         let mut group: PodGroup = job.pod_group();
         group.metadata.uid = Some("group".to_owned());
@@ -146,6 +205,73 @@ fn who_has_a_place_keeps_its_queue_and_priority_and_who_waits_does_not() {
         case.becomes(phase);
         assert_eq!(case.build(&builds), is("a", 7), "{phase:?}");
     }
+}
+
+/// What holds a place is counted under the policies of now, whether it can be compiled or not.
+#[test]
+fn who_cannot_be_compiled_any_more_draws_on_the_limits_of_now() {
+    let mut case = Case::new(json!({"queue": "default"}));
+    case.profile("p", "old");
+    case.plan(PodGroupPhase::Placed);
+    let mut group = case.world.pod_groups.get(&key()).unwrap().as_ref().clone();
+    let plan = group.status.as_mut().unwrap().plan.as_mut().unwrap();
+    plan.requester = Some("ada".to_owned());
+    group.metadata.resource_version = Some(case.next());
+    case.world.pod_groups.observed(key(), group);
+    case.limit("all", json!({"limits": {"runningJobs": 1}}));
+    let mine = json!({"subject": {"requester": "ada", "queue": "default"}, "each": "Requester", "limits": {"gpuHours": {"hours": 1, "per": "1d"}, "runtimeSecondsPerJob": 1}});
+    case.limit("mine", mine);
+    let eves = json!({"subject": {"requester": "eve"}, "limits": {"runningJobs": 1}});
+    case.limit("eves", eves);
+    let others = json!({"subject": {"queue": "other"}, "limits": {"runningJobs": 1}});
+    case.limit("others", others);
+    let draws = |case: &Case| -> Vec<String> {
+        let held = build::held_limits(&case.look()).unwrap();
+        assert_eq!(held.requester.as_deref(), Some("ada"));
+        assert_eq!(held.version, case.world.quotas.version());
+        held.draws
+            .iter()
+            .map(|draw| draw.limit.to_string())
+            .collect()
+    };
+    let expected = draws(&case);
+    assert_eq!(expected.len(), 2, "{expected:?}");
+    // As it is told of one that can be compiled.
+    let builds = Builds::default();
+    let build = builds.of(&key(), &mut case.look(), &Arc::default());
+    let told = &build.decided.as_ref().unwrap().limits.draws;
+    let told: Vec<_> = told.iter().map(|draw| draw.limit.to_string()).collect();
+    assert_eq!(told, expected);
+    // An operator that begins anew finds two default profiles, and then no queue.
+    case.profile("q", "another");
+    let cannot = |case: &Case| {
+        let build = Builds::default().of(&key(), &mut case.look(), &Arc::default());
+        assert!(build.result.is_err() && build.decided.is_none());
+    };
+    cannot(&case);
+    assert_eq!(draws(&case), expected);
+    // Of a queue that is there, shares are counted.
+    let half = json!({"resources": [{"resource": "cpu", "percentOfQueue": 50}]});
+    case.limit("half", json!({"limits": half}));
+    assert_eq!(draws(&case), expected);
+    let quotas = json!([{"resource": "cpu", "nominal": 100}]);
+    let mut queue = case.queue_of("default");
+    queue.spec.resource_groups = serde_json::from_value(json!([
+        {"resources": ["cpu"], "flavors": [{"name": "default", "quotas": quotas}]},
+    ]))
+    .unwrap();
+    case.queue_is(queue);
+    let held = build::held_limits(&case.look()).unwrap().draws;
+    assert_eq!(held.len(), 3);
+    assert!(held.iter().any(|draw| draw.max.units_down() == 50));
+    case.delete_queue("default");
+    cannot(&case);
+    assert_eq!(draws(&case), expected);
+    case.becomes(PodGroupPhase::Pending);
+    assert!(
+        build::held_limits(&case.look()).is_none(),
+        "it holds nothing"
+    );
 }
 
 #[test]
@@ -208,6 +334,7 @@ fn set(objects: &[(Option<&str>, &str)]) -> Arc<Policies> {
         generation: None,
         cedar: (*cedar).to_owned(),
         enforcement: Enforcement::Deny,
+        on_violation: OnViolation::Report,
         selector: None,
         tests: Vec::new(),
         unreadable: None,
@@ -226,7 +353,7 @@ fn other_policies_decide_anew() {
     let builds = Builds::default();
     let of = |objects: &[(Option<&str>, &str)]| {
         case.world.policies.replace(set(objects));
-        builds.of(&key(), &case.look(), &Arc::default())
+        builds.of(&key(), &mut case.look(), &Arc::default())
     };
     let reason = |build: &Build| match &build.result {
         Err(Standing::Held { phase, reason, .. }) => Some((*phase, *reason)),
@@ -254,6 +381,32 @@ fn other_policies_decide_anew() {
     assert_eq!(reason(&undecided), waits);
     assert_eq!(reason(&of(&[])), refused);
     assert_eq!(reason(&of(&[(None, ALL)])), None);
+}
+
+/// Once it may, it is still told at once what no place would ever be found for.
+#[test]
+fn ports_of_the_node_are_refused_once_policies_grant_the_network() {
+    let group = json!([{"name": "w", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"}, "podTemplate": {"spec": {"hostNetwork": true}}}]);
+    let case = Case::new(json!({"framework": "PyTorch", "taskGroups": group}));
+    assert_eq!(case.build(&Builds::default()), Err(Reason::PolicyDenied));
+    case.world.policies.replace(set(&[(None, ALL)]));
+    let build = Builds::default().of(&key(), &mut case.look(), &Arc::default());
+    let Err(Standing::Held {
+        phase,
+        reason,
+        message,
+    }) = &build.result
+    else {
+        panic!("it is built");
+    };
+    assert_eq!(
+        (*phase, *reason),
+        (JobPhase::Refused, Reason::ConstraintNotSupported)
+    );
+    assert!(
+        message.contains("their port 29500 is one of the node's"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -289,7 +442,7 @@ fn labels_requester_and_attempt_are_decided_on_anew() {
         );
         job.status = Some(serde_json::from_value(json!({"attempt": attempt})).unwrap());
         case.world.jobs.observed(key(), job);
-        let build = builds.of(&key(), &case.look(), &Arc::default());
+        let build = builds.of(&key(), &mut case.look(), &Arc::default());
         build
             .result
             .as_ref()
@@ -303,4 +456,40 @@ fn labels_requester_and_attempt_are_decided_on_anew() {
     assert!(!is_allowed(gold(), json!({"user": "eve"}), 2));
     assert!(is_allowed(gold(), ada(), 2));
     assert!(!is_allowed(gold(), ada(), 3));
+}
+
+#[test]
+fn who_has_a_place_keeps_its_profile_and_the_next_attempt_has_that_of_now() {
+    let builds = Builds::default();
+    let mut case = Case::new(json!({}));
+    case.profile("p", "old");
+    let (old, children) = case.told(&builds);
+    assert_eq!(old.as_ref().unwrap().name, "p");
+    // Who waits has what is there.
+    case.profile("p", "new");
+    let (new, other_children) = case.told(&builds);
+    assert_ne!(old.as_ref().unwrap().hash, new.as_ref().unwrap().hash);
+    assert_ne!(children, other_children);
+    case.profile("p", "old");
+    case.told(&builds);
+    case.plan(PodGroupPhase::Committing);
+    assert_eq!(case.told(&builds), (old.clone(), children.clone()));
+    case.status(1, old.clone());
+    case.profile("p", "new");
+    for phase in [PodGroupPhase::Committing, PodGroupPhase::Placed] {
+        case.becomes(phase);
+        assert_eq!(
+            case.told(&builds),
+            (old.clone(), children.clone()),
+            "{phase:?}"
+        );
+    }
+    // One that is gone is kept, too.
+    case.world.profiles.remove("p", "p");
+    assert_eq!(case.told(&builds), (old.clone(), children.clone()));
+    case.profile("p", "new");
+    // Whoever leads next cannot tell what it was: nothing is changed.
+    assert_eq!(case.told(&Builds::default()), (old.clone(), None));
+    case.status(2, old);
+    assert_eq!(case.told(&builds), (new, other_children));
 }

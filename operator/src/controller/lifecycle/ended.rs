@@ -14,6 +14,8 @@ impl Evaluation<'_> {
     pub(super) fn end(&mut self) {
         self.status.completion_time = Some(Time(self.o.now));
         self.status.retry_time = None;
+        self.status.failed_starts = None;
+        self.status.excluded_nodes.clear();
     }
 
     pub(super) fn complete(mut self, message: String) -> Next {

@@ -2,10 +2,13 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use trellis_api::Reason;
-use trellis_api::job::{JobPhase, LastFailure, LastPreemption, RestartScope};
+use trellis_api::job::{
+    JobPhase, LastFailure, LastPreemption, Restart, RestartAction, RestartScope,
+};
 
 use super::{Evaluation, Next, after};
-use crate::controller::failure::Fault;
+use crate::controller::failure::{Blame, Fault};
+use crate::controller::rules;
 
 /// `restart.limit` where none is given.
 const DEFAULT_LIMIT: i64 = 3;
@@ -13,17 +16,24 @@ const DEFAULT_LIMIT: i64 = 3;
 const DEFAULT_DISRUPTION_LIMIT: i64 = 100;
 /// `restart.backoffSeconds` where none is given.
 const DEFAULT_BACKOFF: i64 = 10;
+/// Least seconds before a restart that counts against nothing.
+const UNCOUNTED_BACKOFF: i64 = 10;
 /// `restart.maxBackoffSeconds` where none is given.
 const DEFAULT_MAX_BACKOFF: i64 = 300;
 
 impl Evaluation<'_> {
     /// An attempt has failed: the next one, or the end.
     pub(super) fn failed(mut self, fault: Fault) -> Next {
+        self.exclude(&fault);
+        let starts = self.status.failed_starts.unwrap_or(0);
+        let has_run = self.status.running_time.is_some();
+        self.status.failed_starts = (!has_run).then(|| starts.saturating_add(1));
         self.status.last_failure = Some(LastFailure {
             pod: fault.pod.clone(),
             node: fault.node.clone(),
             exit_code: fault.exit_code,
             reason: fault.word.clone(),
+            last_line: fault.last_line.clone(),
             attempt: self.attempt(),
             time: Time(self.o.now),
         });
@@ -42,15 +52,7 @@ impl Evaluation<'_> {
             attempt: self.attempt(),
             time: Time(self.o.now),
         });
-        self.next_attempt(Fault {
-            pod: String::new(),
-            node: None,
-            exit_code: None,
-            reason: Reason::Preempted,
-            word: Reason::Preempted.as_str().to_owned(),
-            message,
-            disruption: true,
-        })
+        self.next_attempt(Fault::of_gang(Reason::Preempted, message, Blame::Cluster))
     }
 
     /// The attempt has had its place, and the journal knows nothing of it: the PodGroup is another
@@ -59,15 +61,9 @@ impl Evaluation<'_> {
         if let Some(message) = self.succeeded() {
             return self.complete(message);
         }
-        self.failed(Fault {
-            pod: String::new(),
-            node: None,
-            exit_code: None,
-            reason: Reason::JournalLost,
-            word: Reason::JournalLost.as_str().to_owned(),
-            message: "the PodGroup with the gang's journal was deleted by someone else".to_owned(),
-            disruption: true,
-        })
+        let message = "the PodGroup with the gang's journal was deleted by someone else";
+        let message = message.to_owned();
+        self.failed(Fault::of_gang(Reason::JournalLost, message, Blame::Cluster))
     }
 
     /// The same while no PodGroup is known: it may be there, out of sight, or will be in a moment.
@@ -83,49 +79,60 @@ impl Evaluation<'_> {
     /// What the end of an attempt costs, and what comes next.
     fn next_attempt(mut self, fault: Fault) -> Next {
         let restart = self.o.spec.restart.clone().unwrap_or_default();
-        if restart.scope == Some(RestartScope::Never) {
+        let blame = match rules::matching(&restart.rules, &fault) {
+            Some((at, RestartAction::Fail)) => {
+                let message = format!("{}; restart.rules[{at}] says Fail", fault.message);
+                return self.fail(Reason::FailedByRule, message);
+            }
+            Some((_, RestartAction::RestartWithoutCounting)) => Blame::Nobody,
+            // That it is ignored is seen to where failures are looked for.
+            Some((_, RestartAction::Restart | RestartAction::Ignore)) | None => fault.blame,
+        };
+        // What has not started is not restarted.
+        let is_restart = fault.blame != Blame::Nobody;
+        if restart.scope == Some(RestartScope::Never) && is_restart {
             let message = format!("{}; restart.scope is Never", fault.message);
             return self.fail(Reason::NoRestart, message);
         }
-        let (count, limit, name, end) = if fault.disruption {
-            (
-                &mut self.status.disruptions,
-                restart.disruption_limit.unwrap_or(DEFAULT_DISRUPTION_LIMIT),
-                "restart.disruptionLimit",
-                Reason::DisruptionLimitReached,
-            )
-        } else {
-            (
+        let starts = self.status.failed_starts.unwrap_or(0);
+        let starts = u32::try_from(starts).unwrap_or(u32::MAX);
+        let counted = match blame {
+            Blame::Job => Some((
                 &mut self.status.restarts,
                 restart.limit.unwrap_or(DEFAULT_LIMIT),
                 "restart.limit",
                 Reason::RestartLimitReached,
-            )
+            )),
+            Blame::Cluster => Some((
+                &mut self.status.disruptions,
+                restart.disruption_limit.unwrap_or(DEFAULT_DISRUPTION_LIMIT),
+                "restart.disruptionLimit",
+                Reason::DisruptionLimitReached,
+            )),
+            Blame::Nobody => None,
         };
-        let used = count.unwrap_or(0);
-        if used >= limit {
-            return self.fail(
-                end,
-                format!("{}; {name} = {limit} is used up", fault.message),
-            );
+        let mut used = 0;
+        if let Some((count, limit, name, end)) = counted {
+            used = count.unwrap_or(0);
+            if used >= limit {
+                let message = format!("{}; {name} = {limit} is used up", fault.message);
+                return self.fail(end, message);
+            }
+            *count = Some(used.saturating_add(1));
         }
-        *count = Some(used.saturating_add(1));
-        let backoff = |times: u32| {
-            let first = restart.backoff_seconds.unwrap_or(DEFAULT_BACKOFF);
-            let most = restart.max_backoff_seconds.unwrap_or(DEFAULT_MAX_BACKOFF);
-            let doubled = i64::from(2).saturating_pow(times);
-            first.saturating_mul(doubled).min(most)
-        };
-        let wait = if !fault.disruption {
-            backoff(u32::try_from(used).unwrap_or(u32::MAX))
-        } else if fault.reason == Reason::KubeletRefused {
+        let wait = match blame {
+            Blame::Job => backoff(&restart, u32::try_from(used).unwrap_or(u32::MAX)),
             // Where one node after the other refuses it, it must not use up
             // its disruptions before anyone can look.
-            let before = self.o.refusals.checked_sub(1);
-            before.map_or(0, backoff)
-        } else {
+            Blame::Cluster if fault.reason == Reason::KubeletRefused => {
+                let before = starts.checked_sub(2);
+                before.map_or(0, |times| backoff(&restart, times))
+            }
             // A fault of the cluster says nothing about the job: it starts again at once.
-            0
+            Blame::Cluster => 0,
+            // Longer each time, as long as it does not get to run. No limit ends it: it must
+            // not go round and round.
+            Blame::Nobody => backoff(&restart, starts.saturating_sub(1)).max(UNCOUNTED_BACKOFF),
         };
         self.status.attempt = Some(self.attempt().saturating_add(1));
         self.status.retry_time = (wait > 0).then(|| Time(after(self.o.now, wait)));
@@ -134,4 +141,12 @@ impl Evaluation<'_> {
         let message = self.until_they_are_gone(&fault.message);
         self.say(JobPhase::Restarting, fault.reason, message, wish)
     }
+}
+
+/// Seconds before a restart that so many came before.
+fn backoff(restart: &Restart, times: u32) -> i64 {
+    let first = restart.backoff_seconds.unwrap_or(DEFAULT_BACKOFF);
+    let most = restart.max_backoff_seconds.unwrap_or(DEFAULT_MAX_BACKOFF);
+    let doubled = i64::from(2).saturating_pow(times);
+    first.saturating_mul(doubled).min(most)
 }

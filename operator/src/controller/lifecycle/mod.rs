@@ -7,14 +7,18 @@
 
 mod committing;
 mod ended;
+mod evicted;
+mod excluded;
 mod failed;
 mod placed;
+mod starting;
 mod suspended;
 #[cfg(test)]
 mod tests;
 mod types;
 mod waiting;
 
+pub use excluded::avoid_for;
 pub use types::{Next, Observed, Standing};
 
 use std::collections::BTreeSet;
@@ -73,6 +77,9 @@ impl<'a> Evaluation<'a> {
     fn run(mut self) -> Next {
         if self.o.status.has_ended() {
             return self.terminal();
+        }
+        if let Some(at) = self.next_tried() {
+            self.look_again(at);
         }
         let phase = self.o.journal.phase.unwrap_or_default();
         let admitted = matches!(phase, PodGroupPhase::Committing | PodGroupPhase::Placed);
@@ -236,12 +243,16 @@ impl<'a> Evaluation<'a> {
 
     /// The pods of the current attempt.
     fn members(&self) -> impl Iterator<Item = &'a PodView> + use<'a> {
+        self.named_members().map(|(_, pod)| pod)
+    }
+
+    /// The same with their names.
+    fn named_members(&self) -> impl Iterator<Item = (&'a str, &'a PodView)> + use<'a> {
         let attempt = self.attempt();
         let uid = self.o.uid;
-        self.o
-            .pods
-            .values()
-            .filter(move |p| p.job_uid == uid && p.attempt == attempt)
+        let all = self.o.pods.iter();
+        all.filter(move |(_, p)| p.job_uid == uid && p.attempt == attempt)
+            .map(|(name, pod)| (name.as_str(), pod))
     }
 
     fn wish_to_run(&self) -> Wish<Attempt> {
@@ -254,6 +265,8 @@ impl<'a> Evaluation<'a> {
                 .as_ref()
                 .map_or(self.o.created, |t| t.0),
             not_before: retry.filter(|t| *t > self.o.now),
+            excluded: self.kept_away_from(|reason| reason == Reason::KubeletRefused),
+            suspects: self.kept_away_from(|reason| reason != Reason::KubeletRefused),
         })
     }
 }

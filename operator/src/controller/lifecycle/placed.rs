@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use trellis_api::Reason;
-use trellis_api::job::{Deadlines, JobPhase, SuccessPolicy};
+use trellis_api::job::{JobPhase, RestartRule, SuccessPolicy};
 
-use super::{Evaluation, Next, after};
-use crate::controller::failure::{self, Fault};
+use super::excluded::forget_refusals;
+use super::{Evaluation, Next, Standing, after};
+use crate::controller::failure;
 use crate::scheduling::{Attempt, Wish};
 use crate::watch::{PodPhase, PodView};
 
@@ -20,74 +21,42 @@ impl Evaluation<'_> {
         if let Some(message) = self.succeeded() {
             return self.complete(message);
         }
-        let members: BTreeMap<&str, &PodView> = self
-            .o
-            .pods
-            .iter()
-            .filter(|(_, p)| p.job_uid == self.o.uid && p.attempt == self.attempt())
-            .map(|(name, pod)| (name.as_str(), pod))
-            .collect();
-        if let Some(fault) = failure::first(&members, self.o.journal.plan.as_ref(), self.o.lost) {
+        let members: BTreeMap<&str, &PodView> = self.named_members().collect();
+        let attempt = failure::Attempt {
+            members: &members,
+            plan: self.o.journal.plan.as_ref(),
+            lost: self.o.lost,
+            unhealthy: self.o.unhealthy,
+            rules: self.rules(),
+            leader: self.leader(),
+        };
+        if let Some(fault) = attempt.fault() {
             return self.failed(fault);
+        }
+        if let Some(why) = self.o.evicted {
+            return self.evicted(why);
         }
         let total = usize::try_from(self.o.spec.pod_count()).unwrap_or(usize::MAX);
         let up = members
             .values()
-            .filter(|p| matches!(p.phase, PodPhase::Running | PodPhase::Succeeded))
+            .filter(|p| {
+                let is_up = matches!(p.phase, PodPhase::Running | PodPhase::Succeeded);
+                is_up || attempt.is_ignored(p)
+            })
             .count();
         let wish = self.wish_to_run();
         let was_running = self.o.status.phase == Some(JobPhase::Running);
         if up >= total || was_running {
             return self.running(wish);
         }
-        let startup = self.o.spec.deadlines.as_ref().map_or_else(
-            || Deadlines::default().startup_seconds(),
-            Deadlines::startup_seconds,
-        );
-        let since = self
-            .status
-            .scheduled_time
-            .as_ref()
-            .map_or(self.o.now, |t| t.0);
-        let deadline = after(since, startup);
-        if deadline <= self.o.now {
-            let slow = members
-                .iter()
-                .find(|(_, p)| p.phase == PodPhase::Pending)
-                .map_or("", |(name, _)| *name);
-            return self.failed(Fault {
-                pod: slow.to_owned(),
-                node: members.get(slow).and_then(|p| p.node.clone()),
-                exit_code: None,
-                reason: Reason::StartupTimeout,
-                word: Reason::StartupTimeout.as_str().to_owned(),
-                message: format!(
-                    "{up} of {total} pods ran within deadlines.startupSeconds = {startup} s"
-                ),
-                disruption: false,
-            });
-        }
-        self.look_again(deadline);
-        self.say(
-            JobPhase::Starting,
-            Reason::Starting,
-            format!(
-                "waits for {} of {total} pods to run",
-                total.saturating_sub(up)
-            ),
-            wish,
-        )
+        self.starting(up, total, wish)
     }
 
     fn running(mut self, wish: Wish<Attempt>) -> Next {
         let since = self.status.running_time.get_or_insert(Time(self.o.now)).0;
-        if let Some(limit) = self
-            .o
-            .spec
-            .deadlines
-            .as_ref()
-            .and_then(|d| d.active_seconds)
-        {
+        self.status.failed_starts = None;
+        forget_refusals(&mut self.status);
+        if let Some(limit) = self.active_seconds() {
             let before = self.status.active_seconds.unwrap_or(0);
             let deadline = after(since, limit.saturating_sub(before));
             if deadline <= self.o.now {
@@ -99,23 +68,37 @@ impl Evaluation<'_> {
         self.say(JobPhase::Running, Reason::Running, "all pods run", wish)
     }
 
+    /// How long it may run. A job that may not run as it is now keeps the deadline that it was
+    /// placed with: else whoever may not have a later one would take it once it runs.
+    fn active_seconds(&self) -> Option<i64> {
+        let deadlines = self.o.spec.deadlines.as_ref();
+        let now = deadlines.and_then(|d| d.active_seconds);
+        let is_held = matches!(self.o.standing, Standing::Held { .. });
+        let plan = self.o.journal.plan.as_ref().filter(|_| is_held);
+        match (now, plan.and_then(|plan| plan.active_seconds)) {
+            (Some(now), Some(then)) => Some(now.min(then)),
+            (now, then) => now.or(then),
+        }
+    }
+
     /// The sentence of success, if the job has succeeded.
     pub(super) fn succeeded(&self) -> Option<String> {
-        let policy = self
-            .o
-            .spec
-            .success
-            .as_ref()
-            .and_then(|s| s.policy)
-            .unwrap_or_default();
         let done: Vec<_> = self
             .members()
             .filter(|p| p.phase == PodPhase::Succeeded)
             .collect();
-        match policy {
+        match self.o.spec.success_policy() {
             SuccessPolicy::All => {
                 let total = usize::try_from(self.o.spec.pod_count()).ok()?;
-                (done.len() == total).then(|| format!("all {total} pods have succeeded"))
+                let succeeded = done.len();
+                match total.checked_sub(succeeded)? {
+                    0 => Some(format!("all {total} pods have succeeded")),
+                    left if succeeded > 0 && left == self.ignored() => Some(format!(
+                        "{succeeded} of {total} pods have succeeded, and the failures of the \
+                         others are ignored"
+                    )),
+                    _ => None,
+                }
             }
             SuccessPolicy::Any => done
                 .first()
@@ -127,5 +110,30 @@ impl Evaluation<'_> {
                     .then(|| format!("rank 0, pod 0 of group {leader:?}, has succeeded"))
             }
         }
+    }
+
+    /// The group of rank 0, where its success is the job's.
+    fn leader(&self) -> Option<&str> {
+        let leads = self.o.spec.success_policy() == SuccessPolicy::Leader;
+        trellis_compiler::leader_group(self.o.spec).filter(|_| leads)
+    }
+
+    fn rules(&self) -> &[RestartRule] {
+        let restart = self.o.spec.restart.as_ref();
+        restart.map_or(&[], |restart| &restart.rules)
+    }
+
+    /// Pods that have failed, and whose failure does nothing.
+    fn ignored(&self) -> usize {
+        let members: BTreeMap<&str, &PodView> = self.named_members().collect();
+        let attempt = failure::Attempt {
+            members: &members,
+            plan: None,
+            lost: self.o.lost,
+            unhealthy: self.o.unhealthy,
+            rules: self.rules(),
+            leader: self.leader(),
+        };
+        members.values().filter(|p| attempt.is_ignored(p)).count()
     }
 }

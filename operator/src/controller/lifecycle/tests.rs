@@ -3,6 +3,8 @@
 #![allow(clippy::arithmetic_side_effects, reason = "a test fails by panicking")]
 
 mod ended;
+mod evicted;
+mod faults;
 mod placed;
 mod preempted;
 mod properties;
@@ -38,6 +40,8 @@ fn exit(code: i32) -> PodPhase {
     PodPhase::Failed {
         exit_code: Some(code),
         reason: "Error".to_owned(),
+        at: None,
+        last_line: None,
     }
 }
 
@@ -51,8 +55,9 @@ struct Case {
     has_journal: bool,
     pods: BTreeMap<String, PodView>,
     lost: BTreeSet<String>,
-    refusals: u32,
+    unhealthy: BTreeSet<String>,
     certificate: Option<Certificate>,
+    evicted: Option<String>,
 }
 
 impl Case {
@@ -76,8 +81,9 @@ impl Case {
             has_journal: true,
             pods: BTreeMap::new(),
             lost: BTreeSet::new(),
-            refusals: 0,
+            unhealthy: BTreeSet::new(),
             certificate: None,
+            evicted: None,
         }
     }
 
@@ -95,8 +101,13 @@ impl Case {
             has_journal: self.has_journal,
             pods: &self.pods,
             lost: &|node| self.lost.contains(node),
-            refusals: self.refusals,
+            unhealthy: &|node| {
+                self.unhealthy
+                    .contains(node)
+                    .then(|| "GpuMemWatch".to_owned())
+            },
             certificate: self.certificate.as_ref(),
+            evicted: self.evicted.as_deref(),
         })
     }
 
@@ -178,6 +189,7 @@ impl Case {
                     plan: format!("plan-{attempt}"),
                     node: Some(format!("node-{index}")),
                     phase: phase.clone(),
+                    stuck: None,
                     deleting: false,
                     disrupted: false,
                 };
@@ -204,10 +216,22 @@ impl Case {
     }
 
     fn certify(&mut self, reason: Reason) {
-        self.certificate = Some(Certificate {
-            reason,
-            message: "8 GPUs are missing".to_owned(),
-        });
+        let message = "8 GPUs are missing".to_owned();
+        self.certificate = Some(Certificate::waits(reason, message));
+    }
+
+    /// Policies forbid what runs, and have it stopped.
+    fn evict(&mut self) {
+        self.hold(JobPhase::Refused, Reason::PolicyDenied);
+        self.evicted = Some("stopped by a policy".to_owned());
+    }
+
+    /// Policies allow it.
+    fn allow(&mut self) {
+        self.standing = Standing::Runnable {
+            compiled: "first".to_owned(),
+        };
+        self.evicted = None;
     }
 
     fn hold(&mut self, phase: JobPhase, reason: Reason) {

@@ -47,6 +47,8 @@ pub struct Observed<'a> {
     pub status: &'a TrainingJobStatus,
     /// What the spec has come to.
     pub standing: &'a Standing,
+    /// Why policies have what runs stopped, in words. None: they have not.
+    pub evicted: Option<&'a str>,
     /// Queue that the job is in, once that is known.
     pub queue: Option<&'a str>,
     /// The journal.
@@ -57,8 +59,8 @@ pub struct Observed<'a> {
     pub pods: &'a BTreeMap<String, PodView>,
     /// Nodes that are lost.
     pub lost: &'a dyn Fn(&str) -> bool,
-    /// Refusals of kubelets since the gang last ran.
-    pub refusals: u32,
+    /// Why a node is unhealthy. None: it is well, or not known.
+    pub unhealthy: &'a dyn Fn(&str) -> Option<String>,
     /// Why the gang waits, if the scheduler has said so.
     pub certificate: Option<&'a Certificate>,
 }

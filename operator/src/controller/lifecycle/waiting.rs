@@ -5,7 +5,7 @@ use trellis_api::job::JobPhase;
 use trellis_api::pod_group::PodGroupPhase;
 
 use super::{Evaluation, Next, Standing, after};
-use crate::scheduling::Wish;
+use crate::scheduling::{Attempt, Wish};
 use crate::watch::PodView;
 
 /// Between what has happened and what is waited for.
@@ -41,6 +41,25 @@ impl Evaluation<'_> {
         format!("{message}{WAITS_FOR}{what}: {}{more}", named.join(", "))
     }
 
+    /// Nothing new is placed. What is left of an earlier attempt goes: it has ended.
+    fn wish_to_wait(&self) -> Wish<Attempt> {
+        let plan = self.o.journal.plan.as_ref();
+        match plan.is_some_and(|plan| plan.attempt < self.attempt()) {
+            true => Wish::Stop(Reason::Restarting),
+            false => Wish::Wait,
+        }
+    }
+
+    /// Why the last attempt did not start, where that is likely to be so again.
+    fn could_not_start(&self) -> Option<(Reason, String)> {
+        let last = self.status.last_failure.as_ref()?;
+        let reasons = [Reason::ImagePullFailed, Reason::ContainerConfigError];
+        let reason = reasons.into_iter().find(|r| r.as_str() == last.reason)?;
+        let follows = last.attempt.saturating_add(1) == self.attempt();
+        let said = last.last_line.as_deref().unwrap_or_default();
+        follows.then(|| (reason, format!("pod {:?}: {said}", last.pod)))
+    }
+
     /// No place, or none for this attempt.
     pub(super) fn waiting(mut self) -> Next {
         if let Standing::Held {
@@ -49,7 +68,11 @@ impl Evaluation<'_> {
             message,
         } = self.o.standing
         {
-            return self.say(*phase, *reason, message, Wish::Wait);
+            if self.is_being_evicted() {
+                return self.still_evicted();
+            }
+            let wish = self.wish_to_wait();
+            return self.say(*phase, *reason, message, wish);
         }
         let wish = self.wish_to_run();
         let leaving = self.o.pods.values().any(|p| p.job_uid == self.o.uid);
@@ -95,8 +118,16 @@ impl Evaluation<'_> {
         let retry = self.status.retry_time.as_ref().map(|t| t.0);
         if let Some(retry) = retry.filter(|t| *t > self.o.now) {
             self.look_again(retry);
-            let message = format!("attempt {} is placed after {retry}", self.attempt());
-            return self.say(JobPhase::Queued, Reason::BackingOff, message, wish);
+            let next = format!("attempt {} is placed after {retry}", self.attempt());
+            let Some((reason, why)) = self.could_not_start() else {
+                return self.say(JobPhase::Queued, Reason::BackingOff, next, wish);
+            };
+            // A typing error stays one: someone has to do something.
+            let phase = match reason {
+                Reason::ImagePullFailed => JobPhase::Blocked,
+                _ => JobPhase::Queued,
+            };
+            return self.say(phase, reason, format!("{why}; {next}"), wish);
         }
         let failed_commit = self.o.journal.reason.filter(|_| {
             self.o
@@ -110,12 +141,15 @@ impl Evaluation<'_> {
                 let message = self.o.journal.message.clone().unwrap_or_default();
                 self.say(JobPhase::Queued, reason, message, wish)
             }
-            (None, Some(certificate)) => self.say(
-                JobPhase::Queued,
-                certificate.reason,
-                certificate.message.clone(),
-                wish,
-            ),
+            (None, Some(certificate)) => {
+                // The wish stays: once there is room it is refused no longer.
+                let phase = match certificate.refused {
+                    true => JobPhase::Refused,
+                    false => JobPhase::Queued,
+                };
+                let message = certificate.message.clone();
+                self.say(phase, certificate.reason, message, wish)
+            }
             // The scheduler answers within milliseconds: no write for that long.
             (None, None) => Next {
                 status: None,

@@ -13,7 +13,7 @@ use trellis_compiler::{CompiledGroup, PodPlacement, PodTemplate};
 use trellis_scheduler::Resources;
 
 use super::open::open_plan;
-use super::{Committer, Outcome};
+use super::{Committer, Outcome, is_owned};
 use crate::commands::WriteError;
 use crate::key::Key;
 use crate::scheduling::admitted::Admitted;
@@ -70,7 +70,8 @@ impl Committer {
         counted: &BTreeMap<String, Admitted>,
         stop: CancellationToken,
     ) -> Outcome {
-        if let Some(message) = self.missing_child(&job, &run.uid) {
+        let hosts = run.job.compiled().has_hosts();
+        if let Some(message) = self.missing_child(&job, &run.uid, hosts) {
             return Outcome::Again(message);
         }
         let open = open_plan(run, plan, counted);
@@ -275,14 +276,8 @@ fn members<'a>(templates: &'a [PodTemplate<'a>], plan: &'a Plan) -> Vec<Member<'
 
 /// True if a pod that is there already is the very one that the plan names.
 fn is_planned(pod: &SlimPod, run: &Run, plan: &Plan, node: &str) -> bool {
-    let owned = pod
-        .metadata
-        .owner_references
-        .iter()
-        .flatten()
-        .any(|o| o.controller == Some(true) && o.uid == run.uid);
     let annotation = pod.metadata.annotations.as_ref();
-    owned
+    is_owned(pod, &run.uid)
         && annotation.is_some_and(|a| a.get(names::PLAN) == Some(&plan.hash))
         && pod.spec.node_name.as_deref() == Some(node)
         && pod.metadata.deletion_timestamp.is_none()

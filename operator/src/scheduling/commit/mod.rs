@@ -168,3 +168,9 @@ pub fn is_owned<K: Resource>(object: &K, uid: &str) -> bool {
         .flatten()
         .any(|o| o.controller == Some(true) && o.uid == uid)
 }
+
+/// True if a child is there: the job's own, and not going.
+#[must_use]
+pub fn is_there<K: Resource>(child: Option<&K>, uid: &str) -> bool {
+    child.is_some_and(|c| is_owned(c, uid) && c.meta().deletion_timestamp.is_none())
+}

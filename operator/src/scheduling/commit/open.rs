@@ -40,7 +40,7 @@ impl Committer {
         if stop.is_cancelled() {
             return Err(Outcome::Done);
         }
-        self.has_children(job, &run.uid)?;
+        self.has_children(job, &run.uid, run.job.compiled().has_hosts())?;
         let open = open_plan(run, &plan, &actual);
         let whole = open.whole();
         self.open_plans

@@ -9,6 +9,7 @@ use trellis_api::Reason;
 use super::{Driver, Inside};
 use crate::key::Key;
 use crate::scheduling::gang;
+use crate::world::Certificate;
 
 /// How often a watch that is broken is looked at.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
@@ -50,13 +51,13 @@ impl Driver {
             let message = format!(
                 "the watch of {kind} has been broken for minutes: nothing is placed on what may be so no more"
             );
-            return self.say(job, Reason::CacheNotReady, message);
+            return self.say(job, Certificate::waits(Reason::CacheNotReady, message));
         }
         let id = gang::id(job);
         match self.engine.certificate(&id) {
             Some(certificate) => {
-                let (reason, message) = self.told(&id, certificate);
-                self.say(job, reason, message);
+                let told = self.told(&id, certificate);
+                self.say(job, told);
             }
             // The engine has not said yet.
             None => {

@@ -1,12 +1,13 @@
 //! What the engine decides is started, or said.
 
 use k8s_openapi::jiff::Timestamp;
-use trellis_api::Reason;
 use trellis_api::pod_group::PodGroupPhase;
-use trellis_scheduler::{Certificate as Refusal, Decision, GangId, Placement};
+use trellis_scheduler::{Certificate as Refusal, Decision, GangId, Placement, WaitReason};
 
 use super::{Driver, Inside};
 use crate::key::Key;
+use crate::quota;
+use crate::scheduling::Feed;
 use crate::scheduling::flavors::Place;
 use crate::scheduling::{allocation, gang, journal};
 use crate::world::Certificate;
@@ -31,8 +32,11 @@ impl Driver {
                 } => {
                     let job = gang::job_of(&id);
                     self.waits(&job);
-                    let (reason, message) = self.told(&id, &certificate);
-                    self.say(&job, reason, message);
+                    if self.must_take_suspects(&job, &certificate) {
+                        continue;
+                    }
+                    let told = self.told(&id, &certificate);
+                    self.say(&job, told);
                 }
                 Decision::Preempt {
                     gang: id,
@@ -45,12 +49,13 @@ impl Driver {
                 Decision::Drain { victim } => self.drain(&victim),
                 Decision::Reserve { gang: id, .. } => {
                     if let Some(certificate) = self.engine.certificate(&id) {
-                        let (reason, message) = self.told(&id, certificate);
-                        self.say(&gang::job_of(&id), reason, message);
+                        let told = self.told(&id, certificate);
+                        self.say(&gang::job_of(&id), told);
                     }
                 }
             }
         }
+        self.take_suspects_where_needed();
         if devices_changed {
             self.tell_of_devices();
         }
@@ -58,18 +63,56 @@ impl Driver {
 
     /// Why a gang waits, in the words of the API, and when that ends if room is
     /// kept for it.
-    pub(super) fn told(&self, id: &GangId, certificate: &Refusal) -> (Reason, String) {
+    pub(super) fn told(&self, id: &GangId, certificate: &Refusal) -> Certificate {
         let world = self.committer.world();
         let classes = world.device_classes.all();
         let nodes = || world.nodes.all();
-        allocation::told(&self.engine, id, certificate, &classes, nodes)
+        let (reason, message) = allocation::told(&self.engine, id, certificate, &classes, nodes);
+        Certificate {
+            reason,
+            message,
+            refused: certificate.detail.is_refusal(),
+        }
+    }
+
+    /// What the engine has said of a gang before it does not say again: a gang that was tried with
+    /// its suspects, and is wished for anew, is told without them why it waits, and not twice.
+    fn take_suspects_where_needed(&mut self) {
+        for job in std::mem::take(&mut self.keep_away) {
+            if let Some(certificate) = self.engine.certificate(&gang::id(&job)).cloned() {
+                self.must_take_suspects(&job, &certificate);
+            }
+        }
+    }
+
+    /// To keep away from nodes on which ranks have failed is no reason to wait: says whether it
+    /// is tried again with them.
+    fn must_take_suspects(&mut self, job: &Key, certificate: &Refusal) -> bool {
+        let Some(state) = self.gangs.get_mut(job) else {
+            return false;
+        };
+        let has_suspects = state.run().is_some_and(|run| !run.suspects.is_empty());
+        let waits_for_them = certificate.reason == WaitReason::NodesAvoided && has_suspects;
+        if !waits_for_them || state.takes_suspects {
+            return false;
+        }
+        state.takes_suspects = true;
+        self.committer.world().tell(Feed::Look(job.clone()));
+        true
     }
 
     /// A place, with what its flavors bring.
     pub(super) fn place_of(&self, id: &GangId, placement: Placement) -> Place {
         let flavors = self.engine.flavors(id).unwrap_or_default();
         let groups = self.flavors.planned(&flavors);
-        Place { placement, groups }
+        let limits = self.gangs.get(&gang::job_of(id));
+        let limits = limits.and_then(|state| state.limits.as_deref());
+        Place {
+            placement,
+            groups,
+            limits: limits.map(quota::planned).unwrap_or_default(),
+            requester: limits.and_then(|limits| limits.requester.clone()),
+        }
     }
 
     fn is_nominated(&self, job: &Key) -> bool {
@@ -103,6 +146,14 @@ impl Driver {
             // The place stands in the journal: it is gone on with once the task has ended.
             return;
         }
+        // A policy has changed since: who judged it by the one before judges it again, and then
+        // it is put back in the queue.
+        let judged = self.gangs.get(job).and_then(|state| state.limits.as_ref());
+        let of_now = self.committer.world().quotas.version();
+        if judged.map_or(0, |limits| limits.version) != of_now {
+            self.withdraw(job);
+            return;
+        }
         // Pods of its name are being deleted, or the journal is being written:
         // it is put back in the queue once that is done.
         let (Some(state), Some(run), false) = (self.gangs.get(job), run, busy) else {
@@ -119,13 +170,13 @@ impl Driver {
     }
 
     /// Says why a gang waits; the controller writes it down if the reason is new.
-    pub(super) fn say(&self, job: &Key, reason: Reason, message: String) {
+    pub(super) fn say(&self, job: &Key, certificate: Certificate) {
         let world = self.committer.world();
-        let before = world
-            .certificates
-            .write()
-            .insert(job.clone(), Certificate { reason, message });
-        if before.is_none_or(|b| b.reason != reason) {
+        let (reason, refused) = (certificate.reason, certificate.refused);
+        let mut certificates = world.certificates.write();
+        let before = certificates.insert(job.clone(), certificate);
+        drop(certificates);
+        if before.is_none_or(|b| (b.reason, b.refused) != (reason, refused)) {
             world.work.add(job.clone());
         }
     }

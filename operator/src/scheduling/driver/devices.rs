@@ -21,8 +21,8 @@ impl Driver {
             let certificate = self.engine.certificate(&id);
             let unmatched = certificate.filter(|c| c.reason == WaitReason::NoMatchingNodes);
             if let Some(certificate) = unmatched {
-                let (reason, message) = self.told(&id, certificate);
-                self.say(job, reason, message);
+                let told = self.told(&id, certificate);
+                self.say(job, told);
             }
         }
     }

@@ -10,6 +10,7 @@ use super::Driver;
 use crate::key::Key;
 use crate::scheduling::commit::Outcome;
 use crate::scheduling::journal;
+use crate::world::Certificate;
 
 /// Places in a row that are given up since admission changed the pods. Pods that
 /// are given another flavor are other pods: admission may change each of them so
@@ -82,7 +83,7 @@ impl Driver {
                 self.release(job);
                 // What passes at once is nothing to tell of.
                 if !is_first {
-                    self.say(job, Reason::BackingOff, message);
+                    self.say(job, Certificate::waits(Reason::BackingOff, message));
                 }
             }
             // It is taken apart above.

@@ -1,4 +1,4 @@
-//! The task that owns the engine: it hears, lets the keeper say what each gang
+//! The task that owns the engine: it hears (`hearing`), lets the keeper say what each gang
 //! needs (`steps`), keeps the engine's places (`places`), lets the engine decide
 //! (`decisions`), sees to those who make room (`victims`), and takes in what has come of the writes (`ended`).
 
@@ -8,6 +8,8 @@ mod blind;
 mod decisions;
 mod devices;
 mod ended;
+mod hearing;
+mod limits;
 mod neighbours;
 mod pause;
 mod places;
@@ -27,10 +29,8 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::warn;
-use trellis_api::pod_group::PodGroupPhase;
-use trellis_scheduler::{
-    Engine, FlavorName, NodeName, Predictor, QueueName, Snapshot, TopologyName,
-};
+use trellis_policies::quota::LimitId;
+use trellis_scheduler::{Engine, LimitName, Predictor, QueueName, Snapshot};
 
 use super::admitted::Admitted;
 use super::commit::Committer;
@@ -38,8 +38,9 @@ use super::deletions::Deletions;
 use super::flavors::Flavors;
 use super::namespace_quota::Ask;
 use super::wish::{Run, Wish};
-use super::{Feed, Heard, QueueReport, gang};
+use super::{Heard, gang};
 use crate::key::Key;
+use crate::quota::{Hours, JobLimits};
 use alarms::Alarms;
 use avoided::Avoided;
 use pause::Pause;
@@ -76,12 +77,16 @@ struct Gang {
     compiled: String,
     /// Places in a row that were given up since admission changed the pods.
     replans: u32,
+    /// The limits that it draws on. None: nobody has judged it yet.
+    limits: Option<Arc<JobLimits>>,
     task: Option<Task>,
     pause: Pause,
     /// Why its task could not do its work, the last time.
     hindrance: Option<String>,
     /// Nodes on which its pods were refused.
     avoided: Avoided,
+    /// The other nodes could never hold it: those on which its ranks failed do.
+    takes_suspects: bool,
     deletions: Deletions,
 }
 
@@ -119,6 +124,14 @@ pub struct Driver {
     over_quota: BTreeMap<Key, Ask>,
     /// What the flavors that the engine knows bring to pods.
     flavors: Flavors,
+    /// GPU-hours that are burnt of what QuotaPolicies allow.
+    hours: Hours,
+    /// Version of the QuotaPolicies that it counts by.
+    hours_version: u64,
+    /// The limits of GPU-hours that gangs draw on, by the engine's names.
+    hour_limits: BTreeMap<LimitName, LimitId>,
+    /// Limits of which what is held is not what is counted anew, and since when.
+    wrong_limits: BTreeMap<LimitId, Instant>,
     /// Uid of each pod that the engine counts.
     pods: HashMap<Key, Box<str>>,
     /// Jobs with a plan that the controller has not looked at since we lead:
@@ -130,6 +143,8 @@ pub struct Driver {
     inherited: HashMap<Key, String>,
     /// Nodes or DeviceClasses have changed: other devices may be advertised or offered.
     devices_changed: bool,
+    /// Gangs that the engine has been asked to keep away from suspects since it decided last.
+    keep_away: BTreeSet<Key>,
     /// A kind of which nothing has been shown for too long.
     unseen: Option<String>,
     /// Who asks for all that the engine knows, once it has decided.
@@ -150,10 +165,15 @@ impl Driver {
             alarms: Alarms::default(),
             over_quota: BTreeMap::new(),
             flavors: Flavors::default(),
+            hours: Hours::default(),
+            hours_version: 0,
+            hour_limits: BTreeMap::new(),
+            wrong_limits: BTreeMap::new(),
             pods: HashMap::new(),
             unadopted: HashSet::new(),
             inherited: HashMap::new(),
             devices_changed: false,
+            keep_away: BTreeSet::new(),
             unseen: None,
             asked: Vec::new(),
         }
@@ -168,6 +188,7 @@ impl Driver {
         for feed in self.heard.take() {
             self.hear(feed, &mut touched);
         }
+        self.resume_hours();
         self.take_over().await;
         for job in touched {
             self.advance(&job);
@@ -209,7 +230,11 @@ impl Driver {
                 self.recall();
             }
             if !self.is_blind(&touched) {
+                // What is burnt closes its limit before anybody draws on it, and what
+                // starts burns from now on.
+                self.count_hours();
                 self.decide();
+                self.count_hours();
             }
             self.answer();
         }
@@ -257,194 +282,9 @@ impl Driver {
             .alarms
             .next()
             .map(|at| at.saturating_duration_since(Instant::now()));
-        [engine, alarm]
+        [engine, alarm, self.hours_pause()]
             .into_iter()
             .flatten()
             .fold(longest, Duration::min)
-    }
-
-    fn hear(&mut self, feed: Feed, touched: &mut BTreeSet<Key>) {
-        match feed {
-            Feed::Node(name) => {
-                self.devices_changed = true;
-                match self.committer.world().engine_node(&name) {
-                    Some(node) => self.engine.apply_node(node),
-                    None => self.engine.delete_node(&NodeName::new(name)),
-                };
-            }
-            Feed::Pod {
-                pod,
-                uid,
-                node,
-                request,
-                leaves,
-            } => {
-                let key = gang::pod_key(&pod);
-                if self.pods.get(&pod).is_some_and(|before| *before != uid) {
-                    self.engine.delete_pod(&key);
-                }
-                self.engine
-                    .apply_pod(key.clone(), NodeName::new(node), request);
-                if let Some(by) = leaves {
-                    self.engine.pod_leaves(&key, gang::time(by));
-                }
-                self.pods.insert(pod, uid);
-            }
-            Feed::PodGone(pod) => {
-                if self.pods.remove(&pod).is_some() {
-                    self.engine.delete_pod(&gang::pod_key(&pod));
-                }
-            }
-            Feed::Repulsion(repulsion) => touched.extend(self.concerned_by(&repulsion)),
-            Feed::DeviceClass => self.devices_changed = true,
-            Feed::Queue(name) => {
-                match self.committer.world().queues.get(&Key::new("", &name)) {
-                    Some(queue) => self.engine.apply_queue(gang::queue(&name, &queue.spec)),
-                    None => {
-                        let name = QueueName::new(name);
-                        self.predictor.forget(&name);
-                        self.engine.delete_queue(&name)
-                    }
-                };
-            }
-            Feed::Flavor(name) => self.flavor_changed(&name),
-            Feed::Topology(name) => {
-                match self.committer.world().topologies.get(&Key::new("", &name)) {
-                    Some(topology) => self
-                        .engine
-                        .apply_topology(gang::topology(&name, &topology.spec)),
-                    None => self.engine.delete_topology(&TopologyName::new(name)),
-                };
-            }
-            Feed::NamespaceQuota(namespace) => self.quota_changed(&namespace, touched),
-            Feed::Look(job) => {
-                touched.insert(job);
-            }
-            Feed::Wish(job, Some(wish)) => {
-                let ends = matches!(wish, Wish::Finish { .. });
-                let before = self.gangs.get(&job).and_then(|gang| gang.wish.as_ref());
-                if ends && !matches!(before, Some(Wish::Finish { .. })) {
-                    self.learn(&job, touched);
-                }
-                if self.take_wish(&job, wish) {
-                    touched.insert(job);
-                }
-            }
-            Feed::Wish(job, None) => {
-                self.take_back_wish(&job);
-                self.close_plan(&job, touched);
-            }
-            Feed::Unsaid(job) => {
-                self.unadopted.remove(&job);
-            }
-            Feed::AskQueues(answer) => {
-                // Who asked may have gone.
-                let _ = answer.send(self.report_queues());
-            }
-            Feed::AskSnapshot(answer) => self.asked.push(answer),
-            Feed::Ended(job, outcome) => {
-                self.ended(&job, outcome);
-                self.close_plan(&job, touched);
-                touched.insert(job);
-            }
-        }
-    }
-
-    fn flavor_changed(&mut self, name: &str) {
-        let flavor = FlavorName::new(name);
-        match self.committer.world().flavors.get(&Key::new("", name)) {
-            Some(now) => {
-                self.engine.apply_flavor(gang::flavor(name, &now.spec));
-                self.flavors.apply(flavor, &now.spec);
-            }
-            None => {
-                self.engine.delete_flavor(&flavor);
-                self.flavors.delete(&flavor);
-            }
-        }
-    }
-
-    /// A plan that is no longer carried out holds nothing of a quota: there may
-    /// be room for others.
-    fn close_plan(&self, job: &Key, touched: &mut BTreeSet<Key>) {
-        if !self.is_committing(job) && self.committer.open_plans().leave(job) {
-            self.quota_changed(&job.namespace, touched);
-        }
-    }
-
-    /// True if the gang has pods to create still, now or after a pause.
-    fn is_committing(&self, job: &Key) -> bool {
-        let group = self.committer.world().pod_groups.get(job);
-        let phase = group.and_then(|g| g.status.as_ref()?.phase);
-        self.gangs.contains_key(job) && phase == Some(PodGroupPhase::Committing)
-    }
-
-    /// There may be room for gangs of the namespace that were put off.
-    fn quota_changed(&self, namespace: &str, touched: &mut BTreeSet<Key>) {
-        let from = self.over_quota.range(Key::new(namespace, "")..);
-        let here = from.take_while(|(job, _)| &*job.namespace == namespace);
-        touched.extend(here.map(|(job, _)| job.clone()));
-    }
-
-    fn report_queues(&self) -> BTreeMap<QueueName, QueueReport> {
-        let counts = self.engine.queue_counts();
-        let queues = self.committer.world().queues.all().into_iter();
-        queues
-            .filter_map(|queue| {
-                let name = QueueName::new(queue.metadata.name.as_deref()?);
-                let report = QueueReport {
-                    counts: counts.get(&name).copied().unwrap_or_default(),
-                    standing: self.engine.queue_standing(&name),
-                    memory: self.engine.queue_memory(&name),
-                };
-                Some((name, report))
-            })
-            .collect()
-    }
-
-    /// Takes a wish. False: it is what was wanted before.
-    fn take_wish(&mut self, job: &Key, wish: Wish) -> bool {
-        let state = self.gangs.entry(job.clone()).or_default();
-        if state.wish.as_ref() == Some(&wish) {
-            return false;
-        }
-        if let Some(run) = wish.run() {
-            let compiled = run.job.compiled().hash();
-            if state.compiled != compiled {
-                state.actual.clear();
-                state.avoided = Avoided::default();
-                state.replans = 0;
-                compiled.clone_into(&mut state.compiled);
-            }
-        }
-        // Something else is wanted: whatever could not be done may be no more in the way.
-        state.pause.end();
-        state.wish = Some(wish);
-        true
-    }
-
-    /// The job is gone. Its place is kept until its last write has been
-    /// answered: a create that is under way still makes a pod.
-    fn take_back_wish(&mut self, job: &Key) {
-        self.unadopted.remove(job);
-        self.committer.world().certificates.write().remove(job);
-        if let Some(state) = self.gangs.get_mut(job)
-            && let Some(task) = &state.task
-        {
-            task.stop.cancel();
-            state.wish = None;
-            return;
-        }
-        self.forget(job);
-    }
-
-    fn forget(&mut self, job: &Key) {
-        self.gangs.remove(job);
-        self.alarms.clear(job);
-        self.over_quota.remove(job);
-        self.inherited.remove(job);
-        self.leaving.remove(job);
-        self.engine.delete_gang(&gang::id(job));
-        self.spare(job);
     }
 }

@@ -47,15 +47,30 @@ impl Driver {
             self.alarms.set(job, end);
         }
         let avoided = state.avoided.now(now).cloned();
+        if !state.takes_suspects && !run.suspects.is_empty() {
+            self.keep_away.insert(job.clone());
+        }
+        let suspects = run
+            .suspects
+            .iter()
+            .filter(|_| !state.takes_suspects)
+            .cloned();
         let ticket = gang::Ticket {
             submitted: run.submitted,
             not_before: run.not_before.max(retry),
-            excluded: run.excluded.iter().cloned().chain(avoided).collect(),
+            excluded: run
+                .excluded
+                .iter()
+                .cloned()
+                .chain(suspects)
+                .chain(avoided)
+                .collect(),
             preempted: run.preempted,
             volumes: run.volumes.clone(),
             kept_out,
         };
-        let gang = gang::gang(run.job.compiled(), &ticket, &state.actual);
+        let mut gang = gang::gang(run.job.compiled(), &ticket, &state.actual);
+        gang.draws = state.draws();
         Some(self.with_prediction(job, gang))
     }
 
@@ -100,7 +115,8 @@ impl Driver {
         }
         state.inside = Inside::Placed;
         state.by_journal = run.is_none();
-        let gang = match run {
+        let limits = state.limits.clone();
+        let mut gang = match run {
             Some(run) => {
                 let ticket = gang::Ticket {
                     submitted: run.submitted,
@@ -110,6 +126,10 @@ impl Driver {
                 self.with_prediction(job, gang)
             }
             None => gang::of_pod_group(job, group),
+        };
+        gang.draws = match limits {
+            Some(limits) => limits.draws(),
+            None => self.planned_draws(plan),
         };
         // A pod that has ended holds nothing, though the plan names it.
         let over: Vec<_> = self
@@ -159,8 +179,10 @@ impl Driver {
             victims.push(gang::id(&who));
         }
         self.gangs.entry(job.clone()).or_default().inside = Inside::Nominated;
+        let mut gang = gang::of_pod_group(job, group);
+        gang.draws = self.planned_draws(plan);
         self.engine.restore_nomination_in(
-            gang::of_pod_group(job, group),
+            gang,
             gang::placement(plan),
             &gang::flavors(plan),
             &victims,

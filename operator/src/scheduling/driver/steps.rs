@@ -7,8 +7,9 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
+use trellis_api::job::LostNode;
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
-use trellis_api::{PodGroup, Reason};
+use trellis_api::{PodGroup, Reason, TrainingJob};
 
 use super::task::Task;
 use super::victims::Leaving;
@@ -19,6 +20,7 @@ use crate::scheduling::journal::Author;
 use crate::scheduling::keeper::{self, Doomed, Step};
 use crate::scheduling::{Feed, Run, gang, journal};
 use crate::watch::PodView;
+use crate::world::Certificate;
 
 impl Driver {
     /// Uid of the job of that name as it is now.
@@ -64,7 +66,10 @@ impl Driver {
         let written = world.jobs.get(job);
         let status = written.as_ref().and_then(|job| job.status.as_ref());
         let pods = world.pods.of(job);
-        let lost = lost_nodes(&pods, |node| world.is_given_up(node));
+        let waits = written
+            .as_ref()
+            .is_some_and(|job| waits_for_lost_nodes(job));
+        let lost = lost_nodes(&pods, |node| !waits && world.is_given_up(node));
         state.deletions.retain_those_of(&pods);
         let step = keeper::Gang {
             uid: &uid,
@@ -90,7 +95,10 @@ impl Driver {
         match step {
             Step::AwaitPods => {
                 self.withdraw(job);
-                self.say(job, Reason::PodsTerminating, still_there(&pods));
+                self.say(
+                    job,
+                    Certificate::waits(Reason::PodsTerminating, still_there(&pods)),
+                );
             }
             Step::Enqueue => self.enqueue(job, &journal),
             Step::Withdraw => {
@@ -296,6 +304,12 @@ fn is_expired(journal: &PodGroupStatus) -> bool {
         .as_ref()
         .and_then(deadline)
         .is_some_and(|d| d.0 <= Timestamp::now())
+}
+
+/// Nobody else than the user knows whether a rank that is cut off may still write.
+fn waits_for_lost_nodes(job: &TrainingJob) -> bool {
+    let restart = job.spec.restart.as_ref();
+    restart.and_then(|restart| restart.lost_node) == Some(LostNode::Wait)
 }
 
 fn lost_nodes(

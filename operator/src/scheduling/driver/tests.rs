@@ -1,12 +1,14 @@
 use kube::Client;
-use trellis_api::PodGroup;
+use trellis_api::{PodGroup, Queue, TrainingJob};
 
 use super::*;
 use crate::commands::Commands;
 use crate::leader::Leadership;
+use crate::scheduling::Feed;
 use crate::scheduling::fixtures::run;
 use crate::scheduling::open_plans::OpenPlan;
-use crate::world::World;
+use crate::watch::{Sink, SlimNode};
+use crate::world::{Watched, World};
 
 /// A driver whose API server does not answer.
 fn driver() -> Driver {
@@ -125,4 +127,71 @@ async fn what_other_policies_allowed_is_not_placed() {
     world.policies.replace(none.into());
     assert_eq!(said().await, changed);
     assert_eq!(world.work.next().await, job, "it is decided anew");
+}
+
+/// A rank failed on the only node there is. While the engine is asked again, the back-off ends:
+/// the same attempt is wished for in other words.
+#[tokio::test]
+async fn a_gang_takes_the_node_it_suspects_whenever_it_is_wished_for_anew() {
+    let mut driver = driver();
+    let job = Key::new("team-a", "llm");
+    let world = driver.committer.world().clone();
+    let watched = Watched::new(&world);
+    let node: SlimNode = decoded(serde_json::json!({
+        "metadata": {"name": "n0", "uid": "n0"},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}],
+            "allocatable": {"cpu": "96", "memory": "1Ti", "nvidia.com/gpu": "8", "pods": "110"}},
+    }));
+    watched.apply(Key::new("", "n0"), node);
+    let queue: Queue = decoded(serde_json::json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+        "metadata": {"name": "default"}, "spec": {"namespaceSelector": {}},
+    }));
+    watched.apply(Key::new("", "default"), queue);
+    let llm: TrainingJob = decoded(serde_json::json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+        "metadata": {"name": "llm", "namespace": "team-a", "uid": "mine"},
+        "spec": {"taskGroups": []},
+    }));
+    watched.apply(job.clone(), llm);
+    let group: PodGroup = decoded(serde_json::json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
+        "metadata": {"name": "llm", "namespace": "team-a", "uid": "g", "resourceVersion": "1",
+            "ownerReferences": [{"apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+                "name": "llm", "uid": "mine", "controller": true}]},
+        "spec": {"minMember": 1, "queue": "default", "priority": 0, "groups": []},
+    }));
+    watched.apply(job.clone(), group);
+    let wish = |not_before: Option<Timestamp>| {
+        let Wish::Run(run) = run(1) else { panic!() };
+        let mut run = Arc::into_inner(run).unwrap();
+        run.suspects = vec!["n0".to_owned()];
+        run.not_before = not_before;
+        Feed::Wish(job.clone(), Some(Wish::Run(run.into())))
+    };
+    let hear = |driver: &mut Driver, news: Vec<Feed>| {
+        let mut touched = BTreeSet::new();
+        for feed in news {
+            driver.hear(feed, &mut touched);
+        }
+        for job in touched {
+            driver.advance(&job);
+        }
+        driver.decide();
+    };
+    let mut news = driver.heard.take();
+    news.push(wish(Some(Timestamp::UNIX_EPOCH)));
+    hear(&mut driver, news);
+    // What it was told to look at, and the next wish, are heard together.
+    let mut news = driver.heard.take();
+    assert!(news.iter().any(|feed| matches!(feed, Feed::Look(_))));
+    news.push(wish(None));
+    hear(&mut driver, news);
+    let news = driver.heard.take();
+    hear(&mut driver, news);
+    assert_eq!(driver.gangs[&job].inside, Inside::Placed);
+}
+
+fn decoded<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> T {
+    serde_json::from_value(value).unwrap()
 }

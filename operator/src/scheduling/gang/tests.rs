@@ -127,6 +127,8 @@ fn a_plan_says_the_flavors_of_its_place_and_its_hash_is_of_them_too() {
     let place = Place {
         placement: Placement::new(),
         groups: Flavors::default().planned(&given),
+        limits: Vec::new(),
+        requester: None,
     };
     let plan = journal::plan(run, &place, Timestamp::UNIX_EPOCH);
     assert_eq!(flavors(&plan), given);

@@ -33,6 +33,7 @@ fn pod(name: &str, job_uid: &str, phase: PodPhase) -> (String, PodView) {
         plan: "plan".to_owned(),
         node: Some(format!("node-{name}")),
         phase,
+        stuck: None,
         deleting: false,
         disrupted: false,
     };

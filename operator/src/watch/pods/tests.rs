@@ -1,4 +1,5 @@
 use super::*;
+use crate::watch::PodPhase;
 use serde_json::json;
 
 fn pod(uid: &str, phase: &str) -> SlimPod {
@@ -159,7 +160,7 @@ fn phase_of(phase: &str, sidecar: i32, init: i32, main: i32) -> PodPhase {
         },
     }))
     .unwrap();
-    super::phase(&pod)
+    crate::watch::pod_view::phase(&pod)
 }
 
 #[test]
@@ -169,6 +170,8 @@ fn how_a_sidecar_takes_its_end_is_no_word_on_the_others() {
         let failed = |exit_code| PodPhase::Failed {
             exit_code,
             reason: "Error".to_owned(),
+            at: None,
+            last_line: None,
         };
         assert_eq!(phase_of("Failed", code, 0, 3), failed(Some(3)));
         assert_eq!(phase_of("Failed", code, 4, 0), failed(Some(4)));

@@ -75,7 +75,11 @@ async fn what_came_and_went_behind_a_broken_watch_is_forgotten() {
     let plain = json!({"metadata": meta});
     world.pod_groups.found(key.clone(), decoded(object));
     world.services.found(key.clone(), decoded(plain.clone()));
-    world.network_policies.found(key.clone(), decoded(plain));
+    world
+        .network_policies
+        .found(key.clone(), decoded(plain.clone()));
+    let hosts = Key::new("a", "j-hosts");
+    world.config_maps.found(hosts, decoded(plain));
     let mut created = Case::pod_of("j", "n0", "u", "Pending");
     created.metadata.resource_version = Some("5".to_owned());
     assert!(world.pods.created(&pod, &created));
@@ -86,13 +90,15 @@ async fn what_came_and_went_behind_a_broken_watch_is_forgotten() {
             listed::<PodGroup>(watched, version),
             listed::<SlimService>(watched, version),
             listed::<SlimNetworkPolicy>(watched, version),
+            listed::<SlimConfigMap>(watched, version),
             listed::<SlimPod>(watched, version),
         ] {
             assert_eq!(forgotten.len(), gone, "{version}: {forgotten:?}");
         }
     }
     assert!(world.pod_groups.is_empty() && world.services.is_empty());
-    assert!(world.network_policies.is_empty() && !world.pods.knows(&pod));
+    assert!(world.network_policies.is_empty() && world.config_maps.is_empty());
+    assert!(!world.pods.knows(&pod));
     let told = case.heard.take();
     let freed = |feed: &Feed| matches!(feed, Feed::PodGone(gone) if *gone == pod);
     assert!(told.iter().any(freed), "{told:?}");

@@ -2,6 +2,7 @@
 
 mod children;
 mod daemon_sets;
+mod external_secrets;
 mod jobs;
 mod lost_nodes;
 mod policies;
@@ -11,7 +12,7 @@ mod surroundings;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use trellis_api::{Topology, TrainingJob, names};
+use trellis_api::{RuntimeProfile, Topology, TrainingJob, names};
 
 use super::*;
 use crate::watch::{Sink, SlimPod};

@@ -86,3 +86,52 @@ async fn a_topology_is_told_of_and_one_that_does_not_decode_is_none() {
     Sink::<Topology>::delete(&*case.watched, &key, "t");
     assert_eq!((told(), levels(&case.world)), ("network".to_owned(), None));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_profile_wakes_the_jobs_that_name_it_and_those_that_name_none() {
+    let case = Case::new();
+    case.sync();
+    for (name, profile) in [
+        ("own", json!("p")),
+        ("other", json!("q")),
+        ("none", json!(null)),
+    ] {
+        let job: TrainingJob = decoded(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+            "metadata": {"name": name, "namespace": "a", "uid": name},
+            "spec": {"taskGroups": [], "profile": profile},
+        }));
+        case.watched.apply(Key::of(job.meta()), job);
+    }
+    case.looked_at().await;
+    let profile = |env: &str| -> RuntimeProfile {
+        decoded(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "RuntimeProfile",
+            "metadata": {"name": "p", "uid": "p"}, "spec": {"env": [{"name": env, "value": "1"}]},
+        }))
+    };
+    let key = Key::new("", "p");
+    let both = ["a/none", "a/own"];
+    case.watched.apply(key.clone(), profile("A"));
+    assert_eq!(case.looked_at().await, both);
+    // Its status alone.
+    case.watched.apply(key.clone(), profile("A"));
+    assert!(case.looked_at().await.is_empty());
+    case.watched.apply(key.clone(), profile("B"));
+    assert_eq!(case.looked_at().await, both);
+    let broken = Undecodable {
+        uid: "p".to_owned(),
+        generation: None,
+        error: "no spec".to_owned(),
+    };
+    Sink::<RuntimeProfile>::undecodable(&*case.watched, &key, broken);
+    assert_eq!(case.looked_at().await, both);
+    let known = case.world.profiles.get("p").unwrap();
+    assert!(known.profile.unwrap_err().contains("no spec"));
+    // Of an object that is another by now.
+    Sink::<RuntimeProfile>::delete(&*case.watched, &key, "before");
+    assert!(case.world.profiles.get("p").is_some());
+    Sink::<RuntimeProfile>::delete(&*case.watched, &key, "p");
+    assert!(case.world.profiles.get("p").is_none());
+    assert_eq!(case.looked_at().await, both);
+}

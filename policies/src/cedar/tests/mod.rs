@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use cedar_policy::{Authorizer, PolicySet};
 use trellis_api::Enforcement;
+use trellis_api::authorization_policy::OnViolation;
 
 use super::ask::Ask;
 use super::object::{ObjectKey, PolicyObject};
@@ -23,6 +24,7 @@ fn object(name: &str, cedar: &str) -> PolicyObject {
         generation: None,
         cedar: cedar.to_owned(),
         enforcement: Enforcement::Deny,
+        on_violation: OnViolation::Report,
         selector: None,
         tests: Vec::new(),
         unreadable: None,
@@ -44,6 +46,7 @@ fn within<T>(work: impl FnOnce(&Subject<'_>, &About<'_>) -> T) -> T {
         framework: "None",
         priority: 0,
         runtime_seconds: None,
+        profile: None,
         attempt: 1,
     };
     work(&subject, &about)

@@ -135,7 +135,9 @@ fn tests_that_fail_and_tests_that_ask_for_nothing() {
     let nothing = json!({"namespace": "ml", "action": "UseQueue"});
     let said = test(nothing, "Allow", json!(null));
     assert!(
-        said.starts_with("spec.tests[1].request: request.resource.name is missing"),
+        said.starts_with(
+            "spec.tests[1].request: the test \"t\" fails: request.resource.name is missing"
+        ),
         "{said}"
     );
     let two = json!({"namespace": "ml", "action": "ConnectTo", "resource": {"cidr": "10.0.0.0/8", "service": "s"}});

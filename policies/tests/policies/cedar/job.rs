@@ -122,8 +122,8 @@ fn every_demand_is_one_request() {
             ),
             (
                 "UsePrivilege",
-                "task group \"master\" uses the privilege \"RunAsRoot\", \
-                 task group \"worker\" uses the privilege \"RunAsRoot\""
+                "task group \"master\" uses the privilege \"RunAsRoot\" (spec.containers[0].securityContext.runAsNonRoot of its pods), \
+                 task group \"worker\" uses the privilege \"RunAsRoot\" (spec.containers[0].securityContext.runAsNonRoot of its pods)"
             ),
         ]
     );
@@ -159,9 +159,9 @@ fn all_that_is_denied_is_said_at_once() {
     assert_eq!(not.reason(), Reason::PolicyDenied);
     assert_eq!(
         not.to_string(),
-        "task group \"master\" uses the privilege \"RunAsRoot\", which the policies \"no/1\", \"no/root\" forbid: \
+        "task group \"master\" uses the privilege \"RunAsRoot\" (spec.containers[0].securityContext.runAsNonRoot of its pods), which the policies \"no/1\", \"no/root\" forbid: \
          set runAsNonRoot to true, and no runAsUser of 0, or ask whoever owns the policy; \
-         task group \"worker\" uses the privilege \"RunAsRoot\", which the policies \"no/1\", \"no/root\" forbid: \
+         task group \"worker\" uses the privilege \"RunAsRoot\" (spec.containers[0].securityContext.runAsNonRoot of its pods), which the policies \"no/1\", \"no/root\" forbid: \
          set runAsNonRoot to true, and no runAsUser of 0, or ask whoever owns the policy; \
          the job may be given the flavor \"h100\", which no policy permits: \
          name others in taskGroups[].flavors, or ask for permit(principal == Trellis::Namespace::\"team-a\", \

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use trellis_api::job::SecretStoreKind;
 use trellis_compiler::{Endpoint, Peer};
 use trellis_policies::cedar::{Action, Ask, Far, Loader, Object, VolumeKind, schema_text};
 
+use super::remote::remote;
 use super::support::{ALLOW_ALL, cluster, decide, problems, queue, secret, set};
 
 #[test]
@@ -49,6 +51,8 @@ fn one_of_each() -> Vec<Ask> {
         Ask::UseImage(text("registry.example/team/train:1@sha256:00")),
         Ask::UseServiceAccount(object()),
         secret("ml", "token"),
+        remote(SecretStoreKind::SecretStore, "ml/wandb"),
+        remote(SecretStoreKind::ClusterSecretStore, "ml/wandb"),
         Ask::UseVolume(VolumeKind::Claim, object()),
         Ask::UseVolume(VolumeKind::ConfigMap, object()),
         Ask::ConnectTo(far(Peer::Cidr(text("10.20.0.0/16")), &[443, 80, 443])),

@@ -108,6 +108,7 @@ impl Around {
             framework: "PyTorch",
             priority: 0,
             runtime_seconds: None,
+            profile: None,
             attempt: 1,
         };
         let subject = Subject {

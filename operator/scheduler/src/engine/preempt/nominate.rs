@@ -10,7 +10,7 @@ use super::{Leaver, Plan};
 use crate::decision::{Because, Decision, Score, Victim};
 use crate::gang::{Gang, TaskGroup};
 use crate::ids::GangId;
-use crate::placement::{Placement, Runs, UndoLog, excluded};
+use crate::placement::{Closeness, Placement, Runs, UndoLog, excluded};
 use crate::queue::GroupFlavors;
 use crate::queueing::Choice;
 use crate::state::{GangIdx, NodeIdx, Shape};
@@ -81,6 +81,10 @@ impl Engine {
         // By name: what one gives up another may find free.
         let mut nominated: Vec<GangIdx> = self.nominated.iter().copied().collect();
         nominated.sort_by_key(|at| self.state(*at).map(|state| state.gang.id.clone()));
+        if !nominated.is_empty() {
+            // Where nodes stand now.
+            self.nodes.rank();
+        }
         for at in nominated {
             match self.prospect(at) {
                 Prospect::Ready => decisions.extend(self.arrive(at)),
@@ -105,6 +109,10 @@ impl Engine {
         let shape = Arc::clone(&placed.shape);
         let runs: Vec<Runs> = placed.groups.iter().map(|g| g.runs().clone()).collect();
         self.catalog.refresh(&shape, &self.nodes);
+        let close = Closeness::of(&self.nodes, &shape);
+        if close.is_none_or(|close| !close.allows(&runs)) {
+            return Prospect::Lost;
+        }
         let excluded = excluded(&shape, &self.nodes);
         for (group, runs) in shape.groups.iter().zip(&runs) {
             let signature = self.catalog.signature(group.signature);

@@ -11,7 +11,7 @@ use crate::backfill::Reservation;
 use crate::constraints::Constraints;
 use crate::explain::WaitReason;
 use crate::gang::Gang;
-use crate::ids::{FlavorName, GangId, NodeName, PodKey, QueueName, ResourceName};
+use crate::ids::{FlavorName, GangId, LimitName, NodeName, PodKey, QueueName, ResourceName};
 use crate::node::Node;
 use crate::placement::{History, Placement};
 use crate::queue::{Flavor, GroupFlavors, Queue};
@@ -46,6 +46,8 @@ pub struct Snapshot {
     pub queues: Vec<Queue>,
     /// What queues have held.
     pub lags: Vec<LagSnapshot>,
+    /// Limits from which nothing may be drawn, and until when.
+    pub closed: Vec<(LimitName, Option<Time>)>,
     /// Gangs.
     pub gangs: Vec<GangSnapshot>,
     /// The typical tasks.

@@ -29,6 +29,7 @@ impl Engine {
             topologies: self.nodes.domains().topologies().collect(),
             queues: self.queues.configs().cloned().collect(),
             lags: self.lag_snapshots(),
+            closed: self.closed_limits(),
             gangs: self
                 .ids
                 .values()

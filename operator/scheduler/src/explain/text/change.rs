@@ -12,13 +12,8 @@ const NAMED: usize = 3;
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Raise(raises) => {
-                for (i, raise) in raises.iter().take(NAMED).enumerate() {
-                    let start = if i == 0 { "" } else { ", " };
-                    write!(f, "{start}{raise}")?;
-                }
-                rest(f, raises.len(), "limit")
-            }
+            Self::Raise(raises) => list(f, raises),
+            Self::Allow(more) => list(f, more),
             Self::Free(nodes) => {
                 let alike = nodes.windows(2).all(|two| match two {
                     [a, b] => a.amounts == b.amounts,
@@ -46,6 +41,15 @@ impl fmt::Display for Change {
             }
         }
     }
+}
+
+/// Limits that are raised.
+fn list(f: &mut fmt::Formatter<'_>, limits: &[impl fmt::Display]) -> fmt::Result {
+    for (i, limit) in limits.iter().take(NAMED).enumerate() {
+        let start = if i == 0 { "" } else { ", " };
+        write!(f, "{start}{limit}")?;
+    }
+    rest(f, limits.len(), "limit")
 }
 
 /// How many are not named.

@@ -1,6 +1,7 @@
 //! The sentences that users read.
 
 mod change;
+mod limit;
 mod nodes;
 mod queue;
 mod reserved;
@@ -35,6 +36,9 @@ impl fmt::Display for Detail {
             | Self::NotOffered { .. }
             | Self::ExceedsQuota { .. }
             | Self::QuotaExceeded { .. } => self.queue(f),
+            Self::LimitExceeded { .. } | Self::LimitClosed { .. } | Self::TooManyWait { .. } => {
+                self.limit(f)
+            }
             Self::TopologyNotFound { .. }
             | Self::ExceedsTopology(_)
             | Self::TopologyFragmented { .. } => self.topology(f),
@@ -75,9 +79,9 @@ fn verb<N: PartialEq + From<u8>>(number: N, one: &'static str, many: &'static st
 }
 
 /// An amount and its verb: `1 is`, `2 are`.
-struct Is<'a>(Amount<'a>);
+struct Is<T>(T);
 
-impl fmt::Display for Is<'_> {
+impl<T: fmt::Display> fmt::Display for Is<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = self.0.to_string();
         let verb = if shown == "1" { "is" } else { "are" };

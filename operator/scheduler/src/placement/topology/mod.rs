@@ -48,6 +48,16 @@ impl Near {
         self.mode == TopologyMode::Required
     }
 
+    /// Whether these nodes are in one domain, where they must be.
+    fn allows<'r>(&self, mut runs: impl Iterator<Item = &'r (NodeIdx, u32)>) -> bool {
+        let domain = |node| self.level.layout.domain(self.level.depth, node);
+        let Some((first, _)) = runs.next().filter(|_| self.is_required()) else {
+            return true;
+        };
+        let first = domain(*first);
+        first.is_some() && runs.all(|(node, _)| domain(*node) == first)
+    }
+
     /// Both at once, for the same pods, where both are of one topology: finer
     /// levels than that which is asked are looked at anyway.
     fn and(&self, other: &Self) -> Option<Self> {
@@ -92,6 +102,15 @@ impl Closeness {
     /// What a group asks on its own.
     pub(crate) fn own(&self, group: usize) -> Option<&Near> {
         self.groups.get(group)?.as_ref()
+    }
+
+    /// Whether a place is as close as it must be: by group, the nodes of its runs.
+    pub(crate) fn allows(&self, groups: &[Runs]) -> bool {
+        let own = groups.iter().zip(&self.groups);
+        let mut own = own.filter_map(|(runs, near)| Some((near.as_ref()?, runs)));
+        let gang = self.gang.as_ref();
+        own.all(|(near, runs)| near.allows(runs.iter()))
+            && gang.is_none_or(|near| near.allows(groups.iter().flatten()))
     }
 
     /// What is left to ask for a group once the gang's place is chosen: its own

@@ -11,10 +11,10 @@ use trellis_policies::cedar::ObjectKey;
 use trellis_scheduler::{FlavorName, NodeName, QueueName, Time, TopologyName};
 
 use super::{Event, expects};
-use crate::cli::plan::outcome::{self, Held as WhyHeld};
 use crate::cli::plan::snapshot::Snapshot;
-use crate::cli::simulate::files::Source;
+use crate::cli::plan::standing::{self, Held as WhyHeld};
 use crate::cli::simulate::nodes;
+use crate::cli::source::Source;
 use crate::key::Key;
 use crate::scheduling::Feed;
 use crate::scheduling::gang::{self, Ticket};
@@ -37,6 +37,7 @@ fn version_of(kind: &str) -> Option<&'static str> {
         | "Topology"
         | "PodGroup"
         | "ClusterAuthorizationPolicy"
+        | "QuotaPolicy"
         | "AuthorizationPolicy" => Some(OURS),
         _ => None,
     }
@@ -274,10 +275,11 @@ impl Author {
     fn submit(&mut self, at: Time, key: Key, waiting: Waiting) {
         let wrong = self.snapshot.policies.load();
         self.notes.extend(wrong);
-        let (compiled, standing) = outcome::stand(waiting.job.clone(), None, &self.snapshot);
+        let (compiled, standing) = standing::stand(waiting.job.clone(), None, None, &self.snapshot);
         let held = match (compiled, standing) {
-            (Some(compiled), Ok(volumes)) => {
-                let job = queued(&compiled, &waiting, volumes);
+            (Some(compiled), Ok((volumes, limits))) => {
+                let mut job = queued(&compiled, &waiting, volumes);
+                job.gang.draws = limits.draws();
                 self.script.at(at, Change::Job(Box::new(job)));
                 return;
             }
@@ -290,7 +292,10 @@ impl Author {
         if why != waiting.why {
             let held = Held {
                 id: gang::id(&key),
-                refused: matches!(reason, Reason::PolicyDenied | Reason::InvalidSpec),
+                refused: matches!(
+                    reason,
+                    Reason::PolicyDenied | Reason::InvalidSpec | Reason::QuotaPolicyExceeded
+                ),
                 reason: why.clone(),
             };
             self.script.at(at, Change::Held(held));
@@ -342,6 +347,7 @@ impl Author {
                 };
                 seen.policies.remove(&policy).then_some(None)
             }
+            "QuotaPolicy" => seen.quota_policies.remove(name).map(|_| None),
             "PriorityClass" => seen.priority_classes.remove(name).map(|_| None),
             "Namespace" => seen.namespaces.remove(name).map(|_| None),
             "Service" => seen.services.remove(&key).map(|_| None),

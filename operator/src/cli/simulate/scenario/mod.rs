@@ -8,7 +8,8 @@ use std::path::PathBuf;
 
 use trellis_api::document::Problem;
 
-use super::files::{Files, Source};
+use super::files::Files;
+use crate::cli::source::Source;
 use crate::simulate::Script;
 use crate::simulate::scenario::ScenarioEvent;
 use author::Author;

@@ -183,6 +183,25 @@ fn the_active_deadline_counts_running_time_over_attempts() {
 }
 
 #[test]
+fn who_may_not_have_a_later_deadline_keeps_the_one_that_it_was_placed_with() {
+    let mut case = Case::new(json!({"deadlines": {"activeSeconds": 5000}}));
+    case.place(1, &PodPhase::Running);
+    if let Some(plan) = &mut case.journal.plan {
+        plan.active_seconds = Some(100);
+    }
+    let next = case.step();
+    assert_eq!(next.again, Some(at(5000)), "it may be changed");
+    case.standing = Standing::Held {
+        phase: JobPhase::Refused,
+        reason: Reason::QuotaPolicyExceeded,
+        message: String::new(),
+    };
+    assert_eq!(case.step().again, Some(at(100)));
+    case.second = 100;
+    case.says(JobPhase::Failed, Reason::ActiveDeadlineExceeded);
+}
+
+#[test]
 fn refusals_in_a_row_wait_longer_each_time() {
     let restart = json!({"backoffSeconds": 10, "maxBackoffSeconds": 30});
     let mut case = Case::new(json!({"restart": restart}));
@@ -194,6 +213,5 @@ fn refusals_in_a_row_wait_longer_each_time() {
         case.says(JobPhase::Restarting, Reason::KubeletRefused);
         assert_eq!(case.status.retry_time, wait, "attempt {attempt}");
         assert_eq!(case.status.restarts, Some(0));
-        case.refusals += 1;
     }
 }

@@ -19,6 +19,8 @@ fn who_makes_room_is_back_in_its_place_of_the_queue_and_is_counted_once() {
         number: 2,
         submitted: at(0),
         not_before: None,
+        excluded: Vec::new(),
+        suspects: Vec::new(),
     });
     assert_eq!(next.wish, run);
     assert_eq!(

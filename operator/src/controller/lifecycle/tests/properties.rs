@@ -18,6 +18,7 @@ enum Event {
     Suspend(bool),
     Certify,
     Hold,
+    Evict,
 }
 
 fn phase() -> impl Strategy<Value = PodPhase> {
@@ -45,6 +46,7 @@ fn event() -> impl Strategy<Value = Event> {
         any::<bool>().prop_map(Event::Suspend),
         Just(Event::Certify),
         Just(Event::Hold),
+        Just(Event::Evict),
     ]
 }
 
@@ -74,7 +76,12 @@ fn happen(case: &mut Case, event: Event) {
         }
         Event::Suspend(suspend) => case.spec.suspend = Some(suspend),
         Event::Certify => case.certify(Reason::InsufficientCapacity),
+        Event::Evict => match case.evicted {
+            None => case.evict(),
+            Some(_) => case.allow(),
+        },
         Event::Hold => {
+            case.evicted = None;
             case.standing = match case.standing {
                 Standing::Runnable { .. } => Standing::Held {
                     phase: JobPhase::Waiting,

@@ -43,6 +43,8 @@ fn to_go_on_is_a_new_attempt_at_the_end_of_the_queue() {
         number: 2,
         submitted: at(100),
         not_before: None,
+        excluded: Vec::new(),
+        suspects: Vec::new(),
     });
     assert_eq!(next.wish, run);
     assert_eq!(case.status.queued_time, time(100));

@@ -30,6 +30,8 @@ fn nothing_is_said_before_the_scheduler_has_answered() {
         number: 1,
         submitted: at(0),
         not_before: None,
+        excluded: Vec::new(),
+        suspects: Vec::new(),
     });
     let silent = case.step();
     assert_eq!((silent.status, silent.wish), (None, run.clone()));
@@ -43,6 +45,21 @@ fn nothing_is_said_before_the_scheduler_has_answered() {
     assert_eq!(case.status.queue.as_deref(), Some("default"));
     assert_eq!(case.status.gpus, Some(16));
     assert_eq!(case.status.ready.as_deref(), Some("0/2"));
+}
+
+#[test]
+fn what_the_scheduler_refuses_is_refused_until_there_is_room_and_wanted_all_the_while() {
+    let mut case = Case::new(json!({}));
+    case.certify(Reason::QuotaPolicyExceeded);
+    if let Some(certificate) = &mut case.certificate {
+        certificate.refused = true;
+    }
+    let refused = case.says(JobPhase::Refused, Reason::QuotaPolicyExceeded);
+    assert!(matches!(refused.wish, Wish::Run(_)));
+    assert_eq!(case.row(), "F------FFT");
+    case.certify(Reason::QuotaPolicyExceeded);
+    case.says(JobPhase::Queued, Reason::QuotaPolicyExceeded);
+    assert_eq!(case.row(), "TFFFFFFFTF");
 }
 
 #[test]

@@ -1,0 +1,116 @@
+//! Restarts: what a failure does, and what it counts against.
+
+use garde::Validate;
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::rules;
+
+/// What happens when a pod fails.
+#[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+#[x_kube(validation = rules::BACKOFF.cel())]
+pub struct Restart {
+    /// What is restarted. Absent: Gang.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope: Option<RestartScope>,
+    /// Restarts for the job's own failures. Absent: 3.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::limit)))]
+    #[x_kube(validation = rules::LIMIT.cel())]
+    pub limit: Option<i64>,
+    /// Restarts for the cluster's failures: lost nodes, evictions, refusals of a kubelet. Absent: 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::limit)))]
+    #[x_kube(validation = rules::LIMIT.cel())]
+    pub disruption_limit: Option<i64>,
+    /// Seconds before the first restart; doubled each time. Absent: 10.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::backoff_seconds)), custom(rules::backoff(self)))]
+    #[x_kube(validation = rules::BACKOFF_SECONDS.cel())]
+    pub backoff_seconds: Option<i64>,
+    /// Most seconds before a restart. Absent: 300.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::backoff_seconds)))]
+    #[x_kube(validation = rules::BACKOFF_SECONDS.cel())]
+    pub max_backoff_seconds: Option<i64>,
+    /// What is done about pods of a node that is lost, which nobody can stop. Absent: Force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost_node: Option<LostNode>,
+    /// What failures of some kind do; the first that matches decides. A failure that
+    /// none matches restarts by `scope` and counts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[garde(length(max = 16), dive)]
+    pub rules: Vec<RestartRule>,
+}
+
+/// What a failure restarts. Gang: all pods, together, within `limit` and
+/// `disruptionLimit`; Never: nothing, the job has failed. Absent: Gang.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum RestartScope {
+    /// All pods of the gang, together.
+    #[default]
+    Gang,
+    /// Nothing: the job has failed.
+    Never,
+}
+
+/// What is done about the pods of a lost node. Force: they are deleted by force once the node
+/// has been lost for 60 s, and the gang is placed elsewhere; Wait: they are waited for, however
+/// long it takes. Absent: Force.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum LostNode {
+    /// They are deleted by force. A rank that is only cut off may still write.
+    #[default]
+    Force,
+    /// The node comes back, or whoever knows that it is off deletes it, or taints it as out of
+    /// service.
+    Wait,
+}
+
+/// What a failure of some kind does. It matches where all of its conditions do; without any it
+/// matches every failure.
+#[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct RestartRule {
+    /// The container that failed ended with one of these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    #[garde(length(max = 32), inner(custom(rules::exit_code)))]
+    #[x_kube(validation = rules::EXIT_CODES.cel())]
+    pub on_exit_codes: Vec<i32>,
+    /// One of these words is its reason: of docs/reasons.md, or of the kubelet (`OOMKilled`,
+    /// `Evicted`, `OutOfcpu`, ...).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), inner(length(max = 128)))]
+    #[garde(length(max = 32), inner(custom(rules::reason_word)))]
+    #[x_kube(validation = rules::REASON_WORDS.cel())]
+    pub on_reasons: Vec<String>,
+    /// The pod is of one of these task groups.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), inner(length(max = 24)))]
+    #[garde(length(max = 16))]
+    pub groups: Vec<String>,
+    /// What is done.
+    pub action: RestartAction,
+}
+
+/// What a failure does. Restart: as without the rule, it counts against `limit` (against
+/// `disruptionLimit` if it is the cluster's); RestartWithoutCounting: it counts against neither,
+/// after 10 s at least; Fail: the job has failed; Ignore: the pod stays as it is and the
+/// others go on.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestartAction {
+    /// The gang is restarted, and that counts.
+    Restart,
+    /// The gang is restarted, and that counts against no limit.
+    RestartWithoutCounting,
+    /// The job has failed, whatever `limit` says.
+    Fail,
+    /// The others go on. For the success of the job the pod counts as one that is done.
+    Ignore,
+}

@@ -1,0 +1,76 @@
+//! A container beside the task group's own: an init container, a sidecar, or another.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Container;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Written;
+
+use super::{Found, MAIN_CONTAINER};
+use crate::{Quantity, rules};
+
+/// What each must limit, as the task group does for its own.
+const LIMITED: [&str; 2] = ["cpu", "memory"];
+
+/// It may use as much as is judged, placed and charged for it, and no more.
+///
+/// One without an image is one of the profile's, of which something is changed here: it has
+/// the resources of that, unless they are written.
+pub(super) fn resources(container: &Container, path: &str, found: &mut Found) {
+    let Some(resources) = &container.resources else {
+        if container.image.is_some() {
+            limited(None, path, found);
+        }
+        return;
+    };
+    if resources.claims.is_some() {
+        let message = "needs dynamic resource allocation, which Trellis does not do: leave it out";
+        found.add(format!("{path}.resources.claims"), message);
+    }
+    limited(resources.limits.as_ref(), path, found);
+    for (name, limit) in resources.limits.iter().flatten() {
+        amount(
+            name,
+            limit,
+            format!("{path}.resources.limits.{name}"),
+            found,
+        );
+    }
+    for (name, request) in resources.requests.iter().flatten() {
+        let limit = resources.limits.as_ref().and_then(|all| all.get(name));
+        let told = limit.is_none() && LIMITED.contains(&name.as_str());
+        if told || limit.is_some_and(|limit| same(request, limit)) {
+            continue;
+        }
+        let message = format!(
+            "must be the same as limits.{name}, since no more may be used than is counted: leave requests out, and set limits"
+        );
+        found.add(format!("{path}.resources.requests.{name}"), message);
+    }
+}
+
+fn limited(limits: Option<&BTreeMap<String, Written>>, path: &str, found: &mut Found) {
+    let mut missing = LIMITED.to_vec();
+    missing.retain(|name| limits.is_none_or(|limits| !limits.contains_key(*name)));
+    if !missing.is_empty() {
+        let missing = missing.join(" and ");
+        let message = format!(
+            "must name {missing}, by which a container beside {} is judged, placed and charged: add {missing}, such as {{cpu: 500m, memory: 256Mi}}",
+            MAIN_CONTAINER
+        );
+        found.add(format!("{path}.resources.limits"), message);
+    }
+}
+
+fn amount(name: &str, written: &Written, path: String, found: &mut Found) {
+    let quantity = Quantity::new(written.0.as_str());
+    match name {
+        "cpu" => found.rule(path, rules::cpu(&quantity, &())),
+        "memory" | "ephemeral-storage" => found.rule(path, rules::memory(&quantity, &())),
+        _ => found.add(path, "is no cpu, memory or ephemeral-storage: devices are the main container's, by gpus and resources.extended of the task group"),
+    }
+}
+
+fn same(one: &Written, other: &Written) -> bool {
+    let of = |written: &Written| Quantity::new(written.0.as_str()).amount();
+    one == other || of(one).is_ok_and(|one| of(other).is_ok_and(|other| one == other))
+}

@@ -1,0 +1,115 @@
+//! [`QuotaPolicy`]: how much a team, a queue or a user may hold and burn.
+
+mod limits;
+mod status;
+
+use garde::Validate;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::rules;
+
+pub use limits::{GpuHours, QuotaLimits, ResourceLimit, Window};
+pub use status::{BurntGpuTime, QuotaHolder, QuotaPolicyStatus, QuotaUse};
+
+/// How much the jobs of a subject may hold and burn.
+#[derive(
+    CustomResource, KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq,
+)]
+#[kube(
+    group = "trellis.dev",
+    version = "v1alpha1",
+    kind = "QuotaPolicy",
+    plural = "quotapolicies",
+    shortname = "quotapol",
+    status = "QuotaPolicyStatus",
+    derive = "PartialEq",
+    doc = "How much the jobs of a subject may hold and burn.",
+    validation = rules::POLICY_OBJECT_NAME.cel(),
+    printcolumn(name = "Enforcement", type_ = "string", json_path = ".spec.enforcement"),
+    printcolumn(name = "Each", type_ = "string", json_path = ".spec.each"),
+    printcolumn(name = "Active", type_ = "string", json_path = ".status.conditions[?(@.type=='Active')].status"),
+    printcolumn(name = "Full", type_ = "integer", json_path = ".status.fullCount"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct QuotaPolicySpec {
+    /// Whose jobs. All that is given must hold; `{}`: every job.
+    #[garde(dive)]
+    pub subject: QuotaSubject,
+    /// Whether the limits hold for the subject as a whole, or for each user in it.
+    /// Absent: Subject.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub each: Option<QuotaEach>,
+    /// The limits: at least one.
+    #[garde(dive)]
+    pub limits: QuotaLimits,
+    /// What becomes of a job for which a limit has no room. Absent: Queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enforcement: Option<QuotaEnforcement>,
+}
+
+/// Whose jobs a QuotaPolicy counts. All that is given must hold.
+#[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct QuotaSubject {
+    /// Jobs of namespaces with such labels. Absent or `{}`: of all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace_selector: Option<LabelSelector>,
+    /// Jobs of namespaces whose label `trellis.dev/team` is this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    #[garde(inner(custom(rules::label_value)))]
+    #[x_kube(validation = rules::LABEL_VALUE.cel())]
+    pub team: Option<String>,
+    /// Jobs of this queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    #[garde(inner(custom(rules::queue_name)))]
+    #[x_kube(validation = rules::QUEUE_NAME.cel())]
+    pub queue: Option<String>,
+    /// Jobs whose pods run as the ServiceAccount of this name, of whichever of the
+    /// namespaces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    #[garde(inner(custom(rules::object_name)))]
+    #[x_kube(validation = rules::OBJECT_NAME.cel())]
+    pub service_account: Option<String>,
+    /// Jobs that this user has submitted, by the name that the API server knows, and those of
+    /// which nobody knows who has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    #[garde(inner(custom(rules::user_name)))]
+    #[x_kube(validation = rules::USER_NAME.cel())]
+    pub requester: Option<String>,
+}
+
+/// Whose limits they are. Subject: of all jobs of the subject together; Requester: of
+/// each user's jobs in it by themselves, and of those together that nobody knows who
+/// has submitted. Absent: Subject.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum QuotaEach {
+    /// Of all jobs of the subject together.
+    #[default]
+    Subject,
+    /// Of each user's jobs in it by themselves.
+    Requester,
+}
+
+/// What becomes of a job for which a limit has no room. Queue: it waits until there is
+/// room; Deny: it is refused; Warn: it runs, and that is told. A job that could never
+/// have room is refused by both Queue and Deny. Absent: Queue.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum QuotaEnforcement {
+    /// It waits until there is room.
+    #[default]
+    Queue,
+    /// It is refused.
+    Deny,
+    /// It runs, and that is told.
+    Warn,
+}

@@ -1,0 +1,202 @@
+//! Names of variables that are not for users: those that Trellis or a framework sets.
+//!
+//! One table: from a row come the rule of the CRD, the one of profiles, the words of
+//! both, and what the library asks. Only what is really set is reserved: whoever tunes
+//! Open MPI by `OMPI_MCA_btl` sets that.
+
+use super::Rule;
+use crate::job::Framework;
+
+/// The names that a framework's pods get.
+#[derive(Clone, Copy, Debug)]
+pub struct FrameworkEnv {
+    /// The frameworks that set them.
+    pub frameworks: &'static [Framework],
+    /// Starts of names.
+    pub prefixes: &'static [&'static str],
+    /// Whole names.
+    pub names: &'static [&'static str],
+    /// The rule on a job of one of the frameworks.
+    pub of_jobs: Rule,
+    /// The rule on a profile, whose jobs may be of any framework; in the same words.
+    pub of_profiles: Rule,
+}
+
+macro_rules! row {
+    ($whose:literal, [$framework:ident $(, $more:ident)*], [$($prefix:literal),*], [$first:literal $(, $name:literal)*]) => {
+        FrameworkEnv {
+            frameworks: &[Framework::$framework $(, Framework::$more)*],
+            prefixes: &[$($prefix),*],
+            names: &[$first $(, $name)*],
+            of_jobs: Rule::new(
+                concat!(
+                    "!has(self.framework) || !(self.framework in ['", stringify!($framework), "'",
+                    $(", '", stringify!($more), "'",)*
+                    "]) || self.taskGroups.all(g, !has(g.env) || g.env.all(e, ",
+                    $("!e.name.startsWith('", $prefix, "') && ",)*
+                    "!(e.name in ['", $first, "'", $(", '", $name, "'",)* "])))"
+                ),
+                row!(words $whose, [$($prefix),*], [$first $(, $name)*]),
+            ),
+            of_profiles: Rule::new(
+                concat!(
+                    "!has(self.env) || self.env.all(e, ",
+                    $("!e.name.startsWith('", $prefix, "') && ",)*
+                    "!(e.name in ['", $first, "'", $(", '", $name, "'",)* "]))"
+                ),
+                row!(words $whose, [$($prefix),*], [$first $(, $name)*]),
+            ),
+        }
+    };
+    (words $whose:literal, [$($prefix:literal),*], [$first:literal $(, $name:literal)*]) => {
+        concat!(
+            $($prefix, "*, ",)* $first, $(", ", $name,)*
+            ": this is what Trellis sets for ", $whose, ": remove the variable"
+        )
+    };
+}
+
+/// torchrun's environment, and what it sets itself for each process.
+pub const TORCH_ENV: FrameworkEnv = row!(
+    "PyTorch and DeepSpeed",
+    [PyTorch, DeepSpeed],
+    ["PET_"],
+    [
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "RANK",
+        "WORLD_SIZE",
+        "LOCAL_RANK",
+        "LOCAL_WORLD_SIZE"
+    ]
+);
+/// Where JAX' processes meet.
+pub const JAX_ENV: FrameworkEnv = row!(
+    "JAX",
+    [JAX],
+    [],
+    [
+        "JAX_COORDINATOR_ADDRESS",
+        "JAX_NUM_PROCESSES",
+        "JAX_PROCESS_ID"
+    ]
+);
+/// TensorFlow's cluster and task.
+pub const TENSORFLOW_ENV: FrameworkEnv = row!("TensorFlow", [TensorFlow], [], ["TF_CONFIG"]);
+/// Host files and how their hosts are reached: of Open MPI to 4 (ORTE), Open MPI from 5
+/// (PRRTE), Intel MPI and MPICH (Hydra). And that a launcher without GPUs sees none.
+pub const MPI_ENV: FrameworkEnv = row!(
+    "MPI",
+    [MPI],
+    [],
+    [
+        "OMPI_MCA_orte_default_hostfile",
+        "OMPI_MCA_orte_keep_fqdn_hostnames",
+        "OMPI_MCA_plm_rsh_agent",
+        "PRTE_MCA_prte_default_hostfile",
+        "PRTE_MCA_plm_ssh_agent",
+        "I_MPI_HYDRA_HOST_FILE",
+        "I_MPI_HYDRA_BOOTSTRAP",
+        "I_MPI_HYDRA_BOOTSTRAP_EXEC",
+        "HYDRA_HOST_FILE",
+        "HYDRA_LAUNCHER",
+        "HYDRA_LAUNCHER_EXEC",
+        "NVIDIA_VISIBLE_DEVICES"
+    ]
+);
+/// Of every framework that sets any.
+pub const FRAMEWORK_ENV: [FrameworkEnv; 4] = [TORCH_ENV, JAX_ENV, TENSORFLOW_ENV, MPI_ENV];
+
+/// What is Trellis' own, of whatever framework.
+pub const RESERVED_ENV: Rule = Rule::new(
+    "self.taskGroups.all(g, !has(g.env) || g.env.all(e, !e.name.startsWith('TRELLIS_')))",
+    "TRELLIS_* is what Trellis sets: choose another name",
+);
+/// [`RESERVED_ENV`], of a profile.
+pub const RESERVED_PROFILE_ENV: Rule = Rule::new(
+    "!has(self.env) || self.env.all(e, !e.name.startsWith('TRELLIS_'))",
+    RESERVED_ENV.message(),
+);
+
+impl FrameworkEnv {
+    fn sets(&self, name: &str) -> bool {
+        self.names.contains(&name) || self.prefixes.iter().any(|p| name.starts_with(p))
+    }
+}
+
+/// True for a variable that Trellis sets, of whatever framework.
+#[must_use]
+pub fn is_own_env(name: &str) -> bool {
+    name.starts_with("TRELLIS_")
+}
+
+/// The rule that a variable of a job breaks: what Trellis or the job's framework sets.
+fn broken(name: &str, framework: Framework) -> Option<Rule> {
+    if is_own_env(name) {
+        return Some(RESERVED_ENV);
+    }
+    let mut rows = FRAMEWORK_ENV.iter();
+    rows.find(|row| row.frameworks.contains(&framework) && row.sets(name))
+        .map(|row| row.of_jobs)
+}
+
+/// True for a variable that Trellis or the framework sets.
+#[must_use]
+pub fn is_reserved_env(name: &str, framework: Framework) -> bool {
+    broken(name, framework).is_some()
+}
+
+/// True for a variable that Trellis or any framework sets.
+#[must_use]
+pub fn is_injected_env(name: &str) -> bool {
+    is_own_env(name) || FRAMEWORK_ENV.iter().any(|row| row.sets(name))
+}
+
+/// [`RESERVED_ENV`] and the framework's row, of one variable of a job.
+pub fn reserved_env(name: &str, framework: Framework) -> garde::Result {
+    match broken(name, framework) {
+        None => Ok(()),
+        Some(rule) => rule.holds(false),
+    }
+}
+
+/// [`RESERVED_PROFILE_ENV`] and every framework's row, of one variable of a profile.
+pub fn reserved_profile_env(name: &str) -> garde::Result {
+    RESERVED_PROFILE_ENV.holds(!is_own_env(name))?;
+    FRAMEWORK_ENV
+        .iter()
+        .try_for_each(|row| row.of_profiles.holds(!row.sets(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_reserved_where_its_framework_sets_it_and_in_profiles() {
+        for row in &FRAMEWORK_ENV {
+            let prefixed = row.prefixes.iter().map(|p| format!("{p}ANY"));
+            let names = row.names.iter().map(|n| (*n).to_owned()).chain(prefixed);
+            for name in names {
+                for framework in Framework::ALL {
+                    let is_theirs = row.frameworks.contains(&framework);
+                    assert_eq!(is_reserved_env(&name, framework), is_theirs, "{name}");
+                }
+                let of_profile = reserved_profile_env(&name).unwrap_err();
+                assert_eq!(of_profile.message(), row.of_jobs.message());
+                assert!(is_injected_env(&name));
+            }
+            assert_eq!(row.of_jobs.message(), row.of_profiles.message());
+        }
+        for name in [
+            "OMPI_MCA_btl",
+            "I_MPI_FABRICS",
+            "JAX_PLATFORMS",
+            "NCCL_DEBUG",
+        ] {
+            assert!(!is_injected_env(name));
+            assert!(reserved_profile_env(name).is_ok());
+        }
+        assert!(is_reserved_env("TRELLIS_RANK", Framework::None));
+    }
+}

@@ -1,0 +1,57 @@
+//! Rules on pod templates and RuntimeProfiles.
+
+use super::Rule;
+use super::env::reserved_profile_env;
+use crate::PodTemplate;
+use crate::job::{EnvVar, Network};
+
+/// The name of a RuntimeProfile.
+pub const PROFILE_NAME: Rule = Rule::new(
+    "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
+    "must be the name of a RuntimeProfile: at most 253 of a-z, 0-9, - and ., starting and ending with a letter or digit",
+);
+/// A RuntimeClass is named.
+pub const RUNTIME_CLASS: Rule = Rule::new(
+    "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
+    "must be the name of a RuntimeClass: at most 253 of a-z, 0-9, - and ., starting and ending with a letter or digit",
+);
+/// A template fits into its job many times. CEL does not see into it.
+pub const POD_TEMPLATE_SIZE: Rule = Rule::new(
+    "true",
+    "must be at most 32768 bytes of JSON: move what is long into a ConfigMap",
+);
+/// A profile is of no namespace, and a Service is of one.
+pub const PROFILE_PEERS: Rule = Rule::new(
+    "!has(self.network) || ((!has(self.network.egress) || self.network.egress.all(r, !has(r.service))) && (!has(self.network.ingress) || self.network.ingress.all(r, !has(r.service))))",
+    "network must not name a service, which each job would look for in its own namespace: name a cidr or a namespace",
+);
+
+/// [`PROFILE_NAME`].
+pub fn profile_name(name: &str, unit: &()) -> garde::Result {
+    PROFILE_NAME.holds(super::object_name(name, unit).is_ok())
+}
+
+/// [`RUNTIME_CLASS`].
+pub fn runtime_class(name: &str, unit: &()) -> garde::Result {
+    RUNTIME_CLASS.holds(super::object_name(name, unit).is_ok())
+}
+
+/// What is injected is not for profiles, of whatever framework a job is.
+pub fn profile_env(env: &[EnvVar], _: &()) -> garde::Result {
+    env.iter()
+        .try_for_each(|var| reserved_profile_env(&var.name))
+}
+
+/// The same, of what a profile's template says of the main container.
+pub fn profile_template(template: &Option<PodTemplate>, _: &()) -> garde::Result {
+    let mut names = template.iter().flat_map(PodTemplate::main_env);
+    names.try_for_each(|name| reserved_profile_env(&name))
+}
+
+/// [`PROFILE_PEERS`].
+pub fn profile_peers(network: &Option<Network>, _: &()) -> garde::Result {
+    let mut rules = network
+        .iter()
+        .flat_map(|n| n.egress.iter().chain(&n.ingress));
+    PROFILE_PEERS.holds(rules.all(|rule| rule.service.is_none()))
+}

@@ -1,0 +1,42 @@
+//! Rules about what failures do.
+
+use super::Rule;
+use crate::job::{Restart, TaskGroup};
+
+/// Exit codes of a failure: of a process on Linux, and not 0, which is none.
+pub const EXIT_CODES: Rule = Rule::new(
+    "self.all(c, c >= 1 && c <= 255)",
+    "must be an exit code of a failure, 1 to 255",
+);
+/// Words that a reason can be.
+pub const REASON_WORDS: Rule = Rule::new(
+    "self.all(w, w.matches('^[A-Za-z][A-Za-z0-9._/-]*$'))",
+    "must be a reason, one word such as OOMKilled or NodeLost",
+);
+/// Groups that rules name are there.
+pub const RULE_GROUPS: Rule = Rule::new(
+    "!has(self.restart) || !has(self.restart.rules) || self.restart.rules.all(r, !has(r.groups) || r.groups.all(n, self.taskGroups.exists(g, g.name == n)))",
+    "groups of restart.rules must be names of task groups of the job",
+);
+
+/// [`EXIT_CODES`], of one.
+pub fn exit_code(code: &i32, _: &()) -> garde::Result {
+    EXIT_CODES.holds((1..=255).contains(code))
+}
+
+/// [`REASON_WORDS`], of one.
+pub fn reason_word(word: &str, _: &()) -> garde::Result {
+    let mut chars = word.chars();
+    let starts = chars.next().is_some_and(|c| c.is_ascii_alphabetic());
+    let goes_on = chars.all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '/' | '-'));
+    REASON_WORDS.holds(starts && goes_on)
+}
+
+/// [`RULE_GROUPS`].
+pub fn rule_groups(groups: &[TaskGroup]) -> impl FnOnce(&Option<Restart>, &()) -> garde::Result {
+    move |restart, ()| {
+        let named = restart.iter().flat_map(|restart| &restart.rules);
+        let mut named = named.flat_map(|rule| &rule.groups);
+        RULE_GROUPS.holds(named.all(|name| groups.iter().any(|group| group.name == *name)))
+    }
+}

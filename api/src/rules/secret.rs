@@ -1,0 +1,92 @@
+//! Rules on the Secrets that a job names.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Rule;
+use super::names::is_name;
+use crate::job::{JobSecret, RemoteValue};
+
+/// A name that an object bears after the job's.
+pub const SECRET_NAME: Rule = Rule::new(
+    "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$') && size(self) <= 63",
+    "must be the name of a Secret of at most 63 of a-z, 0-9, - and ., starting and ending with a letter or digit",
+);
+/// What comes from a store says what; what is there says no more.
+pub const SECRET_SOURCE: Rule = Rule::new(
+    "has(self.store) ? has(self.data) && size(self.data) > 0 : (!has(self.data) || size(self.data) == 0) && !has(self.refreshSeconds)",
+    "with store, data must have an entry for each key; without store it is a Secret that is there: remove data and refreshSeconds, or add store",
+);
+/// Keys as Secrets take them (`validation.IsConfigMapKey`), and where their values are.
+pub const SECRET_DATA: Rule = Rule::new(
+    "self.all(k, size(k) <= 253 && k.matches('^[-._a-zA-Z0-9]+$') && k != '.' && !k.startsWith('..') && self[k].matches('^[^#[:cntrl:]]+(#[^[:cntrl:]]+)?$') && !self[k].matches('//|/(#|$)|(^|/)[.][.]?(/|#|$)'))",
+    "every entry must be a key of letters, digits, -, _ and ., with the path of its value in the store, such as ml/wandb, or ml/wandb#token for one property of it; no part of a path is empty, . or ..",
+);
+/// How often stores are asked.
+pub const SECRET_REFRESH: Rule = Rule::new(
+    "self >= 60 && self <= 31536000",
+    "must be 60 to 31536000 seconds (a year)",
+);
+/// The list is a map in the CRD, so the API server says it there.
+pub const UNIQUE_SECRETS: Rule = Rule::new("true", "secrets must have different names");
+
+/// Longest key of a Secret, in characters.
+const KEY_MAX: usize = 253;
+
+/// [`SECRET_NAME`].
+pub fn secret_name(name: &str, _: &()) -> garde::Result {
+    SECRET_NAME.holds(name.len() <= 63 && is_name(name))
+}
+
+/// [`SECRET_SOURCE`].
+pub fn secret_source(secret: &JobSecret) -> impl FnOnce(&str, &()) -> garde::Result {
+    let ok = match secret.store {
+        Some(_) => !secret.data.is_empty(),
+        None => secret.data.is_empty() && secret.refresh_seconds.is_none(),
+    };
+    move |_, ()| SECRET_SOURCE.holds(ok)
+}
+
+/// [`SECRET_DATA`].
+pub fn secret_data(data: &BTreeMap<String, String>, _: &()) -> garde::Result {
+    SECRET_DATA.holds(
+        data.iter()
+            .all(|(key, value)| is_key(key) && is_remote(value) && is_clean(value)),
+    )
+}
+
+fn is_key(key: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    !key.is_empty()
+        && key.len() <= KEY_MAX
+        && key.bytes().all(inner)
+        && key != "."
+        && !key.starts_with("..")
+}
+
+fn is_remote(written: &str) -> bool {
+    let RemoteValue { path, property } = RemoteValue::of(written);
+    !path.is_empty() && property != Some("") && !written.bytes().any(|b| b.is_ascii_control())
+}
+
+/// A path that names what it says: stores clean what they are given, and policies are asked about
+/// the text. One slash at the start is a name of its own, as AWS has them.
+fn is_clean(written: &str) -> bool {
+    let parts: Vec<&str> = written.split('/').collect();
+    let last = parts.len().saturating_sub(1);
+    parts.iter().enumerate().all(|(at, part)| {
+        let name = part.split('#').next().unwrap_or_default();
+        let is_first_of_several = at == 0 && last > 0;
+        (!name.is_empty() || is_first_of_several) && !matches!(name, "." | "..")
+    })
+}
+
+/// [`SECRET_REFRESH`].
+pub fn secret_refresh(seconds: &i64, _: &()) -> garde::Result {
+    SECRET_REFRESH.holds((60..=31_536_000).contains(seconds))
+}
+
+/// [`UNIQUE_SECRETS`].
+pub fn unique_secrets(secrets: &[JobSecret], _: &()) -> garde::Result {
+    let names: BTreeSet<_> = secrets.iter().map(|s| s.name.as_str()).collect();
+    UNIQUE_SECRETS.holds(names.len() == secrets.len())
+}

@@ -1,0 +1,127 @@
+//! [`RuntimeProfile`]: what a platform gives the pods of its jobs.
+
+mod validated;
+
+use std::collections::BTreeMap;
+
+use garde::Validate;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::job::{Affinity, EnvVar, Network, PodMetadata, Toleration};
+use crate::{PodTemplate, Quantity, rules};
+
+pub use validated::ValidatedProfile;
+
+/// What a platform gives the pods of its jobs: what belongs to the cluster's
+/// network, devices and storage and to no job.
+///
+/// All of it is a default: what a job says itself goes before it. Policies judge the
+/// pods that come of both, as if the job had said all of it.
+#[derive(
+    CustomResource, KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq,
+)]
+#[kube(
+    group = "trellis.dev",
+    version = "v1alpha1",
+    kind = "RuntimeProfile",
+    plural = "runtimeprofiles",
+    shortname = "rp",
+    status = "RuntimeProfileStatus",
+    derive = "PartialEq",
+    doc = "What a platform gives the pods of its jobs.",
+    printcolumn(name = "Default", type_ = "boolean", json_path = ".spec.globalDefault"),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
+)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+#[x_kube(
+    validation = rules::RESERVED_PROFILE_ENV.cel(),
+    validation = rules::TORCH_ENV.of_profiles.cel(),
+    validation = rules::JAX_ENV.of_profiles.cel(),
+    validation = rules::TENSORFLOW_ENV.of_profiles.cel(),
+    validation = rules::MPI_ENV.of_profiles.cel(),
+    validation = rules::PROFILE_PEERS.cel(),
+)]
+pub struct RuntimeProfileSpec {
+    /// True: it is that of jobs that name none. Two such profiles are none: those jobs wait. Absent: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub global_default: Option<bool>,
+    /// Environment variables of the main container, such as NCCL's. A job's own of the same name go before them; Secrets and ConfigMaps are of the job's namespace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 128), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[garde(
+        length(max = 128),
+        custom(rules::unique_env),
+        custom(rules::profile_env),
+        dive
+    )]
+    pub env: Vec<EnvVar>,
+    /// Size of /dev/shm, "0" for none, of groups that name none. Absent: as where there is no profile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::quantity_or_zero)))]
+    #[x_kube(validation = rules::QUANTITY_OR_ZERO.cel())]
+    pub shared_memory: Option<Quantity>,
+    /// Labels that a node must have, beside those that a group asks for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 32))]
+    #[garde(custom(rules::node_labels))]
+    pub node_selector: BTreeMap<String, String>,
+    /// Node affinity, as in Kubernetes; a group's own goes before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(dive)]
+    pub affinity: Option<Affinity>,
+    /// Taints that the pods tolerate, beside those that a group tolerates.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    #[garde(length(max = 32), dive)]
+    pub tolerations: Vec<Toleration>,
+    /// RuntimeClass of the pods: a privilege, `runtimeClass <name>`, that policy grants or not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    #[garde(inner(custom(rules::runtime_class)))]
+    #[x_kube(validation = rules::RUNTIME_CLASS.cel())]
+    pub runtime_class_name: Option<String>,
+    /// Labels and annotations for the pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(dive)]
+    pub pod_metadata: Option<PodMetadata>,
+    /// What the pods may connect to, such as storage, and be reached from, such as by scrapers, beside what their job names. By cidr or namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(custom(rules::profile_peers), dive)]
+    pub network: Option<Network>,
+    /// A partial PodTemplateSpec, for what has no field of its own: merged under the fields beside it (docs/pods.md). At most 32 KiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(custom(rules::profile_template), dive)]
+    pub pod_template: Option<PodTemplate>,
+}
+
+/// Whether jobs can be compiled with it.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct RuntimeProfileStatus {
+    /// Generation of the spec that this status speaks of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Hash of the spec, as jobs that are compiled with it have it in `status.profile`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
+    /// Ready, Reconciling and Stalled, as kstatus has them; the message says what is wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}
+
+impl RuntimeProfileSpec {
+    /// True if it is that of jobs that name none.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        self.global_default.unwrap_or(false)
+    }
+}

@@ -1,0 +1,31 @@
+//! DeepSpeed: under torchrun it needs what PyTorch needs. Its own launcher reads who
+//! takes part from a hostfile (`deepspeed --no_ssh --hostfile`), which says
+//! `host slots=N` (`deepspeed/launcher/runner.py`).
+
+use trellis_api::job::TaskGroup;
+use trellis_api::names;
+
+use super::{Files, HOSTFILE, HOSTS, Injection, hostfile, pytorch};
+use crate::environment::Variable;
+use crate::gang::Gang;
+
+pub(super) fn inject(gang: &Gang<'_>, group: &TaskGroup) -> Injection {
+    if !group.role().is_in_world() {
+        return Injection::default();
+    }
+    let mut injection = pytorch::inject(gang, group);
+    let path = format!("{HOSTS}/{HOSTFILE}");
+    injection
+        .variables
+        .insert(0, Variable::fixed("TRELLIS_HOSTFILE", path));
+    injection.files.push(Files::Hosts {
+        name: names::hosts(gang.job.name()),
+        path: HOSTS,
+        mode: None,
+    });
+    injection
+}
+
+pub(super) fn files(gang: &Gang<'_>) -> Vec<(&'static str, String)> {
+    vec![(HOSTFILE, hostfile::slots(gang))]
+}

@@ -1,0 +1,113 @@
+//! The files of MPI jobs: who takes part, and how ssh and sshd run as whoever the
+//! container runs as.
+
+use super::{HYDRA_HOSTFILE, KEYS, SSH, SSH_PORT, SSHD};
+use crate::framework::{HOSTFILE, HOSTS, hostfile};
+use crate::gang::Gang;
+
+pub(in crate::framework) fn files(gang: &Gang<'_>) -> Vec<(&'static str, String)> {
+    let hydra = hostfile::lines(gang, |host, slots| format!("{host}:{slots}"));
+    vec![
+        (HOSTFILE, hostfile::slots(gang)),
+        (HYDRA_HOSTFILE, hydra),
+        (SSH, ssh()),
+        ("ssh_config", ssh_config()),
+        (SSHD, sshd()),
+        ("sshd_config", sshd_config()),
+    ]
+}
+
+/// What mpirun takes for ssh. It waits for the host: mpirun asks once, and gives up.
+/// Options before the host are passed over by whether they have a value (ssh(1)).
+fn ssh() -> String {
+    format!(
+        r#"#!/bin/sh
+# ssh to a worker of this job, as soon as its sshd answers (for 5 minutes).
+key={KEYS}/key
+# Of a key of their own ssh wants that nobody else may read it.
+[ "$(id -u)" != 0 ] || key={KEYS}/root-key
+host=
+value=
+for word in "$@"; do
+    if [ -n "$value" ]; then
+        value=
+        continue
+    fi
+    case $word in
+        -[BbcDEeFIiJLlmOoPpQRSWw]) value=yes ;;
+        -*) ;;
+        *) host=$word; break ;;
+    esac
+done
+left=300
+until [ "$left" -le 0 ] || ssh -F {HOSTS}/ssh_config -i "$key" -n -q "$host" true; do
+    left=$((left - 1))
+    sleep 1
+done
+exec ssh -F {HOSTS}/ssh_config -i "$key" "$@"
+"#
+    )
+}
+
+/// The workers of a job have one key, which is that of their hosts, too.
+fn ssh_config() -> String {
+    format!(
+        "Host *
+    Port {SSH_PORT}
+    BatchMode yes
+    ConnectTimeout 5
+    GlobalKnownHostsFile /dev/null
+    HostKeyAlgorithms ecdsa-sha2-nistp521
+    IdentitiesOnly yes
+    LogLevel ERROR
+    PreferredAuthentications publickey
+    StrictHostKeyChecking yes
+    UserKnownHostsFile {KEYS}/known_hosts
+"
+    )
+}
+
+/// What runs in a worker that says nothing. Remote commands see the image's PATH and
+/// LD_LIBRARY_PATH, where its MPI is; of other variables sshd tells them none.
+fn sshd() -> String {
+    format!(
+        r#"#!/bin/sh
+# sshd for mpirun, as whoever this container runs as.
+key={KEYS}/key
+if [ "$(id -u)" = 0 ]; then
+    key={KEYS}/root-key
+    case $(sed -n 's/^CapEff:[[:space:]]*//p' /proc/self/status) in
+        *[1-9a-f]*) ;;
+        *)
+            echo 'sshd cannot run as root without capabilities: set spec.securityContext.runAsUser to a user that the image has' >&2
+            exit 1
+            ;;
+    esac
+fi
+sshd=$(command -v sshd) || sshd=/usr/sbin/sshd
+exec "$sshd" -D -e -f {HOSTS}/sshd_config -h "$key" \
+    -o "SetEnv \"PATH=$PATH\" \"LD_LIBRARY_PATH=${{LD_LIBRARY_PATH-}}\""
+"#
+    )
+}
+
+fn sshd_config() -> String {
+    format!(
+        "Port {SSH_PORT}
+PidFile none
+AuthenticationMethods publickey
+AuthorizedKeysFile {KEYS}/authorized_keys
+PermitRootLogin prohibit-password
+# Files of volumes are root's, below folders that all may write to.
+StrictModes no
+UsePAM no
+AllowAgentForwarding no
+AllowTcpForwarding no
+PermitTunnel no
+PrintMotd no
+X11Forwarding no
+# mpirun connects to all at once.
+MaxStartups 4096
+"
+    )
+}

@@ -1,0 +1,72 @@
+//! TensorFlow: `TF_CONFIG`, the cluster and which of its tasks a pod is
+//! (`tf.distribute.cluster_resolver.TFConfigClusterResolver`).
+//!
+//! The evaluator is no part of the cluster: it has a task, and the cluster that it
+//! looks at.
+
+use serde::Serialize;
+use trellis_api::job::{Role, TaskGroup};
+
+use super::{FrameworkPort, Injection};
+use crate::environment::{Value, Variable};
+use crate::gang::Gang;
+
+/// Where every task listens: what Kubeflow's TFJob has.
+const PORT: i32 = 2222;
+
+/// Addresses by task type.
+#[derive(Default, Serialize)]
+struct Cluster {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    chief: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    worker: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ps: Vec<String>,
+}
+
+pub(super) fn inject(gang: &Gang<'_>, group: &TaskGroup) -> Injection {
+    let groups = gang.by_rank();
+    let mut cluster = Cluster::default();
+    for group in &groups {
+        let addresses = gang.addresses(group).map(|host| format!("{host}:{PORT}"));
+        match group.role() {
+            Role::Coordinator => cluster.chief.extend(addresses),
+            Role::Server => cluster.ps.extend(addresses),
+            Role::Worker | Role::Launcher => cluster.worker.extend(addresses),
+            Role::Evaluator => {}
+        }
+    }
+    let before = groups.iter().take_while(|other| other.name != group.name);
+    let first = before
+        .filter(|other| kind(other) == kind(group))
+        .fold(0_u32, |sum, other| sum.saturating_add(other.replicas()));
+    // Vectors of strings are always JSON.
+    let cluster = serde_json::to_string(&cluster).unwrap_or_default();
+    let config = Value::Counted {
+        before: format!(
+            "{{\"cluster\":{cluster},\"task\":{{\"type\":\"{}\",\"index\":",
+            kind(group)
+        ),
+        first,
+        after: "}}",
+    };
+    Injection {
+        variables: vec![Variable::new("TF_CONFIG", config)],
+        ports: vec![FrameworkPort {
+            name: "tensorflow",
+            number: PORT,
+        }],
+        ..Injection::default()
+    }
+}
+
+/// The type of a group's tasks.
+fn kind(group: &TaskGroup) -> &'static str {
+    match group.role() {
+        Role::Coordinator => "chief",
+        Role::Server => "ps",
+        Role::Evaluator => "evaluator",
+        Role::Worker | Role::Launcher => "worker",
+    }
+}

@@ -1,0 +1,142 @@
+//! The objects that pods cannot start without: a kubelet that does not find one keeps the pod,
+//! and its devices, for as long as it takes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::{Container, PodSpec, Volume};
+
+use crate::{CompiledJob, PodPlacement, secrets};
+
+/// An object of the job's namespace that its pods cannot start without. Claims are not
+/// listed here: where their volumes are is another question.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Need {
+    /// A ConfigMap.
+    ConfigMap(String),
+    /// A Secret that the job does not make itself.
+    Secret(String),
+    /// A ServiceAccount.
+    ServiceAccount(String),
+}
+
+impl Need {
+    /// Its kind.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::ConfigMap(_) => "ConfigMap",
+            Self::Secret(_) => "Secret",
+            Self::ServiceAccount(_) => "ServiceAccount",
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::ConfigMap(name) | Self::Secret(name) | Self::ServiceAccount(name) => name,
+        }
+    }
+}
+
+/// What is needed, each with the first place that says so.
+type Needs = BTreeMap<Need, String>;
+
+/// All of a job. What pods name as optional they start without, and without Secrets that
+/// images are pulled with they are tried.
+pub(crate) fn of(job: &CompiledJob) -> Needs {
+    let mut needs = Needs::new();
+    for (at, secret) in job.job().spec().secrets.iter().enumerate() {
+        if secret.store.is_none() {
+            needs.insert(
+                Need::Secret(secret.name.clone()),
+                format!("spec.secrets[{at}]"),
+            );
+        }
+    }
+    for group in job.groups() {
+        let mut of_group = Needs::new();
+        let pod = group.pod(0, &PodPlacement::NOWHERE);
+        pod.spec.iter().for_each(|spec| of_pod(spec, &mut of_group));
+        for (need, field) in of_group {
+            let place = || format!("task group {:?}, {field} of its pods", group.name());
+            needs.entry(need).or_insert_with(place);
+        }
+    }
+    let made: BTreeSet<String> = secrets::made(job.job()).into_values().collect();
+    needs.retain(|need, _| !matches!(need, Need::Secret(name) if made.contains(name)));
+    needs
+}
+
+fn of_pod(spec: &PodSpec, needs: &mut Needs) {
+    if let Some(account) = &spec.service_account_name {
+        let field = "spec.serviceAccountName".to_owned();
+        needs.insert(Need::ServiceAccount(account.clone()), field);
+    }
+    for (at, volume) in spec.volumes.iter().flatten().enumerate() {
+        of_volume(volume, &format!("spec.volumes[{at}]"), needs);
+    }
+    for (at, container) in spec.containers.iter().enumerate() {
+        of_container(container, &format!("spec.containers[{at}]"), needs);
+    }
+    let inits = spec.init_containers.iter().flatten();
+    for (at, container) in inits.enumerate() {
+        of_container(container, &format!("spec.initContainers[{at}]"), needs);
+    }
+}
+
+/// Unless the pod starts without it.
+fn need(need: Need, optional: Option<bool>, field: String, needs: &mut Needs) {
+    if optional != Some(true) {
+        needs.entry(need).or_insert(field);
+    }
+}
+
+fn of_volume(volume: &Volume, path: &str, needs: &mut Needs) {
+    if let Some(map) = &volume.config_map {
+        let name = Need::ConfigMap(map.name.clone());
+        need(name, map.optional, format!("{path}.configMap"), needs);
+    }
+    if let Some(secret) = &volume.secret {
+        let name = Need::Secret(secret.secret_name.clone().unwrap_or_default());
+        need(name, secret.optional, format!("{path}.secret"), needs);
+    }
+    let sources = volume.projected.iter().flat_map(|p| &p.sources).flatten();
+    for (at, source) in sources.enumerate() {
+        let path = format!("{path}.projected.sources[{at}]");
+        if let Some(map) = &source.config_map {
+            let name = Need::ConfigMap(map.name.clone());
+            need(name, map.optional, format!("{path}.configMap"), needs);
+        }
+        if let Some(secret) = &source.secret {
+            let name = Need::Secret(secret.name.clone());
+            need(name, secret.optional, format!("{path}.secret"), needs);
+        }
+    }
+}
+
+fn of_container(container: &Container, path: &str, needs: &mut Needs) {
+    for (at, from) in container.env_from.iter().flatten().enumerate() {
+        let path = format!("{path}.envFrom[{at}]");
+        if let Some(map) = &from.config_map_ref {
+            let name = Need::ConfigMap(map.name.clone());
+            need(name, map.optional, path.clone(), needs);
+        }
+        if let Some(secret) = &from.secret_ref {
+            let name = Need::Secret(secret.name.clone());
+            need(name, secret.optional, path, needs);
+        }
+    }
+    for variable in container.env.iter().flatten() {
+        let path = format!("{path}.env {:?}", variable.name);
+        let source = variable.value_from.as_ref();
+        if let Some(map) = source.and_then(|s| s.config_map_key_ref.as_ref()) {
+            let name = Need::ConfigMap(map.name.clone());
+            need(name, map.optional, path.clone(), needs);
+        }
+        if let Some(secret) = source.and_then(|s| s.secret_key_ref.as_ref()) {
+            let name = Need::Secret(secret.name.clone());
+            need(name, secret.optional, path, needs);
+        }
+    }
+}

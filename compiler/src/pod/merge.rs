@@ -1,0 +1,79 @@
+//! One pod spec laid over another, as a strategic merge does it: objects by field,
+//! lists by the key of their items. What is one thing or another (a volume, a
+//! variable, a mount, a probe, resources) is replaced as a whole: half of each would be none.
+
+use k8s_openapi::DeepMerge as _;
+use k8s_openapi::api::core::v1::{Container, PodSpec};
+
+/// What `over` says stands; what it does not say stays.
+pub(super) fn lay(under: &mut PodSpec, mut over: PodSpec) {
+    give_way(&mut under.volumes, &over.volumes, |v| &v.name);
+    for container in &mut over.containers {
+        make_room(&mut under.containers, container);
+    }
+    for container in over.init_containers.iter_mut().flatten() {
+        make_room(
+            under.init_containers.as_mut().unwrap_or(&mut Vec::new()),
+            container,
+        );
+    }
+    if let Some(mut labels) = under.node_selector.take() {
+        labels.extend(over.node_selector.take().unwrap_or_default());
+        over.node_selector = Some(labels);
+    }
+    if let Some(mut tolerations) = under.tolerations.take() {
+        for toleration in over.tolerations.take().unwrap_or_default() {
+            if !tolerations.contains(&toleration) {
+                tolerations.push(toleration);
+            }
+        }
+        over.tolerations = Some(tolerations);
+    }
+    under.merge_from(over);
+}
+
+/// Takes out of the container of that name what `over` replaces as a whole.
+fn make_room(under: &mut [Container], over: &mut Container) {
+    let Some(under) = under.iter_mut().find(|c| c.name == over.name) else {
+        return;
+    };
+    give_way(&mut under.env, &over.env, |v| &v.name);
+    give_way(&mut under.volume_mounts, &over.volume_mounts, |m| {
+        &m.mount_path
+    });
+    give_way(&mut under.volume_devices, &over.volume_devices, |d| {
+        &d.device_path
+    });
+    give_way(&mut under.ports, &over.ports, |p| &p.container_port);
+    if let Some(mut sources) = under.env_from.take() {
+        sources.extend(over.env_from.take().unwrap_or_default());
+        over.env_from = Some(sources);
+    }
+    for (under, over) in [
+        (&mut under.liveness_probe, &over.liveness_probe),
+        (&mut under.readiness_probe, &over.readiness_probe),
+        (&mut under.startup_probe, &over.startup_probe),
+    ] {
+        if over.is_some() {
+            *under = None;
+        }
+    }
+    if over.lifecycle.is_some() {
+        under.lifecycle = None;
+    }
+    // Else a request of the one could stay beside a limit of the other.
+    if over.resources.is_some() {
+        under.resources = None;
+    }
+}
+
+/// Removes the items whose key `over` has.
+fn give_way<T, K: PartialEq>(
+    under: &mut Option<Vec<T>>,
+    over: &Option<Vec<T>>,
+    key: impl Fn(&T) -> &K,
+) {
+    if let (Some(under), Some(over)) = (under, over) {
+        under.retain(|item| over.iter().all(|other| key(other) != key(item)));
+    }
+}

@@ -1,0 +1,54 @@
+//! The RuntimeProfile that a job is compiled with.
+
+use trellis_api::{RuntimeProfileSpec, ValidatedProfile};
+
+use crate::hash_of;
+
+/// A valid RuntimeProfile, with the hash that its jobs tell it by. Jobs share it.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    profile: ValidatedProfile,
+    hash: String,
+}
+
+impl Profile {
+    /// The profile, hashed.
+    #[must_use]
+    pub fn new(profile: ValidatedProfile) -> Self {
+        Self {
+            hash: hash_of(profile.spec()),
+            profile,
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.profile.name()
+    }
+
+    /// Hash of its spec: 16 characters.
+    #[must_use]
+    pub fn hash(&self) -> &str {
+        &self.hash
+    }
+
+    /// Its spec.
+    #[must_use]
+    pub fn spec(&self) -> &RuntimeProfileSpec {
+        self.profile.spec()
+    }
+
+    pub(crate) fn valid(&self) -> &ValidatedProfile {
+        &self.profile
+    }
+}
+
+/// The same where jobs are compiled into the same with either.
+impl PartialEq for Profile {
+    fn eq(&self, other: &Self) -> bool {
+        (self.name(), self.hash()) == (other.name(), other.hash())
+    }
+}
+
+impl Eq for Profile {}

@@ -1,0 +1,129 @@
+//! The Secrets of `spec.secrets` that are kept outside the cluster: each an ExternalSecret,
+//! from which External Secrets Operator makes a Secret.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use trellis_api::external_secret::{
+    ExternalSecret, ExternalSecretData, ExternalSecretRemoteRef, ExternalSecretSpec,
+    ExternalSecretTarget, ExternalSecretTemplate,
+};
+use trellis_api::job::{JobSecret, RemoteValue, SecretStore};
+use trellis_api::{ValidatedJob, names};
+
+use crate::demand::{Demand, RemoteSecret};
+use crate::{hash_of, metadata};
+
+/// The key by which a Secret is known for one that images are pulled with, and its type.
+const PULL: (&str, &str) = (".dockerconfigjson", "kubernetes.io/dockerconfigjson");
+/// Characters of the hash in the name of a Secret.
+const SUFFIX: usize = 8;
+
+/// Entries that are kept in a store.
+fn stored(job: &ValidatedJob) -> impl Iterator<Item = (&JobSecret, &SecretStore)> {
+    let all = job.spec().secrets.iter();
+    all.filter_map(|secret| Some((secret, secret.store.as_ref()?)))
+}
+
+/// The ExternalSecrets, in the order of the spec.
+pub(crate) fn build(job: &ValidatedJob) -> Vec<ExternalSecret> {
+    stored(job)
+        .map(|(secret, store)| ExternalSecret {
+            metadata: ObjectMeta {
+                name: Some(names::external_secret(job.name(), &secret.name)),
+                ..metadata::child(job)
+            },
+            spec: spec(job, secret, store),
+        })
+        .collect()
+}
+
+/// By the name of an entry: the name of the Secret that is made of it.
+pub(crate) fn made(job: &ValidatedJob) -> BTreeMap<&str, String> {
+    stored(job)
+        .map(|(secret, _)| (secret.name.as_str(), made_name(job, secret)))
+        .collect()
+}
+
+/// Nobody knows it before the job is there: External Secrets Operator takes over a Secret
+/// that has the name already, and deletes it in the end. Nor is it that of an earlier job.
+fn made_name(job: &ValidatedJob, secret: &JobSecret) -> String {
+    let hash: String = hash_of(&job.uid()).chars().take(SUFFIX).collect();
+    let name = names::external_secret(job.name(), &secret.name);
+    format!("{name}-{hash}")
+}
+
+fn spec(job: &ValidatedJob, secret: &JobSecret, store: &SecretStore) -> ExternalSecretSpec {
+    let word = str::to_owned;
+    let (pull_key, pull_type) = PULL;
+    let template = secret.data.contains_key(pull_key);
+    ExternalSecretSpec {
+        secret_store_ref: store.clone(),
+        refresh_interval: go_duration(secret.refresh_seconds()),
+        target: ExternalSecretTarget {
+            name: made_name(job, secret),
+            creation_policy: word("Owner"),
+            // With Delete a path that is gone makes a Secret without its key, and says Ready.
+            deletion_policy: word("Retain"),
+            template: template.then(|| ExternalSecretTemplate {
+                type_: word(pull_type),
+                engine_version: word("v2"),
+                merge_policy: word("Replace"),
+            }),
+        },
+        data: secret
+            .data
+            .iter()
+            .map(|(key, written)| {
+                let RemoteValue { path, property } = RemoteValue::of(written);
+                ExternalSecretData {
+                    secret_key: key.clone(),
+                    remote_ref: ExternalSecretRemoteRef {
+                        key: word(path),
+                        property: property.map(word),
+                        conversion_strategy: word("Default"),
+                        decoding_strategy: word("None"),
+                        metadata_policy: word("None"),
+                    },
+                }
+            })
+            .collect(),
+    }
+}
+
+/// What entries make use of: each path of a store, and the Secrets that are there.
+pub(crate) fn demands(job: &ValidatedJob) -> impl Iterator<Item = Demand> {
+    let remote = stored(job).flat_map(|(secret, store)| {
+        secret.data.values().map(|written| {
+            Demand::UseRemoteSecret(RemoteSecret {
+                kind: store.kind,
+                store: store.name.clone(),
+                path: RemoteValue::of(written).path.to_owned(),
+            })
+        })
+    });
+    let there = job.spec().secrets.iter().filter(|s| s.store.is_none());
+    remote.chain(there.map(|secret| Demand::UseSecret(secret.name.clone())))
+}
+
+/// Seconds as Go prints a duration (`time.Duration.String`): External Secrets Operator
+/// writes back what it has read, in these words.
+fn go_duration(seconds: u32) -> String {
+    let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{rest}s"),
+        (0, _) => format!("{minutes}m{rest}s"),
+        _ => format!("{hours}h{minutes}m{rest}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::go_duration;
+
+    #[test]
+    fn durations_are_written_as_go_writes_them() {
+        let written = [45, 60, 90, 3600, 86_399].map(go_duration);
+        assert_eq!(written, ["45s", "1m0s", "1m30s", "1h0m0s", "23h59m59s"]);
+    }
+}

@@ -1,0 +1,155 @@
+//! What pods of each framework but PyTorch are told.
+
+use k8s_openapi::api::core::v1::Pod;
+use trellis_compiler::{CompiledJob, Demand};
+
+use super::support::{PLACEMENT, compiled, container, env, job, spec, value_of};
+
+/// A job of this framework with groups of one line.
+fn of(framework: &str, groups: &[(&str, &str)]) -> CompiledJob {
+    let groups = groups.iter().map(|(name, rest)| {
+        format!("- {{name: {name}, image: busybox, resources: {{cpu: 1, memory: 1Gi}}, {rest}}}\n")
+    });
+    let groups: String = groups.collect();
+    compiled(job(&format!(
+        "framework: {framework}\ntaskGroups:\n{groups}"
+    )))
+}
+
+fn pod(job: &CompiledJob, group: &str, index: u32) -> Pod {
+    let group = job.groups().iter().find(|g| g.name() == group).unwrap();
+    group.pod(index, &PLACEMENT)
+}
+
+/// The variables of a pod that are not Trellis' own of every pod.
+fn injected(pod: &Pod) -> Vec<(String, String)> {
+    let mut env = env(pod);
+    env.retain(|(name, _)| !name.starts_with("TRELLIS_") || name == "TRELLIS_HOSTFILE");
+    env
+}
+
+fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
+    let owned = |(a, b): &(&str, &str)| ((*a).to_owned(), (*b).to_owned());
+    list.iter().map(owned).collect()
+}
+
+const ADDRESS: &str = "llm-worker-0.llm.team-a.svc.cluster.local";
+
+#[test]
+fn jax_has_a_process_a_pod() {
+    let job = of("JAX", &[("worker", "replicas: 3, gpus: 8")]);
+    let expected = pairs(&[
+        ("JAX_COORDINATOR_ADDRESS", &format!("{ADDRESS}:6666")),
+        ("JAX_NUM_PROCESSES", "3"),
+        ("JAX_PROCESS_ID", "2"),
+    ]);
+    assert_eq!(injected(&pod(&job, "worker", 2)), expected);
+    assert!(job.config_maps().is_empty() && job.key_secret([1; 66]).is_none());
+}
+
+#[test]
+fn tensorflow_has_a_cluster_and_a_task() {
+    let job = of(
+        "TensorFlow",
+        &[
+            ("ps", "role: Server, replicas: 2"),
+            ("small", "replicas: 1"),
+            ("watch", "role: Evaluator"),
+            ("chief", "role: Coordinator"),
+            ("large", "replicas: 2, gpus: 8"),
+        ],
+    );
+    let host = |pod: &str| format!("\"llm-{pod}.llm.team-a.svc.cluster.local:2222\"");
+    let cluster = format!(
+        "{{\"chief\":[{}],\"worker\":[{},{},{}],\"ps\":[{},{}]}}",
+        host("chief-0"),
+        host("small-0"),
+        host("large-0"),
+        host("large-1"),
+        host("ps-0"),
+        host("ps-1")
+    );
+    for (group, index, kind, task) in [
+        ("chief", 0, "chief", 0),
+        ("small", 0, "worker", 0),
+        ("large", 1, "worker", 2),
+        ("ps", 1, "ps", 1),
+        ("watch", 0, "evaluator", 0),
+    ] {
+        let config =
+            format!("{{\"cluster\":{cluster},\"task\":{{\"type\":\"{kind}\",\"index\":{task}}}}}");
+        let pod = pod(&job, group, index);
+        assert_eq!(injected(&pod), pairs(&[("TF_CONFIG", &config)]));
+    }
+    // The chief leads, servers follow all workers, and the evaluator is outside.
+    let ranks: Vec<_> = job.groups().iter().map(|g| g.first_rank()).collect();
+    assert_eq!(ranks, [4, 1, 6, 0, 2]);
+    let world = value_of(&pod(&job, "watch", 0), "TRELLIS_WORLD_SIZE");
+    assert_eq!(world.unwrap(), "6");
+}
+
+#[test]
+fn deepspeed_has_pytorchs_variables_and_a_hostfile() {
+    let groups = [
+        ("worker", "replicas: 2, gpus: 4"),
+        ("eval", "role: Evaluator"),
+        ("chief", "role: Coordinator"),
+    ];
+    let job = of("DeepSpeed", &groups);
+    let torch = of("PyTorch", &groups);
+    let (ours, theirs) = (pod(&job, "worker", 1), pod(&torch, "worker", 1));
+    let mut expected = pairs(&[("TRELLIS_HOSTFILE", "/etc/trellis/hosts/hostfile")]);
+    expected.extend(injected(&theirs));
+    assert_eq!(injected(&ours), expected);
+    assert!(injected(&pod(&job, "eval", 0)).is_empty());
+    let maps = job.config_maps();
+    assert_eq!(maps.len(), 1);
+    assert_eq!(maps[0].metadata.name.as_deref(), Some("llm-hosts"));
+    assert_eq!(
+        maps[0].data.as_ref().unwrap()["hostfile"],
+        "llm-chief-0.llm.team-a.svc.cluster.local slots=1\n\
+         llm-worker-0.llm.team-a.svc.cluster.local slots=4\n\
+         llm-worker-1.llm.team-a.svc.cluster.local slots=4\n"
+    );
+    let volume = &spec(&ours).volumes.as_ref().unwrap()[0];
+    assert_eq!(volume.config_map.as_ref().unwrap().name, "llm-hosts");
+    // It is the job's own, which nobody has to permit.
+    assert!(
+        !job.demands()
+            .contains(&Demand::UseConfigMap("llm-hosts".to_owned()))
+    );
+}
+
+#[test]
+fn a_config_map_of_that_name_is_a_demand_where_it_is_not_the_jobs() {
+    let job = of(
+        "PyTorch",
+        &[("worker", "mounts: [{configMap: llm-hosts, path: /hosts}]")],
+    );
+    let demand = Demand::UseConfigMap("llm-hosts".to_owned());
+    assert!(job.demands().contains(&demand));
+}
+
+#[test]
+fn evaluators_get_no_variables_but_tensorflows() {
+    for framework in ["PyTorch", "DeepSpeed", "JAX"] {
+        let job = of(
+            framework,
+            &[("worker", "gpus: 1"), ("eval", "role: Evaluator, gpus: 8")],
+        );
+        let pod = pod(&job, "eval", 0);
+        assert!(injected(&pod).is_empty(), "{framework}");
+        assert!(container(&pod).ports.is_none());
+        // One process in each pod of the world, whatever the evaluator has.
+        assert_eq!(value_of(&pod, "TRELLIS_RANK").unwrap(), "1");
+        assert_eq!(value_of(&pod, "TRELLIS_WORLD_SIZE").unwrap(), "1");
+    }
+    let job = of(
+        "PyTorch",
+        &[("worker", "gpus: 1"), ("eval", "role: Evaluator, gpus: 8")],
+    );
+    assert_eq!(
+        value_of(&pod(&job, "worker", 0), "WORLD_SIZE").unwrap(),
+        "1"
+    );
+}

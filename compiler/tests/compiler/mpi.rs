@@ -1,0 +1,268 @@
+//! MPI: hosts, the key, and the scripts, which are run here with ssh and sshd that write
+//! down what they are asked.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use k8s_openapi::api::core::v1::Secret;
+use trellis_compiler::{CompiledJob, Demand};
+
+use super::support::{PLACEMENT, UID, compiled, container, job, spec, value_of};
+
+fn mpi(launcher: &str, worker: &str) -> CompiledJob {
+    compiled(job(&format!(
+        "framework: MPI\ntaskGroups:\n\
+         - {{name: worker, image: i, replicas: 2, resources: {{cpu: 1, memory: 1Gi}}, {worker}}}\n\
+         - {{name: launcher, image: i, role: Launcher, resources: {{cpu: 1, memory: 1Gi}}, {launcher}}}\n"
+    )))
+}
+
+fn files(job: &CompiledJob) -> BTreeMap<String, String> {
+    job.config_maps().remove(0).data.unwrap()
+}
+
+#[test]
+fn hosts_are_the_workers_and_a_launcher_that_has_devices() {
+    let host = |pod: &str| format!("llm-{pod}.llm.team-a.svc.cluster.local");
+    let hosts = files(&mpi("", "gpus: 8"));
+    let (one, two) = (host("worker-0"), host("worker-1"));
+    assert_eq!(hosts["hostfile"], format!("{one} slots=8\n{two} slots=8\n"));
+    assert_eq!(hosts["hostfile.hydra"], format!("{one}:8\n{two}:8\n"));
+    let hosts = files(&mpi("gpus: 4", "gpus: 8"));
+    let launcher = host("launcher-0");
+    assert_eq!(
+        hosts["hostfile.hydra"],
+        format!("{launcher}:4\n{one}:8\n{two}:8\n")
+    );
+    let alone = compiled(job(
+        "framework: MPI\ntaskGroups:\n- {name: l, image: i, role: Launcher, resources: {cpu: 1, memory: 1Gi}}\n",
+    ));
+    assert_eq!(
+        files(&alone)["hostfile"],
+        format!("{} slots=1\n", host("l-0"))
+    );
+}
+
+#[test]
+fn a_worker_that_says_nothing_runs_sshd_and_a_launcher_without_gpus_sees_none() {
+    let job = mpi("command: [mpirun]", "gpus: 8");
+    let (worker, launcher) = (
+        job.groups()[0].pod(1, &PLACEMENT),
+        job.groups()[1].pod(0, &PLACEMENT),
+    );
+    let sshd = vec!["/etc/trellis/hosts/sshd".to_owned()];
+    assert_eq!(container(&worker).command, Some(sshd));
+    assert_eq!(
+        container(&launcher).command,
+        Some(vec!["mpirun".to_owned()])
+    );
+    let none = value_of(&launcher, "NVIDIA_VISIBLE_DEVICES");
+    assert_eq!(none.as_deref(), Some(""));
+    assert_eq!(value_of(&worker, "NVIDIA_VISIBLE_DEVICES"), None);
+    assert_eq!(value_of(&launcher, "TRELLIS_RANK").unwrap(), "0");
+    assert_eq!(value_of(&worker, "TRELLIS_RANK").unwrap(), "2");
+
+    for said in [
+        "command: [own]",
+        "args: [own]",
+        "podTemplate: {spec: {containers: [{name: main, command: [own]}]}}",
+        "podTemplate: {spec: {containers: [{name: main, args: [own]}]}}",
+    ] {
+        let job = mpi("command: [mpirun]", said);
+        let pod = job.groups()[0].pod(0, &PLACEMENT);
+        let main = container(&pod);
+        let (command, args) = (main.command.as_deref(), main.args.as_deref());
+        let all: Vec<_> = command.into_iter().chain(args).flatten().collect();
+        assert_eq!(all, ["own"], "{said}");
+    }
+    // Nor does a launcher run it.
+    let job = mpi("gpus: 1", "gpus: 8");
+    let launcher = job.groups()[1].pod(0, &PLACEMENT);
+    assert_eq!(container(&launcher).command, None);
+    assert_eq!(value_of(&launcher, "NVIDIA_VISIBLE_DEVICES"), None);
+}
+
+#[test]
+fn config_map_and_key_are_mounted_and_nobody_has_to_permit_them() {
+    let job = mpi("command: [mpirun]", "mounts: [{secret: s, path: /s}]");
+    let pod = job.groups()[0].pod(0, &PLACEMENT);
+    let names: Vec<_> = spec(&pod)
+        .volumes
+        .iter()
+        .flatten()
+        .map(|v| v.name.as_str())
+        .collect();
+    // Of a kind that pod templates may not use.
+    assert_eq!(names, ["secret-0", "config-map-1", "secret-2"]);
+    let paths = container(&pod).volume_mounts.iter().flatten();
+    let paths: Vec<_> = paths
+        .map(|m| (m.mount_path.as_str(), m.read_only))
+        .collect();
+    let expected = [
+        ("/s", None),
+        ("/etc/trellis/hosts", Some(true)),
+        ("/etc/trellis/ssh", Some(true)),
+    ];
+    assert_eq!(paths, expected);
+    let secrets = job.demands().iter().filter_map(|demand| match demand {
+        Demand::UseSecret(name) | Demand::UseConfigMap(name) => Some(name.as_str()),
+        _ => None,
+    });
+    assert_eq!(secrets.collect::<Vec<_>>(), ["s"]);
+}
+
+fn text(secret: &Secret, key: &str) -> String {
+    let data = secret.data.as_ref().unwrap();
+    String::from_utf8(data[key].0.clone()).unwrap()
+}
+
+#[test]
+fn the_key_is_of_the_bytes_that_are_given_and_in_no_hash() {
+    let job = mpi("", "");
+    let mut random = [0x5a; 66];
+    let secret = job.key_secret(random).unwrap();
+    assert_eq!(secret.type_.as_deref(), Some("kubernetes.io/ssh-auth"));
+    assert_eq!(secret.metadata.name, job.key_secret_name());
+    assert_eq!(job.key_secret_name().unwrap(), "llm-ssh-5f2c9a1e");
+    let owner = &secret.metadata.owner_references.as_ref().unwrap()[0];
+    assert_eq!(owner.uid, UID);
+    let public = text(&secret, "authorized_keys");
+    // Of the scalar 0x005a5a...: what `ssh-keygen -y` makes of the private key.
+    insta::assert_snapshot!(public);
+    assert_eq!(text(&secret, "known_hosts"), format!("* {public}"));
+    let private = text(&secret, "ssh-privatekey");
+    assert!(private.starts_with("-----BEGIN EC PRIVATE KEY-----\n"));
+
+    assert_eq!(job.key_secret(random), Some(secret.clone()));
+    random[65] ^= 1;
+    let another = job.key_secret(random).unwrap();
+    assert_ne!(text(&another, "ssh-privatekey"), private);
+    assert_ne!(text(&another, "authorized_keys"), public);
+    // Neither zero nor more than the order of the curve is a key; the first seven bits are cut off.
+    assert_eq!(job.key_secret([0; 66]), None);
+    assert_eq!(job.key_secret([0xff; 66]), None);
+    assert_eq!(mpi("", "").hash(), job.hash());
+}
+
+/// The scripts of a job, with its paths below a folder, and programs beside them.
+struct Shell {
+    folder: tempfile::TempDir,
+}
+
+impl Shell {
+    fn new(programs: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().to_str().unwrap().to_owned();
+        let shell = Self { folder };
+        for (name, text) in files(&mpi("", "")) {
+            let text = text.replace("/etc/trellis", &root);
+            shell.write(&format!("hosts/{name}"), &text);
+        }
+        for (name, text) in programs {
+            let text = text.replace("$ROOT", &root);
+            shell.write(&format!("bin/{name}"), &format!("#!/bin/sh\n{text}\n"));
+        }
+        shell
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o555)).unwrap();
+    }
+
+    fn run(&self, script: &str, arguments: &[&str]) -> Output {
+        let path = format!("{}:/usr/bin:/bin", self.path("bin").display());
+        let mut command = Command::new("sh");
+        command.arg(self.path(script)).args(arguments);
+        command.env("PATH", path).env_remove("LD_LIBRARY_PATH");
+        command.output().unwrap()
+    }
+
+    fn log(&self) -> Vec<String> {
+        let root = self.folder.path().to_str().unwrap();
+        let log = fs::read_to_string(self.path("log")).unwrap_or_default();
+        log.lines().map(|l| l.replace(root, "")).collect()
+    }
+}
+
+fn exists(name: &str) -> bool {
+    Path::new("/bin").join(name).exists() || Path::new("/usr/bin").join(name).exists()
+}
+
+#[test]
+fn ssh_waits_for_the_host_and_then_runs_what_it_is_asked() {
+    assert!(exists("sh"));
+    // Unreachable twice.
+    let shell = Shell::new(&[
+        ("id", "echo 1000"),
+        ("sleep", "echo sleep $* >>$ROOT/log"),
+        (
+            "ssh",
+            "echo \"ssh $*\" >>$ROOT/log; [ \"$(grep -c ' true$' $ROOT/log)\" -gt 2 ]",
+        ),
+    ]);
+    let done = shell.run(
+        "hosts/ssh",
+        &[
+            "-x", "-o", "A=b", "-q", "node-1", "prted", "--x", "-o", "y z",
+        ],
+    );
+    assert!(done.status.success(), "{done:?}");
+    let ask = "ssh -F /hosts/ssh_config -i /ssh/key -n -q node-1 true";
+    let run = "ssh -F /hosts/ssh_config -i /ssh/key -x -o A=b -q node-1 prted --x -o y z";
+    assert_eq!(shell.log(), [ask, "sleep 1", ask, "sleep 1", ask, run]);
+}
+
+#[test]
+fn ssh_as_root_takes_the_key_that_nobody_else_may_read_and_gives_up_at_last() {
+    let shell = Shell::new(&[
+        ("id", "echo 0"),
+        ("sleep", ":"),
+        ("ssh", "echo \"ssh $*\" >>$ROOT/log; exit 255"),
+    ]);
+    let done = shell.run("hosts/ssh", &["node-1", "prted"]);
+    assert_eq!(done.status.code(), Some(255));
+    let log = shell.log();
+    assert_eq!(log.len(), 301);
+    let run = "ssh -F /hosts/ssh_config -i /ssh/root-key node-1 prted";
+    assert_eq!(log.last().unwrap(), run);
+}
+
+#[test]
+fn sshd_runs_as_whoever_it_is_or_says_why_not() {
+    let sshd = ("sshd", "for word; do echo \"$word\" >>$ROOT/log; done");
+    let shell = Shell::new(&[("id", "echo 1000"), sshd]);
+    assert!(shell.run("hosts/sshd", &[]).status.success());
+    let path = format!("{}/bin:/usr/bin:/bin", "");
+    let set = format!("SetEnv \"PATH={path}\" \"LD_LIBRARY_PATH=\"");
+    let expected = [
+        "-D",
+        "-e",
+        "-f",
+        "/hosts/sshd_config",
+        "-h",
+        "/ssh/key",
+        "-o",
+        &set,
+    ];
+    assert_eq!(shell.log(), expected);
+
+    for (capabilities, runs) in [("0000000000000000", false), ("00000000a80425fb", true)] {
+        let sed = format!("echo {capabilities}");
+        let shell = Shell::new(&[("id", "echo 0"), ("sed", &sed), sshd]);
+        let done = shell.run("hosts/sshd", &[]);
+        assert_eq!(done.status.success(), runs);
+        let said = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(said.contains("spec.securityContext.runAsUser"), !runs);
+        assert_eq!(shell.log().contains(&"/ssh/root-key".to_owned()), runs);
+    }
+}

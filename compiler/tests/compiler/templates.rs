@@ -1,0 +1,423 @@
+//! Pod templates, of jobs and of profiles: what lies below the short fields.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::serde_json::{Value, from_value, json, to_value};
+use trellis_api::{Quantity, RuntimeProfile, TrainingJob, ValidatedProfile};
+use trellis_compiler::{CompiledJob, Demand, Peer, Profile, Surroundings, compile};
+
+use super::support::{first_pod, found, job, spec, validated};
+
+fn profile(spec: Value) -> Arc<Profile> {
+    let object: RuntimeProfile = from_value(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "RuntimeProfile",
+        "metadata": {"name": "p"}, "spec": spec,
+    }))
+    .unwrap();
+    let valid = ValidatedProfile::try_from(object).unwrap_or_else(|e| panic!("{e}"));
+    Arc::new(Profile::new(valid))
+}
+
+/// A job of one group with these fields beside the least.
+fn with(group: Value) -> TrainingJob {
+    let mut whole = job(
+        "taskGroups: [{name: w, image: 'a:1', resources: {cpu: 2, memory: 1Gi, ephemeralStorage: 1Gi}}]",
+    );
+    let mut written = to_value(&whole.spec.task_groups[0]).unwrap();
+    let more = group.as_object().unwrap().clone();
+    written.as_object_mut().unwrap().extend(more);
+    whole.spec.task_groups = vec![from_value(written).unwrap()];
+    whole
+}
+
+fn compiled(job: TrainingJob, profile: Option<Arc<Profile>>) -> CompiledJob {
+    let job = validated(job);
+    let surroundings = Surroundings::resolve(&job, found(&BTreeMap::new())).unwrap();
+    compile(job, surroundings.with_profile(profile), &Arc::default())
+}
+
+fn pod_of(group: Value, below: Option<Value>) -> Pod {
+    first_pod(&compiled(with(group), below.map(profile)))
+}
+
+fn main(pod: &Pod) -> &Container {
+    let main = &spec(pod).containers[0];
+    assert_eq!(main.name, "main");
+    main
+}
+
+fn value(pod: &Pod, name: &str) -> Option<String> {
+    let all: Vec<_> = main(pod)
+        .env
+        .iter()
+        .flatten()
+        .filter(|v| v.name == name)
+        .collect();
+    assert!(all.len() <= 1, "{all:?}");
+    all.first().and_then(|v| v.value.clone())
+}
+
+#[test]
+fn without_template_and_profile_nothing_is_other_than_it_was() {
+    let bare = compiled(with(json!({})), None);
+    let empty = compiled(with(json!({"podTemplate": {}})), Some(profile(json!({}))));
+    assert_eq!(bare.hash(), empty.hash());
+    assert_eq!(bare.groups()[0].resources(), empty.groups()[0].resources());
+}
+
+#[test]
+fn the_short_field_wins_then_the_template_then_the_profile() {
+    let var = |value: &str| json!({"name": "A", "value": value});
+    let template =
+        |value: Value| json!({"spec": {"containers": [{"name": "main", "env": [value]}]}});
+    let group = json!({"env": [var("short")], "podTemplate": template(var("template"))});
+    let whole = json!({"env": [var("profile")], "podTemplate": template(var("below"))});
+    assert_eq!(
+        value(&pod_of(group.clone(), Some(whole.clone())), "A").unwrap(),
+        "short"
+    );
+    let group = json!({"podTemplate": template(var("template"))});
+    assert_eq!(
+        value(&pod_of(group, Some(whole.clone())), "A").unwrap(),
+        "template"
+    );
+    assert_eq!(
+        value(&pod_of(json!({}), Some(whole)), "A").unwrap(),
+        "profile"
+    );
+    let below = json!({"podTemplate": template(var("below"))});
+    let pod = pod_of(json!({}), Some(below));
+    assert_eq!(value(&pod, "A").unwrap(), "below");
+    // Ours come first, so that all others may use them.
+    assert_eq!(main(&pod).env.as_ref().unwrap()[0].name, "TRELLIS_JOB");
+}
+
+/// A variable is a value or a source: half of each is no variable.
+#[test]
+fn what_is_one_thing_or_another_is_replaced_as_a_whole() {
+    let below = json!({"podTemplate": {"spec": {
+        "containers": [{
+            "name": "main",
+            "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}],
+            "volumeMounts": [{"name": "data", "mountPath": "/data", "subPath": "below", "readOnly": true}],
+            "livenessProbe": {"exec": {"command": ["x"]}},
+        }],
+        "volumes": [{"name": "data", "emptyDir": {}}],
+    }}});
+    let group = json!({"mounts": [{"claim": "data", "path": "/data"}], "podTemplate": {"spec": {
+        "containers": [{
+            "name": "main",
+            "env": [{"name": "A", "value": "plain"}],
+            "livenessProbe": {"httpGet": {"port": 80}},
+        }],
+        "volumes": [{"name": "data", "configMap": {"name": "m"}}],
+    }}});
+    let pod = pod_of(group, Some(below));
+    let main = to_value(main(&pod)).unwrap();
+    let variables = main["env"].as_array().unwrap();
+    assert_eq!(
+        variables.last().unwrap(),
+        &json!({"name": "A", "value": "plain"})
+    );
+    assert_eq!(main["livenessProbe"], json!({"httpGet": {"port": 80}}));
+    assert_eq!(
+        main["volumeMounts"],
+        json!([{"name": "claim-0", "mountPath": "/data"}])
+    );
+    let volumes = to_value(&spec(&pod).volumes).unwrap();
+    assert_eq!(
+        volumes[0],
+        json!({"name": "data", "configMap": {"name": "m"}})
+    );
+    assert_eq!(volumes[1]["persistentVolumeClaim"]["claimName"], "data");
+}
+
+#[test]
+fn lists_are_merged_by_their_keys_or_added_to() {
+    let below = json!({
+        "nodeSelector": {"pool": "below", "zone": "a"},
+        "tolerations": [{"key": "fabric", "operator": "Exists"}],
+        "podMetadata": {"labels": {"from": "profile", "scraped": "yes"}},
+        "podTemplate": {
+            "metadata": {"labels": {"from": "below"}, "annotations": {"example.com/a": "below"}},
+            "spec": {"initContainers": [{"name": "side", "image": "s:1", "restartPolicy": "Always", "env": [{"name": "B", "value": "below"}], "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}}]},
+        },
+    });
+    let group = json!({
+        "nodeSelector": {"pool": "own"},
+        "tolerations": [{"key": "own", "operator": "Exists"}],
+        "podTemplate": {
+            "metadata": {"annotations": {"example.com/a": "template"}},
+            "spec": {
+                "initContainers": [{"name": "side", "env": [{"name": "B", "value": "template"}]}],
+                "tolerations": [{"key": "template", "operator": "Exists"}],
+            },
+        },
+    });
+    let pod = pod_of(group, Some(below));
+    let labels = pod.metadata.labels.as_ref().unwrap();
+    assert_eq!(
+        (labels["from"].as_str(), labels["scraped"].as_str()),
+        ("profile", "yes")
+    );
+    assert_eq!(labels["trellis.dev/job"], "llm");
+    assert_eq!(
+        pod.metadata.annotations.as_ref().unwrap()["example.com/a"],
+        "template"
+    );
+    let spec = spec(&pod);
+    let selector = spec.node_selector.as_ref().unwrap();
+    assert_eq!(
+        (selector["pool"].as_str(), selector["zone"].as_str()),
+        ("own", "a")
+    );
+    let keys: BTreeSet<_> = spec
+        .tolerations
+        .iter()
+        .flatten()
+        .filter_map(|t| t.key.as_deref())
+        .collect();
+    assert_eq!(
+        keys,
+        BTreeSet::from(["fabric", "own", "template", "trellis.dev/dedicated"])
+    );
+    let sides = to_value(&spec.init_containers).unwrap();
+    assert_eq!(sides.as_array().unwrap().len(), 1);
+    assert_eq!(sides[0]["image"], "s:1");
+    assert_eq!(sides[0]["env"], json!([{"name": "B", "value": "template"}]));
+    assert_eq!(
+        sides[0]["resources"],
+        json!({"limits": {"cpu": "1", "memory": "1Gi"}})
+    );
+    // What nobody says is as for the main container.
+    assert_eq!(
+        sides[0]["securityContext"],
+        json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}})
+    );
+}
+
+#[test]
+fn a_template_may_say_what_is_a_default_of_ours_and_policies_will_see_it() {
+    let group = json!({"podTemplate": {"spec": {
+        "hostIPC": true,
+        "securityContext": {"seccompProfile": {"type": "Unconfined"}},
+        "containers": [{"name": "main", "securityContext": {"privileged": true, "allowPrivilegeEscalation": true, "capabilities": {"add": ["IPC_LOCK"]}}}],
+    }}});
+    let pod = pod_of(group, None);
+    assert_eq!(spec(&pod).host_ipc, Some(true));
+    assert_eq!(
+        to_value(&main(&pod).security_context).unwrap(),
+        json!({"privileged": true, "allowPrivilegeEscalation": true, "capabilities": {"add": ["IPC_LOCK"], "drop": ["ALL"]}})
+    );
+    let context = to_value(&spec(&pod).security_context).unwrap();
+    assert_eq!(context["seccompProfile"]["type"], "Unconfined");
+    // The rest is as it is without it.
+    assert_eq!(spec(&pod).enable_service_links, Some(false));
+    assert_eq!(spec(&pod).automount_service_account_token, Some(false));
+    assert_eq!(main(&pod).image.as_deref(), Some("a:1"));
+}
+
+#[test]
+fn shared_memory_and_runtime_class_of_the_profile() {
+    let of = |group: Value| {
+        let pod = pod_of(
+            group,
+            Some(json!({"sharedMemory": "2Gi", "runtimeClassName": "nvidia"})),
+        );
+        assert_eq!(spec(&pod).runtime_class_name.as_deref(), Some("nvidia"));
+        let volumes = spec(&pod).volumes.clone().unwrap_or_default();
+        let size = volumes.into_iter().find_map(|v| v.empty_dir?.size_limit);
+        size.map(|size| size.0)
+    };
+    assert_eq!(of(json!({})).as_deref(), Some("2Gi"));
+    assert_eq!(of(json!({"sharedMemory": "4Gi"})).as_deref(), Some("4Gi"));
+    assert_eq!(of(json!({"sharedMemory": "0"})), None);
+}
+
+/// Kubernetes' rule (KEP-753, `PodRequests` of component-helpers): sidecars count beside
+/// the containers, and beside the init containers that start after them.
+#[test]
+fn a_pod_requests_what_the_kubelet_admits() {
+    let side = |name: &str, cpu: &str| json!({"name": name, "image": "i", "resources": {"limits": {"cpu": cpu, "memory": "1Mi"}}});
+    let init = |name: &str, cpu: &str, sidecar: bool| {
+        let mut container = side(name, cpu);
+        if sidecar {
+            container["restartPolicy"] = json!("Always");
+        }
+        container
+    };
+    // The main container's 2 cores in each.
+    for (containers, inits, cpu) in [
+        (json!([]), json!([]), "2"),
+        (json!([side("a", "500m")]), json!([]), "2.5"),
+        (json!([]), json!([init("i", "1", false)]), "2"),
+        (json!([]), json!([init("i", "3", false)]), "3"),
+        (json!([side("a", "2")]), json!([init("i", "3", false)]), "4"),
+        (json!([]), json!([init("s", "1", true)]), "3"),
+        // A sidecar counts beside what starts after it, and not before.
+        (
+            json!([]),
+            json!([init("s", "1", true), init("i", "3", false)]),
+            "4",
+        ),
+        (
+            json!([]),
+            json!([init("i", "3", false), init("s", "1", true)]),
+            "3",
+        ),
+        (
+            json!([]),
+            json!([init("s", "1", true), init("t", "2", true)]),
+            "5",
+        ),
+        (
+            json!([]),
+            json!([
+                init("s", "1", true),
+                init("i", "9", false),
+                init("t", "2", true)
+            ]),
+            "10",
+        ),
+    ] {
+        let written =
+            json!({"podTemplate": {"spec": {"containers": containers, "initContainers": inits}}});
+        let job = compiled(with(written.clone()), None);
+        let resources = job.groups()[0].resources();
+        let amount = |q: &Quantity| q.amount().unwrap();
+        assert_eq!(
+            amount(&resources["cpu"]),
+            amount(&Quantity::from(cpu)),
+            "{written}"
+        );
+        assert_eq!(
+            job.groups()[0].request()["cpu"],
+            amount(&Quantity::from(cpu))
+        );
+        let member = &job.pod_group().spec.groups[0];
+        assert_eq!(member.resources, resources);
+    }
+    // What only another container asks for counts too; what no other does is as it was written.
+    let fetch = json!({"name": "f", "image": "i", "resources": {"limits": {"cpu": "2000m", "memory": "2Gi", "ephemeral-storage": "3Gi"}}});
+    let job = compiled(
+        with(json!({"podTemplate": {"spec": {"initContainers": [fetch]}}})),
+        None,
+    );
+    let resources = job.groups()[0].resources();
+    assert_eq!(resources["cpu"].as_str(), "2", "as it was written");
+    assert_eq!(resources["memory"].amount(), Quantity::from("2Gi").amount());
+    assert_eq!(
+        resources["ephemeral-storage"].amount(),
+        Quantity::from("3Gi").amount()
+    );
+}
+
+/// What a template says of a container's resources is all there is of them: a request of
+/// the profile beside a limit of the job would be less than is used.
+#[test]
+fn resources_are_replaced_as_a_whole() {
+    let side = |says: Value| {
+        let mut side = json!({"name": "side"});
+        let says = says.as_object().unwrap().clone();
+        side.as_object_mut().unwrap().extend(says);
+        json!({"podTemplate": {"spec": {"initContainers": [side]}}})
+    };
+    let small = json!({"cpu": 1, "memory": "1Gi", "ephemeral-storage": "1Gi"});
+    let below = side(
+        json!({"image": "s:1", "restartPolicy": "Always", "resources": {"requests": small, "limits": small}}),
+    );
+    let large = json!({"resources": {"limits": {"cpu": 4, "memory": "4Gi"}}});
+    let job = compiled(with(side(large.clone())), Some(profile(below.clone())));
+    let pod = pod_of(side(large), Some(below));
+    let sides = to_value(&spec(&pod).init_containers).unwrap();
+    assert_eq!(
+        sides[0]["resources"],
+        json!({"limits": {"cpu": "4", "memory": "4Gi"}})
+    );
+    let resources = job.groups()[0].resources();
+    assert_eq!(resources["cpu"].amount(), Quantity::from("6").amount());
+    assert_eq!(resources["memory"].amount(), Quantity::from("5Gi").amount());
+    assert_eq!(resources["ephemeral-storage"].as_str(), "1Gi", "its own");
+}
+
+/// Everything that some part of the final pod uses is demanded, whoever wrote it.
+#[test]
+fn demands_are_those_of_the_final_pod() {
+    let template = json!({"spec": {
+        "automountServiceAccountToken": true,
+        "imagePullSecrets": [{"name": "pull"}],
+        "containers": [{"name": "main", "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "in-main", "key": "k"}}}]}],
+        "initContainers": [{
+            "name": "fetch", "image": "fetch:1", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}},
+            "env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "in-init", "key": "k"}}}],
+            "envFrom": [{"secretRef": {"name": "bulk"}}],
+        }],
+        "volumes": [
+            {"name": "a", "persistentVolumeClaim": {"claimName": "data"}},
+            {"name": "b", "csi": {"driver": "d", "nodePublishSecretRef": {"name": "of-driver"}}},
+            {"name": "c", "image": {"reference": "model:1"}},
+            {"name": "d", "projected": {"sources": [
+                {"secret": {"name": "projected"}}, {"configMap": {"name": "settings"}},
+                {"serviceAccountToken": {"path": "t"}},
+            ]}},
+            {"name": "e", "azureFile": {"secretName": "azure", "shareName": "s"}},
+        ],
+    }});
+    let expected: BTreeSet<_> = [
+        Demand::UseImage("a:1".to_owned()),
+        Demand::UseImage("fetch:1".to_owned()),
+        Demand::UseImage("model:1".to_owned()),
+        Demand::UseServiceAccount("default".to_owned()),
+        Demand::UseVolume("data".to_owned()),
+        Demand::UseConfigMap("in-init".to_owned()),
+        Demand::UseConfigMap("settings".to_owned()),
+        Demand::UseQueue("default".to_owned()),
+    ]
+    .into_iter()
+    .chain(
+        ["pull", "in-main", "bulk", "of-driver", "projected", "azure"]
+            .map(|name| Demand::UseSecret(name.to_owned())),
+    )
+    .collect();
+    let of_job = compiled(with(json!({"podTemplate": template})), None);
+    assert_eq!(*of_job.demands(), expected);
+    let of_profile = compiled(
+        with(json!({})),
+        Some(profile(json!({"podTemplate": template}))),
+    );
+    assert_eq!(*of_profile.demands(), expected);
+}
+
+#[test]
+fn the_profiles_network_is_opened_and_demanded() {
+    let network = json!({
+        "egress": [{"cidr": "10.20.0.0/16", "ports": [443]}],
+        "ingress": [{"namespace": "monitoring", "ports": [9400]}],
+    });
+    let job = compiled(with(json!({})), Some(profile(json!({"network": network}))));
+    let policy = to_value(job.network_policy().spec).unwrap();
+    let text = policy.to_string();
+    assert!(
+        text.contains("10.20.0.0/16") && text.contains("monitoring"),
+        "{text}"
+    );
+    let peers: Vec<_> = job
+        .demands()
+        .iter()
+        .filter_map(|d| match d {
+            Demand::ConnectTo(end) | Demand::AcceptFrom(end) => Some(end.peer.clone()),
+            _ => None,
+        })
+        .collect();
+    let expected = [
+        Peer::Cidr("10.20.0.0/16".to_owned()),
+        Peer::Namespace("monitoring".to_owned()),
+    ];
+    assert_eq!(peers, expected);
+    let own = compiled(with(json!({})), None);
+    assert_ne!(own.hash(), job.hash());
+    assert_eq!(job.profile().unwrap().name(), "p");
+    assert_eq!(job.profile().unwrap().hash().len(), 16);
+}

@@ -1,0 +1,176 @@
+//! External Secrets Operator on a test control plane: its own CRDs, what its controller does
+//! as far as a job sees it, and the controller itself where it is to be had.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Api, Resource as _};
+use serde_json::{Value, json};
+use trellis_api::external_secret::ExternalSecret;
+
+use crate::control_plane::ControlPlane;
+use crate::jobs::Jobs;
+use crate::process::Process;
+
+/// The Go module that has CRDs and controller. `control-plane/external-secrets` names its version.
+const MODULE: &str = "github.com/external-secrets/external-secrets";
+/// The program of its controller, looked for on the `PATH`. It takes ten minutes to build, in
+/// `e2e/control-plane/external-secrets` by
+/// `go build -o FOLDER github.com/external-secrets/external-secrets`.
+const PROGRAM: &str = "external-secrets";
+
+/// The CRDs of ExternalSecrets and their stores, from the Go module.
+///
+/// # Errors
+/// When Go is missing, or the module cannot be had.
+pub fn crds() -> Result<Vec<String>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("control-plane/external-secrets");
+    let output = Command::new("go")
+        .args(["mod", "download", "-json", MODULE])
+        .current_dir(folder)
+        .output()
+        .context("start go, which fetches the CRDs of External Secrets Operator")?;
+    let said: Value = serde_json::from_slice(&output.stdout).with_context(|| {
+        format!(
+            "go mod download: {}",
+            String::from_utf8_lossy(&output.stderr)
+        )
+    })?;
+    let module = said["Dir"].as_str();
+    let module = module.with_context(|| format!("go mod download {MODULE}: {said}"))?;
+    let bases = Path::new(module).join("config/crds/bases");
+    ["externalsecrets", "secretstores", "clustersecretstores"]
+        .map(|plural| {
+            let path = bases.join(format!("external-secrets.io_{plural}.yaml"));
+            fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
+        })
+        .into_iter()
+        .collect()
+}
+
+/// Starts the controller, if it is to be had: with all rights, as its chart gives them to it.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn start(control_plane: &ControlPlane) -> Result<Option<Process>> {
+    let Some(program) = program() else {
+        return Ok(None);
+    };
+    let kubeconfig = control_plane.kubeconfig();
+    let mut arguments = vec![
+        format!("KUBECONFIG={}", kubeconfig.display()),
+        program.display().to_string(),
+    ];
+    arguments.extend(
+        [
+            "--metrics-addr=0",
+            "--live-addr=127.0.0.1:0",
+            "--enable-cluster-external-secret-reconciler=false",
+            "--enable-cluster-push-secret-reconciler=false",
+            "--enable-push-secret-reconciler=false",
+            "--enable-generator-state=false",
+            "--zap-time-encoding=iso8601",
+        ]
+        .map(str::to_owned),
+    );
+    let process = control_plane.spawn(PROGRAM, Path::new("env"), &arguments)?;
+    Ok(Some(process))
+}
+
+fn program() -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut folders = env::split_paths(&path);
+    let found = folders.find_map(|folder| Some(folder.join(PROGRAM)).filter(|p| p.is_file()));
+    if found.is_none() {
+        eprintln!("{PROGRAM} is not on the PATH: what its controller does is played by the tests");
+    }
+    found
+}
+
+/// What the controller does once it has read all values: it makes the Secret, and says that the
+/// ExternalSecret of that name is ready as it is now.
+///
+/// # Errors
+/// When there is no such ExternalSecret, or the API server refuses something.
+pub async fn make(jobs: &Jobs, name: &str) -> Result<()> {
+    let objects: Api<ExternalSecret> = jobs.api();
+    let object = objects.get(name).await?;
+    let spec = &object.spec;
+    let data = spec.data.iter();
+    let secret = Secret {
+        metadata: ObjectMeta {
+            name: Some(spec.target.name.clone()),
+            owner_references: object.controller_owner_ref(&()).map(|owner| vec![owner]),
+            ..ObjectMeta::default()
+        },
+        string_data: Some(
+            data.map(|key| (key.secret_key.clone(), key.remote_ref.key.clone()))
+                .collect(),
+        ),
+        ..Secret::default()
+    };
+    let secrets: Api<Secret> = jobs.api();
+    let made = secrets.create(&PostParams::default(), &secret).await;
+    let exists = matches!(&made, Err(kube::Error::Api(status)) if status.code == 409);
+    ensure!(made.is_ok() || exists, "{made:?}");
+    let version = format!("{}-0", object.metadata.generation.unwrap_or_default());
+    say(
+        jobs,
+        name,
+        "True",
+        "SecretSynced",
+        "secret synced",
+        Some(&version),
+    )
+    .await
+}
+
+/// What the controller says when a store does not give a value.
+///
+/// # Errors
+/// When there is no such ExternalSecret.
+pub async fn fail(jobs: &Jobs, name: &str, why: &str) -> Result<()> {
+    say(jobs, name, "False", "SecretSyncedError", why, None).await
+}
+
+async fn say(
+    jobs: &Jobs,
+    name: &str,
+    ready: &str,
+    reason: &str,
+    message: &str,
+    version: Option<&str>,
+) -> Result<()> {
+    let condition = json!({"type": "Ready", "status": ready, "reason": reason, "message": message});
+    let mut status = json!({"conditions": [condition]});
+    if let Some(version) = version {
+        status["syncedResourceVersion"] = json!(version);
+    }
+    let objects: Api<ExternalSecret> = jobs.api();
+    let patch = Patch::Merge(json!({"status": status}));
+    objects
+        .patch_status(name, &PatchParams::default(), &patch)
+        .await?;
+    Ok(())
+}
+
+/// A store that has these values, by path, of the provider that is there for tests.
+///
+/// # Panics
+/// When the API server refuses it.
+pub async fn fake_store(control_plane: &ControlPlane, name: &str, values: &[(&str, &str)]) {
+    let data: Vec<_> = values
+        .iter()
+        .map(|(key, value)| json!({"key": key, "value": value}))
+        .collect();
+    let store = json!({
+        "apiVersion": "external-secrets.io/v1", "kind": "ClusterSecretStore",
+        "metadata": {"name": name}, "spec": {"provider": {"fake": {"data": data}}},
+    });
+    let stored: Vec<DynamicObject> = control_plane.apply_yaml(&store.to_string()).await.unwrap();
+    assert_eq!(stored.len(), 1);
+}

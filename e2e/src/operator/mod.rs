@@ -1,0 +1,160 @@
+//! The operator on a control plane: installed from the chart's own files and
+//! run under its own ServiceAccount's rights, so that a missing permission
+//! fails a test.
+
+mod process;
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt as _};
+use serde_json::json;
+use tokio::sync::OnceCell;
+use trellis_api::{TrainingJob, names};
+
+use crate::control_plane::{ControlPlane, Options};
+use crate::wait::eventually;
+
+pub use process::{Launch, Operator};
+
+/// Namespace of the operator.
+pub const NAMESPACE: &str = "trellis-system";
+/// Its ServiceAccount.
+pub const ACCOUNT: &str = "trellis-operator";
+/// The Lease of who leads.
+pub const LEASE: &str = "trellis-operator";
+
+/// How long an API server may take until it takes jobs.
+const TAKES_JOBS: Duration = Duration::from_secs(30);
+
+fn chart(file: &str) -> Result<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../charts/trellis")
+        .join(file);
+    std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
+}
+
+/// Options of a control plane that knows Trellis' kinds from its start: the
+/// garbage collector looks for new kinds only now and then.
+///
+/// # Errors
+/// If the chart's files cannot be read.
+pub fn options() -> Result<Options> {
+    let manifests = trellis_api::crds::all()
+        .iter()
+        .map(|crd| chart(&format!("crds/{}.yaml", crd.spec.names.plural)))
+        .collect::<Result<_>>()?;
+    Ok(Options {
+        manifests,
+        ..Options::default()
+    })
+}
+
+/// Installs what the chart has beside the CRDs: roles, admission policies, the default
+/// queue and the starter set of policies.
+///
+/// # Errors
+/// If the API server refuses something.
+pub async fn install(control_plane: &ControlPlane) -> Result<()> {
+    let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {NAMESPACE}}}\n");
+    control_plane.apply_yaml(&namespace).await?;
+    for file in [
+        "templates/rbac.yaml",
+        "templates/admission.yaml",
+        "templates/queue.yaml",
+        "templates/policies.yaml",
+    ] {
+        control_plane.apply_yaml(&chart(file)?).await?;
+    }
+    takes_jobs(control_plane).await
+}
+
+/// Waits until a job can be created, and is stamped. The API server reads the schemas of kinds
+/// that its admission policies change only every 5 seconds: before it has, it takes no job.
+///
+/// # Errors
+/// If that takes too long.
+pub async fn takes_jobs(control_plane: &ControlPlane) -> Result<()> {
+    let jobs: Api<TrainingJob> = Api::namespaced(control_plane.client(), "default");
+    let group = json!({"name": "worker", "image": "registry.example/train:1.0",
+        "command": ["train"], "resources": {"cpu": 1, "memory": "1Gi"}});
+    let job = json!({"metadata": {"generateName": "try-"}, "spec": {"taskGroups": [group]}});
+    let job = serde_json::from_value(job)?;
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    eventually(TAKES_JOBS, || async {
+        let tried: TrainingJob = jobs.create(&dry_run, &job).await?;
+        let is_stamped = tried.annotations().contains_key(names::REQUESTED_BY);
+        anyhow::ensure!(is_stamped, "a new job is not stamped");
+        Ok(())
+    })
+    .await
+}
+
+static OPERATOR: OnceCell<Operator> = OnceCell::const_new();
+
+/// The control plane that all tests of this process share, with one operator on it. The first
+/// call starts them.
+///
+/// # Errors
+/// If one of them cannot be started.
+pub async fn shared(program: &Path) -> Result<&'static ControlPlane> {
+    let options = options()?;
+    let control_plane = ControlPlane::shared_with(|| options).await?;
+    let start = async || {
+        install(control_plane).await?;
+        let kubeconfig = control_plane
+            .service_account_kubeconfig(NAMESPACE, ACCOUNT)
+            .await?;
+        // Nobody else is to lead, and a busy machine must not cost it the lease.
+        let folder = control_plane.folder().join(SNAPSHOTS);
+        std::fs::create_dir_all(&folder)?;
+        let launch = Launch::named("operator")
+            .lease_seconds(60)
+            .argument("--listen=127.0.0.1:0")
+            .argument(&format!("--snapshots={}", folder.display()));
+        Operator::launch(control_plane, program, &kubeconfig, &launch)
+    };
+    OPERATOR.get_or_try_init(start).await?;
+    Ok(control_plane)
+}
+
+/// The operator of [`shared`].
+///
+/// # Errors
+/// If there is none yet.
+pub fn of_all() -> Result<&'static Operator> {
+    OPERATOR.get().context("the shared operator is not started")
+}
+
+/// A control plane of a test's own, with what the chart has beside its operator.
+///
+/// # Errors
+/// If it cannot be started.
+pub async fn control_plane() -> Result<ControlPlane> {
+    let control_plane = ControlPlane::start(options()?).await?;
+    install(&control_plane).await?;
+    Ok(control_plane)
+}
+
+/// Gives the lease back in the name of an operator that is dead, so that the next one need not
+/// wait until it has run out. The term of the dead one stays counted.
+///
+/// # Errors
+/// If there is no lease.
+pub async fn give_lease_back(control_plane: &ControlPlane) -> Result<()> {
+    let leases: Api<Lease> = Api::namespaced(control_plane.client(), NAMESPACE);
+    let patch = json!({"spec": {"holderIdentity": ""}});
+    leases
+        .patch(LEASE, &PatchParams::default(), &Patch::Merge(&patch))
+        .await?;
+    Ok(())
+}
+
+/// Where in the control plane's folder the shared operator writes snapshots.
+pub const SNAPSHOTS: &str = "snapshots";

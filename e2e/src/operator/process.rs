@@ -1,0 +1,252 @@
+//! An operator that runs: how it is started, ended, and asked.
+
+use std::path::Path;
+use std::process::ExitStatus;
+
+use anyhow::{Context, Result};
+
+use super::{ACCOUNT, NAMESPACE};
+use crate::control_plane::ControlPlane;
+use crate::process::{Process, Signal};
+use crate::proxy::Proxy;
+
+/// How an operator is started.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// Names the process and its log.
+    pub name: String,
+    /// `--lease-seconds`.
+    pub lease_seconds: u64,
+    /// What else it is told.
+    pub arguments: Vec<String>,
+}
+
+impl Launch {
+    /// An operator of that name whose lease is as short as can be.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            lease_seconds: 2,
+            arguments: Vec::new(),
+        }
+    }
+
+    /// Tells it this too.
+    #[must_use]
+    pub fn argument(mut self, argument: &str) -> Self {
+        self.arguments.push(argument.to_owned());
+        self
+    }
+
+    /// Seconds that its lease is good for.
+    #[must_use]
+    pub fn lease_seconds(mut self, seconds: u64) -> Self {
+        self.lease_seconds = seconds;
+        self
+    }
+}
+
+/// A running operator. Ends with the control plane, or when it is dropped.
+#[derive(Debug)]
+pub struct Operator {
+    process: Process,
+}
+
+impl Operator {
+    /// Starts `program operator` under the chart's ServiceAccount.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub async fn start(control_plane: &ControlPlane, program: &Path) -> Result<Self> {
+        let kubeconfig = control_plane
+            .service_account_kubeconfig(NAMESPACE, ACCOUNT)
+            .await?;
+        Self::start_with(control_plane, program, &kubeconfig)
+    }
+
+    /// Starts `program operator` with a kubeconfig, such as one of a proxy.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start_with(
+        control_plane: &ControlPlane,
+        program: &Path,
+        kubeconfig: &Path,
+    ) -> Result<Self> {
+        Self::launch(
+            control_plane,
+            program,
+            kubeconfig,
+            &Launch::named("operator"),
+        )
+    }
+
+    /// Starts `program operator` behind a proxy of its own, under the chart's ServiceAccount.
+    ///
+    /// # Errors
+    /// If one of them cannot be started.
+    pub async fn behind_proxy(
+        control_plane: &ControlPlane,
+        program: &Path,
+        launch: &Launch,
+    ) -> Result<(Self, Proxy)> {
+        let proxy = Proxy::start(control_plane).await?;
+        let operator = Self::behind(control_plane, program, &proxy, launch).await?;
+        Ok((operator, proxy))
+    }
+
+    /// Starts `program operator` behind `proxy`, under the chart's ServiceAccount.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub async fn behind(
+        control_plane: &ControlPlane,
+        program: &Path,
+        proxy: &Proxy,
+        launch: &Launch,
+    ) -> Result<Self> {
+        let token = control_plane
+            .service_account_token(NAMESPACE, ACCOUNT)
+            .await?;
+        let kubeconfig = proxy.kubeconfig(&launch.name, &token)?;
+        Self::launch(control_plane, program, &kubeconfig, launch)
+    }
+
+    /// Starts `program operator` with a kubeconfig, as `launch` says.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn launch(
+        control_plane: &ControlPlane,
+        program: &Path,
+        kubeconfig: &Path,
+        launch: &Launch,
+    ) -> Result<Self> {
+        let mut arguments = vec![
+            format!("KUBECONFIG={}", kubeconfig.display()),
+            "RUST_LOG=info,trellis=debug".to_owned(),
+            program.display().to_string(),
+            "operator".to_owned(),
+            format!("--lease-seconds={}", launch.lease_seconds),
+        ];
+        arguments.extend(launch.arguments.iter().cloned());
+        let process = control_plane.spawn(&launch.name, Path::new("env"), &arguments)?;
+        Ok(Self { process })
+    }
+
+    /// Kills it, as a crash would.
+    ///
+    /// # Errors
+    /// If it has ended before.
+    pub fn kill(&mut self) -> Result<()> {
+        self.process.signal(Signal::Kill)
+    }
+
+    /// Sends a signal.
+    ///
+    /// # Errors
+    /// If it has ended before.
+    pub fn signal(&mut self, signal: Signal) -> Result<()> {
+        self.process.signal(signal)
+    }
+
+    /// Process id: a part of the identity under which it holds the lease.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// How it ended, or `None` while it lives.
+    ///
+    /// # Errors
+    /// Those of `waitpid`.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        self.process.ended()
+    }
+
+    /// Asserts that it still runs.
+    ///
+    /// # Panics
+    ///
+    /// When it has ended: with what it said last.
+    pub fn assert_runs(&mut self) {
+        let ended = self.ended().unwrap();
+        assert!(ended.is_none(), "{ended:?}: {}", self.last_words());
+    }
+
+    /// Where its read-only endpoint listens, as it says itself.
+    ///
+    /// # Errors
+    /// If it has not said so in a while.
+    pub async fn endpoint(&self) -> Result<String> {
+        let said = || -> Result<Option<String>> {
+            let log = self.log()?;
+            let line = log
+                .lines()
+                .find(|l| l.contains("read-only endpoint listens"));
+            // Its fields are coloured.
+            let port = line.and_then(|l| l.rsplit_once("127.0.0.1:"));
+            let digits = |port: &str| {
+                port.split(|c: char| !c.is_ascii_digit())
+                    .next()
+                    .map(str::to_owned)
+            };
+            let port = port.and_then(|(_, port)| digits(port));
+            Ok(port.map(|port| format!("127.0.0.1:{port}")))
+        };
+        for _ in 0..300 {
+            if let Some(address) = said()? {
+                return Ok(address);
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+        anyhow::bail!("no endpoint: {}", self.last_words())
+    }
+
+    /// What it has logged, with that of others of its name before it.
+    ///
+    /// # Errors
+    /// If the log cannot be read.
+    pub fn log(&self) -> Result<String> {
+        self.process.log()
+    }
+
+    /// Bytes of memory that it holds (`VmRSS`).
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn resident_bytes(&self) -> Result<f64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
+        let kilobytes = status
+            .lines()
+            .find_map(|l| l.strip_prefix("VmRSS:"))
+            .and_then(|l| l.split_whitespace().next())
+            .context("no VmRSS")?;
+        Ok(kilobytes.parse::<f64>()? * 1024.0)
+    }
+
+    /// Seconds of CPU that it has used (`utime` and `stime`, in ticks of 10 ms).
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn processor_seconds(&self) -> Result<f64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id()))?;
+        let fields = stat.rsplit_once(')').context("no command")?.1;
+        let mut ticks = fields.split_whitespace().skip(11).take(2);
+        let mut next = || -> Result<f64> { Ok(ticks.next().context("no ticks")?.parse()?) };
+        Ok((next()? + next()?) / 100.0)
+    }
+
+    /// The last lines of its log.
+    #[must_use]
+    pub fn last_words(&self) -> String {
+        self.process.last_words()
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        let _ = self.process.signal(Signal::Kill);
+    }
+}

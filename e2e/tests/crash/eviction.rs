@@ -1,0 +1,99 @@
+//! The operator is killed after its k-th write since a policy came that stops a gang, for every k:
+//! the next one finishes it. The gang is stopped whole, once, and runs again once it may.
+
+use kube::Api;
+use kube::api::DeleteParams;
+use serde_json::json;
+use trellis_api::job::JobPhase;
+use trellis_api::pod_group::PodGroupPhase;
+use trellis_api::{ClusterAuthorizationPolicy, PodGroup, Reason, TrainingJob};
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::proxy::Moment;
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::{eventually, wait_for};
+
+use super::succession::Succession;
+use super::{LATE, RECOVERY, counts, every_k, leave, running};
+
+/// Pods of the gang.
+const GANG: u32 = 2;
+
+async fn survives(operators: &mut Succession, k: u64, moment: Moment) -> bool {
+    let site = Site::new(&operators.control_plane, "stop", Nodes::new(1).gpus(8)).await;
+    let api = site.api::<TrainingJob>();
+    site.create(site.job("j", GANG, 4)).await.unwrap();
+    wait_for(&api, "j", RECOVERY, running).await.unwrap();
+    let mut fired = operators.kill_after(k, moment, counts(site.name()));
+    forbid(operators, &site).await;
+    // The last k is one that is never reached.
+    let reached = tokio::select! {
+        reached = fired.wait(RECOVERY) => reached.is_ok(),
+        () = stopped(&site, k, moment) => fired.wait(LATE).await.is_ok(),
+    };
+    operators.next(&site).await;
+    stopped(&site, k, moment).await;
+
+    let policies: Api<ClusterAuthorizationPolicy> = Api::all(operators.control_plane.client());
+    let params = DeleteParams::default();
+    policies.delete(site.name(), &params).await.unwrap();
+    wait_for(&api, "j", RECOVERY, running).await.unwrap();
+    site.whole("j", GANG as usize).await;
+    let status = api.get("j").await.unwrap().status.unwrap();
+    assert_eq!(status.attempt, Some(2), "{status:#?}");
+    leave(&site, &["j"]).await;
+    reached
+}
+
+/// A policy that stops what runs in the site's namespace.
+async fn forbid(operators: &Succession, site: &Site) {
+    let labels = json!({"kubernetes.io/metadata.name": site.name()});
+    let policy = json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "ClusterAuthorizationPolicy",
+        "metadata": {"name": site.name()},
+        "spec": {
+            "cedar": "forbid(principal, action == Trellis::Action::\"Submit\", resource);",
+            "onViolation": "Evict", "namespaceSelector": {"matchLabels": labels},
+        },
+    });
+    let control_plane = &operators.control_plane;
+    control_plane.apply_yaml(&policy.to_string()).await.unwrap();
+}
+
+/// It is refused, has no pods and no place, and what that cost is its attempt alone.
+async fn stopped(site: &Site, k: u64, moment: Moment) {
+    let stopped = eventually(RECOVERY, || async {
+        let job = site.api::<TrainingJob>().get("j").await?;
+        let status = job.status.unwrap_or_default();
+        let said = (status.phase, status.reason);
+        let refused = (Some(JobPhase::Refused), Some(Reason::PolicyDenied));
+        anyhow::ensure!(said == refused, "{status:#?}");
+        let counts = (status.attempt, status.restarts, status.disruptions);
+        anyhow::ensure!(counts == (Some(2), Some(0), Some(0)), "{status:#?}");
+        anyhow::ensure!(site.pods("j").await.is_empty(), "pods");
+        let group = site.api::<PodGroup>().get("j").await?;
+        let journal = group.status.unwrap_or_default();
+        let is_free = journal.phase == Some(PodGroupPhase::Pending) && journal.plan.is_none();
+        anyhow::ensure!(is_free, "{journal:#?}");
+        Ok(())
+    });
+    stopped
+        .await
+        .unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
+}
+
+async fn survives_every_k(moment: Moment) {
+    let mut operators = Succession::begin().await;
+    // The end of the attempt, its journal twice, pods, the refusal.
+    let least = 1 + 2 + u64::from(GANG) + 1;
+    every_k(least, async |k| survives(&mut operators, k, moment).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_eviction_survives_each_write_whose_answer_was_seen() {
+    survives_every_k(Moment::AfterAnswer).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_eviction_survives_each_write_whose_answer_was_never_seen() {
+    survives_every_k(Moment::BeforeAnswer).await;
+}

@@ -1,0 +1,181 @@
+//! What a job's pod template says arrives in its pods, or is refused with its path.
+
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+use trellis_api::job::JobPhase;
+use trellis_api::{PodGroup, TrainingJob};
+use trellis_e2e::jobs::{message, reason};
+use trellis_e2e::site::Site;
+
+use super::scene::{about, active, apply, create, delete, policy};
+use super::{shared, site};
+
+/// A job of one pod with 8 GPUs, and this template.
+fn job(site: &Site, template: Value) -> Value {
+    let mut job = site.job("j", 1, 8);
+    job["spec"]["taskGroups"][0]["podTemplate"] = template;
+    job
+}
+
+async fn pod(site: &Site) -> Pod {
+    site.pods("j").await.remove(0)
+}
+
+/// An init container, a sidecar, a volume between them, and a variable.
+fn harmless() -> Value {
+    json!({
+        "metadata": {"annotations": {"note": "a"}},
+        "spec": {
+            "initContainers": [
+                {
+                    "name": "fetch", "image": "registry.example/fetch:1",
+                    "resources": {"limits": {"cpu": "3", "memory": "64Mi"}},
+                    "volumeMounts": [{"name": "code", "mountPath": "/code"}],
+                },
+                {
+                    "name": "ship-logs", "image": "registry.example/logs:1", "restartPolicy": "Always",
+                    "resources": {"requests": {"cpu": "500m", "memory": "64Mi"}, "limits": {"cpu": "500m", "memory": "64Mi"}},
+                },
+            ],
+            "containers": [{
+                "name": "main",
+                "env": [{"name": "NCCL_DEBUG", "value": "INFO"}],
+                "volumeMounts": [{"name": "code", "mountPath": "/code", "readOnly": true}],
+            }],
+            "volumes": [{"name": "code", "emptyDir": {"sizeLimit": "1Gi"}}],
+        },
+    })
+}
+
+#[tokio::test]
+async fn a_sidecar_and_an_init_container_run_and_are_counted() {
+    let site = site("sidecar", 1).await;
+    create(&site, job(&site, harmless())).await;
+    site.reaches("j", JobPhase::Running).await;
+    let spec = pod(&site).await.spec.unwrap();
+    let inits = spec.init_containers.unwrap();
+    let names: Vec<_> = inits.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(names, ["fetch", "ship-logs"]);
+    assert_eq!(inits[1].restart_policy.as_deref(), Some("Always"));
+    let main = &spec.containers[0];
+    assert_eq!(main.name, "main");
+    let variables = main.env.as_ref().unwrap();
+    assert!(
+        variables
+            .iter()
+            .any(|v| v.name == "NCCL_DEBUG" && v.value.as_deref() == Some("INFO"))
+    );
+    // Its own 1 core and the sidecar's half are less than what it starts with.
+    let own = main.resources.as_ref().unwrap().requests.as_ref().unwrap()["cpu"]
+        .0
+        .clone();
+    let group = site.api::<PodGroup>().get("j").await.unwrap();
+    let counted = &group.spec.groups[0].resources["cpu"];
+    let (own, counted) = (
+        trellis_api::Quantity::new(own).amount().unwrap(),
+        counted.amount().unwrap(),
+    );
+    let of = |cpu: &str| trellis_api::Quantity::from(cpu).amount().unwrap();
+    let running = own.checked_add(of("500m")).unwrap();
+    assert_eq!(counted, running.max(of("3")));
+}
+
+#[tokio::test]
+async fn a_privilege_in_a_template_is_denied_with_words_and_runs_once_it_is_granted() {
+    let control_plane = shared().await;
+    let site = site("locks", 1).await;
+    let lock = json!({"spec": {"containers": [
+        {"name": "main", "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}}},
+    ]}});
+    create(&site, job(&site, lock)).await;
+    let refused = site.reaches("j", JobPhase::Refused).await;
+    assert_eq!(reason(&refused), "PolicyDenied");
+    let said = message(&refused);
+    let field = "spec.containers[0].securityContext.capabilities.add";
+    assert!(
+        said.contains(&format!(
+            "uses the privilege \"IPC_LOCK\" ({field} of its pods)"
+        )),
+        "{said}"
+    );
+    assert!(said.contains("do not add the capability"), "{said}");
+    assert_eq!(site.pods("j").await.len(), 0);
+    let missing = policy(&refused).missing_permits;
+    assert_eq!(missing.len(), 1, "{missing:?}");
+    apply(control_plane, &about(&site, &missing[0], json!({}))).await;
+    active(control_plane, site.name()).await;
+    site.reaches("j", JobPhase::Running).await;
+    let main = pod(&site).await.spec.unwrap().containers.remove(0);
+    let capabilities = main.security_context.unwrap().capabilities.unwrap();
+    assert_eq!(capabilities.add.unwrap(), ["IPC_LOCK"]);
+    assert_eq!(capabilities.drop.unwrap(), ["ALL"]);
+    delete(control_plane, site.name()).await;
+}
+
+/// The API server keeps what it does not know, since it does not look into a template.
+#[tokio::test]
+async fn what_may_not_stand_in_a_template_is_refused_with_its_path() {
+    let site = site("wrong", 0).await;
+    for (name, template, path) in [
+        ("a", json!({"spec": {"nodeName": "n"}}), "spec.nodeName"),
+        (
+            "b",
+            json!({"spec": {"hostNetwrk": true}}),
+            "spec.hostNetwrk",
+        ),
+        (
+            "c",
+            json!({"spec": {"volumes": [{"name": "v", "ephemeral": {}}]}}),
+            "spec.volumes[0].ephemeral",
+        ),
+        (
+            "d",
+            json!({"spec": {"initContainers": [{"name": "s", "image": "i", "restartPolicy": "Always"}]}}),
+            "spec.initContainers[0].resources.limits",
+        ),
+    ] {
+        let mut job = job(&site, template);
+        job["metadata"]["name"] = json!(name);
+        create(&site, job).await;
+        let refused = site.reaches(name, JobPhase::Refused).await;
+        assert_eq!(reason(&refused), "InvalidSpec");
+        let path = format!("spec.taskGroups[0].podTemplate.{path}: ");
+        assert!(
+            message(&refused).starts_with(&path),
+            "{}",
+            message(&refused)
+        );
+    }
+}
+
+/// It is part of what a job is: a change of it is refused by the API server itself.
+/// All but one: it takes two objects for equal that have as many fields, none of which
+/// it knows and none of which both have (`unstructuredMap.Equal`), so that a template of
+/// `metadata` alone may become one of `spec` alone. That is judged as any other, and is
+/// for the next attempt.
+#[tokio::test]
+async fn a_template_is_fixed_once_the_job_has_had_its_place() {
+    use kube::api::{Patch, PatchParams};
+    let site = site("fixed", 1).await;
+    create(&site, job(&site, harmless())).await;
+    site.reaches("j", JobPhase::Running).await;
+    let api = site.api::<TrainingJob>();
+    let patch = async |at: &str, value: Value| {
+        let operations = json!([{"op": "add", "path": format!("/spec/taskGroups/0/podTemplate{at}"), "value": value}]);
+        let operations = serde_json::from_value(operations).unwrap();
+        let patch: Patch<Value> = Patch::Json(operations);
+        api.patch("j", &PatchParams::default(), &patch).await
+    };
+    for (at, value) in [
+        ("", json!({})),
+        ("/spec/hostIPC", json!(true)),
+        ("/spec/containers/0/env/0/value", json!("WARN")),
+    ] {
+        let error = patch(at, value.clone()).await.unwrap_err().to_string();
+        assert!(
+            error.contains("podTemplate of a task group is fixed"),
+            "{at} {value}: {error}"
+        );
+    }
+    patch("", harmless()).await.unwrap();
+}

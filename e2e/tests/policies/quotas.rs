@@ -1,0 +1,294 @@
+//! QuotaPolicies: how much the jobs of a subject may hold, and what becomes of those for
+//! which there is no room.
+
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+use trellis_api::QuotaPolicy;
+use trellis_api::job::JobPhase;
+use trellis_api::quota_policy::QuotaPolicyStatus;
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::control_plane::ControlPlane;
+use trellis_e2e::history::PodHistory;
+use trellis_e2e::jobs::{SOON, message, phase, reason};
+use trellis_e2e::operator::{self, Operator};
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::wait_for;
+
+use super::scene::create;
+use super::{program, shared, site};
+
+/// Limits of the site's jobs alone, by a policy of its name.
+async fn limit(control_plane: &ControlPlane, site: &Site, limits: Value, enforcement: &str) {
+    let labels = json!({"kubernetes.io/metadata.name": site.name()});
+    let policy = json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "QuotaPolicy",
+        "metadata": {"name": site.name()},
+        "spec": {
+            "subject": {"namespaceSelector": {"matchLabels": labels}},
+            "limits": limits, "enforcement": enforcement,
+        },
+    });
+    control_plane.apply_yaml(&policy.to_string()).await.unwrap();
+    becomes(control_plane, site, |_| true).await;
+}
+
+async fn change(control_plane: &ControlPlane, site: &Site, limits: Value) {
+    let api: Api<QuotaPolicy> = Api::all(control_plane.client());
+    let patch = Patch::Merge(json!({"spec": {"limits": limits}}));
+    api.patch(site.name(), &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+}
+
+/// The status of the site's policy, once it is so.
+async fn becomes(
+    control_plane: &ControlPlane,
+    site: &Site,
+    wanted: impl Fn(&QuotaPolicyStatus) -> bool,
+) -> QuotaPolicyStatus {
+    let api: Api<QuotaPolicy> = Api::all(control_plane.client());
+    let so = wait_for(&api, site.name(), SOON, |policy: &QuotaPolicy| {
+        let of_now = policy.status.as_ref();
+        let of_now = of_now.filter(|s| s.observed_generation == policy.metadata.generation);
+        of_now.is_some_and(&wanted)
+    });
+    so.await.unwrap().status.unwrap()
+}
+
+/// What is held of each limit, and the most.
+fn uses(status: &QuotaPolicyStatus) -> Vec<(String, String, String)> {
+    let uses = status.holders.iter().flat_map(|holder| &holder.uses);
+    uses.map(|u| {
+        let (used, max) = (u.used.as_str(), u.max.as_str());
+        (u.limit.clone(), used.to_owned(), max.to_owned())
+    })
+    .collect()
+}
+
+fn held(limit: &str, used: &str, max: &str) -> Vec<(String, String, String)> {
+    vec![(limit.to_owned(), used.to_owned(), max.to_owned())]
+}
+
+#[tokio::test]
+async fn what_holds_no_more_than_a_limit_runs_and_the_rest_waits() {
+    let (control_plane, site) = (shared().await, site("limit", 4).await);
+    let gpus = |max: u32| json!({"resources": [{"resource": "nvidia.com/gpu", "max": max}]});
+    limit(control_plane, &site, gpus(16), "Queue").await;
+    for job in ["a", "b"] {
+        site.submit(job, 1, 8).await;
+        site.reaches(job, JobPhase::Running).await;
+    }
+    site.submit("c", 1, 8).await;
+    let waits = site.reaches("c", JobPhase::Queued).await;
+    assert_eq!(reason(&waits), "QuotaPolicyExceeded");
+    let says = message(&waits);
+    let expected = format!(
+        "quota policy {:?}, nvidia.com/gpu: needs 8, 16 of 16 are held: 8 are missing; held by 2 \
+         gangs (",
+        site.name()
+    );
+    assert!(says.starts_with(&expected), "{says}");
+    let full = becomes(control_plane, &site, |s| s.full_count == Some(1)).await;
+    assert_eq!(uses(&full), held("nvidia.com/gpu", "16", "16"));
+    // More than all of it nobody ever gets.
+    site.submit("large", 3, 8).await;
+    let refused = site.reaches("large", JobPhase::Refused).await;
+    assert_eq!(reason(&refused), "QuotaPolicyExceeded");
+    let says = message(&refused);
+    assert!(
+        says.contains("the job asks for 24 nvidia.com/gpu, of which 16 may be held"),
+        "{says}"
+    );
+    // A limit that is raised lets in; one that is lowered stops nobody.
+    change(control_plane, &site, gpus(24)).await;
+    site.reaches("c", JobPhase::Running).await;
+    change(control_plane, &site, gpus(8)).await;
+    let full = becomes(control_plane, &site, |s| {
+        uses(s) == held("nvidia.com/gpu", "24", "8")
+    });
+    full.await;
+    site.submit("d", 1, 8).await;
+    let waits = site.reaches("d", JobPhase::Queued).await;
+    assert!(message(&waits).contains("24 of 8 are held"), "{waits:?}");
+    for job in ["a", "b", "c"] {
+        assert_eq!(site.pods(job).await.len(), 1);
+        site.delete::<trellis_api::TrainingJob>(job).await;
+    }
+    site.reaches("d", JobPhase::Running).await;
+}
+
+#[tokio::test]
+async fn of_two_hundred_jobs_ten_run() {
+    let (control_plane, site) = (shared().await, site("many", 8).await);
+    limit(control_plane, &site, json!({"runningJobs": 10}), "Queue").await;
+    let history = PodHistory::record(site.api::<Pod>());
+    let names: Vec<String> = (0..200).map(|n| format!("j{n:03}")).collect();
+    join_all(names.iter().map(|name| site.submit(name, 1, 1))).await;
+    let all = |s: &QuotaPolicyStatus| uses(s) == held("runningJobs", "10", "10");
+    becomes(control_plane, &site, all).await;
+    for name in &names {
+        // Each has been decided on.
+        site.becomes(
+            name,
+            |s| matches!(s.phase, Some(p) if p != JobPhase::Waiting),
+        )
+        .await;
+    }
+    assert_eq!(history.seen().len(), 10, "{:?}", history.seen());
+}
+
+#[tokio::test]
+async fn deny_refuses_while_there_is_no_room_and_so_does_a_queue_that_is_full() {
+    let (control_plane, site) = (shared().await, site("deny", 1).await);
+    limit(control_plane, &site, json!({"runningJobs": 1}), "Deny").await;
+    site.submit("a", 1, 1).await;
+    site.reaches("a", JobPhase::Running).await;
+    site.submit("b", 1, 1).await;
+    let refused = site.reaches("b", JobPhase::Refused).await;
+    assert_eq!(reason(&refused), "QuotaPolicyExceeded");
+    let conditions = refused.status.unwrap().conditions;
+    let accepted = conditions.iter().find(|c| c.type_ == "Accepted").unwrap();
+    assert_eq!(accepted.status, "False");
+    change(
+        control_plane,
+        &site,
+        json!({"runningJobs": 0, "queuedJobs": 1}),
+    )
+    .await;
+    site.delete::<trellis_api::TrainingJob>("a").await;
+    site.submit("c", 1, 1).await;
+    let refused = site
+        .becomes("c", |s| {
+            let says = s.message.as_deref().unwrap_or_default();
+            says.contains("queuedJobs: 1 waits already, and 1 may")
+        })
+        .await;
+    assert_eq!(phase(&refused), Some(JobPhase::Refused));
+    change(
+        control_plane,
+        &site,
+        json!({"runningJobs": 2, "queuedJobs": 1}),
+    )
+    .await;
+    for job in ["b", "c"] {
+        site.reaches(job, JobPhase::Running).await;
+    }
+}
+
+#[tokio::test]
+async fn limits_hold_over_a_restart_and_burnt_hours_are_remembered() {
+    let control_plane = operator::control_plane().await.unwrap();
+    let mut first = Operator::start(&control_plane, program()).await.unwrap();
+    let site = Site::new(&control_plane, "hours", Nodes::new(3).gpus(8)).await;
+    let limits = |hours: u32| json!({"runningJobs": 2, "gpuHours": {"hours": hours, "per": "30d"}});
+    limit(&control_plane, &site, limits(0), "Queue").await;
+    site.submit("a", 1, 8).await;
+    let waits = site.reaches("a", JobPhase::Queued).await;
+    assert_eq!(reason(&waits), "QuotaPolicyExceeded");
+    let says = message(&waits);
+    assert!(
+        says.contains("gpuHours: all of it is burnt, and nothing starts until"),
+        "{says}"
+    );
+    // What needs no GPU burns nothing.
+    site.submit("none", 1, 0).await;
+    site.reaches("none", JobPhase::Running).await;
+    change(&control_plane, &site, limits(100)).await;
+    site.reaches("a", JobPhase::Running).await;
+    let burns = |s: &QuotaPolicyStatus| !s.burnt.is_empty() && uses(s).len() == 2;
+    let before = becomes(&control_plane, &site, burns).await;
+    first.kill().unwrap();
+    operator::give_lease_back(&control_plane).await.unwrap();
+    site.submit("b", 1, 1).await;
+    let _second = Operator::start(&control_plane, program()).await.unwrap();
+    // Two run, and nobody has forgotten them.
+    let waits = site.reaches("b", JobPhase::Queued).await;
+    assert_eq!(reason(&waits), "QuotaPolicyExceeded");
+    assert!(message(&waits).contains("2 of 2 are held"), "{waits:?}");
+    assert_eq!(site.pods("b").await.len(), 0);
+    // Looked at again it is written anew, with what was burnt before.
+    change(&control_plane, &site, limits(99)).await;
+    let after = becomes(&control_plane, &site, |s| {
+        s.burnt_until > before.burnt_until && !s.burnt.is_empty()
+    })
+    .await;
+    let first_part = |s: &QuotaPolicyStatus| s.burnt.first().map(|part| part.start.clone());
+    assert_eq!(first_part(&after), first_part(&before));
+}
+
+/// Its queue is gone, and nobody remembers what it was built into: what it holds is counted
+/// by a policy that came after all of that.
+#[tokio::test]
+async fn who_runs_and_cannot_be_compiled_is_counted_by_policies_of_now() {
+    let control_plane = operator::control_plane().await.unwrap();
+    let mut first = Operator::start(&control_plane, program()).await.unwrap();
+    let site = Site::new(&control_plane, "kept", Nodes::new(1).gpus(8)).await;
+    let queue = json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+        "metadata": {"name": site.name()}, "spec": {"namespaceSelector": {}},
+    });
+    control_plane.apply_yaml(&queue.to_string()).await.unwrap();
+    let mut job = site.job("a", 1, 4);
+    job["spec"]["queue"] = json!(site.name());
+    create(&site, job).await;
+    site.reaches("a", JobPhase::Running).await;
+    first.kill().unwrap();
+    operator::give_lease_back(&control_plane).await.unwrap();
+    let queues: Api<trellis_api::Queue> = Api::all(control_plane.client());
+    queues
+        .delete(site.name(), &kube::api::DeleteParams::default())
+        .await
+        .unwrap();
+    let _second = Operator::start(&control_plane, program()).await.unwrap();
+    let gpus = json!({"resources": [{"resource": "nvidia.com/gpu", "max": 4}]});
+    limit(&control_plane, &site, gpus, "Queue").await;
+    becomes(&control_plane, &site, |s| {
+        uses(s) == held("nvidia.com/gpu", "4", "4")
+    })
+    .await;
+    // In another queue there is room, and none below the limit.
+    site.submit("b", 1, 1).await;
+    let waits = site.reaches("b", JobPhase::Queued).await;
+    assert_eq!(reason(&waits), "QuotaPolicyExceeded", "{waits:?}");
+    assert!(message(&waits).contains("4 of 4 are held"), "{waits:?}");
+}
+
+#[tokio::test]
+async fn what_is_held_is_what_is_counted_anew() {
+    let (control_plane, site) = (shared().await, site("recount", 2).await);
+    let cpu = json!({"resource": "cpu", "max": "500"});
+    let gpu = json!({"resource": "nvidia.com/gpu", "flavor": "default", "max": 8});
+    let limits = json!({"resources": [cpu, gpu], "runningJobs": 3, "queuedJobs": 5});
+    limit(control_plane, &site, limits, "Queue").await;
+    // One ends, one is suspended and comes back, one waits. One after the other: those of one
+    // second have no order.
+    for (job, phase) in [
+        ("a", JobPhase::Running),
+        ("b", JobPhase::Running),
+        ("c", JobPhase::Queued),
+    ] {
+        site.submit(job, 2, 2).await;
+        site.reaches(job, phase).await;
+    }
+    let suspend = |on: bool| json!({"spec": {"suspend": on}});
+    site.patch("a", suspend(true)).await.unwrap();
+    site.reaches("c", JobPhase::Running).await;
+    site.patch("a", suspend(false)).await.unwrap();
+    site.reaches("a", JobPhase::Queued).await;
+    site.delete::<trellis_api::TrainingJob>("b").await;
+    site.reaches("a", JobPhase::Running).await;
+    // Longer than it takes until a mismatch is told.
+    tokio::time::sleep(std::time::Duration::from_secs(15)).await;
+    let status = becomes(control_plane, &site, |_| true).await;
+    let degraded = status.conditions.iter().find(|c| c.type_ == "Degraded");
+    assert_eq!(
+        degraded.map(|c| c.status.as_str()),
+        Some("False"),
+        "{status:?}"
+    );
+    let log = operator::of_all().unwrap().log().unwrap();
+    assert!(!log.contains("not what is counted anew"), "{log}");
+}

@@ -1,0 +1,183 @@
+//! The webhook's certificate: made, shared, renewed while it is asked all the time, and
+//! put right where it is gone.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::json;
+use trellis_api::TrainingJob;
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::control_plane::free_port;
+use trellis_e2e::early::{self, Caller, NAME, Unanswered, review, whole};
+use trellis_e2e::operator::{self, Operator};
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::eventually;
+
+use super::program;
+use super::webhook::kubeconfig;
+
+/// Seconds that a certificate is good for here.
+const LIFETIME: u32 = 30;
+/// Certificates that are seen.
+const SEEN: usize = 3;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_is_renewed_under_load_and_no_request_fails() {
+    let control_plane = operator::control_plane().await.unwrap();
+    let (port, other) = (free_port().unwrap(), free_port().unwrap());
+    early::install(&control_plane, port, Unanswered::Fail)
+        .await
+        .unwrap();
+    let kubeconfig = kubeconfig(&control_plane).await;
+    let start = |name: &str, port| {
+        let lifetime = format!("--webhook-certificate-seconds={LIFETIME}");
+        let launch = early::launch(name, port)
+            .lease_seconds(60)
+            .argument(&lifetime);
+        Operator::launch(&control_plane, program(), &kubeconfig, &launch).unwrap()
+    };
+    let mut leads = start("leads", port);
+    early::is_asked(&control_plane).await.unwrap();
+    // One that does not lead answers too, under the same certificate.
+    let mut waits = start("waits", other);
+    let site = Site::new(&control_plane, "renewed", Nodes::new(0)).await;
+    let secrets: Api<Secret> = Api::namespaced(control_plane.client(), operator::NAMESPACE);
+    let shown = async || {
+        let secret = secrets.get(NAME).await.unwrap();
+        secret.data.unwrap_or_default().get("tls.crt").cloned()
+    };
+
+    let (stop, count) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicUsize::new(0)),
+    );
+    let load = (0..4).map(|n| {
+        let (stop, count) = (stop.clone(), count.clone());
+        let api: Api<TrainingJob> = site.api();
+        let job = serde_json::from_value(site.job(&format!("j-{n}"), 1, 8)).unwrap();
+        tokio::spawn(async move {
+            let dry_run = PostParams {
+                dry_run: true,
+                ..PostParams::default()
+            };
+            while !stop.load(Ordering::Relaxed) {
+                api.create(&dry_run, &job).await.unwrap();
+                count.fetch_add(1, Ordering::Relaxed);
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+    });
+    let load: Vec<_> = load.collect();
+    let mut seen = BTreeSet::new();
+    let asked = review("uid", "ada", site.name(), &site.job("j", 1, 8)).to_string();
+    eventually(Duration::from_secs(20), || async {
+        for port in [port, other] {
+            let caller = Caller::new(&control_plane, port).await?;
+            anyhow::ensure!(caller.ready().await? == 200, "it is not ready");
+        }
+        Ok(())
+    })
+    .await
+    .unwrap();
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(LIFETIME.into()) * 4;
+    while seen.len() < SEEN {
+        assert!(
+            tokio::time::Instant::now() < deadline,
+            "{} were seen",
+            seen.len()
+        );
+        // Who comes anew trusts whom the API server is told to trust.
+        for port in [port, other] {
+            let caller = Caller::new(&control_plane, port).await.unwrap();
+            let answer = caller.ask(whole(asked.clone())).await;
+            let (code, answer) = answer.unwrap();
+            assert_eq!(code, 200, "{answer}");
+            assert_eq!(answer["response"]["allowed"], true, "{answer}");
+        }
+        seen.extend(shown().await.map(|bytes| bytes.0));
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    stop.store(true, Ordering::Relaxed);
+    for one in load {
+        one.await.unwrap();
+    }
+    assert!(count.load(Ordering::Relaxed) > 500, "{count:?}");
+    leads.assert_runs();
+    waits.assert_runs();
+}
+
+#[tokio::test]
+async fn what_is_spoilt_is_put_right() {
+    let control_plane = operator::control_plane().await.unwrap();
+    let port = free_port().unwrap();
+    let kubeconfig = kubeconfig(&control_plane).await;
+    let launch = early::launch("operator", port);
+    let operator = Operator::launch(&control_plane, program(), &kubeconfig, &launch).unwrap();
+    // Nothing of it is installed yet: that is said, and nothing else suffers.
+    eventually(Duration::from_secs(20), || async {
+        let log = operator.log()?;
+        anyhow::ensure!(log.contains("webhook.yaml of the chart"), "{log}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    early::install(&control_plane, port, Unanswered::Fail)
+        .await
+        .unwrap();
+    early::is_asked(&control_plane).await.unwrap();
+
+    // Somebody empties the Secret, and has the API server trust nobody.
+    let client = control_plane.client();
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), operator::NAMESPACE);
+    let none = json!({"data": null});
+    let params = PatchParams::default();
+    secrets
+        .patch(NAME, &params, &Patch::Merge(&none))
+        .await
+        .unwrap();
+    let hooks = ["trainingjobs", "policies"].map(
+        |name| json!({"name": format!("{name}.trellis.dev"), "clientConfig": {"caBundle": null}}),
+    );
+    let configurations: Api<ValidatingWebhookConfiguration> = Api::all(client);
+    configurations
+        .patch(NAME, &params, &Patch::Strategic(json!({"webhooks": hooks})))
+        .await
+        .unwrap();
+    eventually(Duration::from_secs(60), || async {
+        let caller = Caller::new(&control_plane, port).await?;
+        anyhow::ensure!(caller.ready().await? == 200);
+        let secret = secrets.get(NAME).await?;
+        anyhow::ensure!(secret.data.is_some_and(|data| data.len() == 3));
+        Ok(())
+    })
+    .await
+    .unwrap();
+    early::is_asked(&control_plane).await.unwrap();
+
+    // A key that is no key of the certificate, and nobody who is to be trusted for it.
+    let data = async || secrets.get(NAME).await.unwrap().data.unwrap();
+    for spoilt in [json!({"tls.key": "bm8="}), json!({"ca.crt": null})] {
+        let before = data().await;
+        let patch = Patch::Merge(json!({"data": spoilt}));
+        secrets.patch(NAME, &params, &patch).await.unwrap();
+        eventually(Duration::from_secs(60), || async {
+            let now = data().await;
+            anyhow::ensure!(now.len() == 3 && now["tls.crt"] != before["tls.crt"]);
+            let caller = Caller::new(&control_plane, port).await?;
+            anyhow::ensure!(caller.ready().await? == 200);
+            Ok(())
+        })
+        .await
+        .unwrap();
+        early::is_asked(&control_plane).await.unwrap();
+        let log = operator.log().unwrap();
+        let made = log.matches("a certificate is made for the webhook").count();
+        assert!(made >= 2, "{log}");
+    }
+}

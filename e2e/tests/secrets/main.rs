@@ -1,0 +1,147 @@
+//! Secrets from outside the cluster: no job has a place before its Secrets are there, on a real
+//! control plane with the CRDs of External Secrets Operator. What its controller does the tests
+//! do, and in one of them itself, where it is to be had.
+
+mod absent;
+mod allowed;
+mod changes;
+mod controller;
+mod ready;
+mod references;
+mod refusals;
+
+use std::path::Path;
+use std::time::Duration;
+
+use kube::Api;
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+use trellis_api::ClusterAuthorizationPolicy;
+use trellis_api::external_secret::ExternalSecret;
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::control_plane::{ControlPlane, Options};
+use trellis_e2e::jobs::SOON;
+use trellis_e2e::operator::{self, Launch, Operator};
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::{eventually, wait_for};
+
+/// Long enough that what was not to happen would have happened.
+const A_WHILE: Duration = Duration::from_secs(1);
+
+/// The operator under test.
+fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_trellis-under-test"))
+}
+
+/// The control plane of these tests, with one operator on it.
+async fn shared() -> &'static ControlPlane {
+    static OPERATOR: OnceCell<Operator> = OnceCell::const_new();
+    let options = || {
+        let mut options: Options = operator::options().unwrap();
+        let crds = trellis_e2e::external_secrets::crds().unwrap();
+        options.manifests.extend(crds);
+        options
+    };
+    let control_plane = ControlPlane::shared_with(options).await.unwrap();
+    let start = async || {
+        operator::install(control_plane).await.unwrap();
+        launch(control_plane).await
+    };
+    OPERATOR.get_or_init(start).await;
+    control_plane
+}
+
+/// An operator that keeps its lease on a busy machine.
+async fn launch(control_plane: &ControlPlane) -> Operator {
+    let kubeconfig = control_plane
+        .service_account_kubeconfig(operator::NAMESPACE, operator::ACCOUNT)
+        .await
+        .unwrap();
+    let launch = Launch::named("operator").lease_seconds(60);
+    Operator::launch(control_plane, program(), &kubeconfig, &launch).unwrap()
+}
+
+/// A place of a test's own with one node, which may read what is kept in the store of its name.
+async fn site(prefix: &str) -> Site {
+    let site = forbidden_site(prefix).await;
+    permit(shared().await, &site).await;
+    site
+}
+
+/// A place of a test's own with one node, where nothing says what may be read of stores.
+async fn forbidden_site(prefix: &str) -> Site {
+    Site::new(shared().await, prefix, Nodes::new(1).gpus(8)).await
+}
+
+/// Permits what is below `ml/` of the store that is called as the site.
+async fn permit(control_plane: &ControlPlane, site: &Site) {
+    let cedar = format!(
+        "permit(principal, action == Trellis::Action::\"UseSecret\", resource) \
+         when {{ resource has store && resource.store.name == {:?} && resource.store.path like \"ml/*\" }};",
+        site.name()
+    );
+    let policy = json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "ClusterAuthorizationPolicy",
+        "metadata": {"name": site.name()}, "spec": {"cedar": cedar},
+    });
+    control_plane.apply_yaml(&policy.to_string()).await.unwrap();
+    let api: Api<ClusterAuthorizationPolicy> = Api::all(control_plane.client());
+    let active = wait_for(
+        &api,
+        site.name(),
+        SOON,
+        |policy: &ClusterAuthorizationPolicy| {
+            let conditions = policy.status.iter().flat_map(|s| &s.conditions);
+            conditions
+                .into_iter()
+                .any(|c| c.type_ == "Ready" && c.status == "True")
+        },
+    );
+    active.await.unwrap();
+}
+
+/// An entry `wandb` of the site's store.
+fn secret(site: &Site, data: Value) -> Value {
+    json!({
+        "name": "wandb", "store": {"kind": "ClusterSecretStore", "name": site.name()}, "data": data,
+    })
+}
+
+/// A job of one pod that has a Secret `wandb` in its environment and in a file.
+fn job(site: &Site) -> Value {
+    let mut job = site.job("j", 1, 8);
+    job["spec"]["secrets"] = json!([secret(site, json!({"api-key": "ml/wandb#token"}))]);
+    let group = &mut job["spec"]["taskGroups"][0];
+    group["env"] = json!([
+        {"name": "WANDB_API_KEY", "secret": {"name": "wandb", "key": "api-key"}},
+        {"name": "OTHER", "secret": {"name": "there-before", "key": "k"}},
+    ]);
+    group["mounts"] = json!([{"secret": "wandb", "path": "/wandb"}]);
+    job
+}
+
+/// The ExternalSecret of that name, once it is there.
+async fn external(site: &Site, name: &str) -> ExternalSecret {
+    let api: Api<ExternalSecret> = site.api();
+    let there = wait_for(&api, name, SOON, |_: &ExternalSecret| true);
+    there.await.unwrap()
+}
+
+/// Waits until there is no object of that name.
+async fn gone<K>(site: &Site, name: &str)
+where
+    K: kube::Resource<Scope = kube::core::NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + serde::de::DeserializeOwned,
+    K::DynamicType: Default,
+{
+    let api: Api<K> = site.api();
+    eventually(SOON, || async {
+        let there = api.get_opt(name).await?;
+        anyhow::ensure!(there.is_none(), "{name} is still there");
+        Ok(())
+    })
+    .await
+    .unwrap();
+}

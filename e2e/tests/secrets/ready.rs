@@ -1,0 +1,153 @@
+//! A job waits until its Secrets are there, and says why.
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt as _;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+use trellis_api::TrainingJob;
+use trellis_api::external_secret::ExternalSecret;
+use trellis_api::job::{CompiledObject, JobPhase};
+use trellis_e2e::cluster::{Nodes, SCOPE};
+use trellis_e2e::external_secrets::{fail, make};
+use trellis_e2e::jobs::{message, reason};
+use trellis_e2e::site::Site;
+
+use super::{A_WHILE, external, gone, job, shared, site};
+
+/// What the status says of the ExternalSecret.
+fn told(job: &TrainingJob) -> CompiledObject {
+    let compiled = &job.status.as_ref().unwrap().compiled;
+    let found = compiled.iter().find(|o| o.kind == "ExternalSecret");
+    found.unwrap_or_else(|| panic!("{compiled:?}")).clone()
+}
+
+#[tokio::test]
+async fn no_pod_is_there_before_the_secret_is_and_then_its_pods_read_it() {
+    let site = site("ready").await;
+    site.create(job(&site)).await.unwrap();
+    let waiting = site.reaches("j", JobPhase::Waiting).await;
+    assert_eq!(reason(&waiting), "SecretNotReady");
+    let object = external(&site, "j-wandb").await;
+    let uid = waiting.uid().unwrap();
+    let owner = &object.owner_references()[0];
+    assert_eq!((owner.kind.as_str(), &owner.uid), ("TrainingJob", &uid));
+    assert_eq!(object.labels()["app.kubernetes.io/managed-by"], "trellis");
+    let spec = serde_json::to_value(&object.spec).unwrap();
+    assert_eq!(spec["secretStoreRef"]["name"], site.name());
+    assert_eq!(spec["refreshInterval"], "1h0m0s");
+    let data = &spec["data"][0];
+    assert_eq!(data["secretKey"], "api-key");
+    assert_eq!(data["remoteRef"]["key"], "ml/wandb");
+    assert_eq!(data["remoteRef"]["property"], "token");
+
+    // Its own words, as long as it has not got it.
+    let why = "could not get secret data from provider";
+    fail(&site, "j-wandb", why).await.unwrap();
+    let words = format!("ExternalSecret \"j-wandb\" is not ready: SecretSyncedError: {why}");
+    let waiting = site
+        .becomes("j", |s| {
+            s.message.as_deref().is_some_and(|m| m.contains(&words))
+        })
+        .await;
+    assert!(
+        message(&waiting).starts_with("spec.secrets[0]: "),
+        "{waiting:?}"
+    );
+    let entry = told(&waiting);
+    assert!(!entry.ready && entry.problem.unwrap().contains(why));
+    tokio::time::sleep(A_WHILE).await;
+    assert_eq!(site.pods("j").await.len(), 0);
+
+    make(&site, "j-wandb").await.unwrap();
+    let runs = site.reaches("j", JobPhase::Running).await;
+    let entry = told(&runs);
+    assert!(entry.ready && entry.problem.is_none());
+    let pod = site.pods("j").await.remove(0).spec.unwrap();
+    let main = &pod.containers[0];
+    let of = |name: &str| {
+        let variable = main.env.iter().flatten().find(|v| v.name == name).unwrap();
+        let source = variable.value_from.clone().unwrap();
+        source.secret_key_ref.unwrap().name
+    };
+    let made = of("WANDB_API_KEY");
+    assert!(made.starts_with("j-wandb-"), "{made}");
+    assert_eq!(of("OTHER"), "there-before");
+    let volumes = pod.volumes.unwrap();
+    let mounted = volumes.iter().find_map(|v| v.secret.clone()).unwrap();
+    assert_eq!(mounted.secret_name, Some(made.clone()));
+    assert_eq!(external(&site, "j-wandb").await.spec.target.name, made);
+    let secrets = site.api::<Secret>();
+    assert!(secrets.get(&made).await.is_ok());
+
+    // What runs goes on when the store is away.
+    fail(&site, "j-wandb", "the store is away").await.unwrap();
+    let runs = site.becomes("j", |s| s.compiled.iter().any(|o| o.problem.is_some()));
+    assert_eq!(runs.await.status.unwrap().phase, Some(JobPhase::Running));
+    assert_eq!(site.whole("j", 1).await.len(), 1);
+
+    site.delete::<TrainingJob>("j").await;
+    gone::<ExternalSecret>(&site, "j-wandb").await;
+    gone::<Secret>(&site, &made).await;
+}
+
+#[tokio::test]
+async fn whoever_changes_an_external_secret_of_a_job_has_it_put_right() {
+    let site = site("drift").await;
+    site.create(job(&site)).await.unwrap();
+    let before = external(&site, "j-wandb").await;
+    let api = site.api::<ExternalSecret>();
+    let change = |spec: Value| {
+        let (api, patch) = (api.clone(), Patch::Merge(json!({"spec": spec})));
+        async move {
+            api.patch("j-wandb", &PatchParams::default(), &patch)
+                .await
+                .unwrap()
+        }
+    };
+    let other = json!({"data": [{"secretKey": "api-key", "remoteRef": {"key": "hr/salaries"}}]});
+    change(other).await;
+    let find = json!({"dataFrom": [{"find": {"name": {"regexp": ".*"}}}]});
+    change(find).await;
+    let right = trellis_e2e::wait::eventually(trellis_e2e::jobs::SOON, || async {
+        let now: kube::api::DynamicObject = {
+            let resource = kube::api::ApiResource::erase::<ExternalSecret>(&());
+            let all =
+                kube::Api::namespaced_with(super::shared().await.client(), site.name(), &resource);
+            all.get("j-wandb").await?
+        };
+        anyhow::ensure!(now.data["spec"]["dataFrom"].is_null(), "{:?}", now.data);
+        Ok(api.get("j-wandb").await?)
+    });
+    assert_eq!(right.await.unwrap().spec, before.spec);
+    // Whoever takes it away gets it back.
+    site.delete::<ExternalSecret>("j-wandb").await;
+    let anew = kube::runtime::wait::await_condition(
+        api.clone(),
+        "j-wandb",
+        |o: Option<&ExternalSecret>| o.is_some_and(|o| o.uid() != before.uid()),
+    );
+    tokio::time::timeout(trellis_e2e::jobs::SOON, anew)
+        .await
+        .unwrap()
+        .unwrap();
+}
+
+#[tokio::test]
+async fn the_example_runs() {
+    let control_plane = shared().await;
+    let site = Site::new(control_plane, "example", Nodes::new(2).gpus(8)).await;
+    let nodes = format!(
+        "- name: worker\n    nodeSelector: {{{SCOPE}: {}}}\n",
+        site.name()
+    );
+    let example = include_str!("../../../examples/secrets/wandb.yaml")
+        .replace("namespace: default", &format!("namespace: {}", site.name()))
+        .replace("- name: worker\n", &nodes);
+    control_plane.apply_yaml(&example).await.unwrap();
+    for name in ["with-token-wandb", "with-token-registry"] {
+        external(&site, name).await;
+        make(&site, name).await.unwrap();
+    }
+    site.reaches("with-token", JobPhase::Running).await;
+    assert_eq!(site.whole("with-token", 2).await.len(), 2);
+}

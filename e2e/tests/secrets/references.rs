@@ -1,0 +1,113 @@
+//! What pods need of their namespace is there before a job has a place.
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
+use kube::Api;
+use kube::api::{ListParams, PostParams};
+use serde_json::json;
+use trellis_api::job::JobPhase;
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::jobs::{message, reason};
+use trellis_e2e::operator::{self, Launch, Operator};
+use trellis_e2e::site::Site;
+
+use super::{A_WHILE, forbidden_site, program, shared};
+
+fn named<K: serde::de::DeserializeOwned>(name: &str) -> K {
+    serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
+}
+
+/// The message of a job that waits for what is not there, and has no pod.
+async fn waits(site: &Site, for_what: &str) -> String {
+    let words = format!("{for_what} does not exist: create it or name another");
+    let waiting = site.becomes("j", |s| {
+        s.message.as_deref().is_some_and(|m| m.contains(&words))
+    });
+    let waiting = waiting.await;
+    assert_eq!(reason(&waiting), "ReferenceNotFound");
+    assert_eq!(site.pods("j").await.len(), 0);
+    message(&waiting)
+}
+
+#[tokio::test]
+async fn a_job_waits_for_its_config_map_and_its_account() {
+    let site = forbidden_site("refs").await;
+    let mut job = site.job("j", 1, 8);
+    job["spec"]["serviceAccountName"] = json!("trainer");
+    job["spec"]["taskGroups"][0]["mounts"] =
+        json!([{"configMap": "settings", "path": "/settings"}]);
+    // Without the right to look for Secrets nobody is held up by one.
+    job["spec"]["taskGroups"][0]["env"] =
+        json!([{"name": "A", "secret": {"name": "nobody-looks", "key": "k"}}]);
+    site.create(job).await.unwrap();
+    let said = waits(&site, "ConfigMap \"settings\"").await;
+    assert!(
+        said.starts_with("task group \"worker\", spec.volumes["),
+        "{said}"
+    );
+    let post = PostParams::default();
+    let maps: Api<ConfigMap> = site.api();
+    maps.create(&post, &named("settings")).await.unwrap();
+    waits(&site, "ServiceAccount \"trainer\"").await;
+    let accounts: Api<ServiceAccount> = site.api();
+    accounts.create(&post, &named("trainer")).await.unwrap();
+    site.reaches("j", JobPhase::Running).await;
+}
+
+/// The rights that docs/secrets.md has, for the site's namespace.
+fn rights(site: &Site) -> String {
+    let document = include_str!("../../../docs/secrets.md");
+    let blocks = document.split("```yaml\n").skip(1);
+    let mut blocks = blocks.filter_map(|block| block.split("```").next());
+    let block = blocks
+        .find(|block| block.contains("kind: RoleBinding"))
+        .unwrap();
+    block.replace("namespace: team-a", &format!("namespace: {}", site.name()))
+}
+
+#[tokio::test]
+async fn secrets_are_looked_for_where_the_operator_may_and_nowhere_else() {
+    let control_plane = operator::control_plane().await.unwrap();
+    let site = Site::new(&control_plane, "looked", Nodes::new(1).gpus(8)).await;
+    control_plane.apply_yaml(&rights(&site)).await.unwrap();
+    let kubeconfig = control_plane
+        .service_account_kubeconfig(operator::NAMESPACE, operator::ACCOUNT)
+        .await
+        .unwrap();
+    let launch = Launch::named("operator")
+        .lease_seconds(60)
+        .argument(&format!("--look-for-secrets-in=other,{}", site.name()));
+    let _operator = Operator::launch(&control_plane, program(), &kubeconfig, &launch).unwrap();
+    let mut job = site.job("j", 1, 8);
+    job["spec"]["secrets"] = json!([{"name": "token"}]);
+    site.create(job).await.unwrap();
+    let said = waits(&site, "Secret \"token\"").await;
+    assert!(said.starts_with("spec.secrets[0]: "), "{said}");
+    tokio::time::sleep(A_WHILE).await;
+    assert_eq!(site.pods("j").await.len(), 0);
+    let secrets: Api<Secret> = site.api();
+    secrets
+        .create(&PostParams::default(), &named("token"))
+        .await
+        .unwrap();
+    site.reaches("j", JobPhase::Running).await;
+}
+
+#[tokio::test]
+async fn the_operator_may_read_no_secret_of_the_cluster() {
+    let control_plane = shared().await;
+    let client = control_plane
+        .service_account_client(operator::NAMESPACE, operator::ACCOUNT)
+        .await
+        .unwrap();
+    let is_forbidden = |error: kube::Error| matches!(&error, kube::Error::Api(s) if s.code == 403);
+    let all: Api<Secret> = Api::all(client.clone());
+    assert!(is_forbidden(
+        all.list(&ListParams::default()).await.unwrap_err()
+    ));
+    let one: Api<Secret> = Api::namespaced(client, "default");
+    assert!(is_forbidden(one.get("any").await.unwrap_err()));
+    // It makes keys of MPI jobs, and cannot look at one again.
+    let key = named::<Secret>("x");
+    one.create(&PostParams::default(), &key).await.unwrap();
+    assert!(is_forbidden(one.get("x").await.unwrap_err()));
+}

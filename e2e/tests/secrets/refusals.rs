@@ -1,0 +1,73 @@
+//! What breaks a rule is refused by the API server and by the library with the same words.
+
+use serde_json::{Value, json};
+use trellis_api::rules::{SECRET_DATA, SECRET_NAME, SECRET_REFRESH, SECRET_SOURCE};
+use trellis_api::{TrainingJob, ValidatedJob};
+
+use super::{job, secret, site};
+
+#[tokio::test]
+async fn secrets_that_break_a_rule_are_refused_with_the_same_words() {
+    let site = site("refused").await;
+    let good = || secret(&site, json!({"k": "ml/wandb"}));
+    let with = |key: &str, value: Value| {
+        let mut secret = good();
+        match value {
+            Value::Null => drop(secret.as_object_mut().unwrap().remove(key)),
+            value => secret[key] = value,
+        }
+        json!([secret])
+    };
+    let data = |key: &str, path: &str| with("data", json!({key: path}));
+    let cases = [
+        (with("name", json!("Wandb")), SECRET_NAME.message()),
+        (with("name", json!("a".repeat(64))), "63"),
+        (with("data", Value::Null), SECRET_SOURCE.message()),
+        (with("store", Value::Null), SECRET_SOURCE.message()),
+        (
+            json!([{"name": "a", "refreshSeconds": 60}]),
+            SECRET_SOURCE.message(),
+        ),
+        (data("a b", "ml/wandb"), SECRET_DATA.message()),
+        (data("..", "ml/wandb"), SECRET_DATA.message()),
+        (data("k", ""), SECRET_DATA.message()),
+        (data("k", "#token"), SECRET_DATA.message()),
+        (data("k", "ml/wandb#"), SECRET_DATA.message()),
+        (data("k", "ml/\u{7}"), SECRET_DATA.message()),
+        (data("k", "ml/../hr/pay"), SECRET_DATA.message()),
+        (data("k", "./ml"), SECRET_DATA.message()),
+        (data("k", "ml/..#token"), SECRET_DATA.message()),
+        (data("k", "ml//wandb"), SECRET_DATA.message()),
+        (data("k", "ml/"), SECRET_DATA.message()),
+        (data("k", "//ml"), SECRET_DATA.message()),
+        (with("refreshSeconds", json!(59)), SECRET_REFRESH.message()),
+    ];
+    for (secrets, words) in cases {
+        let mut object = job(&site);
+        object["metadata"]["name"] = json!("refused");
+        object["spec"]["secrets"] = secrets.clone();
+        let refused = site
+            .create(object.clone())
+            .await
+            .expect_err(words)
+            .to_string();
+        assert!(refused.contains(words), "{secrets}: {refused}");
+        let object: TrainingJob = serde_json::from_value(object).unwrap();
+        let ours = ValidatedJob::try_from(object).expect_err(words).to_string();
+        assert!(ours.contains(words), "{secrets}: {ours}");
+        assert!(ours.contains("spec.secrets[0]"), "{secrets}: {ours}");
+    }
+    // And what is right is taken by both.
+    for secrets in [
+        json!([good()]),
+        json!([{"name": "there-before"}]),
+        json!([secret(&site, json!({"k": "/prod/..db/x.y#a..b"}))]),
+        json!([secret(&site, json!({"a.b_c-1": "a b/c:d#users.0.x#y"}))]),
+    ] {
+        let mut object = job(&site);
+        object["metadata"] = json!({"generateName": "good-"});
+        object["spec"]["secrets"] = secrets.clone();
+        let job = site.create(object).await.unwrap();
+        assert!(ValidatedJob::try_from(job).is_ok(), "{secrets}");
+    }
+}

@@ -1,0 +1,177 @@
+//! What goes wrong with pods, what that does, and what the status says of it.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use trellis_api::TrainingJob;
+use trellis_api::job::JobPhase;
+use trellis_e2e::admission::PodPolicy;
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::jobs::{message, reason};
+use trellis_e2e::kubelet;
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::wait_for;
+
+use super::{shared, site};
+
+/// The containers of pods that are made from now on do not start, for this reason.
+async fn hang(site: &Site, reason: &str) {
+    let words = [(kubelet::HANG, "true"), (kubelet::HANG_REASON, reason)];
+    let told = PodPolicy::tell_kubelets(shared().await, site.name(), &words);
+    told.await.unwrap();
+}
+
+/// A job that is tried again after a minute.
+fn slow(site: &Site, name: &str) -> Value {
+    let mut job = site.job(name, 2, 4);
+    job["spec"]["restart"] = json!({"backoffSeconds": 60, "maxBackoffSeconds": 60});
+    job
+}
+
+async fn tell(site: &Site, pod: &str, key: &str, words: &str) {
+    let patch = Patch::Merge(json!({"metadata": {"annotations": {key: words}}}));
+    let pods = site.api::<Pod>();
+    let patched = pods.patch(pod, &PatchParams::default(), &patch).await;
+    patched.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_rank_said_last_stands_in_the_status() {
+    let site = site("lastline", 1).await;
+    site.create(site.job("j", 2, 1)).await.unwrap();
+    site.reaches("j", JobPhase::Running).await;
+    let words = "step 80000\nRuntimeError: CUDA error: uncorrectable ECC error encountered\n";
+    tell(&site, "j-worker-1", kubelet::LAST_WORDS, words).await;
+    site.exit("j-worker-1", "1").await;
+    let again = site.runs_again("j", 2).await;
+    let failure = again.status.unwrap().last_failure.unwrap();
+    let line = "RuntimeError: CUDA error: uncorrectable ECC error encountered";
+    assert_eq!(failure.last_line.as_deref(), Some(line));
+    let template = site.whole("j", 2).await[0].spec.clone().unwrap();
+    let policy = template.containers[0].termination_message_policy.clone();
+    assert_eq!(policy.as_deref(), Some("FallbackToLogsOnError"));
+}
+
+#[tokio::test]
+async fn a_rule_ends_a_job_or_lets_it_go_on() {
+    let site = site("rules", 1).await;
+    let mut job = site.job("j", 3, 1);
+    job["spec"]["restart"]["rules"] = json!([
+        {"onExitCodes": [42], "action": "Fail"},
+        {"onExitCodes": [3], "action": "Ignore"},
+        {"onReasons": ["OOMKilled"], "action": "RestartWithoutCounting"},
+    ]);
+    site.create(job).await.unwrap();
+    site.reaches("j", JobPhase::Running).await;
+    site.exit("j-worker-2", "3").await;
+    tell(&site, "j-worker-1", kubelet::EXIT_REASON, "OOMKilled").await;
+    site.exit("j-worker-1", "137").await;
+    let again = site.runs_again("j", 2).await.status.unwrap();
+    assert_eq!((again.restarts, again.disruptions), (Some(0), Some(0)));
+    site.exit("j-worker-0", "42").await;
+    let failed = site.reaches("j", JobPhase::Failed).await;
+    assert_eq!(reason(&failed), "FailedByRule");
+    let says = message(&failed);
+    assert!(says.ends_with("restart.rules[0] says Fail"), "{says}");
+}
+
+/// GPUs do not wait for what is missing.
+#[tokio::test]
+async fn pods_that_cannot_be_set_up_give_their_room_back_at_once() {
+    let site = site("config", 1).await;
+    hang(&site, "CreateContainerConfigError").await;
+    site.create(slow(&site, "stuck")).await.unwrap();
+    let waits = site.becomes("stuck", |s| {
+        let is_it = s
+            .reason
+            .is_some_and(|r| r.as_str() == "ContainerConfigError");
+        is_it && s.phase == Some(JobPhase::Queued)
+    });
+    let waits = waits.await;
+    assert!(message(&waits).contains("test: CreateContainerConfigError"));
+    let status = waits.status.unwrap();
+    assert_eq!((status.restarts, status.failed_starts), (Some(0), Some(1)));
+    site.pods_become("stuck", 0).await;
+}
+
+/// It may come, so its room is held for a while; the status says at once what is wrong.
+#[tokio::test]
+async fn an_image_that_does_not_come_is_told_while_it_is_waited_for() {
+    let site = site("image", 1).await;
+    hang(&site, "ImagePullBackOff").await;
+    site.create(slow(&site, "j")).await.unwrap();
+    let starts = site.becomes("j", |s| {
+        s.reason.is_some_and(|r| r.as_str() == "ImagePullFailed")
+    });
+    let starts = starts.await;
+    let phase = starts.status.as_ref().unwrap().phase;
+    assert_eq!(phase, Some(JobPhase::Starting));
+    let says = message(&starts);
+    assert!(says.contains("the room is given back at"), "{says}");
+    site.pods_become("j", 2).await;
+}
+
+#[tokio::test]
+async fn a_name_that_no_image_can_have_is_not_waited_for() {
+    let site = site("typo", 1).await;
+    hang(&site, "InvalidImageName").await;
+    site.create(slow(&site, "j")).await.unwrap();
+    let blocked = site.reaches("j", JobPhase::Blocked).await;
+    assert_eq!(reason(&blocked), "ImagePullFailed");
+    site.pods_become("j", 0).await;
+}
+
+#[tokio::test]
+async fn a_node_on_which_ranks_fail_twice_in_a_row_is_kept_away_from() {
+    let site = site("badnode", 1).await;
+    let mut job = site.job("j", 1, 8);
+    job["spec"]["restart"]["limit"] = json!(9);
+    site.create(job).await.unwrap();
+    let fails = async |attempt| {
+        site.runs_again("j", attempt).await;
+        site.exit("j-worker-0", "1").await;
+    };
+    fails(1).await;
+    fails(2).await;
+    // There is no other: then it has to do.
+    let again = site.runs_again("j", 3).await.status.unwrap();
+    let bad = site.nodes().names()[0].clone();
+    assert_eq!(again.excluded_nodes[0].node, bad);
+    let _more = site.more_nodes(shared().await, Nodes::new(1).gpus(8)).await;
+    site.exit("j-worker-0", "1").await;
+    site.runs_again("j", 4).await;
+    let pods = site.whole("j", 1).await;
+    let node = pods[0].spec.as_ref().unwrap().node_name.clone();
+    assert_ne!(node, Some(bad));
+}
+
+/// Nobody but the user knows whether a rank that is cut off still writes.
+#[tokio::test]
+async fn who_waits_for_lost_nodes_is_not_placed_beside_what_may_still_run() {
+    let site = site("cutoff", 2).await;
+    let mut job = site.job("j", 1, 8);
+    job["spec"]["restart"]["lostNode"] = json!("Wait");
+    site.create(job).await.unwrap();
+    site.reaches("j", JobPhase::Running).await;
+    let pod = site.whole("j", 1).await[0].clone();
+    let node = pod.spec.unwrap().node_name.unwrap();
+    site.nodes().not_ready(&node).await.unwrap();
+    let jobs = site.api::<TrainingJob>();
+    let is_lost = wait_for(&jobs, "j", Duration::from_secs(90), |job: &TrainingJob| {
+        job.status.as_ref().is_some_and(|s| s.attempt == Some(2))
+    });
+    is_lost.await.unwrap();
+    // Longer than it takes from there until a node is given up.
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    let left = site.pods("j").await;
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0].metadata.uid, pod.metadata.uid);
+    assert!(left[0].metadata.deletion_timestamp.is_some());
+    // Whoever knows that it is off says so.
+    let pods = site.api::<Pod>();
+    let at_once = DeleteParams::default().grace_period(0);
+    pods.delete("j-worker-0", &at_once).await.unwrap();
+    site.runs_again("j", 2).await;
+}

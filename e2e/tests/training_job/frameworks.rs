@@ -1,0 +1,272 @@
+//! What some frameworks need beside their pods: a hostfile, and a key.
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::ResourceExt as _;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use trellis_api::job::{CompiledObject, JobPhase};
+use trellis_api::{TrainingJob, ValidatedJob, names};
+use trellis_e2e::jobs::{SOON, message, reason};
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::eventually;
+
+use super::site;
+
+/// The job of two pods, of another framework.
+fn deepspeed(site: &Site) -> Value {
+    let mut job = site.job("j", 2, 1);
+    job["spec"]["framework"] = json!("DeepSpeed");
+    job
+}
+
+/// A launcher and two workers that say nothing.
+fn mpi(site: &Site) -> Value {
+    let mut job = site.job("j", 2, 1);
+    job["spec"]["framework"] = json!("MPI");
+    let groups = job["spec"]["taskGroups"].as_array_mut().unwrap();
+    let mut launcher = groups[0].clone();
+    groups[0].as_object_mut().unwrap().remove("command");
+    launcher["name"] = json!("launcher");
+    launcher["role"] = json!("Launcher");
+    launcher["replicas"] = json!(1);
+    launcher["gpus"] = json!(0);
+    groups.push(launcher);
+    job
+}
+
+fn compiled(job: &TrainingJob, kind: &str) -> CompiledObject {
+    let list = &job.status.as_ref().unwrap().compiled;
+    list.iter().find(|o| o.kind == kind).unwrap().clone()
+}
+
+async fn hostfile(site: &Site) -> Result<String> {
+    let map = site.api::<ConfigMap>().get("j-hosts").await?;
+    let file = map.data.and_then(|mut data| data.remove("hostfile"));
+    Ok(file.unwrap_or_default())
+}
+
+async fn is_again(site: &Site, hosts: &str) {
+    eventually(SOON, || async {
+        let now = hostfile(site).await?;
+        ensure!(now == hosts, "{now}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn a_hostfile_is_there_before_the_pods_and_is_kept() {
+    let site = site("hosts", 1).await;
+    site.create(deepspeed(&site)).await.unwrap();
+    let job = site.reaches("j", JobPhase::Running).await;
+    let hosts = hostfile(&site).await.unwrap();
+    let host = |index: u32| {
+        let namespace = site.name();
+        format!("j-worker-{index}.j.{namespace}.svc.cluster.local slots=1\n")
+    };
+    assert_eq!(hosts, host(0) + &host(1));
+    let told = compiled(&job, "ConfigMap");
+    assert!(told.ready && told.name == "j-hosts", "{told:?}");
+    let map = site.api::<ConfigMap>().get("j-hosts").await.unwrap();
+    for pod in site.whole("j", 2).await {
+        assert!(map.creation_timestamp() <= pod.creation_timestamp());
+    }
+
+    let changed = json!({"data": {"hostfile": "somewhere else", "more": "x"}});
+    site.api::<ConfigMap>()
+        .patch("j-hosts", &PatchParams::default(), &Patch::Merge(&changed))
+        .await
+        .unwrap();
+    is_again(&site, &hosts).await;
+    let map = site.api::<ConfigMap>().get("j-hosts").await.unwrap();
+    assert_eq!(map.data.unwrap().len(), 1);
+    site.delete::<ConfigMap>("j-hosts").await;
+    is_again(&site, &hosts).await;
+}
+
+#[tokio::test]
+async fn a_foreign_config_map_blocks_until_it_is_gone() {
+    let site = site("foreign-hosts", 1).await;
+    let foreign: ConfigMap =
+        serde_json::from_value(json!({"metadata": {"name": "j-hosts"}})).unwrap();
+    let maps = site.api::<ConfigMap>();
+    maps.create(&PostParams::default(), &foreign).await.unwrap();
+    site.create(deepspeed(&site)).await.unwrap();
+    let blocked = site.reaches("j", JobPhase::Blocked).await;
+    assert_eq!(reason(&blocked), "NameConflict", "{}", message(&blocked));
+    assert!(message(&blocked).contains("ConfigMap \"j-hosts\""));
+    site.delete::<ConfigMap>("j-hosts").await;
+    site.reaches("j", JobPhase::Running).await;
+}
+
+#[tokio::test]
+async fn an_mpi_job_keeps_its_key_and_ends_with_its_launcher() {
+    let site = site("mpi", 1).await;
+    let written = site.create(mpi(&site)).await.unwrap();
+    let name = names::ssh("j", &written.uid().unwrap());
+    let job = site.reaches("j", JobPhase::Running).await;
+    let secrets = site.api::<Secret>();
+    let secret = secrets.get(&name).await.unwrap();
+    assert_eq!(secret.type_.as_deref(), Some("kubernetes.io/ssh-auth"));
+    let owner = &secret.owner_references()[0];
+    assert_eq!(Some(&owner.uid), written.uid().as_ref());
+    let told = compiled(&job, "Secret");
+    assert!(told.ready && told.name == name, "{told:?}");
+    for pod in site.whole("j", 3).await {
+        let mounted = pod.spec.as_ref().unwrap().volumes.iter().flatten();
+        let mut mounted = mounted.filter_map(|v| v.secret.as_ref()?.secret_name.as_ref());
+        assert_eq!(mounted.next(), Some(&name));
+    }
+
+    // The next attempt asks again, and the key is as it was.
+    site.exit("j-worker-0", "1").await;
+    site.runs_again("j", 2).await;
+    let now = secrets.get(&name).await.unwrap();
+    assert_eq!((now.uid(), &now.data), (secret.uid(), &secret.data));
+    // One that is gone is made anew for the attempt after that.
+    site.delete::<Secret>(&name).await;
+    site.exit("j-worker-0", "1").await;
+    site.runs_again("j", 3).await;
+    let now = secrets.get(&name).await.unwrap();
+    assert_ne!((now.uid(), &now.data), (secret.uid(), &secret.data));
+
+    // Workers run on: sshd does not end by itself.
+    site.exit("j-launcher-0", "0").await;
+    site.reaches("j", JobPhase::Complete).await;
+}
+
+/// What a framework makes of roles, replicas and variables.
+#[tokio::test]
+async fn the_api_server_refuses_what_is_not_for_the_framework() {
+    let site = site("framework", 0).await;
+    let of = |framework: &str, groups: &[(&str, u32)], env: &str| {
+        let mut job = site.job("bad", 1, 1);
+        let group = job["spec"]["taskGroups"][0].clone();
+        let groups = groups.iter().enumerate().map(|(at, (role, replicas))| {
+            let mut group = group.clone();
+            group["name"] = json!(format!("g{at}"));
+            group["role"] = json!(role);
+            group["replicas"] = json!(replicas);
+            group["env"] = json!([{"name": env, "value": "x"}]);
+            group
+        });
+        job["spec"]["taskGroups"] = groups.collect();
+        job["spec"]["framework"] = json!(framework);
+        job
+    };
+    let worker = ("Worker", 2);
+    for (framework, groups, env, words) in [
+        (
+            "PyTorch",
+            vec![("Coordinator", 1), ("Coordinator", 1)],
+            "A",
+            "at most one task group may have the role Coordinator or Launcher",
+        ),
+        (
+            "None",
+            vec![("Evaluator", 1)],
+            "A",
+            "servers and evaluators have nobody to work for",
+        ),
+        (
+            "PyTorch",
+            vec![worker, ("Launcher", 1)],
+            "A",
+            "role Launcher is for framework MPI",
+        ),
+        (
+            "JAX",
+            vec![worker, ("Server", 1)],
+            "A",
+            "role Server for framework TensorFlow",
+        ),
+        (
+            "MPI",
+            vec![worker],
+            "A",
+            "needs one task group of role Launcher",
+        ),
+        (
+            "MPI",
+            vec![worker, ("Launcher", 2)],
+            "A",
+            "needs one task group of role Launcher, of one replica",
+        ),
+        (
+            "TensorFlow",
+            vec![worker, ("Evaluator", 2)],
+            "A",
+            "TensorFlow has one chief and one evaluator at most",
+        ),
+        (
+            "TensorFlow",
+            vec![worker, ("Coordinator", 2)],
+            "A",
+            "TensorFlow has one chief and one evaluator at most",
+        ),
+        (
+            "TensorFlow",
+            vec![("Worker", 500), ("Server", 13)],
+            "A",
+            "must be at most 512",
+        ),
+        (
+            "DeepSpeed",
+            vec![("Worker", 4096), worker],
+            "A",
+            "must be at most 4096",
+        ),
+        (
+            "DeepSpeed",
+            vec![worker],
+            "MASTER_PORT",
+            "what Trellis sets for PyTorch and DeepSpeed",
+        ),
+        (
+            "JAX",
+            vec![worker],
+            "JAX_PROCESS_ID",
+            "what Trellis sets for JAX",
+        ),
+        (
+            "TensorFlow",
+            vec![worker],
+            "TF_CONFIG",
+            "what Trellis sets for TensorFlow",
+        ),
+        (
+            "MPI",
+            vec![worker, ("Launcher", 1)],
+            "I_MPI_HYDRA_HOST_FILE",
+            "what Trellis sets for MPI",
+        ),
+    ] {
+        let job = of(framework, &groups, env);
+        let error = site.create(job.clone()).await.expect_err(words).to_string();
+        assert!(error.contains(words), "{words}: {error}");
+        let object: TrainingJob = serde_json::from_value(job).unwrap();
+        let ours = ValidatedJob::try_from(object).expect_err(words).to_string();
+        assert!(ours.contains(words), "{words}: {ours}");
+    }
+    for (framework, groups, env) in [
+        (
+            "JAX",
+            vec![("Evaluator", 3), ("Coordinator", 2), worker],
+            "TF_CONFIG",
+        ),
+        ("MPI", vec![worker, ("Launcher", 1)], "OMPI_MCA_btl"),
+        (
+            "TensorFlow",
+            vec![("Server", 2), worker, ("Coordinator", 1), ("Evaluator", 1)],
+            "RANK",
+        ),
+    ] {
+        let mut job = of(framework, &groups, env);
+        job["metadata"]["name"] = json!(framework.to_lowercase());
+        site.create(job.clone()).await.unwrap();
+        let object: TrainingJob = serde_json::from_value(job).unwrap();
+        ValidatedJob::try_from(object).unwrap();
+    }
+}

@@ -1,0 +1,130 @@
+//! Limits beside the quota of queues.
+
+use std::sync::Arc;
+
+use super::{Engine, Stage};
+use crate::gang::Gang;
+use crate::ids::{FlavorName, GangId, LimitName, ResourceName};
+use crate::limits::Draw;
+use crate::queueing::{Blocked, Signal, Wake};
+use crate::quota::Demand;
+use crate::state::GangIdx;
+use crate::time::Time;
+
+impl Engine {
+    /// What gangs hold of each limit of which they hold anything, in base units; of
+    /// limits of how many wait, how many do. A gang is charged whole.
+    pub fn limits(&self) -> impl Iterator<Item = (&LimitName, i128)> {
+        self.limits.used().chain(self.lines.lengths())
+    }
+
+    /// What a gang is charged to its queue, by flavor and resource, in base units. None: it
+    /// holds no quota, since it waits or leaves.
+    #[must_use]
+    pub fn charge(&self, gang: &GangId) -> Option<Vec<(FlavorName, ResourceName, i128)>> {
+        let at = *self.ids.get(gang)?;
+        let Stage::Placed(placed) = &self.state(at)?.stage else {
+            return None;
+        };
+        let held = self.queues.held(&placed.gang.queue, at)?;
+        let flavors = self.queues.flavors();
+        let named = held.iter().map(|(what, amount)| {
+            let flavor = flavors.name(what.flavor).cloned().unwrap_or_default();
+            (flavor, self.catalog.name(what.resource), amount)
+        });
+        Some(named.collect())
+    }
+
+    /// A gang draws on these from now on, whether it waits or has its place. Nothing happens
+    /// to one that is not known.
+    pub fn apply_draws(&mut self, gang: &GangId, draws: Vec<Draw>) {
+        let Some(&at) = self.ids.get(gang) else {
+            return;
+        };
+        if let Some(known) = self.state(at).map(|state| Arc::clone(&state.gang)) {
+            let gang = Gang {
+                draws,
+                ..Gang::clone(&known)
+            };
+            self.update(at, gang);
+        }
+    }
+
+    /// No gang that draws on the limit starts, whatever is held of it: until then, as
+    /// far as is known, and in any case until [`Self::open_limit`] says so. What runs
+    /// goes on.
+    pub fn close_limit(&mut self, limit: LimitName, until: Option<Time>) {
+        if self.limits.close(limit.clone(), until) {
+            self.parking.raise(&Signal::Gate(limit), 1);
+        }
+    }
+
+    /// Gangs that draw on the limit may start again.
+    pub fn open_limit(&mut self, limit: &LimitName) {
+        if self.limits.open(limit) {
+            self.parking.raise(&Signal::Gate(limit.clone()), 1);
+        }
+    }
+
+    /// Limits that are closed, by name, and until when.
+    #[must_use]
+    pub fn closed_limits(&self) -> Vec<(LimitName, Option<Time>)> {
+        let closed = self.limits.closed();
+        closed
+            .map(|(limit, until)| (limit.clone(), until))
+            .collect()
+    }
+
+    /// Whether the limits that a gang draws on have room for what it would be charged.
+    pub(super) fn may_draw(&self, gang: &Gang, demand: &Demand) -> Result<(), Box<Blocked>> {
+        let named = |at| Some(self.state(at)?.gang.id.clone());
+        let names = (&self.catalog, self.queues.flavors());
+        self.limits.admit(gang, demand, names, named)
+    }
+
+    /// Adds to `wake` what would make a limit the reason.
+    pub(super) fn watch_draws(&self, gang: &Gang, demand: &Demand, wake: &mut Wake) {
+        let names = (&self.catalog, self.queues.flavors());
+        self.limits.watch(gang, demand, names, wake);
+    }
+
+    /// Charges a gang, as it is placed, to the limits that it draws on now.
+    pub(super) fn draw(&mut self, at: GangIdx, placed: &Gang, demand: &Demand) {
+        let Some(state) = self.gangs.get(at.at()) else {
+            return;
+        };
+        let names = (&self.catalog, self.queues.flavors());
+        let draws = (state.gang.draws.as_slice(), placed);
+        let taken = self.limits.charge(at, draws, demand, names);
+        self.tell_all(taken);
+    }
+
+    /// Takes that back, if a gang is charged.
+    pub(super) fn forgo_draws(&mut self, at: GangIdx) {
+        let freed = self.limits.discharge(at);
+        self.tell_all(freed);
+    }
+
+    /// A gang that has its place draws on other limits from now on.
+    pub(super) fn draw_again(&mut self, at: GangIdx) {
+        let Some(state) = self.gangs.get(at.at()) else {
+            return;
+        };
+        let Stage::Placed(placed) = &state.stage else {
+            return;
+        };
+        let Some(held) = self.queues.charge_of(&placed.gang.queue, at) else {
+            // It is leaving, and holds nothing.
+            return;
+        };
+        let gang = Arc::clone(&placed.gang);
+        self.forgo_draws(at);
+        self.draw(at, &gang, &held);
+    }
+
+    fn tell_all(&mut self, changes: Vec<(Signal, i128)>) {
+        for (signal, amount) in changes {
+            self.parking.raise(&signal, amount);
+        }
+    }
+}

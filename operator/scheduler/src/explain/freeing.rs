@@ -1,0 +1,253 @@
+//! What must become free at least, and where, for a gang to have a place.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BinaryHeap};
+
+use smallvec::SmallVec;
+
+use super::capacity::Question;
+use super::survey::{Line, Survey};
+use super::{Change, FreeOn};
+use crate::placement::{Closeness, Near};
+use crate::state::NodeIdx;
+
+/// An amount of each resource that any group asks for, in the order of the lines.
+type Amounts = SmallVec<[i128; 4]>;
+
+/// What the pods that are put on nodes ask of them.
+type Asked = BTreeMap<NodeIdx, Amounts>;
+
+/// What it costs to put a group there, and what is asked of these nodes then.
+type Put = (Amounts, Vec<(NodeIdx, Amounts)>);
+
+/// The same of all groups.
+type Place = (Amounts, Asked);
+
+/// The pods of one group.
+struct Pods<'s> {
+    each: Amounts,
+    count: u32,
+    nodes: Vec<NodeIdx>,
+    near: Option<&'s Near>,
+}
+
+struct Freeing<'a> {
+    question: &'a Question<'a>,
+    /// What any group asks for: devices first, then by name.
+    lines: Vec<&'a Line>,
+}
+
+impl Question<'_> {
+    /// What must become free at least, and where: for a gang of one group nothing less
+    /// would do; for one of several it is the least of what was tried. One look at each
+    /// node that matches a group, and one more for each pod that finds no room.
+    pub(super) fn least_to_free(&self, surveys: &[Survey]) -> Option<Change> {
+        let close = Closeness::of(self.nodes, self.shape)?;
+        let mut lines: Vec<&Line> = Vec::new();
+        for line in surveys.iter().flat_map(|survey| &survey.lines) {
+            let resource = line.asked.resource;
+            if self.nodes.shared_device(resource).is_some() {
+                return None;
+            }
+            if lines.iter().all(|known| known.asked.resource != resource) {
+                lines.push(line);
+            }
+        }
+        if surveys.len() > 1 {
+            lines.sort_by_key(|line| (!line.asked.name.is_device(), &line.asked.name));
+        }
+        let each = |survey: &Survey| -> Amounts {
+            let need = |line: &&Line| {
+                let mut own = survey.lines.iter();
+                let own = own.find(|own| own.asked.resource == line.asked.resource);
+                own.map_or(0, |own| i128::from(own.asked.need))
+            };
+            lines.iter().map(need).collect()
+        };
+        // By name: whoever comes first finds the room.
+        let ranked = |survey: &Survey| {
+            let mut nodes = survey.nodes.clone();
+            nodes.sort_by_key(|node| self.nodes.rank_of(*node));
+            nodes
+        };
+        let groups = self.shape.groups.iter().zip(surveys).zip(&close.groups);
+        let groups = groups.filter(|((group, _), _)| group.count > 0);
+        let mut groups: Vec<Pods<'_>> = groups
+            .map(|((group, survey), near)| Pods {
+                each: each(survey),
+                count: group.count,
+                nodes: ranked(survey),
+                near: near.as_ref().filter(|near| near.is_required()),
+            })
+            .collect();
+        let freeing = Freeing {
+            question: self,
+            lines,
+        };
+        let near = close.gang.as_ref().filter(|near| near.is_required());
+        // The largest pods find the fewest places, and mostly go first; else the others do.
+        groups.sort_by(|a, b| b.each.cmp(&a.each));
+        let mut found = freeing.least(&groups, near);
+        if groups.len() > 1 {
+            groups.reverse();
+            let other = freeing.least(&groups, near);
+            found = [found, other].into_iter().flatten().min_by(cheaper);
+        }
+        freeing.change(&found?.1)
+    }
+}
+
+impl Freeing<'_> {
+    fn none(&self) -> Amounts {
+        self.lines.iter().map(|_| 0).collect()
+    }
+
+    /// What is asked of nodes by a place of the whole gang for which least is freed.
+    fn least(&self, groups: &[Pods<'_>], near: Option<&Near>) -> Option<Place> {
+        let Some(near) = near else {
+            return self.all(groups, |_| true);
+        };
+        let domain = |node: &NodeIdx| near.level.layout.domain(near.level.depth, *node);
+        let nodes = groups.iter().flat_map(|group| &group.nodes);
+        let mut domains: Vec<u32> = nodes.filter_map(domain).collect();
+        domains.sort_unstable();
+        domains.dedup();
+        let put = domains
+            .into_iter()
+            .filter_map(|within| self.all(groups, |node| domain(node) == Some(within)));
+        put.min_by(cheaper)
+    }
+
+    /// One group after the other, each where it costs least.
+    fn all(&self, groups: &[Pods<'_>], within: impl Fn(&NodeIdx) -> bool) -> Option<Place> {
+        let mut asked = Asked::new();
+        let mut sum = self.none();
+        for group in groups {
+            let nodes = group.nodes.iter().copied().filter(&within);
+            let mut domains: BTreeMap<u32, Vec<NodeIdx>> = BTreeMap::new();
+            for node in nodes {
+                let domain = match group.near {
+                    None => Some(0),
+                    Some(near) => near.level.layout.domain(near.level.depth, node),
+                };
+                if let Some(domain) = domain {
+                    domains.entry(domain).or_default().push(node);
+                }
+            }
+            let put = domains
+                .values()
+                .filter_map(|nodes| self.put(group, nodes, &asked));
+            let (cost, nodes) = put.min_by(cheaper)?;
+            sum = plus(&sum, &cost, 1);
+            asked.extend(nodes);
+        }
+        Some((sum, asked))
+    }
+
+    /// The least that makes room for a group on these nodes: the first resource counts
+    /// first. A second pod on a node never costs less of it than the first, so to take
+    /// the cheapest pod each time is best. None: not even with all pods gone.
+    fn put(&self, group: &Pods<'_>, nodes: &[NodeIdx], asked: &Asked) -> Option<Put> {
+        let mut left = group.count;
+        let mut sum = self.none();
+        let mut put: BTreeMap<NodeIdx, Amounts> = BTreeMap::new();
+        let mut next = BinaryHeap::new();
+        for node in nodes {
+            let before = asked.get(node).cloned().unwrap_or_else(|| self.none());
+            let fits = self.fits(group, *node, &before).min(left);
+            let had = plus(&before, &group.each, fits);
+            if fits > 0 {
+                left = left.saturating_sub(fits);
+                put.insert(*node, had.clone());
+            }
+            if left == 0 {
+                break;
+            }
+            next.extend(self.one_more(group, *node, &had));
+        }
+        while left > 0 {
+            let Reverse((cost, _, node, all)) = next.pop()?;
+            sum = plus(&sum, &cost, 1);
+            next.extend(self.one_more(group, node, &all));
+            put.insert(node, all);
+            left = left.saturating_sub(1);
+        }
+        Some((sum, put.into_iter().collect()))
+    }
+
+    /// Pods for which nothing more has to become free.
+    fn fits(&self, group: &Pods<'_>, node: NodeIdx, before: &Amounts) -> u32 {
+        let room = self.lines.iter().zip(before).zip(&group.each);
+        let room = room.filter(|(_, each)| **each > 0);
+        let room = room.map(|((line, before), each)| {
+            let free = i128::from(self.question.nodes.free(line.asked.resource, node));
+            let free = free.saturating_sub(*before).max(0);
+            free.checked_div(*each).unwrap_or(0)
+        });
+        let most = room.min().unwrap_or(i128::MAX);
+        u32::try_from(most.min(i128::from(group.count))).unwrap_or(0)
+    }
+
+    /// What one pod more on a node costs, of which so much is asked already.
+    #[allow(clippy::type_complexity, reason = "what is sorted by, and what it is")]
+    fn one_more(
+        &self,
+        group: &Pods<'_>,
+        node: NodeIdx,
+        had: &Amounts,
+    ) -> Option<Reverse<(Amounts, u32, NodeIdx, Amounts)>> {
+        let all = plus(had, &group.each, 1);
+        let missing = self.missing(node, &all)?;
+        let known = self.missing(node, had)?;
+        let cost = missing.iter().zip(&known);
+        let cost = cost.map(|(all, had)| all.saturating_sub(*had)).collect();
+        let rank = self.question.nodes.rank_of(node);
+        Some(Reverse((cost, rank, node, all)))
+    }
+
+    /// What must become free on a node for so much to be there. None: it never is.
+    fn missing(&self, node: NodeIdx, all: &Amounts) -> Option<Amounts> {
+        let lines = self.lines.iter().zip(all);
+        lines
+            .map(|(line, all)| {
+                if *all == 0 {
+                    return Some(0);
+                }
+                let resource = line.asked.resource;
+                let free = i128::from(self.question.nodes.free(resource, node));
+                let missing = all.saturating_sub(free).max(0);
+                let (gangs, others) = self.question.nodes.held(resource, node);
+                (missing <= gangs.saturating_add(others)).then_some(missing)
+            })
+            .collect()
+    }
+
+    fn change(&self, asked: &Asked) -> Option<Change> {
+        let mut nodes = Vec::new();
+        for (node, all) in asked {
+            let amounts: Vec<_> = self
+                .lines
+                .iter()
+                .zip(self.missing(*node, all)?)
+                .filter(|(_, amount)| *amount > 0)
+                .map(|(line, amount)| (line.asked.name.clone(), amount))
+                .collect();
+            if !amounts.is_empty() {
+                let node = self.question.nodes.name(*node).clone();
+                nodes.push(FreeOn { node, amounts });
+            }
+        }
+        nodes.sort_by(|a, b| a.node.cmp(&b.node));
+        (!nodes.is_empty()).then_some(Change::Free(nodes))
+    }
+}
+
+fn cheaper<T>(one: &(Amounts, T), other: &(Amounts, T)) -> Ordering {
+    one.0.cmp(&other.0)
+}
+
+fn plus(one: &Amounts, other: &Amounts, times: u32) -> Amounts {
+    let all = one.iter().zip(other);
+    all.map(|(one, other)| one.saturating_add(other.saturating_mul(i128::from(times))))
+        .collect()
+}

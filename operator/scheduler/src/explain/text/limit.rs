@@ -1,0 +1,91 @@
+//! What limits beside the quota of queues have no room for.
+
+use std::fmt;
+
+use super::{Count, Is, amount, verb};
+use crate::explain::{Allow, Detail};
+use crate::ids::ResourceName;
+
+impl Detail {
+    /// The sentences about limits.
+    pub(super) fn limit(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LimitClosed { limit, until, .. } => {
+                write!(f, "{limit}: all of it is burnt, and nothing starts until ")?;
+                match until {
+                    Some(until) => write!(f, "{until}"),
+                    None => f.write_str("there is some again"),
+                }
+            }
+            Self::TooManyWait {
+                limit,
+                most,
+                before,
+                ..
+            } => write!(
+                f,
+                "{limit}: {before} {} already, and {most} may",
+                verb(*before, "waits", "wait")
+            ),
+            Self::LimitExceeded {
+                limit,
+                resource,
+                needs,
+                most,
+                used,
+                missing,
+                holders,
+                largest,
+                ..
+            } => {
+                let shown = |number| Number(resource.as_ref(), number);
+                write!(
+                    f,
+                    "{limit}: needs {}, {} of {} are held: {} missing; held by {}",
+                    shown(*needs),
+                    shown(*used),
+                    shown(*most),
+                    Is(shown(*missing)),
+                    Count(*holders, "gang"),
+                )?;
+                for (i, (gang, held)) in largest.iter().enumerate() {
+                    let start = if i == 0 { " (" } else { ", " };
+                    write!(f, "{start}{:?}", gang.as_str())?;
+                    if resource.is_some() {
+                        write!(f, " {}", shown(*held))?;
+                    }
+                }
+                let all = usize::try_from(*holders).is_ok_and(|n| n <= largest.len());
+                match (largest.is_empty(), all) {
+                    (true, _) => Ok(()),
+                    (false, true) => f.write_str(")"),
+                    (false, false) => f.write_str(", ...)"),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Allow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} more in {}",
+            Number(self.resource.as_ref(), self.by),
+            self.limit
+        )
+    }
+}
+
+/// So much of a resource, or so many gangs.
+struct Number<'a>(Option<&'a ResourceName>, i128);
+
+impl fmt::Display for Number<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(resource) => amount(resource, self.1).fmt(f),
+            None => self.1.fmt(f),
+        }
+    }
+}

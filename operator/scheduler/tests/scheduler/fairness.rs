@@ -1,0 +1,139 @@
+//! Whose turn it is, told a second time and worked out anew at each step: a cycle starts
+//! gangs in that very order.
+
+use std::collections::BTreeMap;
+
+use crate::common::*;
+use crate::queues::{below, gpus, small};
+use proptest::prelude::*;
+use trellis_scheduler::{Decay, Engine, Gang, Queue, Weight};
+
+/// Two leaves below `mid`, and two beside it.
+const PARENTS: [(&str, &str); 5] = [
+    ("a", "mid"),
+    ("b", "mid"),
+    ("c", "root"),
+    ("d", "root"),
+    ("mid", "root"),
+];
+const LEAVES: [&str; 4] = ["a", "b", "c", "d"];
+
+#[derive(Clone, Debug)]
+struct Waits {
+    queue: &'static str,
+    priority: i32,
+    submitted: i64,
+    gpus: u32,
+}
+
+#[derive(Debug)]
+struct Fleet {
+    /// By queue: nominal GPUs and weight in thousandths, powers of two so that nothing is
+    /// rounded.
+    queues: BTreeMap<&'static str, (i64, u32)>,
+    held: BTreeMap<&'static str, i64>,
+    waits: BTreeMap<String, Waits>,
+}
+
+impl Fleet {
+    /// What a queue holds, for its weight, in parts that are not rounded.
+    fn share(&self, queue: &str) -> i64 {
+        let own = self.held.get(queue).copied().unwrap_or(0);
+        let below = PARENTS.iter().filter(|(_, parent)| *parent == queue);
+        let below: i64 = below
+            .map(|(leaf, _)| self.held.get(leaf).unwrap_or(&0))
+            .sum();
+        (own + below) * (1 << 20) / i64::from(self.queues[queue].1)
+    }
+
+    /// The gang whose turn it is: by who borrows, then down the tree by share, then in its
+    /// queue by priority, submission and name.
+    fn next(&self) -> Option<String> {
+        let heads = LEAVES.iter().filter_map(|leaf| {
+            let own = self.waits.iter().filter(|(_, gang)| gang.queue == *leaf);
+            let (name, gang) =
+                own.min_by_key(|(name, gang)| (-gang.priority, gang.submitted, (*name).clone()))?;
+            let held = self.held.get(leaf).copied().unwrap_or(0);
+            let borrows = held + i64::from(gang.gpus) > self.queues[leaf].0;
+            let parent = PARENTS.iter().find(|(queue, _)| queue == leaf)?.1;
+            let own = (self.share(leaf), *leaf);
+            // Below the root it is `mid` that has the turn, and then one of its own.
+            let turn = match parent {
+                "mid" => [(self.share("mid"), "mid"), own],
+                _ => [own, (0, "")],
+            };
+            Some(((borrows, turn), name.clone()))
+        });
+        heads.min().map(|(_, name)| name)
+    }
+
+    /// All gangs, in the order in which they start.
+    fn order(mut self) -> Vec<String> {
+        let mut order = Vec::new();
+        while let Some(name) = self.next() {
+            let gang = self.waits.remove(&name).unwrap();
+            *self.held.entry(gang.queue).or_default() += i64::from(gang.gpus);
+            order.push(format!("+{name}"));
+        }
+        order
+    }
+}
+
+fn any_queue() -> impl Strategy<Value = (i64, u32)> {
+    (0..12_i64, 0..4_u32).prop_map(|(nominal, weight)| (nominal, 512 << weight))
+}
+
+fn any_waits() -> impl Strategy<Value = Waits> {
+    (0..4_usize, 0..3_i32, 0..4_i64, 1..5_u32).prop_map(|(leaf, priority, submitted, gpus)| Waits {
+        queue: LEAVES[leaf],
+        priority,
+        submitted,
+        gpus,
+    })
+}
+
+fn queue(fleet: &Fleet, name: &str, parent: &str) -> Queue {
+    let (nominal, weight) = fleet.queues[name];
+    Queue {
+        weight: Weight::from_thousandths(weight),
+        ..below(name, Some(parent), gpus(nominal))
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    /// There is room and quota for all: what is left to decide is who goes first.
+    #[test]
+    fn a_cycle_starts_gangs_in_the_order_of_their_turns(
+        queues in prop::collection::vec(any_queue(), 5),
+        held in prop::collection::vec(0..6_u32, 4),
+        waits in prop::collection::vec(any_waits(), 1..12),
+    ) {
+        let named = waits.into_iter().enumerate();
+        let fleet = Fleet {
+            queues: PARENTS.iter().map(|(name, _)| *name).zip(queues).collect(),
+            held: LEAVES.into_iter().zip(held.iter().map(|n| i64::from(*n))).collect(),
+            waits: named.map(|(at, gang)| (format!("w{at:02}"), gang)).collect(),
+        };
+        let mut engine = Engine::with_decay(Decay::half_life(0));
+        // Of GPUs least is there: they are what shares are measured by.
+        engine.apply_node(node("n", gpu(512, 128).with("pods", 512)));
+        engine.apply_queue(below("root", None, gpus(128)));
+        for (name, parent) in PARENTS {
+            engine.apply_queue(queue(&fleet, name, parent));
+        }
+        for (leaf, pods) in LEAVES.into_iter().zip(held).filter(|(_, pods)| *pods > 0) {
+            engine.apply_gang(small(leaf, &format!("held-{leaf}"), pods));
+        }
+        cycle(&mut engine);
+        for (name, waits) in &fleet.waits {
+            engine.apply_gang(Gang {
+                priority: waits.priority,
+                submitted: ms(waits.submitted),
+                ..small(waits.queue, name, waits.gpus)
+            });
+        }
+        prop_assert_eq!(cycle(&mut engine), fleet.order());
+    }
+}

@@ -1,0 +1,222 @@
+//! What policies decide by, read from a cluster: policies, queues, priority
+//! classes, and the namespaces and Services of jobs.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+
+use anyhow::anyhow;
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::api::ListParams;
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use trellis_api::{
+    AuthorizationPolicy, ClusterAuthorizationPolicy, PodGroup, Queue, RuntimeProfile, TrainingJob,
+};
+use trellis_policies::cedar::PolicyObject;
+
+use super::live::Purpose;
+use super::snapshot::Snapshot;
+use crate::watch::SlimNamespace;
+
+/// Objects of one answer of the API server.
+const PAGE: u32 = 500;
+/// Lists that are begun anew because the pages of an earlier one have expired.
+const RESTARTS: usize = 3;
+
+/// Reads what policies decide about these jobs by. Gives what the user might not expect.
+pub(super) async fn read(
+    client: &Client,
+    jobs: &[TrainingJob],
+    snapshot: &mut Snapshot,
+) -> Result<Vec<String>, Unread> {
+    let mut notes = Vec::new();
+    let everything = ListParams::default();
+    match list(&Api::<Queue>::all(client.clone()), &everything).await? {
+        None => notes.push(
+            "this cluster has no Queues, so Trellis is not installed: done with the queue of a fresh install; `trellis crds | kubectl apply --server-side -f -` installs its kinds"
+                .to_owned(),
+        ),
+        Some(queues) => {
+            snapshot.queues = Some(Default::default());
+            queues.into_iter().for_each(|q| snapshot.queue(q));
+        }
+    }
+    read_policies(client, snapshot).await?;
+    let profiles = list(&Api::<RuntimeProfile>::all(client.clone()), &everything).await?;
+    for profile in profiles.unwrap_or_default() {
+        snapshot.profile(profile);
+    }
+    for class in list(&Api::<PriorityClass>::all(client.clone()), &everything)
+        .await?
+        .unwrap_or_default()
+    {
+        snapshot.priority_class(class);
+    }
+    for namespace in namespaces(jobs) {
+        match named(&Api::<SlimNamespace>::all(client.clone()), namespace).await? {
+            Some(found) => snapshot.namespace(found),
+            None => notes.push(format!(
+                "namespace {namespace:?} does not exist: done as if it did, without labels"
+            )),
+        }
+    }
+    for job in jobs {
+        let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
+        for service in services(job) {
+            let api: Api<Service> = Api::namespaced(client.clone(), namespace);
+            if let Some(service) = named(&api, service).await? {
+                snapshot.service(service);
+            }
+        }
+    }
+    Ok(notes)
+}
+
+/// Every TrainingJob.
+pub(super) async fn jobs(client: &Client) -> Result<Vec<TrainingJob>, Unread> {
+    let api = Api::<TrainingJob>::all(client.clone());
+    let jobs = list(&api, &ListParams::default()).await?;
+    Ok(jobs.unwrap_or_default())
+}
+
+/// Every PodGroup: which gangs have a place, and what of.
+pub(super) async fn pod_groups(client: &Client) -> Result<Vec<PodGroup>, Unread> {
+    let api = Api::<PodGroup>::all(client.clone());
+    let groups = list(&api, &ListParams::default()).await?;
+    Ok(groups.unwrap_or_default())
+}
+
+/// Those of the jobs that are there, as they are there.
+pub(super) async fn of_names(
+    client: &Client,
+    jobs: &[TrainingJob],
+) -> Result<Vec<TrainingJob>, Unread> {
+    let mut found = Vec::new();
+    for job in jobs {
+        let part = |part: &Option<String>| part.clone().unwrap_or_default();
+        let api = Api::<TrainingJob>::namespaced(client.clone(), &part(&job.metadata.namespace));
+        found.extend(named(&api, &part(&job.metadata.name)).await?);
+    }
+    Ok(found)
+}
+
+/// The namespaces of jobs.
+pub(super) fn namespaces(jobs: &[TrainingJob]) -> BTreeSet<&str> {
+    let named = jobs.iter().map(|j| j.metadata.namespace.as_deref());
+    named.flatten().collect()
+}
+
+/// Who may run what. A cluster that knows the kinds and has no policy permits nothing.
+async fn read_policies(client: &Client, snapshot: &mut Snapshot) -> Result<(), Unread> {
+    let everything = ListParams::default();
+    let of_cluster = Api::<ClusterAuthorizationPolicy>::all(client.clone());
+    if let Some(objects) = list(&of_cluster, &everything).await? {
+        snapshot.policies.are_all();
+        let objects = objects.iter().map(PolicyObject::from);
+        objects.for_each(|object| snapshot.policies.take(object));
+    }
+    let of_namespaces = Api::<AuthorizationPolicy>::all(client.clone());
+    if let Some(objects) = list(&of_namespaces, &everything).await? {
+        snapshot.policies.are_all();
+        let objects = objects.iter().map(PolicyObject::from);
+        objects.for_each(|object| snapshot.policies.take(object));
+    }
+    Ok(())
+}
+
+/// The Services that a job names.
+fn services(job: &TrainingJob) -> BTreeSet<&str> {
+    let network = job.spec.network.iter();
+    network
+        .flat_map(|n| n.egress.iter().chain(&n.ingress))
+        .filter_map(|rule| rule.service.as_deref())
+        .collect()
+}
+/// All objects of a kind, page by page. None if the cluster does not know the kind.
+pub(super) async fn list<K>(api: &Api<K>, params: &ListParams) -> Result<Option<Vec<K>>, Unread>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    let mut objects = Vec::new();
+    let mut params = params.clone().limit(PAGE);
+    let mut restarts = 0_usize;
+    loop {
+        match api.list(&params).await {
+            Ok(page) => {
+                objects.extend(page.items);
+                match page.metadata.continue_.filter(|c| !c.is_empty()) {
+                    Some(token) => params.continue_token = Some(token),
+                    None => return Ok(Some(objects)),
+                }
+            }
+            Err(kube::Error::Api(status)) if status.code == 410 && restarts < RESTARTS => {
+                restarts = restarts.saturating_add(1);
+                objects.clear();
+                params.continue_token = None;
+            }
+            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
+            Err(error) => return Err(Unread::new::<K>("list", error)),
+        }
+    }
+}
+
+/// The object of that name, if it is there.
+pub(super) async fn named<K>(api: &Api<K>, name: &str) -> Result<Option<K>, Unread>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    match api.get(name).await {
+        Ok(object) => Ok(Some(object)),
+        // As in a list: a kind that the cluster does not know is no "NotFound".
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(error) => Err(Unread::new::<K>("get", error)),
+    }
+}
+
+/// What could not be read, and why.
+pub(super) struct Unread {
+    verb: &'static str,
+    kinds: String,
+    error: Box<kube::Error>,
+}
+
+impl Unread {
+    fn new<K: Resource<DynamicType = ()>>(verb: &'static str, error: kube::Error) -> Self {
+        Self {
+            verb,
+            kinds: K::plural(&()).into_owned(),
+            error: Box::new(error),
+        }
+    }
+
+    /// What keeps us from reading, and what to do about it.
+    pub(super) fn explain(self, purpose: Purpose) -> anyhow::Error {
+        let Self { verb, kinds, error } = self;
+        let offline = purpose.offline();
+        match *error {
+            kube::Error::Api(status) if matches!(status.code, 401 | 403) => anyhow!(
+                "cannot {verb} {kinds}: the right to do so is missing: {} ({}; {offline})",
+                status.message,
+                purpose.rights(),
+            ),
+            kube::Error::Api(status) => anyhow!("cannot {verb} {kinds}: {}", status.message),
+            kube::Error::SerdeError(error) => {
+                anyhow!("cannot {verb} {kinds}: an answer does not decode: {error}")
+            }
+            error => anyhow!(
+                "cannot {verb} {kinds}: the cluster cannot be reached: {} ({offline})",
+                root_of(&error)
+            ),
+        }
+    }
+}
+
+/// The innermost cause: what is around it only says that there is one.
+fn root_of(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}

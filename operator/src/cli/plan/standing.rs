@@ -1,0 +1,182 @@
+//! How a job stands before it is placed: the operator's steps up to there, without its writes.
+
+use std::collections::BTreeMap;
+
+use trellis_api::{Reason, TrainingJob, ValidatedJob};
+use trellis_compiler::CompiledJob;
+use trellis_policies::quota::Verdict;
+use trellis_policies::{AuthorizedJob, cedar};
+
+use super::judge::{attempt_of, judge};
+use super::snapshot::Snapshot;
+use crate::controller::build::NO_LABELS;
+use crate::controller::{claims, lookup};
+use crate::key::Key;
+use crate::quota::JobLimits;
+use crate::scheduling::unsupported::{self, Unsupported};
+use crate::scheduling::volumes::Volumes;
+
+/// Of a job that may run: where its volumes are, and the limits that it draws on.
+pub(in crate::cli) type Ready = (Volumes, JobLimits);
+
+/// Why a job would not run: the words that its conditions would bear.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cli) struct Held {
+    pub(in crate::cli) reason: Reason,
+    pub(in crate::cli) message: String,
+}
+
+impl From<lookup::Missing> for Held {
+    fn from(missing: lookup::Missing) -> Self {
+        Self {
+            reason: missing.reason,
+            message: missing.message,
+        }
+    }
+}
+
+impl From<Unsupported> for Held {
+    fn from(unsupported: Unsupported) -> Self {
+        Self {
+            reason: unsupported.reason,
+            message: unsupported.message,
+        }
+    }
+}
+
+/// What the job comes to before it is placed: compiled as far as can be, and
+/// whether it may be placed. `requester` submits it; None: nobody knows who.
+pub(in crate::cli) fn stand(
+    mut job: TrainingJob,
+    there: Option<&TrainingJob>,
+    requester: Option<&cedar::Requester>,
+    snapshot: &Snapshot,
+) -> (Option<CompiledJob>, Result<Ready, Held>) {
+    // What is written is a wish: who it is, only the cluster knows.
+    job.metadata.uid = there.and_then(|j| j.metadata.uid.clone());
+    job.metadata.generation = there.and_then(|j| j.metadata.generation);
+    let labels = job.metadata.labels.clone();
+    let labels = labels.as_ref().unwrap_or(&NO_LABELS);
+    let submission = cedar::Submission {
+        labels,
+        requester,
+        attempt: attempt_of(there),
+    };
+    let job = match ValidatedJob::try_from(job) {
+        Ok(job) => job,
+        Err(violations) => {
+            let held = Held {
+                reason: Reason::InvalidSpec,
+                message: violations.to_string(),
+            };
+            return (None, Err(held));
+        }
+    };
+    // In the order of the lifecycle: what has ended is not judged again, and
+    // what is suspended is not asked whether it could run.
+    let suspended = job.spec().is_suspended().then(|| Held {
+        reason: Reason::Suspended,
+        message: "spec.suspend is true".to_owned(),
+    });
+    let (compiled, standing) = authorized(job, &submission, snapshot);
+    let held = ended(there).or(suspended).map_or(standing, Err);
+    (compiled, held)
+}
+
+fn authorized(
+    job: ValidatedJob,
+    submission: &cedar::Submission<'_>,
+    snapshot: &Snapshot,
+) -> (Option<CompiledJob>, Result<Ready, Held>) {
+    let namespace = job.namespace().to_owned();
+    let labels = snapshot.namespace_labels(&namespace);
+    let policies = snapshot.policies.loaded();
+    let judged = match judge(job, submission, policies, &labels, snapshot) {
+        Ok(judged) => judged,
+        Err(held) => return (None, Err(held)),
+    };
+    let (compiled, verdict) = (judged.compiled, judged.verdict);
+    let standing = judged
+        .outcome
+        .map_err(|not| Held {
+            reason: not.reason(),
+            message: not.to_string(),
+        })
+        .and_then(|job| {
+            is_never_over(&verdict)?;
+            unsupported::of_job(job.compiled()).map_or(Ok(()), Err)?;
+            volumes(&job, snapshot)
+        })
+        .and_then(|volumes| {
+            root_is_refused(&compiled, &namespace, &labels)?;
+            let limits = JobLimits {
+                draws: verdict.draws,
+                ..JobLimits::default()
+            };
+            Ok((volumes, limits))
+        });
+    (Some(compiled), standing)
+}
+
+/// That no quota policy denies what the job asks for, whoever else holds anything.
+fn is_never_over(verdict: &Verdict) -> Result<(), Held> {
+    match verdict.denied.first() {
+        None => Ok(()),
+        Some(denied) => Err(Held {
+            reason: Reason::QuotaPolicyExceeded,
+            message: denied.to_string(),
+        }),
+    }
+}
+
+/// Where the volumes of the job's claims are. Where nobody has said which claims
+/// there are, every node reaches them.
+fn volumes(job: &AuthorizedJob, snapshot: &Snapshot) -> Result<Volumes, Held> {
+    let Some(all) = &snapshot.claims else {
+        return Ok(Volumes::new());
+    };
+    let profile = job.compiled().profile().map(|profile| profile.spec());
+    let job = job.compiled().job();
+    let found = claims::find(
+        job.spec(),
+        profile,
+        |name| all.get(&Key::new(job.namespace(), name)),
+        |name| snapshot.volumes.get(name),
+        |name| snapshot.storage_classes.get(name),
+    );
+    Ok(found?)
+}
+
+/// What Pod Security refuses of pods that are otherwise as "restricted" asks: a
+/// process that is root by its number.
+fn root_is_refused(
+    job: &CompiledJob,
+    namespace: &str,
+    labels: &BTreeMap<String, String>,
+) -> Result<(), Held> {
+    let security = job.job().spec().security_context.as_ref();
+    let root = security.is_some_and(|s| s.run_as_user == Some(0));
+    if !root || !lookup::enforces_restricted(labels) {
+        return Ok(());
+    }
+    Err(Held {
+        reason: Reason::PodRefused,
+        message: format!(
+            "spec.securityContext.runAsUser: 0 is root, which namespace {namespace:?} refuses by Pod Security \"restricted\": name another user, or leave it out"
+        ),
+    })
+}
+
+/// A job that has ended does not run again, whatever is written.
+pub(super) fn ended(there: Option<&TrainingJob>) -> Option<Held> {
+    let status = there?.status.as_ref()?;
+    status
+        .phase
+        .filter(|_| status.has_ended())
+        .map(|phase| Held {
+            reason: status.reason.unwrap_or(Reason::Complete),
+            message: format!(
+                "the job of this name has ended, {phase:?}: delete it, or rename this one, to run again"
+            ),
+        })
+}

@@ -1,0 +1,121 @@
+//! The results in JUnit's format, which continuous integration shows.
+
+use std::collections::BTreeMap;
+
+use super::report::{Report, Tested};
+
+/// All results. Each object and each file of tests is a suite.
+pub(super) fn text(report: &Report) -> String {
+    let mut suites: BTreeMap<(&str, &str), Vec<&Tested>> = BTreeMap::new();
+    for test in &report.tests {
+        suites.entry((&test.file, &test.of)).or_default().push(test);
+    }
+    let too_low = report.too_low();
+    let more = usize::from(report.min_coverage.is_some());
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    out.push_str(&format!(
+        "<testsuites name=\"trellis policy test\" tests=\"{}\" failures=\"{}\" errors=\"0\">\n",
+        report.tests.len().saturating_add(more),
+        report
+            .failed()
+            .saturating_add(usize::from(too_low.is_some()))
+    ));
+    for ((file, of), tests) in suites {
+        let failed = tests.iter().filter(|test| !test.passed).count();
+        open((of, file), tests.len(), failed, &mut out);
+        for test in tests {
+            let why = (!test.passed).then(|| test.failure.as_deref().unwrap_or_default());
+            case(
+                (of, &test.name),
+                Some((&test.file, test.line)),
+                why,
+                &mut out,
+            );
+        }
+        out.push_str("  </testsuite>\n");
+    }
+    if report.min_coverage.is_some() {
+        open(
+            ("coverage", ""),
+            1,
+            usize::from(too_low.is_some()),
+            &mut out,
+        );
+        let untested: Vec<_> = report.untested().map(|policy| policy.id.as_str()).collect();
+        let why = too_low.map(|why| format!("{why}: no test is about {}", untested.join(", ")));
+        case(
+            ("coverage", "policies are tested"),
+            None,
+            why.as_deref(),
+            &mut out,
+        );
+        out.push_str("  </testsuite>\n");
+    }
+    out.push_str("</testsuites>\n");
+    out
+}
+
+fn open((name, file): (&str, &str), tests: usize, failed: usize, out: &mut String) {
+    let file = match file {
+        "" => String::new(),
+        file => format!(" file=\"{}\"", escaped(file)),
+    };
+    out.push_str(&format!(
+        "  <testsuite name=\"{}\"{file} tests=\"{tests}\" failures=\"{failed}\" errors=\"0\">\n",
+        escaped(name)
+    ));
+}
+
+fn case(
+    (of, name): (&str, &str),
+    place: Option<(&str, usize)>,
+    why: Option<&str>,
+    out: &mut String,
+) {
+    let place = place.map(|(file, line)| format!(" file=\"{}\" line=\"{line}\"", escaped(file)));
+    out.push_str(&format!(
+        "    <testcase classname=\"{}\" name=\"{}\"{}",
+        escaped(of),
+        escaped(name),
+        place.unwrap_or_default()
+    ));
+    match why {
+        None => out.push_str("/>\n"),
+        Some(why) => out.push_str(&format!(
+            ">\n      <failure message=\"{}\"/>\n    </testcase>\n",
+            escaped(why)
+        )),
+    }
+}
+
+/// A text within an attribute. What XML 1.0 cannot have, however it is written, is
+/// shown as a question mark.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\n' | '\r' | '\t' => out.push_str(&format!("&#{};", u32::from(c))),
+            '\u{fffe}' | '\u{ffff}' => out.push('?'),
+            c if u32::from(c) < 0x20 => out.push('?'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_text_is_markup() {
+        assert_eq!(
+            escaped("<a b=\"c\">&\n\u{1b}\u{ffff}é"),
+            "&lt;a b=&quot;c&quot;&gt;&amp;&#10;??é"
+        );
+    }
+}

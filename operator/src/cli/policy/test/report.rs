@@ -1,0 +1,129 @@
+//! What came of tests, as people and programs read it.
+
+use serde::Serialize;
+
+/// A test that has been run.
+#[derive(Serialize, Clone, Debug)]
+pub(super) struct Tested {
+    pub(super) file: String,
+    /// Where it stands in the file.
+    pub(super) line: usize,
+    /// The policy object, or the file of tests.
+    pub(super) of: String,
+    pub(super) name: String,
+    pub(super) passed: bool,
+    /// What came instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) failure: Option<String>,
+    /// The policies that decided something in it.
+    pub(super) policies: Vec<String>,
+}
+
+/// A policy, and whether any test has had it decide something.
+#[derive(Serialize, Clone, Debug)]
+pub(super) struct Policy {
+    pub(super) id: String,
+    pub(super) file: String,
+    /// Where its object stands in the file.
+    pub(super) line: usize,
+    pub(super) tested: bool,
+}
+
+/// What came of all tests.
+#[derive(Serialize, Clone, Debug)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Report {
+    pub(super) tests: Vec<Tested>,
+    pub(super) policies: Vec<Policy>,
+    /// Of all policies how many in a hundred decide something in any test.
+    pub(super) coverage: usize,
+    /// How many must.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) min_coverage: Option<u8>,
+}
+
+impl Report {
+    pub(super) fn new(tests: Vec<Tested>, policies: Vec<Policy>) -> Self {
+        let tested = policies.iter().filter(|p| p.tested).count();
+        let all = policies.len();
+        Self {
+            coverage: tested.saturating_mul(100).checked_div(all).unwrap_or(100),
+            tests,
+            policies,
+            min_coverage: None,
+        }
+    }
+
+    pub(super) fn held_to(self, min_coverage: Option<u8>) -> Self {
+        Self {
+            min_coverage,
+            ..self
+        }
+    }
+
+    /// Policies that decide nothing in any test.
+    pub(super) fn untested(&self) -> impl Iterator<Item = &Policy> {
+        self.policies.iter().filter(|policy| !policy.tested)
+    }
+
+    pub(super) fn failed(&self) -> usize {
+        self.tests.iter().filter(|test| !test.passed).count()
+    }
+
+    /// What is said of the coverage, if it is too low.
+    pub(super) fn too_low(&self) -> Option<String> {
+        let min = self
+            .min_coverage
+            .filter(|min| self.coverage < (*min).into())?;
+        Some(format!(
+            "tests cover {} % of the policies, and {min} % are asked for",
+            self.coverage
+        ))
+    }
+
+    pub(super) fn is_good(&self) -> bool {
+        self.failed() == 0 && self.too_low().is_none()
+    }
+
+    /// As people read it.
+    pub(super) fn text(&self) -> String {
+        let count = self.tests.len();
+        let s = if count == 1 { "" } else { "s" };
+        let mut out = format!("running {count} test{s}\n");
+        for test in &self.tests {
+            let came = if test.passed { "ok" } else { "FAILED" };
+            out.push_str(&format!("test {}: {} ... {came}\n", test.of, test.name));
+        }
+        if self.failed() > 0 {
+            out.push_str("\nfailures:\n");
+        }
+        for test in self.tests.iter().filter(|test| !test.passed) {
+            let place = format!("{}:{}", test.file, test.line);
+            out.push_str(&format!("\n{place}: {}: {}\n", test.of, test.name));
+            let why = test.failure.as_deref().unwrap_or_default();
+            for line in why.lines() {
+                out.push_str(&format!("    {line}\n"));
+            }
+        }
+        if self.untested().next().is_some() {
+            out.push_str("\npolicies that decide nothing in any test:\n");
+        }
+        for policy in self.untested() {
+            let Policy { id, file, line, .. } = policy;
+            out.push_str(&format!("    {id} ({file}:{line})\n"));
+        }
+        let tested = self.policies.len().saturating_sub(self.untested().count());
+        out.push_str(&format!(
+            "\ntest result: {}. {} passed; {} failed; {tested} of {} policies tested ({} %)\n",
+            if self.is_good() { "ok" } else { "FAILED" },
+            count.saturating_sub(self.failed()),
+            self.failed(),
+            self.policies.len(),
+            self.coverage
+        ));
+        if let Some(why) = self.too_low() {
+            out.push_str(&format!("{why}\n"));
+        }
+        out
+    }
+}

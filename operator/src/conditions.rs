@@ -1,0 +1,68 @@
+//! Conditions of objects of which one thing is said.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::jiff::Timestamp;
+use trellis_api::Reason;
+
+/// What is said of an object: all of its conditions bear it.
+pub(crate) struct Said<'a> {
+    /// The generation that it is said of.
+    pub(crate) generation: Option<i64>,
+    /// Why.
+    pub(crate) reason: Reason,
+    /// The same in words.
+    pub(crate) message: String,
+    /// What was said before.
+    pub(crate) before: &'a [Condition],
+    /// When it is said.
+    pub(crate) now: Timestamp,
+}
+
+impl Said<'_> {
+    /// The conditions, by type, and whether each holds. One that held before holds since then.
+    pub(crate) fn conditions(&self, holds: &[(&str, bool)]) -> Vec<Condition> {
+        let condition = |(type_, holds): &(&str, bool)| {
+            let status = if *holds { "True" } else { "False" };
+            let same = |c: &&Condition| c.type_ == *type_ && c.status == status;
+            let since = self.before.iter().find(same);
+            Condition {
+                type_: (*type_).to_owned(),
+                status: status.to_owned(),
+                reason: self.reason.as_str().to_owned(),
+                message: self.message.clone(),
+                observed_generation: self.generation,
+                last_transition_time: since
+                    .map_or(Time(self.now), |c| c.last_transition_time.clone()),
+            }
+        };
+        holds.iter().map(condition).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_condition_that_goes_on_holding_has_its_time() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let said = |before: &[Condition], ready, now| {
+            let (reason, message) = (Reason::Accepted, String::new());
+            let said = Said {
+                generation: Some(1),
+                reason,
+                message,
+                before,
+                now,
+            };
+            said.conditions(&[("Ready", ready), ("Stalled", false)])
+        };
+        let times = |conditions: &[Condition]| -> Vec<i64> {
+            let all = conditions.iter();
+            all.map(|c| c.last_transition_time.0.as_second()).collect()
+        };
+        let first = said(&[], true, at(1));
+        assert_eq!(said(&first, true, at(2)), first);
+        assert_eq!(times(&said(&first, false, at(3))), [3, 1]);
+    }
+}

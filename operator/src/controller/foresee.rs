@@ -1,0 +1,90 @@
+//! What the controller will say of a job that is about to be stored: by the same
+//! steps, on what is known now, and without any write. For the admission webhook.
+
+use std::sync::Arc;
+
+use trellis_api::job::{JobPhase, TrainingJobStatus};
+use trellis_api::{Reason, TrainingJob};
+use trellis_compiler::Settings;
+use trellis_policies::cedar::Requester;
+
+use super::lifecycle::Standing;
+use super::{build, dereference};
+use crate::key::Key;
+use crate::quota::{self, Asked};
+use crate::world::World;
+
+/// What will become of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Foreseen {
+    /// Why it will not start. None: nothing that is known keeps it.
+    pub(crate) held: Option<Held>,
+    /// What policies would deny whose enforcement is Warn.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Why a job will not start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// It will be Refused, until it changes or a policy does. Else it waits.
+    pub(crate) is_refused: bool,
+    /// As its status will bear it.
+    pub(crate) reason: Reason,
+    /// The same in words.
+    pub(crate) message: String,
+}
+
+/// What will become of the job if it is stored like this, asked for by `requester`.
+pub(crate) fn foresee(
+    world: &World,
+    job: TrainingJob,
+    requester: Option<Requester>,
+    settings: &Arc<Settings>,
+) -> Foreseen {
+    let status = job.status.as_ref();
+    if status.is_some_and(TrainingJobStatus::has_ended) {
+        return Foreseen::default();
+    }
+    let is_new = status.is_none();
+    let phase = status.and_then(|status| status.phase);
+    // What is suspended is not asked whether it may run, and what runs goes on.
+    let is_left_alone =
+        job.spec.is_suspended() || matches!(phase, Some(JobPhase::Starting | JobPhase::Running));
+    let key = Key::of(&job.metadata);
+    let mut seen = dereference::job(world, &key, Arc::new(job));
+    seen.requester = requester;
+    let (decided, outcome) = build::outcome(&seen, settings);
+    let held = match outcome {
+        // What is stored already is the scheduler's to judge: its own share may be counted.
+        Ok(job) if is_new && !is_left_alone => {
+            let limits = decided.as_ref().map(|decided| &decided.limits.draws);
+            let standing = world.quotas.standing();
+            let lacks = limits.zip(standing.as_ref()).and_then(|(draws, standing)| {
+                quota::no_room(draws, &Asked::of(job.compiled()), standing)
+            });
+            lacks.map(|message| Held {
+                is_refused: true,
+                reason: Reason::QuotaPolicyExceeded,
+                message,
+            })
+        }
+        Ok(_) | Err(Standing::Runnable { .. }) => None,
+        Err(Standing::Held {
+            phase,
+            reason,
+            message,
+        }) => {
+            // A spec that is wrong is not worth keeping until it is resumed.
+            let spares = is_left_alone && !(is_new && reason == Reason::InvalidSpec);
+            Some(Held {
+                is_refused: phase == JobPhase::Refused && !spares,
+                reason,
+                message,
+            })
+        }
+    };
+    Foreseen {
+        held,
+        warnings: decided.map(|d| d.told.warnings).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,90 @@
+//! A job whose pods are there and do not all run yet.
+
+use trellis_api::Reason;
+use trellis_api::job::{Deadlines, JobPhase};
+
+use super::{Evaluation, Next, after};
+use crate::controller::failure::{Blame, Fault};
+use crate::scheduling::{Attempt, Wish};
+use crate::watch::{Obstacle, PodPhase, PodView, Stuck};
+
+/// How long room is held for an image that does not come, in seconds.
+const IMAGE_SECONDS: i64 = 300;
+
+/// How long a kubelet has to set a container up after it could not, in seconds.
+const SETUP_SECONDS: i64 = 60;
+
+impl Evaluation<'_> {
+    /// So many of all pods run.
+    pub(super) fn starting(mut self, up: usize, total: usize, wish: Wish<Attempt>) -> Next {
+        let since = self.status.scheduled_time.as_ref();
+        let since = since.map_or(self.o.now, |t| t.0);
+        let deadlines = self.o.spec.deadlines.as_ref();
+        let startup = deadlines.map_or_else(
+            || Deadlines::default().startup_seconds(),
+            Deadlines::startup_seconds,
+        );
+        let deadline = after(since, startup);
+        if deadline <= self.o.now {
+            let message =
+                format!("{up} of {total} pods ran within deadlines.startupSeconds = {startup} s");
+            let members = self.named_members();
+            let mut pending = members.filter(|(_, pod)| pod.phase == PodPhase::Pending);
+            let fault = match pending.next() {
+                Some(slow) => Fault::of_pod(slow, Reason::StartupTimeout, message, Blame::Job),
+                None => Fault::of_gang(Reason::StartupTimeout, message, Blame::Job),
+            };
+            return self.failed(fault);
+        }
+        self.look_again(deadline);
+        let waits = total.saturating_sub(up);
+        let message = format!("waits for {waits} of {total} pods to run");
+        let mut stuck = self.named_members();
+        let stuck = stuck.find_map(|(name, pod)| Some((name, pod, pod.stuck.clone()?)));
+        let Some((name, pod, stuck)) = stuck else {
+            return self.say(JobPhase::Starting, Reason::Starting, message, wish);
+        };
+        let fault = stuck_fault((name, pod), &stuck);
+        let patience = match stuck.obstacle {
+            // A registry may be down for a while; a typing error must not hold GPUs for long.
+            Obstacle::Image => IMAGE_SECONDS,
+            Obstacle::Setup => SETUP_SECONDS,
+            Obstacle::NoImage | Obstacle::Config | Obstacle::Root => return self.failed(fault),
+        };
+        let gives_up = after(stuck.since.unwrap_or(since), patience);
+        if gives_up <= self.o.now {
+            return self.failed(fault);
+        }
+        self.look_again(gives_up);
+        let message = format!("{}; the room is given back at {gives_up}", fault.message);
+        self.say(JobPhase::Starting, fault.reason, message, wish)
+    }
+}
+
+fn stuck_fault((name, pod): (&str, &PodView), stuck: &Stuck) -> Fault {
+    let container = &stuck.container;
+    let words = &stuck.message;
+    let (reason, blame, what) = match stuck.obstacle {
+        Obstacle::Image | Obstacle::NoImage => (
+            Reason::ImagePullFailed,
+            Blame::Job,
+            "has an image that cannot be pulled",
+        ),
+        Obstacle::Config => (
+            Reason::ContainerConfigError,
+            Blame::Nobody,
+            "cannot be set up",
+        ),
+        Obstacle::Setup => (
+            Reason::ContainerConfigError,
+            Blame::Cluster,
+            "cannot be set up",
+        ),
+        Obstacle::Root => (Reason::ContainerConfigError, Blame::Job, "cannot be set up"),
+    };
+    let message = format!("container {container:?} of pod {name:?} {what}: {words}");
+    Fault {
+        last_line: Some(words.clone()),
+        ..Fault::of_pod((name, pod), reason, message, blame)
+    }
+}

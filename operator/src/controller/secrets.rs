@@ -1,0 +1,49 @@
+//! The Secrets of a job that are kept outside the cluster: whether each is there, or why
+//! the job waits. What the ExternalSecret itself says is taken: no Secret is read.
+
+use trellis_api::job::JobPhase;
+use trellis_api::{Reason, names};
+use trellis_compiler::CompiledJob;
+
+use super::lifecycle::Standing;
+use crate::key::Key;
+use crate::scheduling::is_owned;
+use crate::world::World;
+
+/// What is said where the cluster does not know the kind.
+const NOT_INSTALLED: &str = "the cluster does not know ExternalSecret (external-secrets.io/v1): \
+     install External Secrets Operator, or name a Secret that is there";
+
+/// Why the first of the job's Secrets that is not there is not. None: all are.
+pub(super) fn missing(world: &World, job: &Key, compiled: &CompiledJob) -> Option<Standing> {
+    let secrets = compiled.job().spec().secrets.iter().enumerate();
+    let mut stored = secrets.filter(|(_, secret)| secret.store.is_some());
+    let message = stored.find_map(|(at, secret)| {
+        if !world.external_secrets.is_known() {
+            return Some(format!("spec.secrets[{at}].store: {NOT_INSTALLED}"));
+        }
+        let name = names::external_secret(&job.name, &secret.name);
+        let problem = problem(
+            world,
+            &Key::new(&job.namespace, &name),
+            compiled.job().uid(),
+        )?;
+        Some(format!(
+            "spec.secrets[{at}]: ExternalSecret {name:?} is not ready: {problem}"
+        ))
+    })?;
+    Some(Standing::Held {
+        phase: JobPhase::Waiting,
+        reason: Reason::SecretNotReady,
+        message,
+    })
+}
+
+/// What keeps an ExternalSecret of the job of that uid from being ready. None: it is.
+pub(super) fn problem(world: &World, key: &Key, uid: &str) -> Option<String> {
+    let object = world.external_secrets.objects.get(key);
+    match object.filter(|object| is_owned(object.as_ref(), uid)) {
+        Some(object) => object.problem(),
+        None => Some("it is not there yet".to_owned()),
+    }
+}

@@ -1,0 +1,101 @@
+//! What QuotaPolicies say of a compiled job. Pure: for the controller and for plans.
+
+use std::collections::BTreeMap;
+
+use trellis_api::pod_group::Plan;
+use trellis_api::quantity::Amount;
+use trellis_api::{QueueSpec, TrainingJob};
+use trellis_compiler::CompiledJob;
+use trellis_policies::quota::{Asking, Draw, QuotaPolicies, Verdict};
+
+/// What a job asks for, all of its pods together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Asked {
+    /// By resource: CPU in cores, memory and disk in bytes, devices in pieces. None: more than can
+    /// be counted.
+    pub total: BTreeMap<String, Option<Amount>>,
+    /// Pods.
+    pub pods: i64,
+    /// GPUs.
+    pub gpus: i64,
+}
+
+impl Asked {
+    /// What this job asks for.
+    #[must_use]
+    pub fn of(job: &CompiledJob) -> Self {
+        let mut asked = Self::default();
+        for group in job.groups() {
+            let count = i64::from(group.replicas());
+            asked.pods = asked.pods.saturating_add(count);
+            for (resource, each) in group.request() {
+                let all = each.times(count);
+                let sum = asked.total.entry(resource).or_insert(Some(Amount::ZERO));
+                *sum = sum.and_then(|sum| sum.checked_add(all?));
+            }
+        }
+        for group in &job.job().spec().task_groups {
+            let all = i64::from(group.gpus()).saturating_mul(i64::from(group.replicas()));
+            asked.gpus = asked.gpus.saturating_add(all);
+        }
+        asked
+    }
+}
+
+/// What the policies say of a job: in a namespace with these labels, in a queue of that
+/// spec, submitted by that user, if anybody knows.
+#[must_use]
+pub fn judge(
+    policies: &QuotaPolicies,
+    job: &CompiledJob,
+    namespace_labels: &BTreeMap<String, String>,
+    queue_spec: &QueueSpec,
+    requester: Option<&str>,
+) -> Verdict {
+    let asked = Asked::of(job);
+    let spec = job.job().spec();
+    let deadlines = spec.deadlines.as_ref();
+    policies.judge(&Asking {
+        namespace: job.job().namespace(),
+        namespace_labels,
+        queue: job.queue(),
+        queue_spec,
+        service_account: spec.service_account_name.as_deref(),
+        requester,
+        total: &asked.total,
+        pods: asked.pods,
+        gpus: asked.gpus,
+        runtime_seconds: deadlines.and_then(|d| d.active_seconds),
+    })
+}
+
+/// The limits that a job draws on that has the place of this plan and cannot be compiled any
+/// more: in a namespace with these labels, in a queue of that spec, if it is there, submitted by
+/// that user, if anybody knows.
+///
+/// Whose a job is says which they are. What it may ask for was answered when it got its place,
+/// and what it holds the place says.
+#[must_use]
+pub fn held(
+    policies: &QuotaPolicies,
+    job: &TrainingJob,
+    plan: &Plan,
+    namespace_labels: &BTreeMap<String, String>,
+    queue_spec: Option<&QueueSpec>,
+    requester: Option<&str>,
+) -> Vec<Draw> {
+    let named = job.spec.queue.as_deref();
+    let verdict = policies.judge(&Asking {
+        namespace: job.metadata.namespace.as_deref().unwrap_or_default(),
+        namespace_labels,
+        queue: plan.queue.as_deref().or(named).unwrap_or_default(),
+        queue_spec: queue_spec.unwrap_or(&QueueSpec::default()),
+        service_account: job.spec.service_account_name.as_deref(),
+        requester,
+        total: &BTreeMap::new(),
+        pods: 0,
+        gpus: 0,
+        runtime_seconds: Some(0),
+    });
+    verdict.draws
+}

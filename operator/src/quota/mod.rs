@@ -1,0 +1,16 @@
+//! QuotaPolicies on a cluster: which take effect, what they say of jobs, what is burnt
+//! of them, and what is written about them. The account itself keeps the engine.
+
+mod hours;
+mod judge;
+mod limits;
+mod room;
+mod set;
+mod status;
+
+pub use hours::Hours;
+pub use judge::{Asked, held, judge};
+pub use limits::{JobLimits, LimitsReport, base_units, counted, limit_of, name, planned};
+pub use room::no_room;
+pub use set::QuotaSet;
+pub use status::{keep_quota_status, takes_no_effect};

@@ -1,0 +1,94 @@
+//! The QuotaPolicies as the watch shows them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use tokio::time::Instant;
+use trellis_api::QuotaPolicy;
+use trellis_policies::quota::QuotaPolicies;
+
+use super::LimitsReport;
+use crate::key::Key;
+use crate::watch::{Store, Undecodable};
+
+/// The QuotaPolicies of the cluster.
+#[derive(Debug, Default)]
+pub struct QuotaSet {
+    /// The objects.
+    pub objects: Store<QuotaPolicy>,
+    /// Those that do not decode, by name.
+    pub unreadable: RwLock<BTreeMap<String, Undecodable>>,
+    active: RwLock<Active>,
+    /// How limits stood, and when.
+    standing: RwLock<Option<(Instant, Arc<LimitsReport>)>>,
+}
+
+/// How long that is worth anything: it is told anew every two seconds.
+const STANDS_FOR: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Default)]
+struct Active {
+    version: u64,
+    /// None: an object has changed since they were read.
+    policies: Option<Arc<QuotaPolicies>>,
+}
+
+impl QuotaSet {
+    /// The policies of now, and their version: another after each change.
+    #[must_use]
+    pub fn active(&self) -> (u64, Arc<QuotaPolicies>) {
+        {
+            // Each look at a job asks, and they seldom change.
+            let active = self.active.read();
+            if let Some(policies) = &active.policies {
+                return (active.version, policies.clone());
+            }
+        }
+        let mut active = self.active.write();
+        let version = active.version;
+        let policies = active.policies.get_or_insert_with(|| Arc::new(self.read()));
+        (version, policies.clone())
+    }
+
+    /// The limits stand like this now.
+    pub(crate) fn stand(&self, report: Arc<LimitsReport>) {
+        *self.standing.write() = Some((Instant::now(), report));
+    }
+
+    /// How the limits stood a moment ago. None: nobody can tell, as where we do not lead.
+    #[must_use]
+    pub fn standing(&self) -> Option<Arc<LimitsReport>> {
+        let standing = self.standing.read();
+        let (since, report) = standing.as_ref()?;
+        (since.elapsed() < STANDS_FOR).then(|| report.clone())
+    }
+
+    /// Version of the policies of now.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.active.read().version
+    }
+
+    /// A spec is another, new or gone.
+    pub(crate) fn changed(&self) {
+        let mut active = self.active.write();
+        active.version = active.version.saturating_add(1);
+        active.policies = None;
+    }
+
+    fn read(&self) -> QuotaPolicies {
+        let objects = self.objects.all();
+        let unreadable = self.unreadable.read();
+        let unreadable = unreadable.iter();
+        let unreadable = unreadable.map(|(name, object)| (name.clone(), object.error.clone()));
+        QuotaPolicies::load(objects.iter().map(|object| &**object), unreadable)
+    }
+
+    /// The object of that name, if it decodes.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<Arc<QuotaPolicy>> {
+        self.objects.get(&Key::new("", name))
+    }
+}

@@ -1,0 +1,213 @@
+//! The limits of QuotaPolicies: whose they are, what is burnt of them, and how they stand.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
+use tracing::error;
+use trellis_api::pod_group::Plan;
+use trellis_api::quantity::Amount;
+use trellis_policies::quota::{Draw as Drawing, Held, Holding, LimitId, What, recount};
+use trellis_scheduler::{Draw, LimitName, Time};
+
+use super::{Driver, Gang, Inside};
+use crate::key::Key;
+use crate::quota::{self, JobLimits, LimitsReport, base_units, limit_of, name};
+use crate::scheduling::gang;
+
+/// How long an account may be wrong until that is told.
+const WRONG_FOR: Duration = Duration::from_secs(10);
+
+impl Gang {
+    /// The limits that it draws on, in the engine's words.
+    pub(super) fn draws(&self) -> Vec<Draw> {
+        let limits = self.limits.as_deref();
+        limits.map(JobLimits::draws).unwrap_or_default()
+    }
+}
+
+impl Driver {
+    /// A job has been judged.
+    pub(super) fn take_limits(
+        &mut self,
+        job: &Key,
+        limits: Arc<JobLimits>,
+        touched: &mut BTreeSet<Key>,
+    ) {
+        let state = self.gangs.entry(job.clone()).or_default();
+        if state.limits.as_ref() == Some(&limits) {
+            return;
+        }
+        for draw in &limits.draws {
+            if draw.limit.what == What::GpuHours {
+                let limit = draw.limit.clone();
+                self.hour_limits.insert(name(&limit), limit);
+            }
+        }
+        if state.inside == Inside::No {
+            // One that was not placed since a policy had changed is tried again.
+            touched.insert(job.clone());
+        } else {
+            self.engine.apply_draws(&gang::id(job), limits.draws());
+        }
+        state.limits = Some(limits);
+    }
+
+    /// What a place is charged to, as its journal says.
+    pub(super) fn planned_draws(&mut self, plan: &Plan) -> Vec<Draw> {
+        let mut draws = Vec::with_capacity(plan.limits.len());
+        for planned in &plan.limits {
+            let (limit, draw) = limit_of(planned);
+            if limit.what == What::GpuHours {
+                self.hour_limits.insert(draw.limit.clone(), limit);
+            }
+            draws.push(draw);
+        }
+        draws
+    }
+
+    /// Goes on from what is written down of hours: as we begin to lead, and of an object
+    /// that was not readable then once it is.
+    pub(super) fn resume_hours(&mut self) {
+        let quotas = &self.committer.world().quotas;
+        let version = quotas.version();
+        if std::mem::replace(&mut self.hours_version, version) != version {
+            let objects = quotas.objects.all();
+            self.hours.resume(objects.iter().map(|object| &**object));
+        }
+    }
+
+    /// Counts what is burnt until now, and closes or opens limits.
+    pub(super) fn count_hours(&mut self) {
+        self.resume_hours();
+        if self.hour_limits.is_empty() && self.hours.burnt().next().is_none() {
+            return;
+        }
+        let (_, policies) = self.committer.world().quotas.active();
+        let used: BTreeMap<&LimitName, i128> = self.engine.limits().collect();
+        let held = self.hour_limits.iter().map(|(name, limit)| {
+            let gpus = used.get(name).copied().unwrap_or_default();
+            (limit.clone(), i64::try_from(gpus).unwrap_or(i64::MAX))
+        });
+        let held: Vec<_> = held.collect();
+        let now = Timestamp::now().as_second();
+        for (limit, gate) in self.hours.count(&policies, held, now) {
+            let limit = name(&limit);
+            match gate {
+                Some(until) => {
+                    let until = until.map(|until| Time::from_millis(until.saturating_mul(1_000)));
+                    self.engine.close_limit(limit, until);
+                }
+                None => self.engine.open_limit(&limit),
+            }
+        }
+    }
+
+    /// How long until a limit of GPU-hours is burnt, or has room again.
+    pub(super) fn hours_pause(&self) -> Option<Duration> {
+        let (_, policies) = self.committer.world().quotas.active();
+        let at = self.hours.next(&policies)?;
+        let seconds = at.saturating_sub(Timestamp::now().as_second()).max(1);
+        Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(1)))
+    }
+
+    /// How all limits stand. Those of GPU-hours that nobody draws on any more are forgotten.
+    pub(super) fn report_limits(&mut self) -> LimitsReport {
+        let used: BTreeMap<&LimitName, i128> = self.engine.limits().collect();
+        let mut report = LimitsReport::default();
+        let draws = self.gangs.values().filter_map(|gang| gang.limits.as_ref());
+        for draw in draws.flat_map(|limits| &limits.draws) {
+            let line = report.lines.entry(draw.limit.clone());
+            line.or_insert_with(|| {
+                let used = used.get(&name(&draw.limit)).copied();
+                (used.unwrap_or_default(), draw.max)
+            });
+        }
+        let drawn = |limit: &LimitName| used.contains_key(limit);
+        self.hour_limits
+            .retain(|name, limit| report.lines.contains_key(limit) || drawn(name));
+        for (limit, until, parts) in self.hours.burnt() {
+            report.burnt.insert(limit.clone(), (until, parts));
+        }
+        report.wrong = self.wrong_for_long(&report);
+        report
+    }
+
+    /// Limits of which the engine's account is for long not what is counted anew.
+    fn wrong_for_long(&mut self, report: &LimitsReport) -> BTreeSet<LimitId> {
+        let wrong: BTreeSet<LimitId> = self
+            .recount()
+            .into_iter()
+            .filter(|(limit, counted)| {
+                let used = report.lines.get(limit).map_or(0, |(used, _)| *used);
+                counted.map(|amount| i128::from(base_units(&limit.what, amount))) != Some(used)
+            })
+            .map(|(limit, _)| limit)
+            .collect();
+        self.wrong_limits.retain(|limit, _| wrong.contains(limit));
+        let now = Instant::now();
+        let mut told = BTreeSet::new();
+        for limit in wrong {
+            let since = *self.wrong_limits.entry(limit.clone()).or_insert(now);
+            if now.saturating_duration_since(since) >= WRONG_FOR {
+                error!(%limit, "what is held of it is not what is counted anew: report it, and start the operator again");
+                told.insert(limit);
+            }
+        }
+        told
+    }
+
+    /// What the place of a job is charged to that nobody has judged: it does not decode.
+    fn planned_drawings(&self, job: &Key) -> Vec<Drawing> {
+        let group = self.committer.world().pod_groups.get(job);
+        let plan = group
+            .as_ref()
+            .and_then(|group| group.status.as_ref()?.plan.as_ref());
+        let planned = plan.into_iter().flat_map(|plan| &plan.limits);
+        planned.map(quota::counted).collect()
+    }
+
+    /// What is held of each limit, counted anew: who has a place, and what its queue is
+    /// charged for it.
+    fn recount(&self) -> BTreeMap<LimitId, Option<Amount>> {
+        let amount = |resource: &str, units: i128| {
+            let units = i64::try_from(units).ok()?;
+            Some(match resource {
+                "cpu" => Amount::from_millis(units),
+                _ => Amount::from_units(units),
+            })
+        };
+        let jobs = self.gangs.iter().filter_map(|(job, state)| {
+            let draws = match &state.limits {
+                Some(limits) => limits.draws.clone(),
+                None => self.planned_drawings(job),
+            };
+            let held = match state.inside {
+                Inside::No => return None,
+                Inside::Waiting => None,
+                // Who leaves holds no quota.
+                Inside::Placed | Inside::Nominated => Some(self.engine.charge(&gang::id(job))?),
+            };
+            let held = held.map(|held| -> Vec<Held> {
+                let held = held.into_iter();
+                held.map(|(flavor, resource, units)| Held {
+                    flavor: flavor.as_str().to_owned(),
+                    amount: amount(resource.as_str(), units),
+                    resource: resource.as_str().to_owned(),
+                })
+                .collect()
+            });
+            Some((draws, held))
+        });
+        let jobs: Vec<_> = jobs.collect();
+        let mut counted = recount(jobs.iter().map(|(draws, held)| Holding {
+            draws,
+            held: held.as_deref(),
+        }));
+        // They are burnt, and not held.
+        counted.retain(|limit, _| limit.what != What::GpuHours);
+        counted
+    }
+}

@@ -1,0 +1,256 @@
+//! A server's certificate: one that is given, and read again when it is
+//! renewed, or one of its own. What is of no use is not taken, and the one
+//! before goes on.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use k8s_openapi::jiff::Timestamp;
+use parking_lot::RwLock;
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tracing::{info, warn};
+
+/// How often the files are read again: they are renewed days before they end.
+const LOOK: Duration = Duration::from_secs(30);
+
+/// Where the certificate comes from.
+#[derive(Clone, Debug)]
+pub enum Certificate {
+    /// tls.crt and tls.key in a folder, as a Secret of type kubernetes.io/tls is mounted.
+    Folder(PathBuf),
+    /// One that is made now, for these names, and signed by nobody.
+    Own(Vec<String>),
+}
+
+/// A certificate and its key, as PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Pem {
+    /// The certificate, and those that lead from it to one that clients know.
+    pub certificate: Vec<u8>,
+    /// Its key.
+    pub key: Vec<u8>,
+}
+
+/// The key is for nobody to read.
+impl std::fmt::Debug for Pem {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Pem").finish_non_exhaustive()
+    }
+}
+
+/// What a server says who it is with now. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Identity(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    shown: RwLock<Option<Shown>>,
+    is_degraded: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Shown {
+    config: Arc<ServerConfig>,
+    ends: Timestamp,
+}
+
+impl Identity {
+    /// From now on it is this.
+    ///
+    /// # Errors
+    /// If that is of no use: then it is what it was.
+    pub fn take(&self, pem: &Pem) -> anyhow::Result<()> {
+        let chain = CertificateDer::pem_slice_iter(&pem.certificate);
+        let chain = chain.collect::<Result<Vec<_>, _>>()?;
+        let first = chain.first().context("it has no certificate in it")?;
+        let ends = ends(first)?;
+        let key = PrivateKeyDer::from_pem_slice(&pem.key)?;
+        let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let config = builder
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)?;
+        let config = Arc::new(config);
+        *self.0.shown.write() = Some(Shown { config, ends });
+        Ok(())
+    }
+
+    /// What connections are made with. None: there is no certificate yet.
+    #[must_use]
+    pub fn config(&self) -> Option<Arc<ServerConfig>> {
+        self.0.shown.read().as_ref().map(|s| s.config.clone())
+    }
+
+    /// When the certificate ends.
+    #[must_use]
+    pub fn ends(&self) -> Option<Timestamp> {
+        self.0.shown.read().as_ref().map(|s| s.ends)
+    }
+
+    /// Says whether what should follow the certificate cannot be taken.
+    pub fn set_degraded(&self, is_degraded: bool) {
+        self.0.is_degraded.store(is_degraded, Ordering::Relaxed);
+    }
+
+    /// True if what should follow the certificate cannot be taken.
+    #[must_use]
+    pub fn is_degraded(&self) -> bool {
+        self.0.is_degraded.load(Ordering::Relaxed)
+    }
+}
+
+fn ends(certificate: &CertificateDer<'_>) -> anyhow::Result<Timestamp> {
+    let (_, read) = x509_parser::parse_x509_certificate(certificate)?;
+    let ends = read.validity().not_after.timestamp();
+    Ok(Timestamp::from_second(ends)?)
+}
+
+/// A certificate from where it comes from, and what it is now.
+#[derive(Debug)]
+pub struct Tls {
+    certificate: Certificate,
+    pem: Pem,
+    identity: Identity,
+}
+
+impl Tls {
+    /// The certificate that is there now.
+    ///
+    /// # Errors
+    /// If there is none that can be used.
+    pub fn new(certificate: Certificate) -> anyhow::Result<Self> {
+        let pem = match &certificate {
+            Certificate::Folder(folder) => read(folder)?,
+            Certificate::Own(names) => own(names)?,
+        };
+        let identity = Identity::default();
+        identity.take(&pem).with_context(|| match &certificate {
+            Certificate::Folder(folder) => {
+                format!("tls.crt and tls.key in {folder:?} are of no use")
+            }
+            Certificate::Own(_) => "no certificate can be made".to_owned(),
+        })?;
+        Ok(Self {
+            certificate,
+            pem,
+            identity,
+        })
+    }
+
+    /// What is valid now, whenever that is asked.
+    #[must_use]
+    pub fn identity(&self) -> Identity {
+        self.identity.clone()
+    }
+
+    /// Takes up what is renewed. Never ends.
+    pub async fn follow(mut self) {
+        let Certificate::Folder(folder) = self.certificate.clone() else {
+            return std::future::pending().await;
+        };
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let renewed = self.look(&folder);
+            self.identity.set_degraded(renewed.is_err());
+            match renewed {
+                Ok(false) => {}
+                Ok(true) => info!("the certificate is renewed"),
+                // Half of a renewal too: the one before goes on.
+                Err(error) => {
+                    warn!(error = %format!("{error:#}"), "the certificate is not renewed");
+                }
+            }
+        }
+    }
+
+    /// True if it is another now.
+    fn look(&mut self, folder: &std::path::Path) -> anyhow::Result<bool> {
+        let now = read(folder)?;
+        if now == self.pem {
+            return Ok(false);
+        }
+        let unused = || format!("tls.crt and tls.key in {folder:?} are of no use");
+        self.identity.take(&now).with_context(unused)?;
+        self.pem = now;
+        Ok(true)
+    }
+}
+
+fn read(folder: &std::path::Path) -> anyhow::Result<Pem> {
+    let file = |name: &str| {
+        let path = folder.join(name);
+        std::fs::read(&path).with_context(|| format!("cannot read {path:?}"))
+    };
+    Ok(Pem {
+        certificate: file("tls.crt")?,
+        key: file("tls.key")?,
+    })
+}
+
+fn own(names: &[String]) -> anyhow::Result<Pem> {
+    let made = rcgen::generate_simple_self_signed(names)?;
+    Ok(Pem {
+        certificate: made.cert.pem().into_bytes(),
+        key: made.signing_key.serialize_pem().into_bytes(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_of_ones_own_serves_and_a_folder_without_one_does_not() {
+        let own = Certificate::Own(vec!["localhost".to_owned()]);
+        let identity = Tls::new(own).unwrap().identity();
+        assert!(identity.config().is_some());
+        assert!(identity.ends().unwrap() > Timestamp::now());
+        let folder = tempfile::tempdir().unwrap();
+        let missing = || {
+            let given = Certificate::Folder(folder.path().to_owned());
+            format!("{:#}", Tls::new(given).unwrap_err())
+        };
+        assert!(missing().contains("tls.crt"), "{}", missing());
+        for name in ["tls.crt", "tls.key"] {
+            std::fs::write(folder.path().join(name), "no").unwrap();
+        }
+        assert!(missing().contains("of no use"), "{}", missing());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_renewed_certificate_is_taken_up_once_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, pem: &[u8]| std::fs::write(folder.path().join(name), pem).unwrap();
+        let names = ["localhost".to_owned()];
+        let first = own(&names).unwrap();
+        write("tls.crt", &first.certificate);
+        write("tls.key", &first.key);
+        let tls = Tls::new(Certificate::Folder(folder.path().to_owned())).unwrap();
+        let identity = tls.identity();
+        let first = identity.config().unwrap();
+        let later = async {
+            let is_first = || Arc::ptr_eq(&first, &identity.config().unwrap());
+            tokio::time::sleep(LOOK.saturating_mul(2)).await;
+            assert!(is_first(), "nothing has changed");
+            let next = own(&names).unwrap();
+            write("tls.crt", &next.certificate);
+            tokio::time::sleep(LOOK.saturating_mul(2)).await;
+            assert!(is_first(), "its key is another's");
+            assert!(identity.is_degraded());
+            write("tls.key", &next.key);
+            tokio::time::sleep(LOOK.saturating_mul(2)).await;
+            assert!(!is_first());
+            assert!(!identity.is_degraded());
+        };
+        tokio::select! {
+            () = tls.follow() => panic!("it follows for ever"),
+            () = later => {}
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! ExternalSecrets of our jobs, as far as they say whether their Secret is there.
+
+use kube::Resource;
+use kube::api::ObjectMeta;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use trellis_api::external_secret::ExternalSecret;
+
+use super::slim::slim;
+
+/// Reasons of the condition Ready, though it be True, by which there is no Secret
+/// (`ConditionReasonSecretDeleted`, `ConditionReasonSecretMissing`).
+const WITHOUT_SECRET: [&str; 2] = ["SecretDeleted", "SecretMissing"];
+
+/// An ExternalSecret. Its spec is compared as a whole.
+#[derive(Resource, Serialize, Deserialize, Clone, Debug)]
+#[resource(inherit = "ExternalSecret")]
+pub struct SlimExternalSecret {
+    /// Metadata.
+    #[serde(deserialize_with = "slim")]
+    pub metadata: ObjectMeta,
+    /// Spec, as the API server writes it.
+    pub spec: Option<Box<RawValue>>,
+    /// Status.
+    #[serde(default, skip_serializing)]
+    pub status: SlimExternalSecretStatus,
+}
+
+/// What is read of its status.
+#[derive(Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SlimExternalSecretStatus {
+    conditions: Vec<Condition>,
+    /// `<generation>-<hash>` of the object that the Secret was last made from.
+    synced_resource_version: Option<String>,
+}
+
+/// A condition, with its words.
+#[derive(Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(default)]
+struct Condition {
+    #[serde(rename = "type")]
+    type_: String,
+    status: String,
+    reason: String,
+    message: String,
+}
+
+impl SlimExternalSecret {
+    /// Why its Secret is not there as it should be, in the words of its own condition.
+    /// None: it is.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
+        if self.metadata.deletion_timestamp.is_some() {
+            return Some("it is being deleted, and is made anew".to_owned());
+        }
+        let mut conditions = self.status.conditions.iter();
+        let Some(ready) = conditions.find(|c| c.type_ == "Ready") else {
+            return Some("External Secrets Operator has not said anything about it yet".to_owned());
+        };
+        let has_secret = !WITHOUT_SECRET.contains(&ready.reason.as_str());
+        if ready.status != "True" || !has_secret {
+            return Some(format!("{}: {}", ready.reason, ready.message));
+        }
+        let synced = self.status.synced_resource_version.as_deref();
+        let synced = synced.and_then(|version| version.split_once('-')?.0.parse::<i64>().ok());
+        // Of another version, which says it in other words, its condition is taken.
+        let is_of_now = synced.is_none_or(|of| Some(of) == self.metadata.generation);
+        (!is_of_now).then(|| "it has changed, and is being read anew".to_owned())
+    }
+
+    /// True if nothing that is read has changed: its values are read each hour.
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        let read = |object: &Self| {
+            let meta = &object.metadata;
+            (
+                meta.uid.clone(),
+                meta.generation,
+                meta.deletion_timestamp.is_some(),
+                meta.labels.clone(),
+                meta.owner_references.clone(),
+                object.problem(),
+            )
+        };
+        read(self) == read(other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn object(status: Value) -> SlimExternalSecret {
+        serde_json::from_value(json!({
+            "metadata": {"name": "j-wandb", "generation": 2}, "spec": {}, "status": status,
+        }))
+        .unwrap()
+    }
+
+    fn ready(status: &str, reason: &str, synced: Value) -> Value {
+        json!({
+            "conditions": [{"type": "Ready", "status": status, "reason": reason, "message": "why"}],
+            "refreshTime": "2026-01-01T00:00:00Z",
+            "syncedResourceVersion": synced,
+        })
+    }
+
+    #[test]
+    fn it_is_ready_when_its_condition_says_so_of_the_spec_of_now() {
+        for (status, words) in [
+            (json!({}), Some("has not said anything")),
+            (
+                ready("False", "SecretSyncedError", json!("1-a")),
+                Some("SecretSyncedError: why"),
+            ),
+            (
+                ready("True", "SecretDeleted", json!("2-a")),
+                Some("SecretDeleted: why"),
+            ),
+            (
+                ready("True", "SecretSynced", json!("1-a")),
+                Some("read anew"),
+            ),
+            (ready("True", "SecretSynced", json!("2-a")), None),
+            (ready("True", "SecretSynced", json!("other words")), None),
+            (ready("True", "SecretSynced", Value::Null), None),
+        ] {
+            let problem = object(status.clone()).problem();
+            match words {
+                None => assert_eq!(problem, None, "{status}"),
+                Some(words) => assert!(problem.unwrap().contains(words), "{status}"),
+            }
+        }
+    }
+
+    #[test]
+    fn that_its_values_were_read_again_is_no_news() {
+        let before = object(ready("True", "SecretSynced", json!("2-a")));
+        let mut later = before.clone();
+        later.metadata.resource_version = Some("7".to_owned());
+        assert!(before.is_like(&later));
+        assert!(!before.is_like(&object(ready("False", "SecretSyncedError", json!("2-a")))));
+        later.metadata.labels = Some(Default::default());
+        assert!(!before.is_like(&later));
+    }
+}

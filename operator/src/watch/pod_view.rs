@@ -1,0 +1,262 @@
+//! What is known of one pod.
+
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+use trellis_api::names;
+
+use super::slim::{SlimContainerStatus, SlimPod, SlimTerminated};
+use crate::key::Key;
+
+/// What the lifecycle needs to know of one pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodView {
+    /// Uid.
+    pub uid: String,
+    /// Uid of the TrainingJob that owns it.
+    pub job_uid: String,
+    /// Task group.
+    pub group: String,
+    /// Index in the group.
+    pub index: u32,
+    /// Attempt that it belongs to.
+    pub attempt: i64,
+    /// Hash of the plan that placed it.
+    pub plan: String,
+    /// Node.
+    pub node: Option<String>,
+    /// How it does.
+    pub phase: PodPhase,
+    /// What keeps its containers from starting, as far as the kubelet says.
+    pub stuck: Option<Arc<Stuck>>,
+    /// True from the deletion's start until the pod is gone.
+    pub deleting: bool,
+    /// True if someone disrupts it (condition DisruptionTarget).
+    pub disrupted: bool,
+}
+
+/// How a pod does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PodPhase {
+    /// Its containers do not run yet.
+    Pending,
+    /// Its containers run.
+    Running,
+    /// It ended with exit code 0.
+    Succeeded,
+    /// Its kubelet would not take it: Failed, and no container ever was.
+    Refused {
+        /// The kubelet's word: `OutOfnvidia.com/gpu`, `NodeAffinity`, ...
+        reason: String,
+    },
+    /// It failed.
+    Failed {
+        /// Exit code of the container that failed.
+        exit_code: Option<i32>,
+        /// The container's or the pod's word.
+        reason: String,
+        /// When that container ended.
+        at: Option<Timestamp>,
+        /// The last line that it left.
+        last_line: Option<String>,
+    },
+}
+
+/// What keeps a container from starting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stuck {
+    /// What is in its way.
+    pub obstacle: Obstacle,
+    /// The container.
+    pub container: String,
+    /// The kubelet's words.
+    pub message: String,
+    /// Since when it was to start, as the kubelet says: when the containers before it had
+    /// ended, else when the pod was taken.
+    pub since: Option<Timestamp>,
+}
+
+/// A kind of obstacle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// Its image does not come: that may pass.
+    Image,
+    /// Its image has a name that none can have, or is not there and must not be pulled.
+    NoImage,
+    /// A Secret, ConfigMap or key that it needs is not there.
+    Config,
+    /// It cannot be set up, for a reason that is the node's or passes: a cache that is late, a
+    /// disk that is full.
+    Setup,
+    /// Its image runs as root, and it must not.
+    Root,
+}
+
+/// Longest text that is kept of what a kubelet or a container says.
+const LONGEST_WORDS: usize = 512;
+
+impl PodPhase {
+    /// True once the pod holds nothing any more.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        !matches!(self, Self::Pending | Self::Running)
+    }
+}
+
+impl PodView {
+    /// The job that a pod belongs to and what we know of it. None for pods
+    /// that are not controlled by a TrainingJob, whatever their labels say.
+    #[must_use]
+    pub fn of(pod: &SlimPod) -> Option<(Key, Self)> {
+        let meta = &pod.metadata;
+        let owner = meta
+            .owner_references
+            .iter()
+            .flatten()
+            .find(|o| o.controller == Some(true))?;
+        if owner.kind != "TrainingJob" || !owner.api_version.starts_with("trellis.dev/") {
+            return None;
+        }
+        let label = |key: &str| meta.labels.as_ref().and_then(|l| l.get(key));
+        let view = Self {
+            uid: meta.uid.clone().unwrap_or_default(),
+            job_uid: owner.uid.clone(),
+            group: label(names::GROUP).cloned().unwrap_or_default(),
+            index: label(names::INDEX)
+                .and_then(|i| i.parse().ok())
+                .unwrap_or(0),
+            attempt: label(names::ATTEMPT)
+                .and_then(|a| a.parse().ok())
+                .unwrap_or(0),
+            plan: meta
+                .annotations
+                .as_ref()
+                .and_then(|a| a.get(names::PLAN))
+                .cloned()
+                .unwrap_or_default(),
+            node: pod.spec.node_name.clone(),
+            phase: phase(pod),
+            stuck: stuck(pod).map(Arc::new),
+            deleting: meta.deletion_timestamp.is_some(),
+            disrupted: pod
+                .status
+                .conditions
+                .iter()
+                .any(|c| c.type_ == "DisruptionTarget" && c.status == "True"),
+        };
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        Some((Key::new(namespace, &owner.name), view))
+    }
+}
+
+pub(crate) fn phase(pod: &SlimPod) -> PodPhase {
+    let status = &pod.status;
+    // A sidecar is stopped once the others have ended, and how it takes that is
+    // no word on them (KEP-753).
+    let is_sidecar = |name: &str| {
+        let all = &pod.spec.init_containers;
+        let container = all.iter().find(|c| c.name == name);
+        container.is_some_and(|c| c.restart_policy.as_deref() == Some("Always"))
+    };
+    let before = &status.init_container_statuses;
+    let ended = status
+        .container_statuses
+        .iter()
+        .chain(before.iter().filter(|c| !is_sidecar(&c.name)))
+        .filter_map(|c| c.state.terminated.as_ref());
+    // The kernel may kill a child of the container's first process: the
+    // container then ends with OOMKilled, exit code 0 and phase Succeeded.
+    let failed = ended
+        .clone()
+        .find(|t| t.exit_code != 0 || t.reason.as_deref() == Some("OOMKilled"));
+    match status.phase.as_deref() {
+        Some("Succeeded") if failed.is_none() => PodPhase::Succeeded,
+        Some("Succeeded" | "Failed") => {
+            let no_container =
+                status.container_statuses.is_empty() && status.init_container_statuses.is_empty();
+            match (no_container, &status.reason) {
+                (true, Some(reason)) if reason != "Evicted" => PodPhase::Refused {
+                    reason: reason.clone(),
+                },
+                _ => PodPhase::Failed {
+                    exit_code: failed.map(|t| t.exit_code),
+                    at: failed.and_then(|t| t.finished_at.as_ref()).map(|t| t.0),
+                    last_line: failed.and_then(last_line),
+                    reason: failed
+                        .and_then(|t| t.reason.clone())
+                        .filter(|r| r != "Error")
+                        .or_else(|| status.reason.clone())
+                        .unwrap_or_else(|| "Error".to_owned()),
+                },
+            }
+        }
+        Some("Running") => PodPhase::Running,
+        _ => PodPhase::Pending,
+    }
+}
+
+/// The last line of a termination message. Pods of ours have the end of their log there, where
+/// they write none themselves (`terminationMessagePolicy: FallbackToLogsOnError`).
+fn last_line(ended: &SlimTerminated) -> Option<String> {
+    let lines = ended.message.as_deref()?.lines().rev();
+    let line = lines.map(str::trim).find(|line| !line.is_empty())?;
+    Some(shortened(line))
+}
+
+fn shortened(text: &str) -> String {
+    let mut chars = text.chars();
+    let kept: String = chars.by_ref().take(LONGEST_WORDS).collect();
+    if chars.next().is_some() {
+        format!("{kept}...")
+    } else {
+        kept
+    }
+}
+
+/// The first container that cannot start. The words are those of `pkg/kubelet/images` and
+/// `pkg/kubelet/kuberuntime`.
+fn stuck(pod: &SlimPod) -> Option<Stuck> {
+    let status = &pod.status;
+    if status.phase.as_deref() != Some("Pending") {
+        return None;
+    }
+    let initialized = status.conditions.iter().find(|c| c.type_ == "Initialized");
+    let initialized = initialized.filter(|c| c.status == "True");
+    let ready = initialized.and_then(|c| c.last_transition_time.as_ref());
+    let taken = status.start_time.as_ref();
+    let of = |all: &[SlimContainerStatus], since: Option<Timestamp>| {
+        all.iter().find_map(|container| {
+            let waiting = container.state.waiting.as_ref()?;
+            let message = waiting.message.as_deref().unwrap_or_default();
+            Some(Stuck {
+                obstacle: obstacle(waiting.reason.as_deref()?, message)?,
+                container: container.name.clone(),
+                message: shortened(message),
+                since,
+            })
+        })
+    };
+    let taken = taken.map(|t| t.0);
+    of(&status.init_container_statuses, taken)
+        .or_else(|| of(&status.container_statuses, ready.map(|t| t.0).or(taken)))
+}
+
+/// What kubelets say of a Secret, ConfigMap or key that is not there.
+const MISSING: [&str; 2] = ["not found", "couldn't find key"];
+
+fn obstacle(word: &str, message: &str) -> Option<Obstacle> {
+    Some(match word {
+        "ErrImagePull"
+        | "ImagePullBackOff"
+        | "RegistryUnavailable"
+        | "ImageInspectError"
+        | "SignatureValidationFailed" => Obstacle::Image,
+        "InvalidImageName" | "ErrImageNeverPull" => Obstacle::NoImage,
+        "CreateContainerConfigError" if message.contains("runAsNonRoot") => Obstacle::Root,
+        "CreateContainerConfigError" if MISSING.iter().any(|words| message.contains(words)) => {
+            Obstacle::Config
+        }
+        "CreateContainerConfigError" => Obstacle::Setup,
+        _ => return None,
+    })
+}

@@ -1,0 +1,31 @@
+//! What the webhook's tests know of a cluster.
+
+use std::sync::Arc;
+
+use kube::core::ObjectMeta;
+use serde_json::json;
+use trellis_api::Queue;
+
+use crate::key::Key;
+use crate::watch::{SlimNamespace, Unhealthy};
+use crate::world::World;
+
+/// One namespace, `ns`, with a default queue, and no policies yet.
+pub(super) fn world() -> Arc<World> {
+    let (world, _) = World::of(Unhealthy::default(), 0);
+    let meta = ObjectMeta {
+        name: Some("ns".to_owned()),
+        resource_version: Some("1".to_owned()),
+        ..ObjectMeta::default()
+    };
+    let namespace = SlimNamespace { metadata: meta };
+    world.namespaces.observed(Key::new("", "ns"), namespace);
+    let queue: Queue = serde_json::from_value(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+        "metadata": {"name": "default", "uid": "q", "resourceVersion": "1"},
+        "spec": {"namespaceSelector": {}, "defaultFor": {}},
+    }))
+    .unwrap();
+    world.queues.observed(Key::new("", "default"), queue);
+    world
+}

@@ -1,0 +1,157 @@
+//! AdmissionReviews, `admission.k8s.io/v1`: in and out.
+
+use kube::core::DynamicObject;
+use kube::core::admission::{
+    AdmissionRequest, AdmissionReview, META_API_VERSION_V1, META_KIND, Operation,
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::answer::Answer;
+
+/// The body is none that can be answered.
+#[derive(Debug, thiserror::Error)]
+#[error("the body is no AdmissionReview of {META_API_VERSION_V1} with a request: {0}")]
+pub(super) struct Malformed(String);
+
+impl Malformed {
+    fn of(error: serde_json::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// As much of a review as its answer needs. The rest is passed over, and costs nothing.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Head {
+    api_version: String,
+    kind: String,
+    request: Option<HeadOfRequest>,
+}
+
+#[derive(Deserialize)]
+struct HeadOfRequest {
+    uid: String,
+}
+
+/// Uid of the request: with it there can be an answer, whatever else is in the body.
+pub(super) fn uid(body: &[u8]) -> Result<String, Malformed> {
+    let head: Head = serde_json::from_slice(body).map_err(Malformed::of)?;
+    if head.api_version != META_API_VERSION_V1 || head.kind != META_KIND {
+        let (version, kind) = (shown(&head.api_version), shown(&head.kind));
+        return Err(Malformed(format!("it is {kind:?} of {version:?}")));
+    }
+    let request = head.request;
+    let uid = request.map(|request| request.uid).unwrap_or_default();
+    if uid.is_empty() {
+        return Err(Malformed("request.uid is missing".to_owned()));
+    }
+    Ok(uid)
+}
+
+fn shown(word: &str) -> String {
+    word.chars().take(60).collect()
+}
+
+/// What is asked.
+pub(super) type Request = AdmissionRequest<DynamicObject>;
+
+/// The request of a review.
+pub(super) fn request(body: &[u8]) -> Result<Request, Malformed> {
+    let review: AdmissionReview<DynamicObject> =
+        serde_json::from_slice(body).map_err(Malformed::of)?;
+    let missing = || Malformed("request is missing".to_owned());
+    review.request.ok_or_else(missing)
+}
+
+/// The spec of an object, as it is written.
+pub(super) fn spec(object: &DynamicObject) -> Option<&Value> {
+    object.data.get("spec")
+}
+
+/// True if a spec is written that was not there before: anything else passes at once. An object
+/// that is being deleted is not held up.
+pub(super) fn writes_spec(request: &Request) -> bool {
+    let Some(object) = &request.object else {
+        return false;
+    };
+    let sub_resource = request.sub_resource.as_deref().unwrap_or_default();
+    if !sub_resource.is_empty() || object.metadata.deletion_timestamp.is_some() {
+        return false;
+    }
+    match request.operation {
+        Operation::Create => true,
+        Operation::Update => request.old_object.as_ref().and_then(spec) != spec(object),
+        Operation::Delete | Operation::Connect => false,
+    }
+}
+
+/// The body of an answer.
+pub(super) fn body(answer: Answer, uid: String) -> AdmissionReview<DynamicObject> {
+    answer.response(uid).into_review()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn said(body: &[u8]) -> String {
+        uid(body).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_no_review_is_told_so() {
+        let of = |value: Value| said(value.to_string().as_bytes());
+        let v1 = "admission.k8s.io/v1";
+        assert!(said(b"").contains("EOF"), "{}", said(b""));
+        assert!(said(b"\xff{").contains("expected"), "{}", said(b"\xff{"));
+        let old = of(json!({"apiVersion": "admission.k8s.io/v1beta1", "kind": META_KIND}));
+        assert!(
+            old.ends_with("it is \"AdmissionReview\" of \"admission.k8s.io/v1beta1\""),
+            "{old}"
+        );
+        let other = of(json!({"apiVersion": v1, "kind": "Status"}));
+        assert!(other.contains("it is \"Status\""), "{other}");
+        let none = of(json!({"apiVersion": v1, "kind": META_KIND}));
+        assert!(none.ends_with("request.uid is missing"), "{none}");
+        let (open, close) = ("[".repeat(100_000), "]".repeat(100_000));
+        let cut = format!("{{\"apiVersion\": {open}");
+        assert!(said(cut.as_bytes()).len() < 200);
+        // What is passed over may be as deep as it likes; what is read may not.
+        let deep = format!(
+            "{{\"apiVersion\": \"{v1}\", \"kind\": \"{META_KIND}\", \
+             \"request\": {{\"uid\": \"u\", \"object\": {{\"spec\": {open}{close}}}}}}}"
+        );
+        assert_eq!(uid(deep.as_bytes()).unwrap(), "u");
+        let error = request(deep.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("recursion limit"), "{error}");
+    }
+
+    #[test]
+    fn only_who_writes_a_spec_is_looked_at() {
+        let of = |operation: &str, now: Value, before: Value| {
+            let review = json!({
+                "apiVersion": META_API_VERSION_V1, "kind": META_KIND,
+                "request": {
+                    "uid": "u", "operation": operation, "userInfo": {},
+                    "kind": {"group": "trellis.dev", "version": "v1alpha1", "kind": "TrainingJob"},
+                    "resource": {"group": "", "version": "", "resource": ""},
+                    "object": now, "oldObject": before,
+                },
+            });
+            let body = review.to_string();
+            assert_eq!(uid(body.as_bytes()).unwrap(), "u");
+            writes_spec(&request(body.as_bytes()).unwrap())
+        };
+        let job = |spec: u8, more: Value| json!({"apiVersion": "v", "kind": "k", "metadata": more, "spec": {"x": spec}});
+        assert!(of("CREATE", job(1, json!({})), Value::Null));
+        assert!(of("UPDATE", job(2, json!({})), job(1, json!({}))));
+        let labels = json!({"labels": {"a": "b"}, "finalizers": ["f"]});
+        assert!(!of("UPDATE", job(1, labels), job(1, json!({}))));
+        let going = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+        assert!(!of("UPDATE", job(2, going), job(1, json!({}))));
+        assert!(!of("DELETE", Value::Null, job(1, json!({}))));
+    }
+}

@@ -1,0 +1,120 @@
+//! Who submits the jobs: whom `--as` names, or a note on who was taken.
+
+use super::{Run, file, plan, plan_with};
+
+/// Only who is in `ml` may submit.
+const ONLY_ML: &str = "\
+---
+apiVersion: trellis.dev/v1alpha1
+kind: ClusterAuthorizationPolicy
+metadata: {name: all}
+spec: {cedar: 'permit(principal, action, resource);'}
+---
+apiVersion: trellis.dev/v1alpha1
+kind: ClusterAuthorizationPolicy
+metadata: {name: ml}
+spec:
+  cedar: |
+    @id(\"only\")
+    forbid(principal, action == Trellis::Action::\"Submit\", resource)
+    unless { context has requester && context.requester.groups.contains(\"ml\") };
+";
+
+/// A job of ada's has 8 GPUs at most.
+const OF_ADA: &str = "\
+---
+apiVersion: trellis.dev/v1alpha1
+kind: QuotaPolicy
+metadata: {name: ada}
+spec:
+  subject: {requester: ada}
+  limits: {gpusPerJob: 8}
+";
+
+const NOBODY: &str = "note: policies look at who submits a job, and that is taken for nobody; \
+                      --as names somebody\n";
+
+/// Plans `job.yaml` beside other objects.
+fn with(objects: &str, more: &[&str]) -> Run {
+    let input = format!("{}{objects}", file("job.yaml"));
+    plan_with(
+        &[&["--nodes", "nodes.yaml", "-f", "-"], more].concat(),
+        &input,
+    )
+}
+
+#[test]
+fn policies_are_asked_for_whom_the_user_names() {
+    let ada = with(
+        ONLY_ML,
+        &["--as", "ada", "--as-group", "all", "--as-group", "ml"],
+    );
+    assert_eq!((ada.code, ada.err.as_str()), (0, ""), "{}", ada.out);
+    let bob = with(ONLY_ML, &["--as", "bob", "--as-group", "ops"]);
+    assert_eq!((bob.code, bob.err.as_str()), (1, ""));
+    assert!(bob.out.contains("PolicyDenied: "), "{}", bob.out);
+    assert!(bob.out.contains("\"ml/only\" forbids"), "{}", bob.out);
+    // Nobody is not in the group either, and that is said to have been assumed.
+    let nobody = with(ONLY_ML, &[]);
+    assert_eq!((nobody.code, nobody.err.as_str()), (1, NOBODY));
+    assert_eq!(nobody.out, bob.out);
+}
+
+#[test]
+fn quotas_are_those_of_whom_the_user_names() {
+    let ada = with(OF_ADA, &["--as", "ada"]);
+    assert_eq!((ada.code, ada.err.as_str()), (1, ""));
+    assert!(ada.out.contains("QuotaPolicyExceeded: "), "{}", ada.out);
+    let bob = with(OF_ADA, &["--as", "bob"]);
+    assert_eq!((bob.code, bob.err.as_str()), (0, ""), "{}", bob.out);
+    let nobody = with(OF_ADA, &[]);
+    assert_eq!((nobody.code, nobody.err.as_str()), (1, NOBODY));
+    let each = OF_ADA.replace("{requester: ada}", "{}\n  each: Requester");
+    assert_eq!(with(&each, &[]).err, NOBODY);
+    // Where nobody asks, nothing is said.
+    let anybody = OF_ADA.replace("{requester: ada}", "{}");
+    assert_eq!(with(&anybody, &[]).err, "");
+}
+
+/// What is there and does not change is not submitted again.
+#[test]
+fn a_job_that_is_there_unchanged_stays_whose_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let there = |stamped: &str, known: &str| {
+        let stamp = format!(
+            "metadata: {{name: llm, namespace: team-a, annotations: {{trellis.dev/requested-by: \
+             '{{\"user\": \"{stamped}\", \"groups\": [\"ml\"]}}'}}}}"
+        );
+        let job = file("job.yaml");
+        let job = job.replace("metadata: {name: llm, namespace: team-a}", &stamp);
+        let text = format!("{job}status: {{phase: Queued, policy: {{{known}}}}}\n");
+        let path = folder.path().join("there.yaml");
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let known = there("ada", "requester: ada");
+    let more = ["--nodes", known.as_str()];
+    assert_eq!(with(ONLY_ML, &more).code, 0);
+    assert_eq!(
+        with(ONLY_ML, &[&more[..], &["--as", "bob"]].concat()).code,
+        1
+    );
+    let changed = ONLY_ML.replacen("---", "  preemptible: false\n---", 1);
+    assert_eq!(with(&changed, &more).code, 1, "it is another's now");
+    let doubted = there("ada", "requesterUnknown: forged");
+    assert_eq!(with(ONLY_ML, &["--nodes", &doubted]).code, 1);
+}
+
+#[test]
+fn a_group_is_somebody_s() {
+    let group = plan(&[
+        "--nodes",
+        "nodes.yaml",
+        "-f",
+        "job.yaml",
+        "--as-group",
+        "ml",
+    ]);
+    assert_eq!(group.code, 2);
+    assert!(group.err.contains("--as <USER>"), "{}", group.err);
+}

@@ -1,0 +1,218 @@
+//! Input that is refused by every tool: exit status 2, nothing on standard output,
+//! and on standard error the place, the rule, the fix and a caret.
+
+use super::command::Run;
+use super::{file, input, policy, policy_in};
+
+fn refused(run: &Run) -> String {
+    assert_eq!((run.code, run.out.as_str()), (2, ""), "{run:?}");
+    run.err.clone()
+}
+
+/// `trellis policy test -` of this text.
+fn of(text: &str) -> String {
+    refused(&policy_in(&input(), &["test", "-"], text))
+}
+
+#[test]
+fn an_attribute_that_there_is_not() {
+    insta::assert_snapshot!(
+        "unknown-attribute",
+        refused(&policy(&["test", "wrong.yaml"]))
+    );
+    for tool in [
+        &["eval", "-f", "job.yaml", "-f", "wrong.yaml"][..],
+        &["diff", "policies", "wrong.yaml", "-f", "job.yaml"],
+        &["diff", "wrong.yaml", "policies", "-f", "job.yaml"],
+    ] {
+        let said = refused(&policy(tool));
+        assert!(
+            said.contains("wrong.yaml:8:12: spec.cedar: attribute `gpu`"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_syntax_error() {
+    let text = file("wrong.yaml").replace("context.gpu > 64", "context.gpus >< 64");
+    insta::assert_snapshot!("syntax", of(&text));
+}
+
+/// Where no line of the text is one of the file, the text is shown.
+#[test]
+fn a_text_in_quotes() {
+    let text = "apiVersion: trellis.dev/v1alpha1\nkind: ClusterAuthorizationPolicy\nmetadata: {name: a}\nspec: {cedar: 'permit(principal, action, resource) when { context.gpu > 1 };'}\n";
+    insta::assert_snapshot!("quoted", of(text));
+}
+
+#[test]
+fn files_that_are_not_there() {
+    let said = refused(&policy(&["test", "policies", "no-such.yaml"]));
+    assert!(
+        said.starts_with("error: no-such.yaml: cannot be read: "),
+        "{said}"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let empty = folder.path().to_str().unwrap();
+    for tool in [
+        &["test", empty][..],
+        &["fmt", empty],
+        &["eval", "-f", empty],
+        &["diff", empty, "policies", "-f", "job.yaml"],
+    ] {
+        let said = refused(&policy(tool));
+        assert!(said.contains("is a folder without "), "{said}");
+    }
+    let said = refused(&policy(&["test", "job.yaml"]));
+    assert!(
+        said.contains("no file holds a ClusterAuthorizationPolicy"),
+        "{said}"
+    );
+    let said = refused(&policy(&["eval", "-f", "policies"]));
+    assert!(said.contains("no file holds a TrainingJob"), "{said}");
+    let said = refused(&policy(&[
+        "diff",
+        "policies",
+        "policies",
+        "-f",
+        "tests.yaml",
+    ]));
+    assert!(said.contains("no file holds a TrainingJob"), "{said}");
+}
+
+#[test]
+fn one_object_twice() {
+    let said = refused(&policy(&["test", "policies", "failing.yaml"]));
+    assert_eq!(
+        said.lines().next(),
+        Some(
+            "error: failing.yaml:4:18: metadata.name: ClusterAuthorizationPolicy \"h100\" is given twice, before at policies/h100.yaml:3: rename one"
+        )
+    );
+}
+
+#[test]
+fn a_policy_that_a_test_names_and_that_there_is_not() {
+    let said = of(&file("failing.yaml").replace("[h100/listed]", "[h100/liste]"));
+    assert_eq!(
+        said.lines().next(),
+        Some(
+            "error: <stdin>:30:16: spec.tests[0].policies[0]: there is no policy \"h100/liste\": did you mean \"h100/listed\"?"
+        )
+    );
+    let tests = file("tests.yaml").replace("[h100/not-listed]", "[h100/unlisted, x]");
+    let run = policy_in(&input(), &["test", "policies", "-"], &tests);
+    let said = refused(&run);
+    assert!(
+        said.contains("spec.tests[1].policies[0]: there is no policy \"h100/unlisted\""),
+        "{said}"
+    );
+    assert!(
+        said.contains("spec.tests[1].policies[1]: there is no policy \"x\""),
+        "{said}"
+    );
+    let tests = file("tests.yaml").replace("spec:\n  tests", "spec:\n  policies: [h10]\n  tests");
+    let said = refused(&policy_in(&input(), &["test", "policies", "-"], &tests));
+    assert!(
+        said.contains("there is no policy object \"h10\": did you mean \"h100\"?"),
+        "{said}"
+    );
+}
+
+#[test]
+fn tests_that_do_not_say_what_they_ask() {
+    let of = |from: &str, to: &str| {
+        let tests = file("tests.yaml").replace(from, to);
+        refused(&policy_in(&input(), &["test", "policies", "-"], &tests))
+    };
+    for (from, to, words) in [
+        (
+            "    request:\n",
+            "    requester: {user: a}\n    request:\n",
+            "spec.tests[0]: namespaceLabels, requester and denied are of a test with a job",
+        ),
+        (
+            "    job:\n",
+            "    request: {namespace: a, action: Submit}\n    job:\n",
+            "spec.tests[1]: has neither or both of request and job",
+        ),
+        (
+            "a whole job of another team",
+            "the team on the list",
+            "spec.tests[1].name: is the name of a test before",
+        ),
+        (
+            "kind: TrainingJob",
+            "kind: Job",
+            "spec.tests[1].job: is no TrainingJob of trellis.dev/v1alpha1",
+        ),
+        (
+            "gpus: 8",
+            "gpu: 8",
+            "spec.tests[1].job.spec.taskGroups[0].gpu",
+        ),
+        (
+            "decision: Allow",
+            "decision: allow",
+            "spec.tests[0].decision",
+        ),
+        (
+            "    decision: Allow\n",
+            "    decision: Allow\n    reason: []\n",
+            "spec.tests[0].reason",
+        ),
+    ] {
+        let said = of(from, to);
+        assert!(said.contains(words), "{words}\n{said}");
+    }
+}
+
+#[test]
+fn options_that_do_not_go_together() {
+    for (arguments, words) in [
+        (
+            &["eval", "-f", "job.yaml", "--context", "a"][..],
+            "add --cluster",
+        ),
+        (
+            &["eval", "-f", "job.yaml", "--as-group", "a"],
+            "--as <USER>",
+        ),
+        (&["eval", "-f", "job.yaml", "--as", ""], "--as <USER>"),
+        (
+            &["eval", "-f", "job.yaml", "-n", "Bad"],
+            "--namespace: \"Bad\"",
+        ),
+        (
+            &["eval", "-f", "job.yaml", "--cluster"],
+            "no cluster is configured",
+        ),
+        (
+            &["diff", "policies", "-f", "job.yaml"],
+            "two sets of policies are compared",
+        ),
+        (&["diff", "policies", "policies"], "--filename <FILE>"),
+        (
+            &[
+                "diff", "policies", "policies", "-f", "policies", "-f", "job.yaml",
+            ],
+            "the files of jobs hold policies",
+        ),
+        (
+            &["diff", "policies", "policies", "--cluster", "--prune"],
+            "--prune is about policies of the cluster",
+        ),
+    ] {
+        let said = refused(&policy(arguments));
+        assert!(said.contains(words), "{arguments:?}: {said}");
+    }
+}
+
+/// Whatever is wrong with all files is said at once.
+#[test]
+fn all_at_once() {
+    let said = refused(&policy(&["test", "wrong.yaml", "no-such.yaml", "-"]));
+    assert!(said.contains("no-such.yaml: cannot be read"), "{said}");
+    assert!(said.contains("wrong.yaml:8:12"), "{said}");
+}

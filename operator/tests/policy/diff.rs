@@ -1,0 +1,57 @@
+//! `trellis policy diff`.
+
+use super::{file, input, policy, policy_in, quiet};
+
+const OF_JOBS: [&str; 2] = ["-f", "job.yaml"];
+
+fn diff(arguments: &[&str]) -> super::command::Run {
+    policy(&[&["diff"], arguments, &OF_JOBS].concat())
+}
+
+#[test]
+fn what_changes() {
+    let run = diff(&["policies/base.yaml", "policies"]);
+    assert_eq!(run.code, 1);
+    insta::assert_snapshot!("diff", run.golden());
+    let json = diff(&["policies/base.yaml", "policies", "-o", "json"]);
+    assert_eq!(json.code, 1);
+    insta::assert_snapshot!("diff-json", json.golden());
+    let back = diff(&["policies", "policies/base.yaml"]);
+    assert!(
+        back.out
+            .starts_with("TrainingJob vision/resnet: denied -> allowed\n"),
+        "{}",
+        back.out
+    );
+}
+
+#[test]
+fn nothing_changes() {
+    let run = diff(&["policies", "policies"]);
+    assert_eq!(quiet(&run), (0, "0 of 2 jobs: something changes\n"));
+}
+
+/// That another policy decides the same is no change; that one would warn is.
+#[test]
+fn what_counts_as_a_change() {
+    let renamed = file("policies/base.yaml").replace("everybody", "all");
+    let run = policy_in(
+        &input(),
+        &["diff", "policies/base.yaml", "-", "-f", "job.yaml"],
+        &renamed,
+    );
+    assert_eq!(quiet(&run).0, 0);
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["policies/base.yaml", "beside.yaml"] {
+        let to = folder.path().join(name.rsplit('/').next().unwrap());
+        std::fs::copy(input().join(name), to).unwrap();
+    }
+    let run = diff(&["policies/base.yaml", folder.path().to_str().unwrap()]);
+    assert_eq!(quiet(&run).0, 1);
+    assert!(
+        run.out
+            .contains("+ allowed by base/everybody warned of by soon/latest"),
+        "{}",
+        run.out
+    );
+}

@@ -1,0 +1,109 @@
+//! `trellis policy eval`.
+
+use serde_json::Value;
+
+use super::{file, input, policy, policy_in, quiet};
+
+#[test]
+fn everything_that_jobs_ask_for() {
+    let run = policy(&["eval", "-f", "job.yaml", "-f", "policies"]);
+    assert_eq!(run.code, 1);
+    insta::assert_snapshot!("eval", run.golden());
+    let json = policy(&["eval", "-f", "job.yaml", "-f", "policies", "-o", "json"]);
+    assert_eq!(json.code, 1);
+    insta::assert_snapshot!("eval-json", json.golden());
+}
+
+#[test]
+fn a_job_that_may_run() {
+    let run = policy(&["eval", "-f", "job.yaml", "-f", "policies/base.yaml"]);
+    assert_eq!(quiet(&run).0, 0);
+    assert!(
+        run.out.starts_with("TrainingJob vision/resnet allowed\n"),
+        "{}",
+        run.out
+    );
+}
+
+/// Warn and Audit are told beside, and who asks matters.
+#[test]
+fn who_asks_and_what_would_be_denied() {
+    let files = [
+        "eval",
+        "-f",
+        "job.yaml",
+        "-f",
+        "policies/base.yaml",
+        "-f",
+        "beside.yaml",
+    ];
+    let run = policy(&files);
+    assert_eq!(quiet(&run).0, 0);
+    assert!(run.out.contains("audited by vision/later/0"), "{}", run.out);
+    assert!(run.out.contains("warned of by soon/latest"), "{}", run.out);
+    let run = policy(&[&files[..], &["--as", "ada"]].concat());
+    assert!(run.out.contains("audited by vision/later/0"), "{}", run.out);
+    let run = policy(&[&files[..], &["--as", "ada", "--as-group", "research"]].concat());
+    assert!(!run.out.contains("audited"), "{}", run.out);
+}
+
+/// Without policies it is what a fresh install decides, and that is said.
+#[test]
+fn without_policies_the_starter_set_decides() {
+    let run = policy(&["eval", "-f", "job.yaml"]);
+    assert_eq!(run.code, 0);
+    assert_eq!(
+        run.err,
+        "note: no policy is given: the starter set decides\n"
+    );
+    assert!(run.out.contains("by starter/images"), "{}", run.out);
+}
+
+#[test]
+fn what_rules_deny_and_what_is_not_there() {
+    let of = |job: &str| {
+        let files = ["eval", "-f", "-", "-f", "policies/base.yaml"];
+        let run = policy_in(&input(), &files, job);
+        assert_eq!(run.code, 1, "{}", run.err);
+        run.out
+    };
+    let job = file("job.yaml");
+    let class = "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: system-x}\nglobalDefault: true\nvalue: 5\n";
+    let out = of(&format!("{job}{class}"));
+    assert!(
+        out.starts_with("TrainingJob vision/resnet denied\n  the job has the priority class \"system-x\", which the rule user-priority denies: "),
+        "{out}"
+    );
+    let out = of(&job.replace("spec:\n", "spec:\n  queue: prod\n"));
+    assert!(
+        out.starts_with("TrainingJob vision/resnet undecided\n  QueueNotFound: spec.queue: "),
+        "{out}"
+    );
+}
+
+/// A plan of the same files says the same.
+#[test]
+fn a_plan_says_the_same() {
+    let nodes = input().join("../../plan/input/nodes.yaml");
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_trellis"));
+    let arguments = [
+        "plan",
+        "-f",
+        "job.yaml",
+        "-f",
+        "policies",
+        "--nodes",
+        nodes.to_str().unwrap(),
+    ];
+    let plan = super::command::run(program, &input(), &arguments, "");
+    let eval = policy(&["eval", "-f", "job.yaml", "-f", "policies", "-o", "json"]);
+    let eval: Value = serde_json::from_str(&eval.out).unwrap();
+    let rows = eval["jobs"][0]["demands"].as_array().unwrap();
+    let denied = rows.iter().find(|r| r["decision"] == "Forbidden").unwrap();
+    let why = denied["because"][0].as_str().unwrap();
+    assert!(
+        plan.out.contains(&format!("PolicyDenied: {why}")),
+        "{why}\n{}",
+        plan.out
+    );
+}

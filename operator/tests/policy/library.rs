@@ -1,0 +1,49 @@
+//! The policies of docs/policies.
+
+use super::{policy_in, root};
+
+#[test]
+fn the_library_passes_its_tests_and_each_policy_is_tested() {
+    let run = policy_in(
+        &root(),
+        &["test", "docs/policies", "--min-coverage", "100"],
+        "",
+    );
+    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+    assert!(
+        run.out
+            .contains("; 0 failed; 12 of 12 policies tested (100 %)"),
+        "{}",
+        run.out
+    );
+    assert_eq!(run.err, "");
+}
+
+#[test]
+fn the_library_is_formatted() {
+    let run = policy_in(&root(), &["fmt", "--check", "docs/policies"], "");
+    assert_eq!((run.code, run.out.as_str()), (0, ""), "{}", run.err);
+}
+
+/// Beside the starter set each keeps out what it is about, and lets the rest pass.
+#[test]
+fn the_library_goes_with_the_starter_set() {
+    let starter = "charts/trellis/templates/policies.yaml";
+    let run = policy_in(&root(), &["test", "docs/policies", starter], "");
+    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+}
+
+#[test]
+fn the_index_names_every_file() {
+    let folder = root().join("docs/policies");
+    let index = std::fs::read_to_string(folder.join("README.md")).unwrap();
+    let mut policies = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if name.ends_with(".yaml") {
+            assert!(index.contains(&format!("]({name})")), "{name}");
+            policies += 1;
+        }
+    }
+    assert_eq!(policies, 11);
+}

@@ -1,0 +1,177 @@
+//! `trellis policy test`.
+
+use serde_json::Value;
+
+use super::{file, input, policy, policy_in};
+
+#[test]
+fn tests_that_pass() {
+    let run = policy(&["test", "policies", "tests.yaml"]);
+    assert_eq!(run.code, 0);
+    insta::assert_snapshot!("passed", run.golden());
+    let json = policy(&["test", "policies", "tests.yaml", "-o", "json"]);
+    insta::assert_snapshot!("passed-json", json.golden());
+}
+
+#[test]
+fn tests_that_fail() {
+    let run = policy(&["test", "failing.yaml", "--min-coverage", "60"]);
+    assert_eq!(run.code, 1);
+    insta::assert_snapshot!("failed", run.golden());
+    let json = policy(&["test", "failing.yaml", "-o", "json"]);
+    assert_eq!(json.code, 1);
+    let report: Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(report["tests"][1]["passed"], false);
+    assert_eq!(report["tests"][1]["line"], 31);
+    assert_eq!(report["policies"][1]["tested"], false);
+}
+
+/// What no test is about fails only if that is asked for.
+#[test]
+fn coverage_is_asked_for() {
+    let good = file("failing.yaml");
+    let good = good.split("  - name: not for 8 GPUs").next().unwrap();
+    let with = |more: &[&str]| policy_in(&input(), &[&["test", "-"], more].concat(), good);
+    let run = with(&[]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(run.out.contains("h100/small (<stdin>:4)"), "{}", run.out);
+    assert!(
+        run.out.contains("1 of 2 policies tested (50 %)"),
+        "{}",
+        run.out
+    );
+    assert_eq!(with(&["--min-coverage", "50"]).code, 0);
+    let low = with(&["--min-coverage", "51"]);
+    assert_eq!(low.code, 1);
+    assert!(
+        low.out
+            .ends_with("tests cover 50 % of the policies, and 51 % are asked for\n"),
+        "{}",
+        low.out
+    );
+    assert_eq!(with(&["--min-coverage", "101"]).code, 2);
+}
+
+#[test]
+fn results_for_continuous_integration() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("junit.xml");
+    let at = path.to_str().unwrap();
+    let failing = [
+        "test",
+        "failing.yaml",
+        "--min-coverage",
+        "60",
+        "--junit",
+        at,
+    ];
+    assert_eq!(policy(&failing).code, 1);
+    insta::assert_snapshot!("junit-failed", std::fs::read_to_string(&path).unwrap());
+    let passing = ["test", "policies", "tests.yaml", "--junit", at];
+    assert_eq!(policy(&passing).code, 0);
+    insta::assert_snapshot!("junit-passed", std::fs::read_to_string(&path).unwrap());
+    let nowhere = ["test", "policies", "--junit", "no-such-folder/junit.xml"];
+    let run = policy(&nowhere);
+    assert_eq!(run.code, 2);
+    assert!(run.err.contains("no-such-folder/junit.xml"), "{}", run.err);
+}
+
+/// Warn and Audit policies deny nothing, and are tested all the same.
+#[test]
+fn what_would_be_denied_is_expected() {
+    let tests = "
+apiVersion: trellis.dev/v1alpha1
+kind: PolicyTests
+spec:
+  tests:
+  - name: an image by its tag
+    request: {namespace: vision, action: UseImage, resource: {name: train:1}}
+    decision: Allow
+    wouldDeny: [soon/latest]
+  - name: a job of nobody
+    job:
+      kind: TrainingJob
+      metadata: {name: a, namespace: vision}
+      spec:
+        taskGroups:
+        - {name: w, gpus: 1, flavors: [a10], image: train:1, resources: {cpu: 1, memory: 1Gi}}
+        securityContext: {runAsUser: 1000}
+    decision: Allow
+    wouldDeny: [soon/latest, vision/later/0]
+  - name: a job of a researcher
+    requester: {user: ada, groups: [research]}
+    job:
+      kind: TrainingJob
+      metadata: {name: a, namespace: vision}
+      spec:
+        taskGroups:
+        - {name: w, gpus: 1, flavors: [a10], image: train:1, resources: {cpu: 1, memory: 1Gi}}
+        securityContext: {runAsUser: 1000}
+    decision: Allow
+    wouldDeny: [soon/latest]
+";
+    let all = [
+        "test",
+        "policies",
+        "beside.yaml",
+        "-",
+        "--min-coverage",
+        "100",
+    ];
+    let run = policy_in(&input(), &all, tests);
+    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+    let wrong = tests.replace("[soon/latest, vision/later/0]", "[soon/latest]");
+    let run = policy_in(&input(), &all, &wrong);
+    assert_eq!(run.code, 1);
+    assert!(
+        run.out.contains("expected that {\"soon/latest\"} would deny it, came {\"soon/latest\", \"vision/later/0\"}"),
+        "{}",
+        run.out
+    );
+}
+
+/// A file of tests may ask some of the objects; then the others decide nothing.
+#[test]
+fn some_of_the_objects_are_asked() {
+    let of = |policies: &str| {
+        file("tests.yaml")
+            .replace(
+                "spec:\n  tests:",
+                &format!("spec:\n  policies: [{policies}]\n  tests:"),
+            )
+            .replace("policies: [base/everybody]", "")
+    };
+    let run = policy_in(&input(), &["test", "policies", "-"], &of("base, h100"));
+    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+    let run = policy_in(&input(), &["test", "policies", "-"], &of("h100"));
+    assert_eq!(run.code, 1);
+    assert!(
+        run.out.contains("expected Allow, came Deny by []"),
+        "{}",
+        run.out
+    );
+}
+
+/// What a job needs that is not there is said, and decides nothing.
+#[test]
+fn a_job_without_its_queue_is_not_decided() {
+    let tests = file("tests.yaml").replace(
+        "        taskGroups:",
+        "        queue: prod\n        taskGroups:",
+    );
+    let run = policy_in(&input(), &["test", "policies", "-"], &tests);
+    assert_eq!(run.code, 1);
+    assert!(
+        run.out
+            .contains("it is not decided: spec.queue: queue \"prod\" does not exist"),
+        "{}",
+        run.out
+    );
+    let queue = "\n---\napiVersion: trellis.dev/v1alpha1\nkind: Queue\nmetadata: {name: prod}\nspec: {namespaceSelector: {}}\n";
+    let run = policy_in(
+        &input(),
+        &["test", "policies", "-"],
+        &format!("{tests}{queue}"),
+    );
+    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+}

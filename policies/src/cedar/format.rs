@@ -1,0 +1,79 @@
+//! The text of policies, as everybody writes it.
+
+use std::collections::BTreeMap;
+
+use cedar_policy_formatter::{Config, policies_str_to_pretty};
+
+use super::bounds;
+use super::compile::{look_at, parse};
+use super::problem::Problem;
+
+/// Characters of a line, and of one step to the right: Cedar's own.
+const STYLE: Config = Config {
+    line_width: 80,
+    indent_width: 2,
+};
+/// Times that a text is formatted until nothing changes any more.
+const PASSES: usize = 4;
+
+/// The text of policies in Cedar's own style, ended by a line end: the same policies
+/// with the same comments. What is formatted already stays as it is.
+///
+/// # Errors
+/// If the text is no policies, or cannot be formatted without loss.
+pub fn format(text: &str) -> Result<String, Vec<Problem>> {
+    look_at(text)?;
+    bounds::with_most_stack(|| {
+        parse(text)?;
+        let formatted = settle(text).map_err(|problem| vec![*problem])?;
+        // What is taken as it is written must be taken as it is formatted.
+        look_at(&formatted)?;
+        Ok(formatted)
+    })
+}
+
+/// Formats until nothing changes any more: the formatter moves some comments twice.
+fn settle(text: &str) -> Result<String, Box<Problem>> {
+    let mut current = text.to_owned();
+    for _ in 0..PASSES {
+        // Cedar itself sees to it that the policies are the same, and not to comments.
+        let next = policies_str_to_pretty(&current, &STYLE)
+            .map_err(|error| refusal(text, None, &error.to_string()))?;
+        let (before, after) = (comments(text), comments(&next));
+        if before != after {
+            let lost = before
+                .iter()
+                .find(|(word, count)| after.get(*word) != Some(count));
+            let lost = lost.map(|(word, _)| *word);
+            return Err(refusal(text, lost, "a comment would be lost"));
+        }
+        if next == current {
+            return Ok(next);
+        }
+        current = next;
+    }
+    Err(refusal(text, None, "it does not come to rest"))
+}
+
+/// What keeps a text from being formatted, at a word of it.
+fn refusal(text: &str, at: Option<&str>, why: &str) -> Box<Problem> {
+    let message = format!("cannot be formatted: {why}");
+    let fix = "put comments before whole conditions, or format it by hand";
+    let mut words = bounds::tokens(text);
+    let place = at.and_then(|at| words.find(|(_, word)| word.trim_end() == at));
+    Box::new(match place {
+        Some((at, word)) => Problem::in_text(text, (at, word.trim_end().len()), &message, fix),
+        None => Problem::new("spec.cedar", message, fix),
+    })
+}
+
+/// Each comment, and how often it stands there.
+fn comments(text: &str) -> BTreeMap<&str, usize> {
+    let mut all = BTreeMap::new();
+    let comments = bounds::tokens(text).filter(|(_, word)| word.starts_with("//"));
+    for (_, comment) in comments {
+        let count: &mut usize = all.entry(comment.trim_end()).or_default();
+        *count = count.saturating_add(1);
+    }
+    all
+}

@@ -1,0 +1,43 @@
+//! What is found in a pod.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::Privilege;
+
+/// Privileges, each with the first field that asks for it.
+#[derive(Default)]
+pub(super) struct Found(pub(super) BTreeMap<Privilege, String>);
+
+impl Found {
+    pub(super) fn privilege(&mut self, privilege: Privilege, path: impl Into<String>) {
+        self.0.entry(privilege).or_insert_with(|| path.into());
+    }
+
+    /// The privilege, if it is asked for.
+    pub(super) fn given(
+        &mut self,
+        asked: bool,
+        privilege: Privilege,
+        path: impl FnOnce() -> String,
+    ) {
+        if asked {
+            self.privilege(privilege, path());
+        }
+    }
+}
+
+/// A field that may not stand in a pod of a job, or not with what it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unlisted {
+    /// The field, within the pod: `spec.priority`.
+    pub path: String,
+    /// What is to be done about it.
+    pub remedy: String,
+}
+
+impl fmt::Display for Unlisted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.remedy)
+    }
+}

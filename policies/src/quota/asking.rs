@@ -1,0 +1,32 @@
+//! A job, as quota policies see it.
+
+use std::collections::BTreeMap;
+
+use trellis_api::QueueSpec;
+use trellis_api::quantity::Amount;
+
+/// A job that asks for room: whose it is, and how much it asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asking<'a> {
+    /// Its namespace's name.
+    pub namespace: &'a str,
+    /// That namespace's labels.
+    pub namespace_labels: &'a BTreeMap<String, String>,
+    /// Name of its queue.
+    pub queue: &'a str,
+    /// That queue.
+    pub queue_spec: &'a QueueSpec,
+    /// The ServiceAccount that its pods run as. None: the namespace's default.
+    pub service_account: Option<&'a str>,
+    /// The user who has submitted it. None: nobody knows.
+    pub requester: Option<&'a str>,
+    /// What its pods ask for together, by resource: CPU in cores, memory and disk in
+    /// bytes, devices in pieces. None of a resource: more than can be counted.
+    pub total: &'a BTreeMap<String, Option<Amount>>,
+    /// Its pods.
+    pub pods: i64,
+    /// GPUs of all pods together.
+    pub gpus: i64,
+    /// Longest running time, in seconds. None: no limit.
+    pub runtime_seconds: Option<i64>,
+}

@@ -1,0 +1,103 @@
+//! One limit, by its name.
+
+use std::fmt;
+
+/// Whom a limit holds for, of the jobs that its policy counts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Holder {
+    /// All of them together.
+    Subject,
+    /// Those of one user.
+    Requester(String),
+    /// Those of which nobody knows who has submitted them, together.
+    Unknown,
+}
+
+impl Holder {
+    /// The one that status writes so.
+    #[must_use]
+    pub fn named(requester: Option<&str>) -> Self {
+        match requester {
+            None => Self::Subject,
+            Some("") => Self::Unknown,
+            Some(user) => Self::Requester(user.to_owned()),
+        }
+    }
+
+    /// The user as status writes it: none for all together, empty where nobody knows.
+    #[must_use]
+    pub fn requester(&self) -> Option<&str> {
+        match self {
+            Self::Subject => None,
+            Self::Requester(user) => Some(user),
+            Self::Unknown => Some(""),
+        }
+    }
+}
+
+/// What is limited.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum What {
+    /// Jobs that hold a place.
+    RunningJobs,
+    /// Jobs that wait.
+    QueuedJobs,
+    /// GPU-hours in a window.
+    GpuHours,
+    /// A resource.
+    Resource {
+        /// The flavor in which it is held. None: whichever.
+        flavor: Option<String>,
+        /// Its name.
+        resource: String,
+        /// The queue of whose quota the limit is a part: what is held in others is not
+        /// counted. None: an absolute limit.
+        queue: Option<String>,
+    },
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RunningJobs => f.write_str("runningJobs"),
+            Self::QueuedJobs => f.write_str("queuedJobs"),
+            Self::GpuHours => f.write_str("gpuHours"),
+            Self::Resource {
+                flavor, resource, ..
+            } => match flavor {
+                Some(flavor) => write!(f, "{flavor}/{resource}"),
+                None => f.write_str(resource),
+            },
+        }
+    }
+}
+
+/// One limit: of a policy, for one holder, of one thing.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LimitId {
+    /// Name of the QuotaPolicy.
+    pub policy: String,
+    /// For whom.
+    pub holder: Holder,
+    /// Of what.
+    pub what: What,
+}
+
+/// As messages name it: `quota policy "team-a", nvidia.com/gpu of "alice"`. No two limits have the
+/// same name.
+impl fmt::Display for LimitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "quota policy {:?}, {}", self.policy, self.what)?;
+        if let What::Resource {
+            queue: Some(queue), ..
+        } = &self.what
+        {
+            write!(f, " of queue {queue:?}")?;
+        }
+        match &self.holder {
+            Holder::Subject => Ok(()),
+            Holder::Requester(user) => write!(f, " of {user:?}"),
+            Holder::Unknown => f.write_str(" of users that nobody knows"),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! GPU-time that is burnt in a window which ends now.
+//!
+//! Between two changes of what is held the rate is constant, so that the sum is exact,
+//! over preemption and restarts of jobs. The window is kept in parts, of which each
+//! counts until the last of it is out of the window: a 48th of the window is the most by
+//! which anything counts for longer than it should, and never for less.
+
+use std::collections::BTreeMap;
+
+use trellis_api::quota_policy::Window;
+
+/// Parts of a window.
+const PARTS: i64 = 48;
+
+/// What was burnt in one part of the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Burnt {
+    /// When the part begins, in seconds since 1970.
+    pub start: i64,
+    /// GPU-seconds.
+    pub gpu_seconds: i128,
+}
+
+/// What one holder burns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meter {
+    /// Length of a part, in seconds.
+    part: i64,
+    /// Length of the window, in seconds.
+    window: i64,
+    /// GPUs that are held.
+    rate: i64,
+    /// Until when that is counted, in seconds since 1970.
+    until: i64,
+    /// GPU-seconds by the start of each part.
+    parts: BTreeMap<i64, i128>,
+}
+
+impl Meter {
+    /// Nothing has been burnt until then, in seconds since 1970.
+    #[must_use]
+    pub fn new(window: Window, until: i64) -> Self {
+        let window = window.hours().saturating_mul(3600).max(PARTS);
+        Self {
+            part: window.div_euclid(PARTS),
+            window,
+            rate: 0,
+            until,
+            parts: BTreeMap::new(),
+        }
+    }
+
+    /// Goes on from what was burnt until then. Parts of another length, of a window
+    /// that has been changed, are counted from where they begin.
+    #[must_use]
+    pub fn resume(window: Window, until: i64, burnt: impl IntoIterator<Item = Burnt>) -> Self {
+        let mut meter = Self::new(window, until);
+        for burnt in burnt {
+            let sum = meter.parts.entry(burnt.start).or_default();
+            *sum = sum.saturating_add(burnt.gpu_seconds.max(0));
+        }
+        meter
+    }
+
+    /// From now on so many GPUs are held. A clock that goes back stands still.
+    pub fn hold(&mut self, gpus: i64, now: i64) {
+        self.advance(now);
+        self.rate = gpus.max(0);
+    }
+
+    /// Counts until now, and forgets what is out of the window.
+    pub fn advance(&mut self, now: i64) {
+        while self.until < now {
+            let start = self.until.div_euclid(self.part).saturating_mul(self.part);
+            let end = start.saturating_add(self.part).min(now);
+            let seconds = i128::from(end.saturating_sub(self.until));
+            if self.rate > 0 {
+                let sum = self.parts.entry(start).or_default();
+                *sum = sum.saturating_add(seconds.saturating_mul(i128::from(self.rate)));
+                self.until = end;
+            } else {
+                self.until = now;
+            }
+        }
+        let (oldest, part) = (self.until.saturating_sub(self.window), self.part);
+        self.parts
+            .retain(|start, _| start.saturating_add(part) > oldest);
+    }
+
+    /// GPU-seconds that were burnt in the window that ends at the last count.
+    #[must_use]
+    pub fn burnt(&self) -> i128 {
+        self.parts
+            .values()
+            .fold(0, |sum, part| sum.saturating_add(*part))
+    }
+
+    /// When less than this many GPU-seconds are in the window, in seconds since 1970, if
+    /// nothing more is burnt: now if they are, None if never.
+    #[must_use]
+    pub fn falls_below(&self, gpu_seconds: i128) -> Option<i64> {
+        let mut left = self.burnt();
+        if left < gpu_seconds {
+            return Some(self.until);
+        }
+        for (start, part) in &self.parts {
+            left = left.saturating_sub(*part);
+            if left < gpu_seconds {
+                let end = start.saturating_add(self.part);
+                return Some(end.saturating_add(self.window));
+            }
+        }
+        None
+    }
+
+    /// Until when it is counted, in seconds since 1970.
+    #[must_use]
+    pub fn until(&self) -> i64 {
+        self.until
+    }
+
+    /// When so many GPU-seconds are in the window if what is held stays, at the earliest, in
+    /// seconds since 1970: None if never.
+    #[must_use]
+    pub fn reaches(&self, gpu_seconds: i128) -> Option<i64> {
+        let left = gpu_seconds.saturating_sub(self.burnt());
+        if left <= 0 {
+            return Some(self.until);
+        }
+        let rate = i128::from(self.rate);
+        let seconds = left.checked_add(rate.checked_sub(1)?)?.checked_div(rate)?;
+        self.until.checked_add(i64::try_from(seconds).ok()?)
+    }
+
+    /// True if it counts a window of that length.
+    #[must_use]
+    pub fn is_of(&self, window: Window) -> bool {
+        self.window == Self::new(window, 0).window
+    }
+
+    /// True if nothing is in the window, and nothing is held.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rate == 0 && self.parts.is_empty()
+    }
+
+    /// What to keep over a restart.
+    pub fn parts(&self) -> impl Iterator<Item = Burnt> {
+        let parts = self.parts.iter();
+        parts.map(|(start, gpu_seconds)| Burnt {
+            start: *start,
+            gpu_seconds: *gpu_seconds,
+        })
+    }
+}

@@ -1,0 +1,205 @@
+//! One QuotaPolicy, read.
+
+use trellis_api::QueueSpec;
+use trellis_api::names;
+use trellis_api::quantity::Amount;
+use trellis_api::quota_policy::{
+    QuotaEach, QuotaEnforcement, QuotaPolicySpec, QuotaSubject, ResourceLimit,
+};
+
+use super::asking::Asking;
+use super::draw::{Draw, Verdict};
+use super::limit::{Holder, LimitId, What};
+use crate::selects;
+
+/// A QuotaPolicy that takes effect.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Rule {
+    pub(super) name: String,
+    pub(super) spec: QuotaPolicySpec,
+}
+
+impl Rule {
+    pub(super) fn enforcement(&self) -> QuotaEnforcement {
+        self.spec.enforcement.unwrap_or_default()
+    }
+
+    /// Adds what the policy has to say of the job.
+    pub(super) fn judge(&self, job: &Asking<'_>, verdict: &mut Verdict) {
+        if !counts(&self.spec.subject, job) {
+            return;
+        }
+        self.judge_one(job, verdict);
+        let limits = &self.spec.limits;
+        let holder = match (self.spec.each.unwrap_or_default(), job.requester) {
+            (QuotaEach::Subject, _) => Holder::Subject,
+            (QuotaEach::Requester, Some(user)) => Holder::Requester(user.to_owned()),
+            (QuotaEach::Requester, None) => Holder::Unknown,
+        };
+        let mut draw = |what: What, max: Amount| {
+            verdict.draws.push(Draw {
+                limit: LimitId {
+                    policy: self.name.clone(),
+                    holder: holder.clone(),
+                    what,
+                },
+                max,
+                enforcement: self.enforcement(),
+            });
+        };
+        let counts = [
+            (What::RunningJobs, limits.running_jobs),
+            (What::QueuedJobs, limits.queued_jobs),
+            (What::GpuHours, limits.gpu_hours.as_ref().map(|h| h.hours)),
+        ];
+        for (what, max) in counts {
+            if let Some(max) = max {
+                draw(what, Amount::from_units(max));
+            }
+        }
+        for limit in &limits.resources {
+            if let Some(max) = bound(limit, job.queue_spec) {
+                let queue = limit.percent_of_queue.map(|_| job.queue.to_owned());
+                let what = What::Resource {
+                    flavor: limit.flavor.clone(),
+                    resource: limit.resource.clone(),
+                    queue,
+                };
+                draw(what, max);
+            }
+        }
+        // What it asks for alone is more than it could ever have.
+        for limit in &limits.resources {
+            let (None, Some(max)) = (&limit.flavor, bound(limit, job.queue_spec)) else {
+                continue;
+            };
+            let Some(asked) = job.total.get(&limit.resource) else {
+                continue;
+            };
+            if asked.is_none_or(|asked| asked > max) {
+                let resource = &limit.resource;
+                self.deny(
+                    verdict,
+                    format!(
+                        "the job asks for {} {resource}, of which {} may be held",
+                        told(*asked, resource),
+                        told(Some(max), resource)
+                    ),
+                    format!("ask for less {resource}"),
+                );
+            }
+        }
+    }
+
+    /// What limits a job by itself.
+    fn judge_one(&self, job: &Asking<'_>, verdict: &mut Verdict) {
+        let limits = &self.spec.limits;
+        let counts = [
+            ("podsPerJob", limits.pods_per_job, job.pods, "pods"),
+            ("gpusPerJob", limits.gpus_per_job, job.gpus, "GPUs"),
+        ];
+        for (limit, max, asked, words) in counts {
+            if let Some(max) = max.filter(|max| asked > *max) {
+                self.deny(
+                    verdict,
+                    format!("the job has {asked} {words}, and {limit} is {max}"),
+                    format!("ask for at most {max} {words}"),
+                );
+            }
+        }
+        if let Some(max) = limits.runtime_seconds_per_job
+            && job.runtime_seconds.is_none_or(|asked| asked > max)
+        {
+            let asked = match job.runtime_seconds {
+                Some(asked) => format!("the job may run for {asked} s"),
+                None => "the job may run for ever".to_owned(),
+            };
+            self.deny(
+                verdict,
+                format!("{asked}, and runtimeSecondsPerJob is {max}"),
+                format!("set deadlines.activeSeconds to at most {max}"),
+            );
+        }
+    }
+
+    /// The job may not run, or that it should not is told.
+    fn deny(&self, verdict: &mut Verdict, demand: String, remedy: String) {
+        let list = match self.enforcement() {
+            QuotaEnforcement::Queue | QuotaEnforcement::Deny => &mut verdict.denied,
+            QuotaEnforcement::Warn => &mut verdict.warned,
+        };
+        list.push(crate::Refusal {
+            by: crate::By::Quota(self.name.clone()),
+            demand,
+            remedy,
+        });
+    }
+}
+
+/// True if the subject is the job's: all that it names must hold.
+fn counts(subject: &QuotaSubject, job: &Asking<'_>) -> bool {
+    let QuotaSubject {
+        namespace_selector,
+        team,
+        queue,
+        service_account,
+        requester,
+    } = subject;
+    let selector = namespace_selector.as_ref();
+    let its_team = job.namespace_labels.get(names::TEAM);
+    selector.is_none_or(|s| selects(Some(s), job.namespace_labels))
+        && team.as_ref().is_none_or(|team| its_team == Some(team))
+        && queue.as_deref().is_none_or(|queue| queue == job.queue)
+        && service_account.as_deref().is_none_or(|account| {
+            // Kubernetes' own name for the account of pods that name none.
+            job.service_account.unwrap_or("default") == account
+        })
+        // Whose it is where nobody knows may be his.
+        && requester
+            .as_deref()
+            .is_none_or(|user| job.requester.is_none_or(|known| known == user))
+}
+
+/// How much the limit is. None: nothing is limited.
+fn bound(limit: &ResourceLimit, queue: &QueueSpec) -> Option<Amount> {
+    if let Some(max) = &limit.max {
+        // One that does not read is refused when it is loaded: nothing here.
+        return Some(max.amount().unwrap_or(Amount::ZERO));
+    }
+    let percent = limit.percent_of_queue?;
+    let quotas = queue
+        .resource_groups
+        .iter()
+        .flat_map(|group| &group.flavors);
+    let mut all = quotas
+        .filter(|flavor| {
+            limit
+                .flavor
+                .as_ref()
+                .is_none_or(|name| *name == flavor.name)
+        })
+        .flat_map(|flavor| &flavor.quotas)
+        .filter(|quota| quota.resource == limit.resource)
+        .map(|quota| quota.nominal.amount().ok())
+        .peekable();
+    all.peek()?;
+    let sum = all.try_fold(Amount::ZERO, |sum, nominal| sum.checked_add(nominal?));
+    Some(
+        sum.and_then(|sum| sum.percent(percent))
+            .unwrap_or(Amount::ZERO),
+    )
+}
+
+/// An amount in words.
+fn told(amount: Option<Amount>, resource: &str) -> String {
+    let units = match amount {
+        Some(amount) if amount.is_whole() || resource != "cpu" => amount.units_up(),
+        Some(amount) => {
+            return amount
+                .millis_up()
+                .map_or_else(|| "too much".to_owned(), |m| format!("{m}m"));
+        }
+        None => None,
+    };
+    units.map_or_else(|| "too much".to_owned(), |units| units.to_string())
+}

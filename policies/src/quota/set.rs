@@ -1,0 +1,101 @@
+//! The quota policies that take effect.
+
+use std::fmt;
+
+use trellis_api::quota_policy::{GpuHours, QuotaPolicy, QuotaPolicySpec};
+use trellis_api::validate;
+
+use super::asking::Asking;
+use super::draw::Verdict;
+use super::rule::Rule;
+use crate::selector::is_valid;
+
+/// Why an object does not take effect as it is written. Until it does, no job starts that it
+/// may be meant for: nobody knows its limits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unusable {
+    /// It does not decode.
+    Unreadable(String),
+    /// A rule of its kind does not hold, as when it was written under another schema.
+    Invalid(String),
+    /// Kubernetes would not take the selector.
+    Selector,
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(why) => write!(f, "it cannot be read: {why}"),
+            Self::Invalid(why) => f.write_str(why),
+            Self::Selector => f.write_str(
+                "spec.subject.namespaceSelector is not a selector that Kubernetes would take",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Unusable {}
+
+/// All quota policies, read. What cannot be used is named by [`QuotaPolicies::unusable`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QuotaPolicies {
+    /// By name.
+    rules: Vec<Rule>,
+    unusable: Vec<(String, Unusable)>,
+}
+
+impl QuotaPolicies {
+    /// Reads the objects, and those that do not decode, by name.
+    #[must_use]
+    pub fn load<'a>(
+        objects: impl IntoIterator<Item = &'a QuotaPolicy>,
+        unreadable: impl IntoIterator<Item = (String, String)>,
+    ) -> Self {
+        let mut all = Self::default();
+        for object in objects {
+            let name = object.metadata.name.clone().unwrap_or_default();
+            match usable(object) {
+                Ok(spec) => all.rules.push(Rule { name, spec }),
+                Err(why) => all.unusable.push((name, why)),
+            }
+        }
+        let unreadable = unreadable.into_iter();
+        all.unusable
+            .extend(unreadable.map(|(name, why)| (name, Unusable::Unreadable(why))));
+        all.rules.sort_by(|a, b| a.name.cmp(&b.name));
+        all.unusable.sort_by(|a, b| a.0.cmp(&b.0));
+        all
+    }
+
+    /// Those that do not take effect, by name: while there is one, no job starts.
+    #[must_use]
+    pub fn unusable(&self) -> &[(String, Unusable)] {
+        &self.unusable
+    }
+
+    /// The GPU-hours that a policy allows to be burnt, by its name. None: it limits none.
+    #[must_use]
+    pub fn gpu_hours(&self, policy: &str) -> Option<&GpuHours> {
+        let rule = self.rules.iter().find(|rule| rule.name == policy)?;
+        rule.spec.limits.gpu_hours.as_ref()
+    }
+
+    /// What the policies say of a job.
+    #[must_use]
+    pub fn judge(&self, job: &Asking<'_>) -> Verdict {
+        let mut verdict = Verdict::default();
+        for rule in &self.rules {
+            rule.judge(job, &mut verdict);
+        }
+        verdict
+    }
+}
+
+fn usable(object: &QuotaPolicy) -> Result<QuotaPolicySpec, Unusable> {
+    validate::check(object).map_err(|violations| Unusable::Invalid(violations.to_string()))?;
+    let selector = object.spec.subject.namespace_selector.as_ref();
+    if selector.is_some_and(|selector| !is_valid(selector)) {
+        return Err(Unusable::Selector);
+    }
+    Ok(object.spec.clone())
+}

@@ -1,0 +1,370 @@
+//! How much: what quota policies say of a job, the recount, and the meter.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use trellis_api::quantity::Amount;
+use trellis_api::quota_policy::{QuotaEnforcement, QuotaPolicy, Window};
+use trellis_api::{Quantity, QueueSpec};
+use trellis_policies::quota::{
+    Asking, Burnt, Held, Holder, Holding, Meter, QuotaPolicies, Unusable, Verdict, What, recount,
+};
+
+fn policy(name: &str, spec: &Value) -> QuotaPolicy {
+    serde_json::from_value(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "QuotaPolicy",
+        "metadata": {"name": name}, "spec": spec,
+    }))
+    .unwrap()
+}
+
+/// A job of 2 pods with 8 GPUs each, and the words to make it another.
+struct Job {
+    labels: BTreeMap<String, String>,
+    queue: QueueSpec,
+    account: Option<&'static str>,
+    requester: Option<&'static str>,
+    total: BTreeMap<String, Option<Amount>>,
+    runtime: Option<i64>,
+}
+
+impl Job {
+    fn new() -> Self {
+        let queue = json!({"resourceGroups": [{"resources": ["nvidia.com/gpu"], "flavors": [
+            {"name": "a", "quotas": [{"resource": "nvidia.com/gpu", "nominal": 64}]},
+            {"name": "b", "quotas": [{"resource": "nvidia.com/gpu", "nominal": 33}]},
+        ]}]});
+        let amount = |text: &str| Quantity::new(text).amount().ok();
+        Self {
+            labels: BTreeMap::from([("trellis.dev/team".to_owned(), "vision".to_owned())]),
+            queue: serde_json::from_value(queue).unwrap(),
+            account: None,
+            requester: Some("alice"),
+            total: BTreeMap::from([
+                ("nvidia.com/gpu".to_owned(), amount("16")),
+                ("cpu".to_owned(), amount("192")),
+            ]),
+            runtime: None,
+        }
+    }
+
+    fn asks<'a>(&'a self) -> Asking<'a> {
+        Asking {
+            namespace: "team-a",
+            namespace_labels: &self.labels,
+            queue: "research",
+            queue_spec: &self.queue,
+            service_account: self.account,
+            requester: self.requester,
+            total: &self.total,
+            pods: 2,
+            gpus: 16,
+            runtime_seconds: self.runtime,
+        }
+    }
+
+    fn judged(&self, spec: &Value) -> Verdict {
+        let policies = QuotaPolicies::load([&policy("p", spec)], []);
+        assert_eq!(policies.unusable(), [], "{spec}");
+        policies.judge(&self.asks())
+    }
+}
+
+#[test]
+fn all_that_a_subject_names_must_hold() {
+    let job = Job::new();
+    let limits = json!({"runningJobs": 1});
+    let counts = |subject: Value| {
+        let verdict = job.judged(&json!({"subject": subject, "limits": limits}));
+        !verdict.draws.is_empty()
+    };
+    for (subject, expected) in [
+        (json!({}), true),
+        (json!({"namespaceSelector": {}}), true),
+        (
+            json!({"namespaceSelector": {"matchLabels": {"trellis.dev/team": "vision"}}}),
+            true,
+        ),
+        (
+            json!({"namespaceSelector": {"matchLabels": {"trellis.dev/team": "speech"}}}),
+            false,
+        ),
+        (json!({"team": "vision"}), true),
+        (json!({"team": "speech"}), false),
+        (json!({"queue": "research"}), true),
+        (json!({"queue": "other"}), false),
+        (json!({"serviceAccount": "default"}), true),
+        (json!({"serviceAccount": "trainer"}), false),
+        (json!({"requester": "alice"}), true),
+        (json!({"requester": "bob"}), false),
+        (
+            json!({"team": "vision", "queue": "research", "requester": "alice"}),
+            true,
+        ),
+        (
+            json!({"team": "vision", "queue": "research", "requester": "bob"}),
+            false,
+        ),
+    ] {
+        assert_eq!(counts(subject.clone()), expected, "{subject}");
+    }
+    let mut unknown = Job::new();
+    unknown.requester = None;
+    let verdict = unknown.judged(&json!({"subject": {"requester": "alice"}, "limits": limits}));
+    assert_eq!(verdict.draws.len(), 1, "nobody knows that it is not hers");
+}
+
+#[test]
+fn a_limit_is_of_the_subject_or_of_each_user() {
+    let holder = |each: &str, requester| {
+        let mut job = Job::new();
+        job.requester = requester;
+        let spec = json!({"subject": {}, "each": each, "limits": {"runningJobs": 1}});
+        job.judged(&spec).draws[0].limit.holder.clone()
+    };
+    assert_eq!(holder("Subject", Some("alice")), Holder::Subject);
+    assert_eq!(
+        holder("Requester", Some("alice")),
+        Holder::Requester("alice".to_owned())
+    );
+    assert_eq!(holder("Requester", None), Holder::Unknown);
+}
+
+#[test]
+fn a_part_of_a_queue_is_of_its_nominal_quota_and_rounded_down() {
+    let max = |limit: Value| {
+        let verdict = Job::new().judged(&json!({"subject": {}, "limits": {"resources": [limit]}}));
+        let draw = verdict.draws.into_iter().next();
+        draw.map(|draw| (draw.limit.what, draw.max))
+    };
+    let of = |flavor: Option<&str>, queue: Option<&str>| What::Resource {
+        flavor: flavor.map(str::to_owned),
+        resource: "nvidia.com/gpu".to_owned(),
+        queue: queue.map(str::to_owned),
+    };
+    let gpu = "nvidia.com/gpu";
+    assert_eq!(
+        max(json!({"resource": gpu, "percentOfQueue": 25})),
+        Some((of(None, Some("research")), Amount::from_millis(24_250)))
+    );
+    assert_eq!(
+        max(json!({"resource": gpu, "flavor": "b", "percentOfQueue": 100})),
+        Some((of(Some("b"), Some("research")), Amount::from_units(33)))
+    );
+    assert_eq!(
+        max(json!({"resource": gpu, "max": "4"})),
+        Some((of(None, None), Amount::from_units(4)))
+    );
+    assert_eq!(
+        max(json!({"resource": "rdma/hca", "percentOfQueue": 25})),
+        None
+    );
+    assert_eq!(
+        max(json!({"resource": gpu, "flavor": "c", "percentOfQueue": 25})),
+        None
+    );
+}
+
+#[test]
+fn what_a_job_may_never_do_is_denied_and_told_where_it_is_a_warning() {
+    for (limits, words) in [
+        (
+            json!({"podsPerJob": 1}),
+            "the job has 2 pods, and podsPerJob is 1",
+        ),
+        (
+            json!({"gpusPerJob": 15}),
+            "the job has 16 GPUs, and gpusPerJob is 15",
+        ),
+        (
+            json!({"runtimeSecondsPerJob": 60}),
+            "the job may run for ever, and runtimeSecondsPerJob is 60",
+        ),
+        (
+            json!({"resources": [{"resource": "nvidia.com/gpu", "max": 15}]}),
+            "the job asks for 16 nvidia.com/gpu, of which 15 may be held",
+        ),
+        (
+            json!({"resources": [{"resource": "nvidia.com/gpu", "percentOfQueue": 0}]}),
+            "of which 0 may be held",
+        ),
+    ] {
+        for enforcement in ["Queue", "Deny", "Warn"] {
+            let spec = json!({"subject": {}, "limits": limits, "enforcement": enforcement});
+            let verdict = Job::new().judged(&spec);
+            let (list, other) = match enforcement {
+                "Warn" => (verdict.warned, verdict.denied),
+                _ => (verdict.denied, verdict.warned),
+            };
+            assert_eq!(other, [], "{enforcement} {limits}");
+            let told: Vec<_> = list.iter().map(ToString::to_string).collect();
+            assert_eq!(told.len(), 1, "{told:?}");
+            assert!(told[0].contains(words), "{told:?}");
+            assert!(told[0].contains("quota policy \"p\""), "{told:?}");
+        }
+    }
+    let mut job = Job::new();
+    job.runtime = Some(60);
+    let runtime = |max: i64| json!({"subject": {}, "limits": {"runtimeSecondsPerJob": max}});
+    assert_eq!(job.judged(&runtime(60)), Verdict::default());
+    assert_eq!(job.judged(&runtime(59)).denied.len(), 1);
+    // What cannot be counted is too much, and never nothing.
+    job.total.insert("nvidia.com/gpu".to_owned(), None);
+    let most = json!({"subject": {}, "limits": {"resources": [{"resource": "nvidia.com/gpu", "max": "8E"}]}});
+    assert_eq!(job.judged(&most).denied.len(), 1);
+}
+
+#[test]
+fn an_object_that_cannot_be_used_is_named() {
+    let selector = json!({"matchExpressions": [{"key": "a", "operator": "Like", "values": ["b"]}]});
+    let limits = json!({"runningJobs": 1});
+    let objects = [
+        policy("none", &json!({"subject": {}, "limits": {}})),
+        policy(
+            "selector",
+            &json!({"subject": {"namespaceSelector": selector}, "limits": limits}),
+        ),
+        policy(
+            "negative",
+            &json!({"subject": {}, "limits": {"runningJobs": -1}}),
+        ),
+        policy(
+            "overflow",
+            &json!({"subject": {}, "limits": {"resources": [{"resource": "cpu", "max": "9e99"}]}}),
+        ),
+        policy("good", &json!({"subject": {}, "limits": limits})),
+    ];
+    let unreadable = ("odd".to_owned(), "invalid type".to_owned());
+    let policies = QuotaPolicies::load(&objects, [unreadable]);
+    let named: Vec<_> = policies
+        .unusable()
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    assert_eq!(named, ["negative", "none", "odd", "overflow", "selector"]);
+    assert_eq!(policies.unusable()[4].1, Unusable::Selector);
+    let told = policies.unusable()[0].1.to_string();
+    assert!(
+        told.contains("spec.limits.runningJobs: must be 0 to"),
+        "{told}"
+    );
+    assert_eq!(
+        policies.judge(&Job::new().asks()).draws.len(),
+        1,
+        "the good one counts"
+    );
+}
+
+#[test]
+fn a_recount_is_what_is_held_and_what_waits() {
+    let spec = json!({"subject": {}, "limits": {
+        "runningJobs": 9, "queuedJobs": 9, "gpuHours": {"hours": 1, "per": "1d"},
+        "resources": [
+            {"resource": "nvidia.com/gpu", "max": 64},
+            {"resource": "nvidia.com/gpu", "flavor": "a", "max": 64},
+        ],
+    }});
+    let draws = Job::new().judged(&spec).draws;
+    assert!(
+        draws
+            .iter()
+            .all(|draw| draw.enforcement == QuotaEnforcement::Queue)
+    );
+    let held = |flavor: &str, amount: Option<i64>| Held {
+        flavor: flavor.to_owned(),
+        resource: "nvidia.com/gpu".to_owned(),
+        amount: amount.map(Amount::from_units),
+    };
+    let (one, two) = (
+        [held("a", Some(8)), held("b", Some(8))],
+        [held("b", Some(4))],
+    );
+    let placed = |held| Holding {
+        draws: &draws,
+        held: Some(held),
+    };
+    let waits = Holding {
+        draws: &draws,
+        held: None,
+    };
+    let used = recount([placed(&one[..]), placed(&two[..]), waits]);
+    let told: Vec<_> = used
+        .iter()
+        .map(|(limit, used)| (limit.what.to_string(), used.and_then(Amount::units_up)))
+        .collect();
+    let expected = [
+        ("runningJobs", Some(2)),
+        ("queuedJobs", Some(1)),
+        ("gpuHours", Some(0)),
+        ("nvidia.com/gpu", Some(20)),
+        ("a/nvidia.com/gpu", Some(8)),
+    ];
+    assert_eq!(told, expected.map(|(what, used)| (what.to_owned(), used)));
+    // What cannot be counted makes a sum that cannot.
+    let odd = [held("b", None)];
+    let used = recount([placed(&odd[..])]);
+    assert_eq!(used.values().filter(|used| used.is_none()).count(), 1);
+}
+
+const HOUR: i64 = 3600;
+
+#[test]
+fn a_meter_counts_what_is_held_and_forgets_what_is_out_of_the_window() {
+    let mut meter = Meter::new(Window::parse("48h").unwrap(), 0);
+    meter.hold(8, 0);
+    meter.hold(0, 10 * HOUR);
+    assert_eq!(meter.burnt(), i128::from(80 * HOUR));
+    meter.hold(16, 20 * HOUR);
+    meter.advance(21 * HOUR);
+    assert_eq!(meter.burnt(), i128::from(96 * HOUR));
+    meter.hold(0, 21 * HOUR);
+    assert_eq!(meter.falls_below(i128::from(96 * HOUR)), Some(49 * HOUR));
+    assert_eq!(meter.falls_below(i128::from(97 * HOUR)), Some(21 * HOUR));
+    assert_eq!(meter.falls_below(0), None);
+    // The first part is out of the window.
+    meter.advance(49 * HOUR);
+    assert_eq!(meter.burnt(), i128::from(88 * HOUR));
+    meter.advance(1000 * HOUR);
+    assert_eq!(meter.burnt(), 0);
+    // A clock that goes back burns nothing, and gives nothing back.
+    meter.hold(8, 900 * HOUR);
+    meter.advance(950 * HOUR);
+    assert_eq!(meter.burnt(), 0);
+}
+
+proptest! {
+    /// Whatever is held when, and wherever it is interrupted: the meter says what the
+    /// plain sum over the window says, and never less.
+    #[test]
+    fn a_meter_is_never_short_and_over_by_a_part_at_most(
+        changes in prop::collection::vec((0_i64..5000, 0_i64..64), 1..40),
+        cut in 0_usize..40,
+    ) {
+        let window = Window::parse("2d").unwrap();
+        let (length, part) = (48 * HOUR, HOUR);
+        let mut meter = Meter::new(window, 0);
+        let mut now = 0;
+        let mut spans: Vec<(i64, i64, i64)> = Vec::new();
+        let mut rate = 0;
+        for (i, (wait, gpus)) in changes.into_iter().enumerate() {
+            let before = now;
+            now += wait;
+            spans.push((before, now, rate));
+            meter.hold(gpus, now);
+            rate = gpus;
+            if i == cut {
+                // The operator is restarted: what is held is told anew.
+                let parts: Vec<Burnt> = meter.parts().collect();
+                meter = Meter::resume(window, meter.until(), parts);
+                meter.hold(gpus, now);
+            }
+            let within = |oldest: i64| -> i128 {
+                let spans = spans.iter();
+                spans.map(|(from, to, gpus)| i128::from((to - (*from).max(oldest)).max(0) * gpus)).sum()
+            };
+            prop_assert!(meter.burnt() >= within(now - length));
+            prop_assert!(meter.burnt() <= within(now - length - part));
+        }
+    }
+}
