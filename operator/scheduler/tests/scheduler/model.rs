@@ -281,6 +281,12 @@ impl Model {
                 engine.restore_nomination(gang, placement, &victims);
             }
         }
+        // What it asks for by now counts for one that follows others, and when it waits again.
+        if let Some(now) = self.gangs.get(id) {
+            let mut now = now.clone();
+            now.preempted = self.preempted.contains(id);
+            engine.apply_gang(now);
+        }
         if let Some(until) = place.protected {
             leave(engine, id);
             engine.stay(id, until);
@@ -323,6 +329,19 @@ impl Model {
     }
 
     /// Nobody waits for a gang to leave any more.
+    /// Whether a gang that has got this place had been meant for it, with what it asks for now.
+    pub fn is_where_it_follows(&self, id: &GangId, placement: &Placement) -> bool {
+        let Some(place) = self.places.get(id) else {
+            return false;
+        };
+        let asks = |gang: &Gang| -> Vec<_> {
+            let groups = gang.groups.iter();
+            groups
+                .map(|g| (g.name.clone(), g.count, g.request.clone()))
+                .collect()
+        };
+        place.placement == *placement && asks(&place.gang) == asks(&self.gangs[id])
+    }
     pub fn has_left(&mut self, id: &GangId) {
         for place in self.places.values_mut() {
             if let Some(victims) = &mut place.follows {

@@ -40,6 +40,10 @@ pub fn check_decisions(
                 continue;
             }
         };
+        if !model.is_where_it_follows(id, placement) {
+            // It gave up the place that others were to leave, and has found one at once.
+            model.unplace(id);
+        }
         if let Some(place) = model.places.get_mut(id) {
             prop_assert!(place.follows.take().is_some());
             place.since = now;
