@@ -1,7 +1,7 @@
 //! What must become free at least, and where, for a gang to have a place.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use smallvec::SmallVec;
 
@@ -105,39 +105,40 @@ impl Freeing<'_> {
     /// What is asked of nodes by a place of the whole gang for which least is freed.
     fn least(&self, groups: &[Pods<'_>], near: Option<&Near>) -> Option<Place> {
         let Some(near) = near else {
-            return self.all(groups, |_| true);
+            return self.all(groups.iter().map(|group| (group, &group.nodes[..])));
         };
-        let domain = |node: &NodeIdx| near.level.layout.domain(near.level.depth, *node);
-        let nodes = groups.iter().flat_map(|group| &group.nodes);
-        let mut domains: Vec<u32> = nodes.filter_map(domain).collect();
-        domains.sort_unstable();
-        domains.dedup();
-        let put = domains
-            .into_iter()
-            .filter_map(|within| self.all(groups, |node| domain(node) == Some(within)));
+        // Each node goes to its domain once: there are as many domains as racks.
+        let apart: Vec<_> = groups.iter().map(|g| by_domain(&g.nodes, near)).collect();
+        let all: BTreeSet<u32> = apart.iter().flat_map(BTreeMap::keys).copied().collect();
+        let put = all.into_iter().filter_map(|domain| {
+            let within = groups.iter().zip(&apart).map(|(group, apart)| {
+                let nodes = apart.get(&domain);
+                (group, nodes.map_or(&[][..], Vec::as_slice))
+            });
+            self.all(within)
+        });
         put.min_by(cheaper)
     }
 
-    /// One group after the other, each where it costs least.
-    fn all(&self, groups: &[Pods<'_>], within: impl Fn(&NodeIdx) -> bool) -> Option<Place> {
+    /// One group after the other, each where it costs least of the nodes that are given with it.
+    fn all<'g>(
+        &self,
+        groups: impl Iterator<Item = (&'g Pods<'g>, &'g [NodeIdx])>,
+    ) -> Option<Place> {
         let mut asked = Asked::new();
         let mut sum = self.none();
-        for group in groups {
-            let nodes = group.nodes.iter().copied().filter(&within);
-            let mut domains: BTreeMap<u32, Vec<NodeIdx>> = BTreeMap::new();
-            for node in nodes {
-                let domain = match group.near {
-                    None => Some(0),
-                    Some(near) => near.level.layout.domain(near.level.depth, node),
-                };
-                if let Some(domain) = domain {
-                    domains.entry(domain).or_default().push(node);
+        for (group, nodes) in groups {
+            let put = match group.near {
+                None => self.put(group, nodes, &asked),
+                Some(near) => {
+                    let apart = by_domain(nodes, near);
+                    let put = apart
+                        .values()
+                        .filter_map(|nodes| self.put(group, nodes, &asked));
+                    put.min_by(cheaper)
                 }
-            }
-            let put = domains
-                .values()
-                .filter_map(|nodes| self.put(group, nodes, &asked));
-            let (cost, nodes) = put.min_by(cheaper)?;
+            };
+            let (cost, nodes) = put?;
             sum = plus(&sum, &cost, 1);
             asked.extend(nodes);
         }
@@ -240,6 +241,17 @@ impl Freeing<'_> {
         nodes.sort_by(|a, b| a.node.cmp(&b.node));
         (!nodes.is_empty()).then_some(Change::Free(nodes))
     }
+}
+
+/// The nodes of each domain, in their order. One without the label is in none.
+fn by_domain(nodes: &[NodeIdx], near: &Near) -> BTreeMap<u32, Vec<NodeIdx>> {
+    let mut domains: BTreeMap<u32, Vec<NodeIdx>> = BTreeMap::new();
+    for node in nodes {
+        if let Some(domain) = near.level.layout.domain(near.level.depth, *node) {
+            domains.entry(domain).or_default().push(*node);
+        }
+    }
+    domains
 }
 
 fn cheaper<T>(one: &(Amounts, T), other: &(Amounts, T)) -> Ordering {
