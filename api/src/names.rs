@@ -4,6 +4,8 @@
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Value of [`MANAGED_BY`].
 pub const MANAGER: &str = "trellis";
+/// `spec.managedBy` of a job that Trellis sees to, as one that names nobody.
+pub const OPERATOR: &str = "trellis.dev/operator";
 /// Label: name of the TrainingJob.
 pub const JOB: &str = "trellis.dev/job";
 /// Label: uid of the TrainingJob. NetworkPolicies select by it.
@@ -16,6 +18,8 @@ pub const INDEX: &str = "trellis.dev/index";
 pub const ATTEMPT: &str = "trellis.dev/attempt";
 /// Annotation of a pod: hash of the plan that placed it.
 pub const PLAN: &str = "trellis.dev/plan";
+/// Annotation of a pod: the annotation by which it says when its last checkpoint was complete.
+pub const CHECKPOINT_ANNOTATION: &str = "trellis.dev/checkpoint-annotation";
 
 /// Label of a node that is Trellis' own, value [`OWN_NODE_VALUE`], and key of
 /// the taint that keeps other pods off it: both together make it one. Every pod

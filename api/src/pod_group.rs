@@ -8,6 +8,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::job::DEFAULT_GRACE;
 use crate::rules;
 use crate::topology::TopologyRequest;
 use crate::word::open_word;
@@ -47,12 +48,24 @@ pub struct PodGroupSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = rules::MIN_RUNTIME.cel())]
     pub min_runtime_seconds: Option<i64>,
+    /// Seconds that its pods are given to stop. Absent: 30.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = rules::GRACE.cel())]
+    pub grace_period_seconds: Option<i64>,
     /// How close all pods are to be to each other. Absent: anywhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology: Option<TopologyRequest>,
     /// The task groups.
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub groups: Vec<PodGroupMember>,
+}
+
+impl PodGroupSpec {
+    /// Seconds that its pods are given to stop, 30 where nothing is said.
+    #[must_use]
+    pub fn grace_period_seconds(&self) -> i64 {
+        self.grace_period_seconds.unwrap_or(DEFAULT_GRACE)
+    }
 }
 
 /// One task group of the gang.

@@ -68,7 +68,7 @@ pub use gang::leader_group;
 pub use group::{CompiledGroup, PodPlacement, PodTemplate};
 pub use hash::hash_of;
 pub use needs::Need;
-pub use pod::{GRACE_SECONDS, toleration};
+pub use pod::toleration;
 pub use profile::Profile;
 pub use resolved_service::{ResolvedService, ServiceProblem};
 pub use resources::together;

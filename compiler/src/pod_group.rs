@@ -20,6 +20,10 @@ pub(crate) fn build(
             priority: surroundings.priority,
             preemptible: spec.preemptible,
             min_runtime_seconds: spec.min_runtime_seconds,
+            grace_period_seconds: spec
+                .checkpoint
+                .as_ref()
+                .and_then(|checkpoint| checkpoint.grace_period_seconds),
             topology: spec.topology.clone(),
             groups: groups
                 .iter()

@@ -1,5 +1,6 @@
 //! [`TrainingJob`]: the one object that people apply.
 
+mod checkpoint;
 mod container;
 mod decision;
 mod network;
@@ -9,6 +10,8 @@ mod secret;
 mod status;
 mod task_group;
 
+pub(crate) use checkpoint::DEFAULT_GRACE;
+pub use checkpoint::{Checkpoint, CheckpointStatus};
 pub use container::{
     ContainerPort, EmptyDir, EnvFrom, EnvVar, KeyReference, LocalReference, Mount, PullPolicy,
     Resources,
@@ -31,6 +34,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::names;
 use crate::rules;
 use crate::topology::TopologyRequest;
 
@@ -107,6 +111,12 @@ pub struct TrainingJobSpec {
     /// True: the gang is stopped and holds nothing until this is false again. Absent: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
+    /// Who sees to the job, as a path below a domain, such as `kueue.x-k8s.io/multikueue`. Trellis does nothing for one of another's, and says nothing of it. Absent: `trellis.dev/operator`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::managed_by)))]
+    #[schemars(length(max = 63))]
+    #[x_kube(validation = rules::MANAGED_BY.cel())]
+    pub managed_by: Option<String>,
     /// Name of a RuntimeProfile: what the platform gives its pods beside what stands here (docs/profiles.md). Absent: the one that is the cluster's default, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::profile_name)))]
@@ -143,6 +153,10 @@ pub struct TrainingJobSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub deadlines: Option<Deadlines>,
+    /// How the job saves its work, and how long it may take to when it must leave its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(dive)]
+    pub checkpoint: Option<Checkpoint>,
     /// When the job counts as complete. Absent: when all pods have succeeded, or rank 0 where there are servers or a launcher.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub success: Option<Success>,
@@ -266,6 +280,13 @@ impl TrainingJobSpec {
     #[must_use]
     pub fn is_suspended(&self) -> bool {
         self.suspend.unwrap_or(false)
+    }
+
+    /// Who sees to the job, where that is not Trellis.
+    #[must_use]
+    pub fn other_manager(&self) -> Option<&str> {
+        let manager = self.managed_by.as_deref();
+        manager.filter(|manager| *manager != names::OPERATOR)
     }
 
     /// Which nodes are taken, Pack where nothing is given.

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::JobPolicy;
+use super::{CheckpointStatus, JobPolicy};
 use crate::Reason;
 use crate::word::{lenient_word, open_word};
 
@@ -82,6 +82,9 @@ pub struct TrainingJobStatus {
     /// How the job last had to leave its place for another, or since its queue was drained.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_preemption: Option<LastPreemption>,
+    /// What the pods say of their checkpoints.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<CheckpointStatus>,
     /// What policies have decided about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<JobPolicy>,

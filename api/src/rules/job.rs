@@ -128,6 +128,12 @@ pub const FIXED_AFTER_ADMISSION: [Rule; 7] = fields!(
     "network",
     "podMetadata"
 );
+/// Two that see to one job would be in each other's way: as for a batch/v1 Job (KEP-4368).
+pub const SAME_MANAGER: Rule = Rule::new(
+    "has(self.spec.managedBy) == has(oldSelf.spec.managedBy) && (!has(self.spec.managedBy) || self.spec.managedBy == oldSelf.spec.managedBy)",
+    "is fixed once the job is there: create a new job",
+)
+.at(".spec.managedBy");
 /// The same, of which task groups there are.
 pub const SAME_GROUPS: Rule = Rule::new(
     concat!(
@@ -155,7 +161,7 @@ pub const FIXED_GROUPS: [Rule; 11] = fields_of_groups!(
     "podTemplate"
 );
 /// What may change while nothing runs.
-pub const CHANGED_WHILE_SUSPENDED: [Rule; 7] = fields!(
+pub const CHANGED_WHILE_SUSPENDED: [Rule; 8] = fields!(
     before_admission_or_suspended,
     "changes only while the job is suspended, once it has had its first place: set spec.suspend to true first";
     "queue",
@@ -164,6 +170,7 @@ pub const CHANGED_WHILE_SUSPENDED: [Rule; 7] = fields!(
     "minRuntimeSeconds",
     "placement",
     "topology",
+    "checkpoint",
     "secrets"
 );
 /// The same, of the task groups.

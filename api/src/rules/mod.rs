@@ -42,7 +42,7 @@ pub(crate) fn on_change() -> impl Iterator<Item = Rule> {
     FIXED_AFTER_ADMISSION
         .into_iter()
         .chain(CHANGED_WHILE_SUSPENDED)
-        .chain([SAME_GROUPS])
+        .chain([SAME_MANAGER, SAME_GROUPS])
         .chain(of_groups)
 }
 

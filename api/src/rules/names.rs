@@ -129,6 +129,16 @@ pub const RESERVED_KEYS: Rule = Rule::new(
     "self.all(k, !k.contains('/') || (!(('.' + k.split('/')[0]).endsWith('.trellis.dev')) && k != 'app.kubernetes.io/managed-by' && (k.split('/')[0] == 'app.kubernetes.io' || (!(('.' + k.split('/')[0]).endsWith('.kubernetes.io')) && !(('.' + k.split('/')[0]).endsWith('.k8s.io'))))))",
     "keys of trellis.dev, kubernetes.io and k8s.io are reserved (but for app.kubernetes.io/*, managed-by excepted): use a domain of your own",
 );
+/// Who manages a job: as `managedBy` of a batch/v1 Job (KEP-4368).
+pub const MANAGED_BY: Rule = Rule::new(
+    "size(self) <= 63 && self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[A-Za-z0-9/._~%!$&()*+,;=:-]+$')",
+    "must be a path below a domain, of at most 63 characters, such as kueue.x-k8s.io/multikueue",
+);
+/// The key of an annotation that users write.
+pub const ANNOTATION_KEY: Rule = Rule::new(
+    "size(self) <= 317 && self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$') && (!self.contains('/') || !('.' + self.split('/')[0]).matches('[.](trellis[.]dev|kubernetes[.]io|k8s[.]io)$'))",
+    "must be the key of an annotation of your own: an optional domain and /, then at most 63 letters, digits, -, _ and .; trellis.dev, kubernetes.io and k8s.io are not yours",
+);
 /// Values of labels.
 pub const LABEL_VALUES: Rule = Rule::new(
     "self.all(k, size(self[k]) <= 63 && self[k].matches('^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$'))",
@@ -380,6 +390,28 @@ pub fn cidr(text: &str, _: &()) -> garde::Result {
 pub fn metadata_keys(map: &BTreeMap<String, String>, _: &()) -> garde::Result {
     METADATA_KEYS.holds(map.keys().all(|k| is_qualified_name(k)))?;
     RESERVED_KEYS.holds(!map.keys().any(|k| is_reserved_key(k)))
+}
+
+/// [`MANAGED_BY`].
+pub fn managed_by(manager: &str, _: &()) -> garde::Result {
+    let is_path = |path: &str| {
+        let is_of_paths = |c: char| c.is_ascii_alphanumeric() || "/._~%!$&()*+,;=:-".contains(c);
+        !path.is_empty() && path.chars().all(is_of_paths)
+    };
+    let parts = manager.split_once('/');
+    let is_it = parts.is_some_and(|(domain, path)| is_name(domain) && is_path(path));
+    MANAGED_BY.holds(manager.len() <= 63 && is_it)
+}
+
+/// [`ANNOTATION_KEY`].
+pub fn annotation_key(key: &str, _: &()) -> garde::Result {
+    ANNOTATION_KEY.holds(
+        is_qualified_name(key)
+            && !is_reserved_key(key)
+            && key
+                .split_once('/')
+                .is_none_or(|(domain, _)| domain != "app.kubernetes.io"),
+    )
 }
 
 /// [`LABEL_VALUES`].

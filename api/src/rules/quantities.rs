@@ -92,6 +92,8 @@ pub const MIN_RUNTIME: Rule = Rule::new(
     "self >= 0 && self <= 604800",
     "must be 0 to 604800 seconds (a week)",
 );
+/// Seconds to stop. With 0 the API server forgets a pod that still runs.
+pub const GRACE: Rule = Rule::new("self >= 1 && self <= 86400", "must be 1 to 86400 seconds");
 /// Time to live.
 pub const TTL: Rule = Rule::new(
     "self >= 0 && self <= 31536000",
@@ -156,6 +158,10 @@ range!(
 range!(
     /// [`MIN_RUNTIME`].
     min_runtime, MIN_RUNTIME, i64, 0..=604_800
+);
+range!(
+    /// [`GRACE`].
+    grace, GRACE, i64, 1..=86_400
 );
 range!(
     /// [`TTL`].

@@ -34,8 +34,6 @@ use crate::{PodPlacement, Surroundings, metadata, ports, resources, secrets};
 /// webhook has taken away) is left alone by every other scheduler; a pod with
 /// one is past all of them.
 const SCHEDULER: &str = "trellis";
-/// Seconds that a pod is given from SIGTERM to SIGKILL: the kubelet's default.
-pub const GRACE_SECONDS: i64 = 30;
 
 /// Annotations that keep autoscalers from moving one pod of a gang.
 const STAY: [(&str, &str); 2] = [
@@ -153,6 +151,10 @@ fn pod_metadata(gang: &Gang<'_>, group: &TaskGroup, layers: Layers<'_>) -> Objec
     let mut annotations = layers.annotations();
     annotations.extend(users.annotations);
     annotations.extend(STAY.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    let told_by = gang.job.spec().checkpoint.as_ref();
+    if let Some(key) = told_by.and_then(|checkpoint| checkpoint.last_time_annotation.clone()) {
+        annotations.insert(names::CHECKPOINT_ANNOTATION.to_owned(), key);
+    }
     ObjectMeta {
         name: None,
         labels: Some(labels(gang.job, group, layers)),
@@ -211,7 +213,7 @@ fn own(gang: &Gang<'_>, group: &TaskGroup, injection: &Injection, layers: Layers
         service_account_name: job.service_account_name.clone(),
         scheduler_name: Some(SCHEDULER.to_owned()),
         priority_class_name: job.priority_class_name.clone(),
-        termination_grace_period_seconds: Some(GRACE_SECONDS),
+        termination_grace_period_seconds: Some(job.grace_period_seconds()),
         node_selector: (!group.node_selector.is_empty()).then(|| group.node_selector.clone()),
         affinity: scheduling::affinity(group.affinity.as_ref()),
         tolerations: non_empty(scheduling::tolerations(group, &resources)),

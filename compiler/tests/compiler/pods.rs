@@ -386,3 +386,23 @@ taskGroups:
     assert_eq!(counts, [("a", 3), ("b", 1)]);
     assert_eq!(job.job().uid(), UID);
 }
+
+#[test]
+fn pods_have_the_jobs_grace_and_name_the_annotation_of_their_checkpoints() {
+    let checkpoint =
+        "checkpoint: {gracePeriodSeconds: 300, lastTimeAnnotation: acme.example/saved}";
+    let saved = compiled(job(&format!("{GROUP}\n{checkpoint}")));
+    let pod = first_pod(&saved);
+    assert_eq!(spec(&pod).termination_grace_period_seconds, Some(300));
+    let annotations = pod.metadata.annotations.unwrap();
+    assert_eq!(
+        annotations[names::CHECKPOINT_ANNOTATION],
+        "acme.example/saved"
+    );
+    assert_eq!(saved.pod_group().spec.grace_period_seconds, Some(300));
+
+    let pod = first_pod(&compiled(job(GROUP)));
+    assert_eq!(spec(&pod).termination_grace_period_seconds, Some(30));
+    let annotations = pod.metadata.annotations.unwrap();
+    assert!(!annotations.contains_key(names::CHECKPOINT_ANNOTATION));
+}

@@ -2,6 +2,7 @@
 //! Files are found, not listed: a new one is tested without a change here.
 
 mod blocks;
+mod resume;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! One TrainingJob, all the way, on a real control plane under the chart's own rights.
 
 mod admission;
+mod checkpoints;
 mod defaults;
 mod drift;
 mod endpoint;
@@ -9,6 +10,7 @@ mod frameworks;
 mod journal;
 mod kinds;
 mod lifecycle;
+mod managed_by;
 mod namesake;
 mod nodes;
 mod placement;

@@ -31,7 +31,7 @@ async fn queue(site: &Site, name: &str, mut spec: Value) -> String {
 }
 
 /// A queue in which priority preempts, and the class of who does.
-async fn by_priority(site: &Site) -> (String, String) {
+pub(super) async fn by_priority(site: &Site) -> (String, String) {
     let class = format!("{}-high", site.name());
     let priority = json!({
         "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
@@ -47,7 +47,7 @@ async fn by_priority(site: &Site) -> (String, String) {
 }
 
 /// Submits a job of so many nodes, in a queue and of a class.
-async fn submit(site: &Site, name: &str, nodes: u32, queue: &str, class: Option<&str>) {
+pub(super) async fn submit(site: &Site, name: &str, nodes: u32, queue: &str, class: Option<&str>) {
     let mut job = site.job(name, nodes, 8);
     job["spec"]["queue"] = json!(queue);
     if let Some(class) = class {
@@ -57,11 +57,11 @@ async fn submit(site: &Site, name: &str, nodes: u32, queue: &str, class: Option<
 }
 
 /// It runs, and is left alone in its first attempt.
-async fn runs(site: &Site, name: &str) {
+pub(super) async fn runs(site: &Site, name: &str) {
     site.runs_again(name, 1).await;
 }
 
-fn says(reason: Reason) -> impl Fn(&TrainingJobStatus) -> bool {
+pub(super) fn says(reason: Reason) -> impl Fn(&TrainingJobStatus) -> bool {
     move |status| status.reason == Some(reason)
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn foresee(
     settings: &Arc<Settings>,
 ) -> Foreseen {
     let status = job.status.as_ref();
-    if status.is_some_and(TrainingJobStatus::has_ended) {
+    if status.is_some_and(TrainingJobStatus::has_ended) || job.spec.other_manager().is_some() {
         return Foreseen::default();
     }
     let is_new = status.is_none();

@@ -206,6 +206,11 @@ impl Controller {
                 return Ok(None);
             }
         };
+        if seen.job.spec.other_manager().is_some() {
+            self.forget(key);
+            self.world.tell(Feed::Wish(key.clone(), None));
+            return Ok(None);
+        }
         if seen.job.metadata.deletion_timestamp.is_some() || seen.namespace_terminating {
             // The garbage collector removes what has our owner reference, and
             // the namespace's end everything.

@@ -178,15 +178,18 @@ impl Controller {
                 preempted,
                 excluded: attempt.excluded,
                 suspects: attempt.suspects,
+                hurry: attempt.hurry,
+                checkpoint: attempt.checkpoint,
                 volumes: seen.volumes.clone().unwrap_or_default(),
             })),
             // Nothing may start as things are; what has its place for this attempt keeps it.
-            (Wish::Run(_), None) if plan_attempt.is_some_and(|p| p < attempt) => {
-                Wish::Stop(Reason::Restarting)
-            }
+            (Wish::Run(next), None) if plan_attempt.is_some_and(|p| p < attempt) => Wish::Stop {
+                reason: Reason::Restarting,
+                hurry: next.hurry,
+            },
             (Wish::Run(_) | Wish::Wait, _) => Wish::Wait,
-            (Wish::Stop(reason), _) => Wish::Stop(reason),
-            (Wish::Finish { keep }, _) => Wish::Finish { keep },
+            (Wish::Stop { reason, hurry }, _) => Wish::Stop { reason, hurry },
+            (Wish::Finish { keep, hurry }, _) => Wish::Finish { keep, hurry },
         };
         // Before the wish: nothing is placed that nobody has said the limits of.
         let limits = match decided {
@@ -264,8 +267,11 @@ impl Controller {
 
     /// The time to live is over: what the job made goes, and the job if it says so.
     async fn expire(&self, key: &Key, seen: &Surrounded) -> Result<Option<Timestamp>, WriteError> {
-        self.world
-            .tell(Feed::Wish(key.clone(), Some(Wish::Finish { keep: false })));
+        let wish = Wish::Finish {
+            keep: false,
+            hurry: true,
+        };
+        self.world.tell(Feed::Wish(key.clone(), Some(wish)));
         let cleanup = seen.job.spec.cleanup.clone().unwrap_or_default();
         let tracked = seen
             .job

@@ -88,6 +88,8 @@ pub(super) fn run_with(attempt: i64, more: serde_json::Value) -> Wish {
         preempted: false,
         excluded: Vec::new(),
         suspects: Vec::new(),
+        hurry: false,
+        checkpoint: None,
         volumes: Default::default(),
     }))
 }

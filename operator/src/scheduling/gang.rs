@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use trellis_api::PodGroup;
-use trellis_api::job::{Deadlines, PlacementPolicy};
+use trellis_api::job::PlacementPolicy;
 use trellis_api::pod_group::{Because, Plan, PodGroupMember};
 use trellis_api::quantity::Amount;
 use trellis_api::reason::Reason;
+use trellis_api::{PodGroup, TrainingJobSpec};
 use trellis_compiler::{CompiledGroup, CompiledJob};
 use trellis_scheduler::{
     Constraints, Engine, FlavorName, Gang, GangId, GroupFlavors, GroupName, LabelDomain, Node,
@@ -24,9 +24,6 @@ use super::{constraints, request};
 use crate::key::Key;
 use crate::watch::{SlimNode, Unhealthy};
 pub use queue::{decayed, flavor, memory, quantity, queue, topology};
-
-/// How long the pods may take to stop: what the compiler gives them.
-pub const GRACE: Duration = Duration::from_secs(trellis_compiler::GRACE_SECONDS.unsigned_abs());
 
 /// When a gang is placed, beside what it is.
 #[derive(Clone, Debug, Default)]
@@ -101,18 +98,20 @@ pub fn gang(job: &CompiledJob, ticket: &Ticket, actual: &BTreeMap<String, Admitt
         preemptible: spec.is_preemptible(),
         preempted: ticket.preempted,
         min_runtime: seconds(spec.min_runtime_seconds.unwrap_or(0)),
-        runtime: spec.deadlines.as_ref().and_then(runtime),
-        grace: GRACE,
+        runtime: runtime(spec),
+        grace: seconds(spec.grace_period_seconds()),
         ..Gang::new(id(&key), QueueName::new(job.queue()), groups)
     }
 }
 
 /// How long a gang holds its place at most: it starts, runs and stops. None
 /// where it may run for ever.
-fn runtime(deadlines: &Deadlines) -> Option<Duration> {
+fn runtime(spec: &TrainingJobSpec) -> Option<Duration> {
+    let deadlines = spec.deadlines.as_ref()?;
     let active = seconds(deadlines.active_seconds?);
     let startup = seconds(deadlines.startup_seconds());
-    Some(startup.saturating_add(active).saturating_add(GRACE))
+    let grace = seconds(spec.grace_period_seconds());
+    Some(startup.saturating_add(active).saturating_add(grace))
 }
 
 /// What is less than nothing is nothing.
@@ -167,7 +166,7 @@ pub fn of_pod_group(job: &Key, group: &PodGroup) -> Gang {
         topology: spec.topology.as_ref().map(topology_request),
         preemptible: spec.preemptible.unwrap_or(true),
         min_runtime: seconds(spec.min_runtime_seconds.unwrap_or(0)),
-        grace: GRACE,
+        grace: seconds(spec.grace_period_seconds()),
         ..Gang::new(id(job), queue, groups)
     }
 }

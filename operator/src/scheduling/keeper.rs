@@ -23,7 +23,12 @@ pub struct Doomed {
     pub uid: String,
     /// True where nobody is left to stop it: grace 0.
     pub force: bool,
+    /// Seconds that it is given at most. None: what stands in its spec.
+    pub grace: Option<u32>,
 }
+
+/// Seconds for a pod that has nothing to save.
+const SHORT_GRACE: u32 = 30;
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +85,8 @@ pub struct Gang<'a> {
     pub pods: &'a BTreeMap<String, PodView>,
     /// Nodes that have been lost for so long that their pods are given up.
     pub lost: &'a BTreeSet<String>,
+    /// Seconds that its pods are given to stop.
+    pub grace: i64,
     /// Deletes that have been asked for.
     pub deletions: &'a Deletions,
     /// The time.
@@ -109,7 +116,7 @@ impl Gang<'_> {
             return Step::AwaitStatus;
         }
         // No journal names these pods: a leader that was none made them, or it was deleted.
-        let keeps_logs = *self.wish == Wish::Finish { keep: true };
+        let keeps_logs = matches!(self.wish, Wish::Finish { keep: true, .. });
         if let Some(step) = self.remove(|p| !(keeps_logs && p.phase.is_over())) {
             return step;
         }
@@ -140,8 +147,8 @@ impl Gang<'_> {
         let run = match self.wish {
             Wish::Run(run) => run,
             // It need not be whole any more: nothing of it is to run again.
-            Wish::Finish { keep } => return self.finish(*keep),
-            Wish::Stop(reason) => return no_longer(*reason),
+            Wish::Finish { keep, .. } => return self.finish(*keep),
+            Wish::Stop { reason, .. } => return no_longer(*reason),
             Wish::Wait => return no_longer(Reason::Restarting),
         };
         // Of a gang that is whole only the closing is late: there is nothing to undo.
@@ -178,8 +185,8 @@ impl Gang<'_> {
                 message: format!("attempt {} is next", run.attempt),
             },
             Wish::Run(_) | Wish::Wait => self.leaves().unwrap_or(Step::Hold),
-            Wish::Stop(reason) => no_longer(*reason),
-            Wish::Finish { keep } => self.finish(*keep),
+            Wish::Stop { reason, .. } => no_longer(*reason),
+            Wish::Finish { keep, .. } => self.finish(*keep),
         }
     }
 
@@ -227,7 +234,7 @@ impl Gang<'_> {
 
     fn finished(&self) -> Step {
         match self.wish {
-            Wish::Finish { keep: true } => self.remove(|p| !p.phase.is_over()),
+            Wish::Finish { keep: true, .. } => self.remove(|p| !p.phase.is_over()),
             _ => self.remove(|_| true),
         }
         .unwrap_or(Step::Withdraw)
@@ -254,6 +261,10 @@ impl Gang<'_> {
                     name: name.clone(),
                     uid: pod.uid.clone(),
                     force,
+                    grace: match force {
+                        true => Some(0),
+                        false => self.short_grace(pod),
+                    },
                 });
             }
         }
@@ -264,6 +275,20 @@ impl Gang<'_> {
         } else {
             None
         }
+    }
+}
+
+impl Gang<'_> {
+    /// A shorter grace for a pod that has nothing to save: of an attempt that failed by itself,
+    /// or of a job that has ended. Never a longer one than its own.
+    fn short_grace(&self, pod: &PodView) -> Option<u32> {
+        let hurry = match self.wish {
+            Wish::Run(run) => run.hurry && pod.attempt < run.attempt,
+            Wish::Finish { hurry, .. } => *hurry,
+            Wish::Stop { hurry, .. } => *hurry,
+            Wish::Wait => false,
+        };
+        (hurry && self.grace > i64::from(SHORT_GRACE)).then_some(SHORT_GRACE)
     }
 }
 

@@ -152,6 +152,7 @@ mod tests {
             stuck: None,
             deleting: false,
             disrupted: false,
+            checkpoint: None,
         }
     }
 

@@ -20,11 +20,18 @@ pub enum Wish<R = Arc<Run>> {
     /// not start as things are: refused, waiting for something, blocked.
     Wait,
     /// The gang holds nothing, for this reason.
-    Stop(Reason),
+    Stop {
+        /// Why.
+        reason: Reason,
+        /// Its pods have nothing to save.
+        hurry: bool,
+    },
     /// The job has ended: pods that still run are stopped.
     Finish {
         /// Finished pods stay, with their logs.
         keep: bool,
+        /// What still runs has nothing to save.
+        hurry: bool,
     },
 }
 
@@ -41,6 +48,10 @@ pub struct Attempt {
     pub excluded: Vec<String>,
     /// Nodes that it keeps away from as long as the others could hold it.
     pub suspects: Vec<String>,
+    /// What is left of the attempt before has nothing to save: it failed by itself.
+    pub hurry: bool,
+    /// When its last checkpoint was complete.
+    pub checkpoint: Option<Timestamp>,
 }
 
 /// One attempt that is to run, with the job. Only what is authorized can be wished for.
@@ -62,6 +73,10 @@ pub struct Run {
     pub excluded: Vec<String>,
     /// Nodes that it keeps away from as long as the others could hold it.
     pub suspects: Vec<String>,
+    /// What is left of the attempt before has nothing to save.
+    pub hurry: bool,
+    /// When its last checkpoint was complete.
+    pub checkpoint: Option<Timestamp>,
     /// Where the volumes of the claims that it mounts are.
     pub volumes: Volumes,
 }
@@ -77,7 +92,20 @@ impl PartialEq for Run {
             && self.preempted == other.preempted
             && self.excluded == other.excluded
             && self.suspects == other.suspects
+            && self.hurry == other.hurry
+            && self.checkpoint == other.checkpoint
             && self.volumes == other.volumes
+    }
+}
+
+impl<R> Wish<R> {
+    /// Nothing is held, and pods that do well have their time to save.
+    #[must_use]
+    pub fn stop(reason: Reason) -> Self {
+        Self::Stop {
+            reason,
+            hurry: false,
+        }
     }
 }
 

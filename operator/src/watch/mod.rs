@@ -28,7 +28,7 @@ pub use follow::{Sink, follow};
 pub use health::{GIVEN_UP_AFTER, Health, LOST_AFTER, News, NodeHealth};
 pub use item::Undecodable;
 pub(crate) use item::object;
-pub use pod_view::{Obstacle, PodPhase, PodView, Stuck};
+pub use pod_view::{Checkpoint, Obstacle, PodPhase, PodView, Stuck};
 pub use pods::{Change, PodIndex, Pods};
 pub use pulse::Pulse;
 pub use repulsion::{Repelled, Repulsion, Repulsions};

@@ -33,6 +33,17 @@ pub struct PodView {
     pub deleting: bool,
     /// True if someone disrupts it (condition DisruptionTarget).
     pub disrupted: bool,
+    /// What it says of its last checkpoint.
+    pub checkpoint: Option<Arc<Checkpoint>>,
+}
+
+/// What a pod says of its last checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Checkpoint {
+    /// When it was complete.
+    At(Timestamp),
+    /// That is no time, in words.
+    Unreadable(String),
 }
 
 /// How a pod does.
@@ -143,10 +154,25 @@ impl PodView {
                 .conditions
                 .iter()
                 .any(|c| c.type_ == "DisruptionTarget" && c.status == "True"),
+            checkpoint: checkpoint(pod).map(Arc::new),
         };
         let namespace = meta.namespace.as_deref().unwrap_or_default();
         Some((Key::new(namespace, &owner.name), view))
     }
+}
+
+/// The pod names the annotation itself: whoever looks at it need not know its job.
+fn checkpoint(pod: &SlimPod) -> Option<Checkpoint> {
+    let annotations = pod.metadata.annotations.as_ref()?;
+    let key = annotations.get(names::CHECKPOINT_ANNOTATION)?;
+    let said = annotations.get(key)?;
+    Some(match said.trim().parse() {
+        Ok(at) => Checkpoint::At(at),
+        Err(_) => Checkpoint::Unreadable(format!(
+            "annotation {key:?} is {:?}, which is no time of RFC 3339, such as 2026-11-30T12:00:00Z",
+            shortened(said)
+        )),
+    })
 }
 
 pub(crate) fn phase(pod: &SlimPod) -> PodPhase {

@@ -38,6 +38,7 @@ impl Change {
         };
         let calm = PodView {
             phase: before.phase.clone(),
+            checkpoint: before.checkpoint.clone(),
             ..after.clone()
         };
         if *before == *after {

@@ -163,6 +163,17 @@ fn a_suspended_job() {
     waits(&with(both, ""), "Suspended", "spec.suspend is true");
 }
 
+#[test]
+fn a_job_that_another_manager_sees_to() {
+    let run = with(
+        |job| job.replace("spec:\n", "spec:\n  managedBy: kueue.x-k8s.io/multikueue\n"),
+        "",
+    );
+    waits(&run, "NotApplicable", "Trellis does nothing for the job");
+    let ours = |job: String| job.replace("spec:\n", "spec:\n  managedBy: trellis.dev/operator\n");
+    assert_eq!(with(ours, "").code, 0);
+}
+
 /// Objects go to standard output, so that they can be piped; the reason does not.
 #[test]
 fn the_objects_of_a_waiting_job_have_no_pods() {

@@ -78,8 +78,13 @@ pub(in crate::cli) fn stand(
         reason: Reason::Suspended,
         message: "spec.suspend is true".to_owned(),
     });
+    let anothers = job.spec().other_manager().map(|manager| Held {
+        reason: Reason::NotApplicable,
+        message: format!("spec.managedBy is {manager:?}: Trellis does nothing for the job"),
+    });
     let (compiled, standing) = authorized(job, &submission, snapshot);
-    let held = ended(there).or(suspended).map_or(standing, Err);
+    let held = ended(there).or(anothers).or(suspended);
+    let held = held.map_or(standing, Err);
     (compiled, held)
 }
 

@@ -20,18 +20,27 @@ impl Evaluation<'_> {
 
     pub(super) fn complete(mut self, message: String) -> Next {
         self.end();
-        let wish = Wish::Finish { keep: true };
+        let wish = Wish::Finish {
+            keep: true,
+            hurry: true,
+        };
         self.say(JobPhase::Complete, Reason::Complete, message, wish)
     }
 
     pub(super) fn fail(mut self, reason: Reason, message: String) -> Next {
         self.end();
-        self.say(
-            JobPhase::Failed,
-            reason,
-            message,
-            Wish::Finish { keep: true },
-        )
+        let wish = Wish::Finish {
+            keep: true,
+            hurry: self.failed_by_itself(self.attempt()),
+        };
+        self.say(JobPhase::Failed, reason, message, wish)
+    }
+
+    /// True if a rank of that attempt ended it: what the others could save, they cannot save
+    /// together.
+    pub(super) fn failed_by_itself(&self, attempt: i64) -> bool {
+        let last = self.status.last_failure.as_ref();
+        last.is_some_and(|last| last.attempt == attempt && last.exit_code.is_some())
     }
 
     pub(super) fn terminal(self) -> Next {
@@ -44,7 +53,8 @@ impl Evaluation<'_> {
             .map_or(self.o.now, |t| t.0);
         let expiry = after(ended, cleanup.ttl_seconds.unwrap_or(DEFAULT_TTL));
         let expired = expiry <= self.o.now;
-        let policy = if self.o.status.phase == Some(JobPhase::Complete) {
+        let complete = self.o.status.phase == Some(JobPhase::Complete);
+        let policy = if complete {
             cleanup.pods_on_success
         } else {
             cleanup.pods_on_failure
@@ -53,6 +63,7 @@ impl Evaluation<'_> {
             status: None,
             wish: Wish::Finish {
                 keep: !expired && policy.unwrap_or_default() == PodCleanup::Keep,
+                hurry: complete || self.failed_by_itself(self.attempt()),
             },
             again: (!expired).then_some(expiry),
             expired,

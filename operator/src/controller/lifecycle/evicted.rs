@@ -46,7 +46,7 @@ impl Evaluation<'_> {
             JobPhase::Restarting,
             Reason::PolicyViolation,
             message,
-            Wish::Stop(Reason::PolicyViolation),
+            Wish::stop(Reason::PolicyViolation),
         )
     }
 }

@@ -5,6 +5,7 @@
 //! attempt, then the pods of the old one go. However many ranks die together,
 //! and whenever the operator does, the attempt in status decides.
 
+mod checkpoint;
 mod committing;
 mod ended;
 mod evicted;
@@ -120,7 +121,7 @@ impl<'a> Evaluation<'a> {
                 JobPhase::Restarting,
                 Reason::Restarting,
                 "the spec has changed since the gang was planned",
-                Wish::Stop(Reason::Restarting),
+                Wish::stop(Reason::Restarting),
             ),
             PodGroupPhase::Unwinding if current && makes_room(self.o.journal) => self.made_room(),
             _ => self.waiting(),
@@ -175,6 +176,7 @@ impl<'a> Evaluation<'a> {
             self.stop_clock();
         }
         self.count_pods(phase.is_terminal());
+        self.note_checkpoint();
         let verdict = Verdict {
             phase,
             reason,
@@ -267,6 +269,8 @@ impl<'a> Evaluation<'a> {
             not_before: retry.filter(|t| *t > self.o.now),
             excluded: self.kept_away_from(|reason| reason == Reason::KubeletRefused),
             suspects: self.kept_away_from(|reason| reason != Reason::KubeletRefused),
+            hurry: self.failed_by_itself(self.attempt().saturating_sub(1)),
+            checkpoint: self.last_checkpoint(),
         })
     }
 }

@@ -28,14 +28,14 @@ impl Evaluation<'_> {
                 JobPhase::Restarting,
                 Reason::PodsTerminating,
                 message,
-                Wish::Stop(Reason::Suspended),
+                Wish::stop(Reason::Suspended),
             );
         }
         self.say(
             JobPhase::Suspended,
             Reason::Suspended,
             "spec.suspend is true",
-            Wish::Stop(Reason::Suspended),
+            Wish::stop(Reason::Suspended),
         )
     }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::arithmetic_side_effects, reason = "a test fails by panicking")]
 
+mod checkpoint;
 mod ended;
 mod evicted;
 mod faults;
@@ -43,6 +44,24 @@ fn exit(code: i32) -> PodPhase {
         at: None,
         last_line: None,
     }
+}
+
+/// The wish that an attempt runs, whose job waits since then and of which nothing has failed.
+fn runs(number: i64, submitted: i64) -> Wish<Attempt> {
+    Wish::Run(Attempt {
+        number,
+        submitted: at(submitted),
+        not_before: None,
+        excluded: Vec::new(),
+        suspects: Vec::new(),
+        hurry: false,
+        checkpoint: None,
+    })
+}
+
+/// The wish that a job ends whose pods have nothing to save.
+fn finishes(keep: bool) -> Wish<Attempt> {
+    Wish::Finish { keep, hurry: true }
 }
 
 /// A job of two workers, created at second 0, and the cluster around it.
@@ -192,6 +211,7 @@ impl Case {
                     stuck: None,
                     deleting: false,
                     disrupted: false,
+                    checkpoint: None,
                 };
                 (format!("llm-worker-{index}"), pod)
             })

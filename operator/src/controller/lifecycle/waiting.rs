@@ -45,7 +45,10 @@ impl Evaluation<'_> {
     fn wish_to_wait(&self) -> Wish<Attempt> {
         let plan = self.o.journal.plan.as_ref();
         match plan.is_some_and(|plan| plan.attempt < self.attempt()) {
-            true => Wish::Stop(Reason::Restarting),
+            true => Wish::Stop {
+                reason: Reason::Restarting,
+                hurry: self.failed_by_itself(self.attempt().saturating_sub(1)),
+            },
             false => Wish::Wait,
         }
     }

@@ -29,10 +29,9 @@ impl Committer {
     }
 
     async fn delete_one(&self, job: &Key, pod: &Doomed) {
-        let grace = pod.force.then_some(0);
         let deleted = self
             .commands
-            .delete_as::<SlimPod>(&job.namespace, &pod.name, &pod.uid, grace)
+            .delete_as::<SlimPod>(&job.namespace, &pod.name, &pod.uid, pod.grace)
             .await;
         let key = Key::new(&job.namespace, &pod.name);
         match deleted {

@@ -80,6 +80,7 @@ impl Driver {
             journal: &journal,
             pods: &pods,
             lost: &lost,
+            grace: group.spec.grace_period_seconds(),
             deletions: &state.deletions,
             now: Timestamp::now(),
             clock: now,
@@ -113,6 +114,7 @@ impl Driver {
                     self.adopt(job, &group, plan);
                 }
                 self.stay_unless_asked(job);
+                self.note_checkpoint(job);
                 world.certificates.write().remove(job);
             }
             Step::Undo { reason, message } => {
@@ -217,6 +219,14 @@ impl Driver {
     fn stay_unless_asked(&mut self, job: &Key) {
         if !self.leaving.contains_key(job) {
             self.stay(job, SignedDuration::ZERO);
+        }
+    }
+
+    /// What was safe by then is not lost with the gang's place.
+    fn note_checkpoint(&mut self, job: &Key) {
+        let run = self.gangs.get(job).and_then(super::Gang::run);
+        if let Some(at) = run.and_then(|run| run.checkpoint) {
+            self.engine.checkpointed(&gang::id(job), gang::time(at));
         }
     }
 

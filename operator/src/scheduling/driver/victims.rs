@@ -253,12 +253,18 @@ impl Driver {
             names.push(format!("{more} more"));
         }
         let (jobs, nodes) = (victims.len(), nodes.len());
+        let groups = &self.committer.world().pod_groups;
+        let grace = |victim: &NominatedVictim| {
+            let group = groups.get(&Key::new(&victim.namespace, &victim.name))?;
+            Some(group.spec.grace_period_seconds())
+        };
+        let longest = victims.iter().filter_map(grace).max();
         format!(
             "{jobs} {} leaving: {}; room on {nodes} {}; they have up to {} s to stop",
             if jobs == 1 { "job is" } else { "jobs are" },
             names.join(", "),
             if nodes == 1 { "node" } else { "nodes" },
-            gang::GRACE.as_secs(),
+            longest.unwrap_or_default(),
         )
     }
 

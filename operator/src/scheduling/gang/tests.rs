@@ -95,7 +95,10 @@ fn what_a_job_says_of_its_place_is_told_the_engine_and_stands_in_its_pod_group()
             request("example.com/rack", TopologyMode::Preferred)
         );
         let safe = (gang.preemptible, gang.min_runtime, gang.grace);
-        assert_eq!(safe, (false, Duration::from_secs(600), GRACE));
+        assert_eq!(
+            safe,
+            (false, Duration::from_secs(600), Duration::from_secs(30))
+        );
     }
 }
 
@@ -111,6 +114,14 @@ fn a_gang_holds_its_place_while_it_starts_runs_and_stops() {
     assert_eq!(
         runtime(json!({"activeSeconds": 100, "startupSeconds": 60})),
         seconds(60 + 100 + 30)
+    );
+    let spec =
+        json!({"checkpoint": {"gracePeriodSeconds": 300}, "deadlines": {"activeSeconds": 100}});
+    let (gang, told) = gangs(spec);
+    assert_eq!(gang.runtime, seconds(1800 + 100 + 300));
+    assert_eq!(
+        (Some(gang.grace), Some(told.grace)),
+        (seconds(300), seconds(300))
     );
 }
 

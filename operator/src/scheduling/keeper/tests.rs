@@ -1,3 +1,4 @@
+mod grace;
 mod leaving;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -36,6 +37,7 @@ fn pod(name: &str, job_uid: &str, phase: PodPhase) -> (String, PodView) {
         stuck: None,
         deleting: false,
         disrupted: false,
+        checkpoint: None,
     };
     (name.to_owned(), view)
 }
@@ -53,6 +55,7 @@ fn step(phase: PodGroupPhase, wish: &Wish, pods: &BTreeMap<String, PodView>, now
         journal: &journal(phase),
         pods,
         lost: &BTreeSet::from(["node-lost".to_owned()]),
+        grace: 300,
         now: Timestamp::from_second(now).unwrap(),
     }
     .next()
@@ -74,12 +77,12 @@ fn word(step: &Step) -> String {
 }
 
 fn wishes() -> [Wish; 6] {
-    let finish = |keep| Wish::Finish { keep };
+    let finish = |keep| Wish::Finish { keep, hurry: false };
     [
         run(1),
         run(2),
         Wish::Wait,
-        Wish::Stop(Reason::Suspended),
+        Wish::stop(Reason::Suspended),
         finish(true),
         finish(false),
     ]
@@ -222,6 +225,7 @@ fn a_gang_that_is_whole_is_closed_though_its_deadline_is_over() {
             pods,
             lost: &BTreeSet::new(),
             deletions: &deletions,
+            grace: 300,
             now: Timestamp::from_second(1000).unwrap(),
             clock,
         };
@@ -264,6 +268,7 @@ fn an_attempt_whose_journal_is_gone_is_counted_before_anything_else() {
             pods,
             lost: &BTreeSet::new(),
             deletions: &Deletions::default(),
+            grace: 300,
             now: Timestamp::UNIX_EPOCH,
             clock: Instant::now(),
         };
@@ -276,9 +281,19 @@ fn an_attempt_whose_journal_is_gone_is_counted_before_anything_else() {
     assert_eq!(next(&run(2), &some, false), "delete a");
     assert_eq!(next(&run(2), &none, false), "Enqueue");
     // An end of the job, or a suspension, is counted elsewhere.
-    let stop = Wish::Stop(Reason::Suspended);
+    let stop = Wish::stop(Reason::Suspended);
     assert_eq!(next(&stop, &some, true), "delete a");
-    assert_eq!(next(&Wish::Finish { keep: true }, &none, true), "Withdraw");
+    assert_eq!(
+        next(
+            &Wish::Finish {
+                keep: true,
+                hurry: false
+            },
+            &none,
+            true
+        ),
+        "Withdraw"
+    );
 }
 
 #[test]
@@ -305,19 +320,19 @@ fn force_is_for_lost_nodes_alone() {
     let lost = ("uid-lost".to_owned(), true);
     let well = ("uid-well".to_owned(), false);
     assert_eq!(
-        forced(step(PHASES[3], &Wish::Stop(Reason::Suspended), &pods, 0)),
+        forced(step(PHASES[3], &Wish::stop(Reason::Suspended), &pods, 0)),
         [lost.clone(), well]
     );
     for pod in pods.values_mut() {
         pod.deleting = true;
     }
     assert_eq!(
-        forced(step(PHASES[3], &Wish::Stop(Reason::Suspended), &pods, 0)),
+        forced(step(PHASES[3], &Wish::stop(Reason::Suspended), &pods, 0)),
         [lost]
     );
     pods.remove("lost");
     assert_eq!(
-        step(PHASES[3], &Wish::Stop(Reason::Suspended), &pods, 0),
+        step(PHASES[3], &Wish::stop(Reason::Suspended), &pods, 0),
         Step::AwaitPods
     );
 }
@@ -338,7 +353,7 @@ fn a_pod_that_does_not_go_is_not_deleted_in_a_loop() {
         pod("lost", "mine", PodPhase::Running),
         pod("well", "mine", PodPhase::Running),
     ]);
-    let wish = Wish::Stop(Reason::Suspended);
+    let wish = Wish::stop(Reason::Suspended);
     let lost = BTreeSet::from(["node-lost".to_owned()]);
     let journal = journal(PodGroupPhase::Unwinding);
     let start = Instant::now();
@@ -360,6 +375,7 @@ fn a_pod_that_does_not_go_is_not_deleted_in_a_loop() {
             pods: &pods,
             lost: &lost,
             deletions: &deletions,
+            grace: 300,
             now: Timestamp::UNIX_EPOCH,
             clock,
         }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::watch::PodPhase;
+use crate::watch::{Checkpoint, PodPhase};
 use serde_json::json;
 
 fn pod(uid: &str, phase: &str) -> SlimPod {
@@ -182,4 +182,42 @@ fn how_a_sidecar_takes_its_end_is_no_word_on_the_others() {
         );
         assert_eq!(phase_of("Failed", code, 0, 0), failed(None));
     }
+}
+
+#[test]
+fn a_pod_says_when_its_last_checkpoint_was_by_the_annotation_that_it_names() {
+    let said = |annotations: serde_json::Value| {
+        let mut pod = pod("a", "Running");
+        pod.metadata.annotations = serde_json::from_value(annotations).unwrap();
+        let (_, view) = PodView::of(&pod).unwrap();
+        view.checkpoint.map(|said| (*said).clone())
+    };
+    let key = "trellis.dev/checkpoint-annotation";
+    let at = "2026-11-30T12:00:00Z";
+    assert_eq!(said(json!({"acme.example/saved": at})), None);
+    assert_eq!(said(json!({key: "acme.example/saved"})), None);
+    let told = said(json!({key: "acme.example/saved", "acme.example/saved": at}));
+    assert_eq!(told, Some(Checkpoint::At(at.parse().unwrap())));
+    let told = said(json!({key: "saved", "saved": "1796040000"}));
+    let Some(Checkpoint::Unreadable(why)) = told else {
+        panic!("{told:?}");
+    };
+    assert!(
+        why.contains("\"1796040000\", which is no time of RFC 3339"),
+        "{why}"
+    );
+}
+
+/// It is written every few minutes by a thousand pods.
+#[test]
+fn a_checkpoint_is_no_urgent_news() {
+    let index = PodIndex::default();
+    let key = Key::new("ns", "a");
+    let mut shown = pod("a", "Running");
+    index.apply(&key, &shown);
+    let annotations =
+        json!({"trellis.dev/checkpoint-annotation": "k", "k": "2026-11-30T12:00:00Z"});
+    shown.metadata.annotations = serde_json::from_value(annotations).unwrap();
+    let changes = index.apply(&key, &shown).unwrap();
+    assert_eq!(changes[0].1, Change::Progress);
 }

@@ -19,7 +19,7 @@ fn terminal_never_reverts() {
         case.hold(JobPhase::Refused, Reason::PolicyDenied);
         assert_eq!(case.step().status, None);
         case.place(1, &PodPhase::Running);
-        assert_eq!(case.step().wish, Wish::Finish { keep: true });
+        assert_eq!(case.step().wish, finishes(true));
         case.clear();
         assert_eq!(case.step().status, None);
         assert_eq!(case.status, before);
@@ -64,11 +64,7 @@ fn finished_pods_stay_or_go_by_how_the_job_ended() {
     ] {
         let spec = json!({"restart": {"limit": 0}, "cleanup": cleanup});
         let case = ended(spec, &pods);
-        assert_eq!(
-            case.look().wish,
-            Wish::Finish { keep },
-            "{pods:?} {cleanup}"
-        );
+        assert_eq!(case.look().wish, finishes(keep), "{pods:?} {cleanup}");
     }
 }
 
@@ -82,7 +78,7 @@ fn what_is_left_expires() {
         case.second = ttl;
         let next = case.look();
         assert_eq!((next.expired, next.again), (true, None));
-        assert_eq!(next.wish, Wish::Finish { keep: false });
+        assert_eq!(next.wish, finishes(false));
     }
 }
 
@@ -94,7 +90,7 @@ fn a_job_with_a_completion_time_has_ended_whatever_its_phase_says() {
         case.status.phase = Some(phase);
         let next = case.step();
         assert_eq!(next.status, None);
-        assert_eq!(next.wish, Wish::Finish { keep: true });
+        assert!(matches!(next.wish, Wish::Finish { keep: true, .. }));
         assert_eq!(next.again, Some(at(86_400)));
     }
 }

@@ -14,7 +14,7 @@ fn what_policies_forbid_is_stopped_whole_and_for_no_budget() {
     let mut case = running(json!({"restart": {"limit": 0, "disruptionLimit": 0}}));
     case.evict();
     let next = case.says(JobPhase::Restarting, Reason::PolicyViolation);
-    assert_eq!(next.wish, Wish::Stop(Reason::PolicyViolation));
+    assert_eq!(next.wish, Wish::stop(Reason::PolicyViolation));
     let message = case.status.message.clone().unwrap();
     assert!(
         message.starts_with("stopped by a policy; waiting for 2 pods"),
@@ -33,7 +33,7 @@ fn what_policies_forbid_is_stopped_whole_and_for_no_budget() {
     case.journal.reason = Some(Reason::PolicyViolation);
     case.pods.remove("llm-worker-0");
     let next = case.says(JobPhase::Restarting, Reason::PolicyViolation);
-    assert_eq!(next.wish, Wish::Stop(Reason::PolicyViolation));
+    assert_eq!(next.wish, Wish::stop(Reason::PolicyViolation));
     case.pods.clear();
     case.says(JobPhase::Restarting, Reason::PolicyViolation);
 
@@ -49,13 +49,7 @@ fn what_policies_forbid_is_stopped_whole_and_for_no_budget() {
     case.allow();
     case.certify(Reason::InsufficientCapacity);
     let next = case.says(JobPhase::Queued, Reason::InsufficientCapacity);
-    let run = Wish::Run(Attempt {
-        number: 2,
-        submitted: at(100),
-        not_before: None,
-        excluded: Vec::new(),
-        suspects: Vec::new(),
-    });
+    let run = runs(2, 100);
     assert_eq!(next.wish, run);
     case.place(2, &PodPhase::Running);
     case.says(JobPhase::Running, Reason::Running);
@@ -75,7 +69,7 @@ fn what_has_begun_is_finished_whoever_leads() {
     ] {
         case.hold(phase, reason);
         let next = case.says(JobPhase::Restarting, Reason::PolicyViolation);
-        assert_eq!(next.wish, Wish::Stop(Reason::PolicyViolation));
+        assert_eq!(next.wish, Wish::stop(Reason::PolicyViolation));
     }
     assert_eq!(case.attempt(), 2);
 }
@@ -115,7 +109,12 @@ fn a_job_that_is_never_to_run_twice_has_failed() {
     let mut case = running(json!({"restart": {"scope": "Never"}}));
     case.evict();
     let next = case.says(JobPhase::Failed, Reason::NoRestart);
-    assert_eq!(next.wish, Wish::Finish { keep: true });
+    // It did well until then.
+    let wish = Wish::Finish {
+        keep: true,
+        hurry: false,
+    };
+    assert_eq!(next.wish, wish);
     assert_eq!(
         case.status.message.as_deref(),
         Some("stopped by a policy; restart.scope is Never")
@@ -134,7 +133,7 @@ fn what_starts_is_stopped_and_what_is_suspended_is_that() {
     case.evict();
     case.spec.suspend = Some(true);
     let next = case.says(JobPhase::Restarting, Reason::PodsTerminating);
-    assert_eq!(next.wish, Wish::Stop(Reason::Suspended));
+    assert_eq!(next.wish, Wish::stop(Reason::Suspended));
 }
 
 /// Also by an operator that had not heard of it: the place of an attempt that is over is nobody's.
@@ -146,7 +145,11 @@ fn a_job_that_may_not_run_keeps_no_place_of_an_earlier_attempt() {
     case.pod(0).phase = exit(1);
     case.says(JobPhase::Restarting, Reason::PodFailed);
     let next = case.says(JobPhase::Refused, Reason::PolicyDenied);
-    assert_eq!(next.wish, Wish::Stop(Reason::Restarting));
+    let stop = Wish::Stop {
+        reason: Reason::Restarting,
+        hurry: true,
+    };
+    assert_eq!(next.wish, stop);
     case.clear();
     let next = case.says(JobPhase::Refused, Reason::PolicyDenied);
     assert_eq!(next.wish, Wish::Wait);

@@ -28,7 +28,7 @@ fn a_gang_that_has_ended_before_its_plan_is_closed_has_ended() {
     assert_eq!(case.step().status, None, "one still runs");
     case.pod(1).phase = PodPhase::Succeeded;
     let next = case.says(JobPhase::Complete, Reason::Complete);
-    assert_eq!(next.wish, Wish::Finish { keep: true });
+    assert_eq!(next.wish, finishes(true));
     assert_eq!(case.row(), "TFFFTFFTFF");
     assert_eq!(case.status.scheduled_time, time(case.second));
 

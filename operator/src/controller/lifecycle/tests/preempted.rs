@@ -15,13 +15,7 @@ fn who_makes_room_is_back_in_its_place_of_the_queue_and_is_counted_once() {
         "{message}"
     );
     // At once, and where it was.
-    let run = Wish::Run(Attempt {
-        number: 2,
-        submitted: at(0),
-        not_before: None,
-        excluded: Vec::new(),
-        suspects: Vec::new(),
-    });
+    let run = runs(2, 0);
     assert_eq!(next.wish, run);
     assert_eq!(
         (case.status.restarts, case.status.disruptions),

@@ -9,7 +9,7 @@ fn a_placed_job_is_suspended_once_all_is_gone() {
     case.second = 30;
     case.spec.suspend = Some(true);
     let next = case.says(JobPhase::Restarting, Reason::PodsTerminating);
-    assert_eq!(next.wish, Wish::Stop(Reason::Suspended));
+    assert_eq!(next.wish, Wish::stop(Reason::Suspended));
     assert_eq!(case.status.active_seconds, Some(30));
 
     case.journal = PodGroupStatus::default();
@@ -17,7 +17,7 @@ fn a_placed_job_is_suspended_once_all_is_gone() {
 
     case.pods.clear();
     let next = case.says(JobPhase::Suspended, Reason::Suspended);
-    assert_eq!(next.wish, Wish::Stop(Reason::Suspended));
+    assert_eq!(next.wish, Wish::stop(Reason::Suspended));
     assert_eq!(case.row(), "TFFFFFTTFF");
     assert_eq!(case.attempt(), 1);
 }
@@ -39,13 +39,7 @@ fn to_go_on_is_a_new_attempt_at_the_end_of_the_queue() {
     assert_eq!(case.row(), "TFFFFFFFTF");
     case.certify(Reason::InsufficientCapacity);
     let next = case.says(JobPhase::Queued, Reason::InsufficientCapacity);
-    let run = Wish::Run(Attempt {
-        number: 2,
-        submitted: at(100),
-        not_before: None,
-        excluded: Vec::new(),
-        suspects: Vec::new(),
-    });
+    let run = runs(2, 100);
     assert_eq!(next.wish, run);
     assert_eq!(case.status.queued_time, time(100));
     assert_eq!(case.status.restarts, Some(0));

@@ -26,13 +26,7 @@ fn a_gang_that_is_being_committed_may_be_blocked_with_its_quota() {
 #[test]
 fn nothing_is_said_before_the_scheduler_has_answered() {
     let mut case = Case::new(json!({}));
-    let run = Wish::Run(Attempt {
-        number: 1,
-        submitted: at(0),
-        not_before: None,
-        excluded: Vec::new(),
-        suspects: Vec::new(),
-    });
+    let run = runs(1, 0);
     let silent = case.step();
     assert_eq!((silent.status, silent.wish), (None, run.clone()));
 
@@ -132,11 +126,11 @@ fn a_plan_of_an_earlier_spec_is_undone() {
         assert_eq!(case.status.admitted_time, None, "{phase:?}");
         // A plan that is being carried out falls with the new spec. One that
         // was carried out is held as long as its attempt is to run.
-        let stops = matches!(next.wish, Wish::Stop(_));
+        let stops = matches!(next.wish, Wish::Stop { .. });
         assert_eq!(stops, phase == PodGroupPhase::Placed, "{phase:?}");
         assert!(matches!(
             next.wish,
-            Wish::Stop(_) | Wish::Run(Attempt { number: 1, .. })
+            Wish::Stop { .. } | Wish::Run(Attempt { number: 1, .. })
         ));
     }
 }

@@ -27,6 +27,7 @@ fn leaving(
         journal: &journal,
         pods,
         lost: &BTreeSet::from(["node-lost".to_owned()]),
+        grace: 300,
         now: Timestamp::from_second(now).unwrap(),
     };
     let counted = Gang { attempt: 2, ..gang };
@@ -42,7 +43,7 @@ fn who_is_told_to_make_room_leaves_its_place_and_nothing_else() {
     }
     assert_eq!(leaving(PodGroupPhase::Placed, &Wish::Wait, &none, 0), undo);
     // It goes anyway, and for a reason of its own.
-    let stop = Wish::Stop(Reason::Suspended);
+    let stop = Wish::stop(Reason::Suspended);
     let suspended = "undo Suspended, undo Suspended";
     assert_eq!(leaving(PodGroupPhase::Placed, &stop, &none, 0), suspended);
     assert_eq!(
@@ -80,8 +81,11 @@ fn an_attempt_that_made_room_is_counted_before_its_journal_is_cleared() {
     assert_eq!(leaving(PHASES[3], &run(1), &none, 0), waits);
     assert_eq!(leaving(PHASES[3], &Wish::Wait, &none, 0), waits);
     // Counted elsewhere, or not at all.
-    let stop = Wish::Stop(Reason::Suspended);
+    let stop = Wish::stop(Reason::Suspended);
     assert_eq!(leaving(PHASES[3], &stop, &none, 0), "Clear, Clear");
-    let finish = Wish::Finish { keep: true };
+    let finish = Wish::Finish {
+        keep: true,
+        hurry: false,
+    };
     assert_eq!(leaving(PHASES[3], &finish, &none, 0), "Clear, Clear");
 }

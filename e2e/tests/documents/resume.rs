@@ -1,0 +1,74 @@
+//! The example that goes on where it was, run as it is written: by Python, without a cluster.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use super::root;
+
+/// How long a run of one second may take on a machine that has much to do.
+const LONG: Duration = Duration::from_secs(60);
+
+/// The script that stands in the example's ConfigMap.
+fn script() -> String {
+    let example = std::fs::read_to_string(root().join("examples/resume.yaml")).unwrap();
+    let objects: Vec<serde_json::Value> = serde_saphyr::from_multiple(&example).unwrap();
+    let map = objects.iter().find(|o| o["kind"] == "ConfigMap").unwrap();
+    map["data"]["train.py"].as_str().unwrap().to_owned()
+}
+
+/// One rank of an attempt, with its checkpoints below `folder`.
+fn rank(folder: &Path, attempt: u32) -> Result<Child> {
+    let program = folder.join("train.py");
+    std::fs::write(&program, script())?;
+    let child = Command::new("python3")
+        .arg(&program)
+        .env("TRELLIS_JOB", "resume")
+        .env("TRELLIS_ATTEMPT", attempt.to_string())
+        .env("TRELLIS_RANK", "0")
+        .env("CHECKPOINTS", folder.join("ckpt"))
+        .env("STEPS", "200")
+        .env("SAVE_EVERY", "50")
+        .env("STEP_SECONDS", "0.005")
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn();
+    child.context("python3, which runs the example")
+}
+
+/// What it says until it ends, and its exit code. SIGTERM comes after the first line.
+async fn ends(mut rank: Child, is_stopped: bool) -> Result<(Vec<String>, Option<i32>)> {
+    let mut out = BufReader::new(rank.stdout.take().context("its output")?).lines();
+    let mut lines = Vec::new();
+    while let Some(line) = timeout(LONG, out.next_line()).await?? {
+        lines.push(line);
+        if is_stopped && lines.len() == 1 {
+            let pid = rank.id().context("it has ended")?.to_string();
+            ensure!(Command::new("kill").arg(pid).status().await?.success());
+        }
+    }
+    Ok((lines, rank.wait().await?.code()))
+}
+
+#[tokio::test]
+async fn the_example_goes_on_where_it_was_and_ends_as_if_undisturbed() {
+    let (calm, stopped) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let undisturbed = ends(rank(calm.path(), 1).unwrap(), false).await.unwrap();
+    assert_eq!(undisturbed.1, Some(0));
+
+    let first = ends(rank(stopped.path(), 1).unwrap(), true).await.unwrap();
+    assert_eq!(first.0[0], "attempt 1 goes on at step 0");
+    let at = first.0[1].strip_prefix("stopped at step ").unwrap();
+    assert_eq!(first.1, Some(143));
+    let second = ends(rank(stopped.path(), 2).unwrap(), false).await.unwrap();
+    assert_eq!(second.0[0], format!("attempt 2 goes on at step {at}"));
+    assert_ne!(at, "0");
+    assert_eq!(second.0.last(), undisturbed.0.last(), "the same loss");
+    assert!(second.0.last().unwrap().starts_with("done: loss "));
+}

@@ -1,0 +1,47 @@
+//! Jobs that another manager sees to.
+
+use kube::api::Api;
+use serde_json::json;
+use trellis_api::job::JobPhase;
+use trellis_api::{PodGroup, TrainingJob};
+
+use super::site;
+
+#[tokio::test]
+async fn nothing_is_done_for_a_job_of_another_manager() {
+    let site = site("managed", 1).await;
+    let mut theirs = site.job("theirs", 1, 8);
+    theirs["spec"]["managedBy"] = json!("kueue.x-k8s.io/multikueue");
+    site.create(theirs.clone()).await.unwrap();
+    let mut ours = site.job("ours", 1, 8);
+    ours["spec"]["managedBy"] = json!("trellis.dev/operator");
+    site.create(ours).await.unwrap();
+    site.reaches("ours", JobPhase::Running).await;
+
+    let jobs: Api<TrainingJob> = site.api();
+    assert_eq!(jobs.get("theirs").await.unwrap().status, None);
+    assert!(
+        site.api::<PodGroup>()
+            .get_opt("theirs")
+            .await
+            .unwrap()
+            .is_none()
+    );
+    // Two that see to one job would be in each other's way.
+    let none = json!({"spec": {"managedBy": null}});
+    for patch in [none, json!({"spec": {"managedBy": "trellis.dev/operator"}})] {
+        let refused = site.patch("theirs", patch).await.unwrap_err().to_string();
+        assert!(
+            refused.contains("spec.managedBy: Invalid value"),
+            "{refused}"
+        );
+        assert!(refused.contains("create a new job"), "{refused}");
+    }
+    theirs["metadata"]["name"] = json!("wrong");
+    theirs["spec"]["managedBy"] = json!("somebody");
+    let refused = site.create(theirs).await.unwrap_err().to_string();
+    assert!(
+        refused.contains("must be a path below a domain"),
+        "{refused}"
+    );
+}
