@@ -154,6 +154,14 @@ fn a_limit_of_the_queue_above() {
     assert!(run.out.contains(sum), "{}", run.out);
 }
 
+/// Nobody knows whom it is meant for: it may be for this job.
+#[test]
+fn a_quota_policy_that_takes_no_effect() {
+    let policy = "---\napiVersion: trellis.dev/v1alpha1\nkind: QuotaPolicy\nmetadata: {name: odd}\nspec: {subject: {namespaceSelector: {matchExpressions: [{key: a, operator: Near}]}}, limits: {runningJobs: 1}}\n";
+    let run = with(|j| j, policy);
+    waits(&run, "PolicyNotEvaluated", "quota policy \"odd\"");
+}
+
 #[test]
 fn more_than_there_is() {
     let run = with(|job| job.replace("replicas: 4", "replicas: 9"), "");
