@@ -89,7 +89,7 @@ reasons! {
     /// The queue is stopped.
     QueueStopped: "Ask whoever stopped the queue; the job keeps its place.";
     /// The queue's quota is held by others.
-    QuotaExceeded: "Wait until jobs of the queue end, or ask for more quota: the message says how much, and in which limits of which queues.";
+    QuotaExceeded: "Wait until jobs of the queues that the message names end, ask for more quota (it says how much, and in which limits of which queues), or have the queue's preemption.reclaim take back what it has lent.";
     /// A limit of a QuotaPolicy has no room for the job.
     QuotaPolicyExceeded: "Wait until jobs that the limit counts end, or have it raised: the message names the QuotaPolicy, the limit and who holds most. A job that asks for more than the limit itself must ask for less.";
     /// The job asks for more than the queue's whole quota, or for a resource that the queue does not offer.

@@ -66,7 +66,7 @@ pub struct QuotaSubject {
     #[garde(inner(custom(rules::label_value)))]
     #[x_kube(validation = rules::LABEL_VALUE.cel())]
     pub team: Option<String>,
-    /// Jobs of this queue.
+    /// Jobs of this queue and of those below it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     #[garde(inner(custom(rules::queue_name)))]

@@ -33,7 +33,7 @@ enum Command {
     Crds(crds::Options),
     /// Show what jobs would be compiled into, and where they would go or why they
     /// would wait. Reads the current cluster, or files; writes nothing. Exit status:
-    /// 0 all would run, 1 one would wait, 2 invalid input or no cluster.
+    /// 0 all would run, 1 one would not, 2 invalid input or no cluster.
     Plan(plan::Options),
     /// For those who write policies: test, try, compare and format them.
     Policy(policy::Options),

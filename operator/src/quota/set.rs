@@ -21,6 +21,8 @@ pub struct QuotaSet {
     /// Those that do not decode, by name.
     pub unreadable: RwLock<BTreeMap<String, Undecodable>>,
     active: RwLock<Active>,
+    /// Of queues that name a parent, that: whose policies count their jobs, too.
+    parents: RwLock<BTreeMap<String, String>>,
     /// How limits stood, and when.
     standing: RwLock<Option<(Instant, Arc<LimitsReport>)>>,
 }
@@ -78,12 +80,26 @@ impl QuotaSet {
         active.policies = None;
     }
 
+    /// A queue is below that one, or below none.
+    pub(crate) fn queue_is_below(&self, queue: &str, parent: Option<&str>) {
+        let mut parents = self.parents.write();
+        let before = match parent {
+            Some(parent) => parents.insert(queue.to_owned(), parent.to_owned()),
+            None => parents.remove(queue),
+        };
+        drop(parents);
+        if before.as_deref() != parent {
+            self.changed();
+        }
+    }
+
     fn read(&self) -> QuotaPolicies {
         let objects = self.objects.all();
         let unreadable = self.unreadable.read();
         let unreadable = unreadable.iter();
         let unreadable = unreadable.map(|(name, object)| (name.clone(), object.error.clone()));
         QuotaPolicies::load(objects.iter().map(|object| &**object), unreadable)
+            .with_parents(self.parents.read().clone())
     }
 
     /// The object of that name, if it decodes.

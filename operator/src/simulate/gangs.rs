@@ -217,6 +217,7 @@ impl Workload {
             gang,
             runtime: Some(runtime),
             limit: None,
+            hours: Vec::new(),
             runs_as: format!("user-{who:02}"),
         })
     }

@@ -156,6 +156,7 @@ fn job(row: &Row<'_>, pools: &BTreeSet<&str>) -> Result<Job, HeliosError> {
         gang,
         runtime: Some(seconds("duration_s")?),
         limit: None,
+        hours: Vec::new(),
         runs_as: format!("{pool}/{}", row.text("user")),
     })
 }

@@ -123,8 +123,11 @@ impl Sink<Queue> for Watched {
             let read = |q: &Queue| (q.metadata.uid.clone(), q.metadata.generation);
             read(&before) != read(&object)
         });
+        let parent = object.spec.parent.clone();
         self.world.queues.observed(key.clone(), object);
         if changed {
+            let quotas = &self.world.quotas;
+            quotas.queue_is_below(&key.name, parent.as_deref());
             self.queue_changed(&key);
         }
     }
@@ -142,6 +145,10 @@ impl Sink<Queue> for Watched {
     fn delete(&self, key: &Key, uid: &str) {
         self.world.undecodable_queues.write().remove(&*key.name);
         self.world.queues.deleted(key, uid);
+        // Not where another of its name is there by now.
+        if self.world.queues.get(key).is_none() {
+            self.world.quotas.queue_is_below(&key.name, None);
+        }
         self.queue_changed(key);
     }
 

@@ -91,6 +91,37 @@ fn placed_gangs_hold_their_queue() {
     insta::assert_snapshot!("cluster-quota", run.golden());
 }
 
+/// What others borrow is asked back, and who would leave for it is told; docs/plan.md shows
+/// the line.
+#[test]
+fn who_would_have_to_leave_is_told() {
+    let queue = |name: &str, more: &str| {
+        format!(
+            "---\napiVersion: trellis.dev/v1alpha1\nkind: Queue\nmetadata: {{name: {name}}}\nspec: {{{more}, resourceGroups: [{{resources: [cpu, memory, nvidia.com/gpu], flavors: [{{name: default, quotas: [{{resource: cpu, nominal: 1k}}, {{resource: memory, nominal: 10Ti}}, {{resource: nvidia.com/gpu, nominal: 32}}]}}]}}]}}\n"
+        )
+    };
+    let dump = [
+        "---\napiVersion: trellis.dev/v1alpha1\nkind: Queue\nmetadata: {name: all}\nspec: {}\n"
+            .to_owned(),
+        queue("speech", "parent: all, namespaceSelector: {}"),
+        queue(
+            "vision",
+            "parent: all, namespaceSelector: {}, defaultFor: {}, preemption: {reclaim: Any}",
+        ),
+        placed("sweep", "speech", 6),
+    ]
+    .concat();
+    let run = beside(&dump, &["job.yaml"]);
+    assert_eq!(run.code, 0, "{}", run.out);
+    let line = "  preempts team-a/sweep: its queue holds more than its quota, which the other asks back (work lost: 48 device-seconds)\n";
+    assert!(run.out.contains(line), "{}", run.out);
+    assert!(include_str!("../../../docs/plan.md").contains(line));
+    let never = dump.replace("reclaim: Any", "reclaim: Never");
+    let run = beside(&never, &["job.yaml"]);
+    assert_eq!(run.code, 1);
+    insta::assert_snapshot!("cluster-lent", run.golden());
+}
+
 /// A core ResourceQuota of namespace team-a.
 fn quota(hard: &str, used: &str) -> String {
     format!(

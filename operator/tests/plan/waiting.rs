@@ -9,8 +9,16 @@ fn with(change: impl Fn(String) -> String, objects: &str) -> Run {
 }
 
 fn waits(run: &Run, reason: &str, words: &str) {
+    is_not_run(run, "would wait", reason, words);
+}
+
+fn refused(run: &Run, reason: &str, words: &str) {
+    is_not_run(run, "would be Refused", reason, words);
+}
+
+fn is_not_run(run: &Run, verdict: &str, reason: &str, words: &str) {
     assert_eq!(run.code, 1, "{run:?}");
-    assert!(run.out.contains("would wait"), "{}", run.out);
+    assert!(run.out.contains(verdict), "{}", run.out);
     let line = run
         .out
         .lines()
@@ -49,18 +57,26 @@ fn a_queue_that_does_not_exist() {
 fn a_queue_that_does_not_select_the_namespace() {
     let team_b = queue("research", "{namespaceSelector: {matchLabels: {team: b}}}");
     let run = with(in_queue, &team_b);
-    waits(
+    refused(
         &run,
         "PolicyDenied",
         "namespace \"team-a\" uses queue \"research\"",
+    );
+    // That may be for want of the Namespace, which is said.
+    assert_eq!(
+        run.err,
+        "note: namespace \"team-a\" is in no file: done as if without labels, which queues, \
+         policies or quota policies go by here; add a file of `kubectl get namespace team-a -o yaml`\n"
     );
     // What it would become is shown all the same.
     assert!(run.out.contains("PodGroup llm"), "{}", run.out);
     let namespace =
         "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: team-a, labels: {team: b}}\n";
-    assert_eq!(with(in_queue, &format!("{team_b}{namespace}")).code, 0);
+    let run = with(in_queue, &format!("{team_b}{namespace}"));
+    assert_eq!((run.code, run.err.as_str()), (0, ""));
     let by_name = "{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: team-a}}}";
-    assert_eq!(with(in_queue, &queue("research", by_name)).code, 0);
+    let run = with(in_queue, &queue("research", by_name));
+    assert_eq!((run.code, run.err.as_str()), (0, ""));
 }
 
 /// Where files hold none there are those of a fresh install; else these alone.
@@ -76,7 +92,7 @@ fn policies_of_files_decide() {
     assert_eq!(with(|j| j, "").code, 0);
     assert_eq!(with(|j| j, &all).code, 0);
     let nothing = cluster("permit(principal, action == Trellis::Action::\"UseSecret\", resource);");
-    waits(
+    refused(
         &with(|j| j, &nothing),
         "PolicyDenied",
         "which no policy permits",
@@ -86,7 +102,7 @@ fn policies_of_files_decide() {
         let meta = format!("name: own, namespace: {namespace}");
         format!("{all}{}", policy("AuthorizationPolicy", &meta, no))
     };
-    waits(
+    refused(
         &with(|j| j, &own("team-a")),
         "PolicyDenied",
         "\"team-a/own/no\" forbids",
@@ -105,6 +121,45 @@ fn a_queue_that_is_stopped_or_too_small() {
     let small = "{namespaceSelector: {}, resourceGroups: [{resources: [cpu, memory, nvidia.com/gpu], flavors: [{name: default, quotas: [{resource: cpu, nominal: 1k}, {resource: memory, nominal: 10Ti}, {resource: nvidia.com/gpu, nominal: 16}]}]}]}";
     let run = with(in_queue, &queue("research", small));
     waits(&run, "ExceedsQuota", "32 nvidia.com/gpu");
+}
+
+/// A limit of a queue holds for those below it. What asks for more than it could ever have
+/// is Refused, and counted apart from what waits.
+#[test]
+fn a_limit_of_the_queue_above() {
+    let tree = [
+        queue("all", "{}"),
+        queue("research", "{parent: all, namespaceSelector: {}}"),
+    ]
+    .concat();
+    let limits = |limits: &str| {
+        format!(
+            "{tree}---\napiVersion: trellis.dev/v1alpha1\nkind: QuotaPolicy\nmetadata: {{name: all}}\nspec: {{subject: {{queue: all}}, limits: {limits}}}\n"
+        )
+    };
+    let run = with(in_queue, &limits("{gpusPerJob: 8}"));
+    refused(&run, "QuotaPolicyExceeded", "quota policy \"all\"");
+    assert_eq!(with(in_queue, &limits("{gpusPerJob: 32}")).code, 0);
+    let second = in_queue(file("job.yaml").replace("name: llm", "name: second"));
+    let one = limits("{runningJobs: 1}");
+    let run = with(in_queue, &format!("{second}{one}"));
+    assert!(
+        run.out.contains("1 would run, 1 would wait\n"),
+        "{}",
+        run.out
+    );
+    let deny = one.replace("spec: {subject", "spec: {enforcement: Deny, subject");
+    let run = with(in_queue, &format!("{second}{deny}"));
+    let sum = "1 would run, 0 would wait, 1 would be Refused\n";
+    assert!(run.out.contains(sum), "{}", run.out);
+}
+
+/// Nobody knows whom it is meant for: it may be for this job.
+#[test]
+fn a_quota_policy_that_takes_no_effect() {
+    let policy = "---\napiVersion: trellis.dev/v1alpha1\nkind: QuotaPolicy\nmetadata: {name: odd}\nspec: {subject: {namespaceSelector: {matchExpressions: [{key: a, operator: Near}]}}, limits: {runningJobs: 1}}\n";
+    let run = with(|j| j, policy);
+    waits(&run, "PolicyNotEvaluated", "quota policy \"odd\"");
 }
 
 #[test]

@@ -107,3 +107,21 @@ fn a_plan_says_the_same() {
         plan.out
     );
 }
+
+/// Labels of a namespace that is in no file are taken for none: said where anything goes
+/// by them.
+#[test]
+fn a_namespace_that_is_in_no_file_is_noted() {
+    let queue = "---\napiVersion: trellis.dev/v1alpha1\nkind: Queue\nmetadata: {name: q}\nspec: {namespaceSelector: {matchLabels: {trellis.dev/team: vision}}, defaultFor: {}}\n";
+    let note = "note: namespace \"vision\" is in no file: ";
+    let (namespace, jobs) = file("job.yaml")
+        .split_once("---\n")
+        .map(|(n, j)| (n.to_owned(), j.to_owned()))
+        .unwrap();
+    let without = format!("{jobs}{queue}");
+    let arguments = ["eval", "-f", "-", "-f", "policies/base.yaml"];
+    let run = policy_in(&input(), &arguments, &without);
+    assert!(run.err.contains(note), "{}", run.err);
+    let run = policy_in(&input(), &arguments, &format!("{without}---\n{namespace}"));
+    assert!(!run.err.contains(note), "{}", run.err);
+}

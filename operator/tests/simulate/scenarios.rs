@@ -266,3 +266,124 @@ spec:
         json!({"a-w-0": "gpu-2", "a-w-1": "gpu-3"})
     );
 }
+
+/// What runs in a dump of a cluster is its Pods. A dump holds many of what is not looked at.
+#[test]
+fn what_is_not_looked_at_is_noted_once() {
+    let group = |name: &str| {
+        format!(
+            "---\napiVersion: trellis.dev/v1alpha1\nkind: PodGroup\nmetadata: {{name: {name}}}\nspec: {{minMember: 1, queue: default, priority: 0, groups: []}}\n"
+        )
+    };
+    let events = format!("  - {{at: 0s, apply: {}, runtime: 1s}}\n", job("a", 1));
+    let text = [scenario(&events), group("x"), group("y")].concat();
+    let run = simulate_text(&text, &[]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert_eq!(
+        run.err,
+        "note: <stdin>: a simulation does not look at PodGroup\n"
+    );
+}
+
+fn quota_policy(spec: &str) -> String {
+    format!(
+        "---\napiVersion: trellis.dev/v1alpha1\nkind: QuotaPolicy\nmetadata: {{name: q}}\nspec: {spec}\n"
+    )
+}
+
+#[test]
+fn jobs_are_submitted_by_whom_the_user_names() {
+    let events = format!(
+        "  - {{at: 0s, apply: {}, runtime: 9s}}\n  - {{at: 1s, expect: {{placed: [a]}}}}\n",
+        job("a", 1)
+    );
+    let of_ada = quota_policy("{subject: {requester: ada}, limits: {gpusPerJob: 4}}");
+    let text = [scenario(&events), of_ada].concat();
+    let bob = simulate_text(&text, &["--as", "bob"]);
+    assert_eq!((bob.code, bob.err.as_str()), (0, ""), "{}", bob.out);
+    let ada = simulate_text(&text, &["--as", "ada"]);
+    assert_eq!(ada.code, 1);
+    let told = "refused    default/a QuotaPolicyExceeded: ";
+    assert!(ada.out.contains(told), "{}", ada.out);
+    // It may be hers: that it is nobody's is said.
+    let nobody = simulate_text(&text, &[]);
+    assert_eq!(nobody.code, 1);
+    assert!(nobody.err.contains("--as names somebody"), "{}", nobody.err);
+    let none = trellis(&["simulate", "--workload", "gangs", "--as", "ada"], "");
+    assert_eq!(none.code, 2);
+}
+
+/// The window of an hour is kept in parts of 75 s: what is burnt in the first 450 s is
+/// out of it 3,675 s after the first of them, when the first part is.
+#[test]
+fn gpu_hours_are_burnt_and_come_back() {
+    let events = format!(
+        "  - {{at: 0s, apply: {}, runtime: 450s}}
+  - {{at: 10s, apply: {}, runtime: 10s}}
+  - {{at: 450s, expect: {{pending: [b]}}}}
+  - {{at: 3674s, expect: {{pending: [b]}}}}
+  - {{at: 3675s, expect: {{placed: [b]}}}}
+",
+        job("a", 1),
+        job("b", 2)
+    );
+    let hours = quota_policy("{subject: {}, limits: {gpuHours: {hours: 1, per: 1h}}}");
+    let text = [scenario(&events), hours].concat();
+    let run = simulate_text(&text, &["-o", "jsonl"]);
+    let lines = run.lines();
+    assert_eq!(run.code, 0, "{lines:?}");
+    let waits = lines.iter().filter(|l| l["event"] == "waiting");
+    let waits: Vec<_> = waits.map(|l| l["reason"].as_str().unwrap()).collect();
+    assert!(waits[1].starts_with("QuotaPolicyExceeded: "), "{waits:?}");
+    // Without the limit it starts when the other ends.
+    let run = simulate_text(&scenario(&events), &["-o", "jsonl"]);
+    assert_eq!(run.code, 1);
+}
+
+/// Refused while there is no room in a limit is not merely to wait.
+#[test]
+fn a_limit_that_denies_refuses_for_as_long_as_it_has_no_room() {
+    let events = format!(
+        "  - {{at: 0s, apply: {}, runtime: 10s}}
+  - {{at: 1s, apply: {}, runtime: 10s}}
+  - {{at: 2s, expect: {{placed: [a], pending: []}}}}
+  - {{at: 10s, expect: {{placed: [b]}}}}
+",
+        job("a", 1),
+        job("b", 1)
+    );
+    let one = quota_policy("{subject: {}, enforcement: Deny, limits: {runningJobs: 1}}");
+    let text = [scenario(&events), one].concat();
+    let run = simulate_text(&text, &["-o", "jsonl"]);
+    let lines = run.lines();
+    assert_eq!(run.code, 0, "{lines:?}");
+    let told = super::told(&lines);
+    assert_eq!(told[1], (1.0, "refused", "default/b"), "{told:?}");
+}
+
+/// Labels that nobody knows are taken for none, and that is said where it matters.
+#[test]
+fn a_namespace_that_is_in_no_file() {
+    let events = format!("  - {{at: 0s, apply: {}, runtime: 1s}}\n", job("a", 1));
+    let queue = "---\napiVersion: trellis.dev/v1alpha1\nkind: Queue\nmetadata: {name: q}\nspec: {defaultFor: {matchLabels: {trellis.dev/team: a}}, namespaceSelector: {}}\n";
+    let text = [&scenario(&events), queue].concat();
+    let run = simulate_text(&text, &[]);
+    let note = "note: namespace \"default\" is in no file: ";
+    assert!(run.err.starts_with(note), "{}", run.err);
+    let namespace = "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {trellis.dev/team: a}}\n";
+    let run = simulate_text(&[&text, namespace].concat(), &[]);
+    assert_eq!((run.code, run.err.as_str()), (0, ""));
+}
+
+/// The table says what was not as expected, and nobody else does.
+#[test]
+fn the_table_says_what_was_not_as_expected_once() {
+    let events = format!(
+        "  - {{at: 0s, apply: {}, runtime: 9s}}\n  - {{at: 1s, expect: {{pending: [a]}}}}\n",
+        job("a", 1)
+    );
+    let run = simulate_text(&scenario(&events), &[]);
+    let told = format!("{}{}", run.out, run.err);
+    assert_eq!(run.code, 1);
+    assert_eq!(told.matches("not as expected").count(), 1, "{told}");
+}

@@ -24,9 +24,10 @@ impl Rule {
         self.spec.enforcement.unwrap_or_default()
     }
 
-    /// Adds what the policy has to say of the job.
-    pub(super) fn judge(&self, job: &Asking<'_>, verdict: &mut Verdict) {
-        if !counts(&self.spec.subject, job) {
+    /// Adds what the policy has to say of the job, whose queue and those above it are
+    /// `queues`.
+    pub(super) fn judge(&self, job: &Asking<'_>, queues: &[&str], verdict: &mut Verdict) {
+        if !counts(&self.spec.subject, job, queues) {
             return;
         }
         self.judge_one(job, verdict);
@@ -137,7 +138,7 @@ impl Rule {
 }
 
 /// True if the subject is the job's: all that it names must hold.
-fn counts(subject: &QuotaSubject, job: &Asking<'_>) -> bool {
+fn counts(subject: &QuotaSubject, job: &Asking<'_>, queues: &[&str]) -> bool {
     let QuotaSubject {
         namespace_selector,
         team,
@@ -149,7 +150,7 @@ fn counts(subject: &QuotaSubject, job: &Asking<'_>) -> bool {
     let its_team = job.namespace_labels.get(names::TEAM);
     selector.is_none_or(|s| selects(Some(s), job.namespace_labels))
         && team.as_ref().is_none_or(|team| its_team == Some(team))
-        && queue.as_deref().is_none_or(|queue| queue == job.queue)
+        && queue.as_deref().is_none_or(|queue| queues.contains(&queue))
         && service_account.as_deref().is_none_or(|account| {
             // Kubernetes' own name for the account of pods that name none.
             job.service_account.unwrap_or("default") == account

@@ -1,5 +1,6 @@
 //! The quota policies that take effect.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use trellis_api::quota_policy::{GpuHours, QuotaPolicy, QuotaPolicySpec};
@@ -42,6 +43,8 @@ pub struct QuotaPolicies {
     /// By name.
     rules: Vec<Rule>,
     unusable: Vec<(String, Unusable)>,
+    /// Of queues that name a parent, that.
+    parents: BTreeMap<String, String>,
 }
 
 impl QuotaPolicies {
@@ -67,6 +70,28 @@ impl QuotaPolicies {
         all
     }
 
+    /// The same where queues are below others: which queue each names as its parent. The
+    /// jobs of a queue count for the policies of every queue above it.
+    #[must_use]
+    pub fn with_parents(mut self, parents: BTreeMap<String, String>) -> Self {
+        self.parents = parents;
+        self
+    }
+
+    /// A queue and all above it. One that is below itself is met once.
+    fn path<'a>(&'a self, queue: &'a str) -> Vec<&'a str> {
+        let mut path = vec![queue];
+        let mut at = queue;
+        while let Some(parent) = self.parents.get(at) {
+            if path.contains(&parent.as_str()) {
+                break;
+            }
+            path.push(parent);
+            at = parent;
+        }
+        path
+    }
+
     /// Those that do not take effect, by name: while there is one, no job starts.
     #[must_use]
     pub fn unusable(&self) -> &[(String, Unusable)] {
@@ -84,8 +109,9 @@ impl QuotaPolicies {
     #[must_use]
     pub fn judge(&self, job: &Asking<'_>) -> Verdict {
         let mut verdict = Verdict::default();
+        let queues = self.path(job.queue);
         for rule in &self.rules {
-            rule.judge(job, &mut verdict);
+            rule.judge(job, &queues, &mut verdict);
         }
         verdict
     }

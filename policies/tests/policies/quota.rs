@@ -115,6 +115,35 @@ fn all_that_a_subject_names_must_hold() {
     assert_eq!(verdict.draws.len(), 1, "nobody knows that it is not hers");
 }
 
+/// As a limit of an account of Slurm, or of a queue of Volcano, holds for all below it.
+#[test]
+fn the_jobs_of_a_queue_count_for_every_queue_above_it() {
+    let job = Job::new();
+    let pairs = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+        let pairs = pairs.iter().map(|(a, b)| (a.to_string(), b.to_string()));
+        pairs.collect()
+    };
+    let below = pairs(&[("research", "ml"), ("ml", "all"), ("other", "all")]);
+    let spec = |queue: &str| json!({"subject": {"queue": queue}, "limits": {"gpusPerJob": 8}});
+    let denied = |queue: &str, parents: &BTreeMap<String, String>| {
+        let policies = QuotaPolicies::load([&policy("p", &spec(queue))], []);
+        let policies = policies.with_parents(parents.clone());
+        !policies.judge(&job.asks()).denied.is_empty()
+    };
+    for (queue, expected) in [
+        ("research", true),
+        ("ml", true),
+        ("all", true),
+        ("other", false),
+    ] {
+        assert_eq!(denied(queue, &below), expected, "{queue}");
+    }
+    assert!(!denied("ml", &pairs(&[])));
+    // Parents that go round are met once, as their queues start nothing.
+    let round = pairs(&[("research", "ml"), ("ml", "research")]);
+    assert!(denied("ml", &round) && !denied("all", &round));
+}
+
 #[test]
 fn a_limit_is_of_the_subject_or_of_each_user() {
     let holder = |each: &str, requester| {

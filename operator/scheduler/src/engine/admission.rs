@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Engine;
 use super::preempt::Plan;
 use super::ways::{Way, Ways};
-use crate::explain::{self, Certificate, Detail, Distance};
+use crate::explain::{self, Certificate, Detail, Distance, WaitReason};
 use crate::gang::Gang;
 use crate::placement::{self, NoPlace, Runs, UndoLog, Wish};
 use crate::queue::QueueOrder;
@@ -242,9 +242,22 @@ impl Engine {
         }
     }
 
-    /// Says of a gang that waits for room what would make some, where it is not said yet.
+    /// Says of a gang that waits for room what would make some, where it is not said yet,
+    /// and of one that waits for quota which queues hold it.
     pub(super) fn say_what_helps(&mut self, gang: &Gang, ways: &Ways, blocked: &mut Blocked) {
         let certificate = &mut blocked.certificate;
+        if certificate.reason == WaitReason::QuotaExceeded {
+            let way = ways.as_ref().ok().and_then(|ways| ways.get(blocked.way));
+            let told = way.and_then(|way| {
+                let detail = &certificate.detail;
+                self.queues
+                    .say_who_holds(&gang.queue, &way.demand, detail, &self.catalog)
+            });
+            if let Some(told) = told {
+                certificate.detail = Arc::new(told);
+            }
+            return;
+        }
         if certificate.change.is_some() || !certificate.reason.is_for_room() {
             return;
         }

@@ -2,6 +2,7 @@
 
 use super::{Exclusions, InDomain, Silent, WaitReason};
 use crate::ids::{FlavorName, GangId, GroupName, LimitName, QueueName, ResourceName};
+use crate::queue::Reclaim;
 use crate::time::Time;
 
 /// What keeps a task group off a flavor.
@@ -169,6 +170,9 @@ pub enum Detail {
         holders: u32,
         /// Who of them holds most, at most three.
         largest: Vec<(GangId, i128)>,
+        /// Other queues below that one that hold some of it, with how much: those
+        /// that hold most, at most three. Looked up for whom it is told.
+        queues: Vec<(QueueName, i128)>,
         /// Other queues that hold more than their quota, with how much more: those
         /// that borrow most, at most three.
         borrowers: Vec<(QueueName, i128)>,
@@ -344,6 +348,11 @@ pub struct OwnQuota {
     pub held: i128,
     /// What it may borrow now, beyond what it borrows already.
     pub may_borrow: i128,
+    /// How much of what the gang needs it would borrow.
+    pub would_borrow: i128,
+    /// What others borrow is owed to it, and this is what its policy says of taking
+    /// that back. None: nothing is owed, or the policy holds it up from nobody.
+    pub reclaim: Option<Reclaim>,
 }
 
 impl Detail {

@@ -83,6 +83,11 @@ impl Cell {
         if self.exempt { 0 } else { self.own }
     }
 
+    /// What of that its local quota does not cover: what counts above it.
+    pub(super) fn passed_on(&self) -> i128 {
+        self.usage().saturating_sub(self.local()).max(0)
+    }
+
     /// What it holds beyond its quota.
     pub(super) fn borrowed(&self) -> i128 {
         self.usage().saturating_sub(self.subtree()).max(0)
@@ -142,7 +147,7 @@ impl Cell {
         let (subtree, local, usage) = (self.subtree(), self.local(), self.usage());
         Contribution {
             lent: subtree.saturating_sub(local),
-            passed: usage.saturating_sub(local).max(0),
+            passed: self.passed_on(),
             named: self.named.saturating_add(u32::from(self.quota.is_some())),
             borrowed: usage.saturating_sub(subtree).max(0),
         }

@@ -35,7 +35,7 @@
 //!
 //! Where to look: `tree` keeps the queues, `links` says which of them count and to
 //! whom, `cell` is the algebra, `charge` moves it, `room`, `lack`,
-//! `borrowers`, `reclaim`, `claim` and `standing` ask it; `memory` and `share` are what `order` goes by.
+//! `borrowers`, `holding`, `reclaim`, `claim` and `standing` ask it; `memory` and `share` are what `order` goes by.
 
 mod amounts;
 mod borrowers;
@@ -43,6 +43,7 @@ mod cell;
 mod charge;
 mod claim;
 mod decay;
+mod holding;
 mod lack;
 mod links;
 mod member;

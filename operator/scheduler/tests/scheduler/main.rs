@@ -22,6 +22,8 @@ mod certificates_change;
 #[cfg(test)]
 mod certificates_oracle;
 #[cfg(test)]
+mod certificates_quota;
+#[cfg(test)]
 mod common;
 #[cfg(test)]
 mod fairness;

@@ -60,7 +60,8 @@ fn what_one_team_leaves_idle_the_other_may_hold() {
     assert_eq!(
         format!("{}: {certificate}", certificate.reason),
         "QuotaExceeded: needs 8 nvidia.com/gpu, 12 of 16 are held in queue \"all\": 4 are missing; \
-         held by 0 gangs; borrowed by queue \"a\" 4; queue \"b\" holds 0 of its 8 and may borrow 0 now"
+         held by queue \"a\" 12; borrowed by queue \"a\" 4; queue \"b\" holds 0 of its 8, and what it \
+         has lent is not taken back: its preemption.reclaim is Never"
     );
     engine.apply_gang(small("b", "fits", 4));
     engine.apply_gang(small("b", "waits", 4));
@@ -91,7 +92,8 @@ fn limits_of_borrowing_and_lending() {
     assert_eq!(
         certificate.to_string(),
         "needs 1 nvidia.com/gpu, 10 of 10 (its borrowing limit) are held in queue \"a\": 1 is \
-         missing; held by 1 gang (\"team/enough\" 10); queue \"a\" holds 10 of its 8 and may borrow 0 now"
+         missing; held by 1 gang (\"team/enough\" 10); queue \"a\" holds 10 of its 8, would \
+         borrow 1 and may borrow 0 now"
     );
     let mut engine = two_teams();
     engine.apply_queue(below(

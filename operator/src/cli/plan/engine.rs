@@ -8,7 +8,6 @@ use trellis_api::job::JobPhase;
 use trellis_api::pod_group::{Plan, PodGroupPhase};
 use trellis_api::queue::QueueOrder;
 use trellis_api::{PodGroup, TrainingJob};
-use trellis_policies::quota::QuotaPolicies;
 use trellis_scheduler::{Engine, Node, NodeName, Time};
 
 use super::outcome::submitted;
@@ -59,7 +58,7 @@ fn close_limits(engine: &mut Engine, snapshot: &Snapshot) {
     let Some(now) = times.map(|t| t.0.as_second()).max() else {
         return;
     };
-    let policies = QuotaPolicies::load(objects.clone(), []);
+    let policies = snapshot.quotas();
     let mut hours = Hours::default();
     hours.resume(objects);
     for (limit, gate) in hours.count(&policies, [], now) {

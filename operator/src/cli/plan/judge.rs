@@ -8,7 +8,7 @@ use trellis_api::{TrainingJob, ValidatedJob};
 use trellis_compiler::CompiledJob;
 use trellis_policies::AuthorizedJob;
 use trellis_policies::cedar::{JobDecision, NotAuthorized, Policies, Submission};
-use trellis_policies::quota::{QuotaPolicies, Verdict};
+use trellis_policies::quota::Verdict;
 
 use super::snapshot::Snapshot;
 use super::standing::Held;
@@ -23,6 +23,8 @@ pub(in crate::cli) struct Judged {
     pub(in crate::cli) decision: JobDecision,
     /// What quota policies say of it.
     pub(in crate::cli) verdict: Verdict,
+    /// Why nothing starts, whatever they say: a quota policy that takes no effect.
+    pub(in crate::cli) unusable: Option<String>,
     /// What comes of them.
     pub(in crate::cli) outcome: Result<AuthorizedJob, NotAuthorized>,
 }
@@ -54,7 +56,7 @@ pub(in crate::cli) fn judge(
     )?;
     let services = snapshot.services_of(job.namespace());
     let profile = lookup::profile(job.spec(), &snapshot.profiles)?;
-    let quotas = QuotaPolicies::load(snapshot.quota_policies.values(), []);
+    let quotas = snapshot.quotas();
     let around = Around {
         queue,
         class: class.as_deref(),
@@ -70,7 +72,12 @@ pub(in crate::cli) fn judge(
     let compiled = around.compile(job, &Arc::default())?;
     let verdict = around.limit(&compiled);
     let (decision, outcome) = around.authorize(compiled.clone());
+    let unusable = quotas
+        .unusable()
+        .first()
+        .map(|(name, why)| format!("quota policy {name:?} does not take effect: {why}"));
     Ok(Judged {
+        unusable,
         compiled,
         decision,
         verdict,

@@ -7,6 +7,7 @@ pub(super) mod input;
 pub(super) mod judge;
 pub(super) mod live;
 mod manifests;
+pub(super) mod namespaces;
 mod outcome;
 mod policies;
 mod quotas;
@@ -14,7 +15,7 @@ mod report;
 pub(super) mod runs;
 pub(super) mod snapshot;
 pub(super) mod standing;
-mod who;
+pub(super) mod who;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -29,7 +30,7 @@ use who::Who;
 
 use super::submitter::Submitter;
 
-/// Exit status where a job would wait, or not run again.
+/// Exit status where a job would wait, be Refused, or not run again.
 const WAITS: u8 = 1;
 
 /// What to plan, and with what.
@@ -42,7 +43,7 @@ pub(super) struct Options {
     filenames: Vec<PathBuf>,
     /// Files that hold a cluster, as `kubectl get -o yaml` writes it: Nodes, and
     /// Pods, Queues, ResourceFlavors, Topologies, RuntimeProfiles, ClusterAuthorizationPolicies,
-    /// AuthorizationPolicies, PodGroups, TrainingJobs,
+    /// AuthorizationPolicies, QuotaPolicies, PodGroups, TrainingJobs,
     /// PriorityClasses, Namespaces, Services, ResourceQuotas,
     /// PersistentVolumeClaims, PersistentVolumes, StorageClasses, DaemonSets,
     /// DeviceClasses.
@@ -50,7 +51,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
     nodes: Vec<PathBuf>,
     /// Print the objects themselves, as kubectl apply takes them; pods only where
-    /// all of the job's have a place. Why a job would wait goes to standard error.
+    /// all of the job's have a place. Why a job would not run goes to standard error.
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Format>,
     /// Namespace of jobs that name none. Without it, that of the context.
@@ -94,7 +95,8 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
             Err(problems) => return Ok(super::refuse(&problems)),
         };
         let who = Who::of(&options.submitter, || Who::Unknown);
-        (jobs, snapshot, Vec::new(), who)
+        let note = namespaces::unlabelled(&jobs, &snapshot);
+        (jobs, snapshot, Vec::from_iter(note), who)
     } else {
         let cluster = live::Cluster::connect(&options.cluster, live::Purpose::Plan)?;
         let namespace = options.namespace.as_deref();

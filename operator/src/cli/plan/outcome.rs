@@ -47,11 +47,17 @@ impl Planned {
         self.place.is_ok()
     }
 
+    /// True if it would be Refused.
+    pub(super) fn is_refused(&self) -> bool {
+        !self.ended && self.place.as_ref().is_err_and(|held| held.refused)
+    }
+
     /// What would become of it, in a word or two.
     pub(super) fn verdict(&self) -> &'static str {
-        match self.place {
+        match &self.place {
             Ok(_) => "would run",
             Err(_) if self.ended => "would not run",
+            Err(Held { refused: true, .. }) => "would be Refused",
             Err(_) => "would wait",
         }
     }
@@ -81,10 +87,7 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot, who: &Who) ->
         let attempt = attempt_of(there);
         let requester = who.submits(&job, there);
         let (compiled, standing) = stand(job, there, requester.as_ref(), &snapshot);
-        let not_decided = Held {
-            reason: Reason::Queued,
-            message: "not looked at".to_owned(),
-        };
+        let not_decided = Held::waits(Reason::Queued, "not looked at".to_owned());
         let mut behind = 0;
         let mut place = Err(standing.clone().err().unwrap_or(not_decided));
         if let (Some(compiled), Ok((volumes, limits))) = (&compiled, &standing) {
@@ -165,7 +168,12 @@ fn decide(
                 let nodes = || snapshot.nodes.values().collect();
                 let (reason, message) =
                     allocation::told(engine, &id, &certificate, &classes, nodes);
-                (id, Err(Held { reason, message }))
+                let held = if certificate.detail.is_refusal() {
+                    Held::refused
+                } else {
+                    Held::waits
+                };
+                (id, Err(held(reason, message)))
             }
             // Not for the jobs that are planned, or for one that waits and says why.
             Decision::Drain { .. } | Decision::Reserve { .. } => continue,

@@ -77,10 +77,7 @@ impl Quotas {
         let quotas = self.quotas.get(&job.namespace).into_iter().flatten();
         let promised = self.promised.entry(job.namespace.clone()).or_default();
         if let Some(message) = exceeded(quotas, &ask, promised) {
-            return Err(Held {
-                reason: Reason::ResourceQuotaExceeded,
-                message,
-            });
+            return Err(Held::waits(Reason::ResourceQuotaExceeded, message));
         }
         promised.push(ask);
         Ok(())

@@ -20,20 +20,26 @@ pub(super) fn text(planned: &[Planned]) -> String {
     if planned.len() > 1 {
         let run = planned.iter().filter(|p| p.would_run()).count();
         let never = planned.iter().filter(|p| p.ended).count();
-        let wait = planned.len().saturating_sub(run).saturating_sub(never);
-        let never = match never {
+        let refused = planned.iter().filter(|p| p.is_refused()).count();
+        let others = [run, never, refused];
+        let wait = others
+            .iter()
+            .fold(planned.len(), |n, o| n.saturating_sub(*o));
+        let some = |count: usize, words: &str| match count {
             0 => String::new(),
-            never => format!(", {never} would not run"),
+            count => format!(", {count} {words}"),
         };
         out.push_str(&format!(
-            "\n{} jobs: {run} would run, {wait} would wait{never}\n",
-            planned.len()
+            "\n{} jobs: {run} would run, {wait} would wait{}{}\n",
+            planned.len(),
+            some(refused, "would be Refused"),
+            some(never, "would not run"),
         ));
     }
     out
 }
 
-/// Why a job would wait, on one line. None if it would run.
+/// Why a job would wait or be Refused, on one line. None if it would run.
 pub(super) fn why(job: &Planned) -> Option<String> {
     let held = job.place.as_ref().err()?;
     Some(format!(

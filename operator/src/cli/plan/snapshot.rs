@@ -1,6 +1,7 @@
 //! A cluster as far as a plan depends on it: read from files, or from its API server.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ResourceQuota, Service};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
@@ -11,6 +12,7 @@ use trellis_api::{
     ResourceFlavor, RuntimeProfile, Topology, TrainingJob, names,
 };
 use trellis_policies::cedar::PolicyObject;
+use trellis_policies::quota::QuotaPolicies;
 
 use super::policies::PolicyFiles;
 use crate::key::Key;
@@ -291,6 +293,14 @@ impl Snapshot {
             let queue = Queue::new(names::DEFAULT_QUEUE, spec);
             BTreeMap::from([(names::DEFAULT_QUEUE.to_owned(), queue)])
         })
+    }
+
+    /// The quota policies.
+    pub(in crate::cli) fn quotas(&self) -> Arc<QuotaPolicies> {
+        let queues = self.queues.iter().flatten();
+        let parents = queues.filter_map(|(name, q)| Some((name.clone(), q.spec.parent.clone()?)));
+        let policies = QuotaPolicies::load(self.quota_policies.values(), []);
+        Arc::new(policies.with_parents(parents.collect()))
     }
 
     /// Labels of a namespace. The API server gives every one that of its name.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use trellis_api::{Reason, TrainingJob, ValidatedJob};
 use trellis_compiler::CompiledJob;
+use trellis_policies::cedar::NotAuthorized;
 use trellis_policies::quota::Verdict;
 use trellis_policies::{AuthorizedJob, cedar};
 
@@ -24,23 +25,41 @@ pub(in crate::cli) type Ready = (Volumes, JobLimits);
 pub(in crate::cli) struct Held {
     pub(in crate::cli) reason: Reason,
     pub(in crate::cli) message: String,
+    /// It would be Refused, until it or what refuses it changes; else it would wait.
+    pub(in crate::cli) refused: bool,
+}
+
+impl Held {
+    /// It would wait for that.
+    pub(in crate::cli) const fn waits(reason: Reason, message: String) -> Self {
+        let refused = false;
+        Self {
+            reason,
+            message,
+            refused,
+        }
+    }
+
+    /// It would be Refused for that.
+    pub(in crate::cli) const fn refused(reason: Reason, message: String) -> Self {
+        let refused = true;
+        Self {
+            reason,
+            message,
+            refused,
+        }
+    }
 }
 
 impl From<lookup::Missing> for Held {
     fn from(missing: lookup::Missing) -> Self {
-        Self {
-            reason: missing.reason,
-            message: missing.message,
-        }
+        Self::waits(missing.reason, missing.message)
     }
 }
 
 impl From<Unsupported> for Held {
     fn from(unsupported: Unsupported) -> Self {
-        Self {
-            reason: unsupported.reason,
-            message: unsupported.message,
-        }
+        Self::refused(unsupported.reason, unsupported.message)
     }
 }
 
@@ -65,22 +84,19 @@ pub(in crate::cli) fn stand(
     let job = match ValidatedJob::try_from(job) {
         Ok(job) => job,
         Err(violations) => {
-            let held = Held {
-                reason: Reason::InvalidSpec,
-                message: violations.to_string(),
-            };
+            let held = Held::refused(Reason::InvalidSpec, violations.to_string());
             return (None, Err(held));
         }
     };
     // In the order of the lifecycle: what has ended is not judged again, and
     // what is suspended is not asked whether it could run.
-    let suspended = job.spec().is_suspended().then(|| Held {
-        reason: Reason::Suspended,
-        message: "spec.suspend is true".to_owned(),
-    });
-    let anothers = job.spec().other_manager().map(|manager| Held {
-        reason: Reason::NotApplicable,
-        message: format!("spec.managedBy is {manager:?}: Trellis does nothing for the job"),
+    let suspended = job
+        .spec()
+        .is_suspended()
+        .then(|| Held::waits(Reason::Suspended, "spec.suspend is true".to_owned()));
+    let anothers = job.spec().other_manager().map(|manager| {
+        let message = format!("spec.managedBy is {manager:?}: Trellis does nothing for the job");
+        Held::waits(Reason::NotApplicable, message)
     });
     let (compiled, standing) = authorized(job, &submission, snapshot);
     let held = ended(there).or(anothers).or(suspended);
@@ -101,15 +117,22 @@ fn authorized(
         Err(held) => return (None, Err(held)),
     };
     let (compiled, verdict) = (judged.compiled, judged.verdict);
+    let unusable = judged.unusable;
     let standing = judged
         .outcome
-        .map_err(|not| Held {
-            reason: not.reason(),
-            message: not.to_string(),
+        .map_err(|not| {
+            let held = match not {
+                NotAuthorized::Denied(_) => Held::refused,
+                NotAuthorized::Undecided { .. } => Held::waits,
+            };
+            held(not.reason(), not.to_string())
         })
         .and_then(|job| {
             is_never_over(&verdict)?;
             unsupported::of_job(job.compiled()).map_or(Ok(()), Err)?;
+            unusable.map_or(Ok(()), |why| {
+                Err(Held::waits(Reason::PolicyNotEvaluated, why))
+            })?;
             volumes(&job, snapshot)
         })
         .and_then(|volumes| {
@@ -127,10 +150,10 @@ fn authorized(
 fn is_never_over(verdict: &Verdict) -> Result<(), Held> {
     match verdict.denied.first() {
         None => Ok(()),
-        Some(denied) => Err(Held {
-            reason: Reason::QuotaPolicyExceeded,
-            message: denied.to_string(),
-        }),
+        Some(denied) => Err(Held::refused(
+            Reason::QuotaPolicyExceeded,
+            denied.to_string(),
+        )),
     }
 }
 
@@ -164,24 +187,19 @@ fn root_is_refused(
     if !root || !lookup::enforces_restricted(labels) {
         return Ok(());
     }
-    Err(Held {
-        reason: Reason::PodRefused,
-        message: format!(
-            "spec.securityContext.runAsUser: 0 is root, which namespace {namespace:?} refuses by Pod Security \"restricted\": name another user, or leave it out"
-        ),
-    })
+    let message = format!(
+        "spec.securityContext.runAsUser: 0 is root, which namespace {namespace:?} refuses by Pod Security \"restricted\": name another user, or leave it out"
+    );
+    Err(Held::waits(Reason::PodRefused, message))
 }
 
 /// A job that has ended does not run again, whatever is written.
 pub(super) fn ended(there: Option<&TrainingJob>) -> Option<Held> {
     let status = there?.status.as_ref()?;
-    status
-        .phase
-        .filter(|_| status.has_ended())
-        .map(|phase| Held {
-            reason: status.reason.unwrap_or(Reason::Complete),
-            message: format!(
-                "the job of this name has ended, {phase:?}: delete it, or rename this one, to run again"
-            ),
-        })
+    status.phase.filter(|_| status.has_ended()).map(|phase| {
+        let message = format!(
+            "the job of this name has ended, {phase:?}: delete it, or rename this one, to run again"
+        );
+        Held::waits(status.reason.unwrap_or(Reason::Complete), message)
+    })
 }

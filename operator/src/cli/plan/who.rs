@@ -8,7 +8,7 @@ use super::snapshot::Snapshot;
 use crate::cli::submitter::{Submitter, known_requester};
 
 /// Who submits them.
-pub(super) enum Who {
+pub(in crate::cli) enum Who {
     /// Whom the user names, whatever is there.
     Named(Requester),
     /// Who asks for the plan on a cluster. None: it does not say who that is.
@@ -19,12 +19,12 @@ pub(super) enum Who {
 
 impl Who {
     /// Whom the user names, else what `otherwise` finds out.
-    pub(super) fn of(submitter: &Submitter, otherwise: impl FnOnce() -> Self) -> Self {
+    pub(in crate::cli) fn of(submitter: &Submitter, otherwise: impl FnOnce() -> Self) -> Self {
         submitter.requester().map_or_else(otherwise, Self::Named)
     }
 
     /// Who submits a job. Applied unchanged, one that is there stays whose it is.
-    pub(super) fn submits(
+    pub(in crate::cli) fn submits(
         &self,
         job: &TrainingJob,
         there: Option<&TrainingJob>,
@@ -40,7 +40,7 @@ impl Who {
 
     /// What is assumed, where anybody asks for it. None: the user has said who it is, or no
     /// policy looks at it.
-    pub(super) fn assumed(&self, snapshot: &Snapshot) -> Option<String> {
+    pub(in crate::cli) fn assumed(&self, snapshot: &Snapshot) -> Option<String> {
         let assumed = match self {
             Self::Named(_) => return None,
             Self::Myself(Some(requester)) => format!("taken for you, {:?}", requester.user),

@@ -151,10 +151,8 @@ impl Asked<'_> {
         facts: &Snapshot,
         more: &BTreeMap<String, String>,
     ) -> Result<Judged, Held> {
-        let job = ValidatedJob::try_from(self.job.clone()).map_err(|violations| Held {
-            reason: Reason::InvalidSpec,
-            message: violations.to_string(),
-        })?;
+        let job = ValidatedJob::try_from(self.job.clone())
+            .map_err(|violations| Held::refused(Reason::InvalidSpec, violations.to_string()))?;
         let submission = Submission {
             labels: self.job.metadata.labels.as_ref().unwrap_or(&NO_LABELS),
             requester: self.requester,

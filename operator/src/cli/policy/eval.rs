@@ -14,6 +14,7 @@ use super::objects;
 use super::test;
 use crate::cli::plan::input::{self, Input};
 use crate::cli::plan::live::{Access, Cluster, Purpose};
+use crate::cli::plan::namespaces;
 use crate::cli::plan::snapshot::Snapshot;
 use crate::cli::submitter::Submitter;
 use crate::key::Key;
@@ -75,10 +76,14 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         given.notes.extend(seen.notes);
         jobs
     } else {
-        match given.settle("default", options.namespace.as_deref()) {
+        let jobs = match given.settle("default", options.namespace.as_deref()) {
             Ok(jobs) => jobs,
             Err(problems) => return Ok(crate::cli::refuse(&problems)),
-        }
+        };
+        given
+            .notes
+            .extend(namespaces::unlabelled(&jobs, &given.facts));
+        jobs
     };
     let Given {
         mut facts, notes, ..

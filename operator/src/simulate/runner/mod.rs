@@ -8,6 +8,7 @@
 mod agenda;
 mod expect;
 mod heads;
+mod hours;
 mod job;
 mod meter;
 mod outside;
@@ -34,6 +35,7 @@ use super::summary::Summary;
 use agenda::{Agenda, Due, What};
 use expect::{Look, Standing};
 use heads::Heads;
+use hours::Burning;
 use job::{JobState, Stage};
 use meter::Meter;
 use tally::Tally;
@@ -85,6 +87,9 @@ struct Runner<'a, 'b> {
     jobs: BTreeMap<GangId, JobState>,
     /// Jobs that hold a place.
     holding: BTreeSet<GangId>,
+    /// Jobs that wait and are Refused for as long as they do.
+    refused: BTreeSet<GangId>,
+    burning: Burning,
     /// Somebody else's pods, with their GPUs.
     foreign: BTreeMap<PodKey, (NodeName, i64)>,
     meter: Meter,
@@ -105,6 +110,8 @@ impl<'a, 'b> Runner<'a, 'b> {
             agenda: Agenda::default(),
             jobs: BTreeMap::new(),
             holding: BTreeSet::new(),
+            refused: BTreeSet::new(),
+            burning: Burning::default(),
             foreign: BTreeMap::new(),
             meter: Meter::default(),
             tally: Tally::default(),
@@ -126,7 +133,12 @@ impl Runner<'_, '_> {
             // An alarm that has rung is over.
             let alarm = self.engine.next_wakeup();
             let alarm = alarm.filter(|at| alarms_until.is_none_or(|until| *at > until));
-            let next = [script.peek().map(|(at, _)| *at), self.agenda.next(), alarm];
+            let next = [
+                script.peek().map(|(at, _)| *at),
+                self.agenda.next(),
+                alarm,
+                self.limit_opens(),
+            ];
             let Some(next) = next.into_iter().flatten().min() else {
                 break;
             };
@@ -146,9 +158,12 @@ impl Runner<'_, '_> {
                         other => self.change(other),
                     }
                 }
+                self.burning.count(&mut self.engine, self.now);
                 for decision in self.engine.cycle(self.now) {
                     self.carry_out(&decision);
                 }
+                // From now on this is burnt.
+                self.burning.count(&mut self.engine, self.now);
                 // What takes no time has happened too.
                 if self.agenda.next().is_none_or(|next| next > self.now) {
                     break;
@@ -168,6 +183,13 @@ impl Runner<'_, '_> {
                 self.expects.push(Expect::not_reached(at, self.now));
             }
         }
+    }
+
+    /// When a limit of GPU-hours opens that somebody waits for.
+    fn limit_opens(&self) -> Option<Time> {
+        let waiting = self.jobs.values().filter(|job| job.stage == Stage::Waiting);
+        let draws = waiting.flat_map(|job| &job.gang.draws);
+        Burning::opens(&self.engine, draws, self.now)
     }
 
     fn advance(&mut self, to: Time) {
@@ -211,6 +233,17 @@ impl Runner<'_, '_> {
     fn carry_out(&mut self, decision: &Decision) {
         for record in Record::of(self.now, decision, |id| Some(&self.jobs.get(id)?.gang)) {
             (self.tell)(&record);
+        }
+        match decision {
+            Decision::Wait { gang, certificate } if certificate.detail.is_refusal() => {
+                self.refused.insert(gang.clone());
+            }
+            Decision::Place { gang, .. }
+            | Decision::Preempt { gang, .. }
+            | Decision::Wait { gang, .. } => {
+                self.refused.remove(gang);
+            }
+            Decision::Drain { .. } | Decision::Reserve { .. } => {}
         }
         match decision {
             Decision::Place {
@@ -315,11 +348,12 @@ impl Runner<'_, '_> {
 }
 
 impl Look for Runner<'_, '_> {
-    fn standing(&self, job: &GangId) -> Standing {
-        let Some(job) = self.jobs.get(job) else {
+    fn standing(&self, id: &GangId) -> Standing {
+        let Some(job) = self.jobs.get(id) else {
             return Standing::Absent;
         };
         match job.stage {
+            Stage::Waiting if self.refused.contains(id) => Standing::Refused,
             Stage::Held | Stage::Waiting | Stage::Leaving => Standing::Waiting,
             Stage::Refused => Standing::Refused,
             Stage::Placed { .. } => Standing::Placed,

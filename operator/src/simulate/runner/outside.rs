@@ -21,6 +21,7 @@ impl Runner<'_, '_> {
             Change::QueueGone(name) => self.engine.delete_queue(&name),
             Change::Flavor(flavor) => self.engine.apply_flavor(flavor),
             Change::FlavorGone(name) => self.engine.delete_flavor(&name),
+            Change::Quotas(policies) => self.burning.apply(policies),
             Change::Topology(topology) => self.engine.apply_topology(topology),
             Change::TopologyGone(name) => self.engine.delete_topology(&name),
             Change::Pod(pod, node, request) => self.foreign(pod, node, request),
@@ -65,7 +66,8 @@ impl Runner<'_, '_> {
         self.engine.delete_pod(pod);
     }
 
-    fn job(&mut self, job: Job) {
+    fn job(&mut self, mut job: Job) {
+        self.burning.draws_on(std::mem::take(&mut job.hours));
         if !self.meter.runs() {
             self.meter.advance(self.now);
         }
@@ -213,6 +215,7 @@ impl Runner<'_, '_> {
         }
         self.give_up(id, Stage::Ended);
         self.jobs.remove(id);
+        self.refused.remove(id);
         self.engine.delete_gang(id);
         self.say(Event::Deleted, id, String::new());
     }

@@ -23,7 +23,7 @@ pub enum Event {
     Finished,
     /// It was ended before it had.
     Failed,
-    /// It will not be queued as it is.
+    /// It is Refused as it is, or while there is no room in a limit.
     Refused,
     /// It is deleted.
     Deleted,
@@ -147,7 +147,14 @@ impl<'a> Record<'a> {
             Decision::Wait {
                 gang: id,
                 certificate,
-            } => vec![one(Event::Waiting, id, None, why(certificate))],
+            } => {
+                let event = if certificate.detail.is_refusal() {
+                    Event::Refused
+                } else {
+                    Event::Waiting
+                };
+                vec![one(event, id, None, why(certificate))]
+            }
         }
     }
 }

@@ -1,7 +1,9 @@
 //! What happens from outside, and when.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use trellis_policies::quota::{LimitId, QuotaPolicies};
 use trellis_scheduler::{
     Flavor, FlavorName, Gang, GangId, Node, NodeName, PodKey, Queue, QueueName, Resources, Time,
     Topology, TopologyName,
@@ -35,6 +37,8 @@ pub enum Change {
     Topology(Topology),
     /// A topology is gone.
     TopologyGone(TopologyName),
+    /// These quota policies take effect; of those from before none does.
+    Quotas(Arc<QuotaPolicies>),
     /// Somebody else's pod holds so much of a node.
     Pod(PodKey, NodeName, Resources),
     /// It holds nothing any more.
@@ -60,6 +64,8 @@ pub struct Job {
     pub limit: Option<Duration>,
     /// What its runs are predicted by: that of other jobs whose runs are alike.
     pub runs_as: String,
+    /// Limits of GPU-hours that it draws on.
+    pub hours: Vec<LimitId>,
 }
 
 impl Job {

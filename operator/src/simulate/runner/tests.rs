@@ -34,6 +34,7 @@ fn job(name: &str, pods: u32, submitted: i64, runs: Option<u64>) -> Job {
         },
         runtime: runs.map(Duration::from_secs),
         limit: None,
+        hours: Vec::new(),
         runs_as: name.to_owned(),
     }
 }

@@ -135,3 +135,27 @@ async fn a_profile_wakes_the_jobs_that_name_it_and_those_that_name_none() {
     assert!(case.world.profiles.get("p").is_none());
     assert_eq!(case.looked_at().await, both);
 }
+
+/// QuotaPolicies of a queue count the jobs of all below it: where the tree is another,
+/// they are read anew.
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_moves_in_the_tree_has_quota_policies_read_anew() {
+    let case = Case::new();
+    let queue = |generation: i64, parent: Option<&str>| {
+        let queue: Queue = decoded(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+            "metadata": {"name": "q", "uid": "q", "generation": generation},
+            "spec": {"parent": parent},
+        }));
+        case.watched.apply(Key::new("", "q"), queue);
+        case.world.quotas.version()
+    };
+    let first = queue(1, None);
+    let below = queue(2, Some("all"));
+    assert!(below > first);
+    assert_eq!(queue(3, Some("all")), below, "something else of it");
+    let other = queue(4, Some("other"));
+    assert!(other > below);
+    Sink::<Queue>::delete(&*case.watched, &Key::new("", "q"), "q");
+    assert!(case.world.quotas.version() > other);
+}

@@ -4,6 +4,7 @@ mod change;
 mod limit;
 mod nodes;
 mod queue;
+mod quota;
 mod reserved;
 mod topology;
 
@@ -34,8 +35,8 @@ impl fmt::Display for Detail {
             | Self::FlavorNotOffered { .. }
             | Self::BackingOff { .. }
             | Self::NotOffered { .. }
-            | Self::ExceedsQuota { .. }
-            | Self::QuotaExceeded { .. } => self.queue(f),
+            | Self::ExceedsQuota { .. } => self.queue(f),
+            Self::QuotaExceeded { .. } => self.quota_exceeded(f),
             Self::LimitExceeded { .. } | Self::LimitClosed { .. } | Self::TooManyWait { .. } => {
                 self.limit(f)
             }

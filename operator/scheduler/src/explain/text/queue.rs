@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Count, Is, Of, amount};
+use super::{Of, amount};
 use crate::explain::{Detail, Unfit};
 use crate::ids::{FlavorName, ResourceName};
 
@@ -105,74 +105,8 @@ impl Detail {
                 queue.as_str(),
                 amount(resource, *most),
             ),
-            Self::QuotaExceeded { .. } => self.quota_exceeded(f),
             _ => Ok(()),
         }
-    }
-
-    fn quota_exceeded(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::QuotaExceeded {
-            queue,
-            borrowing_limit,
-            flavor,
-            resource,
-            needs,
-            most,
-            used,
-            own,
-            missing,
-            holders,
-            largest,
-            borrowers,
-        } = self
-        else {
-            return Ok(());
-        };
-        write!(
-            f,
-            "needs {} {resource}{}, {} of {}{} are held in queue {:?}: {} missing; held by {}",
-            amount(resource, *needs),
-            OfFlavor(flavor),
-            amount(resource, *used),
-            amount(resource, *most),
-            if *borrowing_limit {
-                " (its borrowing limit)"
-            } else {
-                ""
-            },
-            queue.as_str(),
-            Is(amount(resource, *missing)),
-            Count(*holders, "gang"),
-        )?;
-        if !largest.is_empty() {
-            f.write_str(" (")?;
-            for (i, (gang, held)) in largest.iter().enumerate() {
-                let comma = if i == 0 { "" } else { ", " };
-                write!(f, "{comma}{:?} {}", gang.as_str(), amount(resource, *held))?;
-            }
-            let all = usize::try_from(*holders).is_ok_and(|n| n <= largest.len());
-            f.write_str(if all { ")" } else { ", ...)" })?;
-        }
-        for (i, (queue, borrowed)) in borrowers.iter().enumerate() {
-            let start = if i == 0 { "; borrowed by queue" } else { "," };
-            write!(
-                f,
-                "{start} {:?} {}",
-                queue.as_str(),
-                amount(resource, *borrowed)
-            )?;
-        }
-        if let Some(own) = own {
-            write!(
-                f,
-                "; queue {:?} holds {} of its {} and may borrow {} now",
-                own.queue.as_str(),
-                amount(resource, own.held),
-                amount(resource, own.nominal),
-                amount(resource, own.may_borrow),
-            )?;
-        }
-        Ok(())
     }
 }
 
@@ -186,7 +120,7 @@ fn listed(flavors: &[FlavorName]) -> String {
 }
 
 /// ` of flavor "h100"`, where it says something.
-struct OfFlavor<'a>(&'a Option<FlavorName>);
+pub(super) struct OfFlavor<'a>(pub(super) &'a Option<FlavorName>);
 
 impl fmt::Display for OfFlavor<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

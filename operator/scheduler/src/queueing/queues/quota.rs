@@ -5,11 +5,11 @@ use super::Queues;
 use super::holders::Holder;
 use crate::explain::{Change, Detail, OwnQuota, Raise};
 use crate::ids::{FlavorName, GangId, QueueName, ResourceName};
-use crate::queue::Stop;
-use crate::quota::{Demand, FlavorResource, Lack, QueueIdx};
+use crate::queue::{Reclaim, Stop};
+use crate::quota::{Claim, Demand, FlavorResource, Lack, QueueIdx};
 use crate::state::Catalog;
 
-/// How many holders and borrowers a certificate names.
+/// How many gangs, and how many queues, a certificate names.
 const NAMED: usize = 3;
 
 impl Queues {
@@ -139,16 +139,23 @@ impl Queues {
             needs: lack.needs,
             most: worst.map_or(0, |s| s.most),
             used: worst.map_or(0, |s| s.used),
-            own: self.own(name, at, what),
+            own: self.own(name, at, what, lack.needs),
             missing: worst.map_or(0, |s| s.missing),
             holders,
             largest,
+            queues: Vec::new(),
             borrowers,
         }
     }
 
     /// How a queue below another stands with its own quota.
-    fn own(&self, name: &QueueName, at: QueueIdx, what: FlavorResource) -> Option<OwnQuota> {
+    fn own(
+        &self,
+        name: &QueueName,
+        at: QueueIdx,
+        what: FlavorResource,
+        needs: i128,
+    ) -> Option<OwnQuota> {
         self.configs.get(name)?.parent.as_ref()?;
         let standings = self.tree.standings(at);
         let standing = standings.iter().find(|s| s.what == what)?;
@@ -159,7 +166,53 @@ impl Queues {
             nominal: standing.nominal,
             held: standing.usage,
             may_borrow: available.saturating_sub(left).max(0),
+            would_borrow: needs.saturating_sub(left).max(0),
+            reclaim: None,
         })
+    }
+
+    /// The same, with the other queues that hold what is missing, and with what keeps
+    /// the gang's own from taking it back. None: it is about something else.
+    ///
+    /// Costs more than to refuse a gang: for whom it is told.
+    pub(crate) fn say_who_holds(
+        &self,
+        name: &QueueName,
+        demand: &Demand,
+        detail: &Detail,
+        catalog: &Catalog,
+    ) -> Option<Detail> {
+        let mut told = detail.clone();
+        let Detail::QuotaExceeded {
+            queue,
+            flavor,
+            resource,
+            own,
+            queues,
+            borrowers,
+            ..
+        } = &mut told
+        else {
+            return None;
+        };
+        let at = self.tree.find(name)?;
+        let is_it = |what: FlavorResource| {
+            catalog.name(what.resource) == *resource && self.flavor(what) == *flavor
+        };
+        let (what, _) = demand.iter().find(|(what, _)| is_it(*what))?;
+        *queues = self.tree.holding(queue, what, name, NAMED);
+        let owed = |borrower: &QueueName| {
+            let borrower = self.tree.find(borrower);
+            let claim = borrower.and_then(|b| self.tree.claim(at, demand, b, |w| w == what));
+            claim.is_some_and(|claimed| claimed.claim == Claim::Owed)
+        };
+        if let Some(own) = own
+            && borrowers.iter().any(|(borrower, _)| owed(borrower))
+        {
+            let reclaim = self.preemption(name).unwrap_or_default().reclaim;
+            own.reclaim = (reclaim != Reclaim::Any).then_some(reclaim);
+        }
+        Some(told)
     }
 
     /// The flavor's name, where it says something.

@@ -1,30 +1,38 @@
 //! Writes the script: what each object means at its time.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
+use trellis_api::TrainingJob;
 use trellis_api::document::{Document, Problem};
-use trellis_api::{Reason, TrainingJob};
 use trellis_compiler::CompiledJob;
-use trellis_policies::cedar::ObjectKey;
-use trellis_scheduler::{FlavorName, NodeName, QueueName, Time, TopologyName};
+use trellis_policies::cedar::Requester;
+use trellis_policies::quota::What;
+use trellis_scheduler::{NodeName, Time};
 
 use super::{Event, expects};
+use crate::cli::plan::namespaces;
 use crate::cli::plan::snapshot::Snapshot;
 use crate::cli::plan::standing::{self, Held as WhyHeld};
+use crate::cli::plan::who::Who;
 use crate::cli::simulate::nodes;
 use crate::cli::source::Source;
 use crate::key::Key;
 use crate::scheduling::Feed;
 use crate::scheduling::gang::{self, Ticket};
 use crate::scheduling::volumes::Volumes;
-use crate::simulate::scenario::{NodePattern, Target};
+use crate::simulate::scenario::NodePattern;
 use crate::simulate::{Change, Held, Job, Script};
 use crate::watch::{SlimNode, SlimPod, Unhealthy};
 
 const OURS: &str = "trellis.dev/v1alpha1";
-const NAMESPACE: &str = "default";
+pub(super) const NAMESPACE: &str = "default";
+
+/// Kinds of a cluster that a simulation does not look at. Of a PodGroup: what runs
+/// already has an end that nobody knows.
+const NOT_LOOKED_AT: [&str; 4] = ["PodGroup", "ResourceQuota", "DaemonSet", "DeviceClass"];
 
 /// The version of a kind that an event may name without it.
 fn version_of(kind: &str) -> Option<&'static str> {
@@ -35,6 +43,7 @@ fn version_of(kind: &str) -> Option<&'static str> {
         | "Queue"
         | "ResourceFlavor"
         | "Topology"
+        | "RuntimeProfile"
         | "PodGroup"
         | "ClusterAuthorizationPolicy"
         | "QuotaPolicy"
@@ -44,7 +53,7 @@ fn version_of(kind: &str) -> Option<&'static str> {
 }
 
 /// A job that is not with the engine: what it needs is not there, or it is refused.
-struct Waiting {
+pub(super) struct Waiting {
     job: TrainingJob,
     runtime: Option<Duration>,
     submitted: Time,
@@ -54,18 +63,30 @@ struct Waiting {
 /// The script so far, and the cluster as it is at that point of it.
 #[derive(Default)]
 pub(super) struct Author {
-    script: Script,
-    snapshot: Snapshot,
-    waiting: BTreeMap<Key, Waiting>,
+    pub(super) script: Script,
+    pub(super) snapshot: Snapshot,
+    pub(super) waiting: BTreeMap<Key, Waiting>,
+    /// Who submits the jobs.
+    requester: Option<Requester>,
     /// Every job that ever was there.
     known: BTreeSet<Key>,
     /// Those that are there.
-    jobs: BTreeMap<Key, Time>,
-    problems: Vec<Problem>,
+    pub(super) jobs: BTreeMap<Key, Time>,
+    /// Namespaces whose labels were asked for before anybody knew them.
+    unlabelled: BTreeSet<Arc<str>>,
+    pub(super) problems: Vec<Problem>,
     notes: Vec<String>,
 }
 
 impl Author {
+    /// Nothing is there, and jobs are submitted by that user. None: nobody knows by whom.
+    pub(super) fn new(requester: Option<Requester>) -> Self {
+        Self {
+            requester,
+            ..Self::default()
+        }
+    }
+
     /// Nodes that a pattern stands for, from the beginning.
     pub(super) fn pattern(&mut self, pattern: &NodePattern, source: &Source, field: &str) {
         for value in nodes::expanded(pattern) {
@@ -100,7 +121,8 @@ impl Author {
             match self.take(start, &source.document, source) {
                 Ok(true) => {}
                 Ok(false)
-                    if source.document.api_version.split('/').next() == OURS.split('/').next() =>
+                    if source.document.api_version.split('/').next() == OURS.split('/').next()
+                        && !NOT_LOOKED_AT.contains(&source.document.kind.as_str()) =>
                 {
                     let kind = &source.document.kind;
                     let message = format!(
@@ -112,7 +134,10 @@ impl Author {
                 Ok(false) => {
                     let (file, kind) = (&source.file, &source.document.kind);
                     let note = format!("{file}: a simulation does not look at {kind}");
-                    self.notes.push(note);
+                    // A dump holds many.
+                    if !self.notes.contains(&note) {
+                        self.notes.push(note);
+                    }
                 }
                 Err(problems) => self.problems.extend(problems),
             }
@@ -191,13 +216,12 @@ impl Author {
         document: &Document,
         source: &Source,
     ) -> Result<bool, Vec<Problem>> {
+        if NOT_LOOKED_AT.contains(&document.kind.as_str()) {
+            return Ok(false);
+        }
         let mut one = Snapshot::default();
         let told = |problems| source.all(problems).collect::<Vec<_>>();
         if !one.take(document).map_err(told)? {
-            return Ok(false);
-        }
-        if !one.pod_groups.is_empty() {
-            // What runs already has an end that nobody knows.
             return Ok(false);
         }
         if one.is_nameless() {
@@ -223,7 +247,12 @@ impl Author {
             let topology = gang::topology(name, &topology.spec);
             self.script.at(at, Change::Topology(topology));
         }
+        let limits = !one.quota_policies.is_empty();
         self.snapshot.overlay(one);
+        if limits {
+            let quotas = self.snapshot.quotas();
+            self.script.at(at, Change::Quotas(quotas));
+        }
         Ok(true)
     }
 
@@ -275,11 +304,18 @@ impl Author {
     fn submit(&mut self, at: Time, key: Key, waiting: Waiting) {
         let wrong = self.snapshot.policies.load();
         self.notes.extend(wrong);
-        let (compiled, standing) = standing::stand(waiting.job.clone(), None, None, &self.snapshot);
+        if !namespaces::missing([&*key.namespace], &self.snapshot).is_empty() {
+            self.unlabelled.insert(key.namespace.clone());
+        }
+        let requester = self.requester.as_ref();
+        let (compiled, standing) =
+            standing::stand(waiting.job.clone(), None, requester, &self.snapshot);
         let held = match (compiled, standing) {
             (Some(compiled), Ok((volumes, limits))) => {
                 let mut job = queued(&compiled, &waiting, volumes);
                 job.gang.draws = limits.draws();
+                let draws = limits.draws.into_iter().map(|draw| draw.limit);
+                job.hours = draws.filter(|l| l.what == What::GpuHours).collect();
                 self.script.at(at, Change::Job(Box::new(job)));
                 return;
             }
@@ -287,15 +323,16 @@ impl Author {
             // What is not compiled is held for a reason.
             (None, Ok(_)) => return,
         };
-        let WhyHeld { reason, message } = held;
+        let WhyHeld {
+            reason,
+            message,
+            refused,
+        } = held;
         let why = format!("{reason}: {message}");
         if why != waiting.why {
             let held = Held {
                 id: gang::id(&key),
-                refused: matches!(
-                    reason,
-                    Reason::PolicyDenied | Reason::InvalidSpec | Reason::QuotaPolicyExceeded
-                ),
+                refused,
                 reason: why.clone(),
             };
             self.script.at(at, Change::Held(held));
@@ -304,73 +341,9 @@ impl Author {
     }
 
     /// Something is there, or gone, that jobs may need.
-    fn look_again(&mut self, at: Time) {
+    pub(super) fn look_again(&mut self, at: Time) {
         for (key, waiting) in std::mem::take(&mut self.waiting) {
             self.submit(at, key, waiting);
-        }
-    }
-
-    fn delete(&mut self, at: Time, target: &Target, source: &Source, field: &str) {
-        let name = target.name.as_str();
-        let key = Key::new(target.namespace.as_deref().unwrap_or(NAMESPACE), name);
-        let seen = &mut self.snapshot;
-        let change = match target.kind.as_str() {
-            "TrainingJob" => self.jobs.remove(&key).map(|_| {
-                self.waiting.remove(&key);
-                Some(Change::JobGone(gang::id(&key)))
-            }),
-            "Node" => {
-                let gone = seen.nodes.remove(name);
-                gone.map(|_| Some(Change::NodeGone(NodeName::new(name))))
-            }
-            "Queue" => {
-                let gone = seen.queues.get_or_insert_default().remove(name);
-                gone.map(|_| Some(Change::QueueGone(QueueName::new(name))))
-            }
-            "ResourceFlavor" => {
-                let gone = seen.flavors.remove(name);
-                gone.map(|_| Some(Change::FlavorGone(FlavorName::new(name))))
-            }
-            "Topology" => {
-                let gone = seen.topologies.remove(name);
-                gone.map(|_| Some(Change::TopologyGone(TopologyName::new(name))))
-            }
-            "Pod" => {
-                let gone = seen.pods.remove(&key);
-                gone.map(|_| Some(Change::PodGone(gang::pod_key(&key))))
-            }
-            "ClusterAuthorizationPolicy" | "AuthorizationPolicy" => {
-                let namespaced = target.kind == "AuthorizationPolicy";
-                let policy = ObjectKey {
-                    namespace: namespaced.then(|| key.namespace.to_string()),
-                    name: name.to_owned(),
-                };
-                seen.policies.remove(&policy).then_some(None)
-            }
-            "QuotaPolicy" => seen.quota_policies.remove(name).map(|_| None),
-            "PriorityClass" => seen.priority_classes.remove(name).map(|_| None),
-            "Namespace" => seen.namespaces.remove(name).map(|_| None),
-            "Service" => seen.services.remove(&key).map(|_| None),
-            kind => {
-                let message = format!("a simulation does not look at {kind:?}");
-                let field = format!("{field}.delete.kind");
-                self.problems.push(source.problem(&field, message));
-                return;
-            }
-        };
-        match change {
-            Some(change) => {
-                if let Some(change) = change {
-                    self.script.at(at, change);
-                }
-                self.look_again(at);
-            }
-            None => {
-                let kind = &target.kind;
-                let message = format!("{kind} {name:?} is not there at that time");
-                let field = format!("{field}.delete.name");
-                self.problems.push(source.problem(&field, message));
-            }
         }
     }
 
@@ -391,6 +364,11 @@ impl Author {
                 Err(problems) => self.problems.extend(problems),
             }
         }
+        let who = Who::Unknown.assumed(&self.snapshot);
+        self.notes.extend(who.filter(|_| self.requester.is_none()));
+        let unlabelled = self.unlabelled.iter().map(|name| &**name);
+        let unlabelled = namespaces::missing(unlabelled, &self.snapshot);
+        self.notes.extend(namespaces::note(&unlabelled));
         if self.problems.is_empty() {
             Ok((self.script, self.notes))
         } else {
@@ -417,5 +395,6 @@ fn queued(compiled: &CompiledJob, waiting: &Waiting, volumes: Volumes) -> Job {
         gang,
         runtime: waiting.runtime,
         limit,
+        hours: Vec::new(),
     }
 }

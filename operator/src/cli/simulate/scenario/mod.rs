@@ -2,11 +2,13 @@
 //! time at which it is applied.
 
 mod author;
+mod delete;
 mod expects;
 
 use std::path::PathBuf;
 
 use trellis_api::document::Problem;
+use trellis_policies::cedar::Requester;
 
 use super::files::Files;
 use crate::cli::source::Source;
@@ -31,11 +33,11 @@ struct Event<'a> {
     field: String,
 }
 
-/// Reads all files.
+/// Reads all files. `requester` submits the jobs; None: nobody knows who.
 ///
 /// # Errors
 /// Everything that is wrong with them.
-pub(super) fn read(paths: &[PathBuf]) -> Result<Read, Vec<Problem>> {
+pub(super) fn read(paths: &[PathBuf], requester: Option<Requester>) -> Result<Read, Vec<Problem>> {
     let mut files = Files::read(paths);
     let mut problems = std::mem::take(&mut files.problems);
     if problems.is_empty() && files.scenarios.is_empty() && files.objects.is_empty() {
@@ -43,7 +45,7 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<Read, Vec<Problem>> {
         let message = "holds nothing to simulate: name a file with a Scenario or with objects";
         problems.push(Problem::of_file(message).in_file(paths.join(", ")));
     }
-    let mut author = Author::default();
+    let mut author = Author::new(requester);
     for (scenario, source) in &files.scenarios {
         for (number, pattern) in scenario.spec.nodes.iter().enumerate() {
             author.pattern(pattern, source, &format!("spec.nodes[{number}]"));

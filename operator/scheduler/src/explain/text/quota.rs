@@ -1,0 +1,120 @@
+//! Who holds the quota that lacks.
+
+use std::fmt;
+
+use super::queue::OfFlavor;
+use super::{Count, Is, amount};
+use crate::explain::{Detail, OwnQuota};
+use crate::ids::{QueueName, ResourceName};
+use crate::queue::Reclaim;
+
+impl Detail {
+    /// The sentence about quota that others hold.
+    pub(super) fn quota_exceeded(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::QuotaExceeded {
+            queue,
+            borrowing_limit,
+            flavor,
+            resource,
+            needs,
+            most,
+            used,
+            own,
+            missing,
+            holders,
+            largest,
+            queues,
+            borrowers,
+        } = self
+        else {
+            return Ok(());
+        };
+        write!(
+            f,
+            "needs {} {resource}{}, {} of {}{} are held in queue {:?}: {} missing",
+            amount(resource, *needs),
+            OfFlavor(flavor),
+            amount(resource, *used),
+            amount(resource, *most),
+            if *borrowing_limit {
+                " (its borrowing limit)"
+            } else {
+                ""
+            },
+            queue.as_str(),
+            Is(amount(resource, *missing)),
+        )?;
+        amounts(f, "; held by queue", queues, resource)?;
+        if *holders > 0 {
+            let start = if queues.is_empty() {
+                "; held by"
+            } else {
+                ", and by"
+            };
+            write!(f, "{start} {}", Count(*holders, "gang"))?;
+            if !queues.is_empty() {
+                f.write_str(" of its own queue")?;
+            }
+        }
+        if !largest.is_empty() {
+            f.write_str(" (")?;
+            for (i, (gang, held)) in largest.iter().enumerate() {
+                let comma = if i == 0 { "" } else { ", " };
+                write!(f, "{comma}{:?} {}", gang.as_str(), amount(resource, *held))?;
+            }
+            let all = usize::try_from(*holders).is_ok_and(|n| n <= largest.len());
+            f.write_str(if all { ")" } else { ", ...)" })?;
+        }
+        amounts(f, "; borrowed by queue", borrowers, resource)?;
+        own.as_ref().map_or(Ok(()), |own| own.sentence(f, resource))
+    }
+}
+
+impl OwnQuota {
+    fn sentence(&self, f: &mut fmt::Formatter<'_>, resource: &ResourceName) -> fmt::Result {
+        let name = self.queue.as_str();
+        write!(
+            f,
+            "; queue {name:?} holds {} of its {}",
+            amount(resource, self.held),
+            amount(resource, self.nominal),
+        )?;
+        // Within its own it is short of what it has lent, and need not borrow.
+        if self.would_borrow > 0 {
+            write!(
+                f,
+                ", would borrow {} and may borrow {} now",
+                amount(resource, self.would_borrow),
+                amount(resource, self.may_borrow),
+            )?;
+        }
+        match self.reclaim {
+            Some(Reclaim::Never) => f.write_str(
+                ", and what it has lent is not taken back: its preemption.reclaim is Never",
+            ),
+            Some(Reclaim::LowerPriority) => f.write_str(
+                ", and what it has lent is taken back from lower priorities alone: its preemption.reclaim is LowerPriority",
+            ),
+            Some(Reclaim::Any) | None => Ok(()),
+        }
+    }
+}
+
+/// `; held by queue "a" 12, "b" 4`, where there are some.
+fn amounts(
+    f: &mut fmt::Formatter<'_>,
+    start: &str,
+    queues: &[(QueueName, i128)],
+    resource: &ResourceName,
+) -> fmt::Result {
+    for (i, (queue, held)) in queues.iter().enumerate() {
+        let start = if i == 0 { start } else { "," };
+        write!(
+            f,
+            "{start} {:?} {}",
+            queue.as_str(),
+            amount(resource, *held)
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! Which queues hold what another lacks.
+
+use std::cmp::Reverse;
+
+use super::amounts::FlavorResource;
+use super::tree::{QueueIdx, Tree};
+use crate::ids::QueueName;
+
+impl Tree {
+    /// Queues below a queue, or itself, to which something is charged that counts
+    /// against its quota, with all that is: at most `count` of them, those that hold
+    /// most, then by name. `but` is left out.
+    ///
+    /// Costs a look at each queue below that holds some: for whom it is told.
+    pub(crate) fn holding(
+        &self,
+        below: &QueueName,
+        what: FlavorResource,
+        but: &QueueName,
+        count: usize,
+    ) -> Vec<(QueueName, i128)> {
+        let mut holding: Vec<(&QueueName, i128)> = Vec::new();
+        let mut next: Vec<QueueIdx> = self.find(below).into_iter().collect();
+        while let Some(node) = next.pop().and_then(|at| self.node(at)) {
+            let held = node.cell(what).counted();
+            if held > 0 && node.name != *but {
+                holding.push((&node.name, held));
+            }
+            // What local quota covers counts for nobody above.
+            next.extend(node.named_by.iter().copied().filter(|at| {
+                let child = self.node(*at).filter(|child| child.counts());
+                child.is_some_and(|child| child.cell(what).passed_on() > 0)
+            }));
+        }
+        holding.sort_unstable_by_key(|(name, held)| (Reverse(*held), *name));
+        let first = holding.into_iter().take(count);
+        first.map(|(name, held)| (name.clone(), held)).collect()
+    }
+}

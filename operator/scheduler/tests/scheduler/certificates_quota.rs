@@ -1,0 +1,53 @@
+//! Who holds the quota that a gang waits for.
+
+use crate::common::*;
+use crate::queues::{below, gpus, small};
+use trellis_scheduler::{Quota, Reclaim};
+
+#[test]
+fn a_certificate_names_the_queues_that_hold_most_of_what_is_missing() {
+    let mut engine = engine(gpu_nodes(4));
+    engine.apply_queue(below("all", None, gpus(0)));
+    for (name, nominal) in [("a", 8), ("b", 4), ("c", 4), ("d", 4), ("e", 4)] {
+        engine.apply_queue(below(name, Some("all"), gpus(nominal)));
+    }
+    // Covered by what it lends nobody: none of it is what others lack.
+    let alone = Quota {
+        lending_limit: Some(0),
+        ..gpus(8)
+    };
+    engine.apply_queue(below("alone", Some("all"), alone));
+    for (name, pods) in [
+        ("a", 2),
+        ("b", 6),
+        ("c", 5),
+        ("d", 4),
+        ("e", 3),
+        ("alone", 8),
+    ] {
+        engine.apply_gang(small(name, name, pods));
+    }
+    let started = cycle(&mut engine);
+    assert_eq!(started.len(), 6, "{started:?}");
+    let certificate = refusal(&mut engine, &small("a", "w", 6));
+    assert_eq!(
+        certificate.to_string(),
+        "needs 6 nvidia.com/gpu, 20 of 24 are held in queue \"all\": 2 are missing; held by queue \
+         \"b\" 6, \"c\" 5, \"d\" 4, and by 1 gang of its own queue (\"team/a\" 2); borrowed by queue \
+         \"b\" 2, \"c\" 1; queue \"a\" holds 2 of its 8, and what it has lent is not taken back: its \
+         preemption.reclaim is Never"
+    );
+    // What it would borrow itself nobody owes it.
+    let more = refusal(&mut engine, &small("a", "w", 8)).to_string();
+    let end = "; queue \"a\" holds 2 of its 8, would borrow 2 and may borrow 0 now";
+    assert!(more.ends_with(end), "{more}");
+    // Whoever may take it back, and does not find whom to take it from.
+    let mut lower = below("a", Some("all"), gpus(8));
+    lower.preemption.reclaim = Reclaim::LowerPriority;
+    engine.apply_queue(lower);
+    let lower = refusal(&mut engine, &small("a", "w", 6)).to_string();
+    assert!(
+        lower.ends_with("preemption.reclaim is LowerPriority"),
+        "{lower}"
+    );
+}

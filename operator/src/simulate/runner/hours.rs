@@ -1,0 +1,76 @@
+//! GPU-hours that jobs burn, and limits that are closed once all is burnt: counted as
+//! the operator counts them, in virtual time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use trellis_policies::quota::{LimitId, QuotaPolicies};
+use trellis_scheduler::{Draw, Engine, LimitName, Time};
+
+use crate::quota::{Hours, name};
+
+/// What is burnt of each limit of GPU-hours, from nothing.
+#[derive(Debug, Default)]
+pub(super) struct Burning {
+    hours: Hours,
+    policies: Arc<QuotaPolicies>,
+    /// Those that a job draws on, by the engine's name.
+    limits: BTreeMap<LimitName, LimitId>,
+}
+
+impl Burning {
+    /// These policies take effect from now on.
+    pub(super) fn apply(&mut self, policies: Arc<QuotaPolicies>) {
+        self.policies = policies;
+    }
+
+    /// A job draws on these limits of GPU-hours.
+    pub(super) fn draws_on(&mut self, limits: Vec<LimitId>) {
+        let named = limits.into_iter().map(|limit| (name(&limit), limit));
+        self.limits.extend(named);
+    }
+
+    /// Counts what is burnt until now, and closes or opens limits. To be called before
+    /// the engine decides, and once it has: what is held then is burnt from now on. What
+    /// would be closed in between stops nobody.
+    pub(super) fn count(&mut self, engine: &mut Engine, now: Time) {
+        if self.limits.is_empty() {
+            return;
+        }
+        let used: BTreeMap<&LimitName, i128> = engine.limits().collect();
+        let held = self.limits.iter().map(|(name, limit)| {
+            let gpus = used.get(name).copied().unwrap_or_default();
+            (limit.clone(), i64::try_from(gpus).unwrap_or(i64::MAX))
+        });
+        let held: Vec<_> = held.collect();
+        let second = now.as_millis().div_euclid(1_000);
+        for (limit, gate) in self.hours.count(&self.policies, held, second) {
+            match gate {
+                Some(until) => engine.close_limit(name(&limit), until.map(time)),
+                None => engine.open_limit(&name(&limit)),
+            }
+        }
+    }
+
+    /// When a limit opens that one of these draws is on. None: none does, or nobody
+    /// knows when.
+    pub(super) fn opens<'d>(
+        engine: &Engine,
+        draws: impl Iterator<Item = &'d Draw>,
+        now: Time,
+    ) -> Option<Time> {
+        let closed = engine.closed_limits().into_iter();
+        let closed: BTreeMap<LimitName, Time> = closed
+            .filter_map(|(limit, until)| Some((limit, until.filter(|at| *at > now)?)))
+            .collect();
+        if closed.is_empty() {
+            return None;
+        }
+        let opens = draws.filter_map(|draw| closed.get(&draw.limit).copied());
+        opens.min()
+    }
+}
+
+fn time(second: i64) -> Time {
+    Time::from_millis(second.saturating_mul(1_000))
+}
