@@ -12,6 +12,7 @@ mod excluded;
 mod failed;
 mod placed;
 mod starting;
+mod staying;
 mod suspended;
 #[cfg(test)]
 mod tests;
@@ -44,6 +45,8 @@ struct Evaluation<'a> {
     o: Observed<'a>,
     status: TrainingJobStatus,
     again: Option<Timestamp>,
+    /// An unhealthy node that the gang does not leave yet: the reason, where it lasts, and words.
+    staying: Option<(Option<Reason>, String)>,
 }
 
 fn after(at: Timestamp, seconds: i64) -> Timestamp {
@@ -71,6 +74,7 @@ impl<'a> Evaluation<'a> {
             o,
             status,
             again: None,
+            staying: None,
         }
     }
 
