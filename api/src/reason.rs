@@ -148,6 +148,8 @@ reasons! {
     ContainerConfigError: "Create what the message names, or correct its name in the job; it is tried again by itself.";
     /// A node that holds pods of the gang is unhealthy or is being taken out of service.
     NodeUnhealthy: "Nothing: the gang is stopped with its grace and placed without that node; it may wait again.";
+    /// A node that holds pods of the gang is unhealthy, and so are so many of its zone at once that no gang leaves them: whoever declares them unhealthy may be broken.
+    PartialDisruption: "Look at the nodes' conditions and labels, and at what sets them. The gang runs on; it is stopped and placed elsewhere once fewer nodes of the zone are unhealthy, and its node still is.";
     /// A kubelet refused a pod.
     KubeletRefused: "Nothing: the gang is placed again without that node for a while; it may wait again.";
     /// A node that held pods of the gang is lost.
@@ -239,6 +241,7 @@ impl Reason {
             | Self::ImagePullFailed
             | Self::ContainerConfigError
             | Self::NodeUnhealthy
+            | Self::PartialDisruption
             | Self::KubeletRefused
             | Self::NodeLost
             | Self::PodDisrupted

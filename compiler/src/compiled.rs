@@ -57,6 +57,14 @@ impl CompiledJob {
         framework::has_hosts(self.job().spec().framework())
     }
 
+    /// Why its ConfigMaps cannot be created, in words: field, rule and fix. None: they can.
+    #[must_use]
+    pub fn too_long(&self) -> Option<String> {
+        self.has_hosts()
+            .then(|| framework::too_long(&self.source.gang()))
+            .flatten()
+    }
+
     /// Name of the Secret with the job's key, if its framework needs one.
     #[must_use]
     pub fn key_secret_name(&self) -> Option<String> {

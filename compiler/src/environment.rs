@@ -11,7 +11,7 @@ use crate::gang::Gang;
 /// A variable that we set.
 #[derive(Clone, Debug)]
 pub(crate) struct Variable {
-    name: &'static str,
+    pub name: &'static str,
     value: Value,
 }
 

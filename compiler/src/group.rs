@@ -183,6 +183,14 @@ impl CompiledGroup {
         demands
     }
 
+    /// Names of the variables that the job's framework sets in the main container.
+    #[must_use]
+    pub fn framework_variables(&self) -> BTreeSet<String> {
+        let injection = framework::inject(&self.source.gang(), self.written());
+        let names = injection.variables.into_iter();
+        names.map(|variable| variable.name.into()).collect()
+    }
+
     /// The ports that each pod listens on.
     pub(crate) fn ports(&self) -> Vec<ContainerPort> {
         let group = self.written();

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Container, PodSpec, Volume};
 
-use crate::{CompiledJob, PodPlacement, secrets};
+use crate::{CompiledJob, Demand, PodPlacement, framework, secrets};
 
-/// An object of the job's namespace that its pods cannot start without. Claims are not
-/// listed here: where their volumes are is another question.
+/// An object of the job's namespace that its pods cannot start without, and that is not made
+/// with the job. Claims are not listed here: where their volumes are is another question.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Need {
-    /// A ConfigMap.
+    /// A ConfigMap that is not made with the job.
     ConfigMap(String),
     /// A Secret that the job does not make itself.
     Secret(String),
@@ -64,8 +64,20 @@ pub(crate) fn of(job: &CompiledJob) -> Needs {
         }
     }
     let made: BTreeSet<String> = secrets::made(job.job()).into_values().collect();
-    needs.retain(|need, _| !matches!(need, Need::Secret(name) if made.contains(name)));
+    needs.retain(|need, _| {
+        !matches!(need, Need::Secret(name) if made.contains(name)) && !is_own(need, job)
+    });
     needs
+}
+
+/// True of what the job's framework reads, which is made with the job: its hostfile and its key.
+fn is_own(need: &Need, job: &CompiledJob) -> bool {
+    let demand = match need {
+        Need::ConfigMap(name) => Demand::UseConfigMap(name.clone()),
+        Need::Secret(name) => Demand::UseSecret(name.clone()),
+        Need::ServiceAccount(_) => return false,
+    };
+    framework::is_own(job.job(), &demand)
 }
 
 fn of_pod(spec: &PodSpec, needs: &mut Needs) {

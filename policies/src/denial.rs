@@ -103,6 +103,12 @@ impl Denial {
         (!refusals.is_empty()).then_some(Self(refusals))
     }
 
+    /// One line for each refusal, the first of them, and how many there are beside.
+    #[must_use]
+    pub fn lines(&self) -> String {
+        told(&self.0, "\n")
+    }
+
     /// The refusals: those of rules first.
     #[must_use]
     pub fn refusals(&self) -> &[Refusal] {

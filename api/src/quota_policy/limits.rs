@@ -90,8 +90,8 @@ pub struct ResourceLimit {
 pub struct GpuHours {
     /// How many: once they are burnt, no job starts until the window has moved on. What
     /// runs goes on.
-    #[garde(custom(rules::count))]
-    #[x_kube(validation = rules::COUNT.cel())]
+    #[garde(custom(rules::gpu_hours))]
+    #[x_kube(validation = rules::GPU_HOURS.cel())]
     pub hours: i64,
     /// The window, which ends now: hours or days, such as 12h or 30d, at most 366d.
     pub per: Window,
@@ -196,6 +196,20 @@ mod tests {
             "8785h", "367d", "9999d", "99999h",
         ] {
             assert!(Window::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn some_hours_are_limited_and_none_are_said_otherwise() {
+        let of = |hours: i64| {
+            let per = Window::parse("30d").unwrap();
+            GpuHours { hours, per }.validate()
+        };
+        assert!(of(1).is_ok() && of(1_000_000_000).is_ok());
+        for hours in [0, -1, 1_000_000_001] {
+            let said = of(hours).unwrap_err().to_string();
+            assert!(said.contains("must be 1 to 1000000000"), "{said}");
+            assert!(said.contains("gpusPerJob"), "{said}");
         }
     }
 

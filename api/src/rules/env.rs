@@ -146,12 +146,6 @@ pub fn is_reserved_env(name: &str, framework: Framework) -> bool {
     broken(name, framework).is_some()
 }
 
-/// True for a variable that Trellis or any framework sets.
-#[must_use]
-pub fn is_injected_env(name: &str) -> bool {
-    is_own_env(name) || FRAMEWORK_ENV.iter().any(|row| row.sets(name))
-}
-
 /// [`RESERVED_ENV`] and the framework's row, of one variable of a job.
 pub fn reserved_env(name: &str, framework: Framework) -> garde::Result {
     match broken(name, framework) {
@@ -184,7 +178,6 @@ mod tests {
                 }
                 let of_profile = reserved_profile_env(&name).unwrap_err();
                 assert_eq!(of_profile.message(), row.of_jobs.message());
-                assert!(is_injected_env(&name));
             }
             assert_eq!(row.of_jobs.message(), row.of_profiles.message());
         }
@@ -194,7 +187,8 @@ mod tests {
             "JAX_PLATFORMS",
             "NCCL_DEBUG",
         ] {
-            assert!(!is_injected_env(name));
+            let sets = |framework| is_reserved_env(name, framework);
+            assert!(!Framework::ALL.into_iter().any(sets));
             assert!(reserved_profile_env(name).is_ok());
         }
         assert!(is_reserved_env("TRELLIS_RANK", Framework::None));

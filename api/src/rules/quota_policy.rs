@@ -19,6 +19,11 @@ pub const COUNT: Rule = Rule::new(
     "self >= 0 && self <= 1000000000",
     "must be 0 to 1000000000: leave it out for no limit",
 );
+/// GPU-hours of a window. Of none nothing would be burnt, and the first job would start.
+pub const GPU_HOURS: Rule = Rule::new(
+    "self >= 1 && self <= 1000000000",
+    "must be 1 to 1000000000: a job starts as long as fewer are burnt; for no GPUs at all set gpusPerJob to 0",
+);
 /// A part of a quota.
 pub const PERCENT: Rule = Rule::new(
     "self >= 0 && self <= 100",
@@ -50,6 +55,11 @@ pub fn user_name(name: &str, _: &()) -> garde::Result {
 /// [`COUNT`].
 pub fn count(count: &i64, _: &()) -> garde::Result {
     COUNT.holds((0..=1_000_000_000).contains(count))
+}
+
+/// [`GPU_HOURS`].
+pub fn gpu_hours(hours: &i64, _: &()) -> garde::Result {
+    GPU_HOURS.holds((1..=1_000_000_000).contains(hours))
 }
 
 /// [`PERCENT`].

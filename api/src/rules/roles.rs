@@ -3,8 +3,8 @@
 use super::Rule;
 use crate::job::{Framework, Role, TaskGroup};
 
-/// Pods of a job whose framework has a hostfile: with the longest names that there are it
-/// still fits into a ConfigMap (1 MiB).
+/// Pods of a job whose framework has a hostfile. How long it becomes depends on names that this
+/// rule does not know: what no ConfigMap (1 MiB) takes the compiler finds (`too_long`).
 pub const MAX_HOSTS: u32 = 4096;
 /// Pods of a TensorFlow job: with the longest names that there are TF_CONFIG is still
 /// shorter than the longest variable that Linux takes (MAX_ARG_STRLEN, 128 KiB).

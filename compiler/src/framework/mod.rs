@@ -110,6 +110,29 @@ pub(crate) fn secret(job: &ValidatedJob, random: [u8; 66]) -> Option<Secret> {
         .flatten()
 }
 
+/// Most bytes of all values of a ConfigMap together (`core.MaxSecretSize`, which Kubernetes
+/// checks of ConfigMaps too).
+const MOST_BYTES: usize = 1024 * 1024;
+
+/// Why the API server would not take the job's ConfigMap: its hostfiles are too long. How long
+/// they are nobody knows before the job's namespace and the cluster's domain are known.
+pub(crate) fn too_long(gang: &Gang<'_>) -> Option<String> {
+    let maps = config_maps(gang);
+    let values = maps
+        .iter()
+        .flat_map(|map| &map.data)
+        .flat_map(BTreeMap::values);
+    let bytes = values.fold(0_usize, |sum, value| sum.saturating_add(value.len()));
+    (bytes > MOST_BYTES).then(|| {
+        let framework = gang.job.spec().framework();
+        format!(
+            "spec.taskGroups: the hostfiles that framework {framework:?} reads would have {bytes} \
+             bytes, and a ConfigMap takes {MOST_BYTES}: give the job and its task groups shorter \
+             names, each of which stands in every line, or have fewer pods"
+        )
+    })
+}
+
 /// What pods use of the job's own: nobody has to permit that.
 pub(crate) fn is_own(job: &ValidatedJob, demand: &Demand) -> bool {
     let framework = job.spec().framework();

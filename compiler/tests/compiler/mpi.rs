@@ -147,6 +147,50 @@ fn the_key_is_of_the_bytes_that_are_given_and_in_no_hash() {
     assert_eq!(mpi("", "").hash(), job.hash());
 }
 
+/// Bytes of the values of its ConfigMap.
+fn size(job: &CompiledJob) -> usize {
+    files(job).values().map(String::len).sum()
+}
+
+#[test]
+fn a_job_is_refused_from_the_first_byte_that_its_config_map_does_not_take() {
+    let of = |group: &str, replicas: u32| {
+        let mut job = job(&format!(
+            "framework: MPI\ntaskGroups:\n\
+             - {{name: {group}, image: i, replicas: {replicas}, resources: {{cpu: 1, memory: 1Gi}}}}\n\
+             - {{name: launcher, image: i, role: Launcher, resources: {{cpu: 1, memory: 1Gi}}}}\n"
+        ));
+        job.metadata.name = Some("j".repeat(33));
+        job.metadata.namespace = Some("n".repeat(63));
+        compiled(job)
+    };
+    let mib = 1024 * 1024;
+    let long = "a".repeat(24);
+    let fits = |replicas: &u32| size(&of(&long, *replicas)) <= mib;
+    let most = (1..4096).collect::<Vec<_>>().partition_point(fits);
+    let most = u32::try_from(most).unwrap();
+    assert!((2000..4095).contains(&most), "{most}");
+    assert_eq!(of(&long, most).too_long(), None);
+    let more = of(&long, most.saturating_add(1));
+    let message = more.too_long().unwrap();
+    assert!(message.contains(&size(&more).to_string()), "{message}");
+    for words in ["spec.taskGroups: ", "1048576", "shorter names"] {
+        assert!(message.contains(words), "{message}");
+    }
+}
+
+#[test]
+fn what_is_made_with_the_job_is_not_waited_for() {
+    assert_eq!(mpi("", "").needs().len(), 0);
+    let own = "mounts: [{secret: s, path: /s}, {configMap: other, path: /m}]";
+    let needs = mpi("", own).needs();
+    let needs: Vec<_> = needs
+        .keys()
+        .map(|need| (need.kind(), need.name()))
+        .collect();
+    assert_eq!(needs, [("ConfigMap", "other"), ("Secret", "s")]);
+}
+
 /// The scripts of a job, with its paths below a folder, and programs beside them.
 struct Shell {
     folder: tempfile::TempDir,

@@ -3,6 +3,7 @@
 
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
@@ -22,6 +23,12 @@ use super::{program, shared, site};
 
 /// Limits of the site's jobs alone, by a policy of its name.
 async fn limit(control_plane: &ControlPlane, site: &Site, limits: Value, enforcement: &str) {
+    write_limit(control_plane, site, limits, enforcement).await;
+    becomes(control_plane, site, |_| true).await;
+}
+
+/// The same, before there is an operator.
+async fn write_limit(control_plane: &ControlPlane, site: &Site, limits: Value, enforcement: &str) {
     let labels = json!({"kubernetes.io/metadata.name": site.name()});
     let policy = json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "QuotaPolicy",
@@ -32,7 +39,6 @@ async fn limit(control_plane: &ControlPlane, site: &Site, limits: Value, enforce
         },
     });
     control_plane.apply_yaml(&policy.to_string()).await.unwrap();
-    becomes(control_plane, site, |_| true).await;
 }
 
 async fn change(control_plane: &ControlPlane, site: &Site, limits: Value) {
@@ -181,10 +187,19 @@ async fn deny_refuses_while_there_is_no_room_and_so_does_a_queue_that_is_full() 
 #[tokio::test]
 async fn limits_hold_over_a_restart_and_burnt_hours_are_remembered() {
     let control_plane = operator::control_plane().await.unwrap();
-    let mut first = Operator::start(&control_plane, program()).await.unwrap();
     let site = Site::new(&control_plane, "hours", Nodes::new(3).gpus(8)).await;
     let limits = |hours: u32| json!({"runningJobs": 2, "gpuHours": {"hours": hours, "per": "30d"}});
-    limit(&control_plane, &site, limits(0), "Queue").await;
+    write_limit(&control_plane, &site, limits(1), "Queue").await;
+    // An operator before has counted it all.
+    let now = Timestamp::now();
+    let burnt = json!([{"start": now.to_string(), "gpuSeconds": "3600"}]);
+    let status = Patch::Merge(json!({"status": {"burntUntil": now.to_string(), "burnt": burnt}}));
+    let policies: Api<QuotaPolicy> = Api::all(control_plane.client());
+    policies
+        .patch_status(site.name(), &PatchParams::default(), &status)
+        .await
+        .unwrap();
+    let mut first = Operator::start(&control_plane, program()).await.unwrap();
     site.submit("a", 1, 8).await;
     let waits = site.reaches("a", JobPhase::Queued).await;
     assert_eq!(reason(&waits), "QuotaPolicyExceeded");

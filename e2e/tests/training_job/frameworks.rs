@@ -1,7 +1,7 @@
 //! What some frameworks need beside their pods: a hostfile, and a key.
 
 use anyhow::{Result, ensure};
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota, Secret};
 use kube::ResourceExt as _;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use trellis_api::job::{CompiledObject, JobPhase};
 use trellis_api::{TrainingJob, ValidatedJob, names};
 use trellis_e2e::jobs::{SOON, message, reason};
 use trellis_e2e::site::Site;
-use trellis_e2e::wait::eventually;
+use trellis_e2e::wait::{eventually, wait_for};
 
 use super::site;
 
@@ -135,6 +135,36 @@ async fn an_mpi_job_keeps_its_key_and_ends_with_its_launcher() {
     // Workers run on: sshd does not end by itself.
     site.exit("j-launcher-0", "0").await;
     site.reaches("j", JobPhase::Complete).await;
+}
+
+/// The API server counts quotas before it looks whether something of that name is there.
+#[tokio::test]
+async fn an_exhausted_quota_of_secrets_keeps_no_job_from_its_next_attempt_that_has_its_key() {
+    let site = site("mpi-quota", 1).await;
+    site.create(mpi(&site)).await.unwrap();
+    let job = site.reaches("j", JobPhase::Running).await;
+    assert!(compiled(&job, "Secret").ready);
+    let quota: ResourceQuota = serde_json::from_value(json!({
+        "metadata": {"name": "secrets"}, "spec": {"hard": {"count/secrets": "0"}}}))
+    .unwrap();
+    let quotas = site.api::<ResourceQuota>();
+    quotas.create(&PostParams::default(), &quota).await.unwrap();
+    let counted = |quota: &ResourceQuota| {
+        let status = quota.status.as_ref();
+        status.is_some_and(|s| s.used.is_some())
+    };
+    wait_for(&quotas, "secrets", SOON, counted).await.unwrap();
+    let secret = json!({"metadata": {"name": "another"}});
+    let secret: Secret = serde_json::from_value(secret).unwrap();
+    let refused = site.api::<Secret>();
+    let refused = refused.create(&PostParams::default(), &secret).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("exceeded quota"), "{refused}");
+
+    site.exit("j-worker-0", "1").await;
+    site.runs_again("j", 2).await;
+    let job = site.reaches("j", JobPhase::Running).await;
+    assert!(compiled(&job, "Secret").ready);
 }
 
 /// What a framework makes of roles, replicas and variables.

@@ -11,7 +11,10 @@ pub enum WriteError {
     /// Nothing was written: nobody wanted it any more when its turn came.
     #[error("nobody wants it any more")]
     NotWanted,
-    /// Someone else was faster, or something of that name is there.
+    /// Something of that name is there.
+    #[error("{0}")]
+    AlreadyExists(String),
+    /// Someone else was faster: with the object, or with what admission counts it in.
     #[error("{0}")]
     Conflict(String),
     /// The object is gone.
@@ -62,6 +65,8 @@ impl From<kube::Error> for WriteError {
         let message = status.message.clone();
         match status.code {
             404 => Self::NotFound(message),
+            409 if status.reason == "AlreadyExists" => Self::AlreadyExists(message),
+            // Of quotas too: "Operation cannot be fulfilled on resourcequotas".
             409 => Self::Conflict(message),
             // The authorizer's answer, unlike admission's, may be another in a moment.
             401 => Self::Unauthorized(message),
@@ -138,5 +143,20 @@ mod tests {
         }
         assert!(matches!(error(409, ""), WriteError::Conflict(_)));
         assert!(matches!(error(404, ""), WriteError::NotFound(_)));
+    }
+
+    #[test]
+    fn that_something_is_there_is_told_by_the_reason_alone() {
+        let message = r#"secrets "already exists" is in the way"#;
+        let of = |reason: &str| {
+            let mut status = Status::failure(message, reason);
+            status.code = 409;
+            WriteError::from(kube::Error::Api(Box::new(status)))
+        };
+        assert!(matches!(of("AlreadyExists"), WriteError::AlreadyExists(_)));
+        // That of a quota whose numbers another has just written, for one.
+        for reason in ["Conflict", ""] {
+            assert!(matches!(of(reason), WriteError::Conflict(_)), "{reason}");
+        }
     }
 }

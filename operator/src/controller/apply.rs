@@ -55,7 +55,7 @@ pub(super) async fn children(
         place.child(key, || compiled.service(), &world.services),
         place.child(key, || compiled.network_policy(), &world.network_policies),
         place.hosts(compiled, world),
-        place.key_secret(compiled),
+        place.key_secret(compiled, seen),
         place.child(key, || compiled.pod_group(), &world.pod_groups),
         external_secrets::apply(&place, world, compiled),
     );
@@ -162,7 +162,7 @@ impl Place<'_> {
             Ok(object) => Ok(Made::New(object)),
             // The watch is late, or does not show what has lost our label, or
             // a foreign object is there: look which.
-            Err(WriteError::Conflict(message)) => {
+            Err(WriteError::AlreadyExists(message) | WriteError::Conflict(message)) => {
                 let there = self.commands.get(namespace, &key.name).await?;
                 there
                     .map(|object| Made::Before(Arc::new(object)))

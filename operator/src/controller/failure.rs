@@ -87,6 +87,8 @@ pub struct Attempt<'a> {
     pub lost: &'a dyn Fn(&str) -> bool,
     /// Why a node is unhealthy.
     pub unhealthy: &'a dyn Fn(&str) -> Option<String>,
+    /// Whether what runs on an unhealthy node leaves it now.
+    pub leaves: &'a dyn Fn(&str) -> bool,
     /// What failures do.
     pub rules: &'a [RestartRule],
     /// The group of rank 0, where its success is the job's.
@@ -120,13 +122,16 @@ impl Attempt<'_> {
         lost.then(|| Fault::of_pod((name, pod), Reason::NodeLost, message(), Blame::Cluster))
     }
 
-    /// A rank that failed there is the node's fault too.
+    /// A rank that failed there is the node's fault too, whenever others leave it.
     fn on_unhealthy_node(&self, name: &str, pod: &PodView) -> Option<Fault> {
         let node = pod.node.as_deref()?;
         if pod.phase == PodPhase::Succeeded || self.is_ignored(pod) {
             return None;
         }
         let why = (self.unhealthy)(node)?;
+        if !pod.phase.is_over() && !(self.leaves)(node) {
+            return None;
+        }
         let message = format!("node {node:?} of pod {name:?} is unhealthy: {why}");
         let fault = Fault::of_pod((name, pod), Reason::NodeUnhealthy, message, Blame::Cluster);
         Some(fault)

@@ -12,6 +12,7 @@ pub(super) fn of(error: &WriteError) -> Option<Standing> {
     let reason = match error {
         WriteError::NotLeading(_)
         | WriteError::NotWanted
+        | WriteError::AlreadyExists(_)
         | WriteError::Conflict(_)
         | WriteError::NotFound(_) => {
             return None;

@@ -166,7 +166,9 @@ impl Controller {
                 self.world.tell(Feed::Unsaid(key.clone()));
                 let delay = work.failed();
                 match error {
-                    WriteError::Conflict(_) | WriteError::NotFound(_) => {
+                    WriteError::AlreadyExists(_)
+                    | WriteError::Conflict(_)
+                    | WriteError::NotFound(_) => {
                         debug!(job = %key, %error, ?delay, "tried again");
                     }
                     _ => warn!(job = %key, %error, ?delay, "not reconciled; tried again"),

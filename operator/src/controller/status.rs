@@ -114,6 +114,7 @@ impl Controller {
             pods: &seen.pods,
             lost: &|node| self.world.is_lost(node),
             unhealthy: &|node| self.world.why_unhealthy(node),
+            leave: &|node| self.world.leave(node, Instant::now()),
             certificate: certificate.as_ref(),
         });
         if next.expired {

@@ -31,9 +31,14 @@ pub(crate) fn policies() -> Arc<Policies> {
 
 /// What the job "team-a/llm" with this spec is compiled into.
 pub(super) fn compiled(spec: serde_json::Value) -> CompiledJob {
+    compiled_as("llm", "team-a", spec)
+}
+
+/// What the job of that name and namespace with this spec is compiled into.
+pub(super) fn compiled_as(name: &str, namespace: &str, spec: serde_json::Value) -> CompiledJob {
     let job: TrainingJob = serde_json::from_value(json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
-        "metadata": {"name": "llm", "namespace": "team-a"}, "spec": spec,
+        "metadata": {"name": name, "namespace": namespace}, "spec": spec,
     }))
     .unwrap();
     let job = ValidatedJob::try_from(job).unwrap();

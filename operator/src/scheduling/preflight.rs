@@ -2,7 +2,7 @@
 //! promised: one pod a group is created with server-side dry run, on its
 //! candidate node and under the name that it will bear.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use trellis_api::names;
-use trellis_api::rules::is_injected_env;
+use trellis_api::pod_template::MAIN_CONTAINER;
+use trellis_api::rules::is_own_env;
 use trellis_compiler::{CompiledGroup, PodPlacement};
 
 use super::admitted::{Admitted, OF_ONE_POD};
@@ -88,7 +89,7 @@ impl Preflight {
         placement: &PodPlacement<'_>,
     ) -> Result<Admitted, WriteError> {
         let pod = group.pod(0, placement);
-        let key = signature(namespace, &pod);
+        let key = signature(namespace, &pod, &group.framework_variables());
         if let Some(answer) = self.known(&key) {
             return Ok(answer);
         }
@@ -122,10 +123,11 @@ impl Preflight {
 }
 
 /// A hash of the pod without what names it: jobs that differ only in their
-/// name share an answer. The node stays out of it as well, or every gang on
+/// name share an answer. Of variables that is what Trellis and the job's framework set:
+/// what another framework would set is the user's, and admission may have a word on it. The node stays out of it as well, or every gang on
 /// nodes of its own would be asked for: a policy against a node speaks when
 /// the pod is created, and then the gang is undone.
-fn signature(namespace: &str, pod: &Pod) -> String {
+fn signature(namespace: &str, pod: &Pod, of_framework: &BTreeSet<String>) -> String {
     let mut bare = pod.clone();
     bare.metadata.name = None;
     bare.metadata.owner_references = None;
@@ -142,9 +144,12 @@ fn signature(namespace: &str, pod: &Pod) -> String {
         spec.subdomain = None;
         spec.node_name = None;
         for container in &mut spec.containers {
+            let is_main = container.name == MAIN_CONTAINER;
             // What is injected names the job, in addresses too.
             if let Some(env) = &mut container.env {
-                env.retain(|v| !is_injected_env(&v.name));
+                let is_ours =
+                    |name: &String| is_own_env(name) || (is_main && of_framework.contains(name));
+                env.retain(|v| !is_ours(&v.name));
             }
         }
     }
@@ -155,6 +160,55 @@ fn signature(namespace: &str, pod: &Pod) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scheduling::fixtures;
+    use serde_json::{Value, json};
+
+    /// The signature of a job of a framework, and of a name.
+    fn signed(framework: &str, group: Value, job: &str) -> String {
+        let mut spec = fixtures::spec_with(json!({"framework": framework}));
+        let written = spec["taskGroups"][0].as_object_mut().unwrap();
+        written.extend(group.as_object().unwrap().clone());
+        let compiled = fixtures::compiled(spec);
+        let group = &compiled.groups()[0];
+        let mut pod = group.pod(0, &PodPlacement::NOWHERE);
+        // Of a job of another name.
+        for container in &mut pod.spec.as_mut().unwrap().containers {
+            for variable in container.env.iter_mut().flatten() {
+                variable.value = variable.value.take().map(|v| v.replace("llm", job));
+            }
+        }
+        signature("team-a", &pod, &group.framework_variables())
+    }
+
+    #[test]
+    fn what_a_framework_sets_is_left_out_where_the_job_is_of_it() {
+        let none = || json!({});
+        for framework in ["PyTorch", "JAX", "None"] {
+            let (one, other) = (
+                signed(framework, none(), "a"),
+                signed(framework, none(), "b"),
+            );
+            assert_eq!(one, other, "{framework}");
+        }
+        // A user's own, which a policy of the cluster may refuse.
+        let env = |name: &str, value: &str| json!({"env": [{"name": name, "value": value}]});
+        for (framework, name) in [
+            ("None", "NVIDIA_VISIBLE_DEVICES"),
+            ("PyTorch", "NVIDIA_VISIBLE_DEVICES"),
+            ("JAX", "MASTER_ADDR"),
+        ] {
+            let of = |value: &str| signed(framework, env(name, value), "a");
+            assert_ne!(of("all"), of("none"), "{framework} {name}");
+        }
+        // What is beside the main container is nobody's but the template's.
+        let beside = |value: &str| {
+            let template = json!({"spec": {"containers": [{"name": "s", "image": "i",
+                "env": [{"name": "RANK", "value": value}],
+                "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}}]}});
+            signed("PyTorch", json!({"podTemplate": template}), "a")
+        };
+        assert_ne!(beside("1"), beside("2"));
+    }
 
     /// A webhook that hangs is asked of few pods, and the others do not wait for their turn with it.
     #[tokio::test(start_paused = true)]

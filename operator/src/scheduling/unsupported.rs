@@ -31,10 +31,19 @@ pub fn of_pod(pod: &PodSpec) -> Option<Unsupported> {
     constraint(pod).map(|what| not_supported(&what))
 }
 
-/// Ports that pods of the job would take of their nodes: with hostNetwork the API server makes
-/// each port of a container one of the node's (`SetDefaults_Pod`).
+/// What a job asks for that cannot be had, whatever room there is.
 #[must_use]
 pub fn of_job(job: &CompiledJob) -> Option<Unsupported> {
+    let too_long = job.too_long().map(|message| Unsupported {
+        reason: Reason::InvalidSpec,
+        message,
+    });
+    too_long.or_else(|| node_ports(job))
+}
+
+/// Ports that pods of the job would take of their nodes: with hostNetwork the API server makes
+/// each port of a container one of the node's (`SetDefaults_Pod`).
+fn node_ports(job: &CompiledJob) -> Option<Unsupported> {
     job.groups().iter().find_map(|group| {
         let spec = group.pod(0, &PodPlacement::NOWHERE).spec?;
         let port = ports(&spec).next().filter(|_| spec.host_network == Some(true))?;
@@ -203,6 +212,25 @@ mod tests {
                 assert!(said.message.contains(&words), "{}", said.message);
             }
         }
+    }
+
+    #[test]
+    fn hostfiles_that_no_config_map_takes_are_refused_as_invalid() {
+        let of = |replicas: u32| {
+            let group = json!({"name": "w", "replicas": replicas, "image": "i",
+                "resources": {"cpu": 1, "memory": "1Gi"}});
+            let mut launcher = group.clone();
+            launcher["name"] = json!("l");
+            launcher["role"] = json!("Launcher");
+            launcher["replicas"] = json!(1);
+            let spec = json!({"framework": "MPI", "taskGroups": [launcher, group]});
+            let job = fixtures::compiled_as(&"j".repeat(55), &"n".repeat(63), spec);
+            of_job(&job).map(|said| (said.reason, said.message))
+        };
+        assert_eq!(of(2000), None);
+        let (reason, message) = of(4095).unwrap();
+        assert_eq!(reason, Reason::InvalidSpec);
+        assert!(message.starts_with("spec.taskGroups: "), "{message}");
     }
 
     #[test]

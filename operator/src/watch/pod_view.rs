@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::names;
 
-use super::slim::{SlimContainerStatus, SlimPod, SlimTerminated};
+use super::slim::{SlimContainer, SlimContainerStatus, SlimPod, SlimTerminated};
 use crate::key::Key;
 
 /// What the lifecycle needs to know of one pod.
@@ -82,7 +82,7 @@ pub struct Stuck {
     pub container: String,
     /// The kubelet's words.
     pub message: String,
-    /// Since when it was to start, as the kubelet says: when the containers before it had
+    /// Since when it was to start, as the kubelet says: when the init containers before it had
     /// ended, else when the pod was taken.
     pub since: Option<Timestamp>,
 }
@@ -175,20 +175,23 @@ fn checkpoint(pod: &SlimPod) -> Option<Checkpoint> {
     })
 }
 
+fn is_sidecar(container: &SlimContainer) -> bool {
+    container.restart_policy.as_deref() == Some("Always")
+}
+
 pub(crate) fn phase(pod: &SlimPod) -> PodPhase {
     let status = &pod.status;
     // A sidecar is stopped once the others have ended, and how it takes that is
     // no word on them (KEP-753).
-    let is_sidecar = |name: &str| {
-        let all = &pod.spec.init_containers;
-        let container = all.iter().find(|c| c.name == name);
-        container.is_some_and(|c| c.restart_policy.as_deref() == Some("Always"))
+    let of_sidecar = |name: &str| {
+        let mut all = pod.spec.init_containers.iter();
+        all.find(|c| c.name == name).is_some_and(is_sidecar)
     };
     let before = &status.init_container_statuses;
     let ended = status
         .container_statuses
         .iter()
-        .chain(before.iter().filter(|c| !is_sidecar(&c.name)))
+        .chain(before.iter().filter(|c| !of_sidecar(&c.name)))
         .filter_map(|c| c.state.terminated.as_ref());
     // The kernel may kill a child of the container's first process: the
     // container then ends with OOMKilled, exit code 0 and phase Succeeded.
@@ -248,9 +251,8 @@ fn stuck(pod: &SlimPod) -> Option<Stuck> {
     }
     let initialized = status.conditions.iter().find(|c| c.type_ == "Initialized");
     let initialized = initialized.filter(|c| c.status == "True");
-    let ready = initialized.and_then(|c| c.last_transition_time.as_ref());
-    let taken = status.start_time.as_ref();
-    let of = |all: &[SlimContainerStatus], since: Option<Timestamp>| {
+    let initialized = initialized.and_then(|c| c.last_transition_time.as_ref());
+    let of = |all: &[SlimContainerStatus], since: &dyn Fn(&str) -> Option<Timestamp>| {
         all.iter().find_map(|container| {
             let waiting = container.state.waiting.as_ref()?;
             let message = waiting.message.as_deref().unwrap_or_default();
@@ -258,13 +260,37 @@ fn stuck(pod: &SlimPod) -> Option<Stuck> {
                 obstacle: obstacle(waiting.reason.as_deref()?, message)?,
                 container: container.name.clone(),
                 message: shortened(message),
-                since,
+                since: since(&container.name),
             })
         })
     };
-    let taken = taken.map(|t| t.0);
-    of(&status.init_container_statuses, taken)
-        .or_else(|| of(&status.container_statuses, ready.map(|t| t.0).or(taken)))
+    let inits = of(&status.init_container_statuses, &|name| {
+        turn(pod, Some(name))
+    });
+    inits.or_else(|| {
+        let since = initialized.map(|t| t.0).or_else(|| turn(pod, None));
+        of(&status.container_statuses, &|_| since)
+    })
+}
+
+/// When the init containers before this one were done, which start one after the other; None:
+/// all of them. Before that, when the kubelet took the pod.
+fn turn(pod: &SlimPod, container: Option<&str>) -> Option<Timestamp> {
+    let before = pod.spec.init_containers.iter();
+    let before = before.take_while(|init| container != Some(init.name.as_str()));
+    let done = before.filter_map(|init| {
+        let mut all = pod.status.init_container_statuses.iter();
+        let status = all.find(|status| status.name == init.name)?;
+        let ended = status.state.terminated.as_ref();
+        // Behind a sidecar the next one starts once it runs. When it was started again says
+        // nothing of that.
+        let runs = status.state.running.as_ref();
+        let runs = runs.filter(|_| is_sidecar(init) && status.restart_count == 0);
+        let ended = ended.and_then(|ended| ended.finished_at.as_ref());
+        ended.or_else(|| runs.and_then(|runs| runs.started_at.as_ref()))
+    });
+    let taken = pod.status.start_time.iter();
+    done.chain(taken).map(|time| time.0).max()
 }
 
 /// What kubelets say of a Secret, ConfigMap or key that is not there.
@@ -286,3 +312,6 @@ fn obstacle(word: &str, message: &str) -> Option<Obstacle> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests;

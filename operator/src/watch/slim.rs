@@ -179,6 +179,8 @@ pub struct SlimContainerStatus {
     pub name: String,
     /// Running, waiting or terminated.
     pub state: SlimState,
+    /// How often it was started again.
+    pub restart_count: i32,
     /// Resources that the kubelet has set aside (KEP-1287). None: not told.
     pub allocated_resources: Option<BTreeMap<String, Quantity>>,
     /// Resources that the container runs with (KEP-1287). None: not told.
@@ -199,8 +201,18 @@ pub struct SlimActual {
 pub struct SlimState {
     /// It does not run yet.
     pub waiting: Option<SlimWaiting>,
+    /// It runs.
+    pub running: Option<SlimRunning>,
     /// It has ended.
     pub terminated: Option<SlimTerminated>,
+}
+
+/// A container that runs.
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SlimRunning {
+    /// Since when.
+    pub started_at: Option<Time>,
 }
 
 /// What a container waits for.

@@ -1,5 +1,8 @@
 //! What makes a node unfit for new pods though its kubelet says that it is ready.
 
+use std::time::Duration;
+
+use super::disruption::Pace;
 use super::slim::SlimNode;
 
 /// Conditions of NVSentinel's monitors; True means bad.
@@ -29,21 +32,54 @@ const LABELS: [&str; 2] = [
 /// The taint by which an administrator says that a node is off (KEP-2268).
 const TAINTS: [&str; 1] = ["node.kubernetes.io/out-of-service"];
 
-/// What nodes bear that get no new pods, whatever those tolerate.
+/// As the node lifecycle controller has it by default.
+const THRESHOLD: f64 = 0.55;
+/// As the node lifecycle controller has it by default: a node each 10 seconds.
+const RATE: f64 = 0.1;
+
+/// What nodes bear that get no new pods, whatever those tolerate, and whose pods are stopped.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Unhealthy {
-    /// Node conditions that are bad where they are True: nothing new is placed there.
+    /// Node conditions that are bad where they are True: nothing new is placed there, and
+    /// gangs that have pods there are stopped and placed elsewhere.
     #[arg(long = "unhealthy-conditions", value_name = "TYPE,...", value_delimiter = ',',
         default_values_t = owned(&CONDITIONS))]
     conditions: Vec<String>,
-    /// Node labels of nodes that nothing new is placed on.
+    /// Node labels of nodes that nothing new is placed on, and that gangs leave.
     #[arg(long = "unhealthy-labels", value_name = "KEY=VALUE,...", value_delimiter = ',',
         default_values_t = owned(&LABELS), value_parser = label)]
     labels: Vec<String>,
-    /// Keys of taints of nodes that nothing new is placed on, whatever is tolerated.
+    /// Keys of taints of nodes that nothing new is placed on, whatever is tolerated, and
+    /// that gangs leave.
     #[arg(long = "unhealthy-taints", value_name = "KEY,...", value_delimiter = ',',
         default_values_t = owned(&TAINTS))]
     taints: Vec<String>,
+    /// Share of a zone's nodes, of those with devices or of those without, from which on no
+    /// gang leaves: so many unhealthy ones at once, and more than two, may be a fault of
+    /// whoever declares them unhealthy.
+    #[arg(long = "unhealthy-zone-threshold", value_name = "SHARE", default_value_t = THRESHOLD,
+        value_parser = share)]
+    zone_threshold: f64,
+    /// Unhealthy nodes that gangs leave in a second, in each zone.
+    #[arg(long = "node-eviction-rate", value_name = "NODES", default_value_t = RATE,
+        value_parser = rate)]
+    eviction_rate: f64,
+}
+
+/// A share of more than nothing.
+fn share(text: &str) -> Result<f64, String> {
+    let share = text
+        .parse()
+        .ok()
+        .filter(|share| *share > 0.0 && *share <= 1.0);
+    share.ok_or_else(|| "must be more than 0 and at most 1, such as 0.55".to_owned())
+}
+
+/// From one node a day to a thousand a second.
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok();
+    let rate = rate.filter(|rate| (0.000_01..=1000.0).contains(rate));
+    rate.ok_or_else(|| "must be 0.00001 to 1000 nodes a second, such as 0.1".to_owned())
 }
 
 /// A label as kubectl writes it. Nothing at all is fine: then none counts.
@@ -68,11 +104,23 @@ impl Default for Unhealthy {
             conditions: owned(&CONDITIONS),
             labels: owned(&LABELS),
             taints: owned(&TAINTS),
+            zone_threshold: THRESHOLD,
+            eviction_rate: RATE,
         }
     }
 }
 
 impl Unhealthy {
+    /// How fast gangs leave such nodes, and when not.
+    #[must_use]
+    pub fn pace(&self) -> Pace {
+        let seconds = self.eviction_rate.recip();
+        Pace {
+            threshold: self.zone_threshold,
+            interval: Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX),
+        }
+    }
+
     /// Why nothing new is placed on the node: what it is a node with. The first
     /// that holds, in the order of the lists. None: nothing of this.
     #[must_use]
@@ -186,6 +234,8 @@ mod tests {
             "--unhealthy-conditions=A,B",
             "--unhealthy-labels=",
             "--unhealthy-taints=t",
+            "--unhealthy-zone-threshold=0.2",
+            "--node-eviction-rate=4",
         ];
         let own = Program::parse_from(own).unhealthy;
         assert_eq!(
@@ -200,6 +250,30 @@ mod tests {
             own.why(&node(("x", "True"), "", "t")).as_deref(),
             Some("taint \"t\"")
         );
+    }
+
+    #[test]
+    fn nodes_are_left_as_the_options_say() {
+        let parse = |options: &[&str]| {
+            let all = ["program"].iter().chain(options);
+            Program::try_parse_from(all).map(|program| program.unhealthy.pace())
+        };
+        let pace = parse(&[]).unwrap();
+        assert_eq!(pace.interval, Duration::from_secs(10));
+        assert!((pace.threshold - 0.55).abs() < f64::EPSILON);
+        let pace = parse(&["--node-eviction-rate=4", "--unhealthy-zone-threshold=1"]).unwrap();
+        assert_eq!(pace.interval, Duration::from_millis(250));
+        assert!((pace.threshold - 1.0).abs() < f64::EPSILON);
+        for bad in ["0", "-1", "1.1", "NaN", "inf", "x", ""] {
+            let share = format!("--unhealthy-zone-threshold={bad}");
+            let error = parse(&[&share]).unwrap_err().to_string();
+            assert!(error.contains("more than 0 and at most 1"), "{error}");
+        }
+        for bad in ["0", "-1", "1001", "NaN", "inf", "x"] {
+            let error = parse(&[&format!("--node-eviction-rate={bad}")]);
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains("0.00001 to 1000"), "{error}");
+        }
     }
 
     #[test]

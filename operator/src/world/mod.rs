@@ -22,7 +22,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::Resource;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use trellis_api::{PodGroup, Queue, Reason, ResourceFlavor, Topology, TrainingJob};
@@ -33,9 +33,9 @@ use crate::policy::{PolicySet, Stamping};
 use crate::quota::QuotaSet;
 use crate::scheduling::{self, Feed, Heard, Tell};
 use crate::watch::{
-    DaemonPods, NodeHealth, PodIndex, Pulse, Repulsions, SlimClaim, SlimConfigMap, SlimDaemonSet,
-    SlimDeviceClass, SlimNamespace, SlimNetworkPolicy, SlimNode, SlimService, SlimStorageClass,
-    SlimVolume, Store, Unhealthy,
+    DaemonPods, Disruption, NodeHealth, PodIndex, Pulse, Repulsions, SlimClaim, SlimConfigMap,
+    SlimDaemonSet, SlimDeviceClass, SlimNamespace, SlimNetworkPolicy, SlimNode, SlimService,
+    SlimStorageClass, SlimVolume, Store, Unhealthy,
 };
 
 pub use crate::watch::Undecodable;
@@ -114,6 +114,8 @@ pub struct World {
     pub nodes: Store<SlimNode>,
     /// What makes a node unfit for new pods.
     pub unhealthy: Unhealthy,
+    /// Which unhealthy nodes are left, and when.
+    disruption: Mutex<Disruption>,
     /// Pods of our jobs.
     pub pods: PodIndex,
     /// What anti-affinity of pods that are not ours keeps pods out of.
@@ -187,6 +189,7 @@ impl World {
             external_secrets: ExternalSecrets::default(),
             resource_quotas: Store::default(),
             nodes: Store::default(),
+            disruption: Mutex::new(Disruption::new(unhealthy.pace())),
             unhealthy,
             pods: PodIndex::default(),
             repulsions: Repulsions::default(),

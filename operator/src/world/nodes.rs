@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use tracing::{info, warn};
+use trellis_api::Reason;
 use trellis_scheduler::Node;
 
 use super::{Watched, World};
 use crate::key::Key;
 use crate::scheduling::{Feed, gang, reserve};
-use crate::watch::{Health, Sink, SlimNode, Undecodable};
+use crate::watch::{Health, Leave, Sink, SlimNode, Turned, Undecodable, Zone};
 
 impl World {
     /// The engine's form of a node, as it is now. None: it is gone.
@@ -31,6 +33,13 @@ impl World {
     pub fn why_unhealthy(&self, node: &str) -> Option<String> {
         let node = self.nodes.get(&Key::new("", node))?;
         self.unhealthy.why(&node)
+    }
+
+    /// Whether what runs on an unhealthy node leaves it now: asked of one that something runs
+    /// on, whose turn it then is.
+    #[must_use]
+    pub fn leave(&self, node: &str, now: Instant) -> Leave {
+        self.disruption.lock().leave(node, now)
     }
 
     /// True if the node's pods are to be planned anew.
@@ -87,6 +96,25 @@ impl World {
     }
 }
 
+/// What whoever runs the cluster is to know: that gangs stay where they should not.
+fn tell(turned: &[Turned]) {
+    for Turned {
+        zone,
+        disrupted,
+        unhealthy,
+        nodes,
+    } in turned
+    {
+        match disrupted {
+            true => warn!(
+                %zone, unhealthy, nodes, reason = %Reason::PartialDisruption,
+                "so many nodes are unhealthy at once that no gang leaves them: look at what declares them unhealthy"
+            ),
+            false => info!(%zone, unhealthy, nodes, "gangs leave unhealthy nodes again"),
+        }
+    }
+}
+
 impl Watched {
     /// Pods on the node keep others out of other domains than before.
     fn domains_changed(&self, node: &str) {
@@ -105,7 +133,17 @@ impl Sink<SlimNode> for Watched {
         let before = self.world.nodes.get(&key);
         let why = |node: &SlimNode| self.world.unhealthy.why(node);
         let was = before.as_ref().and_then(|before| why(before));
-        let falls_ill = was.is_none() && why(&object).is_some();
+        let is_unhealthy = why(&object).is_some();
+        let falls_ill = was.is_none() && is_unhealthy;
+        let zone = Zone::of(&object);
+        // Before its jobs are looked at they know how it stands with the zone.
+        tell(
+            &self
+                .world
+                .disruption
+                .lock()
+                .apply(&key.name, zone, is_unhealthy),
+        );
         let same = before.is_some_and(|b| b.metadata.labels == object.metadata.labels);
         self.world.nodes.observed(key.clone(), object);
         self.world.tell(Feed::Node(key.name.clone()));
@@ -130,6 +168,7 @@ impl Sink<SlimNode> for Watched {
         }
         drop(health);
         self.world.nodes.remove(key);
+        tell(&self.world.disruption.lock().delete(&key.name));
         self.world.tell(Feed::Node(key.name.clone()));
         self.domains_changed(&key.name);
     }
@@ -137,6 +176,7 @@ impl Sink<SlimNode> for Watched {
     fn delete(&self, key: &Key, uid: &str) {
         self.world.health.write().delete(&key.name, Instant::now());
         self.world.nodes.deleted(key, uid);
+        tell(&self.world.disruption.lock().delete(&key.name));
         self.world.tell(Feed::Node(key.name.clone()));
         self.domains_changed(&key.name);
         self.world.health_changed.notify_one();

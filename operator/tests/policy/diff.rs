@@ -25,6 +25,20 @@ fn what_changes() {
     );
 }
 
+/// NEW stands for OLD: who forgets what stays reads of it.
+#[test]
+fn what_is_in_old_alone_is_told_as_deleted() {
+    let run = diff(&["policies", "policies/base.yaml"]);
+    assert!(
+        run.err
+            .starts_with("note: ClusterAuthorizationPolicy \"h100\" is in OLD and not in NEW: "),
+        "{}",
+        run.err
+    );
+    assert_eq!(run.err.lines().count(), 1, "{}", run.err);
+    assert_eq!(diff(&["policies/base.yaml", "policies"]).err, "");
+}
+
 #[test]
 fn nothing_changes() {
     let run = diff(&["policies", "policies"]);

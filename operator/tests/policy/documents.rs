@@ -24,3 +24,24 @@ fn the_file_of_tests_is_the_one_that_is_run() {
     let text = std::fs::read_to_string(root().join("docs/policies.md")).unwrap();
     assert!(text.contains(&super::file("tests.yaml")));
 }
+
+/// The job of docs/secrets.md may do what it does by the policy beside it, and not without.
+#[test]
+fn the_policy_of_secrets_is_for_the_job_of_secrets() {
+    let text = std::fs::read_to_string(root().join("docs/secrets.md")).unwrap();
+    let blocks = text.split("```yaml\n").skip(1);
+    let blocks = blocks.map(|block| block.split("```").next().unwrap());
+    let of = |kind: &str| {
+        let mut blocks = blocks.clone();
+        let kind = format!("\nkind: {kind}\n");
+        blocks.find(|block| block.contains(&kind)).unwrap()
+    };
+    let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: team-a, labels: {trellis.dev/team: llm}}\n";
+    let job = format!("{}---\n{namespace}", of("TrainingJob"));
+    let starter = "charts/trellis/templates/policies.yaml";
+    let eval = |files: &str| policy_in(&root(), &["eval", "-f", starter, "-f", "-"], files);
+    let run = eval(&format!("{job}---\n{}", of("ClusterAuthorizationPolicy")));
+    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+    assert!(run.out.contains("by stores/team-folder"), "{}", run.out);
+    assert_eq!(eval(&job).code, 1);
+}

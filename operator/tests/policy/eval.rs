@@ -47,6 +47,36 @@ fn who_asks_and_what_would_be_denied() {
     assert!(!run.out.contains("audited"), "{}", run.out);
 }
 
+#[test]
+fn what_is_missing_for_want_of_the_starter_set_is_told() {
+    let files = ["eval", "-f", "job.yaml", "-f", "policies/h100.yaml"];
+    let run = policy(&files);
+    assert_eq!(run.code, 1);
+    assert!(
+        run.err
+            .starts_with("note: the starter set is not among these policies"),
+        "{}",
+        run.err
+    );
+    let starter = super::root().join("charts/trellis/templates/policies.yaml");
+    let with = [&files[..], &["-f", starter.to_str().unwrap()]].concat();
+    assert_eq!(policy(&with).err, "");
+}
+
+/// Where nothing has flavors, no policy about them is asked.
+#[test]
+fn that_no_flavor_is_asked_for_is_told() {
+    let job = file("job.yaml").replace("flavors: [h100]", "flavors: []");
+    let files = ["eval", "-f", "-", "-f", "policies"];
+    let run = policy_in(&input(), &files, &job);
+    let told = "note: UseFlavor is not asked for vision/resnet: it names no flavors";
+    assert!(run.err.starts_with(told), "{}", run.err);
+    assert_eq!(run.err.lines().count(), 1, "{}", run.err);
+    // No policy is about them.
+    let files = ["eval", "-f", "-", "-f", "policies/base.yaml"];
+    assert_eq!(policy_in(&input(), &files, &job).err, "");
+}
+
 /// Without policies it is what a fresh install decides, and that is said.
 #[test]
 fn without_policies_the_starter_set_decides() {

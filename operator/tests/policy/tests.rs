@@ -26,6 +26,108 @@ fn tests_that_fail() {
     assert_eq!(report["policies"][1]["tested"], false);
 }
 
+/// Each denial has a line of its own.
+#[test]
+fn denials_of_a_job_stand_below_each_other() {
+    let tests = file("tests.yaml").replace("decision: Deny", "decision: Allow");
+    let tests = tests.replace("    denied: [UseFlavor]\n", "");
+    let tests = tests.replace("    policies: [h100/not-listed]\n", "");
+    let tests = tests.replace("registry.example/train:1", "elsewhere.example/train:1");
+    let forbid = "
+apiVersion: trellis.dev/v1alpha1
+kind: ClusterAuthorizationPolicy
+metadata: {name: ours}
+spec:
+  cedar: |
+    forbid(principal, action == Trellis::Action::\"UseImage\", resource)
+    unless { resource has registry && resource.registry == \"registry.example\" };
+---
+";
+    let run = policy_in(
+        &input(),
+        &["test", "policies", "-"],
+        &format!("{forbid}{tests}"),
+    );
+    assert_eq!(run.code, 1, "{}", run.err);
+    let denials = run
+        .out
+        .lines()
+        .filter(|line| line.starts_with("      the job "));
+    assert_eq!(denials.count(), 2, "{}", run.out);
+}
+
+/// Who writes forbids alone tests that they do not deny, and reads how.
+#[test]
+fn that_nothing_permits_is_told_where_nothing_forbids() {
+    let policy = |expected: &str| {
+        format!(
+            "apiVersion: trellis.dev/v1alpha1\nkind: ClusterAuthorizationPolicy\nmetadata: {{name: p}}\nspec:\n  cedar: |\n    forbid(principal, action == Trellis::Action::\"UseFlavor\", resource == Trellis::ResourceFlavor::\"h100\");\n  tests:\n  - name: another\n    request: {{namespace: a, action: UseFlavor, resource: {{name: a10}}}}\n    {expected}\n"
+        )
+    };
+    let of = |expected: &str| policy_in(&input(), &["test", "-"], &policy(expected));
+    let run = of("decision: Allow");
+    assert_eq!(run.code, 1);
+    assert!(
+        run.out.contains("expect decision: Deny with policies: []"),
+        "{}",
+        run.out
+    );
+    assert_eq!(of("decision: Deny\n    policies: []").code, 0);
+}
+
+/// What takes effect and does nothing is warned of.
+#[test]
+fn what_a_policy_says_in_vain_is_told() {
+    let of = |spec: &str| {
+        let policy = format!(
+            "apiVersion: trellis.dev/v1alpha1\nkind: ClusterAuthorizationPolicy\nmetadata: {{name: p}}\nspec:\n{spec}"
+        );
+        let run = policy_in(&input(), &["test", "-"], &policy);
+        assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+        run.err
+    };
+    let forbid = |principal: &str, more: &str| {
+        of(&format!(
+            "{more}  cedar: |\n    forbid({principal}, action, resource);\n"
+        ))
+    };
+    let unless = |condition: &str| {
+        of(&format!(
+            "  cedar: |\n    forbid(principal, action, resource)\n    unless {{ context.gpus < 8 || ({condition}) }};\n"
+        ))
+    };
+    for (bad, operator) in [
+        ("principal == Trellis::Team::\"vision\"", "=="),
+        ("Trellis::Team::\"vision\" == principal", "=="),
+        (
+            "context.pods > 1 && principal != Trellis::Team::\"a\"",
+            "!=",
+        ),
+        ("principal is Trellis::Team", "is"),
+    ] {
+        let said = unless(bad);
+        let words = format!("\"p/0\" asks whether the principal {operator} a Trellis::Team");
+        assert!(said.contains(&words), "{bad}: {said}");
+        assert!(said.contains("principal in Trellis::Team::"), "{said}");
+    }
+    for good in [
+        "principal in Trellis::Team::\"vision\"",
+        "principal == Trellis::Namespace::\"vision\"",
+        "context.pods == 1",
+    ] {
+        assert_eq!(unless(good), "", "{good}");
+    }
+    let said = forbid("principal", "  onViolation: Evict\n  enforcement: Warn\n");
+    assert!(
+        said.contains("spec.onViolation: Evict stops nothing with enforcement Warn"),
+        "{said}"
+    );
+    assert_eq!(forbid("principal", "  onViolation: Evict\n"), "");
+    let permit = "  onViolation: Evict\n  cedar: |\n    permit(principal, action, resource);\n";
+    let said = of(permit);
+    assert!(said.contains("and none forbids anything"), "{said}");
+}
+
 /// What no test is about fails only if that is asked for.
 #[test]
 fn coverage_is_asked_for() {

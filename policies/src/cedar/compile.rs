@@ -8,6 +8,7 @@ use trellis_api::rules::MAX_POLICY_TEXT;
 
 use super::bounds::{self, Need};
 use super::inline::{self, Tested};
+use super::lint;
 use super::object::PolicyObject;
 use super::problem::Problem;
 use super::schema::Schema;
@@ -119,10 +120,9 @@ fn policies(
     let parsed = parse(&object.cedar)?;
     validate(schema, &object.cedar, &parsed)?;
     let named = name(object, parsed)?;
-    Ok(Compiled {
-        policies: narrow(object, named, warnings),
-        need,
-    })
+    let policies = narrow(object, named, warnings);
+    warnings.extend(lint::of(object, &policies));
+    Ok(Compiled { policies, need })
 }
 
 /// The text as policies.

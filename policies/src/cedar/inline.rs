@@ -94,8 +94,18 @@ fn judge(test: &PolicyTest, object: &PolicyObject, decision: &Decision) -> Resul
     } else {
         ExpectedDecision::Deny
     };
-    compare(
+    let compared = compare(
         (test.decision, test.policies.as_deref()),
         (came, &decision.policies),
-    )
+    );
+    // Nothing forbids it, and so it looks allowed to whoever has written forbids alone.
+    let unpermitted = came != test.decision && decision.verdict == Verdict::NotPermitted;
+    compared.map_err(|why| match unpermitted {
+        true => format!(
+            "{why}: no forbid of this object holds, and no permit of it either. A test asks its \
+             own object alone; where that leaves it to others to permit, expect decision: Deny \
+             with policies: []"
+        ),
+        false => why,
+    })
 }

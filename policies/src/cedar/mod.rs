@@ -21,6 +21,7 @@ mod image;
 mod index;
 mod inline;
 mod kind;
+mod lint;
 mod network;
 mod object;
 mod problem;

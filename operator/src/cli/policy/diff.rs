@@ -14,6 +14,7 @@ use super::decided::{Asked, Decided, Outcome, Row};
 use super::eval::{Given, needs_cluster};
 use super::evicted::evicted;
 use super::files::Files;
+use super::notes;
 use super::objects;
 use crate::cli::plan::live::{Access, Cluster, Purpose};
 use crate::cli::plan::snapshot::Snapshot;
@@ -180,6 +181,9 @@ fn scene(options: &Options) -> anyhow::Result<Result<Scene, Vec<Problem>>> {
         (jobs, given.facts, Vec::new(), Vec::new())
     };
     for note in given.notes.iter().chain(&notes) {
+        crate::cli::warn(&format!("note: {note}"));
+    }
+    for note in notes::of_sets(old.as_deref().unwrap_or_default(), &new) {
         crate::cli::warn(&format!("note: {note}"));
     }
     let new = match &old {

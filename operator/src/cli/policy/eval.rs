@@ -10,6 +10,7 @@ use trellis_api::{TrainingJob, rules};
 use super::Format;
 use super::decided::{Asked, Decided, Outcome, Row};
 use super::files::Files;
+use super::notes;
 use super::objects;
 use super::test;
 use crate::cli::plan::input::{self, Input};
@@ -114,6 +115,9 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         set: policies.hash().to_owned(),
         jobs: jobs.iter().map(decide).collect(),
     };
+    for note in notes::of_jobs(facts.policies.objects(), &report.jobs) {
+        crate::cli::warn(&format!("note: {note}"));
+    }
     match options.output {
         None => crate::cli::print(&text(&report.jobs))?,
         Some(Format::Json) => super::print_json(&report)?,

@@ -7,6 +7,7 @@ mod eval;
 mod evicted;
 mod files;
 mod fmt;
+mod notes;
 mod objects;
 mod test;
 

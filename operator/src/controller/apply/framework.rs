@@ -1,11 +1,13 @@
 //! What a framework's pods read: the hostfile, and the key of an MPI job.
 
 use serde::de::IgnoredAny;
+use trellis_api::job::TrainingJobStatus;
 use trellis_api::names;
 use trellis_compiler::CompiledJob;
 
 use super::Place;
 use crate::commands::WriteError;
+use crate::controller::dereference::Surrounded;
 use crate::controller::lifecycle::Standing;
 use crate::key::Key;
 use crate::world::World;
@@ -27,11 +29,16 @@ impl Place<'_> {
 
     /// The Secret with the job's key, made once. We may create Secrets, and not read them:
     /// one of that name is this job's, whose uid is in it.
-    pub(super) async fn key_secret(&self, compiled: &CompiledJob) -> Result<(), WriteError> {
+    pub(super) async fn key_secret(
+        &self,
+        compiled: &CompiledJob,
+        seen: &Surrounded,
+    ) -> Result<(), WriteError> {
         let Some(name) = compiled.key_secret_name() else {
             return Ok(());
         };
-        let child = ("Secret".to_owned(), name.into());
+        let was_there = || was_there(seen.job.status.as_ref(), &name);
+        let child = ("Secret".to_owned(), name.as_str().into());
         if self.build.checked.lock().contains_key(&child) {
             return Ok(());
         }
@@ -44,13 +51,79 @@ impl Place<'_> {
             .commands
             .create(&self.key.namespace, names::COMPILER_MANAGER, &secret, false)
             .await;
-        match created {
-            Ok(_) | Err(WriteError::Conflict(_)) => {
-                let mut checked = self.build.checked.lock();
-                checked.insert(child, String::new());
-                Ok(())
+        made(created, was_there)?;
+        let mut checked = self.build.checked.lock();
+        checked.insert(child, String::new());
+        Ok(())
+    }
+}
+
+/// Whether the key is there, by what its creation came to. The API server counts quotas before
+/// it looks whether something of that name is there, in a dry run too: where a quota is
+/// exhausted, it is there if it was. Another may have removed it since; then its pods wait for
+/// it, as for any Secret, until the next attempt finds room in the quota.
+fn made<T>(
+    created: Result<T, WriteError>,
+    was_there: impl FnOnce() -> bool,
+) -> Result<(), WriteError> {
+    match created {
+        Ok(_) | Err(WriteError::AlreadyExists(_)) => Ok(()),
+        Err(WriteError::Exhausted(_)) if was_there() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// True if the job's status says that its key is there: an operator before this one has seen to
+/// it. The start of the job's uid is in the name.
+fn was_there(status: Option<&TrainingJobStatus>, name: &str) -> bool {
+    let mut told = status.into_iter().flat_map(|status| &status.compiled);
+    told.any(|object| object.kind == "Secret" && object.name == name && object.ready)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_key_is_there_if_it_was_made_or_is_said_to_be_there() {
+        let why = || "why".to_owned();
+        let made = |created: Result<(), WriteError>, was: bool| made(created, || was).is_ok();
+        for was in [false, true] {
+            assert!(made(Ok(()), was));
+            assert!(made(Err(WriteError::AlreadyExists(why())), was));
+            // Nothing was made, and what is there is not known: it is tried again.
+            for error in [
+                WriteError::Conflict(why()),
+                WriteError::Transient(why()),
+                WriteError::Webhook(why()),
+                WriteError::Refused {
+                    code: 403,
+                    message: why(),
+                },
+            ] {
+                assert!(!made(Err(error), was));
             }
-            Err(error) => Err(error),
         }
+        assert!(!made(Err(WriteError::Exhausted(why())), false));
+        assert!(made(Err(WriteError::Exhausted(why())), true));
+    }
+
+    #[test]
+    fn what_a_jobs_status_says_of_its_key_is_remembered() {
+        let status = |kind: &str, name: &str, ready: bool| -> TrainingJobStatus {
+            serde_json::from_value(json!({"compiled": [{"apiVersion": "v1", "kind": kind,
+                "name": name, "hash": "", "ready": ready}]}))
+            .unwrap()
+        };
+        let name = names::ssh("j", "5f2c9a1e-0000");
+        let was = |status: &TrainingJobStatus| was_there(Some(status), &name);
+        assert!(was(&status("Secret", &name, true)));
+        assert!(!was(&status("Secret", &name, false)));
+        assert!(!was(&status("ConfigMap", &name, true)));
+        // That of an earlier job of this name.
+        let earlier = names::ssh("j", "00000000-0000");
+        assert!(!was(&status("Secret", &earlier, true)));
+        assert!(!was_there(None, &name));
     }
 }

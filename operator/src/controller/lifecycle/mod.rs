@@ -13,6 +13,7 @@ mod excluded;
 mod failed;
 mod placed;
 mod starting;
+mod staying;
 mod suspended;
 #[cfg(test)]
 mod tests;
@@ -45,6 +46,8 @@ struct Evaluation<'a> {
     o: Observed<'a>,
     status: TrainingJobStatus,
     again: Option<Timestamp>,
+    /// An unhealthy node that the gang does not leave yet: the reason, where it lasts, and words.
+    staying: Option<(Option<Reason>, String)>,
 }
 
 fn after(at: Timestamp, seconds: i64) -> Timestamp {
@@ -72,6 +75,7 @@ impl<'a> Evaluation<'a> {
             o,
             status,
             again: None,
+            staying: None,
         }
     }
 

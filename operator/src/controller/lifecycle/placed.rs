@@ -1,5 +1,6 @@
 //! A job whose pods are all there: they start, run, and end.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -10,7 +11,7 @@ use super::excluded::forget_refusals;
 use super::{Evaluation, Next, Standing, after};
 use crate::controller::failure;
 use crate::scheduling::{Attempt, Wish};
-use crate::watch::{PodPhase, PodView};
+use crate::watch::{Leave, PodPhase, PodView};
 
 impl Evaluation<'_> {
     pub(super) fn placed(mut self) -> Next {
@@ -22,17 +23,28 @@ impl Evaluation<'_> {
             return self.complete(message);
         }
         let members: BTreeMap<&str, &PodView> = self.named_members().collect();
+        let stays = RefCell::new(None);
+        let leaves = |node: &str| {
+            let leave = (self.o.leave)(node);
+            let first = || (node.to_owned(), leave);
+            if leave != Leave::Now {
+                stays.borrow_mut().get_or_insert_with(first);
+            }
+            leave == Leave::Now
+        };
         let attempt = failure::Attempt {
             members: &members,
             plan: self.o.journal.plan.as_ref(),
             lost: self.o.lost,
             unhealthy: self.o.unhealthy,
+            leaves: &leaves,
             rules: self.rules(),
             leader: self.leader(),
         };
         if let Some(fault) = attempt.fault() {
             return self.failed(fault);
         }
+        let stays = stays.take();
         if let Some(why) = self.o.evicted {
             return self.evicted(why);
         }
@@ -45,6 +57,9 @@ impl Evaluation<'_> {
             })
             .count();
         let wish = self.wish_to_run();
+        if let Some((node, leave)) = stays {
+            self.stays(&node, leave);
+        }
         let was_running = self.o.status.phase == Some(JobPhase::Running);
         if up >= total || was_running {
             return self.running(wish);
@@ -65,7 +80,8 @@ impl Evaluation<'_> {
             }
             self.look_again(deadline);
         }
-        self.say(JobPhase::Running, Reason::Running, "all pods run", wish)
+        let (reason, message) = self.staying(Reason::Running, "all pods run".to_owned());
+        self.say(JobPhase::Running, reason, message, wish)
     }
 
     /// How long it may run. A job that may not run as it is now keeps the deadline that it was
@@ -131,6 +147,7 @@ impl Evaluation<'_> {
             plan: None,
             lost: self.o.lost,
             unhealthy: self.o.unhealthy,
+            leaves: &|_| false,
             rules: self.rules(),
             leader: self.leader(),
         };

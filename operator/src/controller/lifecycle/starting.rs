@@ -42,7 +42,8 @@ impl Evaluation<'_> {
         let mut stuck = self.named_members();
         let stuck = stuck.find_map(|(name, pod)| Some((name, pod, pod.stuck.clone()?)));
         let Some((name, pod, stuck)) = stuck else {
-            return self.say(JobPhase::Starting, Reason::Starting, message, wish);
+            let (reason, message) = self.staying(Reason::Starting, message);
+            return self.say(JobPhase::Starting, reason, message, wish);
         };
         let fault = stuck_fault((name, pod), &stuck);
         let patience = match stuck.obstacle {

@@ -24,7 +24,7 @@ use trellis_api::pod_group::{Assignment, Plan, PodGroupPhase, PodGroupStatus};
 use super::{Next, Observed, Standing, next};
 use crate::scheduling::PLAN_TIME;
 use crate::scheduling::{Attempt, Wish};
-use crate::watch::{PodPhase, PodView};
+use crate::watch::{Leave, PodPhase, PodView};
 use crate::world::Certificate;
 
 const UID: &str = "job-uid";
@@ -75,6 +75,7 @@ struct Case {
     pods: BTreeMap<String, PodView>,
     lost: BTreeSet<String>,
     unhealthy: BTreeSet<String>,
+    leave: Leave,
     certificate: Option<Certificate>,
     evicted: Option<String>,
 }
@@ -101,6 +102,7 @@ impl Case {
             pods: BTreeMap::new(),
             lost: BTreeSet::new(),
             unhealthy: BTreeSet::new(),
+            leave: Leave::Now,
             certificate: None,
             evicted: None,
         }
@@ -125,6 +127,7 @@ impl Case {
                     .contains(node)
                     .then(|| "GpuMemWatch".to_owned())
             },
+            leave: &|_| self.leave,
             certificate: self.certificate.as_ref(),
             evicted: self.evicted.as_deref(),
         })

@@ -8,7 +8,7 @@ use trellis_api::job::{JobPhase, TrainingJobSpec, TrainingJobStatus};
 use trellis_api::pod_group::PodGroupStatus;
 
 use crate::scheduling::{Attempt, Wish};
-use crate::watch::PodView;
+use crate::watch::{Leave, PodView};
 use crate::world::Certificate;
 
 /// What the job's spec has come to.
@@ -61,6 +61,8 @@ pub struct Observed<'a> {
     pub lost: &'a dyn Fn(&str) -> bool,
     /// Why a node is unhealthy. None: it is well, or not known.
     pub unhealthy: &'a dyn Fn(&str) -> Option<String>,
+    /// Whether what runs on an unhealthy node leaves it now. Asked of one that something runs on.
+    pub leave: &'a dyn Fn(&str) -> Leave,
     /// Why the gang waits, if the scheduler has said so.
     pub certificate: Option<&'a Certificate>,
 }

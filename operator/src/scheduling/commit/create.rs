@@ -167,7 +167,7 @@ impl Committer {
             let last = match created {
                 Ok(stored) => return Ok(self.take(job, &stored, counted)?),
                 // Ours, from a try whose answer was lost? Then that try succeeded.
-                Err(WriteError::Conflict(message)) => {
+                Err(WriteError::AlreadyExists(message) | WriteError::Conflict(message)) => {
                     let there = self.commands.get(&job.namespace, &name).await;
                     let there: Option<SlimPod> = there.map_err(Outcome::from)?;
                     match there {

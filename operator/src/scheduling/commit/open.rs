@@ -123,7 +123,9 @@ impl Committer {
                     }
                 }
                 // A pod of that name that is not ours: of an older job, or a foreign one.
-                WriteError::Conflict(message) => Outcome::PutOff(Reason::NameConflict, message),
+                WriteError::AlreadyExists(message) => {
+                    Outcome::PutOff(Reason::NameConflict, message)
+                }
                 other => other.into(),
             })?;
             if let Some(refusal) = admitted.refusal(|claim| run.volumes.contains_key(claim)) {

@@ -8,6 +8,7 @@ mod lost_nodes;
 mod policies;
 mod storage;
 mod surroundings;
+mod unhealthy_nodes;
 
 use std::time::Duration;
 

@@ -294,7 +294,10 @@ impl Came {
             ),
         };
         let came = came.map_err(|why| match &judged.outcome {
-            Err(NotAuthorized::Denied(denial)) => format!("{why}\n{denial}"),
+            Err(NotAuthorized::Denied(denial)) => {
+                let denials = denial.lines().replace('\n', "\n  ");
+                format!("{why}\n  {denials}")
+            }
             _ => why,
         });
         let denied: BTreeSet<String> = judged

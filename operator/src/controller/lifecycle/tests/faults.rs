@@ -1,6 +1,7 @@
 //! What goes wrong, what that does, and what it counts against.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::*;
 use crate::watch::{Obstacle, Stuck};
@@ -189,6 +190,55 @@ fn ranks_on_a_node_that_falls_ill_are_stopped_and_it_is_not_their_fault() {
     case.pod(1).phase = PodPhase::Succeeded;
     case.unhealthy.insert("node-1".to_owned());
     case.says(JobPhase::Running, Reason::Running);
+}
+
+#[test]
+fn a_node_that_is_not_left_yet_keeps_the_gang_and_it_says_why() {
+    let of = |leave: Leave| {
+        let mut case = Case::new(json!({}));
+        case.place(1, &PodPhase::Running);
+        case.unhealthy.insert("node-1".to_owned());
+        case.leave = leave;
+        case
+    };
+    let wait = Duration::from_secs(7);
+    let mut case = of(Leave::After(wait));
+    let next = case.says(JobPhase::Running, Reason::Running);
+    assert_eq!(next.again, Some(at(7)));
+    let message = case.status.message.clone().unwrap();
+    assert!(
+        message.starts_with("all pods run; node \"node-1\""),
+        "{message}"
+    );
+    // Its turn comes.
+    case.leave = Leave::Now;
+    case.second = 7;
+    case.says(JobPhase::Restarting, Reason::NodeUnhealthy);
+
+    let mut case = of(Leave::PartialDisruption(wait));
+    let next = case.says(JobPhase::Running, Reason::PartialDisruption);
+    assert_eq!(next.again, Some(at(7)));
+    assert!(matches!(next.wish, Wish::Run(_)));
+    let message = case.status.message.clone().unwrap();
+    assert!(message.contains("GpuMemWatch"), "{message}");
+    // What has ended there has ended, and that was the node.
+    case.pod(1).phase = failed(1, 0);
+    case.says(JobPhase::Restarting, Reason::NodeUnhealthy);
+    assert_eq!(counted(&case), (0, 1));
+
+    // It is over, and nothing is said of it any more.
+    let mut case = of(Leave::PartialDisruption(wait));
+    case.says(JobPhase::Running, Reason::PartialDisruption);
+    case.unhealthy.clear();
+    case.says(JobPhase::Running, Reason::Running);
+    assert_eq!(case.status.message.as_deref(), Some("all pods run"));
+
+    let mut case = of(Leave::PartialDisruption(wait));
+    case.pod(0).phase = PodPhase::Pending;
+    case.says(JobPhase::Starting, Reason::PartialDisruption);
+    // A lost node is another matter.
+    case.lost.insert("node-1".to_owned());
+    case.says(JobPhase::Restarting, Reason::NodeLost);
 }
 
 #[test]

@@ -1,0 +1,147 @@
+#![allow(clippy::arithmetic_side_effects, reason = "a test fails by panicking")]
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+const PACE: Pace = Pace {
+    threshold: 0.55,
+    interval: Duration::from_secs(10),
+};
+
+fn zone(name: &str) -> Zone {
+    Zone {
+        place: vec![name.to_owned()],
+        has_devices: true,
+    }
+}
+
+/// A zone of that many nodes, of which the first are unhealthy.
+fn with(nodes: usize, unhealthy: usize) -> Disruption {
+    let mut all = Disruption::new(PACE);
+    for node in 0..nodes {
+        all.apply(&node.to_string(), zone("a"), node < unhealthy);
+    }
+    all
+}
+
+#[test]
+fn from_a_share_on_that_is_more_than_two_nobody_leaves() {
+    let now = Instant::now();
+    for (nodes, unhealthy, leaves) in [
+        (1, 1, true),
+        (2, 2, true),
+        (3, 2, true),
+        (3, 3, false),
+        (4, 3, false),
+        (5, 3, false),
+        (6, 3, true),
+        (20, 10, true),
+        (20, 11, false),
+        (100, 54, true),
+        (100, 55, false),
+        (100, 100, false),
+    ] {
+        let leave = with(nodes, unhealthy).leave("0", now);
+        let expected = match leaves {
+            true => Leave::Now,
+            false => Leave::PartialDisruption(PACE.interval),
+        };
+        assert_eq!(leave, expected, "{unhealthy} of {nodes}");
+    }
+}
+
+#[test]
+fn nodes_are_left_one_after_the_other_and_each_for_good() {
+    let begin = Instant::now();
+    let at = |seconds: u64| begin + Duration::from_secs(seconds);
+    let mut all = with(10, 3);
+    assert_eq!(all.leave("1", at(0)), Leave::Now);
+    // All of its gangs, and again if a write has failed.
+    assert_eq!(all.leave("1", at(0)), Leave::Now);
+    assert_eq!(all.leave("0", at(4)), Leave::After(Duration::from_secs(6)));
+    assert_eq!(all.leave("0", at(10)), Leave::Now);
+    assert_eq!(all.leave("2", at(11)), Leave::After(Duration::from_secs(9)));
+    // Another zone has a pace of its own.
+    all.apply("b", zone("b"), true);
+    assert_eq!(all.leave("b", at(11)), Leave::Now);
+    // One that was left is well again: the next time is another.
+    all.apply("1", zone("a"), false);
+    all.apply("1", zone("a"), true);
+    assert_eq!(all.leave("1", at(12)), Leave::After(Duration::from_secs(8)));
+    // A well one is none of our business.
+    assert_eq!(all.leave("9", at(60)), Leave::After(PACE.interval));
+    assert_eq!(all.leave("2", at(60)), Leave::Now);
+}
+
+#[test]
+fn that_a_zone_turns_is_told_once_each_way() {
+    let mut all = with(5, 2);
+    let turned = all.apply("2", zone("a"), true);
+    let told: Vec<_> = turned
+        .iter()
+        .map(|t| (t.disrupted, t.unhealthy, t.nodes))
+        .collect();
+    assert_eq!(told, [(true, 3, 5)]);
+    assert_eq!(all.apply("3", zone("a"), true), []);
+    assert_eq!(all.apply("3", zone("a"), true), []);
+    assert_eq!(all.delete("0"), []);
+    let turned = all.apply("1", zone("a"), false);
+    assert_eq!(turned.len(), 1);
+    assert!(!turned[0].disrupted);
+    // Where an unhealthy node moves to another zone it counts there.
+    for node in ["x", "y"] {
+        all.apply(node, zone("b"), true);
+    }
+    let turned = all.apply("2", zone("b"), true);
+    assert_eq!(turned.len(), 1);
+    assert_eq!((turned[0].zone.clone(), turned[0].nodes), (zone("b"), 3));
+}
+
+#[test]
+fn nodes_with_devices_are_a_zone_of_their_own() {
+    let of = |labels: Value, allocatable: Value| {
+        let node = json!({"metadata": {"name": "n", "labels": labels}, "status": {"allocatable": allocatable}});
+        Zone::of(&serde_json::from_value(node).unwrap())
+    };
+    let gpu = json!({"cpu": "8", "nvidia.com/gpu": "0"});
+    let labels = json!({"topology.kubernetes.io/zone": "a"});
+    let bare = of(json!({}), json!({"cpu": "8", "hugepages-2Mi": "0"}));
+    assert!(!bare.has_devices);
+    assert_eq!(of(json!({"team": "x"}), json!({})), bare);
+    assert_ne!(of(json!({}), gpu.clone()), bare);
+    assert_ne!(of(labels.clone(), gpu.clone()), of(json!({}), gpu.clone()));
+    assert_eq!(of(labels, gpu.clone()).place, ["a"]);
+}
+
+proptest! {
+    /// The counts are those of the nodes, and a zone's state is told whenever it changes.
+    #[test]
+    fn counts_are_those_of_the_nodes(
+        steps in proptest::collection::vec((0_u8..12, 0_u8..3, 0_u8..3), 1..80),
+    ) {
+        let mut all = Disruption::new(PACE);
+        let mut told = BTreeMap::new();
+        for (node, place, state) in steps {
+            let (node, place) = (node.to_string(), zone(&place.to_string()));
+            let turned = match state {
+                0 => all.delete(&node),
+                state => all.apply(&node, place, state == 2),
+            };
+            for turned in turned {
+                told.insert(turned.zone, turned.disrupted);
+            }
+            for place in ["0", "1", "2"] {
+                let place = zone(place);
+                let of_zone = all.nodes.values().filter(|(zone, _)| *zone == place);
+                let count = of_zone.clone().count();
+                let unhealthy = of_zone.filter(|(_, unhealthy)| *unhealthy).count();
+                let tally = all.zones.get(&place).copied().unwrap_or_default();
+                prop_assert_eq!((tally.nodes, tally.unhealthy), (count, unhealthy));
+                let said = told.get(&place).copied().unwrap_or_default();
+                prop_assert_eq!(said, all.is_disrupted(&place));
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Nodes that are declared unhealthy, and which of them are left.
+
+use tokio::time::Instant;
+
+use super::*;
+use crate::watch::Leave;
+
+impl Case {
+    fn gpu_node(&self, name: &str, bad: &str) {
+        let node: SlimNode = decoded(json!({
+            "metadata": {"name": name, "uid": name},
+            "status": {
+                "allocatable": {"nvidia.com/gpu": "8"},
+                "conditions": [{"type": "GpuMemWatch", "status": bad}],
+            },
+        }));
+        self.watched.apply(Key::new("", name), node);
+    }
+}
+
+#[test]
+fn where_most_nodes_with_devices_fall_ill_nobody_leaves() {
+    let case = Case::new();
+    // Many nodes without devices hide nothing.
+    for i in 0..20 {
+        case.node(&format!("cpu-{i}"), "True");
+    }
+    for i in 0..4 {
+        case.gpu_node(&format!("gpu-{i}"), "False");
+    }
+    let leave = || case.world.leave("gpu-1", Instant::now());
+    for i in 0..3 {
+        case.gpu_node(&format!("gpu-{i}"), "True");
+    }
+    assert!(case.world.why_unhealthy("gpu-1").is_some());
+    assert!(matches!(leave(), Leave::PartialDisruption(_)));
+    // More nodes come, and the same are a smaller part.
+    for i in 4..6 {
+        case.gpu_node(&format!("gpu-{i}"), "False");
+    }
+    assert_eq!(leave(), Leave::Now);
+    let second = case.world.leave("gpu-0", Instant::now());
+    assert!(matches!(second, Leave::After(_)), "{second:?}");
+    // One that is gone counts no more.
+    case.gpu_node("gpu-3", "True");
+    Sink::<SlimNode>::delete(&*case.watched, &Key::new("", "gpu-5"), "gpu-5");
+    let now = || case.world.leave("gpu-0", Instant::now());
+    assert!(matches!(now(), Leave::PartialDisruption(_)));
+    case.gpu_node("gpu-2", "False");
+    case.gpu_node("gpu-3", "False");
+    assert!(matches!(now(), Leave::After(_)));
+}

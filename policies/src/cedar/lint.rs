@@ -1,0 +1,94 @@
+//! What an object says in vain: it takes effect, and does less than it seems to.
+
+use cedar_policy::{Effect, Policy};
+use serde_json::Value;
+use trellis_api::Enforcement;
+use trellis_api::authorization_policy::OnViolation;
+
+use super::object::PolicyObject;
+use super::problem::Problem;
+
+/// What asks.
+const NAMESPACE: &str = "Trellis::Namespace";
+/// What is meant by who compares the principal with something else.
+const ASKS: &str = "write `principal in Trellis::Team::\"...\"` for the namespaces of a team, or \
+                    `principal == Trellis::Namespace::\"...\"` for one";
+
+/// All of it. `active` are the policies that take effect.
+pub(super) fn of(object: &PolicyObject, active: &[Policy]) -> Vec<Problem> {
+    let never = active.iter().filter_map(never_asked);
+    never.chain(evicts_nobody(object, active)).collect()
+}
+
+/// A condition on a principal that is none that ever asks. In the head of a policy, or where all
+/// of it hangs on that, Cedar's validator refuses the policy; elsewhere it says nothing.
+fn never_asked(policy: &Policy) -> Option<Problem> {
+    let conditions = policy.to_json().ok()?;
+    let mut left = vec![conditions.get("conditions")?];
+    while let Some(value) = left.pop() {
+        match value {
+            Value::Object(fields) => {
+                let found = fields.iter().find_map(|(operator, of)| never(operator, of));
+                if let Some((operator, type_)) = found {
+                    let id = policy.id().to_string();
+                    let what = format!(
+                        "the policy {id:?} asks whether the principal {operator} a {type_}, which \
+                         is never so: who asks is always a {NAMESPACE}"
+                    );
+                    return Some(Problem::new("spec.cedar", what, ASKS));
+                }
+                left.extend(fields.values());
+            }
+            Value::Array(values) => left.extend(values),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The operator, if it compares the principal, and the type that it never is, as Cedar writes
+/// expressions in JSON.
+fn never<'a>(operator: &'a str, of: &'a Value) -> Option<(&'a str, &'a str)> {
+    let is_principal =
+        |side: &str| of.get(side).and_then(|v| v.get("Var")?.as_str()) == Some("principal");
+    let type_of = |side: &str| {
+        of.get(side)?
+            .get("Value")?
+            .get("__entity")?
+            .get("type")?
+            .as_str()
+    };
+    let type_ = match operator {
+        "==" | "!=" if is_principal("left") => type_of("right")?,
+        "==" | "!=" if is_principal("right") => type_of("left")?,
+        "is" if is_principal("left") => of.get("entity_type")?.as_str()?,
+        _ => return None,
+    };
+    (type_ != NAMESPACE).then_some((operator, type_))
+}
+
+/// `onViolation: Evict` of an object that stops nothing.
+fn evicts_nobody(object: &PolicyObject, active: &[Policy]) -> Option<Problem> {
+    if object.on_violation != OnViolation::Evict {
+        return None;
+    }
+    let (message, fix) = if object.enforcement != Enforcement::Deny {
+        (
+            format!(
+                "Evict stops nothing with enforcement {:?}, which decides nothing",
+                object.enforcement
+            ),
+            "set enforcement: Deny, or leave onViolation out",
+        )
+    } else if active.iter().any(|p| p.effect() == Effect::Forbid) {
+        return None;
+    } else {
+        (
+            "Evict stops nothing: only what a policy of the object forbids is stopped, and none \
+             forbids anything"
+                .to_owned(),
+            "write a forbid, or leave onViolation out",
+        )
+    };
+    Some(Problem::new("spec.onViolation", message, fix))
+}
