@@ -12,7 +12,7 @@ use crate::placement::{Closeness, Near};
 use crate::state::NodeIdx;
 
 /// An amount of each resource that any group asks for, in the order of the lines.
-type Amounts = SmallVec<[i128; 4]>;
+type Amounts = SmallVec<[i64; 4]>;
 
 /// What the pods that are put on nodes ask of them.
 type Asked = BTreeMap<NodeIdx, Amounts>;
@@ -27,7 +27,7 @@ type Place = (Amounts, Asked);
 struct Pods<'s> {
     each: Amounts,
     count: u32,
-    nodes: Vec<NodeIdx>,
+    nodes: &'s [NodeIdx],
     near: Option<&'s Near>,
 }
 
@@ -60,15 +60,9 @@ impl Question<'_> {
             let need = |line: &&Line| {
                 let mut own = survey.lines.iter();
                 let own = own.find(|own| own.asked.resource == line.asked.resource);
-                own.map_or(0, |own| i128::from(own.asked.need))
+                own.map_or(0, |own| own.asked.need)
             };
             lines.iter().map(need).collect()
-        };
-        // By name: whoever comes first finds the room.
-        let ranked = |survey: &Survey| {
-            let mut nodes = survey.nodes.clone();
-            nodes.sort_by_key(|node| self.nodes.rank_of(*node));
-            nodes
         };
         let groups = self.shape.groups.iter().zip(surveys).zip(&close.groups);
         let groups = groups.filter(|((group, _), _)| group.count > 0);
@@ -76,7 +70,7 @@ impl Question<'_> {
             .map(|((group, survey), near)| Pods {
                 each: each(survey),
                 count: group.count,
-                nodes: ranked(survey),
+                nodes: &survey.nodes,
                 near: near.as_ref().filter(|near| near.is_required()),
             })
             .collect();
@@ -105,10 +99,10 @@ impl Freeing<'_> {
     /// What is asked of nodes by a place of the whole gang for which least is freed.
     fn least(&self, groups: &[Pods<'_>], near: Option<&Near>) -> Option<Place> {
         let Some(near) = near else {
-            return self.all(groups.iter().map(|group| (group, &group.nodes[..])));
+            return self.all(groups.iter().map(|group| (group, group.nodes)));
         };
         // Each node goes to its domain once: there are as many domains as racks.
-        let apart: Vec<_> = groups.iter().map(|g| by_domain(&g.nodes, near)).collect();
+        let apart: Vec<_> = groups.iter().map(|g| by_domain(g.nodes, near)).collect();
         let all: BTreeSet<u32> = apart.iter().flat_map(BTreeMap::keys).copied().collect();
         let put = all.into_iter().filter_map(|domain| {
             let within = groups.iter().zip(&apart).map(|(group, apart)| {
@@ -146,30 +140,49 @@ impl Freeing<'_> {
     }
 
     /// The least that makes room for a group on these nodes: the first resource counts
-    /// first. A second pod on a node never costs less of it than the first, so to take
-    /// the cheapest pod each time is best. None: not even with all pods gone.
+    /// first. A second pod on a node never costs less than the first, so to take the
+    /// cheapest pod each time is best, and of the nodes no more than there are pods can
+    /// matter: those on which the first is cheapest. None: not even with all pods gone.
     fn put(&self, group: &Pods<'_>, nodes: &[NodeIdx], asked: &Asked) -> Option<Put> {
+        let none = self.none();
+        let before = |node: &NodeIdx| asked.get(node).unwrap_or(&none);
         let mut left = group.count;
-        let mut sum = self.none();
         let mut put: BTreeMap<NodeIdx, Amounts> = BTreeMap::new();
-        let mut next = BinaryHeap::new();
-        for node in nodes {
-            let before = asked.get(node).cloned().unwrap_or_else(|| self.none());
-            let fits = self.fits(group, *node, &before).min(left);
-            let had = plus(&before, &group.each, fits);
-            if fits > 0 {
-                left = left.saturating_sub(fits);
-                put.insert(*node, had.clone());
-            }
-            if left == 0 {
+        let fits = |node: &NodeIdx| (self.fits(group, *node, before(node)), *node);
+        let roomy = nodes.iter().map(fits).filter(|(pods, _)| *pods > 0);
+        let mut roomy: Vec<(u32, NodeIdx)> = roomy.collect();
+        // By name: whoever comes first finds the room.
+        roomy.sort_by_key(|(_, node)| self.question.nodes.rank_of(*node));
+        for (pods, node) in roomy {
+            let pods = pods.min(left);
+            if pods == 0 {
                 break;
             }
-            next.extend(self.one_more(group, *node, &had));
+            left = left.saturating_sub(pods);
+            put.insert(node, plus(before(&node), &group.each, pods));
         }
+        let mut cheapest = BinaryHeap::new();
+        for node in nodes.iter().filter(|_| left > 0) {
+            let had = put.get(node).unwrap_or_else(|| before(node));
+            let Some(next) = self.one_more(group, *node, had) else {
+                continue;
+            };
+            if cheapest.len() < usize::try_from(left).unwrap_or(usize::MAX) {
+                cheapest.push(next);
+            } else if let Some(mut dearest) = cheapest.peek_mut()
+                && next < *dearest
+            {
+                *dearest = next;
+            }
+        }
+        let mut next: BinaryHeap<_> = cheapest.into_iter().map(Reverse).collect();
+        let mut sum = none.clone();
         while left > 0 {
-            let Reverse((cost, _, node, all)) = next.pop()?;
+            let Reverse((cost, _, node)) = next.pop()?;
             sum = plus(&sum, &cost, 1);
-            next.extend(self.one_more(group, node, &all));
+            let had = put.get(&node).unwrap_or_else(|| before(&node));
+            let all = plus(had, &group.each, 1);
+            next.extend(self.one_more(group, node, &all).map(Reverse));
             put.insert(node, all);
             left = left.saturating_sub(1);
         }
@@ -178,49 +191,51 @@ impl Freeing<'_> {
 
     /// Pods for which nothing more has to become free.
     fn fits(&self, group: &Pods<'_>, node: NodeIdx, before: &Amounts) -> u32 {
-        let room = self.lines.iter().zip(before).zip(&group.each);
-        let room = room.filter(|(_, each)| **each > 0);
-        let room = room.map(|((line, before), each)| {
-            let free = i128::from(self.question.nodes.free(line.asked.resource, node));
-            let free = free.saturating_sub(*before).max(0);
-            free.checked_div(*each).unwrap_or(0)
-        });
-        let most = room.min().unwrap_or(i128::MAX);
-        u32::try_from(most.min(i128::from(group.count))).unwrap_or(0)
+        let mut most = i64::from(group.count);
+        for ((line, before), each) in self.lines.iter().zip(before).zip(&group.each) {
+            if *each > 0 {
+                let free = self.question.nodes.free(line.asked.resource, node);
+                let free = free.saturating_sub(*before);
+                if free < *each {
+                    return 0;
+                }
+                most = most.min(free.checked_div(*each).unwrap_or(0));
+            }
+        }
+        u32::try_from(most).unwrap_or(0)
     }
 
-    /// What one pod more on a node costs, of which so much is asked already.
-    #[allow(clippy::type_complexity, reason = "what is sorted by, and what it is")]
+    /// What one pod more costs on a node of which so much is asked already, and what decides
+    /// between nodes that cost the same. None: not even with all pods gone.
     fn one_more(
         &self,
         group: &Pods<'_>,
         node: NodeIdx,
         had: &Amounts,
-    ) -> Option<Reverse<(Amounts, u32, NodeIdx, Amounts)>> {
-        let all = plus(had, &group.each, 1);
-        let missing = self.missing(node, &all)?;
-        let known = self.missing(node, had)?;
-        let cost = missing.iter().zip(&known);
-        let cost = cost.map(|(all, had)| all.saturating_sub(*had)).collect();
-        let rank = self.question.nodes.rank_of(node);
-        Some(Reverse((cost, rank, node, all)))
+    ) -> Option<(Amounts, u32, NodeIdx)> {
+        let mut cost = Amounts::new();
+        for ((line, had), each) in self.lines.iter().zip(had).zip(&group.each) {
+            if *each == 0 {
+                cost.push(0);
+                continue;
+            }
+            let missing = self.missing(line, node, had.saturating_add(*each));
+            let (gangs, others) = self.question.nodes.held(line.asked.resource, node);
+            if i128::from(missing) > gangs.saturating_add(others) {
+                return None;
+            }
+            cost.push(missing.saturating_sub(self.missing(line, node, *had)));
+        }
+        Some((cost, self.question.nodes.rank_of(node), node))
     }
 
-    /// What must become free on a node for so much to be there. None: it never is.
-    fn missing(&self, node: NodeIdx, all: &Amounts) -> Option<Amounts> {
-        let lines = self.lines.iter().zip(all);
-        lines
-            .map(|(line, all)| {
-                if *all == 0 {
-                    return Some(0);
-                }
-                let resource = line.asked.resource;
-                let free = i128::from(self.question.nodes.free(resource, node));
-                let missing = all.saturating_sub(free).max(0);
-                let (gangs, others) = self.question.nodes.held(resource, node);
-                (missing <= gangs.saturating_add(others)).then_some(missing)
-            })
-            .collect()
+    /// What must become free on a node for so much of a resource to be there.
+    fn missing(&self, line: &Line, node: NodeIdx, all: i64) -> i64 {
+        if all == 0 {
+            return 0;
+        }
+        let free = self.question.nodes.free(line.asked.resource, node);
+        all.saturating_sub(free).max(0)
     }
 
     fn change(&self, asked: &Asked) -> Option<Change> {
@@ -229,7 +244,8 @@ impl Freeing<'_> {
             let amounts: Vec<_> = self
                 .lines
                 .iter()
-                .zip(self.missing(*node, all)?)
+                .zip(all)
+                .map(|(line, all)| (line, i128::from(self.missing(line, *node, *all))))
                 .filter(|(_, amount)| *amount > 0)
                 .map(|(line, amount)| (line.asked.name.clone(), amount))
                 .collect();
@@ -260,6 +276,6 @@ fn cheaper<T>(one: &(Amounts, T), other: &(Amounts, T)) -> Ordering {
 
 fn plus(one: &Amounts, other: &Amounts, times: u32) -> Amounts {
     let all = one.iter().zip(other);
-    all.map(|(one, other)| one.saturating_add(other.saturating_mul(i128::from(times))))
+    all.map(|(one, other)| one.saturating_add(other.saturating_mul(i64::from(times))))
         .collect()
 }
