@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use tokio::time::Instant;
 use trellis_api::QuotaPolicy;
-use trellis_policies::quota::QuotaPolicies;
+use trellis_policies::quota::{QueueQuota, QuotaPolicies};
 
 use super::LimitsReport;
 use crate::key::Key;
@@ -21,8 +21,8 @@ pub struct QuotaSet {
     /// Those that do not decode, by name.
     pub unreadable: RwLock<BTreeMap<String, Undecodable>>,
     active: RwLock<Active>,
-    /// Of queues that name a parent, that: whose policies count their jobs, too.
-    parents: RwLock<BTreeMap<String, String>>,
+    /// What matters of queues: the policies of those above them count their jobs, too.
+    queues: RwLock<BTreeMap<String, QueueQuota>>,
     /// How limits stood, and when.
     standing: RwLock<Option<(Instant, Arc<LimitsReport>)>>,
 }
@@ -80,15 +80,15 @@ impl QuotaSet {
         active.policies = None;
     }
 
-    /// A queue is below that one, or below none.
-    pub(crate) fn queue_is_below(&self, queue: &str, parent: Option<&str>) {
-        let mut parents = self.parents.write();
-        let before = match parent {
-            Some(parent) => parents.insert(queue.to_owned(), parent.to_owned()),
-            None => parents.remove(queue),
+    /// A queue is like this now. None: it is gone.
+    pub(crate) fn queue_is(&self, queue: &str, now: Option<QueueQuota>) {
+        let mut queues = self.queues.write();
+        let before = match now.clone() {
+            Some(now) => queues.insert(queue.to_owned(), now),
+            None => queues.remove(queue),
         };
-        drop(parents);
-        if before.as_deref() != parent {
+        drop(queues);
+        if before != now {
             self.changed();
         }
     }
@@ -99,7 +99,7 @@ impl QuotaSet {
         let unreadable = unreadable.iter();
         let unreadable = unreadable.map(|(name, object)| (name.clone(), object.error.clone()));
         QuotaPolicies::load(objects.iter().map(|object| &**object), unreadable)
-            .with_parents(self.parents.read().clone())
+            .with_queues(self.queues.read().clone())
     }
 
     /// The object of that name, if it decodes.

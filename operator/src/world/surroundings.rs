@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use trellis_api::{Queue, ResourceFlavor, Topology, TrainingJob};
+use trellis_policies::quota::QueueQuota;
 
 use super::Watched;
 use crate::controller::lookup;
@@ -123,11 +124,10 @@ impl Sink<Queue> for Watched {
             let read = |q: &Queue| (q.metadata.uid.clone(), q.metadata.generation);
             read(&before) != read(&object)
         });
-        let parent = object.spec.parent.clone();
+        let quota = QueueQuota::from(&object.spec);
         self.world.queues.observed(key.clone(), object);
         if changed {
-            let quotas = &self.world.quotas;
-            quotas.queue_is_below(&key.name, parent.as_deref());
+            self.world.quotas.queue_is(&key.name, Some(quota));
             self.queue_changed(&key);
         }
     }
@@ -147,7 +147,7 @@ impl Sink<Queue> for Watched {
         self.world.queues.deleted(key, uid);
         // Not where another of its name is there by now.
         if self.world.queues.get(key).is_none() {
-            self.world.quotas.queue_is_below(&key.name, None);
+            self.world.quotas.queue_is(&key.name, None);
         }
         self.queue_changed(key);
     }

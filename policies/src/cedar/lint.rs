@@ -20,7 +20,7 @@ pub(super) fn of(object: &PolicyObject, active: &[Policy]) -> Vec<Problem> {
     never.chain(evicts_nobody(object, active)).collect()
 }
 
-/// A condition on a principal that is none that ever asks. In the head of a policy, or where all
+/// A condition on a principal that is none that ever asks: it is never so, or always. In the head of a policy, or where all
 /// of it hangs on that, Cedar's validator refuses the policy; elsewhere it says nothing.
 fn never_asked(policy: &Policy) -> Option<Problem> {
     let conditions = policy.to_json().ok()?;
@@ -31,9 +31,10 @@ fn never_asked(policy: &Policy) -> Option<Problem> {
                 let found = fields.iter().find_map(|(operator, of)| never(operator, of));
                 if let Some((operator, type_)) = found {
                     let id = policy.id().to_string();
+                    let so = if operator == "!=" { "always" } else { "never" };
                     let what = format!(
                         "the policy {id:?} asks whether the principal {operator} a {type_}, which \
-                         is never so: who asks is always a {NAMESPACE}"
+                         is {so} so: who asks is always a {NAMESPACE}"
                     );
                     return Some(Problem::new("spec.cedar", what, ASKS));
                 }

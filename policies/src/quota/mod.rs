@@ -19,4 +19,4 @@ pub use draw::{Draw, Verdict};
 pub use limit::{Holder, LimitId, What};
 pub use meter::{Burnt, Meter};
 pub use recount::{Held, Holding, recount};
-pub use set::{QuotaPolicies, Unusable};
+pub use set::{QueueQuota, QuotaPolicies, Unusable};

@@ -1,8 +1,8 @@
 //! One QuotaPolicy, read.
 
-use trellis_api::QueueSpec;
 use trellis_api::names;
 use trellis_api::quantity::Amount;
+use trellis_api::queue::ResourceGroup;
 use trellis_api::quota_policy::{
     QuotaEach, QuotaEnforcement, QuotaPolicySpec, QuotaSubject, ResourceLimit,
 };
@@ -10,6 +10,7 @@ use trellis_api::quota_policy::{
 use super::asking::Asking;
 use super::draw::{Draw, Verdict};
 use super::limit::{Holder, LimitId, What};
+use super::set::QuotaPolicies;
 use crate::selects;
 
 /// A QuotaPolicy that takes effect.
@@ -24,9 +25,14 @@ impl Rule {
         self.spec.enforcement.unwrap_or_default()
     }
 
-    /// Adds what the policy has to say of the job, whose queue and those above it are
-    /// `queues`.
-    pub(super) fn judge(&self, job: &Asking<'_>, queues: &[&str], verdict: &mut Verdict) {
+    /// Adds what the policy, one of all, has to say of the job, whose queue and those above it
+    /// are `queues`.
+    pub(super) fn judge(
+        &self,
+        job: &Asking<'_>,
+        (all, queues): (&QuotaPolicies, &[&str]),
+        verdict: &mut Verdict,
+    ) {
         if !counts(&self.spec.subject, job, queues) {
             return;
         }
@@ -58,9 +64,15 @@ impl Rule {
                 draw(what, Amount::from_units(max));
             }
         }
+        // A part of a queue is of the one that the policy names, or of the job's own.
+        let whole = self.spec.subject.queue.as_deref().unwrap_or(job.queue);
+        let bound = |limit: &ResourceLimit| match whole == job.queue {
+            true => bound(limit, job.queue_spec.resource_groups.iter()),
+            false => bound(limit, all.quota_of(whole)),
+        };
         for limit in &limits.resources {
-            if let Some(max) = bound(limit, job.queue_spec) {
-                let queue = limit.percent_of_queue.map(|_| job.queue.to_owned());
+            if let Some(max) = bound(limit) {
+                let queue = limit.percent_of_queue.map(|_| whole.to_owned());
                 let what = What::Resource {
                     flavor: limit.flavor.clone(),
                     resource: limit.resource.clone(),
@@ -71,7 +83,7 @@ impl Rule {
         }
         // What it asks for alone is more than it could ever have.
         for limit in &limits.resources {
-            let (None, Some(max)) = (&limit.flavor, bound(limit, job.queue_spec)) else {
+            let (None, Some(max)) = (&limit.flavor, bound(limit)) else {
                 continue;
             };
             let Some(asked) = job.total.get(&limit.resource) else {
@@ -162,17 +174,17 @@ fn counts(subject: &QuotaSubject, job: &Asking<'_>, queues: &[&str]) -> bool {
 }
 
 /// How much the limit is. None: nothing is limited.
-fn bound(limit: &ResourceLimit, queue: &QueueSpec) -> Option<Amount> {
+fn bound<'a>(
+    limit: &ResourceLimit,
+    groups: impl Iterator<Item = &'a ResourceGroup>,
+) -> Option<Amount> {
     if let Some(max) = &limit.max {
         // One that does not read is refused when it is loaded: nothing here.
         return Some(max.amount().unwrap_or(Amount::ZERO));
     }
     let percent = limit.percent_of_queue?;
-    let quotas = queue
-        .resource_groups
-        .iter()
-        .flat_map(|group| &group.flavors);
-    let mut all = quotas
+    let mut all = groups
+        .flat_map(|group| &group.flavors)
         .filter(|flavor| {
             limit
                 .flavor

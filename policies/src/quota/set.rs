@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use trellis_api::queue::ResourceGroup;
 use trellis_api::quota_policy::{GpuHours, QuotaPolicy, QuotaPolicySpec};
-use trellis_api::validate;
+use trellis_api::{QueueSpec, validate};
 
 use super::asking::Asking;
 use super::draw::Verdict;
@@ -43,8 +44,24 @@ pub struct QuotaPolicies {
     /// By name.
     rules: Vec<Rule>,
     unusable: Vec<(String, Unusable)>,
-    /// Of queues that name a parent, that.
-    parents: BTreeMap<String, String>,
+    /// What matters of queues, by name.
+    queues: BTreeMap<String, QueueQuota>,
+}
+
+/// What matters of a queue to policies.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QueueQuota {
+    parent: Option<String>,
+    groups: Vec<ResourceGroup>,
+}
+
+impl From<&QueueSpec> for QueueQuota {
+    fn from(spec: &QueueSpec) -> Self {
+        Self {
+            parent: spec.parent.clone(),
+            groups: spec.resource_groups.clone(),
+        }
+    }
 }
 
 impl QuotaPolicies {
@@ -70,19 +87,29 @@ impl QuotaPolicies {
         all
     }
 
-    /// The same where queues are below others: which queue each names as its parent. The
-    /// jobs of a queue count for the policies of every queue above it.
+    /// The same with the queues that there are. The jobs of a queue count for the policies of
+    /// every queue above it, and a part of a queue is of all that is nominal in and below it.
     #[must_use]
-    pub fn with_parents(mut self, parents: BTreeMap<String, String>) -> Self {
-        self.parents = parents;
+    pub fn with_queues(mut self, queues: BTreeMap<String, QueueQuota>) -> Self {
+        self.queues = queues;
         self
+    }
+
+    /// The quota in and below a queue.
+    pub(super) fn quota_of<'a>(
+        &'a self,
+        queue: &'a str,
+    ) -> impl Iterator<Item = &'a ResourceGroup> {
+        let all = self.queues.iter();
+        let below = all.filter(move |(name, _)| self.path(name).contains(&queue));
+        below.flat_map(|(_, of)| &of.groups)
     }
 
     /// A queue and all above it. One that is below itself is met once.
     fn path<'a>(&'a self, queue: &'a str) -> Vec<&'a str> {
         let mut path = vec![queue];
         let mut at = queue;
-        while let Some(parent) = self.parents.get(at) {
+        while let Some(parent) = self.queues.get(at).and_then(|of| of.parent.as_ref()) {
             if path.contains(&parent.as_str()) {
                 break;
             }
@@ -111,7 +138,7 @@ impl QuotaPolicies {
         let mut verdict = Verdict::default();
         let queues = self.path(job.queue);
         for rule in &self.rules {
-            rule.judge(job, &queues, &mut verdict);
+            rule.judge(job, (self, &queues), &mut verdict);
         }
         verdict
     }

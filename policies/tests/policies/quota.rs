@@ -8,7 +8,8 @@ use trellis_api::quantity::Amount;
 use trellis_api::quota_policy::{QuotaEnforcement, QuotaPolicy, Window};
 use trellis_api::{Quantity, QueueSpec};
 use trellis_policies::quota::{
-    Asking, Burnt, Held, Holder, Holding, Meter, QuotaPolicies, Unusable, Verdict, What, recount,
+    Asking, Burnt, Held, Holder, Holding, Meter, QueueQuota, QuotaPolicies, Unusable, Verdict,
+    What, recount,
 };
 
 fn policy(name: &str, spec: &Value) -> QuotaPolicy {
@@ -127,7 +128,7 @@ fn the_jobs_of_a_queue_count_for_every_queue_above_it() {
     let spec = |queue: &str| json!({"subject": {"queue": queue}, "limits": {"gpusPerJob": 8}});
     let denied = |queue: &str, parents: &BTreeMap<String, String>| {
         let policies = QuotaPolicies::load([&policy("p", &spec(queue))], []);
-        let policies = policies.with_parents(parents.clone());
+        let policies = policies.with_queues(below_each_other(parents));
         !policies.judge(&job.asks()).denied.is_empty()
     };
     for (queue, expected) in [
@@ -142,6 +143,46 @@ fn the_jobs_of_a_queue_count_for_every_queue_above_it() {
     // Parents that go round are met once, as their queues start nothing.
     let round = pairs(&[("research", "ml"), ("ml", "research")]);
     assert!(denied("ml", &round) && !denied("all", &round));
+}
+
+fn below_each_other(parents: &BTreeMap<String, String>) -> BTreeMap<String, QueueQuota> {
+    let quota = |parent: &String| {
+        let spec = json!({"parent": parent});
+        QueueQuota::from(&serde_json::from_value::<QueueSpec>(spec).unwrap())
+    };
+    let all = parents.iter();
+    all.map(|(name, parent)| (name.clone(), quota(parent)))
+        .collect()
+}
+
+/// Half of what is nominal in the whole tree, for all jobs of it together.
+#[test]
+fn a_part_of_a_queue_with_others_below_it_is_of_all_that_is_nominal_there() {
+    let gpu = "nvidia.com/gpu";
+    let of = |parent: Option<&str>, nominal: u32| {
+        let quotas = json!([{"resource": gpu, "nominal": nominal}]);
+        let groups = json!([{"resources": [gpu], "flavors": [{"name": "a", "quotas": quotas}]}]);
+        let spec = json!({"parent": parent, "resourceGroups": groups});
+        QueueQuota::from(&serde_json::from_value::<QueueSpec>(spec).unwrap())
+    };
+    let queues = [
+        ("all", of(None, 100)),
+        ("research", of(Some("all"), 64)),
+        ("prod", of(Some("all"), 32)),
+        ("elsewhere", of(None, 1000)),
+    ];
+    let queues = queues.map(|(name, quota)| (name.to_owned(), quota));
+    let limit = json!({"resource": gpu, "percentOfQueue": 50});
+    let spec = json!({"subject": {"queue": "all"}, "limits": {"resources": [limit]}});
+    let policies = QuotaPolicies::load([&policy("p", &spec)], []).with_queues(queues.into());
+    let draws = policies.judge(&Job::new().asks()).draws;
+    let what = What::Resource {
+        flavor: None,
+        resource: gpu.to_owned(),
+        queue: Some("all".to_owned()),
+    };
+    let drawn: Vec<_> = draws.into_iter().map(|d| (d.limit.what, d.max)).collect();
+    assert_eq!(drawn, [(what, Amount::from_units(98))]);
 }
 
 #[test]

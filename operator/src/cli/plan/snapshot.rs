@@ -12,7 +12,7 @@ use trellis_api::{
     ResourceFlavor, RuntimeProfile, Topology, TrainingJob, names,
 };
 use trellis_policies::cedar::PolicyObject;
-use trellis_policies::quota::QuotaPolicies;
+use trellis_policies::quota::{QueueQuota, QuotaPolicies};
 
 use super::policies::PolicyFiles;
 use crate::key::Key;
@@ -298,9 +298,9 @@ impl Snapshot {
     /// The quota policies.
     pub(in crate::cli) fn quotas(&self) -> Arc<QuotaPolicies> {
         let queues = self.queues.iter().flatten();
-        let parents = queues.filter_map(|(name, q)| Some((name.clone(), q.spec.parent.clone()?)));
+        let queues = queues.map(|(name, queue)| (name.clone(), QueueQuota::from(&queue.spec)));
         let policies = QuotaPolicies::load(self.quota_policies.values(), []);
-        Arc::new(policies.with_parents(parents.collect()))
+        Arc::new(policies.with_queues(queues.collect()))
     }
 
     /// Labels of a namespace. The API server gives every one that of its name.
