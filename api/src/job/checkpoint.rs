@@ -37,6 +37,9 @@ pub struct CheckpointStatus {
     /// When the last one was complete, as the pods say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_time: Option<Time>,
+    /// What a pod said that was still to come then: `lastTime` is when that was first seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ahead_time: Option<Time>,
     /// What is wrong with what they say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,

@@ -3,6 +3,7 @@
 mod checkpoint;
 mod container;
 mod decision;
+mod finished;
 mod network;
 mod policy;
 mod restart;
@@ -17,6 +18,7 @@ pub use container::{
     Resources,
 };
 pub use decision::{JobPolicy, PolicyDecision};
+pub use finished::{FinishedGroup, FinishedPods, indexes, ranges};
 pub use network::{Network, TrafficRule};
 pub use policy::{Cleanup, Deadlines, PodCleanup, Success, SuccessPolicy};
 pub use restart::{LostNode, Restart, RestartAction, RestartRule, RestartScope};

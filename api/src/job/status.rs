@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CheckpointStatus, JobPolicy};
+use super::{CheckpointStatus, FinishedPods, JobPolicy};
 use crate::Reason;
 use crate::word::{lenient_word, open_word};
 
@@ -40,6 +40,9 @@ pub struct TrainingJobStatus {
     /// Nodes that the gang is placed on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<i64>,
+    /// Pods of the current attempt that have ended, and count though they may be gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished_pods: Option<FinishedPods>,
     /// Number of the current attempt, from 1. It never falls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt: Option<i64>,
@@ -238,6 +241,9 @@ pub struct LastFailure {
     pub last_line: Option<String>,
     /// The attempt that it belonged to.
     pub attempt: i64,
+    /// True: the other pods had nothing to save together, and 30 seconds at most to stop.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hurried: bool,
     /// When Trellis saw it.
     pub time: Time,
 }

@@ -136,7 +136,7 @@ pub const MANAGED_BY: Rule = Rule::new(
 );
 /// The key of an annotation that users write.
 pub const ANNOTATION_KEY: Rule = Rule::new(
-    "size(self) <= 317 && self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$') && (!self.contains('/') || !('.' + self.split('/')[0]).matches('[.](trellis[.]dev|kubernetes[.]io|k8s[.]io)$'))",
+    "size(self) <= 317 && self.matches('^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$') && (!self.contains('/') || !('.' + self.split('/')[0]).matches('[.](trellis[.]dev|kubernetes[.]io|k8s[.]io)$'))",
     "must be the key of an annotation of your own: an optional domain and /, then at most 63 letters, digits, -, _ and .; trellis.dev, kubernetes.io and k8s.io are not yours",
 );
 /// Values of labels.
@@ -399,7 +399,9 @@ pub fn managed_by(manager: &str, _: &()) -> garde::Result {
         !path.is_empty() && path.chars().all(is_of_paths)
     };
     let parts = manager.split_once('/');
-    let is_it = parts.is_some_and(|(domain, path)| is_name(domain) && is_path(path));
+    let is_it = parts.is_some_and(|(domain, path)| {
+        domain.split('.').all(|label| is_label(label, 63)) && is_path(path)
+    });
     MANAGED_BY.holds(manager.len() <= 63 && is_it)
 }
 

@@ -93,7 +93,10 @@ pub const MIN_RUNTIME: Rule = Rule::new(
     "must be 0 to 604800 seconds (a week)",
 );
 /// Seconds to stop. With 0 the API server forgets a pod that still runs.
-pub const GRACE: Rule = Rule::new("self >= 1 && self <= 86400", "must be 1 to 86400 seconds");
+pub const GRACE: Rule = Rule::new(
+    "self >= 1 && self <= 3600",
+    "must be 1 to 3600 seconds: room that others wait for is not free before",
+);
 /// Time to live.
 pub const TTL: Rule = Rule::new(
     "self >= 0 && self <= 31536000",
@@ -161,7 +164,7 @@ range!(
 );
 range!(
     /// [`GRACE`].
-    grace, GRACE, i64, 1..=86_400
+    grace, GRACE, i64, 1..=3_600
 );
 range!(
     /// [`TTL`].
@@ -241,7 +244,10 @@ pub fn one_device_count(group: &TaskGroup) -> impl FnOnce(&Resources, &()) -> ga
     }
 }
 
-fn is_gpu(resource: &str) -> bool {
+/// True of a resource that counts as GPUs by its name, in whatever domain, such as `nvidia.com/gpu`
+/// or `example.com/mig-1g`.
+#[must_use]
+pub fn is_gpu(resource: &str) -> bool {
     let (domain, name) = resource.split_once('/').unwrap_or_default();
     domain.starts_with("gpu.") || GPU_NAMES.iter().any(|start| name.starts_with(start))
 }

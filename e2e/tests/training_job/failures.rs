@@ -175,3 +175,24 @@ async fn who_waits_for_lost_nodes_is_not_placed_beside_what_may_still_run() {
     pods.delete("j-worker-0", &at_once).await.unwrap();
     site.runs_again("j", 2).await;
 }
+
+/// As it goes with its node, or by the hand of somebody who tidies up.
+#[tokio::test]
+async fn a_pod_that_has_succeeded_is_not_missed_when_it_goes() {
+    let site = site("finished", 1).await;
+    site.submit("j", 2, 1).await;
+    site.reaches("j", JobPhase::Running).await;
+    site.exit("j-worker-1", "0").await;
+    let told = site.becomes("j", |s| s.finished_pods.is_some()).await;
+    let finished = told.status.unwrap().finished_pods.unwrap();
+    assert_eq!(finished.groups[0].completed_indexes, "1");
+    site.delete::<Pod>("j-worker-1").await;
+    site.pods_become("j", 1).await;
+    site.exit("j-worker-0", "0").await;
+    let complete = site.reaches("j", JobPhase::Complete).await;
+    let status = complete.status.unwrap();
+    assert_eq!(
+        (status.attempt, status.ready.as_deref()),
+        (Some(1), Some("2/2"))
+    );
+}

@@ -1,15 +1,16 @@
 //! What ended an attempt, and whose fault it was.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_api::Reason;
 use trellis_api::job::{RestartAction, RestartRule};
 use trellis_api::names;
 use trellis_api::pod_group::Plan;
 
+use super::lifecycle::Finished;
 use super::rules;
 use crate::scheduling::plan_members;
-use crate::watch::{PodPhase, PodView};
+use crate::watch::{Leave, PodPhase, PodView};
 
 /// The first thing that went wrong with an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +77,9 @@ impl Fault {
     }
 }
 
+/// A rule that speaks of a failure: where it stands, and what it does.
+type Matched = (usize, RestartAction);
+
 /// An attempt, and what is known of its nodes.
 #[derive(Clone, Copy)]
 pub struct Attempt<'a> {
@@ -88,11 +92,24 @@ pub struct Attempt<'a> {
     /// Why a node is unhealthy.
     pub unhealthy: &'a dyn Fn(&str) -> Option<String>,
     /// Whether what runs on an unhealthy node leaves it now.
-    pub leaves: &'a dyn Fn(&str) -> bool,
+    pub leave: &'a dyn Fn(&str) -> Leave,
     /// What failures do.
     pub rules: &'a [RestartRule],
     /// The group of rank 0, where its success is the job's.
     pub leader: Option<&'a str>,
+    /// Some of its pods go on, or have succeeded: failures of others may be ignored.
+    pub goes_on: bool,
+    /// Pods that nobody misses when they are gone.
+    pub finished: &'a Finished<'a>,
+}
+
+/// What is wrong with an attempt.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Diagnosis {
+    /// What ends it.
+    pub fault: Option<Fault>,
+    /// An unhealthy node that it stays on for now.
+    pub stays: Option<(String, Leave)>,
 }
 
 impl Attempt<'_> {
@@ -102,16 +119,19 @@ impl Attempt<'_> {
     /// failure. So ranks that fail because their peer's node is gone do not cost the
     /// user's budget.
     #[must_use]
-    pub fn fault(&self) -> Option<Fault> {
-        self.by(|name, pod| self.on_lost_node(name, pod))
-            .or_else(|| self.by(|name, pod| self.on_unhealthy_node(name, pod)))
+    pub fn diagnose(&self) -> Diagnosis {
+        let mut stays = None;
+        let fault = self
+            .by(|name, pod| self.on_lost_node(name, pod))
+            .or_else(|| self.by(|name, pod| self.on_unhealthy_node(name, pod, &mut stays)))
             .or_else(|| self.by(refused))
             .or_else(|| self.by(|name, pod| self.taken_away(name, pod)))
-            .or_else(|| missing(self.members, self.plan?))
-            .or_else(|| self.own())
+            .or_else(|| self.missing())
+            .or_else(|| self.own());
+        Diagnosis { fault, stays }
     }
 
-    fn by(&self, which: impl Fn(&str, &PodView) -> Option<Fault>) -> Option<Fault> {
+    fn by(&self, mut which: impl FnMut(&str, &PodView) -> Option<Fault>) -> Option<Fault> {
         self.members.iter().find_map(|(name, pod)| which(name, pod))
     }
 
@@ -123,14 +143,23 @@ impl Attempt<'_> {
     }
 
     /// A rank that failed there is the node's fault too, whenever others leave it.
-    fn on_unhealthy_node(&self, name: &str, pod: &PodView) -> Option<Fault> {
+    fn on_unhealthy_node(
+        &self,
+        name: &str,
+        pod: &PodView,
+        stays: &mut Option<(String, Leave)>,
+    ) -> Option<Fault> {
         let node = pod.node.as_deref()?;
         if pod.phase == PodPhase::Succeeded || self.is_ignored(pod) {
             return None;
         }
         let why = (self.unhealthy)(node)?;
-        if !pod.phase.is_over() && !(self.leaves)(node) {
-            return None;
+        if !pod.phase.is_over() {
+            let leave = (self.leave)(node);
+            if leave != Leave::Now {
+                stays.get_or_insert_with(|| (node.to_owned(), leave));
+                return None;
+            }
         }
         let message = format!("node {node:?} of pod {name:?} is unhealthy: {why}");
         let fault = Fault::of_pod((name, pod), Reason::NodeUnhealthy, message, Blame::Cluster);
@@ -163,9 +192,8 @@ impl Attempt<'_> {
             let PodPhase::Failed { at, .. } = &pod.phase else {
                 return None;
             };
-            let fault = own(name, pod)?;
-            let rule = rules::matching(self.rules, &fault);
-            if self.is_ignored(pod) {
+            let (fault, rule) = self.by_rule(name, pod)?;
+            if self.ignores(pod, rule) {
                 return None;
             }
             let rank = rule.map_or(usize::MAX, |(at, _)| at);
@@ -177,17 +205,53 @@ impl Attempt<'_> {
 
     /// True of a pod that has failed, and whose failure does nothing.
     pub(super) fn is_ignored(&self, pod: &PodView) -> bool {
-        let ignores = |fault: &Fault| {
-            let rule = rules::matching(self.rules, fault);
-            rule.is_some_and(|(_, action)| action == RestartAction::Ignore)
-        };
-        let some_go_on = || {
-            let mut others = self.members.values();
-            others.any(|pod| !pod.phase.is_over() || pod.phase == PodPhase::Succeeded)
-        };
+        let failed = self.by_rule("", pod);
+        failed.is_some_and(|(_, rule)| self.ignores(pod, rule))
+    }
+
+    /// The failure of a pod's container, and the rule that speaks of it.
+    fn by_rule(&self, name: &str, pod: &PodView) -> Option<(Fault, Option<Matched>)> {
+        let fault = own(name, pod)?;
+        let rule = rules::matching(self.rules, &fault);
+        Some((fault, rule))
+    }
+
+    fn ignores(&self, pod: &PodView, rule: Option<Matched>) -> bool {
+        let says_so = rule.is_some_and(|(_, action)| action == RestartAction::Ignore);
         // Nobody else's success would be the job's.
         let leads = self.leader == Some(pod.group.as_str()) && pod.index == 0;
-        !leads && own("", pod).is_some_and(|fault| ignores(&fault)) && some_go_on()
+        says_so && !leads && self.goes_on
+    }
+
+    /// A pod of the plan that is gone, and had not ended: someone deleted it.
+    fn missing(&self) -> Option<Fault> {
+        let plan = self.plan?;
+        let planned: i64 = plan
+            .assignments
+            .iter()
+            .fold(0, |sum, a| sum.saturating_add(a.count));
+        let there = i64::try_from(self.members.len()).unwrap_or(i64::MAX);
+        if there >= planned {
+            return None;
+        }
+        // Names only when something is missing: the usual case costs one comparison.
+        let present: BTreeSet<(&str, u32)> = self
+            .members
+            .values()
+            .map(|p| (p.group.as_str(), p.index))
+            .collect();
+        let missing = |(group, index, _): &(&str, u32, &str)| {
+            !present.contains(&(*group, *index)) && !self.finished.contains(group, *index)
+        };
+        let (group, index, node) = plan_members(plan).find(missing)?;
+        let what = names::pod("", group, index);
+        let message = format!("pod {index} of group {group:?} was deleted by someone else");
+        Some(Fault {
+            pod: what.trim_start_matches('-').to_owned(),
+            group: group.to_owned(),
+            node: Some(node.to_owned()),
+            ..Fault::of_gang(Reason::PodDisrupted, message, Blame::Cluster)
+        })
     }
 }
 
@@ -244,31 +308,4 @@ fn own(name: &str, pod: &PodView) -> Option<Fault> {
     let said = said.map_or_else(String::new, |line| format!("; it said: {line}"));
     let message = format!("pod {name:?} on node {node:?} failed{code}: {word}{said}");
     Some(of(reason, message, Blame::Job))
-}
-
-/// A pod of the plan that is gone: someone deleted it.
-fn missing(members: &BTreeMap<&str, &PodView>, plan: &Plan) -> Option<Fault> {
-    let planned: i64 = plan
-        .assignments
-        .iter()
-        .fold(0, |sum, a| sum.saturating_add(a.count));
-    let there = i64::try_from(members.len()).unwrap_or(i64::MAX);
-    if there >= planned {
-        return None;
-    }
-    // Names only when something is missing: the usual case costs one comparison.
-    let present: std::collections::BTreeSet<(&str, u32)> = members
-        .values()
-        .map(|p| (p.group.as_str(), p.index))
-        .collect();
-    let (group, index, node) =
-        plan_members(plan).find(|(group, index, _)| !present.contains(&(*group, *index)))?;
-    let what = names::pod("", group, index);
-    let message = format!("pod {index} of group {group:?} was deleted by someone else");
-    Some(Fault {
-        pod: what.trim_start_matches('-').to_owned(),
-        group: group.to_owned(),
-        node: Some(node.to_owned()),
-        ..Fault::of_gang(Reason::PodDisrupted, message, Blame::Cluster)
-    })
 }

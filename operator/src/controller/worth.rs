@@ -113,6 +113,9 @@ fn without_counts(status: &TrainingJobStatus) -> TrainingJobStatus {
     bare.pods = None;
     bare.ready = None;
     bare.nodes = None;
+    // A thousand ranks may each say when they saved, or end.
+    bare.checkpoint = None;
+    bare.finished_pods = None;
     for object in &mut bare.compiled {
         object.ready = false;
     }

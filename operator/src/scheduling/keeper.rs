@@ -276,14 +276,14 @@ impl Gang<'_> {
             None
         }
     }
-}
 
-impl Gang<'_> {
     /// A shorter grace for a pod that has nothing to save: of an attempt that failed by itself,
     /// or of a job that has ended. Never a longer one than its own.
     fn short_grace(&self, pod: &PodView) -> Option<u32> {
         let hurry = match self.wish {
-            Wish::Run(run) => run.hurry && pod.attempt < run.attempt,
+            Wish::Run(run) if pod.attempt < run.attempt => run.hurry,
+            // Of a plan that was never carried out whole: nothing has run.
+            Wish::Run(_) => !self.was_placed,
             Wish::Finish { hurry, .. } => *hurry,
             Wish::Stop { hurry, .. } => *hurry,
             Wish::Wait => false,

@@ -9,20 +9,26 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use trellis_api::rules;
+
 use super::slim::SlimNode;
 use super::storage::ZONE_LABELS;
 
 /// So many nodes of a zone may be unhealthy whatever their share (`ComputeZoneState`).
 const FEW: usize = 2;
 
+/// How long what stays on the nodes of a disrupted zone waits to be looked at, where nothing is
+/// seen to change.
+const LOOK: Duration = Duration::from_secs(60);
+
 /// Nodes among which the share of those that are unhealthy is looked at: of a zone, those with
-/// devices apart from the others. A health agent of GPUs knows nothing of other nodes, and these
+/// GPUs apart from the others. A health agent of GPUs knows nothing of other nodes, and these
 /// would hide how many it has declared unhealthy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Zone {
-    /// Region and zone.
-    place: Vec<String>,
-    has_devices: bool,
+    region: Option<String>,
+    name: Option<String>,
+    has_gpus: bool,
 }
 
 impl Zone {
@@ -31,14 +37,15 @@ impl Zone {
     pub fn of(node: &SlimNode) -> Self {
         let labels = node.metadata.labels.as_ref();
         let value = |key: &str| labels.and_then(|labels| labels.get(key).cloned());
-        let place = ZONE_LABELS.iter().filter_map(|key| value(key));
-        let is_device = |name: &String| {
-            let domain = name.split_once('/').map(|(domain, _)| domain);
-            domain.is_some_and(|domain| !domain.ends_with("kubernetes.io"))
-        };
+        let [old_region, old_name, region, name] = ZONE_LABELS;
         Self {
-            place: place.collect(),
-            has_devices: node.status.allocatable.keys().any(is_device),
+            region: value(region).or_else(|| value(old_region)),
+            name: value(name).or_else(|| value(old_name)),
+            has_gpus: node
+                .status
+                .allocatable
+                .keys()
+                .any(|name| rules::is_gpu(name)),
         }
     }
 }
@@ -157,7 +164,18 @@ impl Disruption {
         turned
     }
 
-    /// As `ComputeZoneState` has it, of nodes that are unhealthy instead of not ready.
+    /// The unhealthy nodes of a zone.
+    #[must_use]
+    pub fn unhealthy_of(&self, zone: &Zone) -> BTreeSet<String> {
+        let unhealthy = self
+            .nodes
+            .iter()
+            .filter(|(_, (of, ill))| of == zone && *ill);
+        unhealthy.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// As `ComputeZoneState` has it, of nodes that are unhealthy instead of not ready: but for a
+    /// zone of one or two nodes that all are, which it calls disrupted too.
     fn is_disrupted(&self, zone: &Zone) -> bool {
         let tally = self.zones.get(zone).copied().unwrap_or_default();
         // More nodes than there are numbers for are more than there are.
@@ -177,7 +195,7 @@ impl Disruption {
             return Leave::After(interval);
         };
         if self.is_disrupted(zone) {
-            return Leave::PartialDisruption(interval);
+            return Leave::PartialDisruption(LOOK);
         }
         let Some(tally) = self.zones.get_mut(zone) else {
             return Leave::After(interval);
@@ -196,9 +214,9 @@ impl Disruption {
 /// In words, as logs have it.
 impl fmt::Display for Zone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let with = if self.has_devices { "with" } else { "without" };
-        write!(f, "nodes {with} devices")?;
-        match self.place.last() {
+        let with = if self.has_gpus { "with" } else { "without" };
+        write!(f, "nodes {with} GPUs")?;
+        match &self.name {
             Some(zone) => write!(f, " of zone {zone:?}"),
             None => Ok(()),
         }

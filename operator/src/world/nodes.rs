@@ -96,26 +96,33 @@ impl World {
     }
 }
 
-/// What whoever runs the cluster is to know: that gangs stay where they should not.
-fn tell(turned: &[Turned]) {
-    for Turned {
-        zone,
-        disrupted,
-        unhealthy,
-        nodes,
-    } in turned
-    {
-        match disrupted {
-            true => warn!(
-                %zone, unhealthy, nodes, reason = %Reason::PartialDisruption,
-                "so many nodes are unhealthy at once that no gang leaves them: look at what declares them unhealthy"
-            ),
-            false => info!(%zone, unhealthy, nodes, "gangs leave unhealthy nodes again"),
+impl Watched {
+    /// What whoever runs the cluster is to know: that gangs stay where they should not. Once
+    /// they may leave they are looked at. Of nodes that are being listed nobody knows how many
+    /// there are.
+    fn zones_have_turned(&self, turned: Vec<Turned>) {
+        for turned in turned.into_iter().filter(|_| self.world.is_synced()) {
+            let Turned {
+                zone,
+                disrupted,
+                unhealthy,
+                nodes,
+            } = turned;
+            if disrupted {
+                warn!(
+                    %zone, unhealthy, nodes, reason = %Reason::PartialDisruption,
+                    "so many nodes are unhealthy at once that no gang leaves them: look at what declares them unhealthy"
+                );
+                continue;
+            }
+            info!(%zone, unhealthy, nodes, "gangs leave unhealthy nodes again");
+            let ill = self.world.disruption.lock().unhealthy_of(&zone);
+            for job in self.world.pods.jobs_on(|node| ill.contains(node)) {
+                self.world.touch(job);
+            }
         }
     }
-}
 
-impl Watched {
     /// Pods on the node keep others out of other domains than before.
     fn domains_changed(&self, node: &str) {
         for repulsion in self.world.repulsions.on(node) {
@@ -137,15 +144,13 @@ impl Sink<SlimNode> for Watched {
         let falls_ill = was.is_none() && is_unhealthy;
         let zone = Zone::of(&object);
         // Before its jobs are looked at they know how it stands with the zone.
-        tell(
-            &self
-                .world
-                .disruption
-                .lock()
-                .apply(&key.name, zone, is_unhealthy),
-        );
+        let turned = {
+            let mut disruption = self.world.disruption.lock();
+            disruption.apply(&key.name, zone, is_unhealthy)
+        };
         let same = before.is_some_and(|b| b.metadata.labels == object.metadata.labels);
         self.world.nodes.observed(key.clone(), object);
+        self.zones_have_turned(turned);
         self.world.tell(Feed::Node(key.name.clone()));
         if !same {
             self.domains_changed(&key.name);
@@ -168,7 +173,8 @@ impl Sink<SlimNode> for Watched {
         }
         drop(health);
         self.world.nodes.remove(key);
-        tell(&self.world.disruption.lock().delete(&key.name));
+        let turned = self.world.disruption.lock().delete(&key.name);
+        self.zones_have_turned(turned);
         self.world.tell(Feed::Node(key.name.clone()));
         self.domains_changed(&key.name);
     }
@@ -176,7 +182,8 @@ impl Sink<SlimNode> for Watched {
     fn delete(&self, key: &Key, uid: &str) {
         self.world.health.write().delete(&key.name, Instant::now());
         self.world.nodes.deleted(key, uid);
-        tell(&self.world.disruption.lock().delete(&key.name));
+        let turned = self.world.disruption.lock().delete(&key.name);
+        self.zones_have_turned(turned);
         self.world.tell(Feed::Node(key.name.clone()));
         self.domains_changed(&key.name);
         self.world.health_changed.notify_one();

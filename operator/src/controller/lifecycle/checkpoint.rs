@@ -5,7 +5,7 @@ use k8s_openapi::jiff::Timestamp;
 use trellis_api::job::CheckpointStatus;
 
 use super::{Evaluation, after};
-use crate::watch::Checkpoint;
+use crate::watch::{Checkpoint, PodView};
 
 /// Seconds by which clocks differ that are nothing to tell of.
 const SKEW: i64 = 60;
@@ -13,42 +13,54 @@ const SKEW: i64 = 60;
 impl Evaluation<'_> {
     /// Takes over what they say. What was said once stays, whatever becomes of the pod.
     pub(super) fn note_checkpoint(&mut self) {
-        if let Some(at) = self.said().filter(|at| *at > self.o.now).min() {
-            self.look_again(at);
-        }
-        let said = CheckpointStatus {
-            last_time: self.last_checkpoint().map(Time),
-            problem: self.wrong_checkpoint(),
-        };
+        let said = self.checkpoint();
         self.status.checkpoint = (said != CheckpointStatus::default()).then_some(said);
     }
 
-    /// When the last checkpoint was complete: the latest that any pod names, since the others
-    /// write to the same one. What a clock that is fast says counts when it has come.
+    /// When the last checkpoint was complete.
     pub(super) fn last_checkpoint(&self) -> Option<Timestamp> {
-        let before = self.o.status.checkpoint.as_ref();
-        let before = before.and_then(|known| known.last_time.as_ref());
-        let said = self.said().filter(|at| *at <= self.o.now);
-        said.chain(before.map(|time| time.0)).max()
+        self.checkpoint().last_time.map(|time| time.0)
     }
 
-    fn said(&self) -> impl Iterator<Item = Timestamp> {
-        self.members()
-            .filter_map(|pod| match &**pod.checkpoint.as_ref()? {
-                Checkpoint::At(at) => Some(*at),
-                Checkpoint::Unreadable(_) => None,
-            })
+    /// The latest that any pod names, since the others write to the same one. What is still to
+    /// come, by a clock that is fast, is taken for the moment at which it was first seen.
+    fn checkpoint(&self) -> CheckpointStatus {
+        let before = self.o.status.checkpoint.clone().unwrap_or_default();
+        let known = before.last_time.map(|time| time.0);
+        let ahead = before.ahead_time.map(|time| time.0);
+        let latest = self.said().filter_map(|(_, said)| match said {
+            Checkpoint::At(at) => Some(*at),
+            Checkpoint::Unreadable(_) => None,
+        });
+        let latest = latest.max();
+        let (last, ahead) = match latest {
+            // It was taken for then.
+            Some(at) if ahead == Some(at) => (known, ahead),
+            Some(at) if at > self.o.now => (known.max(Some(self.o.now)), Some(at)),
+            at => (known.max(at), None),
+        };
+        CheckpointStatus {
+            last_time: last.map(Time),
+            ahead_time: ahead.map(Time),
+            problem: self.wrong_checkpoint(),
+        }
+    }
+
+    /// What the job's pods say, by name: also those that stop, and save before they do.
+    fn said(&self) -> impl Iterator<Item = (&str, &Checkpoint)> {
+        let own = |pod: &&PodView| pod.job_uid == self.o.uid;
+        let pods = self.o.pods.iter().filter(move |(_, pod)| own(pod));
+        pods.filter_map(|(name, pod)| Some((name.as_str(), &**pod.checkpoint.as_ref()?)))
     }
 
     fn wrong_checkpoint(&self) -> Option<String> {
         let to_come = after(self.o.now, SKEW);
-        self.named_members()
-            .find_map(|(name, pod)| match &**pod.checkpoint.as_ref()? {
-                Checkpoint::At(at) if *at > to_come => Some(format!(
-                    "pod {name:?} says that its checkpoint was complete at {at}, which is to come"
-                )),
-                Checkpoint::At(_) => None,
-                Checkpoint::Unreadable(why) => Some(format!("pod {name:?}: {why}")),
-            })
+        self.said().find_map(|(name, said)| match said {
+            Checkpoint::At(at) if *at > to_come => Some(format!(
+                "pod {name:?} says that its checkpoint was complete at {at}, which is to come"
+            )),
+            Checkpoint::At(_) => None,
+            Checkpoint::Unreadable(why) => Some(format!("pod {name:?}: {why}")),
+        })
     }
 }

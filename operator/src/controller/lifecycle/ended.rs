@@ -31,16 +31,15 @@ impl Evaluation<'_> {
         self.end();
         let wish = Wish::Finish {
             keep: true,
-            hurry: self.failed_by_itself(self.attempt()),
+            hurry: self.was_hurried(self.attempt()),
         };
         self.say(JobPhase::Failed, reason, message, wish)
     }
 
-    /// True if a rank of that attempt ended it: what the others could save, they cannot save
-    /// together.
-    pub(super) fn failed_by_itself(&self, attempt: i64) -> bool {
+    /// True if that attempt ended by a failure after which nothing could be saved.
+    pub(super) fn was_hurried(&self, attempt: i64) -> bool {
         let last = self.status.last_failure.as_ref();
-        last.is_some_and(|last| last.attempt == attempt && last.exit_code.is_some())
+        last.is_some_and(|last| last.attempt == attempt && last.hurried)
     }
 
     pub(super) fn terminal(self) -> Next {
@@ -63,7 +62,7 @@ impl Evaluation<'_> {
             status: None,
             wish: Wish::Finish {
                 keep: !expired && policy.unwrap_or_default() == PodCleanup::Keep,
-                hurry: complete || self.failed_by_itself(self.attempt()),
+                hurry: complete || self.was_hurried(self.attempt()),
             },
             again: (!expired).then_some(expiry),
             expired,

@@ -46,7 +46,11 @@ impl Evaluation<'_> {
             JobPhase::Restarting,
             Reason::PolicyViolation,
             message,
-            Wish::stop(Reason::PolicyViolation),
+            // What is forbidden does not run on for as long as its owner likes.
+            Wish::Stop {
+                reason: Reason::PolicyViolation,
+                hurry: true,
+            },
         )
     }
 }

@@ -9,6 +9,7 @@ use trellis_api::job::{
 use super::{Evaluation, Next, after};
 use crate::controller::failure::{Blame, Fault};
 use crate::controller::rules;
+use crate::watch::{PodPhase, PodView};
 
 /// `restart.limit` where none is given.
 const DEFAULT_LIMIT: i64 = 3;
@@ -27,6 +28,7 @@ impl Evaluation<'_> {
         self.exclude(&fault);
         let starts = self.status.failed_starts.unwrap_or(0);
         let has_run = self.status.running_time.is_some();
+        let hurried = !(has_run && self.can_save(fault.reason));
         self.status.failed_starts = (!has_run).then(|| starts.saturating_add(1));
         self.status.last_failure = Some(LastFailure {
             pod: fault.pod.clone(),
@@ -35,9 +37,22 @@ impl Evaluation<'_> {
             reason: fault.word.clone(),
             last_line: fault.last_line.clone(),
             attempt: self.attempt(),
+            hurried,
             time: Time(self.o.now),
         });
         self.next_attempt(fault)
+    }
+
+    /// Whether the ranks that still run could save their work together: they did well until
+    /// someone took one of them away. Where one failed by itself the others hang, and of a
+    /// lost node they do not hear.
+    fn can_save(&self, reason: Reason) -> bool {
+        let has_failed = |pod: &PodView| pod.phase.is_over() && pod.phase != PodPhase::Succeeded;
+        match reason {
+            Reason::PodDisrupted | Reason::JournalLost => true,
+            Reason::NodeUnhealthy => !self.members().any(has_failed),
+            _ => false,
+        }
     }
 
     /// The gang leaves its place, for another or since its queue is drained: its

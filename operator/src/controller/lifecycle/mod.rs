@@ -11,6 +11,7 @@ mod ended;
 mod evicted;
 mod excluded;
 mod failed;
+mod finished;
 mod placed;
 mod starting;
 mod staying;
@@ -21,6 +22,7 @@ mod types;
 mod waiting;
 
 pub use excluded::avoid_for;
+pub(in crate::controller) use finished::Finished;
 pub use types::{Next, Observed, Standing};
 
 use std::collections::BTreeSet;
@@ -125,7 +127,10 @@ impl<'a> Evaluation<'a> {
                 JobPhase::Restarting,
                 Reason::Restarting,
                 "the spec has changed since the gang was planned",
-                Wish::stop(Reason::Restarting),
+                Wish::Stop {
+                    reason: Reason::Restarting,
+                    hurry: true,
+                },
             ),
             PodGroupPhase::Unwinding if current && makes_room(self.o.journal) => self.made_room(),
             _ => self.waiting(),
@@ -231,7 +236,7 @@ impl<'a> Evaluation<'a> {
                 PodPhase::Pending => {}
                 PodPhase::Running if ended => {}
                 PodPhase::Running => counts.running = counts.running.saturating_add(1),
-                PodPhase::Succeeded => counts.succeeded = counts.succeeded.saturating_add(1),
+                PodPhase::Succeeded => {}
                 PodPhase::Refused { .. } | PodPhase::Failed { .. } => {
                     counts.failed = counts.failed.saturating_add(1);
                 }
@@ -240,6 +245,9 @@ impl<'a> Evaluation<'a> {
                 nodes.extend(pod.node.as_deref());
             }
         }
+        let finished = self.finished();
+        counts.succeeded = i64::try_from(finished.completed()).unwrap_or(i64::MAX);
+        self.status.finished_pods = finished.status(self.attempt());
         let ready = counts.running.saturating_add(counts.succeeded);
         let nodes = i64::try_from(nodes.len()).unwrap_or(i64::MAX);
         self.status.ready = Some(format!("{ready}/{total}"));
@@ -273,7 +281,7 @@ impl<'a> Evaluation<'a> {
             not_before: retry.filter(|t| *t > self.o.now),
             excluded: self.kept_away_from(|reason| reason == Reason::KubeletRefused),
             suspects: self.kept_away_from(|reason| reason != Reason::KubeletRefused),
-            hurry: self.failed_by_itself(self.attempt().saturating_sub(1)),
+            hurry: self.was_hurried(self.attempt().saturating_sub(1)),
             checkpoint: self.last_checkpoint(),
         })
     }

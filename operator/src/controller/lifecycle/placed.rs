@@ -1,6 +1,5 @@
 //! A job whose pods are all there: they start, run, and end.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -8,10 +7,11 @@ use trellis_api::Reason;
 use trellis_api::job::{JobPhase, RestartRule, SuccessPolicy};
 
 use super::excluded::forget_refusals;
+use super::finished::Finished;
 use super::{Evaluation, Next, Standing, after};
-use crate::controller::failure;
+use crate::controller::failure::{self, Diagnosis};
 use crate::scheduling::{Attempt, Wish};
-use crate::watch::{Leave, PodPhase, PodView};
+use crate::watch::{PodPhase, PodView};
 
 impl Evaluation<'_> {
     pub(super) fn placed(mut self) -> Next {
@@ -22,40 +22,14 @@ impl Evaluation<'_> {
         if let Some(message) = self.succeeded() {
             return self.complete(message);
         }
-        let members: BTreeMap<&str, &PodView> = self.named_members().collect();
-        let stays = RefCell::new(None);
-        let leaves = |node: &str| {
-            let leave = (self.o.leave)(node);
-            let first = || (node.to_owned(), leave);
-            if leave != Leave::Now {
-                stays.borrow_mut().get_or_insert_with(first);
-            }
-            leave == Leave::Now
-        };
-        let attempt = failure::Attempt {
-            members: &members,
-            plan: self.o.journal.plan.as_ref(),
-            lost: self.o.lost,
-            unhealthy: self.o.unhealthy,
-            leaves: &leaves,
-            rules: self.rules(),
-            leader: self.leader(),
-        };
-        if let Some(fault) = attempt.fault() {
+        let (Diagnosis { fault, stays }, up) = self.diagnosis();
+        if let Some(fault) = fault {
             return self.failed(fault);
         }
-        let stays = stays.take();
         if let Some(why) = self.o.evicted {
             return self.evicted(why);
         }
         let total = usize::try_from(self.o.spec.pod_count()).unwrap_or(usize::MAX);
-        let up = members
-            .values()
-            .filter(|p| {
-                let is_up = matches!(p.phase, PodPhase::Running | PodPhase::Succeeded);
-                is_up || attempt.is_ignored(p)
-            })
-            .count();
         let wish = self.wish_to_run();
         if let Some((node, leave)) = stays {
             self.stays(&node, leave);
@@ -99,30 +73,27 @@ impl Evaluation<'_> {
 
     /// The sentence of success, if the job has succeeded.
     pub(super) fn succeeded(&self) -> Option<String> {
-        let done: Vec<_> = self
-            .members()
-            .filter(|p| p.phase == PodPhase::Succeeded)
-            .collect();
+        let finished = self.finished();
         match self.o.spec.success_policy() {
             SuccessPolicy::All => {
                 let total = usize::try_from(self.o.spec.pod_count()).ok()?;
-                let succeeded = done.len();
+                let succeeded = finished.completed();
                 match total.checked_sub(succeeded)? {
                     0 => Some(format!("all {total} pods have succeeded")),
-                    left if succeeded > 0 && left == self.ignored() => Some(format!(
+                    left if succeeded > 0 && left == finished.ignored() => Some(format!(
                         "{succeeded} of {total} pods have succeeded, and the failures of the \
                          others are ignored"
                     )),
                     _ => None,
                 }
             }
-            SuccessPolicy::Any => done
-                .first()
-                .map(|p| format!("pod {} of group {:?} has succeeded", p.index, p.group)),
+            SuccessPolicy::Any => finished
+                .any_completed()
+                .map(|(group, index)| format!("pod {index} of group {group:?} has succeeded")),
             SuccessPolicy::Leader => {
                 let leader = trellis_compiler::leader_group(self.o.spec)?;
-                done.iter()
-                    .any(|p| p.group == leader && p.index == 0)
+                finished
+                    .has_completed(leader, 0)
                     .then(|| format!("rank 0, pod 0 of group {leader:?}, has succeeded"))
             }
         }
@@ -134,23 +105,38 @@ impl Evaluation<'_> {
         trellis_compiler::leader_group(self.o.spec).filter(|_| leads)
     }
 
-    fn rules(&self) -> &[RestartRule] {
+    pub(super) fn rules(&self) -> &[RestartRule] {
         let restart = self.o.spec.restart.as_ref();
         restart.map_or(&[], |restart| &restart.rules)
     }
 
-    /// Pods that have failed, and whose failure does nothing.
-    fn ignored(&self) -> usize {
-        let members: BTreeMap<&str, &PodView> = self.named_members().collect();
-        let attempt = failure::Attempt {
-            members: &members,
-            plan: None,
+    /// What is wrong with the current attempt, and how many of its pods run or need not.
+    fn diagnosis(&self) -> (Diagnosis, usize) {
+        let finished = self.finished();
+        let members = self.named_members().collect();
+        let running = self.members().filter(|pod| pod.phase == PodPhase::Running);
+        let ended = finished.completed().saturating_add(finished.ignored());
+        let up = running.count().saturating_add(ended);
+        (self.attempt_of(&members, &finished).diagnose(), up)
+    }
+
+    /// The current attempt, whose pods these are, and of which some have ended.
+    pub(super) fn attempt_of<'m>(
+        &'m self,
+        members: &'m BTreeMap<&'m str, &'m PodView>,
+        finished: &'m Finished<'m>,
+    ) -> failure::Attempt<'m> {
+        let goes_on = members.values().any(|pod| !pod.phase.is_over());
+        failure::Attempt {
+            members,
+            plan: self.o.journal.plan.as_ref(),
             lost: self.o.lost,
             unhealthy: self.o.unhealthy,
-            leaves: &|_| false,
+            leave: self.o.leave,
             rules: self.rules(),
             leader: self.leader(),
-        };
-        members.values().filter(|p| attempt.is_ignored(p)).count()
+            goes_on: goes_on || finished.completed() > 0,
+            finished,
+        }
     }
 }

@@ -6,6 +6,7 @@ mod checkpoint;
 mod ended;
 mod evicted;
 mod faults;
+mod finished;
 mod placed;
 mod preempted;
 mod properties;

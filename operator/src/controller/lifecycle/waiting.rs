@@ -47,7 +47,7 @@ impl Evaluation<'_> {
         match plan.is_some_and(|plan| plan.attempt < self.attempt()) {
             true => Wish::Stop {
                 reason: Reason::Restarting,
-                hurry: self.failed_by_itself(self.attempt().saturating_sub(1)),
+                hurry: self.was_hurried(self.attempt().saturating_sub(1)),
             },
             false => Wish::Wait,
         }

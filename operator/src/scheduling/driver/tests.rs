@@ -180,6 +180,11 @@ async fn a_gang_takes_the_node_it_suspects_whenever_it_is_wished_for_anew() {
         driver.decide();
     };
     let mut news = driver.heard.take();
+    let limits = JobLimits {
+        version: world.quotas.version(),
+        ..JobLimits::default()
+    };
+    news.push(Feed::Limits(job.clone(), limits.into()));
     news.push(wish(Some(Timestamp::UNIX_EPOCH)));
     hear(&mut driver, news);
     // What it was told to look at, and the next wish, are heard together.

@@ -264,7 +264,7 @@ impl Driver {
             if jobs == 1 { "job is" } else { "jobs are" },
             names.join(", "),
             if nodes == 1 { "node" } else { "nodes" },
-            longest.unwrap_or_default(),
+            longest.unwrap_or(30),
         )
     }
 

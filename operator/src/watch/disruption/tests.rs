@@ -12,8 +12,9 @@ const PACE: Pace = Pace {
 
 fn zone(name: &str) -> Zone {
     Zone {
-        place: vec![name.to_owned()],
-        has_devices: true,
+        region: None,
+        name: Some(name.to_owned()),
+        has_gpus: true,
     }
 }
 
@@ -46,7 +47,7 @@ fn from_a_share_on_that_is_more_than_two_nobody_leaves() {
         let leave = with(nodes, unhealthy).leave("0", now);
         let expected = match leaves {
             true => Leave::Now,
-            false => Leave::PartialDisruption(PACE.interval),
+            false => Leave::PartialDisruption(LOOK),
         };
         assert_eq!(leave, expected, "{unhealthy} of {nodes}");
     }
@@ -100,7 +101,7 @@ fn that_a_zone_turns_is_told_once_each_way() {
 }
 
 #[test]
-fn nodes_with_devices_are_a_zone_of_their_own() {
+fn nodes_with_gpus_are_a_zone_of_their_own() {
     let of = |labels: Value, allocatable: Value| {
         let node = json!({"metadata": {"name": "n", "labels": labels}, "status": {"allocatable": allocatable}});
         Zone::of(&serde_json::from_value(node).unwrap())
@@ -108,11 +109,21 @@ fn nodes_with_devices_are_a_zone_of_their_own() {
     let gpu = json!({"cpu": "8", "nvidia.com/gpu": "0"});
     let labels = json!({"topology.kubernetes.io/zone": "a"});
     let bare = of(json!({}), json!({"cpu": "8", "hugepages-2Mi": "0"}));
-    assert!(!bare.has_devices);
+    assert!(!bare.has_gpus);
     assert_eq!(of(json!({"team": "x"}), json!({})), bare);
     assert_ne!(of(json!({}), gpu.clone()), bare);
     assert_ne!(of(labels.clone(), gpu.clone()), of(json!({}), gpu.clone()));
-    assert_eq!(of(labels, gpu.clone()).place, ["a"]);
+    assert_eq!(of(labels.clone(), gpu.clone()).name.as_deref(), Some("a"));
+    // A cloud's own, of nodes that have no GPU.
+    let cpu = json!({"cpu": "8", "vpc.example.com/pod-eni": "38"});
+    assert_eq!(of(json!({}), cpu), bare);
+    // Of a cluster that was upgraded, some nodes bear the old labels, some both.
+    let both = json!({
+        "topology.kubernetes.io/zone": "a", "failure-domain.beta.kubernetes.io/zone": "a",
+    });
+    let old = json!({"failure-domain.beta.kubernetes.io/zone": "a"});
+    assert_eq!(of(both, gpu.clone()), of(labels.clone(), gpu.clone()));
+    assert_eq!(of(old, gpu.clone()), of(labels, gpu));
 }
 
 proptest! {

@@ -27,19 +27,21 @@ fn the_latest_checkpoint_that_a_pod_names_counts_and_none_in_the_future() {
     let Wish::Run(run) = next.wish else { panic!() };
     assert_eq!(run.checkpoint, Some(at(150)), "preemption prices with it");
 
-    // A clock that is fast: what it says counts when it has come.
+    // A clock that is fast: it is taken for the moment at which it is first seen, whatever it
+    // writes over it, and nothing is written meanwhile.
     says(&mut case, 0, Checkpoint::At(at(230)));
-    let next = case.step();
-    assert_eq!((last(&case), next.again), (time(150), Some(at(230))));
-    assert_eq!(case.status.checkpoint.clone().unwrap().problem, None);
-    case.second = 230;
     case.step();
-    assert_eq!(last(&case), time(230));
+    assert_eq!(last(&case), time(200));
+    let before = case.status.checkpoint.clone();
+    assert_eq!(before.clone().unwrap().problem, None);
+    case.second = 240;
+    case.step();
+    assert_eq!(case.status.checkpoint, before, "it was seen at 200");
     says(&mut case, 0, Checkpoint::At(at(900)));
     case.step();
     let told = case.status.checkpoint.clone().unwrap();
     assert!(told.problem.unwrap().ends_with("which is to come"));
-    assert_eq!(told.last_time, time(230));
+    assert_eq!(told.last_time, time(240));
 
     // What is safe stays safe.
     case.second = 300;
@@ -48,7 +50,24 @@ fn the_latest_checkpoint_that_a_pod_names_counts_and_none_in_the_future() {
     case.clear();
     case.certify(Reason::InsufficientCapacity);
     case.step();
-    assert_eq!(last(&case), time(230));
+    assert_eq!(last(&case), time(240));
+}
+
+/// The one that the grace is for.
+#[test]
+fn what_is_saved_while_the_pods_stop_counts() {
+    let mut case = Case::new(json!({}));
+    case.place(1, &PodPhase::Running);
+    case.step();
+    case.preempt();
+    case.second = 100;
+    case.says(JobPhase::Restarting, Reason::Preempted);
+    assert_eq!(case.attempt(), 2);
+    case.pod(0).deleting = true;
+    case.second = 110;
+    says(&mut case, 0, Checkpoint::At(at(108)));
+    case.step();
+    assert_eq!(last(&case), time(108));
 }
 
 #[test]
@@ -69,7 +88,7 @@ fn what_is_no_time_is_said_and_does_not_count() {
 /// Whoever does well when it is stopped has its grace; the ranks that hang since another one
 /// failed could save nothing together.
 #[test]
-fn only_an_attempt_that_failed_by_itself_is_stopped_in_a_hurry() {
+fn only_an_attempt_that_was_hurried_is_stopped_in_a_hurry() {
     let hurries = |case: &mut Case| match case.step().wish {
         Wish::Run(run) => run.hurry,
         Wish::Finish { hurry, .. } => hurry,
@@ -87,6 +106,23 @@ fn only_an_attempt_that_failed_by_itself_is_stopped_in_a_hurry() {
     let mut unhealthy = placed(json!({}));
     unhealthy.unhealthy.insert("node-0".to_owned());
     assert!(!hurries(&mut unhealthy));
+    let mut both = placed(json!({}));
+    both.unhealthy.insert("node-0".to_owned());
+    both.pod(0).phase = exit(1);
+    assert!(hurries(&mut both), "the others hang");
+    // The kubelet stopped it, for want of memory on the node.
+    let mut evicted = placed(json!({}));
+    evicted.pod(0).phase = exit(143);
+    evicted.pod(0).disrupted = true;
+    assert!(!hurries(&mut evicted));
+    let mut lost = placed(json!({}));
+    lost.lost.insert("node-0".to_owned());
+    assert!(hurries(&mut lost));
+    let mut slow = Case::new(json!({"deadlines": {"startupSeconds": 60}}));
+    slow.place(1, &PodPhase::Pending);
+    slow.step();
+    slow.second = 60;
+    assert!(hurries(&mut slow), "it never ran");
     let mut preempted = placed(json!({}));
     preempted.preempt();
     assert!(!hurries(&mut preempted));

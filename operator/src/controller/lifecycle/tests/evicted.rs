@@ -1,5 +1,13 @@
 use super::*;
 
+/// What is forbidden is stopped soon.
+fn stop() -> Wish<Attempt> {
+    Wish::Stop {
+        reason: Reason::PolicyViolation,
+        hurry: true,
+    }
+}
+
 /// A gang that runs, since second 0.
 fn running(more: Value) -> Case {
     let mut case = Case::new(more);
@@ -14,7 +22,7 @@ fn what_policies_forbid_is_stopped_whole_and_for_no_budget() {
     let mut case = running(json!({"restart": {"limit": 0, "disruptionLimit": 0}}));
     case.evict();
     let next = case.says(JobPhase::Restarting, Reason::PolicyViolation);
-    assert_eq!(next.wish, Wish::stop(Reason::PolicyViolation));
+    assert_eq!(next.wish, stop());
     let message = case.status.message.clone().unwrap();
     assert!(
         message.starts_with("stopped by a policy; waiting for 2 pods"),
@@ -33,7 +41,7 @@ fn what_policies_forbid_is_stopped_whole_and_for_no_budget() {
     case.journal.reason = Some(Reason::PolicyViolation);
     case.pods.remove("llm-worker-0");
     let next = case.says(JobPhase::Restarting, Reason::PolicyViolation);
-    assert_eq!(next.wish, Wish::stop(Reason::PolicyViolation));
+    assert_eq!(next.wish, stop());
     case.pods.clear();
     case.says(JobPhase::Restarting, Reason::PolicyViolation);
 
@@ -69,7 +77,7 @@ fn what_has_begun_is_finished_whoever_leads() {
     ] {
         case.hold(phase, reason);
         let next = case.says(JobPhase::Restarting, Reason::PolicyViolation);
-        assert_eq!(next.wish, Wish::stop(Reason::PolicyViolation));
+        assert_eq!(next.wish, stop());
     }
     assert_eq!(case.attempt(), 2);
 }

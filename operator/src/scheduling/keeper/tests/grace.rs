@@ -30,8 +30,33 @@ fn what_has_nothing_to_save_has_a_short_grace() {
     let short = [Some(0), Some(30)];
     assert_eq!(graces(PodGroupPhase::Unwinding, &run(2)), own);
     assert_eq!(graces(PodGroupPhase::Unwinding, &hurried(2)), short);
+    // A plan that is undone before all of it was there: nothing has run.
+    assert_eq!(graces(PodGroupPhase::Unwinding, &run(1)), short);
     // It is this attempt that goes, and the one before that had failed.
-    assert_eq!(graces(PodGroupPhase::Unwinding, &hurried(1)), own);
+    let placed = |wish: &Wish| {
+        let (deletions, clock) = (Deletions::default(), Instant::now());
+        let pods = BTreeMap::from([pod("well", "mine", PodPhase::Running)]);
+        let step = Gang {
+            uid: "mine",
+            attempt: 1,
+            was_placed: true,
+            wish,
+            told: None,
+            journal: &journal(PodGroupPhase::Unwinding),
+            pods: &pods,
+            lost: &BTreeSet::new(),
+            deletions: &deletions,
+            grace: 300,
+            now: Timestamp::UNIX_EPOCH,
+            clock,
+        }
+        .next();
+        let Step::Delete(pods) = step else {
+            panic!("{step:?}");
+        };
+        pods[0].grace
+    };
+    assert_eq!(placed(&hurried(1)), None);
     assert_eq!(graces(PodGroupPhase::Placed, &finish(false)), own);
     assert_eq!(graces(PodGroupPhase::Placed, &finish(true)), short);
     assert_eq!(

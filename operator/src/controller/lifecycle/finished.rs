@@ -1,0 +1,128 @@
+//! Pods that have ended and need not run again. The status remembers them: a pod that is done may
+//! go with its node, and is not missing then.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use trellis_api::job::{FinishedGroup, FinishedPods, RestartAction, RestartRule, indexes, ranges};
+
+use super::Evaluation;
+use crate::watch::{PodPhase, PodView};
+
+/// Pods by group and index.
+type Pods<'a> = BTreeMap<&'a str, BTreeSet<u32>>;
+
+/// Pods of the current attempt that have ended.
+#[derive(Debug, Default)]
+pub(in crate::controller) struct Finished<'a> {
+    /// They have succeeded.
+    completed: Pods<'a>,
+    /// They have failed, and that is ignored.
+    failed: Pods<'a>,
+}
+
+fn count(pods: &Pods<'_>) -> usize {
+    pods.values()
+        .map(BTreeSet::len)
+        .fold(0, usize::saturating_add)
+}
+
+fn contains(pods: &Pods<'_>, group: &str, index: u32) -> bool {
+    pods.get(group)
+        .is_some_and(|indexes| indexes.contains(&index))
+}
+
+impl<'a> Finished<'a> {
+    /// What the status says of this attempt.
+    pub(super) fn told(status: Option<&'a FinishedPods>, attempt: i64) -> Self {
+        let mut finished = Self::default();
+        let told = status.filter(|told| told.attempt == attempt);
+        for group in told.iter().flat_map(|told| &told.groups) {
+            let name = group.name.as_str();
+            finished
+                .completed
+                .insert(name, indexes(&group.completed_indexes));
+            finished.failed.insert(name, indexes(&group.failed_indexes));
+        }
+        finished
+    }
+
+    /// Pods that have succeeded.
+    pub(super) fn completed(&self) -> usize {
+        count(&self.completed)
+    }
+
+    /// Pods that have failed, and that is ignored.
+    pub(super) fn ignored(&self) -> usize {
+        count(&self.failed)
+    }
+
+    /// True if this pod has succeeded.
+    pub(super) fn has_completed(&self, group: &str, index: u32) -> bool {
+        contains(&self.completed, group, index)
+    }
+
+    /// One that has succeeded.
+    pub(super) fn any_completed(&self) -> Option<(&'a str, u32)> {
+        let mut completed = self.completed.iter();
+        completed.find_map(|(group, indexes)| Some((*group, *indexes.first()?)))
+    }
+
+    /// True if nobody misses the pod when it is gone.
+    pub(in crate::controller) fn contains(&self, group: &str, index: u32) -> bool {
+        self.has_completed(group, index) || contains(&self.failed, group, index)
+    }
+
+    /// What the status is to say of this attempt.
+    pub(super) fn status(&self, attempt: i64) -> Option<FinishedPods> {
+        let names: BTreeSet<&str> = self
+            .completed
+            .keys()
+            .chain(self.failed.keys())
+            .copied()
+            .collect();
+        let of = |pods: &Pods<'_>, name: &str| pods.get(name).map(ranges).unwrap_or_default();
+        let groups = names.into_iter().map(|name| FinishedGroup {
+            name: name.to_owned(),
+            completed_indexes: of(&self.completed, name),
+            failed_indexes: of(&self.failed, name),
+        });
+        let is_some = |group: &FinishedGroup| {
+            !(group.completed_indexes.is_empty() && group.failed_indexes.is_empty())
+        };
+        let groups: Vec<_> = groups.filter(is_some).collect();
+        (!groups.is_empty()).then_some(FinishedPods { attempt, groups })
+    }
+}
+
+impl<'a> Evaluation<'a> {
+    /// Pods of the current attempt that have ended: those that are seen, and those that were.
+    pub(super) fn finished(&self) -> Finished<'a> {
+        let mut finished = Finished::told(self.o.status.finished_pods.as_ref(), self.attempt());
+        let completed = self
+            .members()
+            .filter(|pod| pod.phase == PodPhase::Succeeded);
+        for pod in completed {
+            let indexes = finished.completed.entry(&pod.group).or_default();
+            indexes.insert(pod.index);
+        }
+        let ignores = |rule: &RestartRule| rule.action == RestartAction::Ignore;
+        if !self.rules().iter().any(ignores) {
+            return finished;
+        }
+        // Whether a failure is ignored depends on whether others go on, or have succeeded.
+        let members = self.named_members().collect();
+        let attempt = self.attempt_of(&members, &finished);
+        let ignored: Vec<&PodView> = self
+            .members()
+            .filter(|pod| attempt.is_ignored(pod))
+            .collect();
+        for pod in ignored {
+            finished
+                .failed
+                .entry(&pod.group)
+                .or_default()
+                .insert(pod.index);
+        }
+        finished
+    }
+}
