@@ -6,6 +6,7 @@
 mod container;
 mod env;
 mod job;
+mod labels;
 mod names;
 mod policy;
 mod profile;
@@ -22,6 +23,7 @@ use crate::validate::Violation;
 pub use container::*;
 pub use env::*;
 pub use job::*;
+pub use labels::*;
 pub use names::*;
 pub use policy::*;
 pub use profile::*;
@@ -32,7 +34,7 @@ pub use roles::*;
 pub use secret::*;
 
 pub(crate) use container::OF_THE_WHOLE;
-pub(crate) use names::{own_annotations, own_labels};
+pub(crate) use labels::{own_annotations, own_labels};
 
 /// The rules on a change of a job: each of one field, which the API server names.
 pub(crate) fn on_change() -> impl Iterator<Item = Rule> {

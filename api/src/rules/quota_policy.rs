@@ -1,7 +1,7 @@
 //! Rules on quota policies.
 
 use super::Rule;
-use super::names::is_label_value;
+use super::labels::is_label_value;
 use crate::quota_policy::{QuotaLimits, ResourceLimit};
 
 /// A value of a label.

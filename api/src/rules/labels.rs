@@ -1,0 +1,136 @@
+//! Rules on the keys and values of labels, annotations and taints.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Rule;
+use super::names::is_name;
+use crate::names::is_reserved_key;
+
+/// A level of a topology.
+pub const TOPOLOGY_LEVEL: Rule = Rule::new(
+    "self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",
+    "must be the key of a node label, such as topology.kubernetes.io/zone: an optional domain and /, then at most 63 letters, digits, -, _ and .",
+);
+/// Levels of a topology.
+pub const TOPOLOGY_LEVELS: Rule = Rule::new(
+    "size(self) >= 1 && size(self) <= 8 && self.all(k, k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",
+    "must be 1 to 8 keys of node labels, coarse to fine, each an optional domain and /, then at most 63 letters, digits, -, _ and .",
+);
+/// A level stands in one place.
+pub const UNIQUE_LEVELS: Rule = Rule::new(
+    "self.all(k, self.exists_one(o, o == k))",
+    "levels must be different keys: remove the one that stands twice",
+);
+/// Keys of labels and annotations.
+pub const METADATA_KEYS: Rule = Rule::new(
+    "self.all(k, size(k) <= 317 && k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",
+    "every key must be a qualified name: an optional domain and /, then at most 63 letters, digits, -, _ and .",
+);
+/// Keys that are not for users.
+pub const RESERVED_KEYS: Rule = Rule::new(
+    "self.all(k, !k.contains('/') || (!(('.' + k.split('/')[0]).endsWith('.trellis.dev')) && k != 'app.kubernetes.io/managed-by' && (k.split('/')[0] == 'app.kubernetes.io' || (!(('.' + k.split('/')[0]).endsWith('.kubernetes.io')) && !(('.' + k.split('/')[0]).endsWith('.k8s.io'))))))",
+    "keys of trellis.dev, kubernetes.io and k8s.io are reserved (but for app.kubernetes.io/*, managed-by excepted): use a domain of your own",
+);
+/// The key of an annotation that users write.
+pub const ANNOTATION_KEY: Rule = Rule::new(
+    "size(self) <= 317 && self.matches('^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$') && (!self.contains('/') || !('.' + self.split('/')[0]).matches('[.](trellis[.]dev|kubernetes[.]io|k8s[.]io)$'))",
+    "must be the key of an annotation of your own: an optional domain and /, then at most 63 letters, digits, -, _ and .; trellis.dev, kubernetes.io and k8s.io are not yours",
+);
+/// Values of labels.
+pub const LABEL_VALUES: Rule = Rule::new(
+    "self.all(k, size(self[k]) <= 63 && self[k].matches('^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$'))",
+    "every label value must be at most 63 letters, digits, -, _ and ., starting and ending with a letter or digit",
+);
+/// Labels of nodes that pods ask for. CEL's budget has no room for it in a list
+/// of maps, so the library alone says it.
+pub const NODE_LABELS: Rule = Rule::new(
+    "true",
+    "must be labels that a node can have: keys with an optional domain and /, then at most 63 letters, digits, -, _ and .; values the same or empty",
+);
+/// The key of a taint.
+pub const TAINT_KEY: Rule = Rule::new(
+    "true",
+    "must be the key of a taint: an optional domain and /, then at most 63 letters, digits, -, _ and .",
+);
+
+/// True for the part after the domain of a qualified name.
+pub(super) fn is_qualified_part(text: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    text.bytes().all(inner)
+        && text
+            .as_bytes()
+            .first()
+            .is_some_and(u8::is_ascii_alphanumeric)
+        && text
+            .as_bytes()
+            .last()
+            .is_some_and(u8::is_ascii_alphanumeric)
+}
+
+pub(super) fn is_qualified_name(text: &str) -> bool {
+    match text.split_once('/') {
+        Some((domain, name)) => is_name(domain) && is_qualified_part(name) && name.len() <= 63,
+        None => is_qualified_part(text) && text.len() <= 63,
+    }
+}
+
+/// [`NODE_LABELS`].
+pub fn node_labels(map: &BTreeMap<String, String>, _: &()) -> garde::Result {
+    let ok = |(key, value): (&String, &String)| is_qualified_name(key) && is_label_value(value);
+    NODE_LABELS.holds(map.iter().all(ok))
+}
+
+/// [`TAINT_KEY`].
+pub fn taint_key(key: &str, _: &()) -> garde::Result {
+    TAINT_KEY.holds(is_qualified_name(key))
+}
+
+/// [`METADATA_KEYS`] and [`LABEL_VALUES`], of the job's own labels.
+pub(crate) fn own_labels(map: &BTreeMap<String, String>) -> garde::Result {
+    own_annotations(map)?;
+    LABEL_VALUES.holds(map.values().all(|v| is_label_value(v)))
+}
+
+/// [`METADATA_KEYS`], of the job's own annotations.
+pub(crate) fn own_annotations(map: &BTreeMap<String, String>) -> garde::Result {
+    METADATA_KEYS.holds(map.keys().all(|k| is_qualified_name(k)))
+}
+
+pub(super) fn is_label_value(value: &str) -> bool {
+    value.len() <= 63 && (value.is_empty() || is_qualified_part(value))
+}
+
+/// [`TOPOLOGY_LEVEL`].
+pub fn topology_level(key: &str, _: &()) -> garde::Result {
+    TOPOLOGY_LEVEL.holds(is_qualified_name(key))
+}
+
+/// [`TOPOLOGY_LEVELS`] and [`UNIQUE_LEVELS`].
+pub fn topology_levels(keys: &[String], _: &()) -> garde::Result {
+    let some = (1..=8).contains(&keys.len());
+    TOPOLOGY_LEVELS.holds(some && keys.iter().all(|k| is_qualified_name(k)))?;
+    let different: BTreeSet<_> = keys.iter().collect();
+    UNIQUE_LEVELS.holds(different.len() == keys.len())
+}
+
+/// [`METADATA_KEYS`] and [`RESERVED_KEYS`].
+pub fn metadata_keys(map: &BTreeMap<String, String>, _: &()) -> garde::Result {
+    METADATA_KEYS.holds(map.keys().all(|k| is_qualified_name(k)))?;
+    RESERVED_KEYS.holds(!map.keys().any(|k| is_reserved_key(k)))
+}
+
+/// [`ANNOTATION_KEY`].
+pub fn annotation_key(key: &str, _: &()) -> garde::Result {
+    ANNOTATION_KEY.holds(
+        is_qualified_name(key)
+            && !is_reserved_key(key)
+            && key
+                .split_once('/')
+                .is_none_or(|(domain, _)| domain != "app.kubernetes.io"),
+    )
+}
+
+/// [`LABEL_VALUES`].
+pub fn label_values(map: &BTreeMap<String, String>, _: &()) -> garde::Result {
+    LABEL_VALUES.holds(map.values().all(|v| is_label_value(v)))
+}
