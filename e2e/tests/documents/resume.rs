@@ -71,4 +71,10 @@ async fn the_example_goes_on_where_it_was_and_ends_as_if_undisturbed() {
     assert_ne!(at, "0");
     assert_eq!(second.0.last(), undisturbed.0.last(), "the same loss");
     assert!(second.0.last().unwrap().starts_with("done: loss "));
+
+    // A rank of the first attempt was only cut off, and writes still.
+    let late = stopped.path().join("ckpt/resume/attempt-000001/state.json");
+    std::fs::write(late, r#"{"step": 199, "loss": 0.0}"#).unwrap();
+    let third = ends(rank(stopped.path(), 3).unwrap(), false).await.unwrap();
+    assert_eq!(third.0[0], "attempt 3 goes on at step 200");
 }

@@ -114,7 +114,7 @@ impl Controller {
             pods: &seen.pods,
             lost: &|node| self.world.is_lost(node),
             unhealthy: &|node| self.world.why_unhealthy(node),
-            leave: &|node| self.world.leave(node, Instant::now()),
+            leave: &|node| self.world.may_leave(node, Instant::now()),
             certificate: certificate.as_ref(),
         });
         if next.expired {
@@ -134,6 +134,9 @@ impl Controller {
         let mut attempt = status.attempt.unwrap_or(1);
         let mut preempted = status.was_preempted();
         self.note_violations(key, seen, decided);
+        if let Some(node) = said.as_ref().and_then(|said| left(&status, said)) {
+            self.world.left(node, Instant::now());
+        }
         if let Some(mut said) = said {
             match decided {
                 Some(decided) => said.policy = Some(decided.told.clone()),
@@ -301,6 +304,14 @@ impl Controller {
         apply::remove(&self.commands, &self.world, key, seen.uid()).await?;
         Ok(None)
     }
+}
+
+/// The unhealthy node that an attempt leaves which ends now.
+fn left<'s>(before: &TrainingJobStatus, said: &'s TrainingJobStatus) -> Option<&'s str> {
+    let last = said.last_failure.as_ref()?;
+    let is_new = before.last_failure.as_ref() != Some(last);
+    let leaves = is_new && last.reason == Reason::NodeUnhealthy.as_str();
+    last.node.as_deref().filter(|_| leaves)
 }
 
 fn earliest(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {

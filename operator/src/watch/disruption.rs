@@ -183,30 +183,36 @@ impl Disruption {
         tally.unhealthy > FEW && count(tally.unhealthy) / count(tally.nodes) >= self.pace.threshold
     }
 
-    /// Whether the pods of an unhealthy node are stopped now. The first time that they are it is
-    /// the node's turn, and no other's of its zone for a while.
-    pub fn leave(&mut self, node: &str, now: Instant) -> Leave {
-        let interval = self.pace.interval;
+    /// Whether the pods of an unhealthy node may be stopped now.
+    #[must_use]
+    pub fn may_leave(&self, node: &str, now: Instant) -> Leave {
         if self.left.contains(node) {
             return Leave::Now;
         }
         // Nobody has said that it is unhealthy, or it is gone by now.
         let Some((zone, true)) = self.nodes.get(node) else {
-            return Leave::After(interval);
+            return Leave::After(self.pace.interval);
         };
         if self.is_disrupted(zone) {
             return Leave::PartialDisruption(LOOK);
         }
-        let Some(tally) = self.zones.get_mut(zone) else {
-            return Leave::After(interval);
-        };
-        match tally.next.filter(|next| *next > now) {
+        let next = self.zones.get(zone).and_then(|tally| tally.next);
+        match next.filter(|next| *next > now) {
             Some(next) => Leave::After(next.saturating_duration_since(now)),
-            None => {
-                tally.next = now.checked_add(interval);
-                self.left.insert(node.to_owned());
-                Leave::Now
-            }
+            None => Leave::Now,
+        }
+    }
+
+    /// The pods of an unhealthy node are stopped: the first time it is the node's turn, and no
+    /// other's of its zone for a while.
+    pub fn left(&mut self, node: &str, now: Instant) {
+        let Some((zone, true)) = self.nodes.get(node) else {
+            return;
+        };
+        if self.left.insert(node.to_owned())
+            && let Some(tally) = self.zones.get_mut(zone)
+        {
+            tally.next = now.checked_add(self.pace.interval);
         }
     }
 }

@@ -35,11 +35,15 @@ impl World {
         self.unhealthy.why(&node)
     }
 
-    /// Whether what runs on an unhealthy node leaves it now: asked of one that something runs
-    /// on, whose turn it then is.
+    /// Whether what runs on an unhealthy node may leave it now.
     #[must_use]
-    pub fn leave(&self, node: &str, now: Instant) -> Leave {
-        self.disruption.lock().leave(node, now)
+    pub fn may_leave(&self, node: &str, now: Instant) -> Leave {
+        self.disruption.lock().may_leave(node, now)
+    }
+
+    /// A gang leaves the node: all others on it may, and those on other nodes of its zone wait.
+    pub fn left(&self, node: &str, now: Instant) {
+        self.disruption.lock().left(node, now);
     }
 
     /// True if the node's pods are to be planned anew.

@@ -44,7 +44,7 @@ fn from_a_share_on_that_is_more_than_two_nobody_leaves() {
         (100, 55, false),
         (100, 100, false),
     ] {
-        let leave = with(nodes, unhealthy).leave("0", now);
+        let leave = with(nodes, unhealthy).may_leave("0", now);
         let expected = match leaves {
             true => Leave::Now,
             false => Leave::PartialDisruption(LOOK),
@@ -53,27 +53,46 @@ fn from_a_share_on_that_is_more_than_two_nobody_leaves() {
     }
 }
 
+/// Leaves the node if that may be.
+fn leave(all: &mut Disruption, node: &str, now: Instant) -> Leave {
+    let leave = all.may_leave(node, now);
+    assert_eq!(all.may_leave(node, now), leave, "to ask takes no turn");
+    if leave == Leave::Now {
+        all.left(node, now);
+    }
+    leave
+}
+
 #[test]
 fn nodes_are_left_one_after_the_other_and_each_for_good() {
     let begin = Instant::now();
     let at = |seconds: u64| begin + Duration::from_secs(seconds);
     let mut all = with(10, 3);
-    assert_eq!(all.leave("1", at(0)), Leave::Now);
+    assert_eq!(leave(&mut all, "1", at(0)), Leave::Now);
     // All of its gangs, and again if a write has failed.
-    assert_eq!(all.leave("1", at(0)), Leave::Now);
-    assert_eq!(all.leave("0", at(4)), Leave::After(Duration::from_secs(6)));
-    assert_eq!(all.leave("0", at(10)), Leave::Now);
-    assert_eq!(all.leave("2", at(11)), Leave::After(Duration::from_secs(9)));
+    assert_eq!(leave(&mut all, "1", at(0)), Leave::Now);
+    assert_eq!(
+        leave(&mut all, "0", at(4)),
+        Leave::After(Duration::from_secs(6))
+    );
+    assert_eq!(leave(&mut all, "0", at(10)), Leave::Now);
+    assert_eq!(
+        leave(&mut all, "2", at(11)),
+        Leave::After(Duration::from_secs(9))
+    );
     // Another zone has a pace of its own.
     all.apply("b", zone("b"), true);
-    assert_eq!(all.leave("b", at(11)), Leave::Now);
+    assert_eq!(leave(&mut all, "b", at(11)), Leave::Now);
     // One that was left is well again: the next time is another.
     all.apply("1", zone("a"), false);
     all.apply("1", zone("a"), true);
-    assert_eq!(all.leave("1", at(12)), Leave::After(Duration::from_secs(8)));
+    assert_eq!(
+        leave(&mut all, "1", at(12)),
+        Leave::After(Duration::from_secs(8))
+    );
     // A well one is none of our business.
-    assert_eq!(all.leave("9", at(60)), Leave::After(PACE.interval));
-    assert_eq!(all.leave("2", at(60)), Leave::Now);
+    assert_eq!(leave(&mut all, "9", at(60)), Leave::After(PACE.interval));
+    assert_eq!(leave(&mut all, "2", at(60)), Leave::Now);
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn where_most_nodes_with_devices_fall_ill_nobody_leaves() {
     for i in 0..4 {
         case.gpu_node(&format!("gpu-{i}"), "False");
     }
-    let leave = || case.world.leave("gpu-1", Instant::now());
+    let leave = || case.world.may_leave("gpu-1", Instant::now());
     for i in 0..3 {
         case.gpu_node(&format!("gpu-{i}"), "True");
     }
@@ -39,14 +39,30 @@ fn where_most_nodes_with_devices_fall_ill_nobody_leaves() {
         case.gpu_node(&format!("gpu-{i}"), "False");
     }
     assert_eq!(leave(), Leave::Now);
-    let second = case.world.leave("gpu-0", Instant::now());
+    case.world.left("gpu-1", Instant::now());
+    let second = case.world.may_leave("gpu-0", Instant::now());
     assert!(matches!(second, Leave::After(_)), "{second:?}");
     // One that is gone counts no more.
     case.gpu_node("gpu-3", "True");
     Sink::<SlimNode>::delete(&*case.watched, &Key::new("", "gpu-5"), "gpu-5");
-    let now = || case.world.leave("gpu-0", Instant::now());
+    let now = || case.world.may_leave("gpu-0", Instant::now());
     assert!(matches!(now(), Leave::PartialDisruption(_)));
     case.gpu_node("gpu-2", "False");
     case.gpu_node("gpu-3", "False");
     assert!(matches!(now(), Leave::After(_)));
+}
+
+/// Nobody else would: they stay for want of nothing that changes on their own node.
+#[tokio::test]
+async fn when_a_zone_is_well_enough_again_the_jobs_on_its_unhealthy_nodes_are_looked_at() {
+    let case = Case::new();
+    case.jobs(&[("a", "stays", &[])]).await;
+    for i in 0..5 {
+        case.gpu_node(&format!("gpu-{i}"), if i < 3 { "True" } else { "False" });
+    }
+    case.pod("stays", "gpu-0");
+    case.sync();
+    case.looked_at().await;
+    case.gpu_node("gpu-2", "False");
+    assert_eq!(case.world.work.next().await, Key::new("a", "stays"));
 }
