@@ -91,13 +91,13 @@ reasons! {
     /// The queue's quota is held by others.
     QuotaExceeded: "Wait until jobs of the queues that the message names end, ask for more quota (it says how much, and in which limits of which queues), or have the queue's preemption.reclaim take back what it has lent.";
     /// A limit of a QuotaPolicy has no room for the job.
-    QuotaPolicyExceeded: "Wait until jobs that the limit counts end, or have it raised: the message names the QuotaPolicy, the limit and who holds most. A job that asks for more than the limit itself must ask for less.";
+    QuotaPolicyExceeded: "Wait until jobs that the limit counts end, or, where GPU-hours are burnt, until they are out of the window; or have it raised: the message names the QuotaPolicy, the limit and who holds most. A job that asks for more than the limit itself must ask for less.";
     /// The job asks for more than the queue's whole quota, or for a resource that the queue does not offer.
     ExceedsQuota: "Ask for less, use another queue, or have the quota raised.";
     /// Nodes that refused its pods a moment ago are left out, and the others do not suffice.
     NodesAvoided: "Nothing: they are tried again by themselves. If it comes back, look at these nodes' kubelets and device plugins.";
     /// No node satisfies the job's constraints.
-    NoMatchingNodes: "Compare nodeSelector, affinity, tolerations and gpuResource with the nodes; the message counts what each excludes.";
+    NoMatchingNodes: "Compare nodeSelector, affinity, tolerations and gpuResource with the nodes; the message counts what each excludes, and nodes that are not ready, cordoned or unhealthy (docs/nodes.md).";
     /// No node advertises a device that the job asks for, and a DeviceClass offers it: it is to be had by dynamic resource allocation alone, which Trellis does not do.
     NeedsDeviceAllocation: "Use nodes whose device plugin advertises the resource, or name another in gpuResource; a job is never placed without its devices.";
     /// The matching nodes have too little free in total.

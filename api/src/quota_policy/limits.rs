@@ -75,8 +75,8 @@ pub struct ResourceLimit {
     #[garde(inner(custom(rules::nominal)))]
     #[x_kube(validation = rules::NOMINAL.cel())]
     pub max: Option<Quantity>,
-    /// Hundredths of the nominal quota that the job's queue has of it, rounded down. What
-    /// the queue has no quota of is not limited.
+    /// Hundredths of the nominal quota of it, rounded down: of `subject.queue` and all queues
+    /// below it, else of the job's own queue. What has no quota there is not limited.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::percent)))]
     #[x_kube(validation = rules::PERCENT.cel())]

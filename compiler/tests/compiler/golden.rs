@@ -73,6 +73,7 @@ fn examples() {
             "master-workers",
             "mpi",
             "pretrain-64",
+            "resume",
             "sidecar",
             "tensorflow",
             "two-gpus",

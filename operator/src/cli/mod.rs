@@ -1,6 +1,7 @@
 //! The command line.
 
 mod crds;
+mod node;
 mod plan;
 mod policy;
 mod replay;

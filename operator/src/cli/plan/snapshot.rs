@@ -15,6 +15,7 @@ use trellis_policies::cedar::PolicyObject;
 use trellis_policies::quota::{QueueQuota, QuotaPolicies};
 
 use super::policies::PolicyFiles;
+use crate::cli::node;
 use crate::key::Key;
 use crate::watch::{
     SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNamespace, SlimNode, SlimPod, SlimStorageClass,
@@ -116,7 +117,11 @@ impl Snapshot {
     /// Takes an object of a file. False if it is of a kind that no plan depends on.
     pub(in crate::cli) fn take(&mut self, document: &Document) -> Result<bool, Problems> {
         match (document.api_version.as_str(), document.kind.as_str()) {
-            ("v1", "Node") => self.node(document.decode()?),
+            ("v1", "Node") => {
+                let mut node = document.decode()?;
+                node::settle(document, &mut node)?;
+                self.node(node);
+            }
             ("v1", "Pod") => self.pod(document.decode()?),
             ("trellis.dev/v1alpha1", "Queue") => self.queue(document.valid()?),
             ("trellis.dev/v1alpha1", "ResourceFlavor") => self.flavor(document.valid()?),

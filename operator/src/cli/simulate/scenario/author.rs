@@ -228,8 +228,7 @@ impl Author {
             let problem = document.problem("metadata.name", "is required: add it");
             return Err(vec![problem.in_file(source.file.as_str())]);
         }
-        for node in one.nodes.values_mut() {
-            nodes::settle(document, node).map_err(told)?;
+        for node in one.nodes.values() {
             self.node(at, node);
         }
         for (key, pod) in &one.pods {
