@@ -24,6 +24,7 @@ mod rollback;
 mod scene;
 mod undecodable;
 mod watches;
+mod wave;
 mod webhooks;
 
 use std::path::Path;
