@@ -219,23 +219,18 @@ impl Freeing<'_> {
                 cost.push(0);
                 continue;
             }
-            let missing = self.missing(line, node, had.saturating_add(*each));
-            let (gangs, others) = self.question.nodes.held(line.asked.resource, node);
-            if i128::from(missing) > gangs.saturating_add(others) {
-                return None;
+            let resource = line.asked.resource;
+            let free = self.question.nodes.free(resource, node);
+            let missing = lacks(free, had.saturating_add(*each));
+            if missing > 0 {
+                let (gangs, others) = self.question.nodes.held(resource, node);
+                if i128::from(missing) > gangs.saturating_add(others) {
+                    return None;
+                }
             }
-            cost.push(missing.saturating_sub(self.missing(line, node, *had)));
+            cost.push(missing.saturating_sub(lacks(free, *had)));
         }
         Some((cost, self.question.nodes.rank_of(node), node))
-    }
-
-    /// What must become free on a node for so much of a resource to be there.
-    fn missing(&self, line: &Line, node: NodeIdx, all: i64) -> i64 {
-        if all == 0 {
-            return 0;
-        }
-        let free = self.question.nodes.free(line.asked.resource, node);
-        all.saturating_sub(free).max(0)
     }
 
     fn change(&self, asked: &Asked) -> Option<Change> {
@@ -245,7 +240,10 @@ impl Freeing<'_> {
                 .lines
                 .iter()
                 .zip(all)
-                .map(|(line, all)| (line, i128::from(self.missing(line, *node, *all))))
+                .map(|(line, all)| {
+                    let free = self.question.nodes.free(line.asked.resource, *node);
+                    (line, i128::from(lacks(free, *all)))
+                })
                 .filter(|(_, amount)| *amount > 0)
                 .map(|(line, amount)| (line.asked.name.clone(), amount))
                 .collect();
@@ -268,6 +266,14 @@ fn by_domain(nodes: &[NodeIdx], near: &Near) -> BTreeMap<u32, Vec<NodeIdx>> {
         }
     }
     domains
+}
+
+/// What must become free for so much to be there.
+fn lacks(free: i64, all: i64) -> i64 {
+    match all {
+        0 => 0,
+        all => all.saturating_sub(free).max(0),
+    }
 }
 
 fn cheaper<T>(one: &(Amounts, T), other: &(Amounts, T)) -> Ordering {
