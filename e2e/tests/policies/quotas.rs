@@ -3,7 +3,7 @@
 
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
@@ -190,9 +190,11 @@ async fn limits_hold_over_a_restart_and_burnt_hours_are_remembered() {
     let site = Site::new(&control_plane, "hours", Nodes::new(3).gpus(8)).await;
     let limits = |hours: u32| json!({"runningJobs": 2, "gpuHours": {"hours": hours, "per": "30d"}});
     write_limit(&control_plane, &site, limits(1), "Queue").await;
-    // An operator before has counted it all.
+    // An operator before has counted it all: long ago, so that this part of the window comes
+    // before what is burnt from now on, whenever that is first written.
     let now = Timestamp::now();
-    let burnt = json!([{"start": now.to_string(), "gpuSeconds": "3600"}]);
+    let start = now - SignedDuration::from_hours(10 * 24);
+    let burnt = json!([{"start": start.to_string(), "gpuSeconds": "3600"}]);
     let status = Patch::Merge(json!({"status": {"burntUntil": now.to_string(), "burnt": burnt}}));
     let policies: Api<QuotaPolicy> = Api::all(control_plane.client());
     policies
