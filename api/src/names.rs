@@ -18,6 +18,10 @@ pub const INDEX: &str = "trellis.dev/index";
 pub const ATTEMPT: &str = "trellis.dev/attempt";
 /// Annotation of a pod: hash of the plan that placed it.
 pub const PLAN: &str = "trellis.dev/plan";
+/// Annotation of a pod that was created while others of its attempt were there: its round, from 1.
+pub const ROUND: &str = "trellis.dev/round";
+/// Annotation of a pod that is not part of the gang: term of the leader that created it.
+pub const EPOCH: &str = "trellis.dev/epoch";
 /// Annotation of a pod: the annotation by which it says when its last checkpoint was complete.
 pub const CHECKPOINT_ANNOTATION: &str = "trellis.dev/checkpoint-annotation";
 

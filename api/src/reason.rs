@@ -138,6 +138,8 @@ reasons! {
     Starting: "Nothing; kubectl describe pod tells what a pod waits for.";
     /// All pods run.
     Running: "Nothing.";
+    /// Pods that failed are started again while the others go on, by restart.scope, restart.rules or since their group is elastic.
+    Recovering: "Look at status.lastFailure, which names pod, node and exit code. Nothing, where that happens now and then.";
     /// A pod ended with a failure of its own.
     PodFailed: "Look at status.lastFailure, which names pod, node and exit code. A restart deletes the pods, and their logs with them: collect logs elsewhere, or set restart.scope to Never, which keeps the pods of a job that failed.";
     /// A container used more memory than it asked for.
@@ -236,6 +238,7 @@ impl Reason {
             | Self::ResourceQuotaExceeded
             | Self::PodRefused
             | Self::ConstraintNotSupported
+            | Self::Recovering
             | Self::PodFailed
             | Self::OutOfMemory
             | Self::ImagePullFailed

@@ -8,12 +8,13 @@ use trellis_api::{TrainingJobSpec, ValidatedJob, names};
 use crate::Settings;
 
 /// The groups in the order of their ranks: the Coordinator or Launcher first, then
-/// workers, servers, and evaluators, who are none of the world; of one role as they
-/// stand in the spec.
+/// workers, servers, and evaluators, who are none of the world, then groups outside the
+/// gang; of one role as they stand in the spec.
 fn by_rank(spec: &TrainingJobSpec) -> Vec<&TaskGroup> {
     let mut order: Vec<_> = spec.task_groups.iter().collect();
     // Stable: what is equal keeps its order.
     order.sort_by_key(|group| match group.role() {
+        _ if !group.is_in_gang() => 4,
         Role::Coordinator | Role::Launcher => 0,
         Role::Worker => 1,
         Role::Server => 2,
@@ -43,8 +44,11 @@ pub fn leader_group(spec: &TrainingJobSpec) -> Option<&str> {
 /// What every pod is told about the whole job.
 pub(crate) struct Gang<'a> {
     pub job: &'a ValidatedJob,
-    /// Pods of the job that are in the world: all but evaluators.
+    /// Pods of the job that are in the world: all but evaluators and groups outside the
+    /// gang. Of elastic groups the most that there may be.
     pub world_size: u32,
+    /// The least of them that the job works with.
+    pub least_world_size: u32,
     /// Full DNS name of the pod of rank 0.
     pub leader_address: String,
     /// True if every pod of the world runs one training process.
@@ -73,15 +77,23 @@ impl<'a> Gang<'a> {
             job.namespace(),
             settings.cluster_domain
         );
-        let mut world = spec.task_groups.iter().filter(|g| g.role().is_in_world());
+        let world = spec.task_groups.iter().filter(|g| g.is_in_world());
+        let least = world.fold(0_u32, |sum, g| sum.saturating_add(g.gang_size()));
+        let mut world = spec.task_groups.iter().filter(|g| g.is_in_world());
         Self {
             job,
             world_size: spec.world_size(),
+            least_world_size: least,
             leader_address: format!("{leader}.{domain}"),
             one_process_a_pod: world.all(|g| g.gpus() <= 1),
             domain,
             first_ranks,
         }
+    }
+
+    /// True if the job works with fewer pods than it asks for.
+    pub fn is_elastic(&self) -> bool {
+        self.least_world_size < self.world_size
     }
 
     /// Rank of the first pod of a group; the others follow by index.

@@ -19,8 +19,12 @@ use crate::{Demand, demand, framework, ports, resources};
 pub struct PodPlacement<'a> {
     /// The attempt of the job, from 1.
     pub attempt: i64,
+    /// The round of the attempt: 0 for the pods that come with its plan.
+    pub round: i64,
     /// Hash of the plan that placed the pod.
     pub plan: &'a str,
+    /// Term of the leader that creates the pod, of one that no plan names.
+    pub epoch: Option<i64>,
     /// Name of the node.
     pub node: &'a str,
     /// What the pod tolerates because of the flavors that its group is given,
@@ -33,7 +37,9 @@ impl PodPlacement<'_> {
     /// in common is read from it.
     pub const NOWHERE: PodPlacement<'static> = PodPlacement {
         attempt: 0,
+        round: 0,
         plan: "",
+        epoch: None,
         node: "",
         tolerations: &[],
     };
@@ -91,6 +97,12 @@ impl CompiledGroup {
     #[must_use]
     pub fn replicas(&self) -> u32 {
         self.written().replicas()
+    }
+
+    /// Its pods that are part of the gang: those with the lowest indexes.
+    #[must_use]
+    pub fn gang_size(&self) -> u32 {
+        self.written().gang_size()
     }
 
     /// Rank of the group's first pod; the others follow by index.

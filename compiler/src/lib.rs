@@ -29,7 +29,7 @@
 //!     };
 //!     let surroundings = Surroundings::resolve(&job, found)?;
 //!     let compiled = compile(job, surroundings, &Arc::new(Settings::default()));
-//!     let placement = PodPlacement { attempt: 1, plan: "0123456789abcdef", node: "gpu-0", tolerations: &[] };
+//!     let placement = PodPlacement { attempt: 1, plan: "0123456789abcdef", node: "gpu-0", ..PodPlacement::NOWHERE };
 //!     for group in compiled.groups() {
 //!         let pod = group.pod(0, &placement);
 //!         assert_eq!(pod.metadata.name.as_deref(), Some("llm-worker-0"));

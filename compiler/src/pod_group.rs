@@ -15,7 +15,7 @@ pub(crate) fn build(
     PodGroup {
         metadata: metadata::child(job),
         spec: PodGroupSpec {
-            min_member: i64::from(spec.pod_count()),
+            min_member: i64::from(spec.gang_size()),
             queue: surroundings.queue.clone(),
             priority: surroundings.priority,
             preemptible: spec.preemptible,
@@ -28,6 +28,7 @@ pub(crate) fn build(
             groups: groups
                 .iter()
                 .zip(&spec.task_groups)
+                .filter(|(_, written)| written.is_in_gang())
                 .map(|(group, written)| member(group, written))
                 .collect(),
         },
@@ -38,7 +39,7 @@ pub(crate) fn build(
 fn member(group: &CompiledGroup, written: &TaskGroup) -> PodGroupMember {
     PodGroupMember {
         name: group.name().to_owned(),
-        count: i64::from(group.replicas()),
+        count: i64::from(group.gang_size()),
         resources: group.resources(),
         gpu_resource: (written.gpus() > 0).then(|| written.gpu_resource().to_owned()),
         topology: written.topology.clone(),

@@ -160,7 +160,16 @@ impl Jobs {
     ///
     /// When the pod does not exist.
     pub async fn exit(&self, pod: &str, code: &str) {
-        let patch = json!({"metadata": {"annotations": {kubelet::EXIT: code}}});
+        self.annotate(pod, kubelet::EXIT, code).await;
+    }
+
+    /// Sets an annotation of a pod.
+    ///
+    /// # Panics
+    ///
+    /// When the pod does not exist.
+    pub async fn annotate(&self, pod: &str, key: &str, value: &str) {
+        let patch = json!({"metadata": {"annotations": {key: value}}});
         self.api::<Pod>()
             .patch(pod, &PatchParams::default(), &Patch::Merge(&patch))
             .await

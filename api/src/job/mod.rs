@@ -1,5 +1,6 @@
 //! [`TrainingJob`]: the one object that people apply.
 
+mod awaited;
 mod checkpoint;
 mod container;
 mod decision;
@@ -11,6 +12,7 @@ mod secret;
 mod status;
 mod task_group;
 
+pub use awaited::{AwaitedGroup, AwaitedPods};
 pub(crate) use checkpoint::DEFAULT_GRACE;
 pub use checkpoint::{Checkpoint, CheckpointStatus};
 pub use container::{
@@ -27,7 +29,10 @@ pub use status::{
     CompiledObject, ExcludedNode, JobPhase, JobProfile, LastFailure, LastPreemption, PodCounts,
     TrainingJobStatus,
 };
-pub use task_group::{Affinity, Role, TaskGroup, Toleration, TolerationEffect, TolerationOperator};
+pub use task_group::{
+    Affinity, Dependency, DependencyState, Role, TaskGroup, Toleration, TolerationEffect,
+    TolerationOperator,
+};
 
 use std::collections::BTreeMap;
 
@@ -81,6 +86,11 @@ use crate::topology::TopologyRequest;
     validation = rules::TENSORFLOW_PODS.cel(),
     validation = rules::RESERVED_ENV.cel(),
     validation = rules::RULE_GROUPS.cel(),
+    validation = rules::ELASTIC_FRAMEWORK.cel(),
+    validation = rules::OUTSIDE.cel(),
+    validation = rules::SOME_GANG.cel(),
+    validation = rules::OUTSIDE_FRAMEWORK.cel(),
+    validation = rules::DEPENDS_ON_GANG.cel(),
     validation = rules::TORCH_ENV.of_jobs.cel(),
     validation = rules::JAX_ENV.of_jobs.cel(),
     validation = rules::TENSORFLOW_ENV.of_jobs.cel(),
@@ -125,7 +135,7 @@ pub struct TrainingJobSpec {
     #[schemars(length(max = 253))]
     #[x_kube(validation = rules::PROFILE_NAME.cel())]
     pub profile: Option<String>,
-    /// The groups of identical pods. All of them are one gang.
+    /// The groups of identical pods. All of them are one gang, but for those with `gang: false` and what an elastic group has above `minReplicas`.
     #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[garde(
         dive,
@@ -137,7 +147,13 @@ pub struct TrainingJobSpec {
         custom(rules::one_launcher(self.framework())),
         custom(rules::tensorflow_tasks(self.framework())),
         custom(rules::pod_total),
-        custom(rules::pods_of_framework(self.framework()))
+        custom(rules::pods_of_framework(self.framework())),
+        custom(rules::elastic_framework(self.framework())),
+        custom(rules::outside),
+        custom(rules::some_gang),
+        custom(rules::outside_framework(self.framework())),
+        custom(rules::depends_on_earlier),
+        custom(rules::depends_on_gang)
     )]
     pub task_groups: Vec<TaskGroup>,
     /// Which of the nodes with room are taken. Absent: Pack.
@@ -311,11 +327,26 @@ impl TrainingJobSpec {
             .fold(0_u32, |sum, g| sum.saturating_add(g.replicas()))
     }
 
-    /// Pods that have a rank in the world: all but evaluators.
+    /// Pods that are placed all together or not at all.
+    #[must_use]
+    pub fn gang_size(&self) -> u32 {
+        self.task_groups
+            .iter()
+            .fold(0_u32, |sum, g| sum.saturating_add(g.gang_size()))
+    }
+
+    /// Pods that have a rank in the world: all but evaluators, and groups outside the gang. Of
+    /// elastic groups the most that there may be.
     #[must_use]
     pub fn world_size(&self) -> u32 {
-        let world = self.task_groups.iter().filter(|g| g.role().is_in_world());
+        let world = self.task_groups.iter().filter(|g| g.is_in_world());
         world.fold(0_u32, |sum, g| sum.saturating_add(g.replicas()))
+    }
+
+    /// The task group of that name.
+    #[must_use]
+    pub fn group(&self, name: &str) -> Option<&TaskGroup> {
+        self.task_groups.iter().find(|group| group.name == name)
     }
 
     /// Whose success is the job's. Where none is given: that of rank 0 if there are pods

@@ -13,7 +13,7 @@ use crate::rules;
 #[garde(allow_unvalidated)]
 #[x_kube(validation = rules::BACKOFF.cel())]
 pub struct Restart {
-    /// What is restarted. Absent: Gang.
+    /// What is restarted. Absent: Pod for what an elastic group can do without, else Gang.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<RestartScope>,
     /// Restarts for the job's own failures. Absent: 3.
@@ -47,13 +47,45 @@ pub struct Restart {
     pub rules: Vec<RestartRule>,
 }
 
-/// What a failure restarts. Gang: all pods, together, within `limit` and
-/// `disruptionLimit`; Never: nothing, the job has failed. Absent: Gang.
+impl Restart {
+    /// Restarts for the job's own failures, 3 where nothing is given.
+    #[must_use]
+    pub fn limit(&self) -> i64 {
+        self.limit.unwrap_or(3)
+    }
+
+    /// Restarts for the cluster's failures, 100 where nothing is given.
+    #[must_use]
+    pub fn disruption_limit(&self) -> i64 {
+        self.disruption_limit.unwrap_or(100)
+    }
+
+    /// Seconds before the first restart, 10 where nothing is given.
+    #[must_use]
+    pub fn backoff_seconds(&self) -> i64 {
+        self.backoff_seconds.unwrap_or(10)
+    }
+
+    /// Most seconds before a restart, 300 where nothing is given.
+    #[must_use]
+    pub fn max_backoff_seconds(&self) -> i64 {
+        self.max_backoff_seconds.unwrap_or(300)
+    }
+}
+
+/// What a failure restarts. Gang: all pods, together; Group: those of its task group, while the
+/// others go on; Pod: the pod alone; Never: nothing, the job has failed. Each counts once against
+/// `limit` or `disruptionLimit`. Where a node is lost or unhealthy its gang is restarted, whatever stands
+/// here. Absent: Pod for what an elastic group can do without, else Gang.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum RestartScope {
     /// All pods of the gang, together.
     #[default]
     Gang,
+    /// All pods of the task group, together.
+    Group,
+    /// The pod.
+    Pod,
     /// Nothing: the job has failed.
     Never,
 }
@@ -101,14 +133,19 @@ pub struct RestartRule {
 
 /// What a failure does. Restart: as without the rule, it counts against `limit` (against
 /// `disruptionLimit` if it is the cluster's); RestartWithoutCounting: it counts against neither,
-/// after 10 s at least; Fail: the job has failed; Ignore: the pod stays as it is and the
-/// others go on.
+/// after 10 s at least; RestartGroup and RestartPod: as Restart, of the task group or of the
+/// pod alone, while the others go on; Fail: the job has failed; Ignore: the pod stays as it is and
+/// the others go on.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestartAction {
     /// The gang is restarted, and that counts.
     Restart,
     /// The gang is restarted, and that counts against no limit.
     RestartWithoutCounting,
+    /// The pods of the task group are restarted, and that counts.
+    RestartGroup,
+    /// The pod is restarted, and that counts.
+    RestartPod,
     /// The job has failed, whatever `limit` says.
     Fail,
     /// The others go on. For the success of the job the pod counts as one that is done.

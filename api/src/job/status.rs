@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CheckpointStatus, FinishedPods, JobPolicy};
+use super::{AwaitedPods, CheckpointStatus, FinishedPods, JobPolicy};
 use crate::Reason;
 use crate::word::{lenient_word, open_word};
 
@@ -43,6 +43,9 @@ pub struct TrainingJobStatus {
     /// Pods of the current attempt that have ended, and count though they may be gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finished_pods: Option<FinishedPods>,
+    /// Pods of the current attempt that are created while the others are there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub awaited_pods: Option<AwaitedPods>,
     /// Number of the current attempt, from 1. It never falls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt: Option<i64>,

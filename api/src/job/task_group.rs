@@ -19,7 +19,7 @@ pub const DEFAULT_GPU_RESOURCE: &str = "nvidia.com/gpu";
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-#[x_kube(validation = rules::UNIQUE_MOUNTS.cel(), validation = rules::UNIQUE_PORTS.cel(), validation = rules::ONE_DEVICE_COUNT.cel())]
+#[x_kube(validation = rules::UNIQUE_MOUNTS.cel(), validation = rules::UNIQUE_PORTS.cel(), validation = rules::ONE_DEVICE_COUNT.cel(), validation = rules::MIN_REPLICAS.cel())]
 pub struct TaskGroup {
     /// Name, unique in the job: part of every pod's name.
     #[schemars(length(max = 24))]
@@ -31,6 +31,10 @@ pub struct TaskGroup {
     #[garde(inner(custom(rules::replicas)))]
     #[x_kube(validation = rules::REPLICAS.cel())]
     pub replicas: Option<i64>,
+    /// The least of `replicas` that the group works with. Below `replicas` the group is elastic: so many are part of the gang, and the others come when there is room and are the first to make room for others (docs/elastic.md). Absent: as many as `replicas`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(custom(rules::min_replicas(self)))]
+    pub min_replicas: Option<i64>,
     /// Whole devices for each pod, 0 to 64. Absent: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::gpus)))]
@@ -107,6 +111,14 @@ pub struct TaskGroup {
     /// What its pods do, and who has rank 0. Absent: Worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
+    /// False: the pods are not part of the gang. Each comes once the gang has its place and there is room for it; none is counted in the world size, or for the success of the job. Absent: true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gang: Option<bool>,
+    /// Task groups, of those before this one, that the pods wait for. Their place is kept meanwhile.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["group"]))]
+    #[garde(length(max = 8), custom(rules::unique_dependencies))]
+    pub depends_on: Vec<Dependency>,
     /// How close the pods of the group are to be to each other, within what the job asks. Absent: as the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
@@ -163,6 +175,35 @@ impl Role {
     pub const fn is_in_world(self) -> bool {
         !matches!(self, Self::Evaluator)
     }
+}
+
+/// A task group that another waits for.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Dependency {
+    /// Name of the task group.
+    #[schemars(length(max = 24))]
+    pub group: String,
+    /// What of it is waited for. Absent: Ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on: Option<DependencyState>,
+}
+
+impl Dependency {
+    /// What is waited for, Ready where nothing is given.
+    #[must_use]
+    pub fn on(&self) -> DependencyState {
+        self.on.unwrap_or_default()
+    }
+}
+
+/// What of a task group another waits for. Ready: all of its pods are, or have succeeded.
+/// Absent: Ready.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum DependencyState {
+    /// All of its pods are ready, or have succeeded.
+    #[default]
+    Ready,
 }
 
 /// Affinity to nodes.
@@ -231,6 +272,34 @@ impl TaskGroup {
     pub fn replicas(&self) -> u32 {
         self.replicas
             .map_or(1, |n| u32::try_from(n).unwrap_or_default())
+    }
+
+    /// True if its pods are part of the gang, or some of them.
+    #[must_use]
+    pub fn is_in_gang(&self) -> bool {
+        self.gang.unwrap_or(true)
+    }
+
+    /// Its pods that are part of the gang: those with the lowest indexes.
+    #[must_use]
+    pub fn gang_size(&self) -> u32 {
+        match self.min_replicas {
+            _ if !self.is_in_gang() => 0,
+            None => self.replicas(),
+            Some(min) => u32::try_from(min).unwrap_or_default().min(self.replicas()),
+        }
+    }
+
+    /// True if its pods count in the world size.
+    #[must_use]
+    pub fn is_in_world(&self) -> bool {
+        self.is_in_gang() && self.role().is_in_world()
+    }
+
+    /// True if it may have fewer pods than it asks for.
+    #[must_use]
+    pub fn is_elastic(&self) -> bool {
+        self.is_in_gang() && self.gang_size() < self.replicas()
     }
 
     /// GPUs of one pod.

@@ -144,11 +144,13 @@ pub const SAME_GROUPS: Rule = Rule::new(
 )
 .at(".spec.taskGroups");
 /// The same, of the task groups.
-pub const FIXED_GROUPS: [Rule; 11] = fields_of_groups!(
+pub const FIXED_GROUPS: [Rule; 13] = fields_of_groups!(
     before_admission,
     "is fixed once the job has had its first place: create a new job";
     [],
-    "replicas",
+    "minReplicas",
+    "gang",
+    "dependsOn",
     "role",
     "command",
     "args",
@@ -159,6 +161,13 @@ pub const FIXED_GROUPS: [Rule; 11] = fields_of_groups!(
     "mounts",
     "ports",
     "podTemplate"
+);
+/// How many pods a group has, where it is not elastic.
+pub const FIXED_REPLICAS: Rule = field_of_groups!(
+    before_admission,
+    "is fixed once the job has had its first place, where it has no minReplicas: create a new job",
+    "replicas",
+    "has(g.minReplicas) ? [] : has(g.replicas) ? [g.replicas] : []"
 );
 /// What may change while nothing runs.
 pub const CHANGED_WHILE_SUSPENDED: [Rule; 8] = fields!(
@@ -246,7 +255,7 @@ pub fn pod_total(groups: &[TaskGroup], _: &()) -> garde::Result {
 
 /// [`BACKOFF`].
 pub fn backoff(restart: &Restart) -> impl FnOnce(&Option<i64>, &()) -> garde::Result {
-    let ok = restart.backoff_seconds.unwrap_or(10) <= restart.max_backoff_seconds.unwrap_or(300);
+    let ok = restart.backoff_seconds() <= restart.max_backoff_seconds();
     move |_, ()| BACKOFF.holds(ok)
 }
 
@@ -295,10 +304,14 @@ mod tests {
         };
         for field in group.properties.unwrap().keys().filter(|f| *f != "name") {
             let is_of = |rule: &&Rule| {
-                let marks = [")", "]", " "].map(|end| format!("g.{field}{end}"));
+                let marks = [format!("[g.{field}]"), format!("(g, g.{field})")];
                 marks.iter().any(|mark| rule.cel.contains(mark))
             };
-            let all = FIXED_GROUPS.iter().chain(&GROUPS_CHANGED_WHILE_SUSPENDED);
+            let replicas = [FIXED_REPLICAS];
+            let all = FIXED_GROUPS
+                .iter()
+                .chain(&replicas)
+                .chain(&GROUPS_CHANGED_WHILE_SUSPENDED);
             assert_eq!(all.filter(is_of).count(), 1, "{field}");
         }
     }

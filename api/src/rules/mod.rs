@@ -4,6 +4,8 @@
 //! how to satisfy it.
 
 mod container;
+mod dependencies;
+mod elastic;
 mod env;
 mod job;
 mod labels;
@@ -21,6 +23,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::Validati
 use crate::validate::Violation;
 
 pub use container::*;
+pub use dependencies::*;
+pub use elastic::*;
 pub use env::*;
 pub use job::*;
 pub use labels::*;
@@ -44,12 +48,12 @@ pub(crate) fn on_change() -> impl Iterator<Item = Rule> {
     FIXED_AFTER_ADMISSION
         .into_iter()
         .chain(CHANGED_WHILE_SUSPENDED)
-        .chain([SAME_MANAGER, SAME_GROUPS])
+        .chain([SAME_MANAGER, SAME_GROUPS, FIXED_REPLICAS])
         .chain(of_groups)
 }
 
 /// Rules on several fields: one of them alone does not break them.
-const ON_SEVERAL: [Rule; 26] = [
+const ON_SEVERAL: [Rule; 34] = [
     POD_NAME,
     GROUP_COUNT,
     UNIQUE_GROUPS,
@@ -63,6 +67,14 @@ const ON_SEVERAL: [Rule; 26] = [
     POD_TOTAL,
     RESERVED_ENV,
     RULE_GROUPS,
+    MIN_REPLICAS,
+    ELASTIC_FRAMEWORK,
+    OUTSIDE,
+    SOME_GANG,
+    OUTSIDE_FRAMEWORK,
+    DEPENDS_ON_EARLIER,
+    DEPENDS_ON_GANG,
+    UNIQUE_DEPENDENCIES,
     BACKOFF,
     QUOTA_COVERS,
     UNIQUE_QUOTA_RESOURCES,

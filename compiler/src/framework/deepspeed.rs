@@ -10,7 +10,7 @@ use crate::environment::Variable;
 use crate::gang::Gang;
 
 pub(super) fn inject(gang: &Gang<'_>, group: &TaskGroup) -> Injection {
-    if !group.role().is_in_world() {
+    if !group.is_in_world() {
         return Injection::default();
     }
     let mut injection = pytorch::inject(gang, group);

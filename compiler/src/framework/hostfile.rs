@@ -8,7 +8,7 @@ use crate::gang::Gang;
 /// that have devices, or that are alone.
 fn groups<'a>(gang: &Gang<'a>) -> Vec<&'a TaskGroup> {
     let mut groups = gang.by_rank();
-    groups.retain(|group| group.role().is_in_world());
+    groups.retain(|group| group.is_in_world());
     let launches = |group: &TaskGroup| group.role() == Role::Launcher && group.gpus() == 0;
     if groups.iter().any(|group| !launches(group)) {
         groups.retain(|group| !launches(group));

@@ -13,7 +13,7 @@ use crate::gang::Gang;
 const COORDINATOR_PORT: i32 = 6666;
 
 pub(super) fn inject(gang: &Gang<'_>, group: &TaskGroup) -> Injection {
-    if !group.role().is_in_world() {
+    if !group.is_in_world() {
         return Injection::default();
     }
     let address = format!("{}:{COORDINATOR_PORT}", gang.leader_address);

@@ -15,7 +15,7 @@ use crate::gang::Gang;
 const MASTER_PORT: i32 = 29500;
 
 pub(super) fn inject(gang: &Gang<'_>, group: &TaskGroup) -> Injection {
-    if !group.role().is_in_world() {
+    if !group.is_in_world() {
         return Injection::default();
     }
     let address = || Value::Fixed(gang.leader_address.clone());
@@ -23,18 +23,25 @@ pub(super) fn inject(gang: &Gang<'_>, group: &TaskGroup) -> Injection {
     let world_size = || Value::Fixed(gang.world_size.to_string());
     let processes = group.gpus().max(1).to_string();
 
-    let mut variables = vec![
-        Variable::new("PET_NNODES", world_size()),
-        Variable::new("PET_NPROC_PER_NODE", Value::Fixed(processes)),
-        Variable::new("PET_NODE_RANK", Value::Rank),
-        Variable::new("PET_MASTER_ADDR", address()),
-        Variable::new("PET_MASTER_PORT", port()),
+    let mut variables = match gang.is_elastic() {
+        true => rendezvous(gang).to_vec(),
+        false => vec![Variable::new("PET_NNODES", world_size())],
+    };
+    variables.push(Variable::new("PET_NPROC_PER_NODE", Value::Fixed(processes)));
+    if !gang.is_elastic() {
+        variables.extend([
+            Variable::new("PET_NODE_RANK", Value::Rank),
+            Variable::new("PET_MASTER_ADDR", address()),
+            Variable::new("PET_MASTER_PORT", port()),
+        ]);
+    }
+    variables.extend([
         Variable::new("MASTER_ADDR", address()),
         Variable::new("MASTER_PORT", port()),
-    ];
-    // With several processes in any pod, ranks count processes: torchrun sets
-    // them, and a number of ours would only be wrong.
-    if gang.one_process_a_pod {
+    ]);
+    // With several processes in any pod, ranks count processes, and where pods come and go
+    // nobody knows them before: torchrun sets them, and a number of ours would only be wrong.
+    if gang.one_process_a_pod && !gang.is_elastic() {
         variables.push(Variable::new("RANK", Value::Rank));
         variables.push(Variable::new("WORLD_SIZE", world_size()));
     }
@@ -46,4 +53,22 @@ pub(super) fn inject(gang: &Gang<'_>, group: &TaskGroup) -> Injection {
         }],
         ..Injection::default()
     }
+}
+
+/// Who comes and goes meets at rank 0, which keeps the list (torchrun's backend c10d). It gives
+/// them their ranks, and none of `PET_NODE_RANK`, `PET_MASTER_ADDR` and `PET_MASTER_PORT` is
+/// looked at.
+fn rendezvous(gang: &Gang<'_>) -> [Variable; 5] {
+    let nodes = format!("{}:{}", gang.least_world_size, gang.world_size);
+    let endpoint = format!("{}:{MASTER_PORT}", gang.leader_address);
+    // Who is left when another goes fails too, and begins again: torchrun's default is never.
+    let restart = gang.job.spec().restart.clone().unwrap_or_default();
+    [
+        Variable::fixed("PET_MAX_RESTARTS", restart.limit().to_string()),
+        Variable::fixed("PET_NNODES", nodes),
+        Variable::fixed("PET_RDZV_BACKEND", "c10d"),
+        Variable::fixed("PET_RDZV_ENDPOINT", endpoint),
+        // Of one job and no other: an address may become another's.
+        Variable::fixed("PET_RDZV_ID", gang.job.name()),
+    ]
 }

@@ -94,6 +94,12 @@ impl Template {
         labels.insert(names::ATTEMPT.to_owned(), identity.attempt.to_string());
         let annotations = metadata.annotations.get_or_insert_default();
         annotations.insert(names::PLAN.to_owned(), placement.plan.to_owned());
+        if placement.round > 0 {
+            annotations.insert(names::ROUND.to_owned(), placement.round.to_string());
+        }
+        if let Some(epoch) = placement.epoch {
+            annotations.insert(names::EPOCH.to_owned(), epoch.to_string());
+        }
 
         let mut spec = PodSpec {
             hostname: Some(name),

@@ -35,6 +35,43 @@ fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
 
 const ADDRESS: &str = "llm-worker-0.llm.team-a.svc.cluster.local";
 
+/// Ranks are torchrun's to give: who comes when is not known before.
+#[test]
+fn elastic_pytorch_meets_at_rank_0() {
+    let job = of(
+        "PyTorch",
+        &[
+            ("board", "gang: false, replicas: 2"),
+            ("worker", "replicas: 4, minReplicas: 2, gpus: 8"),
+        ],
+    );
+    let expected = pairs(&[
+        ("PET_MAX_RESTARTS", "3"),
+        ("PET_NNODES", "2:4"),
+        ("PET_RDZV_BACKEND", "c10d"),
+        ("PET_RDZV_ENDPOINT", &format!("{ADDRESS}:29500")),
+        ("PET_RDZV_ID", "llm"),
+        ("PET_NPROC_PER_NODE", "8"),
+        ("MASTER_ADDR", ADDRESS),
+        ("MASTER_PORT", "29500"),
+    ]);
+    assert_eq!(injected(&pod(&job, "worker", 3)), expected);
+    // Outside the gang is outside the world, with the last ranks.
+    let board = pod(&job, "board", 1);
+    assert_eq!(injected(&board), []);
+    assert_eq!(value_of(&board, "TRELLIS_RANK").as_deref(), Some("5"));
+    assert_eq!(value_of(&board, "TRELLIS_WORLD_SIZE").as_deref(), Some("4"));
+    let group = job.pod_group();
+    assert_eq!(group.spec.min_member, 2);
+    let members: Vec<_> = group
+        .spec
+        .groups
+        .iter()
+        .map(|g| (&*g.name, g.count))
+        .collect();
+    assert_eq!(members, [("worker", 2)]);
+}
+
 #[test]
 fn jax_has_a_process_a_pod() {
     let job = of("JAX", &[("worker", "replicas: 3, gpus: 8")]);

@@ -195,7 +195,7 @@ fn making_pods_of_any_attempt_and_node_leaves_it_alone() {
             attempt: 2,
             plan: "fedcba9876543210",
             node: "node-b",
-            tolerations: &[],
+            ..PodPlacement::NOWHERE
         },
     );
     assert_ne!(one, other);

@@ -14,7 +14,7 @@ pub const PLACEMENT: PodPlacement<'_> = PodPlacement {
     attempt: 1,
     plan: "0123456789abcdef",
     node: "node-a",
-    tolerations: &[],
+    ..PodPlacement::NOWHERE
 };
 
 /// The one TrainingJob of a file, as the API server would return it.

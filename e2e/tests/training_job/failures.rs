@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
@@ -30,20 +30,14 @@ fn slow(site: &Site, name: &str) -> Value {
     job
 }
 
-async fn tell(site: &Site, pod: &str, key: &str, words: &str) {
-    let patch = Patch::Merge(json!({"metadata": {"annotations": {key: words}}}));
-    let pods = site.api::<Pod>();
-    let patched = pods.patch(pod, &PatchParams::default(), &patch).await;
-    patched.unwrap();
-}
-
 #[tokio::test]
 async fn what_a_rank_said_last_stands_in_the_status() {
     let site = site("lastline", 1).await;
     site.create(site.job("j", 2, 1)).await.unwrap();
     site.reaches("j", JobPhase::Running).await;
     let words = "step 80000\nRuntimeError: CUDA error: uncorrectable ECC error encountered\n";
-    tell(&site, "j-worker-1", kubelet::LAST_WORDS, words).await;
+    site.annotate("j-worker-1", kubelet::LAST_WORDS, words)
+        .await;
     site.exit("j-worker-1", "1").await;
     let again = site.runs_again("j", 2).await;
     let failure = again.status.unwrap().last_failure.unwrap();
@@ -66,7 +60,8 @@ async fn a_rule_ends_a_job_or_lets_it_go_on() {
     site.create(job).await.unwrap();
     site.reaches("j", JobPhase::Running).await;
     site.exit("j-worker-2", "3").await;
-    tell(&site, "j-worker-1", kubelet::EXIT_REASON, "OOMKilled").await;
+    site.annotate("j-worker-1", kubelet::EXIT_REASON, "OOMKilled")
+        .await;
     site.exit("j-worker-1", "137").await;
     let again = site.runs_again("j", 2).await.status.unwrap();
     assert_eq!((again.restarts, again.disruptions), (Some(0), Some(0)));

@@ -19,6 +19,7 @@ mod preemption;
 mod queues;
 mod quiet;
 mod quotas;
+mod recovery;
 mod refusals;
 mod runtimes;
 mod versions;

@@ -7,7 +7,7 @@ use trellis_api::job::{RestartAction, RestartRule};
 use trellis_api::names;
 use trellis_api::pod_group::Plan;
 
-use super::lifecycle::Finished;
+use super::lifecycle::{Awaited, Finished};
 use super::rules;
 use crate::scheduling::plan_members;
 use crate::watch::{Leave, PodPhase, PodView};
@@ -19,6 +19,8 @@ pub struct Fault {
     pub pod: String,
     /// Its task group. Empty: it is no pod's.
     pub group: String,
+    /// Its index in the group.
+    pub index: Option<u32>,
     /// Its node.
     pub node: Option<String>,
     /// Exit code of its container.
@@ -52,6 +54,7 @@ impl Fault {
         Self {
             pod: String::new(),
             group: String::new(),
+            index: None,
             node: None,
             exit_code: None,
             last_line: None,
@@ -71,6 +74,7 @@ impl Fault {
         Self {
             pod: name.to_owned(),
             group: pod.group.clone(),
+            index: Some(pod.index),
             node: pod.node.clone(),
             ..Self::of_gang(reason, message, blame)
         }
@@ -101,6 +105,8 @@ pub struct Attempt<'a> {
     pub goes_on: bool,
     /// Pods that nobody misses when they are gone.
     pub finished: &'a Finished<'a>,
+    /// Pods that nobody misses since they are still to come.
+    pub awaited: &'a Awaited,
 }
 
 /// What is wrong with an attempt.
@@ -126,9 +132,22 @@ impl Attempt<'_> {
             .or_else(|| self.by(|name, pod| self.on_unhealthy_node(name, pod, &mut stays)))
             .or_else(|| self.by(refused))
             .or_else(|| self.by(|name, pod| self.taken_away(name, pod)))
-            .or_else(|| self.missing())
+            .or_else(|| self.missing().next())
             .or_else(|| self.own());
         Diagnosis { fault, stays }
+    }
+
+    /// What is wrong with each of its pods that something is wrong with, and with those that are
+    /// gone.
+    pub fn faults(&self) -> impl Iterator<Item = Fault> {
+        let of = |(name, pod): (&&str, &&PodView)| {
+            self.on_lost_node(name, pod)
+                .or_else(|| self.on_unhealthy_node(name, pod, &mut None))
+                .or_else(|| refused(name, pod))
+                .or_else(|| self.taken_away(name, pod))
+                .or_else(|| own(name, pod).filter(|_| !self.is_ignored(pod)))
+        };
+        self.members.iter().filter_map(of).chain(self.missing())
     }
 
     fn by(&self, mut which: impl FnMut(&str, &PodView) -> Option<Fault>) -> Option<Fault> {
@@ -223,34 +242,37 @@ impl Attempt<'_> {
         says_so && !leads && self.goes_on
     }
 
-    /// A pod of the plan that is gone, and had not ended: someone deleted it.
-    fn missing(&self) -> Option<Fault> {
-        let plan = self.plan?;
-        let planned: i64 = plan
-            .assignments
-            .iter()
-            .fold(0, |sum, a| sum.saturating_add(a.count));
+    /// Pods of the plan that are gone, and had not ended: someone deleted them.
+    fn missing(&self) -> impl Iterator<Item = Fault> {
+        let planned = |plan: &Plan| {
+            let counts = plan.assignments.iter().map(|a| a.count);
+            counts.fold(0_i64, i64::saturating_add)
+        };
         let there = i64::try_from(self.members.len()).unwrap_or(i64::MAX);
-        if there >= planned {
-            return None;
-        }
         // Names only when something is missing: the usual case costs one comparison.
-        let present: BTreeSet<(&str, u32)> = self
-            .members
-            .values()
+        let plan = self.plan.filter(|plan| there < planned(plan));
+        let members = plan.map(|_| self.members.values());
+        let present: BTreeSet<(&str, u32)> = members
+            .into_iter()
+            .flatten()
             .map(|p| (p.group.as_str(), p.index))
             .collect();
-        let missing = |(group, index, _): &(&str, u32, &str)| {
-            !present.contains(&(*group, *index)) && !self.finished.contains(group, *index)
-        };
-        let (group, index, node) = plan_members(plan).find(missing)?;
-        let what = names::pod("", group, index);
-        let message = format!("pod {index} of group {group:?} was deleted by someone else");
-        Some(Fault {
-            pod: what.trim_start_matches('-').to_owned(),
-            group: group.to_owned(),
-            node: Some(node.to_owned()),
-            ..Fault::of_gang(Reason::PodDisrupted, message, Blame::Cluster)
+        let members = plan.into_iter().flat_map(plan_members);
+        let missing = members.filter(move |(group, index, _)| {
+            !present.contains(&(*group, *index))
+                && !self.finished.contains(group, *index)
+                && !self.awaited.contains(group, *index)
+        });
+        missing.map(|(group, index, node)| {
+            let what = names::pod("", group, index);
+            let message = format!("pod {index} of group {group:?} was deleted by someone else");
+            Fault {
+                pod: what.trim_start_matches('-').to_owned(),
+                group: group.to_owned(),
+                index: Some(index),
+                node: Some(node.to_owned()),
+                ..Fault::of_gang(Reason::PodDisrupted, message, Blame::Cluster)
+            }
         })
     }
 }

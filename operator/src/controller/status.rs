@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use tracing::info;
 use trellis_api::job::{CompiledObject, JobPhase, TrainingJobStatus};
 use trellis_api::{Reason, TrainingJob, names};
+use trellis_compiler::CompiledGroup;
 use trellis_policies::AuthorizedJob;
 
 use super::build::held_limits;
@@ -114,6 +115,7 @@ impl Controller {
             pods: &seen.pods,
             lost: &|node| self.world.is_lost(node),
             unhealthy: &|node| self.world.why_unhealthy(node),
+            open: &|node| self.world.is_open(node),
             leave: &|node| self.world.may_leave(node, Instant::now()),
             certificate: certificate.as_ref(),
         });
@@ -184,6 +186,7 @@ impl Controller {
                 suspects: attempt.suspects,
                 hurry: attempt.hurry,
                 checkpoint: attempt.checkpoint,
+                awaited: attempt.awaited,
                 volumes: seen.volumes.clone().unwrap_or_default(),
             })),
             // Nothing may start as things are; what has its place for this attempt keeps it.
@@ -360,7 +363,15 @@ fn compiled(
             .filter(|p| p.job_uid == seen.uid() && p.attempt == attempt && p.group == group.name())
             .filter(|p| matches!(p.phase, PodPhase::Running | PodPhase::Succeeded))
             .count();
-        entry.ready = u32::try_from(up).is_ok_and(|up| up == group.replicas());
+        entry.ready = u32::try_from(up).is_ok_and(|up| up >= least(group));
     }
     list
+}
+
+/// Pods without which a group is not what was compiled: those of the gang, else all.
+fn least(group: &CompiledGroup) -> u32 {
+    match group.gang_size() {
+        0 => group.replicas(),
+        size => size,
+    }
 }

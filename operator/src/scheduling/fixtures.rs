@@ -95,6 +95,7 @@ pub(super) fn run_with(attempt: i64, more: serde_json::Value) -> Wish {
         suspects: Vec::new(),
         hurry: false,
         checkpoint: None,
+        awaited: Default::default(),
         volumes: Default::default(),
     }))
 }

@@ -75,6 +75,7 @@ pub fn gang(job: &CompiledJob, ticket: &Ticket, actual: &BTreeMap<String, Admitt
     let groups = job
         .groups()
         .iter()
+        .filter(|group| group.gang_size() > 0)
         .map(|group| {
             let admitted = actual
                 .get(group.name())
@@ -231,7 +232,7 @@ fn task_group(
         topology: spec.and_then(|g| g.topology.as_ref()).map(topology_request),
         ..TaskGroup::new(
             GroupName::new(group.name()),
-            group.replicas(),
+            group.gang_size(),
             admitted.request,
             format!("{}-{}", job.job().name(), group.name()),
         )

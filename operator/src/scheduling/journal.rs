@@ -91,11 +91,13 @@ pub fn members(plan: &Plan) -> impl Iterator<Item = (&str, u32, &str)> {
     })
 }
 
-/// True if every pod of the plan is there, on its node, and such a one.
+/// True if every pod of the plan is there, on its node, and such a one: but for those of groups
+/// that wait for others.
 pub fn has_all(
     plan: &Plan,
     uid: &str,
     pods: &BTreeMap<String, PodView>,
+    held: &[String],
     such: impl Fn(&PodView) -> bool,
 ) -> bool {
     let there: BTreeSet<(&str, u32, &str)> = pods
@@ -103,7 +105,9 @@ pub fn has_all(
         .filter(|p| p.job_uid == uid && p.plan == plan.hash && such(p))
         .filter_map(|p| Some((p.group.as_str(), p.index, p.node.as_deref()?)))
         .collect();
-    !plan.assignments.is_empty() && members(plan).all(|member| there.contains(&member))
+    let is_held = |group: &str| held.iter().any(|held| held == group);
+    let mut members = members(plan).filter(|(group, ..)| !is_held(group));
+    !plan.assignments.is_empty() && members.all(|member| there.contains(&member))
 }
 
 /// The plan with the name of an earlier one that is the same but for its time.

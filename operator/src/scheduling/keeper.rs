@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::Reason;
-use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
+use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 
 use super::deletions::Deletions;
 use super::journal;
-use super::wish::Wish;
+use super::wish::{Run, Wish};
 use crate::watch::PodView;
 
 /// A pod that is to go.
@@ -25,6 +25,19 @@ pub struct Doomed {
     pub force: bool,
     /// Seconds that it is given at most. None: what stands in its spec.
     pub grace: Option<u32>,
+}
+
+/// A pod that is to be created while the others of its attempt are there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vacancy {
+    /// Its task group.
+    pub group: String,
+    /// Its index.
+    pub index: u32,
+    /// Its node.
+    pub node: String,
+    /// Its round.
+    pub round: i64,
 }
 
 /// Seconds for a pod that has nothing to save.
@@ -47,6 +60,8 @@ pub enum Step {
     Commit,
     /// The place is the gang's.
     Hold,
+    /// The same, and these pods of it are to be created.
+    Fill(Vec<Vacancy>),
     /// Write that the plan is being undone.
     Undo {
         /// Why.
@@ -152,7 +167,8 @@ impl Gang<'_> {
             Wish::Wait => return no_longer(Reason::Restarting),
         };
         // Of a gang that is whole only the closing is late: there is nothing to undo.
-        let is_whole = || journal::has_all(&plan, self.uid, self.pods, |pod| !pod.deleting);
+        let held = &run.awaited.held_groups;
+        let is_whole = || journal::has_all(&plan, self.uid, self.pods, held, |pod| !pod.deleting);
         let expired = plan.deadline.as_ref().is_none_or(|d| d.0 <= self.now) && !is_whole();
         if plan.attempt != run.attempt || plan.compiled != run.job.compiled().hash() {
             Step::Undo {
@@ -175,8 +191,10 @@ impl Gang<'_> {
 
     fn placed(&self) -> Step {
         let plan = self.journal.plan.clone().unwrap_or_default();
-        // Pods of this job that no plan names.
-        if let Some(Step::Delete(stray)) = self.remove(|p| p.plan != plan.hash) {
+        // Pods of this job that no plan names, and those in whose place others are awaited.
+        let run = self.wish.run().filter(|run| run.attempt == plan.attempt);
+        let is_old = |pod: &PodView| run.is_some_and(|run| is_replaced(run, pod));
+        if let Some(Step::Delete(stray)) = self.remove(|p| p.plan != plan.hash || is_old(p)) {
             return Step::Delete(stray);
         }
         match self.wish {
@@ -184,10 +202,45 @@ impl Gang<'_> {
                 reason: Reason::Restarting,
                 message: format!("attempt {} is next", run.attempt),
             },
-            Wish::Run(_) | Wish::Wait => self.leaves().unwrap_or(Step::Hold),
+            Wish::Run(run) => self.leaves().unwrap_or_else(|| self.fill(run, &plan)),
+            Wish::Wait => self.leaves().unwrap_or(Step::Hold),
             Wish::Stop { reason, .. } => no_longer(*reason),
             Wish::Finish { keep, .. } => self.finish(*keep),
         }
+    }
+
+    fn fill(&self, run: &Run, plan: &Plan) -> Step {
+        if run.awaited.pods.is_empty() || run.awaited.attempt != plan.attempt {
+            return Step::Hold;
+        }
+        let there: BTreeSet<(&str, u32)> = self
+            .pods
+            .values()
+            .map(|pod| (pod.group.as_str(), pod.index))
+            .collect();
+        let vacancy = |(group, index, node): (&str, u32, &str)| {
+            let awaited = run.awaited.of(group, index)?;
+            let is_due = awaited.not_before.as_ref().is_none_or(|t| t.0 <= self.now);
+            (is_due && !there.contains(&(group, index))).then(|| Vacancy {
+                group: group.to_owned(),
+                index,
+                node: node.to_owned(),
+                round: awaited.round,
+            })
+        };
+        let vacancies: Vec<_> = journal::members(plan).filter_map(vacancy).collect();
+        match vacancies.is_empty() {
+            true => Step::Hold,
+            false => Step::Fill(vacancies),
+        }
+    }
+
+    /// When the next pod of a gang that has its place is to be created.
+    #[must_use]
+    pub fn next_vacancy(&self) -> Option<Timestamp> {
+        let awaited = self.wish.run()?.awaited.pods.iter();
+        let times = awaited.filter_map(|group| group.not_before.as_ref());
+        times.map(|t| t.0).filter(|t| *t > self.now).min()
     }
 
     fn finish(&self, keep: bool) -> Step {
@@ -290,6 +343,16 @@ impl Gang<'_> {
         };
         (hurry && self.grace > i64::from(SHORT_GRACE)).then_some(SHORT_GRACE)
     }
+}
+
+/// True of a pod in whose place another is to be.
+fn is_replaced(run: &Run, pod: &PodView) -> bool {
+    let awaited = &run.awaited;
+    pod.attempt == awaited.attempt
+        && !awaited.pods.is_empty()
+        && awaited
+            .of(&pod.group, pod.index)
+            .is_some_and(|group| pod.round < group.round)
 }
 
 fn no_longer(reason: Reason) -> Step {

@@ -29,7 +29,7 @@ impl OpenPlan {
         let groups = job.groups().iter().map(|group| {
             let pod = admitted.get(group.name()).cloned();
             let pod = pod.unwrap_or_else(|| Admitted::unchanged(group));
-            (group.name().to_owned(), i64::from(group.replicas()), pod)
+            (group.name().to_owned(), i64::from(group.gang_size()), pod)
         });
         Self {
             hash: hash.to_owned(),
@@ -146,6 +146,9 @@ mod tests {
             group: "worker".to_owned(),
             index: 0,
             attempt: 1,
+            round: 0,
+            epoch: None,
+            ready: false,
             plan: plan.to_owned(),
             node: None,
             phase: PodPhase::Pending,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::Reason;
+use trellis_api::job::AwaitedPods;
 use trellis_policies::AuthorizedJob;
 
 use super::volumes::Volumes;
@@ -52,6 +53,8 @@ pub struct Attempt {
     pub hurry: bool,
     /// When its last checkpoint was complete.
     pub checkpoint: Option<Timestamp>,
+    /// Pods that come while the others are there.
+    pub awaited: AwaitedPods,
 }
 
 /// One attempt that is to run, with the job. Only what is authorized can be wished for.
@@ -77,6 +80,8 @@ pub struct Run {
     pub hurry: bool,
     /// When its last checkpoint was complete.
     pub checkpoint: Option<Timestamp>,
+    /// Pods that come while the others are there.
+    pub awaited: AwaitedPods,
     /// Where the volumes of the claims that it mounts are.
     pub volumes: Volumes,
 }
@@ -94,6 +99,7 @@ impl PartialEq for Run {
             && self.suspects == other.suspects
             && self.hurry == other.hurry
             && self.checkpoint == other.checkpoint
+            && self.awaited == other.awaited
             && self.volumes == other.volumes
     }
 }

@@ -21,12 +21,18 @@ pub struct PodView {
     pub index: u32,
     /// Attempt that it belongs to.
     pub attempt: i64,
+    /// Round of the attempt in which it was created: 0 for those that came with its plan.
+    pub round: i64,
     /// Hash of the plan that placed it.
     pub plan: String,
+    /// Term of the leader that created it, of one that no plan names.
+    pub epoch: Option<i64>,
     /// Node.
     pub node: Option<String>,
     /// How it does.
     pub phase: PodPhase,
+    /// True if its readiness probes say so, or it has none and runs.
+    pub ready: bool,
     /// What keeps its containers from starting, as far as the kubelet says.
     pub stuck: Option<Arc<Stuck>>,
     /// True from the deletion's start until the pod is gone.
@@ -129,6 +135,11 @@ impl PodView {
             return None;
         }
         let label = |key: &str| meta.labels.as_ref().and_then(|l| l.get(key));
+        let annotation = |key: &str| meta.annotations.as_ref().and_then(|a| a.get(key));
+        let is_true = |type_: &str| {
+            let mut all = pod.status.conditions.iter();
+            all.any(|c| c.type_ == type_ && c.status == "True")
+        };
         let view = Self {
             uid: meta.uid.clone().unwrap_or_default(),
             job_uid: owner.uid.clone(),
@@ -139,21 +150,17 @@ impl PodView {
             attempt: label(names::ATTEMPT)
                 .and_then(|a| a.parse().ok())
                 .unwrap_or(0),
-            plan: meta
-                .annotations
-                .as_ref()
-                .and_then(|a| a.get(names::PLAN))
-                .cloned()
-                .unwrap_or_default(),
+            round: annotation(names::ROUND)
+                .and_then(|round| round.parse().ok())
+                .unwrap_or(0),
+            plan: annotation(names::PLAN).cloned().unwrap_or_default(),
+            epoch: annotation(names::EPOCH).and_then(|epoch| epoch.parse().ok()),
             node: pod.spec.node_name.clone(),
             phase: phase(pod),
             stuck: stuck(pod).map(Arc::new),
             deleting: meta.deletion_timestamp.is_some(),
-            disrupted: pod
-                .status
-                .conditions
-                .iter()
-                .any(|c| c.type_ == "DisruptionTarget" && c.status == "True"),
+            disrupted: is_true("DisruptionTarget"),
+            ready: is_true("Ready"),
             checkpoint: checkpoint(pod).map(Arc::new),
         };
         let namespace = meta.namespace.as_deref().unwrap_or_default();

@@ -39,6 +39,7 @@ impl Change {
         let calm = PodView {
             phase: before.phase.clone(),
             checkpoint: before.checkpoint.clone(),
+            ready: before.ready,
             ..after.clone()
         };
         if *before == *after {

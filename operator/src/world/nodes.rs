@@ -52,6 +52,13 @@ impl World {
         self.health.read().of(node, Instant::now()) >= Health::Lost
     }
 
+    /// True if the node is there and takes new pods.
+    #[must_use]
+    pub fn is_open(&self, node: &str) -> bool {
+        let node = self.nodes.get(&Key::new("", node));
+        node.is_some_and(|node| !node.spec.unschedulable)
+    }
+
     /// True if nobody is left to stop the node's pods: they may be deleted by force.
     #[must_use]
     pub fn is_given_up(&self, node: &str) -> bool {

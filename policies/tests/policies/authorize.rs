@@ -226,9 +226,7 @@ fn root_where_nothing_is_said_and_nowhere_else() {
             0,
             &trellis_compiler::PodPlacement {
                 attempt: 1,
-                plan: "",
-                node: "",
-                tolerations: &[],
+                ..trellis_compiler::PodPlacement::NOWHERE
             },
         );
         let privileges = trellis_policies::privileges(&pod);

@@ -26,7 +26,7 @@ const SSH: &str = "ssh";
 const SSHD: &str = "sshd";
 
 pub(super) fn inject(gang: &Gang<'_>, group: &TaskGroup) -> Injection {
-    if !group.role().is_in_world() {
+    if !group.is_in_world() {
         return Injection::default();
     }
     let file = |name: &str| format!("{HOSTS}/{name}");

@@ -331,7 +331,7 @@ fn pods_of(job: &CompiledJob, nodes: usize) -> Vec<Pod> {
                     attempt: 1,
                     plan: "0000000000000000",
                     node: &node,
-                    tolerations: &[],
+                    ..PodPlacement::NOWHERE
                 },
             ));
         }

@@ -64,6 +64,7 @@ fn all(compiled: &CompiledJob, job: &Planned, out: &mut Vec<Value>) -> anyhow::R
                 plan: &plan,
                 node: node.as_str(),
                 tolerations: flavors::tolerations(groups, group.as_str()),
+                ..PodPlacement::NOWHERE
             };
             add(value(&compiled.pod(index, &placement))?);
         }

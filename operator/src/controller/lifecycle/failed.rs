@@ -11,16 +11,8 @@ use crate::controller::failure::{Blame, Fault};
 use crate::controller::rules;
 use crate::watch::{PodPhase, PodView};
 
-/// `restart.limit` where none is given.
-const DEFAULT_LIMIT: i64 = 3;
-/// `restart.disruptionLimit` where none is given.
-const DEFAULT_DISRUPTION_LIMIT: i64 = 100;
-/// `restart.backoffSeconds` where none is given.
-const DEFAULT_BACKOFF: i64 = 10;
 /// Least seconds before a restart that counts against nothing.
 const UNCOUNTED_BACKOFF: i64 = 10;
-/// `restart.maxBackoffSeconds` where none is given.
-const DEFAULT_MAX_BACKOFF: i64 = 300;
 
 impl Evaluation<'_> {
     /// An attempt has failed: the next one, or the end.
@@ -100,8 +92,16 @@ impl Evaluation<'_> {
                 return self.fail(Reason::FailedByRule, message);
             }
             Some((_, RestartAction::RestartWithoutCounting)) => Blame::Nobody,
-            // That it is ignored is seen to where failures are looked for.
-            Some((_, RestartAction::Restart | RestartAction::Ignore)) | None => fault.blame,
+            // That it is ignored is seen to where failures are looked for; that the others could
+            // not go on, too.
+            Some((
+                _,
+                RestartAction::Restart
+                | RestartAction::RestartGroup
+                | RestartAction::RestartPod
+                | RestartAction::Ignore,
+            ))
+            | None => fault.blame,
         };
         // What has not started is not restarted.
         let is_restart = fault.blame != Blame::Nobody;
@@ -111,30 +111,13 @@ impl Evaluation<'_> {
         }
         let starts = self.status.failed_starts.unwrap_or(0);
         let starts = u32::try_from(starts).unwrap_or(u32::MAX);
-        let counted = match blame {
-            Blame::Job => Some((
-                &mut self.status.restarts,
-                restart.limit.unwrap_or(DEFAULT_LIMIT),
-                "restart.limit",
-                Reason::RestartLimitReached,
-            )),
-            Blame::Cluster => Some((
-                &mut self.status.disruptions,
-                restart.disruption_limit.unwrap_or(DEFAULT_DISRUPTION_LIMIT),
-                "restart.disruptionLimit",
-                Reason::DisruptionLimitReached,
-            )),
-            Blame::Nobody => None,
-        };
-        let mut used = 0;
-        if let Some((count, limit, name, end)) = counted {
-            used = count.unwrap_or(0);
-            if used >= limit {
-                let message = format!("{}; {name} = {limit} is used up", fault.message);
-                return self.fail(end, message);
+        let used = match self.charge(blame, &restart) {
+            Cost::Used(used) => used,
+            Cost::Over { words, reason } => {
+                let message = format!("{}; {words}", fault.message);
+                return self.fail(reason, message);
             }
-            *count = Some(used.saturating_add(1));
-        }
+        };
         let wait = match blame {
             Blame::Job => backoff(&restart, u32::try_from(used).unwrap_or(u32::MAX)),
             // Where one node after the other refuses it, it must not use up
@@ -158,10 +141,62 @@ impl Evaluation<'_> {
     }
 }
 
+/// What a restart costs.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Cost {
+    /// It is paid. So many came before.
+    Used(i64),
+    /// There is no restart left.
+    Over {
+        /// Which limit is used up, in words.
+        words: Words,
+        /// Why the job has failed.
+        reason: Reason,
+    },
+}
+
+/// Name of a limit, and its value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Words(&'static str, i64);
+
+impl std::fmt::Display for Words {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} = {} is used up", self.0, self.1)
+    }
+}
+
+impl Evaluation<'_> {
+    /// Counts a restart against the limit of whoever is to blame.
+    pub(super) fn charge(&mut self, blame: Blame, restart: &Restart) -> Cost {
+        let (count, limit, name, reason) = match blame {
+            Blame::Job => (
+                &mut self.status.restarts,
+                restart.limit(),
+                "restart.limit",
+                Reason::RestartLimitReached,
+            ),
+            Blame::Cluster => (
+                &mut self.status.disruptions,
+                restart.disruption_limit(),
+                "restart.disruptionLimit",
+                Reason::DisruptionLimitReached,
+            ),
+            Blame::Nobody => return Cost::Used(0),
+        };
+        let used = count.unwrap_or(0);
+        if used >= limit {
+            let words = Words(name, limit);
+            return Cost::Over { words, reason };
+        }
+        *count = Some(used.saturating_add(1));
+        Cost::Used(used)
+    }
+}
+
 /// Seconds before a restart that so many came before.
-fn backoff(restart: &Restart, times: u32) -> i64 {
-    let first = restart.backoff_seconds.unwrap_or(DEFAULT_BACKOFF);
-    let most = restart.max_backoff_seconds.unwrap_or(DEFAULT_MAX_BACKOFF);
+pub(super) fn backoff(restart: &Restart, times: u32) -> i64 {
+    let first = restart.backoff_seconds();
+    let most = restart.max_backoff_seconds();
     let doubled = i64::from(2).saturating_pow(times);
     first.saturating_mul(doubled).min(most)
 }

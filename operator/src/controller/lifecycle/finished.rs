@@ -26,6 +26,11 @@ fn count(pods: &Pods<'_>) -> usize {
         .fold(0, usize::saturating_add)
 }
 
+fn count_of<'g>(pods: &Pods<'_>, groups: impl Iterator<Item = (&'g str, u32)>) -> usize {
+    let of = |(name, most): (&str, u32)| pods.get(name).map_or(0, |i| i.range(..most).count());
+    groups.map(of).fold(0, usize::saturating_add)
+}
+
 fn contains(pods: &Pods<'_>, group: &str, index: u32) -> bool {
     pods.get(group)
         .is_some_and(|indexes| indexes.contains(&index))
@@ -46,14 +51,27 @@ impl<'a> Finished<'a> {
         finished
     }
 
+    fn retain(&mut self, keep: impl Fn(&str, u32) -> bool) {
+        for pods in [&mut self.completed, &mut self.failed] {
+            for (group, indexes) in pods.iter_mut() {
+                indexes.retain(|index| keep(group, *index));
+            }
+        }
+    }
+
     /// Pods that have succeeded.
     pub(super) fn completed(&self) -> usize {
         count(&self.completed)
     }
 
-    /// Pods that have failed, and that is ignored.
-    pub(super) fn ignored(&self) -> usize {
-        count(&self.failed)
+    /// Pods that have succeeded, of the first so many of these groups.
+    pub(super) fn completed_of<'g>(&self, groups: impl Iterator<Item = (&'g str, u32)>) -> usize {
+        count_of(&self.completed, groups)
+    }
+
+    /// Pods that have failed, and that is ignored, of the first so many of these groups.
+    pub(super) fn ignored_of<'g>(&self, groups: impl Iterator<Item = (&'g str, u32)>) -> usize {
+        count_of(&self.failed, groups)
     }
 
     /// True if this pod has succeeded.
@@ -98,6 +116,8 @@ impl<'a> Evaluation<'a> {
     /// Pods of the current attempt that have ended: those that are seen, and those that were.
     pub(super) fn finished(&self) -> Finished<'a> {
         let mut finished = Finished::told(self.o.status.finished_pods.as_ref(), self.attempt());
+        // Of a pod that is started again it does not matter that it had ended.
+        finished.retain(|group, index| !self.awaited.contains(group, index));
         let completed = self
             .members()
             .filter(|pod| pod.phase == PodPhase::Succeeded);

@@ -5,6 +5,7 @@
 //! attempt, then the pods of the old one go. However many ranks die together,
 //! and whenever the operator does, the attempt in status decides.
 
+mod awaited;
 mod checkpoint;
 mod committing;
 mod ended;
@@ -13,6 +14,7 @@ mod excluded;
 mod failed;
 mod finished;
 mod placed;
+mod recovered;
 mod starting;
 mod staying;
 mod suspended;
@@ -21,6 +23,7 @@ mod tests;
 mod types;
 mod waiting;
 
+pub(in crate::controller) use awaited::Awaited;
 pub use excluded::avoid_for;
 pub(in crate::controller) use finished::Finished;
 pub use types::{Next, Observed, Standing};
@@ -50,6 +53,8 @@ struct Evaluation<'a> {
     again: Option<Timestamp>,
     /// An unhealthy node that the gang does not leave yet: the reason, where it lasts, and words.
     staying: Option<(Option<Reason>, String)>,
+    /// Pods that come while the others are there, as the status says it now.
+    awaited: Awaited,
 }
 
 fn after(at: Timestamp, seconds: i64) -> Timestamp {
@@ -73,12 +78,16 @@ impl<'a> Evaluation<'a> {
         if let Some(queue) = o.queue {
             status.queue = Some(queue.to_owned());
         }
-        Self {
+        let mut evaluation = Self {
             o,
             status,
             again: None,
             staying: None,
-        }
+            awaited: Awaited::default(),
+        };
+        let awaited = evaluation.awaited_pods();
+        evaluation.set_awaited(awaited);
+        evaluation
     }
 
     fn run(mut self) -> Next {
@@ -141,7 +150,7 @@ impl<'a> Evaluation<'a> {
     fn has_run(&self) -> bool {
         let over = |pod: &PodView| pod.phase.is_over();
         let plan = self.o.journal.plan.as_ref();
-        plan.is_some_and(|plan| has_all(plan, self.o.uid, self.o.pods, over))
+        plan.is_some_and(|plan| has_all(plan, self.o.uid, self.o.pods, &[], over))
     }
 
     fn attempt(&self) -> i64 {
@@ -185,6 +194,12 @@ impl<'a> Evaluation<'a> {
             self.stop_clock();
         }
         self.count_pods(phase.is_terminal());
+        // Of another attempt by now, perhaps.
+        let awaited = self.awaited_pods();
+        self.set_awaited(awaited);
+        if phase.is_terminal() {
+            self.status.awaited_pods = None;
+        }
         self.note_checkpoint();
         let verdict = Verdict {
             phase,
@@ -255,17 +270,18 @@ impl<'a> Evaluation<'a> {
         self.status.nodes = Some(nodes);
     }
 
-    /// The pods of the current attempt.
-    fn members(&self) -> impl Iterator<Item = &'a PodView> + use<'a> {
+    /// The pods of the current attempt, without those in whose place others are awaited.
+    fn members<'s>(&'s self) -> impl Iterator<Item = &'a PodView> + use<'a, 's> {
         self.named_members().map(|(_, pod)| pod)
     }
 
     /// The same with their names.
-    fn named_members(&self) -> impl Iterator<Item = (&'a str, &'a PodView)> + use<'a> {
+    fn named_members<'s>(&'s self) -> impl Iterator<Item = (&'a str, &'a PodView)> + use<'a, 's> {
         let attempt = self.attempt();
         let uid = self.o.uid;
         let all = self.o.pods.iter();
-        all.filter(move |(_, p)| p.job_uid == uid && p.attempt == attempt)
+        let own = all.filter(move |(_, p)| p.job_uid == uid && p.attempt == attempt);
+        own.filter(|(_, pod)| !self.awaited.is_old(pod))
             .map(|(name, pod)| (name.as_str(), pod))
     }
 
@@ -283,6 +299,7 @@ impl<'a> Evaluation<'a> {
             suspects: self.kept_away_from(|reason| reason != Reason::KubeletRefused),
             hurry: self.was_hurried(self.attempt().saturating_sub(1)),
             checkpoint: self.last_checkpoint(),
+            awaited: self.awaited_pods(),
         })
     }
 }

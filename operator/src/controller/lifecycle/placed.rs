@@ -4,14 +4,24 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use trellis_api::Reason;
-use trellis_api::job::{JobPhase, RestartRule, SuccessPolicy};
+use trellis_api::job::{
+    JobPhase, RestartAction, RestartRule, RestartScope, SuccessPolicy, TaskGroup,
+};
 
 use super::excluded::forget_refusals;
 use super::finished::Finished;
+use super::recovered::Recovery;
 use super::{Evaluation, Next, Standing, after};
 use crate::controller::failure::{self, Diagnosis};
 use crate::scheduling::{Attempt, Wish};
 use crate::watch::{PodPhase, PodView};
+
+/// What is found of an attempt.
+struct Found {
+    diagnosis: Diagnosis,
+    /// Pods that are started again while the others go on.
+    recoveries: Vec<Recovery>,
+}
 
 impl Evaluation<'_> {
     pub(super) fn placed(mut self) -> Next {
@@ -19,17 +29,28 @@ impl Evaluation<'_> {
             self.status.scheduled_time = Some(Time(self.o.now));
         }
         self.status.retry_time = None;
+        self.note_arrivals();
         if let Some(message) = self.succeeded() {
             return self.complete(message);
         }
-        let (Diagnosis { fault, stays }, up) = self.diagnosis();
+        let Found {
+            diagnosis: Diagnosis { fault, stays },
+            recoveries,
+        } = self.found();
         if let Some(fault) = fault {
             return self.failed(fault);
         }
         if let Some(why) = self.o.evicted {
             return self.evicted(why);
         }
-        let total = usize::try_from(self.o.spec.pod_count()).unwrap_or(usize::MAX);
+        if !recoveries.is_empty() {
+            self = match self.recover(&recoveries) {
+                Ok(recovered) => recovered,
+                Err(end) => return *end,
+            };
+        }
+        let up = self.up();
+        let total = usize::try_from(self.o.spec.gang_size()).unwrap_or(usize::MAX);
         let wish = self.wish_to_run();
         if let Some((node, leave)) = stays {
             self.stays(&node, leave);
@@ -54,8 +75,37 @@ impl Evaluation<'_> {
             }
             self.look_again(deadline);
         }
-        let (reason, message) = self.staying(Reason::Running, "all pods run".to_owned());
+        let (reason, message) = self.how_it_runs();
+        let (reason, message) = self.staying(reason, message);
         self.say(JobPhase::Running, reason, message, wish)
+    }
+
+    /// Pods of the gang are awaited, or others still go that have failed. That of surplus none
+    /// comes may be so for good.
+    fn is_recovering(&self) -> bool {
+        let own = |pod: &&PodView| pod.job_uid == self.o.uid && pod.attempt == self.attempt();
+        let mut old = self.o.pods.values().filter(own);
+        let groups = &self.o.spec.task_groups;
+        let mut of_gang = groups.iter().map(|g| (g.name.as_str(), g.gang_size()));
+        of_gang.any(|(name, size)| self.awaited.has_pods_of(name, size))
+            || old.any(|pod| self.awaited.is_old(pod))
+    }
+
+    /// That it runs, with all that it asks for or without some.
+    fn how_it_runs(&self) -> (Reason, String) {
+        let last = self.status.last_failure.as_ref();
+        let last = last.filter(|last| last.attempt == self.attempt());
+        if let Some(last) = last.filter(|_| self.is_recovering()) {
+            let (pod, why) = (&last.pod, &last.reason);
+            let code = last
+                .exit_code
+                .map_or_else(String::new, |c| format!(", exit code {c}"));
+            let message = format!(
+                "the others go on while what failed is started again: pod {pod:?}, {why}{code}"
+            );
+            return (Reason::Recovering, message);
+        }
+        (Reason::Running, "all pods run".to_owned())
     }
 
     /// How long it may run. A job that may not run as it is now keeps the deadline that it was
@@ -76,14 +126,27 @@ impl Evaluation<'_> {
         let finished = self.finished();
         match self.o.spec.success_policy() {
             SuccessPolicy::All => {
-                let total = usize::try_from(self.o.spec.pod_count()).ok()?;
-                let succeeded = finished.completed();
+                let groups = || self.o.spec.task_groups.iter().filter(|g| g.is_in_gang());
+                let counted = |name: &str| groups().any(|group| group.name == name);
+                // Of surplus whoever came counts, while it has not ended.
+                let goes_on = |pod: &&PodView| !pod.phase.is_over() && counted(&pod.group);
+                if self
+                    .members()
+                    .any(|pod| goes_on(&pod) && self.is_surplus(pod))
+                {
+                    return None;
+                }
+                let total = usize::try_from(self.o.spec.gang_size()).ok()?;
+                let of_gang = || groups().map(|g| (g.name.as_str(), g.gang_size()));
+                let succeeded = finished.completed_of(of_gang());
                 match total.checked_sub(succeeded)? {
                     0 => Some(format!("all {total} pods have succeeded")),
-                    left if succeeded > 0 && left == finished.ignored() => Some(format!(
-                        "{succeeded} of {total} pods have succeeded, and the failures of the \
+                    left if succeeded > 0 && left == finished.ignored_of(of_gang()) => {
+                        Some(format!(
+                            "{succeeded} of {total} pods have succeeded, and the failures of the \
                          others are ignored"
-                    )),
+                        ))
+                    }
                     _ => None,
                 }
             }
@@ -110,14 +173,74 @@ impl Evaluation<'_> {
         restart.map_or(&[], |restart| &restart.rules)
     }
 
-    /// What is wrong with the current attempt, and how many of its pods run or need not.
-    fn diagnosis(&self) -> (Diagnosis, usize) {
+    /// What is found of the current attempt.
+    fn found(&self) -> Found {
         let finished = self.finished();
-        let members = self.named_members().collect();
-        let running = self.members().filter(|pod| pod.phase == PodPhase::Running);
-        let ended = finished.completed().saturating_add(finished.ignored());
-        let up = running.count().saturating_add(ended);
-        (self.attempt_of(&members, &finished).diagnose(), up)
+        let (surplus, mut members): (BTreeMap<_, _>, BTreeMap<_, _>) = self
+            .named_members()
+            .partition(|(_, pod)| self.is_surplus(pod));
+        let mut recoveries: Vec<Recovery> = Vec::new();
+        let alone = self.attempt_of(&surplus, &finished);
+        let alone = failure::Attempt {
+            plan: None,
+            ..alone
+        };
+        let stuck = surplus
+            .iter()
+            .filter_map(|(name, pod)| self.stuck((name, pod)));
+        let stuck = stuck.filter(|(_, until)| *until <= self.o.now);
+        let stuck = stuck.map(|(fault, _)| fault);
+        let of_surplus = alone.faults().chain(stuck);
+        recoveries.extend(of_surplus.filter_map(|fault| self.recovery(&fault)));
+        // The usual case: nothing of it may recover alone, and one look is enough.
+        if self.may_recover() {
+            let attempt = self.attempt_of(&members, &finished);
+            let of_gang = attempt.faults().filter_map(|fault| self.recovery(&fault));
+            recoveries.extend(of_gang.collect::<Vec<_>>());
+        }
+        let awaited = recoveries.iter().map(Recovery::fault);
+        let awaited = self.awaited.and(awaited);
+        members.retain(|_, pod| !awaited.contains(&pod.group, pod.index));
+        let attempt = failure::Attempt {
+            awaited: &awaited,
+            ..self.attempt_of(&members, &finished)
+        };
+        Found {
+            diagnosis: attempt.diagnose(),
+            recoveries,
+        }
+    }
+
+    /// Pods of the gang that run or need not.
+    fn up(&self) -> usize {
+        let finished = self.finished();
+        let of_gang = self.members().filter(|pod| !self.is_surplus(pod));
+        let running = of_gang.filter(|pod| pod.phase == PodPhase::Running);
+        let groups = || self.o.spec.task_groups.iter();
+        let sizes = || groups().map(|g| (g.name.as_str(), g.gang_size()));
+        let ended = finished.completed_of(sizes());
+        let ended = ended.saturating_add(finished.ignored_of(sizes()));
+        running.count().saturating_add(ended)
+    }
+
+    /// True if failures of some of its pods leave the others alone.
+    fn may_recover(&self) -> bool {
+        let scope = self.o.spec.restart.as_ref().and_then(|r| r.scope);
+        let alone = |action: RestartAction| {
+            matches!(
+                action,
+                RestartAction::RestartGroup | RestartAction::RestartPod
+            )
+        };
+        matches!(scope, Some(RestartScope::Group | RestartScope::Pod))
+            || (scope.is_none() && self.o.spec.task_groups.iter().any(TaskGroup::is_elastic))
+            || self.rules().iter().any(|rule| alone(rule.action))
+    }
+
+    /// True of a pod that is not part of the gang.
+    pub(super) fn is_surplus(&self, pod: &PodView) -> bool {
+        let group = self.o.spec.group(&pod.group);
+        group.is_none_or(|group| pod.index >= group.gang_size())
     }
 
     /// The current attempt, whose pods these are, and of which some have ended.
@@ -137,6 +260,7 @@ impl Evaluation<'_> {
             leader: self.leader(),
             goes_on: goes_on || finished.completed() > 0,
             finished,
+            awaited: &self.awaited,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A job whose pods are there and do not all run yet.
 
+use k8s_openapi::jiff::Timestamp;
 use trellis_api::Reason;
 use trellis_api::job::{Deadlines, JobPhase};
 
@@ -28,9 +29,10 @@ impl Evaluation<'_> {
         if deadline <= self.o.now {
             let message =
                 format!("{up} of {total} pods ran within deadlines.startupSeconds = {startup} s");
-            let members = self.named_members();
-            let mut pending = members.filter(|(_, pod)| pod.phase == PodPhase::Pending);
-            let fault = match pending.next() {
+            let slow = self
+                .of_gang()
+                .find(|(_, pod)| pod.phase == PodPhase::Pending);
+            let fault = match slow {
                 Some(slow) => Fault::of_pod(slow, Reason::StartupTimeout, message, Blame::Job),
                 None => Fault::of_gang(Reason::StartupTimeout, message, Blame::Job),
             };
@@ -39,26 +41,37 @@ impl Evaluation<'_> {
         self.look_again(deadline);
         let waits = total.saturating_sub(up);
         let message = format!("waits for {waits} of {total} pods to run");
-        let mut stuck = self.named_members();
-        let stuck = stuck.find_map(|(name, pod)| Some((name, pod, pod.stuck.clone()?)));
-        let Some((name, pod, stuck)) = stuck else {
+        let stuck = self.of_gang().find_map(|pod| self.stuck(pod));
+        let Some((fault, gives_up)) = stuck else {
             let (reason, message) = self.staying(Reason::Starting, message);
             return self.say(JobPhase::Starting, reason, message, wish);
         };
-        let fault = stuck_fault((name, pod), &stuck);
-        let patience = match stuck.obstacle {
-            // A registry may be down for a while; a typing error must not hold GPUs for long.
-            Obstacle::Image => IMAGE_SECONDS,
-            Obstacle::Setup => SETUP_SECONDS,
-            Obstacle::NoImage | Obstacle::Config | Obstacle::Root => return self.failed(fault),
-        };
-        let gives_up = after(stuck.since.unwrap_or(since), patience);
         if gives_up <= self.o.now {
             return self.failed(fault);
         }
         self.look_again(gives_up);
         let message = format!("{}; the room is given back at {gives_up}", fault.message);
         self.say(JobPhase::Starting, fault.reason, message, wish)
+    }
+
+    /// The pods that are part of the gang.
+    fn of_gang(&self) -> impl Iterator<Item = (&str, &PodView)> {
+        let members = self.named_members();
+        members.filter(|(_, pod)| !self.is_surplus(pod))
+    }
+
+    /// What keeps a pod from starting, and until when its room is held.
+    pub(super) fn stuck(&self, pod: (&str, &PodView)) -> Option<(Fault, Timestamp)> {
+        let stuck = pod.1.stuck.as_ref()?;
+        let placed = self.status.scheduled_time.as_ref();
+        let since = stuck.since.or(placed.map(|t| t.0)).unwrap_or(self.o.now);
+        let until = match stuck.obstacle {
+            // A registry may be down for a while; a typing error must not hold GPUs for long.
+            Obstacle::Image => after(since, IMAGE_SECONDS),
+            Obstacle::Setup => after(since, SETUP_SECONDS),
+            Obstacle::NoImage | Obstacle::Config | Obstacle::Root => Timestamp::MIN,
+        };
+        Some((stuck_fault(pod, stuck), until))
     }
 }
 

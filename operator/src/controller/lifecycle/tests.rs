@@ -10,6 +10,7 @@ mod finished;
 mod placed;
 mod preempted;
 mod properties;
+mod recovered;
 mod suspended;
 mod waiting;
 
@@ -19,7 +20,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use trellis_api::Reason;
-use trellis_api::job::{JobPhase, TrainingJobSpec, TrainingJobStatus};
+use trellis_api::job::{AwaitedPods, JobPhase, TrainingJobSpec, TrainingJobStatus};
 use trellis_api::pod_group::{Assignment, Plan, PodGroupPhase, PodGroupStatus};
 
 use super::{Next, Observed, Standing, next};
@@ -57,6 +58,10 @@ fn runs(number: i64, submitted: i64) -> Wish<Attempt> {
         suspects: Vec::new(),
         hurry: false,
         checkpoint: None,
+        awaited: AwaitedPods {
+            attempt: number,
+            ..AwaitedPods::default()
+        },
     })
 }
 
@@ -76,6 +81,7 @@ struct Case {
     pods: BTreeMap<String, PodView>,
     lost: BTreeSet<String>,
     unhealthy: BTreeSet<String>,
+    closed: BTreeSet<String>,
     leave: Leave,
     certificate: Option<Certificate>,
     evicted: Option<String>,
@@ -103,6 +109,7 @@ impl Case {
             pods: BTreeMap::new(),
             lost: BTreeSet::new(),
             unhealthy: BTreeSet::new(),
+            closed: BTreeSet::new(),
             leave: Leave::Now,
             certificate: None,
             evicted: None,
@@ -128,6 +135,7 @@ impl Case {
                     .contains(node)
                     .then(|| "GpuMemWatch".to_owned())
             },
+            open: &|node| !self.closed.contains(node),
             leave: &|_| self.leave,
             certificate: self.certificate.as_ref(),
             evicted: self.evicted.as_deref(),
@@ -209,7 +217,10 @@ impl Case {
                     group: "worker".to_owned(),
                     index,
                     attempt,
+                    round: 0,
                     plan: format!("plan-{attempt}"),
+                    epoch: None,
+                    ready: *phase == PodPhase::Running,
                     node: Some(format!("node-{index}")),
                     phase: phase.clone(),
                     stuck: None,

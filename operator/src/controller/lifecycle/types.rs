@@ -61,6 +61,8 @@ pub struct Observed<'a> {
     pub lost: &'a dyn Fn(&str) -> bool,
     /// Why a node is unhealthy. None: it is well, or not known.
     pub unhealthy: &'a dyn Fn(&str) -> Option<String>,
+    /// Whether a node takes new pods.
+    pub open: &'a dyn Fn(&str) -> bool,
     /// Whether what runs on an unhealthy node leaves it now. Asked of one that something runs on.
     pub leave: &'a dyn Fn(&str) -> Leave,
     /// Why the gang waits, if the scheduler has said so.

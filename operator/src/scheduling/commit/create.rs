@@ -17,6 +17,7 @@ use super::{Committer, Outcome, is_owned};
 use crate::commands::WriteError;
 use crate::key::Key;
 use crate::scheduling::admitted::Admitted;
+use crate::scheduling::keeper::Vacancy;
 use crate::scheduling::wish::Run;
 use crate::scheduling::{Feed, flavors, journal, request};
 use crate::watch::SlimPod;
@@ -32,13 +33,16 @@ struct Member<'a> {
     pods: &'a PodTemplate<'a>,
     index: u32,
     node: &'a str,
+    round: i64,
 }
 
 impl<'a> Member<'a> {
     fn placement(self, run: &Run, plan: &'a Plan) -> PodPlacement<'a> {
         PodPlacement {
             attempt: run.attempt,
+            round: self.round,
             plan: &plan.hash,
+            epoch: None,
             node: self.node,
             tolerations: flavors::tolerations(&plan.groups, self.pods.group().name()),
         }
@@ -92,15 +96,95 @@ impl Committer {
         let groups = run.job.compiled().groups();
         let templates: Vec<_> = groups.iter().map(CompiledGroup::template).collect();
         let mut missing = members(&templates, plan);
+        let held = &run.awaited.held_groups;
         missing.retain(|pod| {
-            there
-                .get(&pod.pods.group().pod_name(pod.index))
-                .is_none_or(|p| p.plan != plan.hash)
+            let group = pod.pods.group();
+            let is_held = held.iter().any(|held| held == group.name());
+            let there = there.get(&group.pod_name(pod.index));
+            !is_held && there.is_none_or(|p| p.plan != plan.hash)
         });
         let total = missing.len();
+        if let Some(outcome) = self
+            .create_all(job, run, plan, missing, counted, stop)
+            .await
+        {
+            return outcome;
+        }
+        let hash = plan.hash.clone();
+        // The gang has its pods: those of others come first. If it ends before, its plan
+        // is never closed: what it holds is not to wait for that.
+        let closed = self
+            .after_others(stop)
+            .journal(job, &run.uid, move |before| journal::closed(before, &hash))
+            .await;
+        match closed {
+            Ok(()) => {
+                info!(%job, attempt = plan.attempt, pods = total, reason = %Reason::Placed, "placed");
+                Outcome::Done
+            }
+            Err(outcome) => outcome,
+        }
+    }
+
+    /// Creates pods of a plan that is closed. One that is refused is tried again: the others
+    /// go on.
+    pub async fn fill(
+        &self,
+        job: &Key,
+        run: &Run,
+        plan: &Plan,
+        vacancies: &[Vacancy],
+        counted: &BTreeMap<String, Admitted>,
+        stop: &CancellationToken,
+    ) -> Outcome {
+        let groups = run.job.compiled().groups();
+        let templates: Vec<_> = groups.iter().map(CompiledGroup::template).collect();
+        let of = |vacancy: &Vacancy| {
+            let mut pods = templates.iter();
+            pods.find(|pods| pods.group().name() == vacancy.group)
+        };
+        let missing = vacancies.iter().filter_map(|vacancy| {
+            Some(Member {
+                pods: of(vacancy)?,
+                index: vacancy.index,
+                node: &vacancy.node,
+                round: vacancy.round,
+            })
+        });
+        let missing: Vec<_> = missing.collect();
+        let pods = missing.len();
+        match self
+            .create_all(job, run, plan, missing, counted, stop)
+            .await
+        {
+            None => {
+                info!(%job, attempt = plan.attempt, pods, "filled up");
+                Outcome::Done
+            }
+            Some(Outcome::Undo(_, message) | Outcome::PutOff(_, message)) => {
+                Outcome::Again(message)
+            }
+            Some(Outcome::Avoid(_, outcome)) => match *outcome {
+                Outcome::Undo(_, message) => Outcome::Again(message),
+                outcome => outcome,
+            },
+            Some(outcome) => outcome,
+        }
+    }
+
+    /// Creates pods of a plan. None: they are there, all of them.
+    async fn create_all(
+        &self,
+        job: &Key,
+        run: &Run,
+        plan: &Plan,
+        missing: Vec<Member<'_>>,
+        counted: &BTreeMap<String, Admitted>,
+        stop: &CancellationToken,
+    ) -> Option<Outcome> {
         // The futures are made before the stream: a closure in it would have to
         // be general over the lifetimes that they borrow for.
-        let mut futures = Vec::with_capacity(total);
+        let mut futures = Vec::with_capacity(missing.len());
         for pod in missing {
             let counted = counted.get(pod.pods.group().name());
             futures.push(self.create_one(job, run, plan, pod, counted, stop));
@@ -119,28 +203,14 @@ impl Committer {
         }
         drop(creates);
         if let Some(Failure { outcome, refused }) = failure {
-            let Some(pod) = refused else { return outcome };
+            let Some(pod) = refused else {
+                return Some(outcome);
+            };
             let (which, at) = ((pod.pods, pod.index), pod.placement(run, plan));
             let node = self.node_at_fault(job, plan, which, &at).await;
-            return outcome.because_of(node);
+            return Some(outcome.because_of(node));
         }
-        if stop.is_cancelled() {
-            return Outcome::Done;
-        }
-        let hash = plan.hash.clone();
-        // The gang has its pods: those of others come first. If it ends before, its plan
-        // is never closed: what it holds is not to wait for that.
-        let closed = self
-            .after_others(stop)
-            .journal(job, &run.uid, move |before| journal::closed(before, &hash))
-            .await;
-        match closed {
-            Ok(()) => {
-                info!(%job, attempt = plan.attempt, pods = total, reason = %Reason::Placed, "placed");
-                Outcome::Done
-            }
-            Err(outcome) => outcome,
-        }
+        stop.is_cancelled().then_some(Outcome::Done)
     }
 
     async fn create_one<'a>(
@@ -152,7 +222,7 @@ impl Committer {
         counted: Option<&Admitted>,
         stop: &CancellationToken,
     ) -> Result<(), Failure<'a>> {
-        let Member { pods, index, node } = member;
+        let Member { pods, index, .. } = member;
         let pod = pods.pod(index, &member.placement(run, plan));
         let name = pods.group().pod_name(index);
         let mut tries: u32 = 0;
@@ -171,7 +241,7 @@ impl Committer {
                     let there = self.commands.get(&job.namespace, &name).await;
                     let there: Option<SlimPod> = there.map_err(Outcome::from)?;
                     match there {
-                        Some(stored) if is_planned(&stored, run, plan, node) => {
+                        Some(stored) if is_planned(&stored, run, plan, member) => {
                             return Ok(self.take(job, &stored, counted)?);
                         }
                         Some(_) => return Err(Outcome::Undo(Reason::NameConflict, message).into()),
@@ -265,6 +335,7 @@ fn members<'a>(templates: &'a [PodTemplate<'a>], plan: &'a Plan) -> Vec<Member<'
                 members.push(Member {
                     pods,
                     index,
+                    round: 0,
                     node: assignment.node.as_str(),
                 });
                 index = index.saturating_add(1);
@@ -275,11 +346,13 @@ fn members<'a>(templates: &'a [PodTemplate<'a>], plan: &'a Plan) -> Vec<Member<'
 }
 
 /// True if a pod that is there already is the very one that the plan names.
-fn is_planned(pod: &SlimPod, run: &Run, plan: &Plan, node: &str) -> bool {
+fn is_planned(pod: &SlimPod, run: &Run, plan: &Plan, member: Member<'_>) -> bool {
     let annotation = pod.metadata.annotations.as_ref();
+    let round = annotation.and_then(|a| a.get(names::ROUND)?.parse().ok());
     is_owned(pod, &run.uid)
         && annotation.is_some_and(|a| a.get(names::PLAN) == Some(&plan.hash))
-        && pod.spec.node_name.as_deref() == Some(node)
+        && round.unwrap_or(0) == member.round
+        && pod.spec.node_name.as_deref() == Some(member.node)
         && pod.metadata.deletion_timestamp.is_none()
 }
 

@@ -97,6 +97,7 @@ impl Committer {
                 plan: &plan.hash,
                 node: &first.node,
                 tolerations: brought,
+                ..PodPlacement::NOWHERE
             };
             let asked = self
                 .preflight

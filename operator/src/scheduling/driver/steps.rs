@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
@@ -17,7 +18,7 @@ use super::{Driver, Inside};
 use crate::key::Key;
 use crate::scheduling::commit::{Outcome, is_owned};
 use crate::scheduling::journal::Author;
-use crate::scheduling::keeper::{self, Doomed, Step};
+use crate::scheduling::keeper::{self, Doomed, Step, Vacancy};
 use crate::scheduling::{Feed, Run, gang, journal};
 use crate::watch::PodView;
 use crate::world::Certificate;
@@ -71,7 +72,7 @@ impl Driver {
             .is_some_and(|job| waits_for_lost_nodes(job));
         let lost = lost_nodes(&pods, |node| !waits && world.is_given_up(node));
         state.deletions.retain_those_of(&pods);
-        let step = keeper::Gang {
+        let seen = keeper::Gang {
             uid: &uid,
             attempt: status.and_then(|s| s.attempt).unwrap_or(1),
             was_placed: status.is_some_and(|s| s.scheduled_time.is_some()),
@@ -84,8 +85,11 @@ impl Driver {
             deletions: &state.deletions,
             now: Timestamp::now(),
             clock: now,
+        };
+        let step = seen.next();
+        if let Some(at) = seen.next_vacancy() {
+            self.alarms.set(job, from_now(now, at));
         }
-        .next();
         if let Some(at) = state.deletions.next(now) {
             self.alarms.set(job, at);
         }
@@ -109,13 +113,10 @@ impl Driver {
             Step::Follow => self.follow(job, &group, &journal),
             Step::Void => self.void(job),
             Step::Commit => self.go_on(job, &group, &journal),
-            Step::Hold => {
-                if let Some(plan) = &journal.plan {
-                    self.adopt(job, &group, plan);
-                }
-                self.stay_unless_asked(job);
-                self.note_checkpoint(job);
-                world.certificates.write().remove(job);
+            Step::Hold => self.hold(job, &group, &journal),
+            Step::Fill(vacancies) => {
+                self.hold(job, &group, &journal);
+                self.fill(job, &journal, vacancies);
             }
             Step::Undo { reason, message } => {
                 let failed =
@@ -144,6 +145,34 @@ impl Driver {
                 self.write(job, journal::finished);
             }
         }
+    }
+
+    /// The gang has its place.
+    fn hold(&mut self, job: &Key, group: &PodGroup, journal: &PodGroupStatus) {
+        if let Some(plan) = &journal.plan {
+            self.adopt(job, group, plan);
+        }
+        self.stay_unless_asked(job);
+        self.note_checkpoint(job);
+        self.committer.world().certificates.write().remove(job);
+    }
+
+    /// Creates pods of a gang that has its place.
+    fn fill(&mut self, job: &Key, journal: &PodGroupStatus, vacancies: Vec<Vacancy>) {
+        let Some(state) = self.gangs.get(job) else {
+            return;
+        };
+        let (Some(run), Some(plan)) = (state.run().cloned(), journal.plan.clone()) else {
+            return;
+        };
+        let counted = state.actual.clone();
+        let committer = self.committer.clone();
+        let key = job.clone();
+        self.start(job, Some(run.clone()), |stop| async move {
+            committer
+                .fill(&key, &run, &plan, &vacancies, &counted, &stop)
+                .await
+        });
     }
 
     /// Carries out the plan of the journal, if it is one that we may.
@@ -305,6 +334,13 @@ impl Driver {
             world.tell(Feed::Ended(job, outcome));
         });
     }
+}
+
+/// The moment of a time that is to come, by a clock that is never set.
+fn from_now(clock: Instant, at: Timestamp) -> Instant {
+    let wait = at.duration_since(Timestamp::now());
+    let wait = Duration::try_from(wait).unwrap_or_default();
+    clock.checked_add(wait).unwrap_or(clock)
 }
 
 fn is_expired(journal: &PodGroupStatus) -> bool {

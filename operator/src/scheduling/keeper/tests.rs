@@ -1,3 +1,4 @@
+mod filling;
 mod grace;
 mod leaving;
 
@@ -31,6 +32,9 @@ fn pod(name: &str, job_uid: &str, phase: PodPhase) -> (String, PodView) {
         group: "worker".to_owned(),
         index: 0,
         attempt: 1,
+        round: 0,
+        epoch: None,
+        ready: false,
         plan: "plan".to_owned(),
         node: Some(format!("node-{name}")),
         phase,

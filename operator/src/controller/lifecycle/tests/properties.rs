@@ -14,6 +14,8 @@ enum Event {
     Clear,
     Pod(u32, PodPhase),
     Delete(u32),
+    /// A pod that no plan names, or in place of another: of the round that is awaited.
+    Join(u32, PodPhase),
     Lose(u32),
     Suspend(bool),
     Certify,
@@ -40,8 +42,9 @@ fn event() -> impl Strategy<Value = Event> {
         Just(Event::Preempt),
         Just(Event::Nominate),
         Just(Event::Clear),
-        (0..2_u32, phase()).prop_map(|(i, p)| Event::Pod(i, p)),
-        (0..2_u32).prop_map(Event::Delete),
+        (0..4_u32, phase()).prop_map(|(i, p)| Event::Pod(i, p)),
+        (0..4_u32).prop_map(Event::Delete),
+        (0..4_u32, phase()).prop_map(|(i, p)| Event::Join(i, p)),
         (0..2_u32).prop_map(Event::Lose),
         any::<bool>().prop_map(Event::Suspend),
         Just(Event::Certify),
@@ -71,6 +74,20 @@ fn happen(case: &mut Case, event: Event) {
         Event::Delete(index) => {
             case.pods.remove(&format!("llm-worker-{index}"));
         }
+        Event::Join(index, phase) => {
+            if let Some(first) = case.pods.values().next().cloned() {
+                let awaited = case.status.awaited_pods.as_ref();
+                let round = awaited.and_then(|a| Some(a.of("worker", index)?.round));
+                let pod = PodView {
+                    uid: format!("joined-{index}-{round:?}"),
+                    index,
+                    round: round.unwrap_or(0),
+                    phase,
+                    ..first
+                };
+                case.pods.insert(format!("llm-worker-{index}"), pod);
+            }
+        }
         Event::Lose(index) => {
             case.lost.insert(format!("node-{index}"));
         }
@@ -96,12 +113,32 @@ fn happen(case: &mut Case, event: Event) {
     }
 }
 
+/// Jobs that restart as a whole, by pods and by groups, and an elastic one.
+fn kinds() -> Vec<Case> {
+    let of = |scope: Value| {
+        let mut restart = json!({"limit": 2, "disruptionLimit": 2});
+        if !scope.is_null() {
+            restart["scope"] = scope;
+        }
+        Case::new(json!({"restart": restart}))
+    };
+    let mut elastic = of(Value::Null);
+    let group = elastic.spec.task_groups.first_mut().unwrap();
+    (group.replicas, group.min_replicas) = (Some(4), Some(2));
+    vec![
+        of(Value::Null),
+        of(json!("Pod")),
+        of(json!("Group")),
+        elastic,
+    ]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens(events in prop::collection::vec(event(), 1..60)) {
-        let mut case = Case::new(json!({"restart": {"limit": 2, "disruptionLimit": 2}}));
+    fn whatever_happens(kind in 0..4_usize, events in prop::collection::vec(event(), 1..60)) {
+        let mut case = kinds().swap_remove(kind);
         for event in events {
             happen(&mut case, event);
             let before = case.status.clone();

@@ -1,0 +1,110 @@
+//! Pods that come while the others of their attempt are there.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{indexes, ranges};
+
+/// Pods of one attempt that are created while the others are there: in place of pods that have
+/// failed, or once what they wait for is ready. What is written here is done, and counts once.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct AwaitedPods {
+    /// The attempt.
+    pub attempt: i64,
+    /// How often pods of it were replaced. A pod says of which round it is, and one of an earlier
+    /// round than stands here for it is to go.
+    pub round: i64,
+    /// Task groups whose pods wait for those of others (`dependsOn`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub held_groups: Vec<String>,
+    /// Pods that are to be there and are not yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub pods: Vec<AwaitedGroup>,
+}
+
+/// Pods of one task group that are to be there and are not yet.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct AwaitedGroup {
+    /// Name of the task group.
+    pub name: String,
+    /// Their indexes, such as `0-3,7`.
+    pub indexes: String,
+    /// The round that they are of.
+    pub round: i64,
+    /// Not created before: a back-off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<Time>,
+}
+
+impl AwaitedGroup {
+    /// The indexes.
+    #[must_use]
+    pub fn indexes(&self) -> BTreeSet<u32> {
+        indexes(&self.indexes)
+    }
+}
+
+impl AwaitedPods {
+    /// What is awaited of that pod, if it is. Of two entries the later round counts.
+    #[must_use]
+    pub fn of(&self, group: &str, index: u32) -> Option<&AwaitedGroup> {
+        let named = self.pods.iter().filter(|g| g.name == group);
+        named
+            .filter(|g| g.indexes().contains(&index))
+            .max_by_key(|g| g.round)
+    }
+
+    /// Awaits these pods, and no longer what was awaited of them before.
+    pub fn await_pods(&mut self, group: &str, pods: &BTreeSet<u32>, not_before: Option<Time>) {
+        self.drop_pods(group, pods);
+        if !pods.is_empty() {
+            self.pods.push(AwaitedGroup {
+                name: group.to_owned(),
+                indexes: ranges(pods),
+                round: self.round,
+                not_before,
+            });
+        }
+    }
+
+    /// These are awaited no longer.
+    pub fn drop_pods(&mut self, group: &str, pods: &BTreeSet<u32>) {
+        for entry in self.pods.iter_mut().filter(|g| g.name == group) {
+            let left: BTreeSet<u32> = entry.indexes().difference(pods).copied().collect();
+            entry.indexes = ranges(&left);
+        }
+        self.pods.retain(|g| !g.indexes.is_empty());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_is_awaited_in_its_last_round_alone() {
+        let mut awaited = AwaitedPods {
+            attempt: 1,
+            round: 1,
+            ..AwaitedPods::default()
+        };
+        awaited.await_pods("worker", &[0, 1, 2].into(), None);
+        awaited.round = 2;
+        awaited.await_pods("worker", &[1].into(), None);
+        let round = |index| awaited.of("worker", index).map(|g| g.round);
+        assert_eq!([round(0), round(1), round(2)], [Some(1), Some(2), Some(1)]);
+        assert_eq!(round(3), None);
+        assert_eq!(awaited.of("server", 0), None);
+        awaited.drop_pods("worker", &[0, 2].into());
+        assert_eq!(awaited.pods.len(), 1);
+        awaited.drop_pods("worker", &[1].into());
+        assert!(awaited.pods.is_empty());
+    }
+}

@@ -1,0 +1,44 @@
+//! Rules on what a task group waits for.
+
+use std::collections::BTreeSet;
+
+use super::Rule;
+use crate::job::{Dependency, TaskGroup};
+
+/// Who waits stands after who is waited for: so none wait for each other (as in JobSet, KEP-672).
+/// To say it in CEL is beyond the API server's cost budget.
+pub const DEPENDS_ON_EARLIER: Rule = Rule::new(
+    "true",
+    "a task group may depend only on task groups that stand before it in taskGroups: name one of those, or put it after them",
+);
+/// What may never come is not waited for.
+pub const DEPENDS_ON_GANG: Rule = Rule::new(
+    "self.taskGroups.all(g, !has(g.dependsOn) || g.dependsOn.all(d, self.taskGroups.all(h, h.name != d.group || !has(h.gang) || h.gang)))",
+    "nothing can depend on a task group with gang: false, which may never come: leave out one of the two",
+);
+
+/// A group is named once: the list is a map in the CRD, so the API server says it there.
+pub const UNIQUE_DEPENDENCIES: Rule = Rule::new("true", "must name each task group once");
+
+/// [`UNIQUE_DEPENDENCIES`].
+pub fn unique_dependencies(dependencies: &[Dependency], _: &()) -> garde::Result {
+    let names: BTreeSet<_> = dependencies.iter().map(|d| d.group.as_str()).collect();
+    UNIQUE_DEPENDENCIES.holds(names.len() == dependencies.len())
+}
+
+/// [`DEPENDS_ON_EARLIER`].
+pub fn depends_on_earlier(groups: &[TaskGroup], _: &()) -> garde::Result {
+    let is_earlier = |(at, group): (usize, &TaskGroup)| {
+        let earlier = groups.get(..at).unwrap_or_default();
+        let is_there = |name: &str| earlier.iter().any(|g| g.name == name);
+        group.depends_on.iter().all(|d| is_there(&d.group))
+    };
+    DEPENDS_ON_EARLIER.holds(groups.iter().enumerate().all(is_earlier))
+}
+
+/// [`DEPENDS_ON_GANG`].
+pub fn depends_on_gang(groups: &[TaskGroup], _: &()) -> garde::Result {
+    let outside = |name: &str| groups.iter().any(|g| g.name == name && !g.is_in_gang());
+    let named = groups.iter().flat_map(|g| &g.depends_on);
+    DEPENDS_ON_GANG.holds(!named.map(|d| d.group.as_str()).any(outside))
+}

@@ -1,0 +1,120 @@
+//! Pods that come while the others of their attempt are there.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use trellis_api::job::{JobPhase, TrainingJobStatus};
+use trellis_api::names;
+use trellis_e2e::admission::PodPolicy;
+use trellis_e2e::jobs::{SOON, message};
+use trellis_e2e::kubelet;
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::wait_for;
+
+use super::{shared, site};
+
+fn by_pods(site: &Site, replicas: u32) -> Value {
+    let mut job = site.job("j", replicas, 1);
+    job["spec"]["restart"]["scope"] = json!("Pod");
+    job
+}
+
+/// The pod of that name, which is another than this one, and runs.
+async fn another(site: &Site, before: &Pod) -> Pod {
+    let name = before.name_any();
+    let is_it = |pod: &Pod| {
+        let phase = pod.status.as_ref().and_then(|s| s.phase.as_deref());
+        phase == Some("Running") && pod.uid() != before.uid()
+    };
+    let pods = site.api::<Pod>();
+    wait_for(&pods, &name, SOON, is_it).await.unwrap()
+}
+
+fn runs(status: &TrainingJobStatus) -> bool {
+    let reason = status.reason.map(|r| r.as_str());
+    status.phase == Some(JobPhase::Running) && reason == Some("Running")
+}
+
+#[tokio::test]
+async fn a_pod_is_started_again_where_it_was_while_the_others_go_on() {
+    let site = site("alone", 2).await;
+    site.create(by_pods(&site, 3)).await.unwrap();
+    site.reaches("j", JobPhase::Running).await;
+    let before = site.whole("j", 3).await;
+    site.exit("j-worker-1", "1").await;
+    let recovers = site
+        .becomes("j", |s| {
+            s.reason.is_some_and(|r| r.as_str() == "Recovering")
+        })
+        .await;
+    assert_eq!(
+        recovers.status.as_ref().unwrap().phase,
+        Some(JobPhase::Running)
+    );
+    let says = message(&recovers);
+    assert!(
+        says.contains("\"j-worker-1\", Error, exit code 1"),
+        "{says}"
+    );
+    let again = another(&site, &before[1]).await;
+    let node = |pod: &Pod| pod.spec.as_ref().unwrap().node_name.clone();
+    assert_eq!(node(&again), node(&before[1]));
+    let annotations = again.annotations();
+    assert_eq!(annotations.get(names::ROUND).map(String::as_str), Some("1"));
+    assert_eq!(
+        again.labels().get(names::ATTEMPT).map(String::as_str),
+        Some("1")
+    );
+    // Someone takes another away: that costs the user nothing.
+    site.delete::<Pod>("j-worker-2").await;
+    another(&site, &before[2]).await;
+    let status = site.becomes("j", runs).await.status.unwrap();
+    let counts = (status.attempt, status.restarts, status.disruptions);
+    assert_eq!(counts, (Some(1), Some(1), Some(1)));
+    let after = site.whole("j", 3).await;
+    assert_eq!(after[0].uid(), before[0].uid());
+    // Once they end well, it has ended well.
+    for pod in &after {
+        site.exit(&pod.name_any(), "0").await;
+    }
+    site.reaches("j", JobPhase::Complete).await;
+}
+
+#[tokio::test]
+async fn a_group_waits_for_those_before_it_and_its_place_is_kept() {
+    let site = site("depends", 1).await;
+    let hangs = [(kubelet::HANG, "true")];
+    PodPolicy::tell_kubelets(shared().await, site.name(), &hangs)
+        .await
+        .unwrap();
+    let mut job = site.job("j", 2, 2);
+    let mut driver = job["spec"]["taskGroups"][0].clone();
+    driver["name"] = json!("driver");
+    driver["replicas"] = json!(1);
+    driver["gpus"] = json!(4);
+    driver["dependsOn"] = json!([{"group": "worker"}]);
+    job["spec"]["taskGroups"]
+        .as_array_mut()
+        .unwrap()
+        .push(driver);
+    site.create(job).await.unwrap();
+    let starts = site.reaches("j", JobPhase::Starting).await;
+    let awaited = starts.status.unwrap().awaited_pods.unwrap();
+    assert_eq!(awaited.held_groups, ["driver"]);
+    // Nobody else gets the place that is kept for it.
+    site.submit("other", 1, 1).await;
+    let waits = site.reaches("other", JobPhase::Queued).await;
+    let says = message(&waits);
+    assert!(says.contains("GPU") || says.contains("gpu"), "{says}");
+    let mut pods = site.pods("j").await;
+    pods.sort_by_key(ResourceExt::name_any);
+    let names: Vec<_> = pods.iter().map(ResourceExt::name_any).collect();
+    assert_eq!(names, ["j-worker-0", "j-worker-1"]);
+    site.annotate("j-worker-0", kubelet::HANG, "false").await;
+    site.annotate("j-worker-1", kubelet::HANG, "false").await;
+    site.pods_become("j", 3).await;
+    site.annotate("j-driver-0", kubelet::HANG, "false").await;
+    let status = site.becomes("j", runs).await.status.unwrap();
+    assert_eq!(status.ready.as_deref(), Some("3/3"));
+    assert!(status.awaited_pods.unwrap().held_groups.is_empty());
+}

@@ -1,0 +1,313 @@
+//! Pods that come while the others of their attempt are there.
+
+use super::*;
+use trellis_api::job::AwaitedGroup;
+
+/// A job of one group of two in the gang, with this written into the group.
+fn case(restart: Value, group: Value) -> Case {
+    let mut case = Case::new(json!({"restart": restart}));
+    let mut spec = serde_json::to_value(&case.spec).unwrap();
+    for (key, value) in group.as_object().unwrap() {
+        spec["taskGroups"][0][key] = value.clone();
+    }
+    case.spec = serde_json::from_value(spec).unwrap();
+    case
+}
+
+fn elastic() -> Case {
+    case(json!({}), json!({"replicas": 4, "minReplicas": 2}))
+}
+
+/// The pod of this index is there too, beside those of the plan.
+fn join(case: &mut Case, group: &str, index: u32, round: i64, phase: PodPhase) {
+    let first = case.pods.values().next().unwrap().clone();
+    let pod = PodView {
+        uid: format!("pod-{group}-{index}-{round}"),
+        group: group.to_owned(),
+        index,
+        round,
+        node: Some(format!("node-{index}")),
+        phase,
+        ..first
+    };
+    case.pods.insert(format!("llm-{group}-{index}"), pod);
+}
+
+/// It runs with what it needs.
+fn running(mut case: Case) -> Case {
+    case.place(1, &PodPhase::Running);
+    case.says(JobPhase::Running, Reason::Running);
+    case
+}
+
+fn counted(case: &Case) -> (i64, i64, i64) {
+    let status = &case.status;
+    let count = |count: Option<i64>| count.unwrap_or(0);
+    let (restarts, disruptions) = (count(status.restarts), count(status.disruptions));
+    (case.attempt(), restarts, disruptions)
+}
+
+/// Pods that are awaited, as `worker 0-1 round 2`.
+fn awaited(case: &Case) -> Vec<String> {
+    let awaited = case.status.awaited_pods.iter().flat_map(|a| &a.pods);
+    let word = |g: &AwaitedGroup| format!("{} {} round {}", g.name, g.indexes, g.round);
+    awaited.map(word).collect()
+}
+
+#[test]
+fn a_gang_runs_with_the_least_that_it_works_with() {
+    let mut case = running(elastic());
+    assert_eq!(case.status.ready.as_deref(), Some("2/4"));
+    join(&mut case, "worker", 2, 0, PodPhase::Pending);
+    case.says(JobPhase::Running, Reason::Running);
+    join(&mut case, "worker", 2, 0, PodPhase::Running);
+    case.step();
+    assert_eq!(case.status.ready.as_deref(), Some("3/4"));
+    // Who came counts for its success.
+    for index in 0..2 {
+        case.pod(index).phase = PodPhase::Succeeded;
+    }
+    case.says(JobPhase::Running, Reason::Running);
+    case.pod(2).phase = PodPhase::Succeeded;
+    case.says(JobPhase::Complete, Reason::Complete);
+}
+
+#[test]
+fn a_lost_rank_of_an_elastic_job_comes_back_without_the_others() {
+    let mut case = running(elastic());
+    case.pod(1).phase = exit(1);
+    let next = case.says(JobPhase::Running, Reason::Recovering);
+    assert_eq!(counted(&case), (1, 1, 0));
+    assert_eq!(awaited(&case), ["worker 1 round 1"]);
+    let message = case.status.message.clone().unwrap();
+    assert!(
+        message.contains("\"llm-worker-1\", Error, exit code 1"),
+        "{message}"
+    );
+    let Wish::Run(attempt) = next.wish else {
+        panic!("it goes on");
+    };
+    let not_before = &attempt.awaited.pods[0].not_before;
+    assert_eq!(not_before.as_ref().map(|t| t.0), Some(at(10)));
+    // It counts once, however often anybody looks, and while nothing is there.
+    case.says(JobPhase::Running, Reason::Recovering);
+    case.pods.remove("llm-worker-1");
+    case.says(JobPhase::Running, Reason::Recovering);
+    assert_eq!(counted(&case), (1, 1, 0));
+    join(&mut case, "worker", 1, 1, PodPhase::Pending);
+    case.says(JobPhase::Running, Reason::Running);
+    assert!(awaited(&case).is_empty());
+    // The next time it waits longer, and then there is no more restart.
+    for (failures, seconds) in [(2, 20), (3, 40)] {
+        case.pod(1).phase = exit(1);
+        case.says(JobPhase::Running, Reason::Recovering);
+        assert_eq!(counted(&case), (1, failures, 0));
+        let told = case.status.awaited_pods.clone().unwrap();
+        assert_eq!(
+            told.pods[0].not_before.as_ref().map(|t| t.0),
+            Some(at(seconds))
+        );
+        join(&mut case, "worker", 1, told.round, PodPhase::Running);
+        case.step();
+    }
+    case.pod(1).phase = exit(1);
+    case.says(JobPhase::Failed, Reason::RestartLimitReached);
+}
+
+#[test]
+fn who_fails_together_is_counted_once_and_who_is_taken_away_costs_the_user_nothing() {
+    let mut case = running(case(json!({"scope": "Pod"}), json!({})));
+    case.pod(0).phase = exit(1);
+    case.pod(1).phase = exit(1);
+    case.says(JobPhase::Running, Reason::Recovering);
+    assert_eq!(counted(&case), (1, 1, 0));
+    assert_eq!(awaited(&case), ["worker 0-1 round 1"]);
+
+    let mut case = running(self::case(json!({"scope": "Pod"}), json!({})));
+    case.pods.remove("llm-worker-0");
+    case.pod(1).disrupted = true;
+    case.says(JobPhase::Running, Reason::Recovering);
+    assert_eq!(counted(&case), (1, 0, 1));
+    assert_eq!(awaited(&case), ["worker 0-1 round 1"]);
+}
+
+#[test]
+fn the_scope_is_what_is_started_again() {
+    for (restart, pods) in [
+        (json!({"scope": "Group"}), "worker 0-1 round 1"),
+        (json!({"scope": "Pod"}), "worker 1 round 1"),
+        (
+            json!({"rules": [{"onExitCodes": [1], "action": "RestartGroup"}]}),
+            "worker 0-1 round 1",
+        ),
+        (
+            json!({"rules": [{"onExitCodes": [1], "action": "RestartPod"}]}),
+            "worker 1 round 1",
+        ),
+    ] {
+        let mut case = running(case(restart.clone(), json!({})));
+        // Of a group that starts again it does not matter who had ended.
+        case.pod(0).phase = PodPhase::Succeeded;
+        case.step();
+        case.pod(1).phase = exit(1);
+        case.says(JobPhase::Running, Reason::Recovering);
+        assert_eq!(awaited(&case), [pods], "{restart}");
+        assert_eq!(counted(&case), (1, 1, 0), "{restart}");
+        let finished = case.status.finished_pods.is_some();
+        assert_eq!(finished, pods.contains(" 1 "), "{restart}");
+    }
+    for restart in [
+        json!({}),
+        json!({"scope": "Gang"}),
+        json!({"rules": [{"onExitCodes": [2], "action": "RestartPod"}]}),
+    ] {
+        let mut case = running(case(restart.clone(), json!({})));
+        case.pod(1).phase = exit(1);
+        case.says(JobPhase::Restarting, Reason::PodFailed);
+        assert_eq!(counted(&case), (2, 1, 0), "{restart}");
+        assert!(awaited(&case).is_empty());
+    }
+    let rule = json!({"rules": [{"action": "RestartWithoutCounting"}], "scope": "Pod"});
+    let mut case = running(case(rule, json!({})));
+    case.pod(1).phase = exit(1);
+    case.says(JobPhase::Running, Reason::Recovering);
+    assert_eq!(counted(&case), (1, 0, 0));
+}
+
+/// Where its node is gone, or takes nobody, it cannot be where it was; and without rank 0
+/// nobody of an elastic job can go on.
+#[test]
+fn a_gang_is_restarted_where_a_pod_alone_cannot_be() {
+    type Fault = fn(&mut Case);
+    let faults: [(Fault, Reason); 5] = [
+        (
+            |case| {
+                case.lost.insert("node-1".to_owned());
+            },
+            Reason::NodeLost,
+        ),
+        (
+            |case| {
+                case.unhealthy.insert("node-1".to_owned());
+            },
+            Reason::NodeUnhealthy,
+        ),
+        (
+            |case| {
+                case.closed.insert("node-1".to_owned());
+                case.pod(1).phase = exit(1);
+            },
+            Reason::PodFailed,
+        ),
+        (|case| case.pod(0).phase = exit(1), Reason::PodFailed),
+        (
+            |case| {
+                case.pods.remove("llm-worker-0");
+            },
+            Reason::PodDisrupted,
+        ),
+    ];
+    for (fault, reason) in faults {
+        let mut case = running(elastic());
+        fault(&mut case);
+        case.says(JobPhase::Restarting, reason);
+        assert_eq!(case.attempt(), 2, "{reason}");
+    }
+}
+
+#[test]
+fn surplus_never_restarts_the_gang() {
+    type Fault = fn(&mut PodView);
+    let faults: [(Fault, (i64, i64, i64)); 4] = [
+        (|pod| pod.phase = exit(1), (1, 1, 0)),
+        (|pod| pod.disrupted = true, (1, 0, 0)),
+        (|pod| pod.node = Some("gone".to_owned()), (1, 0, 0)),
+        (
+            |pod| {
+                pod.phase = PodPhase::Refused {
+                    reason: "OutOfcpu".to_owned(),
+                };
+            },
+            (1, 0, 0),
+        ),
+    ];
+    for (at, (fault, counts)) in faults.into_iter().enumerate() {
+        let mut case = elastic();
+        case.lost.insert("gone".to_owned());
+        let mut case = running(case);
+        join(&mut case, "worker", 2, 0, PodPhase::Running);
+        case.step();
+        fault(case.pods.get_mut("llm-worker-2").unwrap());
+        case.says(JobPhase::Running, Reason::Recovering);
+        assert_eq!(counted(&case), counts, "{at}");
+        assert_eq!(awaited(&case), ["worker 2 round 1"], "{at}");
+        // It need not come back.
+        case.pods.remove("llm-worker-2");
+        case.says(JobPhase::Running, Reason::Running);
+        assert_eq!(counted(&case), counts, "{at}");
+    }
+}
+
+#[test]
+fn what_is_outside_the_gang_is_none_of_its_success_nor_of_its_failures() {
+    let mut case = Case::new(json!({}));
+    let mut spec = serde_json::to_value(&case.spec).unwrap();
+    let board = json!({"name": "board", "gang": false, "image": "i",
+        "resources": {"cpu": 1, "memory": "1Gi"}});
+    spec["taskGroups"].as_array_mut().unwrap().push(board);
+    case.spec = serde_json::from_value(spec).unwrap();
+    let mut case = running(case);
+    join(&mut case, "board", 0, 0, PodPhase::Running);
+    for round in 1..9 {
+        case.pods.get_mut("llm-board-0").unwrap().phase = exit(1);
+        case.says(JobPhase::Running, Reason::Recovering);
+        assert_eq!(counted(&case), (1, 0, 0));
+        join(&mut case, "board", 0, round, PodPhase::Running);
+        case.says(JobPhase::Running, Reason::Running);
+    }
+    for index in 0..2 {
+        case.pod(index).phase = PodPhase::Succeeded;
+    }
+    case.says(JobPhase::Complete, Reason::Complete);
+}
+
+#[test]
+fn a_group_is_created_once_those_it_waits_for_are_ready() {
+    let mut case = Case::new(json!({}));
+    let mut spec = serde_json::to_value(&case.spec).unwrap();
+    let after = json!({"name": "after", "image": "i", "dependsOn": [{"group": "worker"}],
+        "resources": {"cpu": 1, "memory": "1Gi"}});
+    spec["taskGroups"].as_array_mut().unwrap().push(after);
+    case.spec = serde_json::from_value(spec).unwrap();
+    let held = |next: &Next| match &next.wish {
+        Wish::Run(attempt) => attempt.awaited.held_groups.clone(),
+        wish => panic!("{wish:?}"),
+    };
+    assert_eq!(held(&case.step()), ["after"]);
+    case.place(1, &PodPhase::Running);
+    let plan = case.journal.plan.as_mut().unwrap();
+    plan.assignments.push(Assignment {
+        group: "after".to_owned(),
+        node: "node-2".to_owned(),
+        count: 1,
+    });
+    case.pod(1).ready = false;
+    let next = case.says(JobPhase::Starting, Reason::Starting);
+    assert_eq!(held(&next), ["after"], "nobody misses its pod");
+    case.pod(1).ready = true;
+    let next = case.says(JobPhase::Starting, Reason::Starting);
+    assert_eq!(held(&next), [""; 0]);
+    assert_eq!(awaited(&case), ["after 0 round 0"]);
+    join(&mut case, "after", 0, 0, PodPhase::Running);
+    // Once it has come it stays, whatever becomes of the others.
+    case.pod(1).ready = false;
+    case.says(JobPhase::Running, Reason::Running);
+    assert!(awaited(&case).is_empty());
+    case.pods.remove("llm-after-0");
+    case.says(JobPhase::Restarting, Reason::PodDisrupted);
+    assert_eq!(
+        held(&case.step()),
+        ["after"],
+        "the next attempt begins anew"
+    );
+}
