@@ -89,6 +89,8 @@ pub enum Because {
     LowerPriority,
     /// Its queue is drained.
     Drained,
+    /// It is surplus in the same queue.
+    Surplus,
 }
 
 impl std::fmt::Display for Because {
@@ -98,6 +100,7 @@ impl std::fmt::Display for Because {
             Self::Borrows => "its queue holds more than its quota, which the other asks back",
             Self::LowerPriority => "both borrow, and its priority is lower",
             Self::Drained => "its queue is drained",
+            Self::Surplus => "it is surplus in their queue, which makes room first",
         })
     }
 }

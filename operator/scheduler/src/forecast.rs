@@ -4,14 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::decision::Decision;
-use crate::engine::{Engine, Snapshot, StandingSnapshot};
+use crate::engine::{Engine, GangSnapshot, Snapshot, StandingSnapshot};
 use crate::gang::Gang;
 use crate::ids::{GangId, PodKey};
 use crate::time::Time;
 
 /// When gangs that wait are expected to start, if nothing comes any more and
 /// whatever runs ends when it should. What has no end that is known keeps its
-/// place for ever, as does what is past its end.
+/// place for ever, as does what is past its end. Surplus that waits is left out, since it
+/// keeps nobody waiting, and what makes room does not come back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forecast {
     /// The first start of each gang that waits. Who is not in it is not known to start.
@@ -66,6 +67,10 @@ impl Player {
             starts: BTreeMap::new(),
             now: snapshot.now,
         };
+        let surplus = |told: &&GangSnapshot| told.gang.surplus && told.place.is_none();
+        for told in snapshot.gangs.iter().filter(surplus) {
+            player.engine.delete_gang(&told.gang.id);
+        }
         for told in &snapshot.gangs {
             let gang = &told.gang;
             player.gangs.insert(gang.id.clone(), gang.clone());
@@ -103,9 +108,10 @@ impl Player {
                 && let Some((_, gang, what)) = self.agenda.pop_first()
             {
                 self.due.remove(&gang);
+                let surplus = self.gangs.get(&gang).is_some_and(|gang| gang.surplus);
                 match what {
-                    What::End => self.engine.delete_gang(&gang),
-                    What::Leave => self.engine.release_gang(&gang, None),
+                    What::Leave if !surplus => self.engine.release_gang(&gang, None),
+                    _ => self.engine.delete_gang(&gang),
                 }
             }
         }

@@ -20,6 +20,10 @@ pub struct Gang {
     pub queue: QueueName,
     /// Higher goes first.
     pub priority: i32,
+    /// It is more than its job needs: it starts after all gangs that are not, keeps
+    /// none of them waiting, preempts nobody, and is the first to make room.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub surplus: bool,
     /// Of equal priorities the earlier goes first; then the name decides.
     pub submitted: Time,
     /// Not placed before this time: a back-off.
@@ -95,6 +99,7 @@ impl Gang {
             id,
             queue,
             priority: 0,
+            surplus: false,
             submitted: Time::default(),
             not_before: None,
             excluded_nodes: Vec::new(),

@@ -302,7 +302,9 @@ pub fn flavors(plan: &Plan) -> Vec<GroupFlavors> {
 #[must_use]
 pub fn because(because: trellis_scheduler::Because) -> Option<Because> {
     match because {
-        trellis_scheduler::Because::LaterInQueue => Some(Because::LaterInQueue),
+        trellis_scheduler::Because::LaterInQueue | trellis_scheduler::Because::Surplus => {
+            Some(Because::LaterInQueue)
+        }
         trellis_scheduler::Because::Borrows => Some(Because::Borrows),
         trellis_scheduler::Because::LowerPriority => Some(Because::LowerPriority),
         trellis_scheduler::Because::Drained => None,

@@ -134,7 +134,7 @@ impl Planner<'_> {
         let gone = gone.get(..enough).unwrap_or(gone);
         Plan {
             start: gone.last().and_then(|leaver| leaver.end),
-            first_end: gone.first().and_then(|leaver| leaver.end),
+            first_end: gone.iter().find_map(|leaver| leaver.end),
             keep: self.keep(wish, &groups, gone),
             groups,
         }

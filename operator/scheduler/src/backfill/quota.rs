@@ -54,14 +54,11 @@ impl QuotaHead {
             first_end: None,
             submitted: gang.submitted,
         };
-        let mut first = true;
         for (end, holder) in ends {
             let Some((queue, held)) = held(queues, holder) else {
                 continue;
             };
-            if std::mem::take(&mut first) {
-                head.first_end = end;
-            }
+            head.first_end = head.first_end.or(end);
             let back: Vec<_> = negative(held.iter()).collect();
             queues.shift(queue, &back);
             head.give_back(queue, &back);
@@ -136,16 +133,17 @@ impl QuotaHead {
     }
 
     /// Whether it is short of something of which there is less once a gang is given
-    /// what it would borrow. The queues are as before.
+    /// what it would borrow, or `all` of what it asks for. The queues are as before.
     pub(crate) fn is_lent_to(
         &self,
         queues: &mut Queues,
         (queue, demand): (QueueIdx, &Demand),
+        all: bool,
     ) -> bool {
         let tree = queues.tree();
         let borrowed = demand.iter().filter(|(what, need)| {
             let alone: Demand = std::iter::once((*what, *need)).collect();
-            tree.borrows(queue, &alone)
+            all || tree.borrows(queue, &alone)
         });
         let borrowed: Vec<_> = borrowed.collect();
         let available = |queues: &Queues, what| queues.tree().available(self.queue, what);

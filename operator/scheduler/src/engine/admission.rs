@@ -180,13 +180,15 @@ impl Engine {
         })
     }
 
-    /// In a strict queue only the first that is not in a back-off may start.
+    /// In a strict queue only the first that is not in a back-off may start, and what
+    /// is surplus when no gang is before it.
     fn is_at_head(&self, gang: &Gang, now: Time) -> Result<(), Box<Blocked>> {
         if self.queues.order(&gang.queue) != QueueOrder::StrictFifo {
             return Ok(());
         }
         let line = self.waiting.line(&gang.queue);
-        let head = line.filter_map(|at| self.state(at)).find(|state| {
+        let gangs = line.filter_map(|at| self.state(at));
+        let head = gangs.take_while(|s| !s.gang.surplus).find(|state| {
             let not_before = state.gang.not_before.max(state.not_before);
             not_before.is_none_or(|until| until <= now)
         });

@@ -13,28 +13,32 @@ use crate::explain::{Detail, WaitReason};
 use crate::gang::Gang;
 use crate::ids::{GangId, QueueName};
 use crate::placement::{Runs, UndoLog};
-use crate::preemption::policy;
-use crate::queueing::{Blocked, Phase, Signal, Wake};
+use crate::queueing::{Blocked, Class, Phase, Signal, Wake};
 use crate::state::{GangIdx, NodeIdx, ResourceIdx};
 use crate::time::Time;
 
 impl Engine {
     /// Whoever is at the front of a queue and finds no place goes on waiting: then
     /// it is known for whom room is kept before anybody starts.
-    pub(super) fn skip_blocked(&mut self, due: &[QueueName], now: Time, looked_at: &mut LookedAt) {
+    pub(super) fn skip_blocked(
+        &mut self,
+        (class, due): (Class, &[QueueName]),
+        now: Time,
+        looked_at: &mut LookedAt,
+    ) {
         for name in due {
-            while let Some(next) = self.waiting.next_due(name) {
+            while let Some(next) = self.waiting.next_due(class, name) {
                 let mut log = UndoLog::default();
                 let answer = self.try_alone(next, now, &mut log);
                 log.roll_back(&mut self.nodes);
                 match answer {
                     Some(Ok(_)) => break,
                     Some(Err(blocked)) => {
-                        self.waiting.pop_due(name);
+                        self.waiting.pop_due(class, name);
                         self.block(next, blocked, looked_at);
                     }
                     None => {
-                        self.waiting.pop_due(name);
+                        self.waiting.pop_due(class, name);
                     }
                 }
             }
@@ -143,8 +147,7 @@ impl Engine {
         now: Time,
         wake: &mut Wake,
     ) -> Option<Vec<NodeIdx>> {
-        let preemption = self.queues.preemption(&gang.queue)?;
-        if !policy::allows_any(&preemption) {
+        if !self.may_ask_anyone(gang) {
             return None;
         }
         if let Err(blocked) = self.leave_quota(gang, way, now) {
@@ -241,11 +244,14 @@ impl Engine {
         Blocked::new(detail, wake).in_phase(Phase::Reserved)
     }
 
+    /// Surplus may run for ever, and is given up for some only: whom it would keep
+    /// waiting it leaves alone.
     pub(super) fn staying(&self, gang: &Gang, now: Time) -> Stay {
         let config = self.queues.config(&gang.queue);
+        let ends = !gang.surplus;
         Stay {
-            end: self.end(gang, now, now),
-            preemptible: gang.preemptible,
+            end: ends.then(|| self.end(gang, now, now)).flatten(),
+            preemptible: gang.preemptible && !gang.surplus,
             backfill: config.is_none_or(|queue| queue.backfill),
         }
     }

@@ -10,7 +10,7 @@ use crate::decision::{Decision, Score};
 use crate::gang::Gang;
 use crate::ids::QueueName;
 use crate::placement::{Runs, UndoLog};
-use crate::queueing::{OrderKey, Signal};
+use crate::queueing::{Class, OrderKey, Signal};
 use crate::quota::Order;
 use crate::state::{GangIdx, NodeIdx, ResourceIdx, Shape};
 use crate::time::Time;
@@ -23,7 +23,8 @@ impl Engine {
     /// more can start. Between queues: who stays within nominal quota goes before
     /// who borrows, then who has had least for its weight; within a queue:
     /// priority, submission and name. A gang that cannot start does not keep those
-    /// behind it from starting, unless its queue is strict.
+    /// behind it from starting, unless its queue is strict. What is surplus starts
+    /// when nobody else does, in the same order.
     ///
     /// First come the gangs that start, in that order, then those whose reason to
     /// wait is another than was last told. Where nothing has changed this costs
@@ -42,16 +43,24 @@ impl Engine {
         loop {
             // Who is woken by what starts here can only wait for another reason.
             self.wake();
-            let due = self.waiting.due_queues();
+            let due = self.waiting.due_queues(Class::Gangs);
             if !due.is_empty() {
+                let due = (Class::Gangs, due);
                 self.take_turns(due, now, &mut decisions, &mut looked_at);
                 continue;
             }
             // What is kept is a function of what is there, whoever was looked at.
             let settled = !self.backfill.stale && !self.backfill.outdated;
-            if settled || !self.renew_heads() {
+            if !settled && self.renew_heads() {
+                continue;
+            }
+            // Only now is it known what is left over.
+            let due = self.waiting.due_queues(Class::Surplus);
+            if due.is_empty() {
                 break;
             }
+            let due = (Class::Surplus, due);
+            self.take_turns(due, now, &mut decisions, &mut looked_at);
         }
         decisions.extend(self.tell_reservations());
         decisions.extend(looked_at.into_iter().filter_map(|(_, at)| self.news(at)));
@@ -61,7 +70,7 @@ impl Engine {
     /// Looks at everyone who is due in these queues, each queue in its turn.
     fn take_turns(
         &mut self,
-        due: Vec<QueueName>,
+        (class, due): (Class, Vec<QueueName>),
         now: Time,
         decisions: &mut Vec<Decision>,
         looked_at: &mut LookedAt,
@@ -69,12 +78,12 @@ impl Engine {
         let mut order = Order::default();
         let alone = due.len() == 1;
         if !alone {
-            self.skip_blocked(&due, now, looked_at);
+            self.skip_blocked((class, &due), now, looked_at);
         }
         for name in due {
-            if alone || !self.rank(&mut order, &name, now, looked_at) {
+            if alone || !self.rank(&mut order, (class, &name), now, looked_at) {
                 // It takes turns with nobody, or nothing of it can start.
-                while let Some(at) = self.waiting.pop_due(&name) {
+                while let Some(at) = self.waiting.pop_due(class, &name) {
                     decisions.extend(self.decide(at, now, looked_at));
                 }
             }
@@ -85,13 +94,13 @@ impl Engine {
             };
             let decision = self
                 .waiting
-                .pop_due(&name)
+                .pop_due(class, &name)
                 .and_then(|at| self.decide(at, now, looked_at));
             if decision.is_some() {
                 order.moved(self.queues.tree(), queue);
             }
             decisions.extend(decision);
-            if !self.rank(&mut order, &name, now, looked_at) {
+            if !self.rank(&mut order, (class, &name), now, looked_at) {
                 order.remove(self.queues.tree(), queue);
             }
         }
@@ -104,14 +113,14 @@ impl Engine {
     fn rank(
         &mut self,
         order: &mut Order,
-        name: &QueueName,
+        (class, name): (Class, &QueueName),
         now: Time,
         looked_at: &mut LookedAt,
     ) -> bool {
         let Some(queue) = self.queues.leaf(name) else {
             return false;
         };
-        while let Some(next) = self.waiting.next_due(name) {
+        while let Some(next) = self.waiting.next_due(class, name) {
             let mut log = UndoLog::default();
             let answer = self.try_to_admit(next, now, &mut log);
             log.roll_back(&mut self.nodes);
@@ -121,11 +130,11 @@ impl Engine {
                     return true;
                 }
                 Some(Err(blocked)) => {
-                    self.waiting.pop_due(name);
+                    self.waiting.pop_due(class, name);
                     self.block(next, blocked, looked_at);
                 }
                 None => {
-                    self.waiting.pop_due(name);
+                    self.waiting.pop_due(class, name);
                 }
             }
         }

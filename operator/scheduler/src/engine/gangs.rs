@@ -30,7 +30,10 @@ impl Engine {
 
     pub(super) fn insert(&mut self, gang: Gang, stage: Stage) -> GangIdx {
         let shape = Arc::new(self.catalog.acquire_shape(&gang));
-        self.packing.learn(&mut self.catalog, &shape);
+        if !gang.surplus {
+            // Nodes are kept useful for gangs: it must not change where these go.
+            self.packing.learn(&mut self.catalog, &shape);
+        }
         let id = gang.id.clone();
         let state = GangState {
             gang: Arc::new(gang),

@@ -15,7 +15,8 @@ use crate::ids::QueueName;
 use crate::placement::{Wish, excluded};
 use crate::queueing::{OrderKey, Signal};
 use crate::quota::Order;
-use crate::state::Shape;
+use crate::state::{GangIdx, Shape};
+use crate::time::Time;
 
 /// Gangs whose start is worked out in vain before heads are looked for no further:
 /// each costs a look at all that runs. Equal ones cost one together.
@@ -261,17 +262,26 @@ impl Engine {
             strategy: gang.strategy,
             excluded: &excluded,
         };
+        let yields = self.yields_to(&gang, &way.demand);
         let (gangs, pods, catalog) = (&self.gangs, &self.pods, &self.catalog);
-        let ends = self.backfill.ends.iter().filter_map(|(end, at)| {
+        let leaver = |(end, at): (Option<Time>, GangIdx)| {
             let Stage::Placed(placed) = &gangs.get(at.at())?.stage else {
                 return None;
             };
             let parts = placed.parts(pods).into_iter();
             let holds = parts.map(|part| departures::hold(&part, catalog)).collect();
             Some(Leaver { end, holds })
-        });
+        };
+        let first = yields.iter().filter_map(|at| leaver((None, *at)));
+        let others_of = |(_, at): &(Option<Time>, GangIdx)| !yields.contains(at);
+        let ends = self
+            .backfill
+            .ends
+            .iter()
+            .filter(others_of)
+            .filter_map(leaver);
         // Of those whose end is not known, pods that are on the way out come first.
-        let ends = in_order(others.iter().cloned(), ends);
+        let ends = first.chain(in_order(others.iter().cloned(), ends));
         let mut planner = Planner {
             nodes: &mut self.nodes,
             packing: &mut self.packing,

@@ -20,6 +20,7 @@ mod stages;
 mod standing;
 mod trial;
 mod ways;
+mod yielding;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -232,15 +233,16 @@ impl Engine {
             .collect()
     }
 
-    /// How many gangs of each queue wait and hold a place. Queues that nobody
-    /// waits in or holds anything of are left out.
+    /// How many gangs of each queue wait and hold a place; what is surplus is not
+    /// counted. Queues that no gang waits in or holds anything of are left out.
     #[must_use]
     pub fn queue_counts(&self) -> BTreeMap<QueueName, QueueCounts> {
         let mut counts: BTreeMap<QueueName, QueueCounts> = BTreeMap::new();
         for (queue, pending) in self.waiting.by_queue() {
             counts.entry(queue.clone()).or_default().pending = pending;
         }
-        for (queue, admitted) in self.queues.holders() {
+        let holders = self.queues.holders();
+        for (queue, admitted) in holders.filter(|(_, gangs)| *gangs > 0) {
             counts.entry(queue.clone()).or_default().admitted = admitted;
         }
         counts
@@ -284,7 +286,7 @@ impl Engine {
     }
 
     /// What has been learned about the tasks that come, from every gang that was
-    /// applied: packing keeps nodes useful for the likes of them.
+    /// applied and is not surplus: packing keeps nodes useful for the likes of them.
     #[must_use]
     pub fn history(&self) -> History {
         self.packing.export(&self.catalog)

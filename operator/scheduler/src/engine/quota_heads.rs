@@ -28,7 +28,11 @@ impl Engine {
                 true => Some(&self.backfill.ends),
                 false => self.backfill.ends_in.get(queue),
             };
+            let yields = self.yields_to(&gang, &demand);
+            let first = yields.iter().map(|at| (None, *at));
+            let others = |(_, at): &(Option<Time>, GangIdx)| !yields.contains(at);
             let ends = ends.into_iter().flat_map(|ends| ends.iter());
+            let ends = first.chain(ends.filter(others));
             let gangs = &self.gangs;
             let held = |queues: &Queues, holder: GangIdx| {
                 let Stage::Placed(placed) = &gangs.get(holder.at())?.stage else {
@@ -48,7 +52,7 @@ impl Engine {
     }
 
     /// Whether a gang leaves the quota that gangs before it wait for: in its queue,
-    /// and where it would borrow what is another's own.
+    /// and where it would borrow what is another's own. Surplus leaves it to everyone.
     ///
     /// # Errors
     ///
@@ -74,13 +78,13 @@ impl Engine {
         {
             return Err(self.quota_is_kept(head, way, &gang.queue));
         }
-        if !self.queues.tree().borrows(leaf, &way.demand) {
+        if !gang.surplus && !self.queues.tree().borrows(leaf, &way.demand) {
             return Ok(());
         }
         for owner in self.owners(gang) {
             self.quota_head(&owner);
             if let Some(head) = self.backfill.quota.get(&owner)
-                && head.is_lent_to(&mut self.queues, asks)
+                && head.is_lent_to(&mut self.queues, asks, gang.surplus)
                 && !head.lets(&stay, &mut self.queues, asks, now)
             {
                 return Err(self.quota_is_kept(head, way, &owner));
@@ -96,12 +100,12 @@ impl Engine {
             let Some(leaf) = self.queues.leaf(&queue) else {
                 continue;
             };
-            let owns = !self.queues.tree().borrows(leaf, &head.demand);
+            let owns = gang.surplus || !self.queues.tree().borrows(leaf, &head.demand);
             if !owns || queue == gang.queue || self.queues.root(&queue) != root {
                 continue;
             }
             let head = QuotaHead::of_head(head, leaf);
-            if head.is_lent_to(&mut self.queues, asks)
+            if head.is_lent_to(&mut self.queues, asks, gang.surplus)
                 && !head.lets(&stay, &mut self.queues, asks, now)
             {
                 let mut blocked = self.quota_is_kept(&head, way, &queue);
@@ -116,7 +120,7 @@ impl Engine {
     }
 
     /// The queues below the root of a gang's whose first gang waits for what is its
-    /// own and lent to others.
+    /// own and lent to others; for surplus, for any quota.
     fn owners(&mut self, gang: &Gang) -> Vec<QueueName> {
         let root = self.queues.root(&gang.queue);
         let queues = self.backfill.blocked.queues_for_quota();
@@ -129,7 +133,7 @@ impl Engine {
             let first = first.map(|(_, candidate)| candidate);
             let first = first.and_then(|candidate| self.candidate(candidate));
             if let Some(((first, demand), leaf)) = first.zip(self.queues.leaf(&queue))
-                && !self.queues.tree().borrows(leaf, &demand)
+                && (gang.surplus || !self.queues.tree().borrows(leaf, &demand))
             {
                 owners.push((first.submitted, queue));
             }

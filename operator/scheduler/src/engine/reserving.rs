@@ -159,6 +159,11 @@ impl Engine {
         let Some(gang) = self.state(at).map(|state| Arc::clone(&state.gang)) else {
             return;
         };
+        if gang.surplus {
+            // Nothing is kept for it.
+            self.forget_blocked(at);
+            return;
+        }
         let key = OrderKey::of(&gang);
         let mut now = backfill::Blocked::new(&gang.queue, key.clone());
         for (phase, way) in &waits {
@@ -199,8 +204,8 @@ impl Engine {
         })
     }
 
-    /// Whether one gang goes before another: in its queue by its place there, else
-    /// by whose turn it would be.
+    /// Whether one gang goes before another: what is surplus after all others, in its
+    /// queue by its place there, else by whose turn it would be.
     pub(super) fn goes_before(
         &self,
         gang: &Gang,
@@ -208,6 +213,9 @@ impl Engine {
         other: &Gang,
         other_demand: &Demand,
     ) -> bool {
+        if gang.surplus != other.surplus {
+            return other.surplus;
+        }
         if gang.queue == other.queue {
             return OrderKey::of(gang) < OrderKey::of(other);
         }

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::ids::QueueName;
 use crate::queueing::Queues;
-use crate::quota::{Claimed, Demand, FlavorResource, QueueIdx};
+use crate::quota::{Claim, Claimed, Demand, FlavorResource, QueueIdx};
 use crate::state::ResourceIdx;
 
 type Amounts = SmallVec<[(FlavorResource, i128); 4]>;
@@ -37,9 +37,21 @@ pub(crate) struct Budget<'c> {
     owed: Amounts,
     /// What has left in all, of what claims are for.
     left: Amounts,
+    /// What surplus holds that has not left, by queue.
+    surplus: BTreeMap<QueueIdx, Amounts>,
     /// What may be asked of queues, and how much may leave before that is to be
     /// looked at again.
-    claims: BTreeMap<QueueIdx, Option<(Claimed, i128)>>,
+    claims: BTreeMap<(QueueIdx, View), Option<(Claimed, i128)>>,
+}
+
+/// What is held, of which it depends who may ask for what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum View {
+    /// What gangs hold, as if there were no surplus: it makes no queue a borrower that
+    /// then must give up gangs.
+    Gangs,
+    /// All that is held.
+    Everything,
 }
 
 fn add(amounts: &mut Amounts, what: FlavorResource, amount: i128) {
@@ -64,10 +76,17 @@ impl<'c> Budget<'c> {
             scarce: None,
             owed: Amounts::new(),
             left: Amounts::new(),
+            surplus: BTreeMap::new(),
             claims: BTreeMap::new(),
         };
         budget.look(queues);
         budget.owed = budget.lacking.clone().unwrap_or_default();
+        for (name, held) in queues.surplus() {
+            if let Some(at) = queues.tree().find(name) {
+                let held = held.iter().map(|(what, amount)| (*what, *amount));
+                budget.surplus.insert(at, held.collect());
+            }
+        }
         budget
     }
 
@@ -210,15 +229,80 @@ impl<'c> Budget<'c> {
         limited || queue == self.queue
     }
 
-    /// What may be asked of a queue, with those out who are.
+    /// Surplus has left, or (`times` negative) has come back.
+    pub(crate) fn has_less_surplus(&mut self, queue: QueueIdx, demand: &Demand, times: i128) {
+        let sums = self.surplus.entry(queue).or_default();
+        for (what, amount) in demand.iter() {
+            add(sums, what, amount.saturating_mul(times).saturating_neg());
+        }
+        if queue == self.queue {
+            // What would have been borrowed may be owed by now.
+            self.claims.clear();
+        }
+    }
+
+    /// What may be asked of the gangs of a queue, with those out who are.
     pub(crate) fn claim(&mut self, queues: &mut Queues, holder: QueueIdx) -> Option<Claimed> {
-        if let Some(known) = self.claims.get(&holder) {
+        let view = match self.surplus.is_empty() {
+            true => View::Everything,
+            false => View::Gangs,
+        };
+        self.claim_by(queues, holder, view)
+    }
+
+    /// The same of what is surplus in it: at least as much.
+    pub(crate) fn claim_on_surplus(
+        &mut self,
+        queues: &mut Queues,
+        holder: QueueIdx,
+    ) -> Option<Claimed> {
+        let of_gangs = self.claim(queues, holder);
+        match of_gangs {
+            Some(claimed) if claimed.claim == Claim::Owed => of_gangs,
+            _ => {
+                let of_all = self.claim_by(queues, holder, View::Everything);
+                of_all.or(of_gangs)
+            }
+        }
+    }
+
+    /// Looks at the claims on all of these at once: they share the cost of a view.
+    pub(crate) fn look_at_claims(
+        &mut self,
+        queues: &mut Queues,
+        holders: impl Iterator<Item = QueueIdx>,
+    ) {
+        if self.surplus.is_empty() {
+            return;
+        }
+        self.tell(queues);
+        self.shift_surplus(queues, -1);
+        for holder in holders {
+            self.look_at_claim(queues, holder, View::Gangs);
+        }
+        self.shift_surplus(queues, 1);
+    }
+
+    fn claim_by(&mut self, queues: &mut Queues, holder: QueueIdx, view: View) -> Option<Claimed> {
+        if let Some(known) = self.claims.get(&(holder, view)) {
             let valid = known.is_none_or(|(claimed, until)| self.left_of(claimed.what) < until);
             if valid {
                 return known.map(|(claimed, _)| claimed);
             }
         }
         self.tell(queues);
+        if view == View::Gangs {
+            self.shift_surplus(queues, -1);
+        }
+        let claimed = self.look_at_claim(queues, holder, view);
+        if view == View::Gangs {
+            self.shift_surplus(queues, 1);
+        }
+        claimed
+    }
+
+    /// The queues are as the view has them.
+    fn look_at_claim(&mut self, queues: &Queues, holder: QueueIdx, view: View) -> Option<Claimed> {
         let owed = |what| self.owed.iter().any(|(w, _)| *w == what);
         let lacks = |what: FlavorResource| match &self.scarce {
             None => true,
@@ -232,8 +316,19 @@ impl<'c> Budget<'c> {
             let left = self.left_of(claimed.what);
             (claimed, left.saturating_add(claimed.left))
         });
-        self.claims.insert(holder, known);
+        self.claims.insert((holder, view), known);
         claimed
+    }
+
+    /// As if surplus held so many times more than it does.
+    fn shift_surplus(&self, queues: &mut Queues, times: i128) {
+        for (queue, held) in &self.surplus {
+            let held = held.iter();
+            let amounts: Amounts = held
+                .map(|(what, amount)| (*what, amount.saturating_mul(times)))
+                .collect();
+            queues.shift(*queue, &amounts);
+        }
     }
 
     fn left_of(&self, what: FlavorResource) -> i128 {

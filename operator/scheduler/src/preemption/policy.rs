@@ -21,6 +21,7 @@ pub(crate) struct Terms {
     pub(crate) priority: i32,
     submitted: Time,
     pub(crate) preemptible: bool,
+    pub(crate) surplus: bool,
 }
 
 impl Terms {
@@ -28,9 +29,33 @@ impl Terms {
         Self {
             priority: gang.priority,
             submitted: gang.submitted,
-            preemptible: gang.preemptible,
+            // Nothing keeps surplus.
+            preemptible: gang.preemptible || gang.surplus,
+            surplus: gang.surplus,
         }
     }
+
+    /// Who of a lower rank can make room instead leaves first.
+    pub(crate) fn rank(&self) -> Rank {
+        Rank {
+            is_gang: !self.surplus,
+            priority: self.priority,
+        }
+    }
+}
+
+/// Who makes room first: surplus, then by priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank {
+    is_gang: bool,
+    priority: i32,
+}
+
+impl Rank {
+    pub(crate) const LOWEST: Self = Self {
+        is_gang: false,
+        priority: i32::MIN,
+    };
 }
 
 /// Whether a gang may be a victim of another, and why. `None`: no. `guaranteed`:
@@ -38,7 +63,8 @@ impl Terms {
 ///
 /// Between two gangs of one queue this is a strict order, and from another queue
 /// only what is borrowed is asked back, so that no two gangs can do this to each
-/// other in turn as the quotas are.
+/// other in turn as the quotas are. Surplus takes room from nobody, and gives it to any
+/// gang of its queue, and of another queue to whom it is owed.
 pub(crate) fn may(
     preemption: &Preemption,
     asker: Terms,
@@ -46,6 +72,14 @@ pub(crate) fn may(
     holds: Holds,
     guaranteed: bool,
 ) -> Option<Because> {
+    if asker.surplus {
+        return None;
+    }
+    match holds {
+        Holds::Own if victim.surplus => return Some(Because::Surplus),
+        Holds::Other(Claim::Owed) if victim.surplus => return Some(Because::Borrows),
+        _ => {}
+    }
     // What is guaranteed to it, it keeps.
     if !victim.preemptible && guaranteed {
         return None;
@@ -157,6 +191,46 @@ mod tests {
             let any = may(&preemption, asker, as_any, holds, true);
             assert_eq!(told, any, "row {at}");
         }
+    }
+
+    #[test]
+    fn surplus_makes_room_in_its_queue_and_for_what_is_owed_and_asks_nobody() {
+        use Because::{Borrows, LowerPriority, Surplus};
+        let surplus = |priority, preemptible| Terms {
+            surplus: true,
+            ..gang(priority, 0, preemptible)
+        };
+        let own = Holds::Own;
+        let (owed, both) = (Holds::Other(Claim::Owed), Holds::Other(Claim::Borrowing));
+        let never = Preemption::default();
+        let asker = gang(1, 5, true);
+        let high = surplus(9, true);
+        let table = [
+            (never, high, own, Some(Surplus)),
+            (never, high, owed, Some(Borrows)),
+            (never, high, both, None),
+            (LOWER, high, both, None),
+            (LOWER, surplus(0, true), both, Some(LowerPriority)),
+        ];
+        for (at, (preemption, victim, holds, because)) in table.into_iter().enumerate() {
+            assert_eq!(
+                may(&preemption, asker, victim, holds, false),
+                because,
+                "row {at}"
+            );
+            assert_eq!(
+                may(&ALL, high, asker, holds, false),
+                None,
+                "it asks nobody: row {at}"
+            );
+        }
+        let kept = Gang {
+            surplus: true,
+            preemptible: false,
+            ..Gang::new(GangId::new("a/b"), QueueName::new("q"), vec![])
+        };
+        assert!(Terms::of(&kept).preemptible);
+        assert!(high.rank() < gang(i32::MIN, 0, true).rank());
     }
 
     #[test]

@@ -8,9 +8,10 @@ use crate::ids::{GangId, QueueName};
 use crate::state::GangIdx;
 use crate::time::Time;
 
-/// Priority, then submission, then name.
+/// Surplus after all others; then priority, then submission, then name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OrderKey {
+    surplus: bool,
     priority: Reverse<i32>,
     submitted: Time,
     id: GangId,
@@ -19,9 +20,36 @@ pub(crate) struct OrderKey {
 impl OrderKey {
     pub(crate) fn of(gang: &Gang) -> Self {
         Self {
+            surplus: gang.surplus,
             priority: Reverse(gang.priority),
             submitted: gang.submitted,
             id: gang.id.clone(),
+        }
+    }
+
+    /// Before this come gangs, and from it on what is surplus.
+    fn first_surplus() -> Self {
+        Self {
+            surplus: true,
+            priority: Reverse(i32::MAX),
+            submitted: Time::from_millis(i64::MIN),
+            id: GangId::new(""),
+        }
+    }
+}
+
+/// Which of those that wait: gangs come first, and when none is left what is surplus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    Gangs,
+    Surplus,
+}
+
+impl Class {
+    fn of(gang: &Gang) -> Self {
+        match gang.surplus {
+            true => Self::Surplus,
+            false => Self::Gangs,
         }
     }
 }
@@ -34,6 +62,8 @@ type Line = BTreeMap<OrderKey, GangIdx>;
 pub(crate) struct Waiting {
     queues: BTreeMap<QueueName, Line>,
     due: BTreeMap<QueueName, Line>,
+    /// The same of what is surplus.
+    due_surplus: BTreeMap<QueueName, Line>,
     count: usize,
 }
 
@@ -50,7 +80,7 @@ impl Waiting {
     /// A gang waits no longer. Says whether it did.
     pub(crate) fn remove(&mut self, gang: &Gang) -> bool {
         let key = OrderKey::of(gang);
-        take(&mut self.due, &gang.queue, &key);
+        take(self.due_mut(Class::of(gang)), &gang.queue, &key);
         let waited = take(&mut self.queues, &gang.queue, &key);
         if waited {
             self.count = self.count.saturating_sub(1);
@@ -64,28 +94,43 @@ impl Waiting {
         if line.is_none_or(|line| !line.contains_key(&OrderKey::of(gang))) {
             return;
         }
-        self.due
+        self.due_mut(Class::of(gang))
             .entry(gang.queue.clone())
             .or_default()
             .insert(OrderKey::of(gang), at);
     }
 
+    fn due(&self, class: Class) -> &BTreeMap<QueueName, Line> {
+        match class {
+            Class::Gangs => &self.due,
+            Class::Surplus => &self.due_surplus,
+        }
+    }
+
+    fn due_mut(&mut self, class: Class) -> &mut BTreeMap<QueueName, Line> {
+        match class {
+            Class::Gangs => &mut self.due,
+            Class::Surplus => &mut self.due_surplus,
+        }
+    }
+
     /// The queues in which someone is to be looked at.
-    pub(crate) fn due_queues(&self) -> Vec<QueueName> {
-        self.due.keys().cloned().collect()
+    pub(crate) fn due_queues(&self, class: Class) -> Vec<QueueName> {
+        self.due(class).keys().cloned().collect()
     }
 
     /// The first of a queue that is to be looked at.
-    pub(crate) fn next_due(&self, queue: &QueueName) -> Option<GangIdx> {
-        self.due.get(queue)?.values().next().copied()
+    pub(crate) fn next_due(&self, class: Class, queue: &QueueName) -> Option<GangIdx> {
+        self.due(class).get(queue)?.values().next().copied()
     }
 
     /// The same; it has been looked at now.
-    pub(crate) fn pop_due(&mut self, queue: &QueueName) -> Option<GangIdx> {
-        let line = self.due.get_mut(queue)?;
+    pub(crate) fn pop_due(&mut self, class: Class, queue: &QueueName) -> Option<GangIdx> {
+        let due = self.due_mut(class);
+        let line = due.get_mut(queue)?;
         let (_, at) = line.pop_first()?;
         if line.is_empty() {
-            self.due.remove(queue);
+            due.remove(queue);
         }
         Some(at)
     }
@@ -99,9 +144,16 @@ impl Waiting {
             .map(|(_, at)| *at)
     }
 
-    /// How many gangs wait in each queue in which any does.
+    /// How many gangs wait in each queue in which any does; surplus is not counted.
     pub(crate) fn by_queue(&self) -> impl Iterator<Item = (&QueueName, usize)> {
-        self.queues.iter().map(|(queue, line)| (queue, line.len()))
+        let count = |line: &Line| {
+            let surplus = line.range(OrderKey::first_surplus()..).count();
+            line.len().saturating_sub(surplus)
+        };
+        let lines = self.queues.iter();
+        lines
+            .map(move |(queue, line)| (queue, count(line)))
+            .filter(|(_, gangs)| *gangs > 0)
     }
 
     /// How many gangs wait.

@@ -4,6 +4,7 @@
 mod holders;
 mod offered;
 mod quota;
+mod sums;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use crate::quota::{Decay, Demand, FlavorResource, Lag, Member, Order, QueueIdx, 
 use crate::state::{Catalog, GangIdx, Interner, ResourceIdx};
 use crate::time::Time;
 use holders::{Holder, Holders};
+use sums::Sums;
 
 /// All queues.
 #[derive(Debug)]
@@ -28,7 +30,9 @@ pub(crate) struct Queues {
     charges: Interner<Demand>,
     flavors: Flavors,
     /// What those of each queue hold that are not preemptible.
-    kept: BTreeMap<QueueName, BTreeMap<FlavorResource, i128>>,
+    kept: Sums,
+    /// What is surplus holds of each queue.
+    surplus: Sums,
     /// Queues that are drained.
     drains: BTreeSet<QueueName>,
 }
@@ -44,7 +48,8 @@ impl Queues {
             holders: BTreeMap::new(),
             charges: Interner::default(),
             flavors,
-            kept: BTreeMap::new(),
+            kept: Sums::default(),
+            surplus: Sums::default(),
             drains: BTreeSet::new(),
         }
     }
@@ -148,19 +153,20 @@ impl Queues {
         let now = self.tree.lenders(&gang.queue, &demand);
         let begins = now.into_iter().filter(|now| !before.contains(now));
         let begins = begins.map(|(what, _)| what).collect();
-        if !gang.preemptible {
-            let kept = self.kept.entry(gang.queue.clone()).or_default();
-            for (what, amount) in demand.iter() {
-                let sum = kept.entry(what).or_default();
-                *sum = sum.saturating_add(amount);
-            }
+        let kept = !gang.preemptible && !gang.surplus;
+        if kept {
+            self.kept.add(&gang.queue, &demand);
+        }
+        if gang.surplus {
+            self.surplus.add(&gang.queue, &demand);
         }
         let (charge, _) = self.charges.acquire(demand);
         let holders = self.holders.entry(gang.queue.clone()).or_default();
         holders.insert(Holder {
             gang: at,
             priority: gang.priority,
-            preemptible: gang.preemptible,
+            kept,
+            surplus: gang.surplus,
             charge,
             id: gang.id.clone(),
         });
@@ -175,8 +181,19 @@ impl Queues {
 
     /// What those of a queue hold that are not preemptible.
     pub(crate) fn kept(&self, name: &QueueName, what: FlavorResource) -> i128 {
-        let kept = self.kept.get(name).and_then(|kept| kept.get(&what));
-        kept.copied().unwrap_or_default()
+        self.kept.amount(name, what)
+    }
+
+    /// The queues of which surplus holds something, with what it holds.
+    pub(crate) fn surplus(
+        &self,
+    ) -> impl Iterator<Item = (&QueueName, &BTreeMap<FlavorResource, i128>)> {
+        self.surplus.iter()
+    }
+
+    /// Whether surplus holds anything.
+    pub(crate) fn has_surplus(&self) -> bool {
+        self.surplus.iter().next().is_some()
     }
 
     /// What a gang holds of a queue.
@@ -210,39 +227,34 @@ impl Queues {
         let charged = self.charges.get(holder.charge).map(Arc::clone);
         let charged = charged.unwrap_or_default();
         self.charges.release(holder.charge);
-        if !holder.preemptible {
-            self.forget_kept(name, &charged);
+        if holder.kept {
+            self.kept.take(name, &charged);
+        }
+        if holder.surplus {
+            self.surplus.take(name, &charged);
         }
         self.tree.release(name, &charged);
         Arc::unwrap_or_clone(charged)
     }
 
-    fn forget_kept(&mut self, name: &QueueName, charged: &Demand) {
-        let Some(kept) = self.kept.get_mut(name) else {
-            return;
-        };
-        for (what, amount) in charged.iter() {
-            if let Some(sum) = kept.get_mut(&what) {
-                *sum = sum.saturating_sub(amount);
-            }
-        }
-        kept.retain(|_, sum| *sum > 0);
-        if kept.is_empty() {
-            self.kept.remove(name);
-        }
-    }
-
-    /// How many gangs hold some of each queue of which any does.
+    /// How many gangs hold some of each queue of which anyone does; surplus is not
+    /// counted.
     pub(crate) fn holders(&self) -> impl Iterator<Item = (&QueueName, usize)> {
         self.holders
             .iter()
-            .map(|(queue, holders)| (queue, holders.len()))
+            .map(|(queue, holders)| (queue, holders.gangs()))
     }
 
     /// The gangs that hold some of a queue, and the number of what each is charged.
     pub(crate) fn held_by(&self, name: &QueueName) -> impl Iterator<Item = (GangIdx, usize)> {
         let holders = self.holders.get(name).into_iter();
         holders.flat_map(|h| h.iter().map(|holder| (holder.gang, holder.charge)))
+    }
+
+    /// The same of what is surplus.
+    pub(crate) fn surplus_of(&self, name: &QueueName) -> impl Iterator<Item = (GangIdx, usize)> {
+        let holders = self.holders.get(name).into_iter();
+        holders.flat_map(|h| h.surplus().map(|holder| (holder.gang, holder.charge)))
     }
 
     /// What is charged by that number.
@@ -269,6 +281,25 @@ impl Queues {
     pub(crate) fn draining(&self) -> Vec<QueueName> {
         let held = |name: &&QueueName| self.holders.contains_key(*name);
         self.drains.iter().filter(held).cloned().collect()
+    }
+
+    /// As [`Tree::borrows`], as if there were no surplus in the queue.
+    pub(crate) fn borrows_but_surplus(&mut self, queue: QueueIdx, demand: &Demand) -> bool {
+        let name = self.tree.name(queue);
+        let held = name.and_then(|name| self.surplus.of(name));
+        let less: Vec<_> = held
+            .into_iter()
+            .flatten()
+            .map(|(what, amount)| (*what, amount.saturating_neg()))
+            .collect();
+        self.tree.shift(queue, &less);
+        let borrows = self.tree.borrows(queue, demand);
+        let back: Vec<_> = less
+            .into_iter()
+            .map(|(w, n)| (w, n.saturating_neg()))
+            .collect();
+        self.tree.shift(queue, &back);
+        borrows
     }
 
     /// As [`Tree::shift`].

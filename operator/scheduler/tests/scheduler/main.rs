@@ -82,6 +82,8 @@ mod snapshots;
 #[cfg(test)]
 mod starvation;
 #[cfg(test)]
+mod surplus;
+#[cfg(test)]
 mod topology;
 #[cfg(test)]
 mod topology_certificates;

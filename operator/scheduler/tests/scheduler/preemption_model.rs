@@ -36,10 +36,13 @@ fn gangs() -> impl Strategy<Value = Vec<Gang>> {
     let one = |at: usize| {
         let kept = prop::bool::weighted(0.15);
         let safe = prop::bool::weighted(0.15);
-        (any_gang(format!("w{at}"), NODES), kept, safe).prop_map(|(gang, kept, safe)| Gang {
+        let surplus = prop::bool::weighted(0.25);
+        let gang = any_gang(format!("w{at}"), NODES);
+        (gang, kept, safe, surplus).prop_map(|(gang, kept, safe, surplus)| Gang {
             queue: QueueName::new("default"),
             preemptible: !kept,
             min_runtime: Duration::from_secs(if safe { 3600 } else { 0 }),
+            surplus,
             ..gang
         })
     };
@@ -93,8 +96,10 @@ proptest! {
         let may = |gang: &Gang| {
             let lower = gang.priority < asker.priority;
             let later = gang.priority == asker.priority && gang.submitted > asker.submitted;
-            gang.preemptible && gang.min_runtime.is_zero() && (lower || (newer && later))
+            let may = gang.preemptible && gang.min_runtime.is_zero() && (lower || (newer && later));
+            may || gang.surplus
         };
+        let rank = |gang: &Gang| (!gang.surplus, gang.priority);
         let placed: Vec<(&Gang, &Placement)> = gangs
             .iter()
             .filter_map(|g| Some((g, places.get(&g.id)?)))
@@ -116,9 +121,9 @@ proptest! {
                     let fewer = |g: &Gang| victims.contains(&g.id) && g.id != **one;
                     prop_assert!(!without(&fewer), "{} need not go", one);
                 }
-                // No victim of a priority without which it goes too.
-                let highest = placed.iter().filter(|(g, _)| victims.contains(&g.id)).map(|(g, _)| g.priority).max();
-                let below = |g: &Gang| may(g) && Some(g.priority) < highest;
+                // No victim of a priority without which it goes too; surplus is below all.
+                let highest = placed.iter().filter(|(g, _)| victims.contains(&g.id)).map(|(g, _)| rank(g)).max();
+                let below = |g: &Gang| may(g) && Some(rank(g)) < highest;
                 prop_assert!(!without(&below), "lower priority would have done");
                 // The place is one, once they have left.
                 let stay: Vec<_> = placed.iter().filter(|(g, _)| !victims.contains(&g.id)).copied().collect();

@@ -160,19 +160,23 @@ fn preempt(
     now: Time,
 ) -> Result<(), TestCaseError> {
     let gang = model.gangs[id].clone();
-    prop_assert!(!victims.is_empty());
+    prop_assert!(!victims.is_empty() && !gang.surplus);
     let policy = model.queues[&gang.queue].preemption;
     for victim in victims {
         let place = model.places.get_mut(&victim.gang).unwrap();
         prop_assert!(place.leaving.is_none() && place.follows.is_none());
         place.leaving = Some(now);
         let same = place.gang.queue == gang.queue;
+        let surplus = place.gang.surplus;
         match victim.because {
             Because::LaterInQueue => {
                 prop_assert!(same && policy.within_queue != WithinQueue::Never);
-                prop_assert!(place.gang.priority <= gang.priority);
+                prop_assert!(!surplus && place.gang.priority <= gang.priority);
             }
-            Because::Borrows => prop_assert!(!same && policy.reclaim != Reclaim::Never),
+            Because::Surplus => prop_assert!(same && surplus),
+            Because::Borrows => {
+                prop_assert!(!same && (surplus || policy.reclaim != Reclaim::Never));
+            }
             Because::LowerPriority => {
                 prop_assert!(!same && place.gang.priority < gang.priority);
             }

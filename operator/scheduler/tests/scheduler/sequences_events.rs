@@ -135,7 +135,8 @@ fn any_draw() -> impl Strategy<Value = Draw> {
     })
 }
 
-fn drawing(mut gang: Gang, mut draws: Vec<Draw>) -> Gang {
+fn drawing(mut gang: Gang, mut draws: Vec<Draw>, surplus: bool) -> Gang {
+    gang.surplus = surplus;
     draws.sort_by(|a, b| a.limit.cmp(&b.limit));
     draws.dedup_by(|a, b| a.limit == b.limit);
     gang.draws = draws;
@@ -148,7 +149,8 @@ fn drawing(mut gang: Gang, mut draws: Vec<Draw>) -> Gang {
 pub fn any_event() -> impl Strategy<Value = Event> {
     let gang = (0..GANGS).prop_flat_map(|g| any_close_gang(format!("w{g}"), NODES));
     let draws = prop_oneof![3 => Just(vec![]), 2 => prop::collection::vec(any_draw(), 1..3)];
-    let gang = (gang, draws).prop_map(|(gang, draws)| drawing(gang, draws));
+    let gang = (gang, draws, prop::bool::weighted(0.3))
+        .prop_map(|(gang, draws, surplus)| drawing(gang, draws, surplus));
     let quota = prop_oneof![Just(None), (0..12_i64, 0..8_i64).prop_map(Some)];
     prop_oneof![
         4 => any_labelled_node(NODES).prop_map(Event::ApplyNode),

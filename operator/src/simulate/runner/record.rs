@@ -179,6 +179,7 @@ fn why_victim(victim: &Victim, by: Option<&GangId>) -> String {
         Because::Borrows => "its queue holds more than its quota",
         Because::LowerPriority => "its priority is lower",
         Because::Drained => "its queue is drained",
+        Because::Surplus => "it is surplus",
     };
     let lost = victim.lost_device_seconds;
     match by {

@@ -3,11 +3,12 @@
 use fixedbitset::FixedBitSet;
 
 use super::field::{Ground, Held, Search};
+use crate::preemption::policy::Rank;
 use crate::state::{NodeIdx, Nodes};
 
 /// Candidates that make room on a node, after those of its earlier steps.
 struct Step {
-    priority: i32,
+    of: Rank,
     /// A pod.
     cost: u64,
     /// The node's place in the order of names.
@@ -35,20 +36,20 @@ impl Search<'_> {
             ground.rooms.gains(*node, leaving, &mut gains);
             let (mut from, mut cost, mut had) = (first, 0_u64, 0_u32);
             // A later step is of use after the earlier ones alone.
-            let mut at_least = (i32::MIN, 0_u64);
+            let mut at_least = (Rank::LOWEST, 0_u64);
             for ((at, (_, number, _)), gain) in (first..).zip(here).zip(&gains) {
                 let Some(candidate) = candidates.get(*number) else {
                     continue;
                 };
                 cost = cost.saturating_add(candidate.lost_device_seconds);
-                at_least.0 = at_least.0.max(candidate.priority());
+                at_least.0 = at_least.0.max(candidate.rank());
                 if *gain > had {
                     let pods = u64::from(gain.saturating_sub(had));
                     let each = cost.checked_div(pods).unwrap_or(cost);
                     at_least.1 = at_least.1.max(each);
                     let to = at.saturating_add(1);
                     steps.push(Step {
-                        priority: at_least.0,
+                        of: at_least.0,
                         cost: at_least.1,
                         rank: nodes.rank_of(*node),
                         from,
@@ -59,7 +60,7 @@ impl Search<'_> {
             }
         }
         // Stable: of one node the earlier step comes first.
-        steps.sort_by_key(|step| (step.priority, step.cost, step.rank));
+        steps.sort_by_key(|step| (step.of, step.cost, step.rank));
         let first = steps.iter().flat_map(|step| {
             let here = here.get(step.from..step.to).unwrap_or(&[]);
             here.iter().map(|(_, number, _)| *number)

@@ -9,24 +9,13 @@ use rustc_hash::FxHashMap;
 use super::super::placed::{Part, Placed, Standing};
 use super::super::{Engine, Stage};
 
+use super::asker::Asker;
 use crate::decision::Because;
-use crate::gang::Gang;
-use crate::ids::QueueName;
 use crate::preemption::Budget;
-use crate::preemption::policy::{self, Holds, Terms};
-use crate::queue::Preemption;
+use crate::preemption::policy::{self, Holds, Rank, Terms};
 use crate::quota::{Claim, Demand, QueueIdx};
 use crate::state::GangIdx;
 use crate::time::Time;
-
-/// A gang that wants room, in one of its ways.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Asker<'a> {
-    pub(super) gang: &'a Gang,
-    pub(super) queue: QueueIdx,
-    pub(super) demand: &'a Demand,
-    pub(super) preemption: Preemption,
-}
 
 /// A gang that may make room.
 #[derive(Clone, Debug)]
@@ -50,16 +39,21 @@ impl Candidate {
         self.terms.preemptible
     }
 
-    pub(super) fn priority(&self) -> i32 {
-        self.terms.priority
+    pub(super) fn is_surplus(&self) -> bool {
+        self.terms.surplus
+    }
+
+    /// Who of a lower rank can make room instead leaves first.
+    pub(super) fn rank(&self) -> Rank {
+        self.terms.rank()
     }
 }
 
 /// The gangs that may make room.
 #[derive(Debug, Default)]
 pub(super) struct Candidates {
-    /// In the order in which they are asked: lower priority, cheaper, newer; then by
-    /// name.
+    /// In the order in which they are asked: surplus, lower priority, cheaper, newer;
+    /// then by name.
     pub(super) list: Vec<Candidate>,
     parts: Vec<Part>,
     charges: Vec<Arc<Demand>>,
@@ -88,37 +82,37 @@ impl Engine {
         let mut found = Candidates::default();
         let mut charges: FxHashMap<usize, usize> = FxHashMap::default();
         let terms = Terms::of(asker.gang);
-        let names: Vec<QueueName> = self.queues.holders().map(|(q, _)| q.clone()).collect();
+        let names = self.asked_queues(asker);
+        let others = names.iter().filter(|name| **name != asker.gang.queue);
+        let others: Vec<QueueIdx> = others
+            .filter_map(|name| self.queues.tree().find(name))
+            .collect();
+        budget.look_at_claims(&mut self.queues, others.into_iter());
         self.gangs.start_reading();
         for name in names {
             let Some(queue) = self.queues.tree().find(&name) else {
                 continue;
             };
             let same_queue = name == asker.gang.queue;
-            let claim = if same_queue {
-                let lowest = self.queues.lowest_priority(&name);
-                if lowest.is_none_or(|lowest| lowest > asker.gang.priority) {
-                    continue;
-                }
-                None
-            } else {
-                match budget.claim(&mut self.queues, queue) {
-                    None => continue,
-                    claimed => claimed,
-                }
+            let asked = self.asked_of(asker, budget, (&name, queue));
+            let holders: Vec<(GangIdx, usize)> = match (asked.gangs, asked.surplus) {
+                (None, None) => continue,
+                (None, Some(_)) => self.queues.surplus_of(&name).collect(),
+                (Some(_), _) => self.queues.held_by(&name).collect(),
             };
             let cap = self.queues.max_min_runtime(&name);
-            for (gang, number) in self.queues.held_by(&name) {
+            for (gang, number) in holders {
                 let Some(card) = self.gangs.card(gang, &self.pods) else {
                     continue;
                 };
                 let Some(demand) = self.queues.charged(number) else {
                     continue;
                 };
-                let holds = match claim {
-                    Some(claimed) => Holds::Other(claimed.claim),
-                    None => Holds::Own,
+                let holds = match card.terms.surplus {
+                    true => asked.surplus,
+                    false => asked.gangs,
                 };
+                let Some(holds) = holds else { continue };
                 let guaranteed = !card.terms.preemptible
                     && budget.guarantees(&self.queues, (&name, queue), demand);
                 let because = policy::may(&asker.preemption, terms, card.terms, holds, guaranteed);
@@ -149,7 +143,7 @@ impl Engine {
             }
         }
         // Stable: most come in order, or in its reverse.
-        let rank = |c: &Candidate| (c.terms.priority, c.lost_device_seconds, Reverse(c.since));
+        let rank = |c: &Candidate| (c.rank(), c.lost_device_seconds, Reverse(c.since));
         let name = |c: &Candidate| self.gangs.name(c.gang);
         let order = |a: &Candidate, b: &Candidate| {
             let ranks = rank(a).cmp(&rank(b));
@@ -183,7 +177,11 @@ impl Engine {
             // Who could be asked can be now.
             return true;
         }
-        let Some(claimed) = budget.claim(&mut self.queues, candidate.queue) else {
+        let claimed = match candidate.is_surplus() {
+            true => budget.claim_on_surplus(&mut self.queues, candidate.queue),
+            false => budget.claim(&mut self.queues, candidate.queue),
+        };
+        let Some(claimed) = claimed else {
             return false;
         };
         let because = match claimed.claim {

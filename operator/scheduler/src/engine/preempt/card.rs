@@ -37,7 +37,11 @@ impl Card {
     }
 
     /// Until when it is no victim, in a queue where no gang is safe for longer.
+    /// Surplus is, from the start.
     pub(super) fn safe_until(&self, cap: Option<Duration>) -> Option<Time> {
+        if self.terms.surplus {
+            return self.protected;
+        }
         let safe = cap.map_or(self.min_runtime, |cap| self.min_runtime.min(cap));
         let by_runtime = (!safe.is_zero()).then(|| self.stake.since.plus(safe));
         by_runtime.max(self.protected)

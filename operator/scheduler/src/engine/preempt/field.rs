@@ -7,8 +7,10 @@ use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
 use super::super::Engine;
-use super::candidates::{Asker, Candidate, Candidates};
+use super::asker::Asker;
+use super::candidates::{Candidate, Candidates};
 use crate::placement::{Freed, Hold, Rooms, Wish, asks_for_topology};
+use crate::preemption::policy::Rank;
 use crate::quota::Demand;
 use crate::state::{DemandIdx, NodeIdx, ResourceIdx};
 
@@ -193,15 +195,14 @@ impl<'a> Search<'a> {
     }
 
     /// Whether it is clear that nobody else could make room for less: as few as could
-    /// do are the cheapest of all candidates, and of one priority. For a gang of one
-    /// group.
+    /// do are the cheapest of all candidates, and of one rank. For a gang of one group.
     pub(super) fn is_cheapest(&self, out: &FixedBitSet) -> bool {
         let few = out.count_ones(..);
         let list = self.candidates.list.get(..few).unwrap_or(&[]);
         let (Some(first), Some(last)) = (list.first(), list.last()) else {
             return false;
         };
-        if first.priority() != last.priority() || out.maximum() != few.checked_sub(1) {
+        if first.rank() != last.rank() || out.maximum() != few.checked_sub(1) {
             return false;
         }
         let missing = self.ground.rooms.missing();
@@ -227,18 +228,18 @@ impl<'a> Search<'a> {
         all.fold(0, i64::saturating_add)
     }
 
-    /// What is lost with these, the highest priority first; then how many they are.
-    pub(super) fn cost(&self, out: &FixedBitSet) -> (Vec<(i32, u64)>, usize) {
-        let mut lost: Vec<(i32, u64)> = Vec::new();
+    /// What is lost with these, the highest rank first; then how many they are.
+    pub(super) fn cost(&self, out: &FixedBitSet) -> (Vec<(Rank, u64)>, usize) {
+        let mut lost: Vec<(Rank, u64)> = Vec::new();
         let victims = out.ones().filter_map(|n| self.candidates.list.get(n));
-        // They come by priority, the lowest first.
+        // They come by rank, the lowest first.
         for candidate in victims {
             let more = candidate.lost_device_seconds;
             match lost.last_mut() {
-                Some((priority, sum)) if *priority == candidate.priority() => {
+                Some((rank, sum)) if *rank == candidate.rank() => {
                     *sum = sum.saturating_add(more);
                 }
-                _ => lost.push((candidate.priority(), more)),
+                _ => lost.push((candidate.rank(), more)),
             }
         }
         lost.reverse();

@@ -1,8 +1,9 @@
-//! Room is made: who may be asked for it (`candidates`, and `card` for what is read
+//! Room is made: who asks whom for it (`asker`), who may be asked (`candidates`, and `card` for what is read
 //! of each), whom it takes (`search`, over a `field`; `by_node` is another order of
 //! asking, `domains` where a gang must be in one), and what becomes of those who leave and of the one who follows them
 //! (`nominate`).
 
+mod asker;
 mod by_node;
 mod candidates;
 mod card;

@@ -302,7 +302,10 @@ fn has_same_pods(gang: &Gang, other: &Gang) -> bool {
         (name, count, request, topology, pod_prefix)
     };
     let all = |gang: &Gang| gang.groups.iter().map(pods).collect::<Vec<_>>();
-    gang.queue == other.queue && gang.topology == other.topology && all(gang) == all(other)
+    let is_like = |a: &Gang, b: &Gang| {
+        (&a.queue, &a.topology, a.surplus) == (&b.queue, &b.topology, b.surplus)
+    };
+    is_like(gang, other) && all(gang) == all(other)
 }
 
 /// What becomes of a gang that follows others.

@@ -4,12 +4,13 @@ use fixedbitset::FixedBitSet;
 
 use super::super::Engine;
 use super::super::ways::Way;
-use super::candidates::{Asker, Candidate};
+use super::asker::Asker;
+use super::candidates::Candidate;
 use super::field::{Ground, Search};
 use super::{Leaver, Plan};
 use crate::gang::Gang;
 use crate::placement::{Rooms, Runs, Wish, excluded, place_without};
-use crate::preemption::{Budget, policy};
+use crate::preemption::Budget;
 use crate::queue::{BorrowWithin, Preemption, Reclaim};
 use crate::queueing::{Signal, Wake};
 use crate::state::NodeIdx;
@@ -33,8 +34,8 @@ impl Engine {
     ///
     /// Nobody is evicted on nodes that are `kept` for others.
     ///
-    /// Gangs are asked in order until there is room: so no more priority, and among
-    /// equals no more work, is given up than must be. Those that turn out not to be
+    /// Surplus is asked first, then gangs in order, until there is room: so no more
+    /// priority, and among equals no more work, is given up than must be. Those that turn out not to be
     /// needed are kept, the dearest first. Of a gang that must be in one domain that is
     /// done for each domain, and the cheapest is taken.
     ///
@@ -44,28 +45,13 @@ impl Engine {
     /// be needed, a way to make room may be missed.
     pub(in crate::engine) fn make_room(
         &mut self,
-        (gang, preempted): (&Gang, bool),
+        asks: (&Gang, bool),
         (way, kept): (&Way, &[NodeIdx]),
         wake: &mut Wake,
     ) -> Option<Plan> {
-        let preemption = self.queues.preemption(&gang.queue)?;
-        let queue = self.queues.leaf(&gang.queue)?;
-        if !policy::allows_any(&preemption) {
-            return None;
-        }
-        // Who was preempted and borrows waits for what becomes free: else the one
-        // who took its place would be next.
-        if preempted && self.queues.tree().borrows(queue, &way.demand) {
-            return None;
-        }
-        let asker = Asker {
-            gang,
-            queue,
-            demand: &way.demand,
-            preemption,
-        };
+        let asker = self.asker(asks, way)?;
         self.watch_claims(&asker, wake);
-        let mut budget = Budget::new(&self.queues, queue, &way.demand);
+        let mut budget = Budget::new(&self.queues, asker.queue, &way.demand);
         let candidates = self.candidates(&asker, &mut budget);
         budget.end(&mut self.queues);
         if let Some(next) = candidates.next {
@@ -81,7 +67,7 @@ impl Engine {
         excluded.extend_from_slice(kept);
         let wish = Wish {
             shape: &way.shape,
-            strategy: gang.strategy,
+            strategy: asker.gang.strategy,
             excluded: &excluded,
         };
         let search = self.search(asker, wish, &candidates);
@@ -123,7 +109,8 @@ impl Engine {
             borrow_within,
             ..
         } = asker.preemption;
-        if reclaim == Reclaim::Never && borrow_within == BorrowWithin::Never {
+        let claims = reclaim != Reclaim::Never || borrow_within != BorrowWithin::Never;
+        if !claims && !self.queues.has_surplus() {
             return;
         }
         let root = self.queues.root(&asker.gang.queue);
@@ -246,6 +233,9 @@ impl Engine {
                 if !candidate.preemptible() {
                     trial.budget.keeps_less(queue, charge, 1);
                 }
+                if candidate.is_surplus() {
+                    trial.budget.has_less_surplus(queue, charge, 1);
+                }
                 trial.out.insert(*number);
                 *left = left.saturating_add(1);
             }
@@ -267,6 +257,9 @@ impl Engine {
                 if trial.budget.returns(&mut self.queues, queue, charge) {
                     if !candidate.preemptible() {
                         trial.budget.keeps_less(queue, charge, -1);
+                    }
+                    if candidate.is_surplus() {
+                        trial.budget.has_less_surplus(queue, charge, -1);
                     }
                     continue;
                 }

@@ -1,6 +1,6 @@
 //! The gangs that hold some of a queue.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 
@@ -12,7 +12,9 @@ use crate::state::GangIdx;
 pub(super) struct Holder {
     pub(super) gang: GangIdx,
     pub(super) priority: i32,
-    pub(super) preemptible: bool,
+    /// It keeps what its queue guarantees it.
+    pub(super) kept: bool,
+    pub(super) surplus: bool,
     /// Its charge, by number: a thousand equal gangs have one.
     pub(super) charge: usize,
     pub(super) id: GangId,
@@ -26,6 +28,8 @@ pub(super) struct Holders {
     places: FxHashMap<GangIdx, usize>,
     /// How many there are of each priority.
     priorities: BTreeMap<i32, usize>,
+    /// Those that are surplus.
+    surplus: BTreeSet<GangIdx>,
 }
 
 impl Holders {
@@ -45,8 +49,21 @@ impl Holders {
         self.priorities.keys().next().copied()
     }
 
+    /// Those that are surplus.
+    pub(super) fn surplus(&self) -> impl Iterator<Item = &Holder> {
+        self.surplus.iter().filter_map(|gang| self.get(*gang))
+    }
+
+    /// How many are not.
+    pub(super) fn gangs(&self) -> usize {
+        self.list.len().saturating_sub(self.surplus.len())
+    }
+
     /// Adds a gang that is not among them.
     pub(super) fn insert(&mut self, holder: Holder) {
+        if holder.surplus {
+            self.surplus.insert(holder.gang);
+        }
         let count = self.priorities.entry(holder.priority).or_default();
         *count = count.saturating_add(1);
         self.places.insert(holder.gang, self.list.len());
@@ -55,6 +72,7 @@ impl Holders {
 
     pub(super) fn remove(&mut self, gang: GangIdx) -> Option<Holder> {
         let place = self.places.remove(&gang)?;
+        self.surplus.remove(&gang);
         if place >= self.list.len() {
             return None;
         }
@@ -83,12 +101,14 @@ mod tests {
             holders.insert(Holder {
                 gang: GangIdx::of(at),
                 priority,
-                preemptible: true,
+                kept: false,
+                surplus: at == 4,
                 charge: at,
                 id: GangId::new(format!("a/{at}")),
             });
         }
         assert_eq!(holders.lowest_priority(), Some(0));
+        assert_eq!((holders.gangs(), holders.surplus().count()), (2, 1));
         let charge = |holders: &Holders, at| holders.get(GangIdx::of(at)).map(|h| h.charge);
         assert_eq!(holders.remove(GangIdx::of(7)).map(|h| h.charge), Some(7));
         assert!(holders.remove(GangIdx::of(7)).is_none());
@@ -100,5 +120,7 @@ mod tests {
         assert_eq!(holders.remove(GangIdx::of(1)).map(|h| h.charge), Some(1));
         assert_eq!(holders.lowest_priority(), Some(3));
         assert_eq!((holders.len(), charge(&holders, 4)), (1, Some(4)));
+        assert!(holders.remove(GangIdx::of(4)).is_some());
+        assert_eq!((holders.gangs(), holders.surplus().count()), (0, 0));
     }
 }

@@ -1,0 +1,53 @@
+//! What some of the gangs of each queue hold together.
+
+use std::collections::BTreeMap;
+
+use crate::ids::QueueName;
+use crate::quota::{Demand, FlavorResource};
+
+/// Amounts by queue; of queues of which they hold something.
+#[derive(Debug, Default)]
+pub(super) struct Sums(BTreeMap<QueueName, BTreeMap<FlavorResource, i128>>);
+
+impl Sums {
+    /// A gang holds that from now on.
+    pub(super) fn add(&mut self, queue: &QueueName, demand: &Demand) {
+        for (what, amount) in demand.iter() {
+            let sums = self.0.entry(queue.clone()).or_default();
+            let sum = sums.entry(what).or_default();
+            *sum = sum.saturating_add(amount);
+        }
+    }
+
+    /// It does no longer.
+    pub(super) fn take(&mut self, queue: &QueueName, demand: &Demand) {
+        let Some(sums) = self.0.get_mut(queue) else {
+            return;
+        };
+        for (what, amount) in demand.iter() {
+            if let Some(sum) = sums.get_mut(&what) {
+                *sum = sum.saturating_sub(amount);
+            }
+        }
+        sums.retain(|_, sum| *sum > 0);
+        if sums.is_empty() {
+            self.0.remove(queue);
+        }
+    }
+
+    /// What they hold of a queue.
+    pub(super) fn of(&self, queue: &QueueName) -> Option<&BTreeMap<FlavorResource, i128>> {
+        self.0.get(queue)
+    }
+
+    pub(super) fn amount(&self, queue: &QueueName, what: FlavorResource) -> i128 {
+        let sum = self.0.get(queue).and_then(|sums| sums.get(&what));
+        sum.copied().unwrap_or_default()
+    }
+
+    pub(super) fn iter(
+        &self,
+    ) -> impl Iterator<Item = (&QueueName, &BTreeMap<FlavorResource, i128>)> {
+        self.0.iter()
+    }
+}
