@@ -162,6 +162,38 @@ impl Engine {
         self.nodes.unhold(pod.node);
     }
 
+    /// The pod is gone, or has failed. If it is a placed gang's its place is kept, as
+    /// long as the gang's: whether the gang restarts, or the pod alone where it was, is
+    /// found out by others. That it does neither [`Engine::drop_assumed`] says.
+    pub fn lose_pod(&mut self, pod: &PodKey) {
+        let Some(seen) = self.pods.remove(pod) else {
+            return;
+        };
+        self.departures.pod_stays(pod);
+        if seen.held {
+            self.assume(pod);
+        }
+        self.give_pod(seen);
+    }
+
+    /// A pod of a placed gang that was seen is assumed again, where it was planned.
+    fn assume(&mut self, pod: &PodKey) {
+        let Some((gang, number, index)) = self.owner(pod) else {
+            return;
+        };
+        let Some(placed) = self.placed_mut(gang) else {
+            return;
+        };
+        let demand = placed.shape.groups.get(number).map(|g| g.demand_idx);
+        let group = placed.groups.get_mut(number);
+        let (Some(demand), Some(group)) = (demand, group) else {
+            return;
+        };
+        if let Some(node) = group.assume(index) {
+            self.take_pod(node, demand, true);
+        }
+    }
+
     /// The pod is gone, or has ended and holds nothing any more.
     pub fn delete_pod(&mut self, pod: &PodKey) {
         if let Some(seen) = self.pods.remove(pod) {

@@ -120,6 +120,14 @@ impl PlacedGroup {
         self.assumed.contains(index as usize)
     }
 
+    /// The pod is assumed again. Gives its node.
+    pub(crate) fn assume(&mut self, index: u32) -> Option<NodeIdx> {
+        let node = self.node(index)?;
+        self.assumed.set(index as usize, true);
+        self.set_there(index, true);
+        Some(node)
+    }
+
     /// The pod is no longer assumed. Says whether it was.
     pub(crate) fn settle(&mut self, index: u32) -> bool {
         let was = self.is_assumed(index);

@@ -42,6 +42,38 @@ fn a_pod_counts_once_assumed_and_then_seen() {
 }
 
 #[test]
+fn the_place_of_a_pod_that_is_missed_is_kept_as_long_as_its_gang_has_its_own() {
+    let mut engine = placed();
+    let see = |e: &mut Engine, node| e.apply_pod(worker("w", 0), NodeName::new(node), gpu(8, 8));
+    see(&mut engine, "n00");
+    for _ in 0..2 {
+        engine.lose_pod(&worker("w", 0));
+        assert_eq!(gpus(&engine), [0, 0]);
+        // Another comes in its place, or elsewhere.
+        see(&mut engine, "n00");
+        assert_eq!(gpus(&engine), [0, 0]);
+    }
+    engine.lose_pod(&worker("w", 0));
+    see(&mut engine, "n01");
+    assert_eq!(gpus(&engine), [8, -8]);
+    engine.lose_pod(&worker("w", 0));
+    assert_eq!(gpus(&engine), [0, 0]);
+    // Nobody comes.
+    engine.drop_assumed(&worker("w", 0));
+    assert_eq!(gpus(&engine), [8, 0]);
+    engine.lose_pod(&worker("w", 0));
+    assert_eq!(gpus(&engine), [8, 0]);
+    see(&mut engine, "n00");
+    engine.lose_pod(&worker("w", 0));
+    engine.delete_gang(&id("w"));
+    assert_eq!(gpus(&engine), [8, 8]);
+    // Of a pod that is nobody's nothing is kept.
+    pod(&mut engine, "x/a", "n00", gpu(1, 1));
+    engine.lose_pod(&PodKey::new("x/a"));
+    assert_eq!(gpus(&engine), [8, 8]);
+}
+
+#[test]
 fn what_is_seen_replaces_what_was_assumed() {
     let mut engine = placed();
     // A webhook made the pod larger, and it went elsewhere.

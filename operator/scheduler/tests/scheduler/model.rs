@@ -365,6 +365,18 @@ impl Model {
         }
     }
 
+    /// It is gone, and its place is kept if it is a placed gang's.
+    pub fn miss(&mut self, key: &PodKey) {
+        if self.pods.contains_key(key) {
+            for place in self.places.values_mut() {
+                if place.pods.iter().any(|(pod, ..)| pod == key) {
+                    place.assumed.insert(key.clone());
+                }
+            }
+        }
+        self.lose(key);
+    }
+
     pub fn lose(&mut self, key: &PodKey) {
         self.pods.remove(key);
         self.leavers.remove(key);

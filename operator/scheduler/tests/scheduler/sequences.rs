@@ -113,6 +113,11 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
             engine.delete_pod(&key);
             model.lose(&key);
         }
+        Event::MissMember(at, pod) => {
+            let key = model.members(at)[pod].clone();
+            engine.lose_pod(&key);
+            model.miss(&key);
+        }
         Event::Restore(at, node) => {
             let Some(gang) = model.gangs.get(&gang_id(at)).cloned() else {
                 return Ok(());

@@ -45,6 +45,8 @@ pub enum Event {
     SeeMember(usize, usize, Option<usize>),
     /// A pod of a gang is gone.
     LoseMember(usize, usize),
+    /// A pod of a gang is gone, and its place is kept.
+    MissMember(usize, usize),
     /// A gang has had its place, all of it on one node, before the engine knew of it.
     Restore(usize, usize),
     /// A gang that leaves stays, and is no victim for so long.
@@ -169,6 +171,7 @@ pub fn any_event() -> impl Strategy<Value = Event> {
         3 => (0..GANGS, 0..9_usize, prop::option::weighted(0.1, 0..NODES))
             .prop_map(|(g, p, n)| Event::SeeMember(g, p, n)),
         1 => (0..GANGS, 0..9_usize).prop_map(|(g, p)| Event::LoseMember(g, p)),
+        1 => (0..GANGS, 0..9_usize).prop_map(|(g, p)| Event::MissMember(g, p)),
         1 => (0..GANGS, 0..NODES).prop_map(|(g, n)| Event::Restore(g, n)),
         1 => (0..GANGS, 0..9_i64).prop_map(|(g, t)| Event::Stay(g, t)),
         1 => (0..GANGS, 0..9_i64).prop_map(|(g, t)| Event::Checkpoint(g, t)),
