@@ -86,8 +86,17 @@ pub struct TaskGroup {
     pub constraints: Constraints,
     /// How close its pods are to be to each other, within what the gang asks.
     pub topology: Option<TopologyRequest>,
-    /// Pods are called `<pod_prefix>-<index>`, index from 0, in the gang's namespace.
+    /// Pods are called `<pod_prefix>-<number>`, in the gang's namespace.
     pub pod_prefix: String,
+    /// Number of the first pod; the others follow.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub first: u32,
+}
+
+/// Serde's word for what is left out.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_zero(first: &u32) -> bool {
+    *first == 0
 }
 
 impl Gang {
@@ -116,15 +125,13 @@ impl Gang {
         }
     }
 
-    /// The name of one pod of a group: a function of gang, group and index, the
-    /// same after every restart.
+    /// The name of one pod of a group, by its index among them: a function of gang,
+    /// group and index, the same after every restart.
     #[must_use]
     pub fn pod_key(&self, group: &TaskGroup, index: u32) -> PodKey {
-        PodKey::new(format!(
-            "{}/{}-{index}",
-            self.id.namespace(),
-            group.pod_prefix
-        ))
+        let (namespace, prefix) = (self.id.namespace(), &group.pod_prefix);
+        let number = group.first.saturating_add(index);
+        PodKey::new(format!("{namespace}/{prefix}-{number}"))
     }
 
     /// Pods of all groups.
@@ -149,6 +156,7 @@ impl TaskGroup {
             constraints: Constraints::default(),
             topology: None,
             pod_prefix,
+            first: 0,
         }
     }
 }

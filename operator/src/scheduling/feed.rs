@@ -39,8 +39,11 @@ pub enum Feed {
         /// It is being deleted, and to be gone by then.
         leaves: Option<Timestamp>,
     },
-    /// A pod holds nothing any more.
+    /// A pod is gone, or has failed. Of a gang that has its place its own is kept: it may
+    /// come again.
     PodGone(Key),
+    /// A pod has succeeded: it holds nothing any more.
+    PodDone(Key),
     /// Anti-affinity of a pod that is not ours keeps pods out of more or less.
     Repulsion(Arc<Repulsion>),
     /// A DeviceClass is new, changed or gone.
@@ -75,9 +78,10 @@ impl Feed {
     /// What a pod means for its node.
     #[must_use]
     pub fn pod(key: Key, pod: &SlimPod) -> Self {
-        let over = matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"));
+        let phase = pod.status.phase.as_deref();
         match &pod.spec.node_name {
-            Some(node) if !over => Self::Pod {
+            _ if phase == Some("Succeeded") => Self::PodDone(key),
+            Some(node) if phase != Some("Failed") => Self::Pod {
                 uid: pod.metadata.uid.as_deref().unwrap_or_default().into(),
                 node: node.as_str().into(),
                 request: request::of_pod(pod),
@@ -115,7 +119,9 @@ impl Feed {
     fn about(&self) -> Option<About> {
         Some(match self {
             Self::Node(name) => About::Node(name.clone()),
-            Self::Pod { pod, .. } | Self::PodGone(pod) => About::Pod(pod.clone()),
+            Self::Pod { pod, .. } | Self::PodGone(pod) | Self::PodDone(pod) => {
+                About::Pod(pod.clone())
+            }
             Self::Repulsion(repulsion) => About::Repulsion(repulsion.words()),
             Self::DeviceClass => About::DeviceClass,
             Self::Queue(name) => About::Queue(name.clone()),

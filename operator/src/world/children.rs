@@ -108,17 +108,18 @@ impl Sink<SlimPod> for Watched {
             self.world.tell(Feed::Repulsion(repulsion));
         }
         let feed = Feed::pod(key.clone(), &object);
-        let holds = matches!(feed, Feed::Pod { .. });
-        if holds {
-            self.world.tell(feed);
+        let mut over = None;
+        match feed {
+            Feed::Pod { .. } => self.world.tell(feed),
+            _ => over = Some(feed),
         }
         // What is set aside for a pod is free once the pod counts itself, and
         // set aside again before it counts no more.
         if let Some(node) = self.world.daemon_pods.apply(&key, &object) {
             self.world.reserve_changed(node);
         }
-        if !holds {
-            self.world.tell(Feed::PodGone(key));
+        if let Some(over) = over {
+            self.world.tell(over);
         }
         for (job, change) in changes {
             match change {

@@ -360,21 +360,25 @@ impl Engine {
     fn owner(&self, pod: &PodKey) -> Option<(GangIdx, usize, u32)> {
         let (family, digits) = pod.as_str().rsplit_once('-')?;
         let canonical = digits == "0" || !digits.starts_with(['0', '+']);
-        let index: u32 = digits.parse().ok().filter(|_| canonical)?;
+        let number: u32 = digits.parse().ok().filter(|_| canonical)?;
         let claims = self.families.get(family)?;
-        let owns = |(gang, group): &&(GangIdx, usize)| {
-            self.placed_group(*gang, *group)
-                .is_some_and(|g| index < g.count())
+        // Whose it is, and whether it is assumed.
+        let claim = |(gang, group): &(GangIdx, usize)| {
+            let Stage::Placed(placed) = &self.state(*gang)?.stage else {
+                return None;
+            };
+            let first = placed.gang.groups.get(*group)?.first;
+            let index = number.checked_sub(first)?;
+            let planned = placed.groups.get(*group)?;
+            let owner = (*gang, *group, index);
+            (index < planned.count()).then(|| (owner, planned.is_assumed(index)))
         };
-        let assumes = |(gang, group): &&(GangIdx, usize)| {
-            self.placed_group(*gang, *group)
-                .is_some_and(|g| g.is_assumed(index))
-        };
-        let claim = claims
-            .iter()
-            .find(assumes)
-            .or_else(|| claims.iter().find(owns))?;
-        Some((claim.0, claim.1, index))
+        let mut claims = claims.iter().filter_map(claim);
+        let (first, is_assumed) = claims.next()?;
+        match is_assumed {
+            true => Some(first),
+            false => Some(claims.find(|c| c.1).map_or(first, |(owner, _)| owner)),
+        }
     }
 
     fn placed_group(&self, gang: GangIdx, group: usize) -> Option<&placed::PlacedGroup> {

@@ -74,6 +74,31 @@ fn the_place_of_a_pod_that_is_missed_is_kept_as_long_as_its_gang_has_its_own() {
 }
 
 #[test]
+fn pods_may_be_numbered_from_anywhere() {
+    let mut engine = placed();
+    engine.apply_node(gpu_node("n02", 8));
+    let mut more = workers("more", 1, gpu(8, 8));
+    more.groups[0].pod_prefix = "w-worker".to_owned();
+    more.groups[0].first = 2;
+    engine.apply_gang(more);
+    assert_eq!(cycle(&mut engine), ["+more"]);
+    let free_on = |e: &Engine| ["n00", "n01", "n02"].map(|n| free(e, n, GPU));
+    let nodes = ["n00", "n01", "n02"];
+    for (index, node) in (0..).zip(nodes) {
+        engine.apply_pod(worker("w", index), NodeName::new(node), gpu(8, 8));
+        assert_eq!(free_on(&engine), [0, 0, 0], "each takes its own place");
+    }
+    // One more is nobody's.
+    engine.apply_pod(worker("w", 3), NodeName::new("n02"), gpu(1, 1));
+    assert_eq!(free_on(&engine), [0, 0, -1]);
+    engine.lose_pod(&worker("w", 3));
+    engine.lose_pod(&worker("w", 2));
+    assert_eq!(free_on(&engine), [0, 0, 0]);
+    engine.delete_gang(&id("more"));
+    assert_eq!(free_on(&engine), [0, 0, 8]);
+}
+
+#[test]
 fn what_is_seen_replaces_what_was_assumed() {
     let mut engine = placed();
     // A webhook made the pod larger, and it went elsewhere.

@@ -29,7 +29,7 @@ impl Driver {
             } => {
                 let key = gang::pod_key(&pod);
                 if self.pods.get(&pod).is_some_and(|before| *before != uid) {
-                    self.engine.delete_pod(&key);
+                    self.engine.lose_pod(&key);
                 }
                 self.engine
                     .apply_pod(key.clone(), NodeName::new(node), request);
@@ -39,6 +39,11 @@ impl Driver {
                 self.pods.insert(pod, uid);
             }
             Feed::PodGone(pod) => {
+                if self.pods.remove(&pod).is_some() {
+                    self.engine.lose_pod(&gang::pod_key(&pod));
+                }
+            }
+            Feed::PodDone(pod) => {
                 if self.pods.remove(&pod).is_some() {
                     self.engine.delete_pod(&gang::pod_key(&pod));
                 }

@@ -2,13 +2,15 @@
 
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
+use trellis_api::job::indexes;
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
-use trellis_api::{PodGroup, Reason};
+use trellis_api::{PodGroup, Reason, names};
 use trellis_scheduler::{Gang, Placement};
 
 use super::{Driver, Inside};
 use crate::key::Key;
 use crate::scheduling::{gang, journal};
+use crate::watch::PodPhase;
 
 impl Driver {
     /// The gang waits for a place.
@@ -131,22 +133,35 @@ impl Driver {
             Some(limits) => limits.draws(),
             None => self.planned_draws(plan),
         };
-        // A pod that has ended holds nothing, though the plan names it.
-        let over: Vec<_> = self
-            .committer
-            .world()
-            .pods
-            .of(job)
-            .iter()
-            .filter(|(_, pod)| pod.phase.is_over())
-            .map(|(name, _)| gang::pod_key(&Key::new(&job.namespace, name)))
-            .collect();
         let since = journal::made_at(plan).unwrap_or_else(Timestamp::now);
         let flavors = gang::flavors(plan);
         self.engine
             .restore_gang_in(gang, place, &flavors, gang::time(since));
-        for pod in over {
-            self.engine.drop_assumed(&pod);
+        // A pod that has succeeded holds nothing, though the plan names it.
+        let pods = self.committer.world().pods.of(job);
+        for (name, pod) in pods.iter() {
+            if pod.phase == PodPhase::Succeeded {
+                let pod = Key::new(&job.namespace, name);
+                self.engine.drop_assumed(&gang::pod_key(&pod));
+            }
+        }
+    }
+
+    /// Pods of which the status says that they have ended, and need not come again, hold nothing.
+    pub(super) fn give_up_finished(&mut self, job: &Key, plan: &Plan) {
+        let Some(written) = self.committer.world().jobs.get(job) else {
+            return;
+        };
+        let status = written.status.as_ref();
+        let finished = status.and_then(|status| status.finished_pods.as_ref());
+        let finished = finished.filter(|finished| finished.attempt == plan.attempt);
+        for group in finished.iter().flat_map(|finished| &finished.groups) {
+            let ended = [&group.completed_indexes, &group.failed_indexes];
+            for index in ended.into_iter().flat_map(|ranges| indexes(ranges)) {
+                let name = names::pod(&job.name, &group.name, index);
+                let pod = gang::pod_key(&Key::new(&job.namespace, &name));
+                self.engine.drop_assumed(&pod);
+            }
         }
     }
 }

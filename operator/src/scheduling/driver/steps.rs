@@ -151,6 +151,7 @@ impl Driver {
     fn hold(&mut self, job: &Key, group: &PodGroup, journal: &PodGroupStatus) {
         if let Some(plan) = &journal.plan {
             self.adopt(job, group, plan);
+            self.give_up_finished(job, plan);
         }
         self.stay_unless_asked(job);
         self.note_checkpoint(job);
