@@ -162,7 +162,10 @@ pub struct NominatedVictim {
     pub uid: String,
     /// Hash of the plan that placed it: if it has another by now, it need not leave.
     pub plan: String,
-    /// Why it, and not another: LaterInQueue, Borrows or LowerPriority.
+    /// Name of the one pod that leaves, of those beyond its gang. Absent: the gang does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<String>,
+    /// Why it, and not another: LaterInQueue, Borrows, LowerPriority or Surplus.
     pub because: Because,
 }
 
@@ -175,6 +178,8 @@ pub enum Because {
     Borrows,
     /// Both queues borrow, and its priority is lower.
     LowerPriority,
+    /// It is a pod that its job can do without, in the same queue.
+    Surplus,
 }
 
 open_word!(Because);
@@ -210,6 +215,10 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub groups: Vec<PlannedGroup>,
+    /// The elastic task groups.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub elastic: Vec<ElasticGroup>,
     /// `deadlines.activeSeconds` that it was placed with. It holds on while what the job has been changed to
     /// may not run.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -259,6 +268,16 @@ pub struct PlannedGroup {
     /// What the pods tolerate because of their flavors, beside what the job asks for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Toleration>,
+}
+
+/// An elastic task group, as it was when its gang was placed.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct ElasticGroup {
+    /// Name of the task group.
+    pub name: String,
+    /// Pods that it asked for. What starts with that number in mind does not become more.
+    pub replicas: i64,
 }
 
 /// A run of pods of one group on one node.

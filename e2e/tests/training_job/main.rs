@@ -4,6 +4,7 @@ mod admission;
 mod checkpoints;
 mod defaults;
 mod drift;
+mod elastic;
 mod endpoint;
 mod failures;
 mod frameworks;

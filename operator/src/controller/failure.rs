@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::jiff::Timestamp;
 use trellis_api::Reason;
 use trellis_api::job::{RestartAction, RestartRule};
 use trellis_api::names;
@@ -187,7 +188,7 @@ impl Attempt<'_> {
 
     /// Of one that has ended by it, in the kubelet's words, which a rule may speak of.
     fn taken_away(&self, name: &str, pod: &PodView) -> Option<Fault> {
-        let taken = pod.disrupted || (pod.deleting && !pod.phase.is_over());
+        let taken = pod.disrupted || is_stopped(pod);
         if !taken || self.is_ignored(pod) {
             return None;
         }
@@ -274,6 +275,19 @@ impl Attempt<'_> {
                 ..Fault::of_gang(Reason::PodDisrupted, message, Blame::Cluster)
             }
         })
+    }
+}
+
+/// True of a pod that someone deletes, and that had not failed before: what it ends with then is
+/// how it takes being stopped.
+fn is_stopped(pod: &PodView) -> bool {
+    let stopped = |ended: Option<Timestamp>| match (pod.deleted, ended) {
+        (Some(asked), Some(ended)) => ended >= asked,
+        _ => false,
+    };
+    match &pod.phase {
+        PodPhase::Failed { at, .. } => pod.deleting && stopped(*at),
+        phase => pod.deleting && !phase.is_over(),
     }
 }
 

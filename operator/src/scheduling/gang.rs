@@ -1,5 +1,6 @@
 //! From Kubernetes' words to the engine's, and back.
 
+mod member;
 mod queue;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,7 @@ use super::volumes::Volumes;
 use super::{constraints, request};
 use crate::key::Key;
 use crate::watch::{SlimNode, Unhealthy};
+pub use member::{Member, surplus_id, surplus_key, whose};
 pub use queue::{decayed, flavor, memory, quantity, queue, topology};
 
 /// When a gang is placed, beside what it is.
@@ -51,8 +53,7 @@ pub fn id(job: &Key) -> GangId {
 /// The job of an engine's gang.
 #[must_use]
 pub fn job_of(id: &GangId) -> Key {
-    let (namespace, name) = id.as_str().split_once('/').unwrap_or(("", id.as_str()));
-    Key::new(namespace, name)
+    whose(id).0
 }
 
 /// The engine's name of a pod.
@@ -103,6 +104,50 @@ pub fn gang(job: &CompiledJob, ticket: &Ticket, actual: &BTreeMap<String, Admitt
         grace: seconds(spec.grace_period_seconds()),
         ..Gang::new(id(&key), QueueName::new(job.queue()), groups)
     }
+}
+
+/// The engine's form of a pod beyond the gang of a compiled job: of an elastic group, with the
+/// flavors that its gang was given by this plan. None: the job has no such group.
+#[must_use]
+pub fn surplus(
+    job: &CompiledJob,
+    ticket: &Ticket,
+    actual: &BTreeMap<String, Admitted>,
+    plan: &Plan,
+    member: &Member,
+) -> Option<Gang> {
+    let key = Key::new(job.job().namespace(), job.job().name());
+    let group = job.groups().iter().find(|g| g.name() == member.group)?;
+    let admitted = actual.get(group.name()).cloned();
+    let admitted = admitted.unwrap_or_else(|| Admitted::unchanged(group));
+    let given = plan.groups.iter().find(|g| g.name == member.group);
+    let given: BTreeSet<&String> = given.iter().flat_map(|g| g.flavors.values()).collect();
+    let pod = TaskGroup {
+        count: 1,
+        first: member.index,
+        topology: None,
+        ..task_group(job, group, admitted, ticket)
+    };
+    let flavors = match given.is_empty() {
+        true => pod.flavors.clone(),
+        false => given
+            .into_iter()
+            .map(|f| FlavorName::new(f.as_str()))
+            .collect(),
+    };
+    let excluded = ticket.excluded.iter().map(|n| NodeName::new(n.as_str()));
+    Some(Gang {
+        priority: job.priority(),
+        surplus: true,
+        submitted: time(ticket.submitted),
+        excluded_nodes: excluded.collect(),
+        grace: seconds(job.job().spec().grace_period_seconds()),
+        ..Gang::new(
+            surplus_id(&key, member),
+            QueueName::new(job.queue()),
+            vec![TaskGroup { flavors, ..pod }],
+        )
+    })
 }
 
 /// How long a gang holds its place at most: it starts, runs and stops. None
@@ -302,9 +347,8 @@ pub fn flavors(plan: &Plan) -> Vec<GroupFlavors> {
 #[must_use]
 pub fn because(because: trellis_scheduler::Because) -> Option<Because> {
     match because {
-        trellis_scheduler::Because::LaterInQueue | trellis_scheduler::Because::Surplus => {
-            Some(Because::LaterInQueue)
-        }
+        trellis_scheduler::Because::LaterInQueue => Some(Because::LaterInQueue),
+        trellis_scheduler::Because::Surplus => Some(Because::Surplus),
         trellis_scheduler::Because::Borrows => Some(Because::Borrows),
         trellis_scheduler::Because::LowerPriority => Some(Because::LowerPriority),
         trellis_scheduler::Because::Drained => None,

@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use trellis_api::pod_group::{Assignment, NominatedVictim, Plan, PodGroupPhase, PodGroupStatus};
+use trellis_api::pod_group::{
+    Assignment, ElasticGroup, NominatedVictim, Plan, PodGroupPhase, PodGroupStatus,
+};
 use trellis_api::{PodGroup, Reason, names};
 
 use super::flavors::Place;
@@ -64,6 +66,17 @@ pub fn plan(run: &Run, place: &Place, now: Timestamp) -> Plan {
         policy_set: Some(run.job.set().to_owned()),
         deadline: now.saturating_add(PLAN_TIME).ok().map(Time),
         groups: place.groups.clone(),
+        elastic: job
+            .job()
+            .spec()
+            .task_groups
+            .iter()
+            .filter(|group| group.min_replicas.is_some())
+            .map(|group| ElasticGroup {
+                name: group.name.clone(),
+                replicas: i64::from(group.replicas()),
+            })
+            .collect(),
         active_seconds: deadlines.and_then(|d| d.active_seconds),
         requester: place.requester.clone(),
         limits: place.limits.clone(),

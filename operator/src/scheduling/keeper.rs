@@ -4,14 +4,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::api::core::v1::Toleration;
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::Reason;
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 
 use super::deletions::Deletions;
-use super::journal;
 use super::wish::{Run, Wish};
+use super::{journal, surplus};
 use crate::watch::PodView;
 
 /// A pod that is to go.
@@ -28,7 +29,7 @@ pub struct Doomed {
 }
 
 /// A pod that is to be created while the others of its attempt are there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Vacancy {
     /// Its task group.
     pub group: String,
@@ -38,13 +39,24 @@ pub struct Vacancy {
     pub node: String,
     /// Its round.
     pub round: i64,
+    /// Of a pod beyond the gang: what it tolerates because of its flavors. None: it is the plan's.
+    pub brought: Option<Vec<Toleration>>,
+}
+
+/// Pods beyond a gang that are to go, though their gang has its place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dismissed {
+    /// By uid: nobody counts on them.
+    pub stale: BTreeSet<String>,
+    /// By name: they make room. True: a budget may put it off.
+    pub leaving: BTreeMap<String, bool>,
 }
 
 /// Seconds for a pod that has nothing to save.
 const SHORT_GRACE: u32 = 30;
 
 /// What is to be done next.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Wait: pods of this name, of an earlier attempt or an earlier job, are still there.
     AwaitPods,
@@ -102,6 +114,8 @@ pub struct Gang<'a> {
     pub lost: &'a BTreeSet<String>,
     /// Seconds that its pods are given to stop.
     pub grace: i64,
+    /// Pods beyond the gang that are to go.
+    pub dismissed: &'a Dismissed,
     /// Deletes that have been asked for.
     pub deletions: &'a Deletions,
     /// The time.
@@ -193,9 +207,15 @@ impl Gang<'_> {
         let plan = self.journal.plan.clone().unwrap_or_default();
         // Pods of this job that no plan names, and those in whose place others are awaited.
         let run = self.wish.run().filter(|run| run.attempt == plan.attempt);
-        let is_old = |pod: &PodView| run.is_some_and(|run| is_replaced(run, pod));
+        let is_old = |pod: &PodView| {
+            let by_job = |run: &Run| is_replaced(run, pod) || surplus::is_beyond(run, pod);
+            self.dismissed.stale.contains(&pod.uid) || run.is_some_and(|run| by_job(run))
+        };
         if let Some(Step::Delete(stray)) = self.remove(|p| p.plan != plan.hash || is_old(p)) {
             return Step::Delete(stray);
+        }
+        if let Some(step) = self.dismiss() {
+            return step;
         }
         match self.wish {
             Wish::Run(run) if run.attempt > plan.attempt => Step::Undo {
@@ -206,6 +226,30 @@ impl Gang<'_> {
             Wish::Wait => self.leaves().unwrap_or(Step::Hold),
             Wish::Stop { reason, .. } => no_longer(*reason),
             Wish::Finish { keep, .. } => self.finish(*keep),
+        }
+    }
+
+    /// Pods beyond the gang make room for others.
+    fn dismiss(&self) -> Option<Step> {
+        let leaving = &self.dismissed.leaving;
+        if leaving.is_empty() {
+            return None;
+        }
+        // Their names are known, their pods not by them.
+        let of_name = |name: &str| self.pods.get(name).map(|pod| pod.uid.as_str());
+        let named = |patient: bool| leaving.iter().filter(move |(_, p)| **p == patient);
+        let uids = |patient| -> BTreeSet<&str> {
+            named(patient)
+                .filter_map(|(name, _)| of_name(name))
+                .collect()
+        };
+        let (late, patient) = (uids(false), uids(true));
+        if let Some(Step::Delete(pods)) = self.remove(|p| late.contains(p.uid.as_str())) {
+            return Some(Step::Delete(pods));
+        }
+        match self.remove(|p| patient.contains(p.uid.as_str())) {
+            Some(Step::Delete(pods)) => Some(Step::Evict(pods)),
+            _ => None,
         }
     }
 
@@ -226,6 +270,7 @@ impl Gang<'_> {
                 index,
                 node: node.to_owned(),
                 round: awaited.round,
+                brought: None,
             })
         };
         let vacancies: Vec<_> = journal::members(plan).filter_map(vacancy).collect();

@@ -23,6 +23,7 @@ mod open_plans;
 mod preflight;
 pub mod request;
 pub mod reserve;
+mod surplus;
 pub(crate) mod unsupported;
 pub mod volumes;
 mod wish;

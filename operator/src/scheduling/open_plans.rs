@@ -154,6 +154,7 @@ mod tests {
             phase: PodPhase::Pending,
             stuck: None,
             deleting: false,
+            deleted: None,
             disrupted: false,
             checkpoint: None,
         }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use trellis_api::names;
 
 use super::slim::{SlimContainer, SlimContainerStatus, SlimPod, SlimTerminated};
@@ -37,6 +38,8 @@ pub struct PodView {
     pub stuck: Option<Arc<Stuck>>,
     /// True from the deletion's start until the pod is gone.
     pub deleting: bool,
+    /// When that was asked for. The beginning of time: before now, and nobody knows when.
+    pub deleted: Option<Timestamp>,
     /// True if someone disrupts it (condition DisruptionTarget).
     pub disrupted: bool,
     /// What it says of its last checkpoint.
@@ -159,6 +162,7 @@ impl PodView {
             phase: phase(pod),
             stuck: stuck(pod).map(Arc::new),
             deleting: meta.deletion_timestamp.is_some(),
+            deleted: deleted(meta),
             disrupted: is_true("DisruptionTarget"),
             ready: is_true("Ready"),
             checkpoint: checkpoint(pod).map(Arc::new),
@@ -166,6 +170,21 @@ impl PodView {
         let namespace = meta.namespace.as_deref().unwrap_or_default();
         Some((Key::new(namespace, &owner.name), view))
     }
+}
+
+/// The deletion's time is that by which the pod is to be gone: its grace after it was asked for.
+/// Once that is cut to nothing, which is how the kubelet takes its leave, it says no more when
+/// that was.
+fn deleted(meta: &ObjectMeta) -> Option<Timestamp> {
+    let by = meta.deletion_timestamp.as_ref()?.0;
+    let grace = meta.deletion_grace_period_seconds.unwrap_or(0);
+    if grace <= 0 {
+        return Some(Timestamp::MIN);
+    }
+    Some(
+        by.saturating_sub(SignedDuration::from_secs(grace))
+            .unwrap_or(by),
+    )
 }
 
 /// The pod names the annotation itself: whoever looks at it need not know its job.

@@ -8,8 +8,8 @@ use crate::preemption::{LOWER, at, by_priority, gone, of, preempts, seconds, see
 use crate::random::{any_gang, any_node};
 use proptest::prelude::*;
 use trellis_scheduler::{
-    Because, BorrowWithin, Decision, Engine, Gang, GangId, Preemption, Queue, QueueName,
-    QueueOrder, Quota, Reclaim, ResourceName, WaitReason, WithinQueue,
+    Because, BorrowWithin, Decision, Engine, Gang, GangId, NodeName, PodKey, Preemption, Queue,
+    QueueName, QueueOrder, Quota, Reclaim, ResourceName, WaitReason, WithinQueue,
 };
 
 fn surplus(gang: Gang) -> Gang {
@@ -481,4 +481,52 @@ fn a_queue_that_is_drained_lets_go_of_surplus_too() {
         ..Queue::new(QueueName::new("default"))
     });
     assert_eq!(at(&mut engine, seconds(1)), ["~s"]);
+}
+
+/// As an operator feeds it: a pod beyond a gang makes room, goes, and is sought again.
+#[test]
+fn what_made_room_is_not_placed_on_what_it_made() {
+    for lost_first in [false, true] {
+        let mut engine = engine(gpu_nodes(1));
+        let pod = |number: u32| {
+            let mut pod = workers(&format!("j/{number}"), 1, gpu(1, 1));
+            pod.surplus = true;
+            pod.groups[0].pod_prefix = "j-worker".to_owned();
+            pod.groups[0].first = number;
+            pod
+        };
+        let mut gang = workers("j", 2, gpu(1, 1));
+        gang.groups[0].pod_prefix = "j-worker".to_owned();
+        engine.apply_gang(gang);
+        cycle(&mut engine);
+        engine.apply_gang(pod(2));
+        engine.apply_gang(pod(3));
+        assert_eq!(cycle(&mut engine), ["+j/2", "+j/3"]);
+        for number in 0..4 {
+            let key = PodKey::new(format!("team/j-worker-{number}"));
+            engine.apply_pod(key, NodeName::new("n00"), gpu(1, 1));
+        }
+        assert_eq!(free(&engine, "n00", GPU), 4);
+        engine.apply_gang(workers("whole", 1, gpu(5, 5)));
+        let decided = cycle(&mut engine);
+        let victim = (2..4)
+            .find(|n| decided[0].contains(&format!("j/{n}")))
+            .unwrap();
+        let key = PodKey::new(format!("team/j-worker-{victim}"));
+        if lost_first {
+            engine.lose_pod(&key);
+            engine.delete_gang(&pod(victim).id);
+        } else {
+            engine.delete_gang(&pod(victim).id);
+            engine.lose_pod(&key);
+        }
+        let decided = cycle(&mut engine);
+        assert_eq!(decided, ["+whole"], "{lost_first}");
+        assert_eq!(free(&engine, "n00", GPU), 0);
+        engine.apply_pod(worker("whole", 0), NodeName::new("n00"), gpu(5, 5));
+        assert_eq!(free(&engine, "n00", GPU), 0);
+        engine.apply_gang(pod(victim));
+        let waits = format!("-j/{victim} InsufficientCapacity");
+        assert_eq!(cycle(&mut engine), [waits], "{lost_first}");
+    }
 }

@@ -23,6 +23,10 @@ struct Found {
     recoveries: Vec<Recovery>,
 }
 
+fn is_up(pod: &PodView) -> bool {
+    matches!(pod.phase, PodPhase::Running | PodPhase::Succeeded)
+}
+
 impl Evaluation<'_> {
     pub(super) fn placed(mut self) -> Next {
         if self.status.scheduled_time.is_none() {
@@ -105,7 +109,20 @@ impl Evaluation<'_> {
             );
             return (Reason::Recovering, message);
         }
-        (Reason::Running, "all pods run".to_owned())
+        let (total, up) = (
+            self.o.spec.pod_count(),
+            self.members().filter(|p| is_up(p)).count(),
+        );
+        let is_all = usize::try_from(total).is_ok_and(|total| up >= total);
+        let message = match self.o.certificate {
+            _ if is_all || self.o.spec.gang_size() == total => "all pods run".to_owned(),
+            Some(lack) => format!(
+                "the gang runs, {up} of {total} pods; the others come when there is room: {}",
+                lack.message
+            ),
+            None => format!("the gang runs, {up} of {total} pods"),
+        };
+        (Reason::Running, message)
     }
 
     /// How long it may run. A job that may not run as it is now keeps the deadline that it was

@@ -225,6 +225,7 @@ impl Case {
                     phase: phase.clone(),
                     stuck: None,
                     deleting: false,
+                    deleted: None,
                     disrupted: false,
                     checkpoint: None,
                 };

@@ -122,7 +122,12 @@ fn leavers(pods: &[SlimPod], victims: &[&NominatedVictim]) -> Vec<Leaver> {
                 continue;
             };
             let runs = view.phase == PodPhase::Running && !view.deleting;
-            if of == job && view.job_uid == victim.uid && runs {
+            // The gang, or one pod beyond it.
+            let leaves = victim
+                .pod
+                .as_ref()
+                .is_none_or(|name| *name == pod.name_any());
+            if leaves && of == job && view.job_uid == victim.uid && runs {
                 let ready = |c: &&SlimCondition| c.type_ == "Ready";
                 let ready = pod.status.conditions.iter().find(ready);
                 leavers.push(Leaver {
@@ -214,6 +219,7 @@ mod tests {
             namespace: "ns".to_owned(),
             name: name.to_owned(),
             uid: format!("uid-{name}"),
+            pod: None,
             plan: String::new(),
             because: Because::Borrows,
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream;
+use k8s_openapi::api::core::v1::Toleration;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 use trellis_api::pod_group::Plan;
@@ -34,6 +35,8 @@ struct Member<'a> {
     index: u32,
     node: &'a str,
     round: i64,
+    /// Of one beyond the gang: what its flavors bring, and the term of who creates it.
+    beyond: Option<(&'a [Toleration], i64)>,
 }
 
 impl<'a> Member<'a> {
@@ -42,9 +45,12 @@ impl<'a> Member<'a> {
             attempt: run.attempt,
             round: self.round,
             plan: &plan.hash,
-            epoch: None,
+            epoch: self.beyond.map(|(_, epoch)| epoch),
             node: self.node,
-            tolerations: flavors::tolerations(&plan.groups, self.pods.group().name()),
+            tolerations: match self.beyond {
+                Some((brought, _)) => brought,
+                None => flavors::tolerations(&plan.groups, self.pods.group().name()),
+            },
         }
     }
 }
@@ -143,12 +149,20 @@ impl Committer {
             let mut pods = templates.iter();
             pods.find(|pods| pods.group().name() == vacancy.group)
         };
+        if let Err(outcome) = self.is_allowed(job, run) {
+            return outcome;
+        }
+        let epoch = match self.commands.epoch() {
+            Ok(epoch) => epoch.0,
+            Err(error) => return WriteError::from(error).into(),
+        };
         let missing = vacancies.iter().filter_map(|vacancy| {
             Some(Member {
                 pods: of(vacancy)?,
                 index: vacancy.index,
                 node: &vacancy.node,
                 round: vacancy.round,
+                beyond: vacancy.brought.as_deref().map(|brought| (brought, epoch)),
             })
         });
         let missing: Vec<_> = missing.collect();
@@ -336,6 +350,7 @@ fn members<'a>(templates: &'a [PodTemplate<'a>], plan: &'a Plan) -> Vec<Member<'
                     pods,
                     index,
                     round: 0,
+                    beyond: None,
                     node: assignment.node.as_str(),
                 });
                 index = index.saturating_add(1);

@@ -24,13 +24,21 @@ impl Driver {
                     ..
                 } => {
                     let place = self.place_of(&id, placement);
-                    self.place(&gang::job_of(&id), place);
+                    match gang::whose(&id) {
+                        (job, None) => self.place(&job, place),
+                        (job, Some(member)) => self.place_surplus(&job, &member, place),
+                    }
                 }
                 Decision::Wait {
                     gang: id,
                     certificate,
                 } => {
-                    let job = gang::job_of(&id);
+                    let (job, member) = gang::whose(&id);
+                    if member.is_some() {
+                        let told = self.told(&id, &certificate);
+                        self.surplus_waits(&job, told);
+                        continue;
+                    }
                     self.waits(&job);
                     if self.must_take_suspects(&job, &certificate) {
                         continue;

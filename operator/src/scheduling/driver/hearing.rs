@@ -197,6 +197,7 @@ impl Driver {
     }
 
     pub(super) fn forget(&mut self, job: &Key) {
+        self.withdraw_surplus(job);
         self.gangs.remove(job);
         self.alarms.clear(job);
         self.over_quota.remove(job);

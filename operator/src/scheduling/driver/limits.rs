@@ -10,8 +10,9 @@ use tracing::error;
 use trellis_api::pod_group::Plan;
 use trellis_api::quantity::Amount;
 use trellis_policies::quota::{Draw as Drawing, Held, Holding, LimitId, What, recount};
-use trellis_scheduler::{Draw, LimitName, Time};
+use trellis_scheduler::{Draw, FlavorName, LimitName, ResourceName, Time};
 
+use super::surplus::draws_on;
 use super::{Driver, Gang, Inside};
 use crate::key::Key;
 use crate::quota::{self, JobLimits, LimitsReport, base_units, limit_of, name};
@@ -51,6 +52,12 @@ impl Driver {
             touched.insert(job.clone());
         } else {
             self.engine.apply_draws(&gang::id(job), limits.draws());
+            let mut draws = limits.draws();
+            draws.retain(draws_on);
+            for member in state.surplus.placed() {
+                let id = gang::surplus_id(job, member);
+                self.engine.apply_draws(&id, draws.clone());
+            }
         }
         state.limits = Some(limits);
     }
@@ -179,6 +186,15 @@ impl Driver {
                 _ => Amount::from_units(units),
             })
         };
+        let told = |held: Vec<(FlavorName, ResourceName, i128)>| -> Vec<Held> {
+            let held = held.into_iter();
+            held.map(|(flavor, resource, units)| Held {
+                flavor: flavor.as_str().to_owned(),
+                amount: amount(resource.as_str(), units),
+                resource: resource.as_str().to_owned(),
+            })
+            .collect()
+        };
         let jobs = self.gangs.iter().filter_map(|(job, state)| {
             let draws = match &state.limits {
                 Some(limits) => limits.draws.clone(),
@@ -190,18 +206,21 @@ impl Driver {
                 // Who leaves holds no quota.
                 Inside::Placed | Inside::Nominated => Some(self.engine.charge(&gang::id(job))?),
             };
-            let held = held.map(|held| -> Vec<Held> {
-                let held = held.into_iter();
-                held.map(|(flavor, resource, units)| Held {
-                    flavor: flavor.as_str().to_owned(),
-                    amount: amount(resource.as_str(), units),
-                    resource: resource.as_str().to_owned(),
-                })
-                .collect()
-            });
-            Some((draws, held))
+            Some((draws, held.map(&told)))
         });
-        let jobs: Vec<_> = jobs.collect();
+        // Those beyond the gangs are none of the jobs that are counted.
+        let surplus = self.gangs.iter().flat_map(|(job, state)| {
+            let limits = state.limits.iter().flat_map(|limits| &limits.draws);
+            let is_amount =
+                |draw: &&Drawing| !matches!(draw.limit.what, What::RunningJobs | What::QueuedJobs);
+            let draws: Vec<Drawing> = limits.filter(is_amount).cloned().collect();
+            state.surplus.placed().filter_map(move |member| {
+                let held = self.engine.charge(&gang::surplus_id(job, member))?;
+                Some((draws.clone(), Some(held)))
+            })
+        });
+        let surplus = surplus.map(|(draws, held)| (draws, held.map(&told)));
+        let jobs: Vec<_> = jobs.chain(surplus).collect();
         let mut counted = recount(jobs.iter().map(|(draws, held)| Holding {
             draws,
             held: held.as_deref(),

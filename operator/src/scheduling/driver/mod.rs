@@ -16,6 +16,7 @@ mod places;
 mod runtimes;
 mod start;
 mod steps;
+mod surplus;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -44,6 +45,7 @@ use crate::quota::{Hours, JobLimits};
 use alarms::Alarms;
 use avoided::Avoided;
 use pause::Pause;
+use surplus::Surplus;
 use task::Task;
 use victims::Leaving;
 
@@ -88,6 +90,8 @@ struct Gang {
     /// The other nodes could never hold it: those on which its ranks failed do.
     takes_suspects: bool,
     deletions: Deletions,
+    /// Its pods that are not part of the gang.
+    surplus: Surplus,
 }
 
 impl Gang {
@@ -141,6 +145,8 @@ pub struct Driver {
     /// Hash of the plan that each job had before we led: those are taken over.
     /// Another of an earlier epoch that appears later is a stale leader's.
     inherited: HashMap<Key, String>,
+    /// Uids of pods that were there before we led and that no plan names.
+    inherited_pods: HashSet<String>,
     /// Nodes or DeviceClasses have changed: other devices may be advertised or offered.
     devices_changed: bool,
     /// Gangs that the engine has been asked to keep away from suspects since it decided last.
@@ -172,6 +178,7 @@ impl Driver {
             pods: HashMap::new(),
             unadopted: HashSet::new(),
             inherited: HashMap::new(),
+            inherited_pods: HashSet::new(),
             devices_changed: false,
             keep_away: BTreeSet::new(),
             unseen: None,

@@ -97,6 +97,7 @@ impl Driver {
             state.inside = Inside::No;
             self.engine.delete_gang(&gang::id(job));
         }
+        self.withdraw_surplus(job);
         self.spare(job);
     }
 

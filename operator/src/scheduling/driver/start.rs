@@ -43,6 +43,10 @@ impl Driver {
             let Some(plan) = &journal.plan else { continue };
             self.unadopted.insert(job.clone());
             self.inherited.insert(job.clone(), plan.hash.clone());
+            let pods = self.committer.world().pods.of(&job);
+            let beyond = pods.values().filter(|pod| pod.epoch.is_some());
+            self.inherited_pods
+                .extend(beyond.map(|pod| pod.uid.clone()));
             if holds(journal) {
                 self.gangs.entry(job.clone()).or_default();
                 self.adopt(&job, group, plan);

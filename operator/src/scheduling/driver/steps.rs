@@ -72,6 +72,11 @@ impl Driver {
             .is_some_and(|job| waits_for_lost_nodes(job));
         let lost = lost_nodes(&pods, |node| !waits && world.is_given_up(node));
         state.deletions.retain_those_of(&pods);
+        let dismissed = self.dismissed(job, &pods);
+        let Some(state) = self.gangs.get(job) else {
+            return;
+        };
+        let Some(wish) = &state.wish else { return };
         let seen = keeper::Gang {
             uid: &uid,
             attempt: status.and_then(|s| s.attempt).unwrap_or(1),
@@ -82,6 +87,7 @@ impl Driver {
             pods: &pods,
             lost: &lost,
             grace: group.spec.grace_period_seconds(),
+            dismissed: &dismissed,
             deletions: &state.deletions,
             now: Timestamp::now(),
             clock: now,
@@ -113,11 +119,8 @@ impl Driver {
             Step::Follow => self.follow(job, &group, &journal),
             Step::Void => self.void(job),
             Step::Commit => self.go_on(job, &group, &journal),
-            Step::Hold => self.hold(job, &group, &journal),
-            Step::Fill(vacancies) => {
-                self.hold(job, &group, &journal);
-                self.fill(job, &journal, vacancies);
-            }
+            Step::Hold => self.hold(job, &group, &journal, Vec::new()),
+            Step::Fill(vacancies) => self.hold(job, &group, &journal, vacancies),
             Step::Undo { reason, message } => {
                 let failed =
                     journal.phase == Some(PodGroupPhase::Committing) && is_expired(&journal);
@@ -147,15 +150,30 @@ impl Driver {
         }
     }
 
-    /// The gang has its place.
-    fn hold(&mut self, job: &Key, group: &PodGroup, journal: &PodGroupStatus) {
+    /// The gang has its place, and these pods of it are to be created.
+    fn hold(
+        &mut self,
+        job: &Key,
+        group: &PodGroup,
+        journal: &PodGroupStatus,
+        mut vacancies: Vec<Vacancy>,
+    ) {
         if let Some(plan) = &journal.plan {
             self.adopt(job, group, plan);
             self.give_up_finished(job, plan);
         }
         self.stay_unless_asked(job);
         self.note_checkpoint(job);
-        self.committer.world().certificates.write().remove(job);
+        vacancies.extend(self.tend_surplus(job, journal));
+        match self.lack(job).cloned() {
+            Some(lack) => self.say(job, lack),
+            None => {
+                self.committer.world().certificates.write().remove(job);
+            }
+        }
+        if !vacancies.is_empty() {
+            self.fill(job, journal, vacancies);
+        }
     }
 
     /// Creates pods of a gang that has its place.
@@ -338,7 +356,7 @@ impl Driver {
 }
 
 /// The moment of a time that is to come, by a clock that is never set.
-fn from_now(clock: Instant, at: Timestamp) -> Instant {
+pub(super) fn from_now(clock: Instant, at: Timestamp) -> Instant {
     let wait = at.duration_since(Timestamp::now());
     let wait = Duration::try_from(wait).unwrap_or_default();
     clock.checked_add(wait).unwrap_or(clock)

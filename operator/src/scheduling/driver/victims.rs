@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
 use trellis_api::pod_group::{
     Because, MOST_VICTIMS, NominatedVictim, PodGroupPhase, PodGroupStatus,
 };
@@ -18,6 +19,7 @@ use super::{Driver, Inside};
 use crate::key::Key;
 use crate::scheduling::commit::Nomination;
 use crate::scheduling::flavors::Place;
+use crate::scheduling::gang::Member;
 use crate::scheduling::{gang, journal};
 
 /// How long a gang is no victim after its budget, or what we know of it, spoke
@@ -35,6 +37,8 @@ pub(super) struct Leaving {
     plan: String,
     /// It may be told: what it leaves for is written down.
     told: bool,
+    /// Since when.
+    pub(super) since: Instant,
     message: String,
 }
 
@@ -67,7 +71,7 @@ impl Driver {
         else {
             self.withdraw(job);
             for victim in victims {
-                self.stay(&gang::job_of(&victim.gang), SignedDuration::ZERO);
+                self.stay(&who(victim), SignedDuration::ZERO);
             }
             return;
         };
@@ -75,23 +79,25 @@ impl Driver {
         let mut named = Vec::new();
         let mut unreadable = BTreeSet::new();
         for victim in victims {
-            let who = gang::job_of(&victim.gang);
+            let (of, member) = gang::whose(&victim.gang);
+            let who = who(victim);
             let Some(because) = gang::because(victim.because) else {
                 continue;
             };
-            let Some(uid) = self.job_uid(&who) else {
+            let Some(uid) = self.job_uid(&of) else {
                 unreadable.insert(who);
                 continue;
             };
-            let Some(plan) = self.held_plan(&who) else {
-                self.drop_unwritten(&who);
+            let Some(plan) = self.held_plan(&of) else {
+                self.drop_unwritten(&of);
                 continue;
             };
             let nominated = NominatedVictim {
-                namespace: who.namespace.to_string(),
-                name: who.name.to_string(),
+                namespace: of.namespace.to_string(),
+                name: of.name.to_string(),
                 uid,
                 plan,
+                pod: member.map(|member| member.pod_name(&of.name)),
                 because,
             };
             self.note(job, &group, &nominated, false);
@@ -149,21 +155,22 @@ impl Driver {
 
     /// The queue of a gang is drained: it leaves.
     pub(super) fn drain(&mut self, victim: &Victim) {
-        let who = gang::job_of(&victim.gang);
-        let Some(plan) = self.held_plan(&who) else {
-            self.drop_unwritten(&who);
+        let (of, who) = (gang::job_of(&victim.gang), who(victim));
+        let Some(plan) = self.held_plan(&of) else {
+            self.drop_unwritten(&of);
             return;
         };
-        let group = self.committer.world().pod_groups.get(&who);
+        let group = self.committer.world().pod_groups.get(&of);
         let queue = group.map(|g| g.spec.queue.clone()).unwrap_or_default();
         let leaving = Leaving {
             by: None,
             plan,
             told: true,
+            since: Instant::now(),
             message: format!("queue {queue:?} is being drained"),
         };
-        self.leaving.insert(who.clone(), leaving);
-        self.advance(&who);
+        self.leaving.insert(who, leaving);
+        self.advance(&of);
     }
 
     /// A nomination stands: whoever has not been told to leave is.
@@ -183,15 +190,21 @@ impl Driver {
         victim: &NominatedVictim,
         told: bool,
     ) -> bool {
-        let who = Key::new(&victim.namespace, &victim.name);
-        let another = self.job_uid(&who).is_some_and(|uid| uid != victim.uid);
-        if another || self.held_plan(&who).as_ref() != Some(&victim.plan) {
+        let of = Key::new(&victim.namespace, &victim.name);
+        let another = self.job_uid(&of).is_some_and(|uid| uid != victim.uid);
+        if another || self.held_plan(&of).as_ref() != Some(&victim.plan) {
             return false;
         }
+        let Some(who) = leaver(victim) else {
+            return false;
+        };
+        let before = self.leaving.get(&who);
+        let since = before.map_or_else(Instant::now, |before| before.since);
         let leaving = Leaving {
             by: Some(by.clone()),
             plan: victim.plan.clone(),
             told,
+            since,
             message: told_to_leave(by, group, victim.because),
         };
         self.leaving.insert(who, leaving);
@@ -275,6 +288,24 @@ impl Driver {
     }
 }
 
+/// Who is to leave: a gang, or a pod beyond one.
+fn who(victim: &Victim) -> Key {
+    match gang::whose(&victim.gang) {
+        (job, None) => job,
+        (job, Some(member)) => gang::surplus_key(&job, &member),
+    }
+}
+
+/// The same, as a journal names it. None: of a name that no such pod can have.
+pub(super) fn leaver(victim: &NominatedVictim) -> Option<Key> {
+    let job = Key::new(&victim.namespace, &victim.name);
+    let Some(pod) = &victim.pod else {
+        return Some(job);
+    };
+    let member = Member::named(&victim.name, pod)?;
+    Some(gang::surplus_key(&job, &member))
+}
+
 fn told_to_leave(by: &Key, group: &PodGroup, because: Because) -> String {
     let why = match because {
         Because::LaterInQueue => "both are in that queue, which puts the other first",
@@ -282,6 +313,7 @@ fn told_to_leave(by: &Key, group: &PodGroup, because: Because) -> String {
             "its own queue holds more than its quota, and that queue asks for its own"
         }
         Because::LowerPriority => "both queues borrow, and its priority is lower",
+        Because::Surplus => "its job can do without it",
     };
     format!(
         "makes room for job \"{by}\" of queue {:?} with priority {}: {why}",
@@ -312,6 +344,7 @@ mod tests {
             by: None,
             plan: "first".to_owned(),
             told: false,
+            since: Instant::now(),
             message: String::new(),
         };
         for (phase, plan, expected) in [

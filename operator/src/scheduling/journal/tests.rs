@@ -129,6 +129,7 @@ fn a_nomination_becomes_a_plan_of_the_same_name_and_ends_with_it() {
         namespace: "ns".to_owned(),
         name: "low".to_owned(),
         uid: "uid".to_owned(),
+        pod: None,
         plan: "theirs".to_owned(),
         because: trellis_api::pod_group::Because::Borrows,
     };

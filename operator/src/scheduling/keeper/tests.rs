@@ -40,6 +40,7 @@ fn pod(name: &str, job_uid: &str, phase: PodPhase) -> (String, PodView) {
         phase,
         stuck: None,
         deleting: false,
+        deleted: None,
         disrupted: false,
         checkpoint: None,
     };
@@ -48,7 +49,9 @@ fn pod(name: &str, job_uid: &str, phase: PodPhase) -> (String, PodView) {
 
 fn step(phase: PodGroupPhase, wish: &Wish, pods: &BTreeMap<String, PodView>, now: i64) -> Step {
     let (deletions, clock) = (Deletions::default(), Instant::now());
+    let dismissed = Dismissed::default();
     Gang {
+        dismissed: &dismissed,
         deletions: &deletions,
         clock,
         uid: "mine",
@@ -218,6 +221,7 @@ fn a_gang_that_is_whole_is_closed_though_its_deadline_is_over() {
         pods
     };
     let (deletions, clock) = (Deletions::default(), Instant::now());
+    let dismissed = Dismissed::default();
     let next = |pods: &BTreeMap<String, PodView>, told: Option<&str>| {
         let gang = Gang {
             uid: "mine",
@@ -228,6 +232,7 @@ fn a_gang_that_is_whole_is_closed_though_its_deadline_is_over() {
             journal: &journal,
             pods,
             lost: &BTreeSet::new(),
+            dismissed: &dismissed,
             deletions: &deletions,
             grace: 300,
             now: Timestamp::from_second(1000).unwrap(),
@@ -271,6 +276,7 @@ fn an_attempt_whose_journal_is_gone_is_counted_before_anything_else() {
             journal: &PodGroupStatus::default(),
             pods,
             lost: &BTreeSet::new(),
+            dismissed: &Dismissed::default(),
             deletions: &Deletions::default(),
             grace: 300,
             now: Timestamp::UNIX_EPOCH,
@@ -378,6 +384,7 @@ fn a_pod_that_does_not_go_is_not_deleted_in_a_loop() {
             journal: &journal,
             pods: &pods,
             lost: &lost,
+            dismissed: &Dismissed::default(),
             deletions: &deletions,
             grace: 300,
             now: Timestamp::UNIX_EPOCH,

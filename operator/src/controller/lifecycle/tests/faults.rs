@@ -50,6 +50,24 @@ fn of_ranks_that_fail_together_the_first_is_told_with_its_last_line() {
     assert_eq!(counted(&case), (1, 0));
 }
 
+/// Someone deletes a pod, which ends by it before anybody looks.
+#[test]
+fn how_a_pod_takes_being_deleted_is_not_its_own_failure() {
+    for (asked, own) in [(Some(at(7)), false), (Some(at(9)), true), (None, true)] {
+        let mut case = Case::new(json!({}));
+        case.place(1, &PodPhase::Running);
+        let pod = case.pod(1);
+        pod.phase = failed(143, 8);
+        (pod.deleting, pod.deleted) = (asked.is_some(), asked);
+        let reason = match own {
+            true => Reason::PodFailed,
+            false => Reason::PodDisrupted,
+        };
+        case.says(JobPhase::Restarting, reason);
+        assert_eq!(counted(&case), (i64::from(own), i64::from(!own)));
+    }
+}
+
 #[test]
 fn the_first_rule_that_matches_decides() {
     let on = |code: i32, action: &str| json!({"onExitCodes": [code], "action": action});

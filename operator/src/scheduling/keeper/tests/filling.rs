@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::scheduling::Run;
+use crate::scheduling::fixtures::run_with;
 use std::sync::Arc;
 use trellis_api::job::{AwaitedGroup, AwaitedPods};
 use trellis_api::pod_group::Assignment;
@@ -9,7 +10,9 @@ use trellis_api::pod_group::Assignment;
 /// A gang of two that has its place, of which the pod of index 1 is awaited in round 2, from
 /// second 10 on.
 fn next(pods: &BTreeMap<String, PodView>, attempt: i64, now: i64) -> Step {
-    let of = run(1);
+    let group = serde_json::json!({"name": "worker", "replicas": 2, "image": "i",
+        "resources": {"cpu": 1, "memory": "1Gi"}});
+    let of = run_with(1, serde_json::json!({"taskGroups": [group]}));
     let of = of.run().unwrap();
     let wish = Wish::Run(Arc::new(Run {
         job: of.job.clone(),
@@ -43,6 +46,7 @@ fn next(pods: &BTreeMap<String, PodView>, attempt: i64, now: i64) -> Step {
     };
     journal.plan.as_mut().unwrap().assignments = vec![on("node-a"), on("node-b")];
     let (deletions, clock) = (Deletions::default(), Instant::now());
+    let dismissed = Dismissed::default();
     let gang = Gang {
         uid: "mine",
         attempt: 1,
@@ -53,6 +57,7 @@ fn next(pods: &BTreeMap<String, PodView>, attempt: i64, now: i64) -> Step {
         pods,
         lost: &BTreeSet::new(),
         grace: 30,
+        dismissed: &dismissed,
         deletions: &deletions,
         now: Timestamp::from_second(now).unwrap(),
         clock,
@@ -86,6 +91,7 @@ fn a_pod_in_whose_place_another_is_awaited_goes_and_the_other_comes_when_it_is_t
         index: 1,
         node: "node-b".to_owned(),
         round: 2,
+        brought: None,
     };
     assert_eq!(next(&pods, 1, 10), Step::Fill(vec![vacancy]));
     // It is there.

@@ -35,6 +35,7 @@ fn what_has_nothing_to_save_has_a_short_grace() {
     // It is this attempt that goes, and the one before that had failed.
     let placed = |wish: &Wish| {
         let (deletions, clock) = (Deletions::default(), Instant::now());
+        let dismissed = Dismissed::default();
         let pods = BTreeMap::from([pod("well", "mine", PodPhase::Running)]);
         let step = Gang {
             uid: "mine",
@@ -45,6 +46,7 @@ fn what_has_nothing_to_save_has_a_short_grace() {
             journal: &journal(PodGroupPhase::Unwinding),
             pods: &pods,
             lost: &BTreeSet::new(),
+            dismissed: &dismissed,
             deletions: &deletions,
             grace: 300,
             now: Timestamp::UNIX_EPOCH,

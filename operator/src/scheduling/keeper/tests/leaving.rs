@@ -11,12 +11,14 @@ fn leaving(
     now: i64,
 ) -> String {
     let (deletions, clock) = (Deletions::default(), Instant::now());
+    let dismissed = Dismissed::default();
     let mut journal = journal(phase);
     if phase == PodGroupPhase::Unwinding {
         journal.reason = Some(Reason::Preempted);
         journal.evict_until = Some(Time(Timestamp::from_second(60).unwrap()));
     }
     let gang = Gang {
+        dismissed: &dismissed,
         deletions: &deletions,
         clock,
         uid: "mine",

@@ -1,0 +1,174 @@
+//! Jobs that work with fewer pods than they ask for, and pods beside a gang.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use trellis_api::TrainingJob;
+use trellis_api::job::JobPhase;
+use trellis_api::names;
+use trellis_e2e::jobs::message;
+use trellis_e2e::site::Site;
+
+use super::site;
+
+/// A job of `replicas` pods of one GPU, that works with two.
+fn elastic(site: &Site, name: &str, replicas: u32) -> Value {
+    let mut job = site.job(name, replicas, 1);
+    job["spec"]["taskGroups"][0]["minReplicas"] = json!(2);
+    job
+}
+
+/// It runs, so many of its pods do, and nothing is awaited.
+async fn runs_with(site: &Site, job: &str, ready: &str) -> TrainingJob {
+    site.becomes(job, |s| {
+        let reason = s.reason.map(|r| r.as_str());
+        reason == Some("Running") && s.ready.as_deref() == Some(ready)
+    })
+    .await
+}
+
+async fn uids(site: &Site, job: &str) -> BTreeMap<String, String> {
+    let pods = site.pods(job).await.into_iter();
+    let live = pods.filter(|pod| pod.metadata.deletion_timestamp.is_none());
+    live.map(|pod| (pod.name_any(), pod.uid().unwrap_or_default()))
+        .collect()
+}
+
+#[tokio::test]
+async fn an_elastic_job_takes_the_room_that_there_is_and_gives_it_up_first() {
+    let site = site("elastic", 1).await;
+    site.submit("other", 1, 6).await;
+    site.reaches("other", JobPhase::Running).await;
+    site.create(elastic(&site, "j", 4)).await.unwrap();
+    let small = runs_with(&site, "j", "2/4").await;
+    let gang = uids(&site, "j").await;
+    let says = message(&small);
+    assert!(says.contains("the gang runs, 2 of 4 pods"), "{says}");
+    // The others have gone: it grows, and nobody of it is restarted.
+    site.delete::<TrainingJob>("other").await;
+    runs_with(&site, "j", "4/4").await;
+    let grown = uids(&site, "j").await;
+    assert!(gang.iter().all(|(pod, uid)| grown.get(pod) == Some(uid)));
+    let third: Pod = site.api().get("j-worker-2").await.unwrap();
+    assert!(third.annotations().contains_key(names::EPOCH));
+    let env = third.spec.unwrap().containers.remove(0).env.unwrap();
+    let of = |name: &str| env.iter().find(|e| e.name == name)?.value.clone();
+    assert_eq!(of("PET_NNODES").as_deref(), Some("2:4"));
+    assert_eq!(of("TRELLIS_RANK").as_deref(), Some("2"));
+    // Someone needs five of the six that are free or can be done without.
+    site.submit("whole", 1, 5).await;
+    site.reaches("whole", JobPhase::Running).await;
+    let shrunk = site.becomes("j", |s| s.ready.as_deref() == Some("3/4"));
+    let status = shrunk.await.status.unwrap();
+    let counts = (status.attempt, status.restarts, status.disruptions);
+    assert_eq!(counts, (Some(1), Some(0), Some(0)));
+    assert_eq!(status.phase, Some(JobPhase::Running));
+    let now = uids(&site, "j").await;
+    assert!(gang.iter().all(|(pod, uid)| now.get(pod) == Some(uid)));
+    // All that there are end.
+    for pod in now.keys() {
+        site.exit(pod, "0").await;
+    }
+    site.reaches("j", JobPhase::Complete).await;
+}
+
+#[tokio::test]
+async fn a_rank_that_is_taken_away_comes_back_and_the_others_go_on() {
+    let site = site("comeback", 1).await;
+    site.create(elastic(&site, "j", 3)).await.unwrap();
+    runs_with(&site, "j", "3/3").await;
+    let before = uids(&site, "j").await;
+    site.delete::<Pod>("j-worker-1").await;
+    site.exit("j-worker-2", "1").await;
+    let back = |status: &trellis_api::job::TrainingJobStatus| {
+        status.ready.as_deref() == Some("2/3") || status.ready.as_deref() == Some("1/3")
+    };
+    site.becomes("j", back).await;
+    let job = runs_with(&site, "j", "3/3").await.status.unwrap();
+    assert_eq!(job.attempt, Some(1));
+    assert_eq!(job.restarts, Some(1), "of one that failed by itself");
+    let after = uids(&site, "j").await;
+    assert_eq!(after.get("j-worker-0"), before.get("j-worker-0"));
+    assert_ne!(after.get("j-worker-1"), before.get("j-worker-1"));
+    assert_ne!(after.get("j-worker-2"), before.get("j-worker-2"));
+}
+
+#[tokio::test]
+async fn replicas_of_an_elastic_group_change_while_it_runs() {
+    let site = site("resize", 1).await;
+    site.create(elastic(&site, "j", 4)).await.unwrap();
+    runs_with(&site, "j", "4/4").await;
+    let before = uids(&site, "j").await;
+    let stored = serde_json::to_value(site.api::<TrainingJob>().get("j").await.unwrap());
+    let mut group = stored.unwrap()["spec"]["taskGroups"].clone();
+    group[0]["replicas"] = json!(3);
+    site.patch("j", json!({"spec": {"taskGroups": group}}))
+        .await
+        .unwrap();
+    runs_with(&site, "j", "3/3").await;
+    site.pods_become("j", 3).await;
+    let after = uids(&site, "j").await;
+    assert!(after.iter().all(|(pod, uid)| before.get(pod) == Some(uid)));
+    // Not below what it works with, nor of a group that is not elastic.
+    group[0]["replicas"] = json!(1);
+    let refused = site
+        .patch("j", json!({"spec": {"taskGroups": group}}))
+        .await;
+    let said = refused.unwrap_err().to_string();
+    assert!(
+        said.contains("minReplicas must be 1 at least and replicas at most"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn a_group_outside_the_gang_comes_when_there_is_room_and_ends_with_the_job() {
+    let site = site("outside", 1).await;
+    let mut job = site.job("j", 2, 4);
+    let mut board = job["spec"]["taskGroups"][0].clone();
+    board["name"] = json!("board");
+    board["replicas"] = json!(1);
+    board["gpus"] = json!(1);
+    board["gang"] = json!(false);
+    job["spec"]["taskGroups"]
+        .as_array_mut()
+        .unwrap()
+        .push(board);
+    site.create(job).await.unwrap();
+    let waits = site.becomes("j", |s| {
+        let said = s.message.as_deref().unwrap_or_default();
+        s.phase == Some(JobPhase::Running) && said.contains("when there is room")
+    });
+    let said = message(&waits.await);
+    assert!(said.contains("the gang runs, 2 of 3 pods"), "{said}");
+    assert!(said.contains("nvidia.com/gpu"), "{said}");
+    // A job that waits for as much goes before it, though it came later.
+    for pod in ["j-worker-0", "j-worker-1"] {
+        site.exit(pod, "0").await;
+    }
+    site.reaches("j", JobPhase::Complete).await;
+}
+
+#[tokio::test]
+async fn a_board_runs_beside_its_gang_and_is_stopped_with_it() {
+    let site = site("board", 1).await;
+    let mut job = site.job("j", 2, 1);
+    let mut board = job["spec"]["taskGroups"][0].clone();
+    board["name"] = json!("board");
+    board["replicas"] = json!(1);
+    board["gang"] = json!(false);
+    job["spec"]["taskGroups"]
+        .as_array_mut()
+        .unwrap()
+        .push(board);
+    site.create(job).await.unwrap();
+    runs_with(&site, "j", "3/3").await;
+    for pod in ["j-worker-0", "j-worker-1"] {
+        site.exit(pod, "0").await;
+    }
+    site.reaches("j", JobPhase::Complete).await;
+    // Finished pods stay with their logs; what still runs is stopped.
+    site.pods_become("j", 2).await;
+}
