@@ -30,7 +30,7 @@ pub(super) struct Departures {
 }
 
 impl Departures {
-    fn pod_leaves(&mut self, pod: PodKey, by: Time) {
+    pub(super) fn pod_leaves(&mut self, pod: PodKey, by: Time) {
         self.pod_stays(&pod);
         self.by_time.insert((by, pod.clone()));
         self.pods.insert(pod, by);
@@ -164,8 +164,9 @@ impl Engine {
         }
     }
 
-    /// What is on the way out already, so that others may follow.
-    pub(super) fn going(&self) -> Vec<Hold> {
+    /// What is on the way out already, so that others may follow; of what leaves a place
+    /// that is kept only those for whom it is.
+    pub(super) fn going(&self, follower: &GangId) -> Vec<Hold> {
         let gangs = self.departures.gangs.iter();
         let mut going: Vec<Hold> = Vec::new();
         for gang in gangs {
@@ -176,15 +177,21 @@ impl Engine {
         }
         let pods = self.pods_that_leave().into_iter();
         going.extend(pods.flat_map(|leaver| leaver.holds));
+        let own = self.ids.get(follower).and_then(|at| self.keeps.get(*at));
+        let own = own.into_iter().flat_map(|keep| keep.holds(&self.catalog));
+        going.extend(own.filter(|hold| !hold.held));
         going
     }
 
     /// Pods that are no placed gang's and on the way out, in the order in which they
     /// are to be gone; those that should be already come last, and nobody knows when
-    /// they are.
+    /// they are. Room that is kept becomes free later.
     pub(super) fn pods_that_leave(&self) -> Vec<Leaver> {
         let pods = self.departures.pods(self.now).filter_map(|(end, pod)| {
             let seen = self.pods.get(pod)?;
+            if self.keeps.of_pod(pod).is_some() {
+                return None;
+            }
             let hold = Hold {
                 node: seen.node,
                 demand: self.catalog.demand(seen.demand),

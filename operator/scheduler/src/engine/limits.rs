@@ -105,19 +105,18 @@ impl Engine {
         self.tell_all(freed);
     }
 
-    /// A gang that has its place draws on other limits from now on.
+    /// A gang that has its place, or for which one is kept, draws on other limits from
+    /// now on.
     pub(super) fn draw_again(&mut self, at: GangIdx) {
-        let Some(state) = self.gangs.get(at.at()) else {
-            return;
+        let gang = match (self.state(at).map(|s| &s.stage), self.keeps.get(at)) {
+            (Some(Stage::Placed(placed)), _) => Arc::clone(&placed.gang),
+            (_, Some(keep)) => Arc::clone(&keep.gang),
+            _ => return,
         };
-        let Stage::Placed(placed) = &state.stage else {
-            return;
-        };
-        let Some(held) = self.queues.charge_of(&placed.gang.queue, at) else {
+        let Some(held) = self.queues.charge_of(&gang.queue, at) else {
             // It is leaving, and holds nothing.
             return;
         };
-        let gang = Arc::clone(&placed.gang);
         self.forgo_draws(at);
         self.draw(at, &gang, &held);
     }

@@ -79,23 +79,23 @@ impl Ledger {
         let taken: Vec<(LimitName, i128)> = asks(draws, gang, demand, names)
             .map(|ask| (ask.draw.limit.clone(), ask.amount))
             .collect();
-        for (limit, amount) in &taken {
-            let account = self.accounts.entry(limit.clone()).or_default();
-            account.used = account.used.saturating_add(*amount);
-            let held = account.holders.entry(at).or_default();
-            *held = held.saturating_add(*amount);
-        }
         let told = taken.iter();
         let told = told.map(|(limit, amount)| (Signal::LimitTaken(limit.clone()), *amount));
         let told = told.collect();
-        if !taken.is_empty() {
-            self.charges.insert(at, taken);
-        }
+        self.put_back(at, taken);
         told
     }
 
     /// Takes the charge of a gang back, if there is one. Tells what has been given back.
     pub(crate) fn discharge(&mut self, at: GangIdx) -> Vec<(Signal, i128)> {
+        let freed = self.lift(at).into_iter();
+        freed
+            .map(|(limit, amount)| (Signal::LimitFreed(limit), amount))
+            .collect()
+    }
+
+    /// The same for a moment; returns it.
+    pub(crate) fn lift(&mut self, at: GangIdx) -> Vec<(LimitName, i128)> {
         let held = self.charges.remove(&at).unwrap_or_default();
         for (limit, amount) in &held {
             if let Some(account) = self.accounts.get_mut(limit) {
@@ -106,10 +106,20 @@ impl Ledger {
                 }
             }
         }
-        let freed = held.into_iter();
-        freed
-            .map(|(limit, amount)| (Signal::LimitFreed(limit), amount))
-            .collect()
+        held
+    }
+
+    /// What was lifted is charged again.
+    pub(crate) fn put_back(&mut self, at: GangIdx, held: Vec<(LimitName, i128)>) {
+        for (limit, amount) in &held {
+            let account = self.accounts.entry(limit.clone()).or_default();
+            account.used = account.used.saturating_add(*amount);
+            let own = account.holders.entry(at).or_default();
+            *own = own.saturating_add(*amount);
+        }
+        if !held.is_empty() {
+            self.charges.insert(at, held);
+        }
     }
 
     /// Nothing may be drawn from a limit. Says whether that is new.

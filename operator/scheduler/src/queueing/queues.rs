@@ -1,6 +1,7 @@
 //! Queues as they are configured, and what gangs hold of their quota. A gang is
 //! charged whole.
 
+mod aside;
 mod holders;
 mod offered;
 mod quota;
@@ -17,6 +18,7 @@ use crate::queue::{Preemption, Queue, QueueOrder, Stop};
 use crate::quota::{Decay, Demand, FlavorResource, Lag, Member, Order, QueueIdx, Remembered, Tree};
 use crate::state::{Catalog, GangIdx, Interner, ResourceIdx};
 use crate::time::Time;
+pub(crate) use aside::Aside;
 use holders::{Holder, Holders};
 use sums::Sums;
 

@@ -36,7 +36,9 @@ pub fn check_decisions(
             Decision::Reserve { .. } => continue,
             Decision::Wait { gang, .. } => {
                 // Who followed others and waits again has given up.
-                model.unplace(gang);
+                if model.places.contains_key(gang) {
+                    model.unplace(gang);
+                }
                 continue;
             }
         };

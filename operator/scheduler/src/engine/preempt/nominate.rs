@@ -106,6 +106,7 @@ impl Engine {
             return Prospect::Lost;
         };
         let left = nomination.victims.is_empty();
+        let id = placed.gang.id.clone();
         let shape = Arc::clone(&placed.shape);
         let runs: Vec<Runs> = placed.groups.iter().map(|g| g.runs().clone()).collect();
         self.catalog.refresh(&shape, &self.nodes);
@@ -127,7 +128,7 @@ impl Engine {
         match (left, self.is_booked_once(&shape, &runs)) {
             (true, true) => Prospect::Ready,
             (false, true) => Prospect::Waits,
-            (_, false) if self.is_booked_once_others_left(&shape, &runs) => Prospect::Waits,
+            (_, false) if self.is_booked_once_others_left(&id, &shape, &runs) => Prospect::Waits,
             // Someone else took it, or the nodes shrank.
             (_, false) => Prospect::Lost,
         }
@@ -190,10 +191,10 @@ impl Engine {
     }
 
     /// The same with all gone that is on the way out.
-    fn is_booked_once_others_left(&mut self, shape: &Shape, runs: &[Runs]) -> bool {
+    fn is_booked_once_others_left(&mut self, gang: &GangId, shape: &Shape, runs: &[Runs]) -> bool {
         let nodes: BTreeSet<NodeIdx> = runs.iter().flatten().map(|(node, _)| *node).collect();
         let mut left = UndoLog::default();
-        for hold in self.going() {
+        for hold in self.going(gang) {
             if nodes.contains(&hold.node) {
                 left.lift(&mut self.nodes, &hold);
             }
