@@ -2,9 +2,9 @@
 //! room where somebody leaves anyway, and nobody's place is lost while it is only
 //! not free yet: whoever plans, asks for room or waits for it reads it here.
 //!
-//! A gang that was told to leave holds its nodes and no quota, and has its grace to
-//! stop. Pods of a gang that has its place no longer go on until they are gone, as
-//! do others of which it is told that they leave.
+//! A gang that was told to leave has its grace to stop. Until it has, it holds its nodes,
+//! and its quota against all but those who follow it. Pods of a gang that has its place
+//! no longer go on until they are gone, as do others of which it is told that they leave.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -45,6 +45,11 @@ impl Departures {
         true
     }
 
+    /// Whether any gang is.
+    pub(super) fn has_gangs(&self) -> bool {
+        !self.gangs.is_empty()
+    }
+
     /// By when a pod is to be gone. None: it does not leave, or with its gang.
     pub(super) fn of_pod(&self, pod: &PodKey) -> Option<Time> {
         self.pods.get(pod).copied()
@@ -83,16 +88,22 @@ impl Engine {
         if placed.standing.is_leaving() {
             return;
         }
-        let queue = placed.gang.queue.clone();
-        let charged = self.give_quota_back(&queue, at);
-        let since = self.now;
-        self.set_leaving(at, Standing::Leaving { charged, since });
+        self.leave_since(at, self.now);
     }
 
-    /// A placed gang, which holds no quota any more, is on the way out.
-    pub(super) fn set_leaving(&mut self, at: GangIdx, leaving: Standing) {
+    /// A placed gang is on the way out since then. Its quota is others' to plan with, and
+    /// nobody's to run on before it has left.
+    pub(super) fn leave_since(&mut self, at: GangIdx, since: Time) {
+        let Some(Stage::Placed(placed)) = self.state(at).map(|state| &state.stage) else {
+            return;
+        };
+        let gang = Arc::clone(&placed.gang);
+        let drawn = self.limits.drawn(at);
+        let charged = self.give_quota_back(&gang.queue, at);
+        self.queues.leaves(at, &gang.id, &gang.queue, &charged);
+        self.limits.leaves(at, drawn);
         if let Some(placed) = self.placed_mut(at) {
-            placed.standing = leaving;
+            placed.standing = Standing::Leaving { charged, since };
             self.nominated.remove(&at);
             self.departures.gangs.insert(at);
             self.end_has_moved(at);
@@ -132,6 +143,8 @@ impl Engine {
         let gang = Arc::clone(&placed.gang);
         let held = placed.shape.total.clone();
         if let Standing::Leaving { charged, .. } = standing {
+            self.queues.has_left(at);
+            self.limits.has_left(at);
             self.take_quota(at, &gang, charged);
         }
         self.has_left(at);

@@ -307,7 +307,9 @@ impl Engine {
         self.forgo_draws(at);
         let root = self.queues.root(queue);
         let demand = self.queues.discharge(queue, at);
-        for (what, amount) in demand.iter() {
+        // One that leaves has been discharged, and held this until now.
+        let left = self.queues.has_left(at).unwrap_or_default();
+        for (what, amount) in demand.iter().chain(left.iter()) {
             self.parking
                 .raise(&Signal::QuotaFreed(root.clone(), what), amount);
         }

@@ -43,8 +43,8 @@ pub(crate) enum Standing {
     Settled,
     /// Nobody else is put there, and its pods come when its victims' are gone.
     Nominated(Nomination),
-    /// It is leaving: it holds its nodes until its pods are gone, and no quota; this
-    /// is what it was charged, and since when it leaves.
+    /// It is leaving: it holds its nodes until its pods are gone, and its quota, which
+    /// others plan with by then; this is what it was charged, and since when it leaves.
     Leaving { charged: Demand, since: Time },
 }
 

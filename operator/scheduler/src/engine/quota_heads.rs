@@ -24,7 +24,8 @@ impl Engine {
             self.renew_ends();
             let (gang, demand) = self.candidate(candidate)?;
             let owns = !self.queues.tree().borrows(leaf, &demand);
-            let ends = match owns {
+            // Those who leave give back to all.
+            let ends = match owns || self.departures.has_gangs() {
                 true => Some(&self.backfill.ends),
                 false => self.backfill.ends_in.get(queue),
             };
@@ -40,6 +41,9 @@ impl Engine {
                     (_, Some(keep)) => &keep.gang.queue,
                     _ => return None,
                 };
+                if !owns && of != queue && !yields.contains(&holder) {
+                    return None;
+                }
                 let tree = queues.tree();
                 let at = if of == queue { leaf } else { tree.find(of)? };
                 let is_below = at == leaf || tree.root(at) == tree.root(leaf);

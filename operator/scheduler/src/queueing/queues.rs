@@ -3,6 +3,7 @@
 
 mod aside;
 mod holders;
+mod leaving;
 mod offered;
 mod quota;
 mod sums;
@@ -20,6 +21,7 @@ use crate::state::{Catalog, GangIdx, Interner, ResourceIdx};
 use crate::time::Time;
 pub(crate) use aside::Aside;
 use holders::{Holder, Holders};
+use leaving::Leaving;
 use sums::Sums;
 
 /// All queues.
@@ -37,6 +39,7 @@ pub(crate) struct Queues {
     surplus: Sums,
     /// Queues that are drained.
     drains: BTreeSet<QueueName>,
+    leaving: Leaving,
 }
 
 impl Queues {
@@ -53,6 +56,7 @@ impl Queues {
             kept: Sums::default(),
             surplus: Sums::default(),
             drains: BTreeSet::new(),
+            leaving: Leaving::default(),
         }
     }
 
@@ -217,6 +221,7 @@ impl Queues {
 
     /// Takes the charge of a gang back; returns it.
     pub(crate) fn discharge(&mut self, name: &QueueName, gang: GangIdx) -> Demand {
+        self.has_come(gang);
         let Some(holders) = self.holders.get_mut(name) else {
             return Demand::default();
         };

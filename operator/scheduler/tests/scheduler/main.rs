@@ -44,11 +44,15 @@ mod kept;
 #[cfg(test)]
 mod kept_beside;
 #[cfg(test)]
+mod leaving;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
 mod model_kept;
+#[cfg(test)]
+mod model_limits;
 #[cfg(test)]
 mod model_quota;
 #[cfg(test)]

@@ -3,12 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_scheduler::{
-    Decay, Drawn, Engine, Gang, GangId, LimitName, Node, NodeName, Placement, PodKey, Queue,
-    QueueName, ResourceName, Resources, TaskGroup, Time, Topology, TopologyMode, TopologyName,
-    TopologyRequest,
+    Decay, Engine, Gang, GangId, LimitName, Node, NodeName, Placement, PodKey, Queue, QueueName,
+    ResourceName, Resources, Time, Topology, TopologyMode, TopologyName, TopologyRequest,
 };
 
-use crate::common::GPU;
 use crate::model_kept::Kept;
 
 /// A gang that has its place, as a plain list of pods.
@@ -19,7 +17,7 @@ pub struct Place {
     pub pods: Vec<(PodKey, NodeName, Resources)>,
     pub assumed: BTreeSet<PodKey>,
     pub since: Time,
-    /// It leaves since then: it holds no quota any more.
+    /// It leaves since then: what it was charged is others' to plan with.
     pub leaving: Option<Time>,
     /// It is no victim before.
     pub protected: Option<Time>,
@@ -85,9 +83,19 @@ impl Model {
         free
     }
 
+    /// What is charged to a queue: what those who leave held is others'.
     pub fn usage(&self, queue: &str) -> BTreeMap<ResourceName, i128> {
+        self.sum(queue, |place| place.leaving.is_none())
+    }
+
+    /// What runs of it: those who leave do, and those who follow them do not yet.
+    pub fn runs(&self, queue: &str) -> BTreeMap<ResourceName, i128> {
+        self.sum(queue, |place| place.follows.is_none())
+    }
+
+    fn sum(&self, queue: &str, counts: impl Fn(&&Place) -> bool) -> BTreeMap<ResourceName, i128> {
         let mut usage = BTreeMap::new();
-        let placed = self.places.values().filter(|p| p.leaving.is_none());
+        let placed = self.places.values().filter(counts);
         let kept = self.kept.values().map(|kept| &kept.gang);
         let all = placed.map(|place| &place.gang).chain(kept);
         for gang in all.filter(|gang| gang.queue.as_str() == queue) {
@@ -100,48 +108,6 @@ impl Model {
         }
         usage.retain(|_, used| *used > 0);
         usage
-    }
-
-    /// What a gang with these pods draws on each limit of `draws`. There is one flavor.
-    pub fn drawn(draws: &Gang, placed: &Gang) -> BTreeMap<LimitName, i128> {
-        let all = |resource: &str| -> i128 {
-            let groups = placed.groups.iter();
-            let each = |g: &TaskGroup| g.request.get(&ResourceName::new(resource));
-            groups
-                .map(|g| i128::from(each(g)) * i128::from(g.count))
-                .sum()
-        };
-        let amounts = draws.draws.iter().map(|draw| {
-            let amount = match &draw.of {
-                Drawn::Gangs => 1,
-                Drawn::Waiting => 0,
-                Drawn::Devices => all(GPU),
-                Drawn::Resource { resource, .. } => all(resource.as_str()),
-            };
-            (draw.limit.clone(), amount)
-        });
-        amounts.filter(|(_, amount)| *amount > 0).collect()
-    }
-
-    /// What is held of each limit.
-    pub fn limits(&self) -> BTreeMap<LimitName, i128> {
-        let mut held = BTreeMap::new();
-        let placed = self.places.iter().filter(|(_, p)| p.leaving.is_none());
-        let placed = placed.map(|(id, place)| (id, &place.gang));
-        let kept = self.kept.iter().map(|(id, kept)| (id, &kept.gang));
-        for (id, gang) in placed.chain(kept) {
-            for (limit, amount) in Self::drawn(&self.gangs[id], gang) {
-                *held.entry(limit).or_default() += amount;
-            }
-        }
-        let waits = |id: &&GangId| !self.places.contains_key(*id) && !self.idle.contains(*id);
-        for id in self.gangs.keys().filter(waits) {
-            let draws = self.gangs[id].draws.iter();
-            for draw in draws.filter(|draw| draw.of == Drawn::Waiting) {
-                *held.entry(draw.limit.clone()).or_default() += 1;
-            }
-        }
-        held
     }
 
     pub fn place(&mut self, gang: &Gang, placement: &Placement) {

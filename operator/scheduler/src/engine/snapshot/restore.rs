@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::keeping::{Keep, KeptPod};
-use super::super::placed::{Nomination, PlacedGroup, Standing};
+use super::super::placed::PlacedGroup;
 use super::super::ways::Way;
 use super::super::{Engine, Stage};
 use super::{
@@ -208,17 +208,12 @@ impl Engine {
         match &place.standing {
             StandingSnapshot::Settled => {}
             StandingSnapshot::Leaving { since } => {
-                let charged = self.give_quota_back(&place.gang.queue, at);
-                let since = *since;
-                self.set_leaving(at, Standing::Leaving { charged, since });
+                self.leave_since(at, *since);
             }
             StandingSnapshot::Nominated { victims } => {
                 let victims = victims.iter().filter_map(|id| self.ids.get(id).copied());
                 let victims = victims.collect();
-                if let Some(placed) = self.placed_mut(at) {
-                    placed.standing = Standing::Nominated(Nomination { victims });
-                    self.nominated.insert(at);
-                }
+                self.is_to_follow(at, victims);
             }
         }
     }
