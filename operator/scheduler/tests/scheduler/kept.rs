@@ -196,6 +196,14 @@ fn who_has_no_place_has_none_to_keep() {
     );
     engine.delete_gang(&id("low"));
     assert_eq!(at(&mut engine, seconds(2)), ["+high"]);
+    engine.apply_node(gpu_node("n01", 8));
+    engine.apply_gang(Gang {
+        surplus: true,
+        ..of(0, "surplus", 1)
+    });
+    assert_eq!(at(&mut engine, seconds(3)), ["+surplus"]);
+    assert!(!engine.keep_gang(&id("surplus"), &[], seconds(9)));
+    assert_eq!(engine.placed_gangs(), 2, "nothing is done");
 }
 
 #[test]

@@ -49,7 +49,7 @@ impl Model {
     /// A gang loses its place, and what it holds on other nodes is kept until then. Says
     /// whether it has one to keep.
     pub fn keep(&mut self, id: &GangId, except: &[NodeName], until: Time) -> bool {
-        let settled = |p: &Place| p.leaving.is_none() && p.follows.is_none();
+        let settled = |p: &Place| p.leaving.is_none() && p.follows.is_none() && !p.gang.surplus;
         if !self.places.get(id).is_some_and(settled) {
             return false;
         }

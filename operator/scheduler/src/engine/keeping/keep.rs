@@ -21,8 +21,8 @@ impl Engine {
     /// deleted, and when its queue is gone or stopped. A node that is gone or takes no
     /// pods is kept, and of no use.
     ///
-    /// False: it has no place to keep, since it waits, follows others or leaves.
-    /// Nothing is done.
+    /// False: it has no place to keep, since it waits, follows others or leaves, or it is
+    /// surplus, for which nobody waits. Nothing is done.
     pub fn keep_gang(&mut self, gang: &GangId, except: &[NodeName], until: Time) -> bool {
         let Some(&at) = self.ids.get(gang) else {
             return false;
@@ -30,7 +30,7 @@ impl Engine {
         let Some(Stage::Placed(placed)) = self.state(at).map(|state| &state.stage) else {
             return false;
         };
-        if placed.standing != Standing::Settled {
+        if placed.standing != Standing::Settled || placed.gang.surplus {
             return false;
         }
         let except: Vec<NodeIdx> = except.iter().filter_map(|n| self.nodes.find(n)).collect();
