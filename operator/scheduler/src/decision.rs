@@ -19,8 +19,9 @@ pub enum Decision {
     },
     /// The whole gang will have a place once its victims are gone. From now on the
     /// place is its own, nobody else is put there, and the victims are leaving:
-    /// they hold no quota, are charged to their nodes until their pods are gone,
-    /// and neither start nor are victims again until they are released
+    /// their quota is charged to it and runs out for nobody else before they have
+    /// left, they are charged to their nodes until their pods are gone, and neither
+    /// start nor are victims again until they are released
     /// ([`crate::Engine::release_gang`]), deleted, or restored because the gang
     /// gave up. Once all that they hold is free, [`Decision::Place`] follows.
     Preempt {

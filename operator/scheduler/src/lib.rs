@@ -71,8 +71,9 @@ pub use constraints::{
 };
 pub use decision::{Because, Decision, Outlook, Score, Victim};
 pub use engine::{
-    ChargeSnapshot, Engine, GangSnapshot, LagSnapshot, PlaceSnapshot, PodSnapshot, QueueMemory,
-    QueueStanding, Snapshot, StandingLine, StandingSnapshot,
+    ChargeSnapshot, Engine, GangSnapshot, KeepSnapshot, KeptPodSnapshot, LagSnapshot,
+    PlaceSnapshot, PodSnapshot, QueueMemory, QueueStanding, Snapshot, StandingLine,
+    StandingSnapshot,
 };
 pub use explain::{
     Allow, Certificate, Change, Detail, Exclusions, FreeOn, InDomain, MissingLabel, OwnQuota,

@@ -9,6 +9,7 @@
 //! turn it is to borrow is not decided here: for one that would borrow itself only
 //! the queue's own gangs count.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Head, PATIENCE, Stay};
@@ -36,7 +37,8 @@ pub(crate) struct QuotaHead {
 
 impl QuotaHead {
     /// `ends`: who gives back, in the order in which they are taken to end; `held`:
-    /// what each holds of which queue. The queues are as before.
+    /// what each holds of which queue. Those who leave are charged no longer, and give
+    /// back all the same. The queues are as before.
     pub(crate) fn new(
         (at, key, gang): (GangIdx, OrderKey, &Gang),
         (queue, demand): (QueueIdx, Demand),
@@ -44,6 +46,16 @@ impl QuotaHead {
         ends: impl Iterator<Item = (Option<Time>, GangIdx)>,
         held: impl Fn(&Queues, GangIdx) -> Option<(QueueIdx, Arc<Demand>)>,
     ) -> Self {
+        let root = queues.tree().root(queue).cloned();
+        let leavers = queues.held_by_leavers().into_iter();
+        let leavers = leavers.filter(|(_, of, _)| queues.tree().root(*of) == root.as_ref());
+        let mut leavers: BTreeMap<GangIdx, (QueueIdx, Arc<Demand>)> = leavers
+            .map(|(gang, queue, held)| (gang, (queue, held)))
+            .collect();
+        for (queue, held) in leavers.values() {
+            let taken: Vec<_> = held.iter().collect();
+            queues.shift(*queue, &taken);
+        }
         let mut head = Self {
             at,
             key,
@@ -55,13 +67,17 @@ impl QuotaHead {
             submitted: gang.submitted,
         };
         for (end, holder) in ends {
-            let Some((queue, held)) = held(queues, holder) else {
+            let leaver = leavers.remove(&holder);
+            let is_charged = leaver.is_none();
+            let Some((queue, held)) = leaver.or_else(|| held(queues, holder)) else {
                 continue;
             };
             head.first_end = head.first_end.or(end);
             let back: Vec<_> = negative(held.iter()).collect();
             queues.shift(queue, &back);
-            head.give_back(queue, &back);
+            if is_charged {
+                head.give_back(queue, &back);
+            }
             if queues.tree().fits(head.queue, &head.demand) {
                 head.start = end;
                 break;
@@ -70,6 +86,10 @@ impl QuotaHead {
         for (queue, amounts) in &head.given_back {
             let taken: Vec<_> = negative(amounts.iter().copied()).collect();
             queues.shift(*queue, &taken);
+        }
+        for (queue, held) in leavers.values() {
+            let back: Vec<_> = negative(held.iter()).collect();
+            queues.shift(*queue, &back);
         }
         head
     }

@@ -29,6 +29,17 @@ pub(crate) struct End {
 }
 
 impl Term {
+    /// It ends then, whatever happens.
+    pub(crate) fn until(end: Time) -> Self {
+        Self {
+            since: end,
+            limit: Some(Duration::ZERO),
+            predicted: None,
+            grace: Duration::ZERO,
+            told: None,
+        }
+    }
+
     /// The end that is known at this time. None: there is none, or it is past its
     /// limit. A prediction that is exceeded is followed by the next.
     pub(crate) fn end(&self, now: Time) -> Option<End> {

@@ -44,7 +44,8 @@ pub(super) struct Before {
 }
 
 impl Engine {
-    /// Lets a gang that is known start, as [`Self::admit`]. None: it is not known.
+    /// Lets a gang that is known start, as [`Self::admit`]: what is kept for it has been
+    /// lifted. None: it is not known.
     pub(super) fn try_to_admit(
         &mut self,
         at: GangIdx,
@@ -90,7 +91,12 @@ impl Engine {
         };
         let mut closed: Option<Box<Blocked>> = None;
         let mut held: Vec<&Way> = Vec::new();
-        for (number, way) in ways.iter().enumerate() {
+        let kept = self.kept_way(gang, ways);
+        let others = (0..ways.len()).filter(|number| Some(*number) != kept);
+        for number in kept.into_iter().chain(others) {
+            let Some(way) = ways.get(number) else {
+                continue;
+            };
             match self.try_way(gang, way, now, log) {
                 Ok(groups) => return Ok(Start::Now(Box::new(way.clone()), groups)),
                 Err(mut blocked) => {
@@ -292,6 +298,9 @@ impl Engine {
             strategy: gang.strategy,
             excluded: &excluded,
         };
+        if let Some(groups) = self.place_on_seats(gang, &wish, log) {
+            return Ok(groups);
+        }
         placement::place(
             &mut self.nodes,
             &mut self.packing,

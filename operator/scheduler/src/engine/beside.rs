@@ -28,10 +28,7 @@ impl Engine {
     ) {
         for name in due {
             while let Some(next) = self.waiting.next_due(class, name) {
-                let mut log = UndoLog::default();
-                let answer = self.try_alone(next, now, &mut log);
-                log.roll_back(&mut self.nodes);
-                match answer {
+                match self.try_alone(next, now) {
                     Some(Ok(_)) => break,
                     Some(Err(blocked)) => {
                         self.waiting.pop_due(class, name);
@@ -45,15 +42,14 @@ impl Engine {
         }
     }
 
-    /// As if nothing were kept for others.
-    pub(super) fn try_alone(
-        &mut self,
-        at: GangIdx,
-        now: Time,
-        log: &mut UndoLog,
-    ) -> Option<Admission> {
+    /// As if nothing were kept for others; everything is as before.
+    fn try_alone(&mut self, at: GangIdx, now: Time) -> Option<Admission> {
+        let mut log = UndoLog::default();
         self.backfill.ignored = true;
-        let answer = self.try_to_admit(at, now, log);
+        let lifted = self.lift(at);
+        let answer = self.try_to_admit(at, now, &mut log);
+        log.roll_back(&mut self.nodes);
+        self.put_back(lifted);
         self.backfill.ignored = false;
         answer
     }
@@ -90,9 +86,15 @@ impl Engine {
             return Restraints::new();
         }
         let stay = self.staying(gang, now);
+        // Who only goes back makes nobody later than before.
+        let least = self.is_kept_for(gang).then_some(Restraint::Keep);
         let restrained = before.into_iter().filter_map(|number| {
             let head = self.backfill.heads.get(number)?;
-            Some((number, head.restrains(&stay, now)?))
+            let restraint = head.restrains(&stay, now)?;
+            Some((
+                number,
+                least.map_or(restraint, |least| restraint.min(least)),
+            ))
         });
         restrained.collect()
     }

@@ -77,6 +77,7 @@ impl Engine {
                 }
                 seen.held
             }
+            None if self.late_pod_takes_over(&pod, at, demand) => false,
             None => self.confirm(&pod, at, demand),
         };
         self.pods.insert(
@@ -170,6 +171,9 @@ impl Engine {
             return;
         };
         self.departures.pod_stays(pod);
+        if self.hold_takes_over(pod, seen) {
+            return;
+        }
         if seen.held {
             self.assume(pod);
         }
@@ -198,6 +202,9 @@ impl Engine {
     pub fn delete_pod(&mut self, pod: &PodKey) {
         if let Some(seen) = self.pods.remove(pod) {
             self.departures.pod_stays(pod);
+            if self.hold_takes_over(pod, seen) {
+                return;
+            }
             if seen.held {
                 self.look_for(pod, None);
             }

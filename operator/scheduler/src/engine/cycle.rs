@@ -36,6 +36,7 @@ impl Engine {
         // Time does not go back.
         let now = self.now;
         self.measure_capacity();
+        self.settle_keeps();
         self.check_reservations();
         self.parking.ring(now);
         decisions.extend(self.drain());
@@ -121,14 +122,16 @@ impl Engine {
             return false;
         };
         while let Some(next) = self.waiting.next_due(class, name) {
+            let lifted = self.lift(next);
             let mut log = UndoLog::default();
             let answer = self.try_to_admit(next, now, &mut log);
             log.roll_back(&mut self.nodes);
+            if let Some(Ok(start)) = &answer {
+                self.queues.rank(order, queue, &start.way().demand);
+            }
+            self.put_back(lifted);
             match answer {
-                Some(Ok(start)) => {
-                    self.queues.rank(order, queue, &start.way().demand);
-                    return true;
-                }
+                Some(Ok(_)) => return true,
                 Some(Err(blocked)) => {
                     self.waiting.pop_due(class, name);
                     self.block(next, blocked, looked_at);
@@ -151,17 +154,24 @@ impl Engine {
     }
 
     fn decide(&mut self, at: GangIdx, now: Time, looked_at: &mut LookedAt) -> Option<Decision> {
+        let lifted = self.lift(at);
         let mut log = UndoLog::default();
-        match self.try_to_admit(at, now, &mut log)? {
-            Ok(start) => {
+        match self.try_to_admit(at, now, &mut log) {
+            Some(Ok(start)) => {
+                self.spend(lifted);
                 let gang = Arc::clone(&self.state(at)?.gang);
                 Some(match start {
                     Start::Now(way, groups) => self.commit(at, &gang, &way, groups),
                     Start::After(plan) => self.nominate(at, &gang, *plan),
                 })
             }
-            Err(blocked) => {
+            Some(Err(blocked)) => {
+                self.put_back(lifted);
                 self.block(at, blocked, looked_at);
+                None
+            }
+            None => {
+                self.put_back(lifted);
                 None
             }
         }

@@ -2,9 +2,9 @@
 //! room where somebody leaves anyway, and nobody's place is lost while it is only
 //! not free yet: whoever plans, asks for room or waits for it reads it here.
 //!
-//! A gang that was told to leave holds its nodes and no quota, and has its grace to
-//! stop. Pods of a gang that has its place no longer go on until they are gone, as
-//! do others of which it is told that they leave.
+//! A gang that was told to leave has its grace to stop. Until it has, it holds its nodes,
+//! and its quota against all but those who follow it. Pods of a gang that has its place
+//! no longer go on until they are gone, as do others of which it is told that they leave.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(super) struct Departures {
 }
 
 impl Departures {
-    fn pod_leaves(&mut self, pod: PodKey, by: Time) {
+    pub(super) fn pod_leaves(&mut self, pod: PodKey, by: Time) {
         self.pod_stays(&pod);
         self.by_time.insert((by, pod.clone()));
         self.pods.insert(pod, by);
@@ -43,6 +43,11 @@ impl Departures {
         };
         self.by_time.remove(&(by, pod.clone()));
         true
+    }
+
+    /// Whether any gang is.
+    pub(super) fn has_gangs(&self) -> bool {
+        !self.gangs.is_empty()
     }
 
     /// By when a pod is to be gone. None: it does not leave, or with its gang.
@@ -83,16 +88,22 @@ impl Engine {
         if placed.standing.is_leaving() {
             return;
         }
-        let queue = placed.gang.queue.clone();
-        let charged = self.give_quota_back(&queue, at);
-        let since = self.now;
-        self.set_leaving(at, Standing::Leaving { charged, since });
+        self.leave_since(at, self.now);
     }
 
-    /// A placed gang, which holds no quota any more, is on the way out.
-    pub(super) fn set_leaving(&mut self, at: GangIdx, leaving: Standing) {
+    /// A placed gang is on the way out since then. Its quota is others' to plan with, and
+    /// nobody's to run on before it has left.
+    pub(super) fn leave_since(&mut self, at: GangIdx, since: Time) {
+        let Some(Stage::Placed(placed)) = self.state(at).map(|state| &state.stage) else {
+            return;
+        };
+        let gang = Arc::clone(&placed.gang);
+        let drawn = self.limits.drawn(at);
+        let charged = self.give_quota_back(&gang.queue, at);
+        self.queues.leaves(at, &gang.id, &gang.queue, &charged);
+        self.limits.leaves(at, drawn);
         if let Some(placed) = self.placed_mut(at) {
-            placed.standing = leaving;
+            placed.standing = Standing::Leaving { charged, since };
             self.nominated.remove(&at);
             self.departures.gangs.insert(at);
             self.end_has_moved(at);
@@ -132,6 +143,8 @@ impl Engine {
         let gang = Arc::clone(&placed.gang);
         let held = placed.shape.total.clone();
         if let Standing::Leaving { charged, .. } = standing {
+            self.queues.has_left(at);
+            self.limits.has_left(at);
             self.take_quota(at, &gang, charged);
         }
         self.has_left(at);
@@ -164,8 +177,9 @@ impl Engine {
         }
     }
 
-    /// What is on the way out already, so that others may follow.
-    pub(super) fn going(&self) -> Vec<Hold> {
+    /// What is on the way out already, so that others may follow; of what leaves a place
+    /// that is kept only those for whom it is.
+    pub(super) fn going(&self, follower: &GangId) -> Vec<Hold> {
         let gangs = self.departures.gangs.iter();
         let mut going: Vec<Hold> = Vec::new();
         for gang in gangs {
@@ -176,15 +190,21 @@ impl Engine {
         }
         let pods = self.pods_that_leave().into_iter();
         going.extend(pods.flat_map(|leaver| leaver.holds));
+        let own = self.ids.get(follower).and_then(|at| self.keeps.get(*at));
+        let own = own.into_iter().flat_map(|keep| keep.holds(&self.catalog));
+        going.extend(own.filter(|hold| !hold.held));
         going
     }
 
     /// Pods that are no placed gang's and on the way out, in the order in which they
     /// are to be gone; those that should be already come last, and nobody knows when
-    /// they are.
+    /// they are. Room that is kept becomes free later.
     pub(super) fn pods_that_leave(&self) -> Vec<Leaver> {
         let pods = self.departures.pods(self.now).filter_map(|(end, pod)| {
             let seen = self.pods.get(pod)?;
+            if self.keeps.of_pod(pod).is_some() {
+                return None;
+            }
             let hold = Hold {
                 node: seen.node,
                 demand: self.catalog.demand(seen.demand),

@@ -41,6 +41,7 @@ impl Engine {
             ways: None,
             not_before: None,
             preempted: false,
+            idle: false,
             told: None,
             stage,
         };
@@ -54,6 +55,9 @@ impl Engine {
             return;
         };
         if *state.gang == gang {
+            if state.idle {
+                self.wait(at);
+            }
             return;
         }
         let waits = matches!(state.stage, Stage::Waiting(_));
@@ -73,15 +77,15 @@ impl Engine {
                 self.drop_ways(&known.ways);
             }
         }
+        if draws_otherwise {
+            self.draw_again(at);
+        }
         if waits {
             self.wait(at);
             return;
         }
         if ends_otherwise {
             self.end_has_moved(at);
-        }
-        if draws_otherwise {
-            self.draw_again(at);
         }
     }
 
@@ -234,8 +238,22 @@ impl Engine {
         self.put_in_place(at, placed);
     }
 
-    /// Takes its place from a gang that has one.
+    /// Its pods are no longer known by their names.
+    pub(super) fn leave_families(&mut self, at: GangIdx, gang: &Gang) {
+        for (number, group) in gang.groups.iter().enumerate() {
+            let family = format!("{}/{}", gang.id.namespace(), group.pod_prefix);
+            if let Some(claims) = self.families.get_mut(&family) {
+                claims.retain(|claim| *claim != (at, number));
+                if claims.is_empty() {
+                    self.families.remove(&family);
+                }
+            }
+        }
+    }
+
+    /// Takes its place from a gang that has one, or for which one is kept.
     pub(super) fn unplace(&mut self, at: GangIdx) {
+        self.give_keep_back(at);
         let Some(placed) = self.take_out(at) else {
             return;
         };
@@ -247,15 +265,7 @@ impl Engine {
         let grace = self.state(at).map_or(gang.grace, |state| state.gang.grace);
         let by = told.plus(grace);
         self.has_left(at);
-        for (number, group) in gang.groups.iter().enumerate() {
-            let family = format!("{}/{}", gang.id.namespace(), group.pod_prefix);
-            if let Some(claims) = self.families.get_mut(&family) {
-                claims.retain(|claim| *claim != (at, number));
-                if claims.is_empty() {
-                    self.families.remove(&family);
-                }
-            }
-        }
+        self.leave_families(at, gang);
         let groups = gang
             .groups
             .iter()
@@ -297,7 +307,9 @@ impl Engine {
         self.forgo_draws(at);
         let root = self.queues.root(queue);
         let demand = self.queues.discharge(queue, at);
-        for (what, amount) in demand.iter() {
+        // One that leaves has been discharged, and held this until now.
+        let left = self.queues.has_left(at).unwrap_or_default();
+        for (what, amount) in demand.iter().chain(left.iter()) {
             self.parking
                 .raise(&Signal::QuotaFreed(root.clone(), what), amount);
         }

@@ -226,8 +226,14 @@ impl Engine {
         };
         let head = self.backfill.quota.get(queue);
         let before = head.filter(|head| head.key < *key);
-        self.queues.tree().fits(leaf, &way.demand)
-            && before.is_none_or(|head| head.leaves_enough(&mut self.queues, (leaf, &way.demand)))
+        let kept = self.keeps.get(candidate.gang);
+        let kept = kept.and_then(|k| self.queues.set_aside(&k.gang.queue, candidate.gang));
+        let is_there = self.queues.tree().fits(leaf, &way.demand)
+            && before.is_none_or(|head| head.leaves_enough(&mut self.queues, (leaf, &way.demand)));
+        if let Some(kept) = kept {
+            self.queues.put_back(kept);
+        }
+        is_there
     }
 
     fn rank_head(&mut self, order: &mut Order, name: &QueueName, fronts: &Fronts) {
@@ -265,6 +271,10 @@ impl Engine {
         let yields = self.yields_to(&gang, &way.demand);
         let (gangs, pods, catalog) = (&self.gangs, &self.pods, &self.catalog);
         let leaver = |(end, at): (Option<Time>, GangIdx)| {
+            if let Some(keep) = self.keeps.get(at) {
+                let holds = keep.holds(catalog);
+                return Some(Leaver { end, holds });
+            }
             let Stage::Placed(placed) = &gangs.get(at.at())?.stage else {
                 return None;
             };

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use super::placed::Standing;
 use super::{Engine, Stage};
 use crate::gang::Gang;
 use crate::ids::{FlavorName, GangId, LimitName, ResourceName};
-use crate::limits::Draw;
+use crate::limits::{Draw, Ledger};
 use crate::queueing::{Blocked, Signal, Wake};
 use crate::quota::Demand;
 use crate::state::GangIdx;
@@ -101,25 +102,48 @@ impl Engine {
 
     /// Takes that back, if a gang is charged.
     pub(super) fn forgo_draws(&mut self, at: GangIdx) {
-        let freed = self.limits.discharge(at);
+        let mut freed = self.limits.discharge(at);
+        freed.extend(self.limits.has_left(at));
         self.tell_all(freed);
     }
 
-    /// A gang that has its place draws on other limits from now on.
+    /// A gang that has its place, or for which one is kept, draws on other limits from
+    /// now on.
     pub(super) fn draw_again(&mut self, at: GangIdx) {
+        let gang = match (self.state(at).map(|s| &s.stage), self.keeps.get(at)) {
+            (Some(Stage::Placed(placed)), _) => Arc::clone(&placed.gang),
+            (_, Some(keep)) => Arc::clone(&keep.gang),
+            _ => return,
+        };
+        let Some(held) = self.queues.charge_of(&gang.queue, at) else {
+            self.draw_until_it_has_left(at, &gang);
+            return;
+        };
+        self.forgo_draws(at);
+        self.draw(at, &gang, &held);
+        if self.nominated.contains(&at) {
+            self.limits.follows(at);
+        }
+    }
+
+    /// The same of one that is leaving.
+    fn draw_until_it_has_left(&mut self, at: GangIdx, placed: &Gang) {
         let Some(state) = self.gangs.get(at.at()) else {
             return;
         };
-        let Stage::Placed(placed) = &state.stage else {
+        let Stage::Placed(place) = &state.stage else {
             return;
         };
-        let Some(held) = self.queues.charge_of(&placed.gang.queue, at) else {
-            // It is leaving, and holds nothing.
+        let Standing::Leaving { charged, .. } = &place.standing else {
             return;
         };
-        let gang = Arc::clone(&placed.gang);
-        self.forgo_draws(at);
-        self.draw(at, &gang, &held);
+        let names = (&self.catalog, self.queues.flavors());
+        let drawn = Ledger::would_draw((&state.gang.draws, placed), charged, names);
+        let mut told = self.limits.has_left(at);
+        let taken = drawn.iter().cloned();
+        told.extend(taken.map(|(limit, amount)| (Signal::LimitTaken(limit), amount)));
+        self.limits.leaves(at, drawn);
+        self.tell_all(told);
     }
 
     fn tell_all(&mut self, changes: Vec<(Signal, i128)>) {

@@ -8,6 +8,7 @@ mod departures;
 mod gangs;
 mod heads;
 mod hopeless;
+mod keeping;
 mod limits;
 mod placed;
 mod preempt;
@@ -39,12 +40,13 @@ use crate::quota::Decay;
 use crate::state::{Catalog, GangIdx, NodeIdx, Nodes, Pods, ResourceIdx, Shape};
 use crate::time::Time;
 use departures::Departures;
+use keeping::Keeps;
 use placed::Placed;
 use refusals::Refusals;
 use roster::Roster;
 pub use snapshot::{
-    ChargeSnapshot, GangSnapshot, LagSnapshot, PlaceSnapshot, PodSnapshot, Snapshot,
-    StandingSnapshot,
+    ChargeSnapshot, GangSnapshot, KeepSnapshot, KeptPodSnapshot, LagSnapshot, PlaceSnapshot,
+    PodSnapshot, Snapshot, StandingSnapshot,
 };
 pub use standing::{QueueMemory, QueueStanding, StandingLine};
 use ways::KnownWays;
@@ -62,7 +64,8 @@ use ways::KnownWays;
 /// then on what has been seen counts, node and request. [`Engine::delete_pod`]
 /// frees what was seen. Giving up a gang ([`Engine::release_gang`],
 /// [`Engine::delete_gang`]) frees what is still assumed; pods that have been
-/// seen count until they are gone, since a terminating pod holds its devices.
+/// seen count until they are gone, since a terminating pod holds its devices. Where a
+/// place is kept ([`Engine::keep_gang`]), its room counts after that too.
 ///
 /// A pod that was there before the gang was placed, under the key of one of its
 /// pods, does not confirm: both count until it is deleted. So a pod that is
@@ -88,6 +91,7 @@ pub struct Engine {
     /// Gangs that follow others, who have not left yet.
     nominated: BTreeSet<GangIdx>,
     departures: Departures,
+    keeps: Keeps,
     /// The latest time that the engine was told.
     now: Time,
     /// Which state of queues and flavors it is: what was worked out in another is worked out anew.
@@ -113,6 +117,8 @@ struct GangState {
     not_before: Option<Time>,
     /// It had to leave its place for another, or since its queue was drained.
     preempted: bool,
+    /// It has lost its place, and is not tried before it is applied again.
+    idle: bool,
     /// The reason that a cycle last told.
     told: Option<WaitReason>,
     stage: Stage,
@@ -154,6 +160,7 @@ impl Engine {
             placed: 0,
             nominated: BTreeSet::new(),
             departures: Departures::default(),
+            keeps: Keeps::default(),
             now: Time::default(),
             config: 0,
             capacity_changed: false,
@@ -197,15 +204,7 @@ impl Engine {
         let Stage::Placed(placed) = &self.state(*self.ids.get(gang)?)?.stage else {
             return None;
         };
-        let groups = placed.gang.groups.iter().enumerate();
-        Some(
-            groups
-                .map(|(number, group)| GroupFlavors {
-                    group: group.name.clone(),
-                    flavors: placed.choices.get(number).cloned().unwrap_or_default(),
-                })
-                .collect(),
-        )
+        Some(placed::given(&placed.gang, &placed.choices))
     }
 
     /// What is free on a node of each resource that it lists, in base units;
@@ -242,9 +241,16 @@ impl Engine {
             counts.entry(queue.clone()).or_default().pending = pending;
         }
         let holders = self.queues.holders();
-        for (queue, admitted) in holders.filter(|(_, gangs)| *gangs > 0) {
+        for (queue, admitted) in holders {
             counts.entry(queue.clone()).or_default().admitted = admitted;
         }
+        for (_, keep) in self.keeps.iter().filter(|(_, keep)| !keep.gang.surplus) {
+            // It is charged, and has no place.
+            if let Some(counts) = counts.get_mut(&keep.gang.queue) {
+                counts.admitted = counts.admitted.saturating_sub(1);
+            }
+        }
+        counts.retain(|_, counts| *counts != QueueCounts::default());
         counts
     }
 
@@ -277,12 +283,13 @@ impl Engine {
     }
 
     /// The next time at which a cycle is worth running though nothing has been
-    /// applied or deleted: the end of the first back-off, or when something is past
-    /// its end that a reservation counts on.
+    /// applied or deleted: the end of the first back-off, when something is past its
+    /// end that a reservation counts on, or when a place has been kept long enough.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Time> {
         let alarm = self.parking.next_alarm();
-        alarm.into_iter().chain(self.backfill.expires()).min()
+        let times = [alarm, self.backfill.expires(), self.keeps.first_end()];
+        times.into_iter().flatten().min()
     }
 
     /// What has been learned about the tasks that come, from every gang that was

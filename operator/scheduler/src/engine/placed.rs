@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use crate::gang::Gang;
 use crate::placement::{Placement, Runs};
 use crate::preemption::price::Stake;
+use crate::queue::GroupFlavors;
 use crate::queueing::Choice;
 use crate::quota::Demand;
 use crate::state::{DemandIdx, GangIdx, NodeIdx, Nodes, Pods, Shape};
@@ -42,8 +43,8 @@ pub(crate) enum Standing {
     Settled,
     /// Nobody else is put there, and its pods come when its victims' are gone.
     Nominated(Nomination),
-    /// It is leaving: it holds its nodes until its pods are gone, and no quota; this
-    /// is what it was charged, and since when it leaves.
+    /// It is leaving: it holds its nodes until its pods are gone, and its quota, which
+    /// others plan with by then; this is what it was charged, and since when it leaves.
     Leaving { charged: Demand, since: Time },
 }
 
@@ -202,6 +203,17 @@ pub(crate) fn placement<'r>(
                 .iter()
                 .map(|(node, pods)| (nodes.name(*node).clone(), *pods));
             (group.name.clone(), named.collect())
+        })
+        .collect()
+}
+
+/// The flavors of each task group.
+pub(crate) fn given(gang: &Gang, choices: &[Choice]) -> Vec<GroupFlavors> {
+    let groups = gang.groups.iter().enumerate();
+    groups
+        .map(|(number, group)| GroupFlavors {
+            group: group.name.clone(),
+            flavors: choices.get(number).cloned().unwrap_or_default(),
         })
         .collect()
 }

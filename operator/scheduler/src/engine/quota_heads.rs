@@ -24,7 +24,8 @@ impl Engine {
             self.renew_ends();
             let (gang, demand) = self.candidate(candidate)?;
             let owns = !self.queues.tree().borrows(leaf, &demand);
-            let ends = match owns {
+            // Those who leave give back to all.
+            let ends = match owns || self.departures.has_gangs() {
                 true => Some(&self.backfill.ends),
                 false => self.backfill.ends_in.get(queue),
             };
@@ -33,12 +34,16 @@ impl Engine {
             let others = |(_, at): &(Option<Time>, GangIdx)| !yields.contains(at);
             let ends = ends.into_iter().flat_map(|ends| ends.iter());
             let ends = first.chain(ends.filter(others));
-            let gangs = &self.gangs;
+            let (gangs, keeps) = (&self.gangs, &self.keeps);
             let held = |queues: &Queues, holder: GangIdx| {
-                let Stage::Placed(placed) = &gangs.get(holder.at())?.stage else {
-                    return None;
+                let of = match (&gangs.get(holder.at())?.stage, keeps.get(holder)) {
+                    (Stage::Placed(placed), _) => &placed.gang.queue,
+                    (_, Some(keep)) => &keep.gang.queue,
+                    _ => return None,
                 };
-                let of = &placed.gang.queue;
+                if !owns && of != queue && !yields.contains(&holder) {
+                    return None;
+                }
                 let tree = queues.tree();
                 let at = if of == queue { leaf } else { tree.find(of)? };
                 let is_below = at == leaf || tree.root(at) == tree.root(leaf);
@@ -52,7 +57,8 @@ impl Engine {
     }
 
     /// Whether a gang leaves the quota that gangs before it wait for: in its queue,
-    /// and where it would borrow what is another's own. Surplus leaves it to everyone.
+    /// and where it would borrow what is another's own. Surplus leaves it to everyone; who has
+    /// quota kept takes nothing from anybody.
     ///
     /// # Errors
     ///
@@ -63,7 +69,7 @@ impl Engine {
         way: &Way,
         now: Time,
     ) -> Result<(), Box<Blocked>> {
-        if self.backfill.ignored {
+        if self.backfill.ignored || self.has_kept_quota(gang, way) {
             return Ok(());
         }
         let Some(leaf) = self.queues.leaf(&gang.queue) else {

@@ -44,6 +44,12 @@ impl Engine {
 
     /// A gang has its place from now on.
     pub(super) fn starts_to_end(&mut self, at: GangIdx) {
+        if let Some(keep) = self.keeps.get(at) {
+            // What is kept for it is free then at the latest.
+            let (id, queue) = (keep.gang.id.clone(), keep.gang.queue.clone());
+            self.ends(at, &id, queue, Term::until(keep.until));
+            return;
+        }
         let Some(state) = self.state(at) else { return };
         let Stage::Placed(placed) = &state.stage else {
             return;
@@ -58,9 +64,13 @@ impl Engine {
             told,
             ..self.term(&queue, &state.gang, placed.since)
         };
+        self.ends(at, &id, queue, term);
+    }
+
+    fn ends(&mut self, at: GangIdx, id: &GangId, queue: QueueName, term: Term) {
         let ends = self.backfill.ends_in.entry(queue).or_default();
         for ends in [ends, &mut self.backfill.ends] {
-            ends.insert(at, &id, term, self.now);
+            ends.insert(at, id, term, self.now);
         }
         self.backfill.quota.clear();
     }

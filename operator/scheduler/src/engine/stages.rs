@@ -15,6 +15,9 @@ use crate::state::GangIdx;
 impl Engine {
     /// A gang without a place waits, and is to be looked at.
     pub(super) fn wait(&mut self, at: GangIdx) {
+        if let Some(state) = self.state_mut(at) {
+            state.idle = false;
+        }
         if let Some(state) = self.gangs.get(at.at()) {
             self.waiting.insert(&state.gang, at);
             for signal in self.lines.join(&state.gang) {
@@ -37,7 +40,9 @@ impl Engine {
             && let Some(gang) = self.state(at).map(|state| Arc::clone(&state.gang))
             && let Some(ways) = self.ways(at)
         {
+            let lifted = self.lift(at);
             self.say_what_helps(&gang, &ways, &mut blocked);
+            self.put_back(lifted);
         }
         let Some(state) = self.state_mut(at) else {
             return;
@@ -64,6 +69,15 @@ impl Engine {
             if let Some(state) = self.gangs.get(at.at()) {
                 self.waiting.make_due(&state.gang, at);
             }
+        }
+    }
+
+    /// A gang is to be looked at, if it waits.
+    pub(super) fn look_again_at(&mut self, at: GangIdx) {
+        self.parking.unpark(at);
+        self.forget_blocked(at);
+        if let Some(state) = self.gangs.get(at.at()) {
+            self.waiting.make_due(&state.gang, at);
         }
     }
 

@@ -23,6 +23,8 @@ impl Engine {
         let now = self.now;
         let shape = Arc::new(self.catalog.acquire_shape(gang));
         let ways = self.make_ways(gang, &shape);
+        let lifted = self.ids.get(&gang.id).copied();
+        let lifted = lifted.and_then(|at| self.lift(at));
         let mut log = UndoLog::default();
         let before = Before {
             not_before: gang.not_before,
@@ -34,6 +36,7 @@ impl Engine {
             self.say_what_helps(gang, &ways, &mut blocked);
             blocked
         });
+        self.put_back(lifted);
         self.backfill.stale |= unsettled;
         self.drop_ways(&ways);
         self.drop_shape(&shape);
@@ -55,19 +58,26 @@ impl Engine {
     /// does not wait, or the next cycle would start it if none went before it.
     pub fn explain(&mut self, gang: &GangId, now: Time) -> Option<Certificate> {
         let at = *self.ids.get(gang)?;
-        if matches!(self.state(at)?.stage, Stage::Placed(_)) {
+        let state = self.state(at)?;
+        if state.idle || matches!(state.stage, Stage::Placed(_)) {
             return None;
         }
         let unsettled = self.look_again(now);
         let now = self.now;
+        let (gang, ways) = (Arc::clone(&self.state(at)?.gang), self.ways(at)?);
+        let lifted = self.lift(at);
         let mut log = UndoLog::default();
         let answer = self.try_to_admit(at, now, &mut log);
         log.roll_back(&mut self.nodes);
+        let answer = answer.map(|answer| {
+            answer.map_err(|mut blocked| {
+                self.say_what_helps(&gang, &ways, &mut blocked);
+                blocked
+            })
+        });
+        self.put_back(lifted);
         self.backfill.stale |= unsettled;
-        let mut blocked = answer?.err()?;
-        let (gang, ways) = (Arc::clone(&self.state(at)?.gang), self.ways(at)?);
-        self.say_what_helps(&gang, &ways, &mut blocked);
-        Some(blocked.certificate)
+        Some(answer?.err()?.certificate)
     }
 
     /// Why a gang waits: with the numbers of now, or what it was told last where

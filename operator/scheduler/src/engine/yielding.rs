@@ -1,5 +1,5 @@
-//! Surplus that makes room as soon as a gang can use it: who plans for that gang
-//! counts it as gone.
+//! What is free for a gang as soon as it can use it: surplus that makes room, and what
+//! is kept for it. Who plans for that gang counts it as gone.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,13 @@ use crate::quota::{Claim, Demand};
 use crate::state::GangIdx;
 
 impl Engine {
-    /// What is surplus and would make room for a gang: in its queue, and in those that
-    /// owe it what it asks for.
+    /// Who makes way for a gang at once: surplus of its queue, and of those that owe it
+    /// what it asks for; the gang itself, where a place is kept for it.
     pub(super) fn yields_to(&self, gang: &Gang, demand: &Demand) -> BTreeSet<GangIdx> {
         let mut yields = BTreeSet::new();
+        if self.is_kept_for(gang) {
+            yields.extend(self.ids.get(&gang.id).copied());
+        }
         let Some(leaf) = self.queues.leaf(&gang.queue) else {
             return yields;
         };

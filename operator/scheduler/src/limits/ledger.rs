@@ -1,6 +1,6 @@
 //! What is held of each limit, and by whom.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::draw::{Draw, Drawn};
 use crate::gang::{Gang, TaskGroup};
@@ -16,6 +16,10 @@ pub(crate) struct Ledger {
     accounts: BTreeMap<LimitName, Account>,
     /// What each holds. Gangs that draw on nothing are left out.
     charges: BTreeMap<GangIdx, Vec<(LimitName, i128)>>,
+    /// What those hold still who leave and are not charged any more.
+    leaving: BTreeMap<GangIdx, Vec<(LimitName, i128)>>,
+    /// Those that are charged and follow others: they do not run yet.
+    coming: BTreeSet<GangIdx>,
     /// Limits from which nothing may be drawn now, and until when, where that is known.
     closed: BTreeMap<LimitName, Option<Time>>,
 }
@@ -25,6 +29,33 @@ pub(crate) struct Ledger {
 pub(super) struct Account {
     pub(super) used: i128,
     pub(super) holders: BTreeMap<GangIdx, i128>,
+    /// Those who leave.
+    pub(super) leavers: BTreeMap<GangIdx, i128>,
+    /// What of that is charged to those who follow others.
+    coming: i128,
+}
+
+impl Account {
+    /// What is held by what runs.
+    fn runs(&self) -> i128 {
+        let leaving = self.leavers.values();
+        let leaving = leaving.fold(0_i128, |sum, amount| sum.saturating_add(*amount));
+        self.used
+            .saturating_add(leaving)
+            .saturating_sub(self.coming)
+    }
+
+    /// What is held at most: now, or once those who leave have left.
+    pub(super) fn most(&self) -> i128 {
+        match self.leavers.is_empty() {
+            true => self.used,
+            false => self.used.max(self.runs()),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.holders.is_empty() && self.leavers.is_empty()
+    }
 }
 
 /// How much a gang would draw.
@@ -76,32 +107,48 @@ impl Ledger {
         demand: &Demand,
         names: (&Catalog, &Flavors),
     ) -> Vec<(Signal, i128)> {
-        let taken: Vec<(LimitName, i128)> = asks(draws, gang, demand, names)
-            .map(|ask| (ask.draw.limit.clone(), ask.amount))
-            .collect();
-        for (limit, amount) in &taken {
-            let account = self.accounts.entry(limit.clone()).or_default();
-            account.used = account.used.saturating_add(*amount);
-            let held = account.holders.entry(at).or_default();
-            *held = held.saturating_add(*amount);
-        }
+        let taken = Self::would_draw((draws, gang), demand, names);
         let told = taken.iter();
         let told = told.map(|(limit, amount)| (Signal::LimitTaken(limit.clone()), *amount));
         let told = told.collect();
-        if !taken.is_empty() {
-            self.charges.insert(at, taken);
-        }
+        self.put_back(at, taken);
         told
     }
 
-    /// Takes the charge of a gang back, if there is one. Tells what has been given back.
-    pub(crate) fn discharge(&mut self, at: GangIdx) -> Vec<(Signal, i128)> {
-        let held = self.charges.remove(&at).unwrap_or_default();
+    /// What a gang that is charged so much draws on each limit.
+    pub(crate) fn would_draw(
+        (draws, gang): (&[Draw], &Gang),
+        demand: &Demand,
+        names: (&Catalog, &Flavors),
+    ) -> Vec<(LimitName, i128)> {
+        let asks = asks(draws, gang, demand, names);
+        asks.map(|ask| (ask.draw.limit.clone(), ask.amount))
+            .collect()
+    }
+
+    /// What a gang is charged.
+    pub(crate) fn drawn(&self, at: GangIdx) -> Vec<(LimitName, i128)> {
+        self.charges.get(&at).cloned().unwrap_or_default()
+    }
+
+    /// A gang that has been discharged of this holds it until it has left.
+    pub(crate) fn leaves(&mut self, at: GangIdx, held: Vec<(LimitName, i128)>) {
         for (limit, amount) in &held {
+            let account = self.accounts.entry(limit.clone()).or_default();
+            account.leavers.insert(at, *amount);
+        }
+        if !held.is_empty() {
+            self.leaving.insert(at, held);
+        }
+    }
+
+    /// It has left, or is charged again. Tells what nobody holds any more.
+    pub(crate) fn has_left(&mut self, at: GangIdx) -> Vec<(Signal, i128)> {
+        let held = self.leaving.remove(&at).unwrap_or_default();
+        for (limit, _) in &held {
             if let Some(account) = self.accounts.get_mut(limit) {
-                account.used = account.used.saturating_sub(*amount);
-                account.holders.remove(&at);
-                if account.holders.is_empty() {
+                account.leavers.remove(&at);
+                if account.is_empty() {
                     self.accounts.remove(limit);
                 }
             }
@@ -110,6 +157,85 @@ impl Ledger {
         freed
             .map(|(limit, amount)| (Signal::LimitFreed(limit), amount))
             .collect()
+    }
+
+    /// A gang that is charged follows others, and does not run yet.
+    pub(crate) fn follows(&mut self, at: GangIdx) {
+        if self.coming.insert(at) {
+            self.count_coming(at, 1);
+        }
+    }
+
+    /// It runs from now on. Tells what is taken of what runs.
+    pub(crate) fn has_come(&mut self, at: GangIdx) -> Vec<(Signal, i128)> {
+        if !self.coming.remove(&at) {
+            return Vec::new();
+        }
+        self.count_coming(at, -1);
+        let held = self.drawn(at).into_iter();
+        held.map(|(limit, amount)| (Signal::LimitTaken(limit), amount))
+            .collect()
+    }
+
+    fn count_coming(&mut self, at: GangIdx, times: i128) {
+        for (limit, amount) in self.drawn(at) {
+            if let Some(account) = self.accounts.get_mut(&limit) {
+                let amount = amount.saturating_mul(times);
+                account.coming = account.coming.saturating_add(amount);
+            }
+        }
+    }
+
+    /// Whether nothing but those who leave keep one that follows others from a limit
+    /// that it draws on.
+    pub(crate) fn is_held_up_by_leavers(&self, at: GangIdx, draws: &[Draw]) -> bool {
+        let held = self.charges.get(&at).into_iter().flatten();
+        held.filter_map(|(limit, amount)| {
+            let max = draws.iter().find(|draw| draw.limit == *limit)?.max?;
+            Some((self.accounts.get(limit)?, *amount, i128::from(max)))
+        })
+        .any(|(account, amount, max)| {
+            let runs = account.runs().saturating_add(amount);
+            let others = account.used.saturating_sub(account.coming);
+            !account.leavers.is_empty() && runs > max && others.saturating_add(amount) <= max
+        })
+    }
+
+    /// Takes the charge of a gang back, if there is one. Tells what has been given back.
+    pub(crate) fn discharge(&mut self, at: GangIdx) -> Vec<(Signal, i128)> {
+        let freed = self.lift(at).into_iter();
+        freed
+            .map(|(limit, amount)| (Signal::LimitFreed(limit), amount))
+            .collect()
+    }
+
+    /// The same for a moment; returns it.
+    pub(crate) fn lift(&mut self, at: GangIdx) -> Vec<(LimitName, i128)> {
+        self.has_come(at);
+        let held = self.charges.remove(&at).unwrap_or_default();
+        for (limit, amount) in &held {
+            if let Some(account) = self.accounts.get_mut(limit) {
+                account.used = account.used.saturating_sub(*amount);
+                account.holders.remove(&at);
+                if account.is_empty() {
+                    self.accounts.remove(limit);
+                }
+            }
+        }
+        held
+    }
+
+    /// What was lifted is charged again.
+    pub(crate) fn put_back(&mut self, at: GangIdx, held: Vec<(LimitName, i128)>) {
+        for (limit, amount) in &held {
+            let account = self.accounts.entry(limit.clone()).or_default();
+            account.used = account.used.saturating_add(*amount);
+            let own = account.holders.entry(at).or_default();
+            *own = own.saturating_add(*amount);
+        }
+        if !held.is_empty() {
+            self.charges.insert(at, held);
+        }
     }
 
     /// Nothing may be drawn from a limit. Says whether that is new.
@@ -138,6 +264,7 @@ impl Ledger {
     /// What is held of each of which anything is, by name, in base units.
     pub(crate) fn used(&self) -> impl Iterator<Item = (&LimitName, i128)> {
         let accounts = self.accounts.iter();
-        accounts.map(|(limit, account)| (limit, account.used))
+        let held = accounts.filter(|(_, account)| !account.holders.is_empty());
+        held.map(|(limit, account)| (limit, account.used))
     }
 }

@@ -1,7 +1,7 @@
 //! Whether limits let a gang start, and when that may be otherwise.
 
 use super::draw::{Draw, Drawn};
-use super::ledger::{Ask, Ledger, asks};
+use super::ledger::{Account, Ask, Ledger, asks};
 use super::line::{Lines, waits};
 use crate::explain::{Allow, Change, Detail};
 use crate::gang::Gang;
@@ -75,12 +75,15 @@ impl Ledger {
             wake.on(Signal::Gate(ask.draw.limit.clone()), 1);
         }
         let account = self.account(&limit);
-        let all = account.map(|account| &account.holders);
-        let holders = all.map_or(0, |all| u32::try_from(all.len()).unwrap_or(u32::MAX));
-        let held = all.into_iter().flatten();
-        let mut largest: Vec<_> = held
+        let all = account.into_iter().flat_map(|account| {
+            // Those who leave count where more is held with them.
+            let leave = (account.most() > account.used).then_some(&account.leavers);
+            account.holders.iter().chain(leave.into_iter().flatten())
+        });
+        let mut largest: Vec<_> = all
             .filter_map(|(at, amount)| Some((named(*at)?, *amount)))
             .collect();
+        let holders = u32::try_from(largest.len()).unwrap_or(u32::MAX);
         largest.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         largest.truncate(NAMED);
         let detail = Detail::LimitExceeded {
@@ -125,7 +128,7 @@ impl Ledger {
 
     fn used_of(&self, ask: &Ask<'_>) -> i128 {
         let account = self.account(&ask.draw.limit);
-        account.map_or(0, |account| account.used)
+        account.map_or(0, Account::most)
     }
 
     fn shortage<'a>(&self, ask: &Ask<'a>) -> Option<Shortage<'a>> {

@@ -1,7 +1,9 @@
 //! Queues as they are configured, and what gangs hold of their quota. A gang is
 //! charged whole.
 
+mod aside;
 mod holders;
+mod leaving;
 mod offered;
 mod quota;
 mod sums;
@@ -17,7 +19,9 @@ use crate::queue::{Preemption, Queue, QueueOrder, Stop};
 use crate::quota::{Decay, Demand, FlavorResource, Lag, Member, Order, QueueIdx, Remembered, Tree};
 use crate::state::{Catalog, GangIdx, Interner, ResourceIdx};
 use crate::time::Time;
+pub(crate) use aside::Aside;
 use holders::{Holder, Holders};
+use leaving::Leaving;
 use sums::Sums;
 
 /// All queues.
@@ -35,6 +39,7 @@ pub(crate) struct Queues {
     surplus: Sums,
     /// Queues that are drained.
     drains: BTreeSet<QueueName>,
+    leaving: Leaving,
 }
 
 impl Queues {
@@ -51,6 +56,7 @@ impl Queues {
             kept: Sums::default(),
             surplus: Sums::default(),
             drains: BTreeSet::new(),
+            leaving: Leaving::default(),
         }
     }
 
@@ -215,6 +221,7 @@ impl Queues {
 
     /// Takes the charge of a gang back; returns it.
     pub(crate) fn discharge(&mut self, name: &QueueName, gang: GangIdx) -> Demand {
+        self.has_come(gang);
         let Some(holders) = self.holders.get_mut(name) else {
             return Demand::default();
         };

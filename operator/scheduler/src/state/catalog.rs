@@ -143,6 +143,11 @@ impl Catalog {
         DemandIdx::of(at)
     }
 
+    /// One use more of a demand that is in use.
+    pub(crate) fn retain_demand(&mut self, demand: DemandIdx) {
+        self.demands.retain(demand.at());
+    }
+
     pub(crate) fn release_demand(&mut self, demand: DemandIdx) {
         if let Some(demand) = self.demands.release(demand.at()) {
             // Its number is another's from now on.
@@ -195,7 +200,7 @@ impl Catalog {
 
     /// One use more of a demand and of constraints that are in use.
     pub(crate) fn retain(&mut self, demand: DemandIdx, signature: SignatureIdx) {
-        self.demands.retain(demand.at());
+        self.retain_demand(demand);
         self.constraints.retain(signature.at());
     }
 

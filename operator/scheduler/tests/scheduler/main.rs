@@ -40,9 +40,19 @@ mod flavors_ways;
 #[cfg(test)]
 mod forecast;
 #[cfg(test)]
+mod kept;
+#[cfg(test)]
+mod kept_beside;
+#[cfg(test)]
+mod leaving;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod model_kept;
+#[cfg(test)]
+mod model_limits;
 #[cfg(test)]
 mod model_quota;
 #[cfg(test)]
@@ -83,6 +93,8 @@ mod snapshots;
 mod starvation;
 #[cfg(test)]
 mod surplus;
+#[cfg(test)]
+mod surplus_queues;
 #[cfg(test)]
 mod topology;
 #[cfg(test)]

@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_scheduler::{
-    Decay, Drawn, Engine, Gang, GangId, LimitName, Node, NodeName, Placement, PodKey, Queue,
-    QueueName, ResourceName, Resources, TaskGroup, Time, Topology, TopologyMode, TopologyName,
-    TopologyRequest,
+    Decay, Engine, Gang, GangId, LimitName, Node, NodeName, Placement, PodKey, Queue, QueueName,
+    ResourceName, Resources, Time, Topology, TopologyMode, TopologyName, TopologyRequest,
 };
 
-use crate::common::GPU;
+use crate::model_kept::Kept;
 
 /// A gang that has its place, as a plain list of pods.
 #[derive(Clone, Debug)]
@@ -18,7 +17,7 @@ pub struct Place {
     pub pods: Vec<(PodKey, NodeName, Resources)>,
     pub assumed: BTreeSet<PodKey>,
     pub since: Time,
-    /// It leaves since then: it holds no quota any more.
+    /// It leaves since then: what it was charged is others' to plan with.
     pub leaving: Option<Time>,
     /// It is no victim before.
     pub protected: Option<Time>,
@@ -30,6 +29,9 @@ pub struct Place {
 /// What is there, counted anew every time.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
+    pub kept: BTreeMap<GangId, Kept>,
+    /// Gangs that are not tried before they are applied.
+    pub idle: BTreeSet<GangId>,
     pub nodes: BTreeMap<NodeName, Node>,
     pub pods: BTreeMap<PodKey, (NodeName, Resources)>,
     /// Pods of gangs that have their place no longer, and by when they are gone.
@@ -66,7 +68,10 @@ impl Model {
                 .filter(|(key, ..)| p.assumed.contains(key))
                 .map(|(_, n, r)| (n, r))
         });
-        for (at, request) in seen.map(|(n, r)| (n, r)).chain(assumed) {
+        let kept = self.kept.values().flat_map(|kept| &kept.pods);
+        let kept = kept.filter(|pod| pod.held).map(|p| (&p.node, &p.request));
+        let seen = seen.map(|(n, r)| (n, r));
+        for (at, request) in seen.chain(assumed).chain(kept) {
             for (resource, amount) in with_pod(request) {
                 if *at == node.name
                     && let Some(left) = free.get_mut(&resource)
@@ -78,14 +83,23 @@ impl Model {
         free
     }
 
+    /// What is charged to a queue: what those who leave held is others'.
     pub fn usage(&self, queue: &str) -> BTreeMap<ResourceName, i128> {
+        self.sum(queue, |place| place.leaving.is_none())
+    }
+
+    /// What runs of it: those who leave do, and those who follow them do not yet.
+    pub fn runs(&self, queue: &str) -> BTreeMap<ResourceName, i128> {
+        self.sum(queue, |place| place.follows.is_none())
+    }
+
+    fn sum(&self, queue: &str, counts: impl Fn(&&Place) -> bool) -> BTreeMap<ResourceName, i128> {
         let mut usage = BTreeMap::new();
-        for place in self
-            .places
-            .values()
-            .filter(|p| p.gang.queue.as_str() == queue && p.leaving.is_none())
-        {
-            for group in &place.gang.groups {
+        let placed = self.places.values().filter(counts);
+        let kept = self.kept.values().map(|kept| &kept.gang);
+        let all = placed.map(|place| &place.gang).chain(kept);
+        for gang in all.filter(|gang| gang.queue.as_str() == queue) {
+            for group in &gang.groups {
                 for (resource, amount) in with_pod(&group.request) {
                     *usage.entry(resource).or_default() +=
                         i128::from(amount) * i128::from(group.count);
@@ -94,45 +108,6 @@ impl Model {
         }
         usage.retain(|_, used| *used > 0);
         usage
-    }
-
-    /// What a gang with these pods draws on each limit of `draws`. There is one flavor.
-    pub fn drawn(draws: &Gang, placed: &Gang) -> BTreeMap<LimitName, i128> {
-        let all = |resource: &str| -> i128 {
-            let groups = placed.groups.iter();
-            let each = |g: &TaskGroup| g.request.get(&ResourceName::new(resource));
-            groups
-                .map(|g| i128::from(each(g)) * i128::from(g.count))
-                .sum()
-        };
-        let amounts = draws.draws.iter().map(|draw| {
-            let amount = match &draw.of {
-                Drawn::Gangs => 1,
-                Drawn::Waiting => 0,
-                Drawn::Devices => all(GPU),
-                Drawn::Resource { resource, .. } => all(resource.as_str()),
-            };
-            (draw.limit.clone(), amount)
-        });
-        amounts.filter(|(_, amount)| *amount > 0).collect()
-    }
-
-    /// What is held of each limit.
-    pub fn limits(&self) -> BTreeMap<LimitName, i128> {
-        let mut held = BTreeMap::new();
-        for (id, place) in self.places.iter().filter(|(_, p)| p.leaving.is_none()) {
-            for (limit, amount) in Self::drawn(&self.gangs[id], &place.gang) {
-                *held.entry(limit).or_default() += amount;
-            }
-        }
-        let waits = |id: &&GangId| !self.places.contains_key(*id);
-        for id in self.gangs.keys().filter(waits) {
-            let draws = self.gangs[id].draws.iter();
-            for draw in draws.filter(|draw| draw.of == Drawn::Waiting) {
-                *held.entry(draw.limit.clone()).or_default() += 1;
-            }
-        }
-        held
     }
 
     pub fn place(&mut self, gang: &Gang, placement: &Placement) {
@@ -148,6 +123,7 @@ impl Model {
             })
             .collect();
         self.back_off.remove(&gang.id);
+        self.kept.remove(&gang.id);
         let assumed = pods.iter().map(|(key, ..)| key.clone()).collect();
         let place = Place {
             gang: gang.clone(),
@@ -168,6 +144,7 @@ impl Model {
             for place in self.places.values_mut() {
                 place.assumed.remove(&key);
             }
+            self.see_late(&key, &node, &request);
         }
         self.pods.insert(key, (node, request));
     }
@@ -305,6 +282,10 @@ impl Model {
     /// A pod of an earlier attempt is where the next one of its name is to be: that
     /// it is not that one only events tell, so that a rebuilt engine cannot know.
     pub fn has_leftovers(&self) -> bool {
+        // Nor can it know what is kept.
+        if !self.kept.is_empty() || !self.idle.is_empty() {
+            return true;
+        }
         self.places.values().any(|place| {
             place.pods.iter().any(|(key, planned, _)| {
                 let seen = self.pods.get(key);
@@ -315,6 +296,8 @@ impl Model {
 
     /// A gang has no place any more; pods of it that are there leave.
     pub fn unplace(&mut self, id: &GangId) {
+        self.kept.remove(id);
+        self.idle.remove(id);
         let Some(place) = self.places.remove(id) else {
             return;
         };
@@ -378,8 +361,11 @@ impl Model {
     }
 
     pub fn lose(&mut self, key: &PodKey) {
-        self.pods.remove(key);
+        let seen = self.pods.remove(key);
         self.leavers.remove(key);
+        if let Some((node, request)) = seen {
+            self.hold_room(key, &node, &request);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! no placement overbooks, and the engine equals one that is built from the
 //! final state, in what it counts, decides and says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::common::*;
 use crate::model::Model;
@@ -78,6 +78,7 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
         }
         Event::ApplyGang(gang) => {
             engine.apply_gang(gang.clone());
+            model.idle.remove(&gang.id);
             model.gangs.insert(gang.id.clone(), gang);
         }
         Event::DeleteGang(at) => {
@@ -97,6 +98,16 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
             }
         }
         Event::SeeMember(at, pod, elsewhere) => {
+            if let Some(kept) = model.kept.get(&gang_id(at))
+                && !kept.pods.is_empty()
+            {
+                // The watch is late, or it has grown.
+                let own = kept.pods[pod % kept.pods.len()].clone();
+                let node = elsewhere.map_or(own.node, node_name);
+                engine.apply_pod(own.key.clone(), node.clone(), own.request.clone());
+                model.see(own.key, node, own.request);
+                return Ok(());
+            }
             let Some(place) = model.places.get(&gang_id(at)) else {
                 return Ok(());
             };
@@ -127,6 +138,12 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
             let placement: Placement = on.collect();
             engine.restore_gang(gang.clone(), placement.clone(), model.now);
             model.restore(&gang, &placement);
+        }
+        Event::Keep(at, except, longer) => {
+            let except: Vec<_> = except.map(node_name).into_iter().collect();
+            let until = model.now.plus_millis(longer);
+            let kept = engine.keep_gang(&gang_id(at), &except, until);
+            prop_assert_eq!(kept, model.keep(&gang_id(at), &except, until));
         }
         Event::Stay(at, longer) => {
             let until = model.now.plus_millis(longer);
@@ -181,6 +198,31 @@ fn cycle(engine: &mut Engine, model: &mut Model, now: Time) -> Result<(), TestCa
     result
 }
 
+/// What has been kept for long enough is not any more, and what is for a gang that
+/// starts is so until it does.
+fn give_back(
+    engine: &Engine,
+    model: &mut Model,
+    decisions: &[Decision],
+) -> Result<(), TestCaseError> {
+    let starts = |id: &GangId| {
+        decisions.iter().any(|d| match d {
+            Decision::Place { gang, .. } | Decision::Preempt { gang, .. } => gang == id,
+            _ => false,
+        })
+    };
+    let gangs = engine.snapshot().gangs.into_iter();
+    let kept: BTreeSet<GangId> = gangs
+        .filter(|told| told.kept.is_some())
+        .map(|told| told.gang.id)
+        .collect();
+    for (id, held) in &model.kept {
+        prop_assert!(!kept.contains(id) || held.until > model.now, "{}", id);
+    }
+    model.kept.retain(|id, _| kept.contains(id) || starts(id));
+    Ok(())
+}
+
 fn cycle_once(
     engine: &mut Engine,
     model: &mut Model,
@@ -217,6 +259,7 @@ fn cycle_once(
     } else {
         let decisions = engine.cycle(now);
         prop_assert_eq!(&decisions, expected, "as the snapshot's");
+        give_back(engine, model, &decisions)?;
         check_decisions(model, &decisions, now)?;
     }
     // What is told is true now, and says so itself.
@@ -245,7 +288,7 @@ fn recount(engine: &Engine, model: &Model) -> Result<(), TestCaseError> {
     prop_assert_eq!(engine.placed_gangs(), model.places.len());
     prop_assert_eq!(
         engine.waiting_gangs(),
-        model.gangs.len() - model.places.len()
+        model.gangs.len() - model.places.len() - model.idle.len()
     );
     prop_assert_eq!(engine.pods(), model.pods.len());
     Ok(())

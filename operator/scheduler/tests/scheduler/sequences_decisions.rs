@@ -1,10 +1,12 @@
 //! What every decision must be, whatever happened before; the model follows it.
 
+use std::collections::BTreeMap;
+
 use crate::model::{Model, with_pod};
 use proptest::prelude::*;
 use trellis_scheduler::{
-    Because, Decision, Gang, GangId, Placement, Queue, QueueName, Reclaim, Stop, Time, Victim,
-    WithinQueue,
+    Because, Decision, Gang, GangId, LimitName, Placement, Queue, QueueName, Reclaim, Stop, Time,
+    Victim, WithinQueue,
 };
 
 /// Every placement is whole, in order, on nodes with room, and within quota.
@@ -36,7 +38,9 @@ pub fn check_decisions(
             Decision::Reserve { .. } => continue,
             Decision::Wait { gang, .. } => {
                 // Who followed others and waits again has given up.
-                model.unplace(gang);
+                if model.places.contains_key(gang) {
+                    model.unplace(gang);
+                }
                 continue;
             }
         };
@@ -83,16 +87,20 @@ pub fn check_decisions(
             let nodes = group.runs.iter().map(|(node, _)| node);
             prop_assert!(model.close(&asked.topology, nodes), "{}: {:?}", id, group);
         }
-        limits_have_room(model, &gang)?;
+        limits_have_room(model, &gang, &model.limits())?;
+        let runs = model.drawn_by(|place| place.follows.is_none());
+        limits_have_room(model, &gang, &runs)?;
         let queue = &model.queues[&gang.queue];
         prop_assert_eq!(queue.stop, Stop::None);
         // What may be borrowed is the tree's own test.
         if let (Some(group), None) = (queue.resource_groups.first(), &queue.parent) {
             let quota = &group.flavors[0].quotas;
             let usage = model.usage(gang.queue.as_str());
+            let runs = model.runs(gang.queue.as_str());
             for group in gang.groups.iter().filter(|g| g.count > 0) {
                 for (resource, _) in group.request.iter().filter(|(_, n)| *n > 0) {
-                    prop_assert!(usage[resource] <= i128::from(quota[resource].nominal));
+                    let nominal = i128::from(quota[resource].nominal);
+                    prop_assert!(usage[resource] <= nominal && runs[resource] <= nominal);
                 }
             }
         }
@@ -108,8 +116,11 @@ pub fn check_decisions(
 }
 
 /// Every limit that a gang draws on which has just got its place had room for it.
-fn limits_have_room(model: &Model, gang: &Gang) -> Result<(), TestCaseError> {
-    let held = model.limits();
+fn limits_have_room(
+    model: &Model,
+    gang: &Gang,
+    held: &BTreeMap<LimitName, i128>,
+) -> Result<(), TestCaseError> {
     let needs = Model::drawn(gang, gang);
     for draw in gang.draws.iter().filter(|d| needs.contains_key(&d.limit)) {
         let limit = &draw.limit;
@@ -145,9 +156,11 @@ fn tree_has_it(model: &Model, root: &QueueName, gang: &Gang) -> Result<(), TestC
             .iter()
             .filter_map(|offered| offered.quotas.get(resource));
         let quota: i128 = quotas.map(|quota| i128::from(quota.nominal)).sum();
-        let usage = tree.iter().map(|queue| model.usage(queue.name.as_str()));
-        let usage: i128 = usage.filter_map(|usage| usage.get(resource).copied()).sum();
-        prop_assert!(usage <= quota, "{}: {usage} of {quota} {resource}", gang.id);
+        for sums in [Model::usage, Model::runs] {
+            let held = tree.iter().map(|queue| sums(model, queue.name.as_str()));
+            let held: i128 = held.filter_map(|held| held.get(resource).copied()).sum();
+            prop_assert!(held <= quota, "{}: {held} of {quota} {resource}", gang.id);
+        }
     }
     Ok(())
 }
@@ -185,7 +198,7 @@ fn preempt(
         model.preempted.insert(victim.gang.clone());
     }
     model.place(&gang, placement);
-    limits_have_room(model, &gang)?;
+    limits_have_room(model, &gang, &model.limits())?;
     let place = model.places.get_mut(id).unwrap();
     place.follows = Some(victims.iter().map(|v| v.gang.clone()).collect());
     Ok(())

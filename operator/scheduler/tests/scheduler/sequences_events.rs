@@ -49,6 +49,8 @@ pub enum Event {
     MissMember(usize, usize),
     /// A gang has had its place, all of it on one node, before the engine knew of it.
     Restore(usize, usize),
+    /// A gang starts again, and its place is kept for so long, but for a node.
+    Keep(usize, Option<usize>, i64),
     /// A gang that leaves stays, and is no victim for so long.
     Stay(usize, i64),
     /// What a gang has done is safe, as of so much earlier.
@@ -174,6 +176,8 @@ pub fn any_event() -> impl Strategy<Value = Event> {
         1 => (0..GANGS, 0..9_usize).prop_map(|(g, p)| Event::MissMember(g, p)),
         1 => (0..GANGS, 0..NODES).prop_map(|(g, n)| Event::Restore(g, n)),
         1 => (0..GANGS, 0..9_i64).prop_map(|(g, t)| Event::Stay(g, t)),
+        2 => (0..GANGS, prop::option::of(0..NODES), 0..9_i64)
+            .prop_map(|(g, n, t)| Event::Keep(g, n, t)),
         1 => (0..GANGS, 0..9_i64).prop_map(|(g, t)| Event::Checkpoint(g, t)),
         1 => (0..2_usize).prop_map(Event::Recall),
         1 => (0..LIMITS, prop::option::of(prop::option::of(0..9_i64)))

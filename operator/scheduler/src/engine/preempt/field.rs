@@ -66,7 +66,7 @@ impl Engine {
         self.packing.prepare(&mut self.nodes, &mut self.catalog);
         self.catalog.refresh(wish.shape, &self.nodes);
         let mut rooms = Rooms::new(&self.nodes, &self.catalog, &wish);
-        let going = self.going();
+        let going = self.going(&asker.gang.id);
         for hold in &going {
             rooms.free(&self.nodes, hold);
         }

@@ -12,7 +12,7 @@ use crate::gang::{Gang, TaskGroup};
 use crate::ids::GangId;
 use crate::placement::{Closeness, Placement, Runs, UndoLog, excluded};
 use crate::queue::GroupFlavors;
-use crate::queueing::Choice;
+use crate::queueing::{Choice, Signal};
 use crate::state::{GangIdx, NodeIdx, Shape};
 use crate::time::Time;
 
@@ -68,10 +68,38 @@ impl Engine {
     fn follow(&mut self, at: GangIdx, victims: Vec<GangIdx>) {
         let victims = victims.into_iter().filter(|v| self.is_leaving(*v));
         let victims = victims.collect();
+        self.is_to_follow(at, victims);
+    }
+
+    /// The same, of those who leave.
+    pub(in crate::engine) fn is_to_follow(&mut self, at: GangIdx, victims: Vec<GangIdx>) {
         if let Some(placed) = self.placed_mut(at) {
             placed.standing = Standing::Nominated(Nomination { victims });
+            let gang = Arc::clone(&placed.gang);
             self.nominated.insert(at);
+            self.queues.follows(at, &gang.id, &gang.queue);
+            self.limits.follows(at);
         }
+    }
+
+    /// A gang that followed others runs from now on.
+    fn has_come(&mut self, at: GangIdx, gang: &Gang) {
+        let root = self.queues.root(&gang.queue);
+        let charged = self.queues.has_come(at).unwrap_or_default();
+        for (what, amount) in charged.iter() {
+            let taken = Signal::QuotaTaken(root.clone(), what);
+            self.parking.raise(&taken, amount);
+        }
+        for (taken, amount) in self.limits.has_come(at) {
+            self.parking.raise(&taken, amount);
+        }
+    }
+
+    /// Whether others who leave still hold the quota or the limits of a gang that follows.
+    fn is_held_up(&mut self, at: GangIdx) -> bool {
+        let draws = self.state(at).map(|state| state.gang.draws.clone());
+        self.queues.is_held_up_by_leavers(at)
+            || draws.is_some_and(|draws| self.limits.is_held_up_by_leavers(at, &draws))
     }
 
     /// Looks at those that follow others: whose room is there gets its place, and
@@ -106,6 +134,7 @@ impl Engine {
             return Prospect::Lost;
         };
         let left = nomination.victims.is_empty();
+        let id = placed.gang.id.clone();
         let shape = Arc::clone(&placed.shape);
         let runs: Vec<Runs> = placed.groups.iter().map(|g| g.runs().clone()).collect();
         self.catalog.refresh(&shape, &self.nodes);
@@ -125,9 +154,10 @@ impl Engine {
         }
         // Quota is given back with the place, and not before.
         match (left, self.is_booked_once(&shape, &runs)) {
+            (true, true) if self.is_held_up(at) => Prospect::Waits,
             (true, true) => Prospect::Ready,
             (false, true) => Prospect::Waits,
-            (_, false) if self.is_booked_once_others_left(&shape, &runs) => Prospect::Waits,
+            (_, false) if self.is_booked_once_others_left(&id, &shape, &runs) => Prospect::Waits,
             // Someone else took it, or the nodes shrank.
             (_, false) => Prospect::Lost,
         }
@@ -190,10 +220,10 @@ impl Engine {
     }
 
     /// The same with all gone that is on the way out.
-    fn is_booked_once_others_left(&mut self, shape: &Shape, runs: &[Runs]) -> bool {
+    fn is_booked_once_others_left(&mut self, gang: &GangId, shape: &Shape, runs: &[Runs]) -> bool {
         let nodes: BTreeSet<NodeIdx> = runs.iter().flatten().map(|(node, _)| *node).collect();
         let mut left = UndoLog::default();
-        for hold in self.going() {
+        for hold in self.going(gang) {
             if nodes.contains(&hold.node) {
                 left.lift(&mut self.nodes, &hold);
             }
@@ -212,6 +242,7 @@ impl Engine {
         let (gang, shape) = (Arc::clone(&placed.gang), Arc::clone(&placed.shape));
         let groups: Vec<Runs> = placed.groups.iter().map(|g| g.runs().clone()).collect();
         let score: Score = self.score(&shape, &groups);
+        self.has_come(at, &gang);
         // It runs from now on, and not since it was nominated.
         self.end_has_moved(at);
         Some(Decision::Place {

@@ -295,6 +295,10 @@ impl Engine {
     /// The place that the gang has when these have left.
     fn place_without(&mut self, search: &Search<'_>, out: &FixedBitSet) -> Option<Vec<Runs>> {
         let leaving = search.leaving(out);
+        let all = search.going.iter().chain(&leaving);
+        if let Some(groups) = self.place_on_seats_without(search.asker.gang, &search.wish, all) {
+            return Some(groups);
+        }
         place_without(
             &mut self.nodes,
             &mut self.packing,

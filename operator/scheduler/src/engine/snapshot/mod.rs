@@ -102,6 +102,46 @@ pub struct GangSnapshot {
     pub told: Option<WaitReason>,
     /// None: it waits.
     pub place: Option<PlaceSnapshot>,
+    /// It has lost its place, and is not tried before it is applied again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub idle: bool,
+    /// What is kept for it of the place that it had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<KeepSnapshot>,
+}
+
+/// What is kept for a gang.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KeepSnapshot {
+    /// The gang as it was placed.
+    pub gang: Gang,
+    /// Until when.
+    pub until: Time,
+    /// By when its pods are to be gone.
+    pub by: Time,
+    /// The flavors that it was given.
+    pub flavors: Vec<GroupFlavors>,
+    /// What its queue is charged with.
+    pub charged: Vec<ChargeSnapshot>,
+    /// The room of its pods.
+    pub pods: Vec<KeptPodSnapshot>,
+}
+
+/// The room of a pod of a gang for which it is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KeptPodSnapshot {
+    /// The number of its task group.
+    pub group: usize,
+    /// Its index in that.
+    pub index: u32,
+    /// The node.
+    pub node: NodeName,
+    /// What it holds, beside the pod itself.
+    pub request: Resources,
+    /// The pod is not there. Else it holds this itself, until it is gone.
+    pub held: bool,
 }
 
 /// The place of a gang.

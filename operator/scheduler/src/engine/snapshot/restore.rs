@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
-use super::super::placed::{Nomination, PlacedGroup, Standing};
+use super::super::keeping::{Keep, KeptPod};
+use super::super::placed::PlacedGroup;
 use super::super::ways::Way;
 use super::super::{Engine, Stage};
-use super::{GangSnapshot, PlaceSnapshot, PodSnapshot, Snapshot, StandingSnapshot};
+use super::{
+    ChargeSnapshot, GangSnapshot, KeepSnapshot, PlaceSnapshot, PodSnapshot, Snapshot,
+    StandingSnapshot,
+};
 use crate::gang::TaskGroup;
 use crate::placement::Runs;
-use crate::quota::{FlavorResource, Lag};
+use crate::quota::{Demand, FlavorResource, Lag};
 use crate::state::{GangIdx, Pod};
 
 impl Engine {
@@ -84,7 +88,15 @@ impl Engine {
             state.preempted = told.preempted;
             state.told = told.told;
         }
+        if let Some(kept) = &told.kept {
+            self.put_kept(at, kept);
+        }
         match place {
+            None if told.idle => {
+                if let Some(state) = self.state_mut(at) {
+                    state.idle = true;
+                }
+            }
             None => self.wait(at),
             Some(place) => {
                 self.put_place(at, place);
@@ -93,20 +105,60 @@ impl Engine {
         }
     }
 
+    fn put_charges(&mut self, charges: &[ChargeSnapshot]) -> Demand {
+        let mut amounts = Vec::new();
+        for charge in charges {
+            let resource = self.catalog.pin(&charge.resource);
+            let flavor = self.queues.flavors_mut().number(&charge.flavor);
+            amounts.push((FlavorResource { flavor, resource }, charge.amount));
+        }
+        amounts.into_iter().collect()
+    }
+
+    fn put_kept(&mut self, at: GangIdx, kept: &KeepSnapshot) {
+        let charged = self.put_charges(&kept.charged);
+        let gang = Arc::new(kept.gang.clone());
+        self.take_quota(at, &gang, charged);
+        let mut pods = Vec::with_capacity(kept.pods.len());
+        for told in &kept.pods {
+            let demand = self.catalog.acquire_demand(&told.request);
+            let node = self.nodes.hold(&told.node);
+            if told.held {
+                let amounts = self.catalog.demand(demand);
+                self.take(node, &amounts, 1, true);
+            }
+            let Some(group) = gang.groups.get(told.group) else {
+                continue;
+            };
+            pods.push(KeptPod {
+                key: gang.pod_key(group, told.index),
+                group: told.group,
+                index: told.index,
+                node,
+                demand,
+                held: told.held,
+            });
+        }
+        let keep = Keep {
+            choices: kept.flavors.iter().map(|g| g.flavors.clone()).collect(),
+            charge: self.queues.charge_of(&gang.queue, at).unwrap_or_default(),
+            gang,
+            until: kept.until,
+            by: kept.by,
+            pods,
+        };
+        self.put_keep(at, keep);
+    }
+
     fn put_place(&mut self, at: GangIdx, place: &PlaceSnapshot) {
         let mut constrained = place.gang.clone();
         for (group, constraints) in constrained.groups.iter_mut().zip(&place.constraints) {
             group.constraints = constraints.clone();
         }
         let shape = Arc::new(self.catalog.acquire_shape(&constrained));
-        let mut amounts = Vec::new();
-        for charge in &place.charged {
-            let resource = self.catalog.pin(&charge.resource);
-            let flavor = self.queues.flavors_mut().number(&charge.flavor);
-            amounts.push((FlavorResource { flavor, resource }, charge.amount));
-        }
+        let charged = self.put_charges(&place.charged);
         let choices = place.flavors.iter().map(|g| g.flavors.clone()).collect();
-        let way = Way::charged(Arc::clone(&shape), amounts.into_iter().collect(), choices);
+        let way = Way::charged(Arc::clone(&shape), charged, choices);
         let of = |group: &TaskGroup| place.placement.runs(&group.name).unwrap_or(&[]);
         let groups: Vec<Runs> = place
             .gang
@@ -156,17 +208,12 @@ impl Engine {
         match &place.standing {
             StandingSnapshot::Settled => {}
             StandingSnapshot::Leaving { since } => {
-                let charged = self.give_quota_back(&place.gang.queue, at);
-                let since = *since;
-                self.set_leaving(at, Standing::Leaving { charged, since });
+                self.leave_since(at, *since);
             }
             StandingSnapshot::Nominated { victims } => {
                 let victims = victims.iter().filter_map(|id| self.ids.get(id).copied());
                 let victims = victims.collect();
-                if let Some(placed) = self.placed_mut(at) {
-                    placed.standing = Standing::Nominated(Nomination { victims });
-                    self.nominated.insert(at);
-                }
+                self.is_to_follow(at, victims);
             }
         }
     }

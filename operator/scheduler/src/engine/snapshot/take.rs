@@ -1,16 +1,18 @@
 //! The snapshot of an engine.
 
-use super::super::placed::{Placed, Standing};
+use super::super::keeping::Keep;
+use super::super::placed::{Placed, Standing, given};
 use super::super::{Engine, GangState, Stage};
 use super::{
-    ChargeSnapshot, GangSnapshot, LagSnapshot, PlaceSnapshot, PodSnapshot, Snapshot,
-    StandingSnapshot,
+    ChargeSnapshot, GangSnapshot, KeepSnapshot, KeptPodSnapshot, LagSnapshot, PlaceSnapshot,
+    PodSnapshot, Snapshot, StandingSnapshot,
 };
 use crate::gang::Gang;
 use crate::ids::{GangId, PodKey};
 use crate::node::Node;
 use crate::quota::Demand;
-use crate::state::{GangIdx, Pod};
+use crate::resources::Resources;
+use crate::state::{DemandIdx, GangIdx, Pod};
 
 impl Engine {
     /// All that it knows.
@@ -60,12 +62,10 @@ impl Engine {
     }
 
     fn pod_snapshot(&self, (key, pod): (&PodKey, &Pod)) -> PodSnapshot {
-        let demand = self.catalog.demand(pod.demand);
-        let beside = demand.iter().filter(|(r, _)| *r != self.catalog.pods());
         PodSnapshot {
             pod: key.clone(),
             node: self.nodes.name(pod.node).clone(),
-            request: beside.map(|(r, n)| (self.catalog.name(*r), *n)).collect(),
+            request: self.request(pod.demand),
             held: pod.held,
             leaves: self.departures.of_pod(key),
         }
@@ -98,15 +98,38 @@ impl Engine {
             preempted: state.preempted,
             told: state.told,
             place,
+            idle: state.idle,
+            kept: self.keeps.get(at).map(|keep| self.keep_snapshot(keep)),
         })
     }
 
-    fn place_snapshot(&self, at: GangIdx, placed: &Placed) -> Option<PlaceSnapshot> {
+    fn keep_snapshot(&self, keep: &Keep) -> KeepSnapshot {
+        let pods = keep.pods.iter().map(|pod| KeptPodSnapshot {
+            group: pod.group,
+            index: pod.index,
+            node: self.nodes.name(pod.node).clone(),
+            request: self.request(pod.demand),
+            held: pod.held,
+        });
+        KeepSnapshot {
+            gang: Gang::clone(&keep.gang),
+            until: keep.until,
+            by: keep.by,
+            flavors: given(&keep.gang, &keep.choices),
+            charged: self.charges(Some(&keep.charge)),
+            pods: pods.collect(),
+        }
+    }
+
+    fn request(&self, demand: DemandIdx) -> Resources {
+        let demand = self.catalog.demand(demand);
+        let beside = demand.iter().filter(|(r, _)| *r != self.catalog.pods());
+        beside.map(|(r, n)| (self.catalog.name(*r), *n)).collect()
+    }
+
+    /// By name.
+    fn charges(&self, demand: Option<&Demand>) -> Vec<ChargeSnapshot> {
         let flavors = self.queues.flavors();
-        let demand = match &placed.standing {
-            Standing::Leaving { charged, .. } => Some(charged),
-            Standing::Settled | Standing::Nominated(_) => self.queues.held(&placed.gang.queue, at),
-        };
         let mut charged: Vec<ChargeSnapshot> = demand
             .into_iter()
             .flat_map(Demand::iter)
@@ -117,6 +140,14 @@ impl Engine {
             })
             .collect();
         charged.sort_unstable_by(|a, b| (&a.flavor, &a.resource).cmp(&(&b.flavor, &b.resource)));
+        charged
+    }
+
+    fn place_snapshot(&self, at: GangIdx, placed: &Placed) -> Option<PlaceSnapshot> {
+        let demand = match &placed.standing {
+            Standing::Leaving { charged, .. } => Some(charged),
+            Standing::Settled | Standing::Nominated(_) => self.queues.held(&placed.gang.queue, at),
+        };
         let constraints = placed.shape.groups.iter().map(|group| {
             let signature = self.catalog.signature(group.signature);
             signature.map(|s| s.constraints().clone())
@@ -133,7 +164,7 @@ impl Engine {
             flavors: self.flavors(&self.state(at)?.gang.id)?,
             settled: groups().map(|g| g.settled().collect()).collect(),
             gone: groups().map(|g| g.gone().collect()).collect(),
-            charged,
+            charged: self.charges(demand),
         })
     }
 

@@ -40,9 +40,9 @@ impl Queues {
         }
     }
 
-    /// Whether the queue has so much left.
+    /// Whether the queue has so much left, now and once those who leave have left.
     pub(crate) fn admit(
-        &self,
+        &mut self,
         name: &QueueName,
         demand: &Demand,
         catalog: &Catalog,
@@ -51,7 +51,7 @@ impl Queues {
             return self.open(name);
         };
         if self.tree.fits(at, demand) {
-            return Ok(());
+            return self.admit_beside_leavers(name, at, demand, catalog);
         }
         let mut wake = Wake::default();
         wake.on(Signal::Queues, 1);
@@ -80,14 +80,48 @@ impl Queues {
             // It offers all of it and lacks none: then it fits.
             return Ok(());
         };
-        let what = lack.what;
         wake.on(
-            Signal::QuotaFreed(self.root(name), what),
+            Signal::QuotaFreed(self.root(name), lack.what),
             lack.least_release(),
         );
         let blocked = Blocked::new(self.exceeded(name, at, &lack, catalog), wake);
         let change = self.raises(at, demand, catalog);
         Err(blocked.with(Some(change)).in_phase(Phase::Quota))
+    }
+
+    /// There is enough once those who leave have left. Is there now?
+    fn admit_beside_leavers(
+        &mut self,
+        name: &QueueName,
+        at: QueueIdx,
+        demand: &Demand,
+        catalog: &Catalog,
+    ) -> Result<(), Box<Blocked>> {
+        if self.has_plenty(at, demand) {
+            return Ok(());
+        }
+        let shift = self.to_what_runs(at, demand);
+        self.shift_by(&shift, 1);
+        let lack = most_lacking(self.tree.lacks(at, demand), catalog);
+        let told = lack.map(|lack| {
+            let mut wake = Wake::default();
+            wake.on(Signal::Queues, 1).on(
+                Signal::QuotaFreed(self.root(name), lack.what),
+                lack.least_release(),
+            );
+            let mut detail = self.exceeded(name, at, &lack, catalog);
+            if let Detail::QuotaExceeded {
+                holders, largest, ..
+            } = &mut detail
+            {
+                (*holders, *largest) = self.who_holds(name, lack.what, true);
+            }
+            let change = self.raises(at, demand, catalog);
+            let blocked = Blocked::new(detail, wake).with(Some(change));
+            blocked.in_phase(Phase::Quota)
+        });
+        self.shift_by(&shift, -1);
+        told.map_or(Ok(()), Err)
     }
 
     /// The limits that stand in the way now: raised by so much, and no less, they
@@ -123,7 +157,7 @@ impl Queues {
     fn exceeded(&self, name: &QueueName, at: QueueIdx, lack: &Lack, catalog: &Catalog) -> Detail {
         let what = lack.what;
         let worst = lack.shortages.iter().max_by_key(|s| s.missing);
-        let (holders, largest) = self.who_holds(name, what);
+        let (holders, largest) = self.who_holds(name, what, false);
         let borrowers = self
             .tree
             .borrowers(at, what, lack.needs, NAMED)
@@ -224,13 +258,25 @@ impl Queues {
     }
 
     /// Adds to `wake` what would make the quota the reason.
-    pub(crate) fn watch(&self, name: &QueueName, demand: &Demand, wake: &mut Wake) {
+    pub(crate) fn watch(&mut self, name: &QueueName, demand: &Demand, wake: &mut Wake) {
         wake.on(Signal::Queues, 1);
         let Some(at) = self.tree.find(name) else {
             return;
         };
-        for (what, needs) in demand.iter() {
-            if let Some(available) = self.tree.available(at, what) {
+        let mut least: Vec<_> = demand
+            .iter()
+            .map(|(what, _)| self.tree.available(at, what))
+            .collect();
+        let shift = self.to_what_runs(at, demand);
+        if !shift.is_empty() {
+            self.shift_by(&shift, 1);
+            for ((what, _), least) in demand.iter().zip(&mut least) {
+                *least = (*least).min(self.tree.available(at, what));
+            }
+            self.shift_by(&shift, -1);
+        }
+        for ((what, needs), available) in demand.iter().zip(least) {
+            if let Some(available) = available {
                 let left = available.saturating_sub(needs);
                 wake.on(
                     Signal::QuotaTaken(self.root(name), what),
@@ -240,8 +286,14 @@ impl Queues {
         }
     }
 
-    /// How many gangs of a queue hold some, and those that hold most.
-    fn who_holds(&self, name: &QueueName, what: FlavorResource) -> (u32, Vec<(GangId, i128)>) {
+    /// How many gangs of a queue hold some, and those that hold most; with those that
+    /// leave, or without.
+    fn who_holds(
+        &self,
+        name: &QueueName,
+        what: FlavorResource,
+        leavers: bool,
+    ) -> (u32, Vec<(GangId, i128)>) {
         let held = |holder: &Holder| {
             let amount = self.charged(holder.charge)?.amount(what);
             (amount > 0).then(|| (holder.id.clone(), amount))
@@ -249,6 +301,10 @@ impl Queues {
         let holders = self.holders.get(name).into_iter();
         let holders = holders.flat_map(|h| h.iter());
         let mut holders: Vec<(GangId, i128)> = holders.filter_map(held).collect();
+        if leavers {
+            let leave = self.leavers(name, what);
+            holders.extend(leave.filter(|(_, amount)| *amount > 0));
+        }
         holders.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         let count = u32::try_from(holders.len()).unwrap_or(u32::MAX);
         holders.truncate(NAMED);

@@ -1,0 +1,179 @@
+//! A place comes to be kept, and is given back.
+
+use std::sync::Arc;
+
+use super::super::placed::{PlacedGroup, Standing};
+use super::super::{Engine, Stage};
+use super::{Keep, KeptPod};
+use crate::ids::{GangId, NodeName, PodKey};
+use crate::state::{DemandIdx, GangIdx, NodeIdx};
+use crate::time::Time;
+
+impl Engine {
+    /// The gang has lost its place, since it starts again, and what it held on nodes
+    /// other than `except` is kept for it alone until then: room that its pods leave
+    /// there, and its quota and limits. It is not tried until it is applied, and then
+    /// like any other; it goes back to the nodes that it had where it fits so. Whether
+    /// it finds a place or not, nobody else is put there before `until`, nor makes room
+    /// there.
+    ///
+    /// All of it is given back at `until`, when the gang is released, restored or
+    /// deleted, and when its queue is gone or stopped. A node that is gone or takes no
+    /// pods is kept, and of no use.
+    ///
+    /// False: it has no place to keep, since it waits, follows others or leaves, or it is
+    /// surplus, for which nobody waits. Nothing is done.
+    pub fn keep_gang(&mut self, gang: &GangId, except: &[NodeName], until: Time) -> bool {
+        let Some(&at) = self.ids.get(gang) else {
+            return false;
+        };
+        let Some(Stage::Placed(placed)) = self.state(at).map(|state| &state.stage) else {
+            return false;
+        };
+        if placed.standing != Standing::Settled || placed.gang.surplus {
+            return false;
+        }
+        let except: Vec<NodeIdx> = except.iter().filter_map(|n| self.nodes.find(n)).collect();
+        let Some(placed) = self.take_out(at) else {
+            return false;
+        };
+        let gang = Arc::clone(&placed.gang);
+        self.leave_families(at, &gang);
+        let grace = self.state(at).map_or(gang.grace, |state| state.gang.grace);
+        let mut keep = Keep {
+            gang: Arc::clone(&gang),
+            charge: self.queues.charge_of(&gang.queue, at).unwrap_or_default(),
+            choices: placed.choices.clone(),
+            until,
+            by: self.now.plus(grace),
+            pods: Vec::new(),
+        };
+        let mut gone: Vec<KeptPod> = Vec::new();
+        let groups = gang.groups.iter().zip(&placed.shape.groups);
+        for (number, ((group, shape), planned)) in groups.zip(&placed.groups).enumerate() {
+            for index in 0..planned.count() {
+                let key = gang.pod_key(group, index);
+                let there = self.there(&key, (planned, index), shape.demand_idx);
+                let Some((node, demand, held)) = there else {
+                    let node = planned.node(index).filter(|node| !except.contains(node));
+                    gone.extend(node.map(|node| KeptPod {
+                        key,
+                        group: number,
+                        index,
+                        node,
+                        demand: shape.demand_idx,
+                        held: true,
+                    }));
+                    continue;
+                };
+                if !held {
+                    self.disown(key.clone(), keep.by);
+                }
+                if !except.contains(&node) {
+                    keep.pods.push(KeptPod {
+                        key,
+                        group: number,
+                        index,
+                        node,
+                        demand,
+                        held,
+                    });
+                } else if held {
+                    self.give(node, &shape.demand, 1, true);
+                }
+            }
+        }
+        // What is there no more is kept as far as nobody has come since.
+        for pod in gone {
+            if self.has_room(pod.node, pod.demand) {
+                let demand = self.catalog.demand(pod.demand);
+                self.take(pod.node, &demand, 1, true);
+                keep.pods.push(pod);
+            }
+        }
+        for pod in &keep.pods {
+            self.nodes.hold_again(pod.node);
+            self.catalog.retain_demand(pod.demand);
+        }
+        for (node, _) in placed.groups.iter().flat_map(PlacedGroup::runs) {
+            self.nodes.unhold(*node);
+        }
+        self.drop_shape(&placed.shape);
+        if let Some(state) = self.state_mut(at) {
+            state.idle = true;
+        }
+        self.put_keep(at, keep);
+        true
+    }
+
+    /// What is charged of a planned pod: what it holds, or, assumed, what it is to.
+    /// None: it is not there.
+    fn there(
+        &self,
+        key: &PodKey,
+        (planned, index): (&PlacedGroup, u32),
+        demand: DemandIdx,
+    ) -> Option<(NodeIdx, DemandIdx, bool)> {
+        if planned.is_assumed(index) {
+            return Some((planned.node(index)?, demand, true));
+        }
+        let seen = self.pods.get(key).filter(|seen| seen.held)?;
+        Some((seen.node, seen.demand, false))
+    }
+
+    /// Whether a pod finds room on a node now. Of devices that are shared nobody keeps
+    /// a part that has been given back.
+    fn has_room(&self, node: NodeIdx, demand: DemandIdx) -> bool {
+        let demand = self.catalog.demand(demand);
+        self.nodes.facts(node).is_some()
+            && demand.iter().all(|(resource, need)| {
+                self.nodes.shared_device(*resource).is_none()
+                    && self.nodes.free(*resource, node) >= *need
+            })
+    }
+
+    /// A place is kept from now on: all that it holds is charged.
+    pub(in crate::engine) fn put_keep(&mut self, at: GangIdx, keep: Keep) {
+        self.keeps.insert(at, keep);
+        self.starts_to_end(at);
+        self.refusals.clear();
+        self.backfill.disturb();
+    }
+
+    /// What is kept for a gang is kept no longer.
+    pub(in crate::engine) fn give_keep_back(&mut self, at: GangIdx) {
+        let Some(keep) = self.keeps.remove(at) else {
+            return;
+        };
+        for pod in &keep.pods {
+            if pod.held {
+                let demand = self.catalog.demand(pod.demand);
+                self.give(pod.node, &demand, 1, true);
+            }
+            self.forget_kept(pod);
+        }
+        self.has_ended(at, &keep.gang.id, &keep.gang.queue);
+        self.give_quota_back(&keep.gang.queue, at);
+        // It has no more than others now.
+        self.look_again_at(at);
+    }
+
+    pub(super) fn forget_kept(&mut self, pod: &KeptPod) {
+        self.catalog.release_demand(pod.demand);
+        self.nodes.unhold(pod.node);
+        self.refusals.clear();
+    }
+
+    /// Gives back what has been kept for long enough, and for whom nothing is started.
+    pub(in crate::engine) fn settle_keeps(&mut self) {
+        let now = self.now;
+        let over = self
+            .keeps
+            .iter()
+            .filter(|(_, keep)| keep.until <= now || self.queues.open(&keep.gang.queue).is_err());
+        let over: Vec<GangIdx> = over.map(|(at, _)| at).collect();
+        for at in over {
+            self.give_keep_back(at);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! How a gang goes back to the nodes that are kept for it.
+
+use smallvec::SmallVec;
+
+use super::super::Engine;
+use super::super::ways::Way;
+use crate::gang::Gang;
+use crate::placement::{self, Closeness, Hold, Runs, UndoLog, Wish};
+use crate::state::{GroupShape, NodeIdx, Shape};
+
+/// The nodes of the pods of a group, by index; None: any.
+type Seats = Vec<Option<NodeIdx>>;
+
+impl Engine {
+    /// The way that a gang had in the place that is kept for it: it goes back to it
+    /// sooner than to better ones elsewhere.
+    pub(in crate::engine) fn kept_way(&self, gang: &Gang, ways: &[Way]) -> Option<usize> {
+        if self.keeps.is_empty() {
+            return None;
+        }
+        let keep = self.keeps.get(*self.ids.get(&gang.id)?)?;
+        ways.iter().position(|way| way.choices == keep.choices)
+    }
+
+    /// Whether all the quota that a gang asks for is kept for it.
+    pub(in crate::engine) fn has_kept_quota(&self, gang: &Gang, way: &Way) -> bool {
+        let keep = self.ids.get(&gang.id).and_then(|at| self.keeps.get(*at));
+        keep.is_some_and(|keep| {
+            let mut asks = way.demand.iter();
+            keep.gang.queue == gang.queue && asks.all(|(what, n)| n <= keep.charge.amount(what))
+        })
+    }
+
+    /// Whether a place is kept for a gang.
+    pub(in crate::engine) fn is_kept_for(&self, gang: &Gang) -> bool {
+        !self.keeps.is_empty() && self.ids.get(&gang.id).is_some_and(|at| self.keeps.has(*at))
+    }
+
+    /// A place for a gang in which every pod is where it was, of those whose room is
+    /// kept; it has been lifted. None: there is no such place, or nothing is kept.
+    pub(in crate::engine) fn place_on_seats(
+        &mut self,
+        gang: &Gang,
+        wish: &Wish<'_>,
+        log: &mut UndoLog,
+    ) -> Option<Vec<Runs>> {
+        if !self.is_kept_for(gang) {
+            return None;
+        }
+        let mut seated = UndoLog::default();
+        let seats = self.seats(gang, wish, &mut seated)?;
+        let mut others = UndoLog::default();
+        let found = self.place_others(wish, &seats, &mut others);
+        let close = Closeness::of(&self.nodes, wish.shape);
+        let found = found.filter(|runs| close.is_some_and(|close| close.allows(runs)));
+        if found.is_none() {
+            others.roll_back(&mut self.nodes);
+            seated.roll_back(&mut self.nodes);
+            return None;
+        }
+        log.append(seated);
+        log.append(others);
+        found
+    }
+
+    /// The same once these have left. Everything is as before.
+    pub(in crate::engine) fn place_on_seats_without<'h>(
+        &mut self,
+        gang: &Gang,
+        wish: &Wish<'_>,
+        leaving: impl IntoIterator<Item = &'h Hold>,
+    ) -> Option<Vec<Runs>> {
+        if !self.is_kept_for(gang) {
+            return None;
+        }
+        let mut log = UndoLog::default();
+        for hold in leaving {
+            log.lift(&mut self.nodes, hold);
+        }
+        let mut placed = UndoLog::default();
+        let found = self.place_on_seats(gang, wish, &mut placed);
+        placed.roll_back(&mut self.nodes);
+        log.roll_back(&mut self.nodes);
+        found
+    }
+
+    /// Seats that are free and may be used, charged. None: there are none.
+    fn seats(&mut self, gang: &Gang, wish: &Wish<'_>, log: &mut UndoLog) -> Option<Vec<Seats>> {
+        let keep = self.keeps.get(*self.ids.get(&gang.id)?)?;
+        let mut all: Vec<Seats> = Vec::with_capacity(gang.groups.len());
+        let mut any = false;
+        for (group, shape) in gang.groups.iter().zip(&wish.shape.groups) {
+            let mut seats: Seats = (0..shape.count).map(|_| None).collect();
+            let had = keep.gang.groups.iter().position(|g| g.name == group.name);
+            let signature = self.catalog.signature(shape.signature);
+            let kept = keep.pods.iter().filter(|pod| {
+                Some(pod.group) == had
+                    && pod.held
+                    && pod.demand == shape.demand_idx
+                    && !wish.excluded.contains(&pod.node)
+                    && signature.is_some_and(|s| s.allows(pod.node))
+            });
+            for pod in kept {
+                let Some(seat) = seats.get_mut(pod.index as usize) else {
+                    continue;
+                };
+                let mut one = UndoLog::default();
+                one.charge(&mut self.nodes, pod.node, &shape.demand, 1);
+                if is_overbooked(&self.nodes, shape, pod.node) {
+                    one.roll_back(&mut self.nodes);
+                    continue;
+                }
+                log.append(one);
+                *seat = Some(pod.node);
+                any = true;
+            }
+            all.push(seats);
+        }
+        any.then_some(all)
+    }
+
+    /// A place for those without a seat, together with the seats.
+    fn place_others(
+        &mut self,
+        wish: &Wish<'_>,
+        seats: &[Seats],
+        log: &mut UndoLog,
+    ) -> Option<Vec<Runs>> {
+        let groups = wish.shape.groups.iter().zip(seats);
+        let groups = groups.map(|(group, seats)| {
+            let without = seats.iter().filter(|seat| seat.is_none()).count();
+            GroupShape {
+                count: u32::try_from(without).unwrap_or(u32::MAX),
+                ..group.clone()
+            }
+        });
+        let others = Shape::new(
+            groups.collect(),
+            wish.shape.excluded.clone(),
+            wish.shape.topology.clone(),
+        );
+        let found = if others.groups.iter().all(|group| group.count == 0) {
+            seats.iter().map(|_| Runs::new()).collect()
+        } else {
+            let mut excluded: SmallVec<[NodeIdx; 4]> = wish.excluded.iter().copied().collect();
+            excluded.extend(self.apart(wish.shape, seats));
+            let wish = Wish {
+                shape: &others,
+                strategy: wish.strategy,
+                excluded: &excluded,
+            };
+            placement::place(
+                &mut self.nodes,
+                &mut self.packing,
+                &self.catalog,
+                &wish,
+                log,
+            )
+            .ok()?
+        };
+        Some(seats.iter().zip(&found).map(|(s, f)| seat(s, f)).collect())
+    }
+
+    /// The nodes that are not in the domain of the seats, where all must be in one.
+    fn apart(&self, shape: &Shape, seats: &[Seats]) -> Vec<NodeIdx> {
+        let Some(near) = Closeness::of(&self.nodes, shape).and_then(|close| close.gang) else {
+            return Vec::new();
+        };
+        if !near.is_required() {
+            return Vec::new();
+        }
+        let domain = |node: NodeIdx| near.level.layout.domain(near.level.depth, node);
+        let mut taken = seats.iter().flatten().flatten();
+        let Some(own) = taken.next().map(|node| domain(*node)) else {
+            return Vec::new();
+        };
+        let all = self.nodes.iter().map(|(node, _)| node);
+        all.filter(|node| domain(*node) != own).collect()
+    }
+}
+
+fn is_overbooked(nodes: &crate::state::Nodes, shape: &GroupShape, node: NodeIdx) -> bool {
+    shape.demand.iter().any(|(resource, _)| {
+        let device = nodes.shared_device(*resource);
+        nodes.free(*resource, node) < 0 || device.is_some_and(|d| nodes.free(d, node) < 0)
+    })
+}
+
+/// The seats, and in the order of the indexes the others on what was found for them.
+fn seat(seats: &Seats, found: &Runs) -> Runs {
+    let mut others = found
+        .iter()
+        .flat_map(|(node, pods)| (0..*pods).map(move |_| *node));
+    let mut runs = Runs::new();
+    for seat in seats {
+        let Some(node) = seat.or_else(|| others.next()) else {
+            continue;
+        };
+        match runs.last_mut() {
+            Some((last, pods)) if *last == node => *pods = pods.saturating_add(1),
+            _ => runs.push((node, 1)),
+        }
+    }
+    runs
+}

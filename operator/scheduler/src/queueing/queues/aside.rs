@@ -1,0 +1,63 @@
+//! A charge that does not count for a moment: what is remembered of the past is as if
+//! nothing had happened.
+
+use super::Queues;
+use super::holders::Holder;
+use crate::ids::QueueName;
+use crate::quota::FlavorResource;
+use crate::state::GangIdx;
+
+/// A charge that has been set aside, to be put back.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Aside {
+    queue: QueueName,
+    holder: Holder,
+}
+
+impl Queues {
+    /// As if a gang held nothing of a queue. None: it holds nothing.
+    pub(crate) fn set_aside(&mut self, queue: &QueueName, gang: GangIdx) -> Option<Aside> {
+        let holders = self.holders.get_mut(queue)?;
+        let holder = holders.remove(gang)?;
+        if holders.len() == 0 {
+            self.holders.remove(queue);
+        }
+        let aside = Aside {
+            queue: queue.clone(),
+            holder,
+        };
+        self.count_aside(&aside, -1);
+        Some(aside)
+    }
+
+    /// It counts again.
+    pub(crate) fn put_back(&mut self, aside: Aside) {
+        self.count_aside(&aside, 1);
+        let holders = self.holders.entry(aside.queue).or_default();
+        holders.insert(aside.holder);
+    }
+
+    fn count_aside(&mut self, aside: &Aside, times: i128) {
+        let Some(demand) = self.charges.get(aside.holder.charge).cloned() else {
+            return;
+        };
+        for (counts, sums) in [
+            (aside.holder.kept, &mut self.kept),
+            (aside.holder.surplus, &mut self.surplus),
+        ] {
+            match times {
+                _ if !counts => {}
+                -1 => sums.take(&aside.queue, &demand),
+                _ => sums.add(&aside.queue, &demand),
+            }
+        }
+        if let Some(at) = self.tree.find(&aside.queue) {
+            let amounts = demand.iter();
+            let amounts: Vec<(FlavorResource, i128)> = amounts
+                .map(|(what, amount)| (what, amount.saturating_mul(times)))
+                .collect();
+            self.tree.shift(at, &amounts);
+        }
+    }
+}

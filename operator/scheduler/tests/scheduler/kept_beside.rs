@@ -1,0 +1,229 @@
+//! Places that are kept, and what others want meanwhile.
+
+use crate::common::*;
+use crate::kept::{nodes, placed, running};
+use crate::preemption::{LOWER, at, by_priority, gone, of, preempts, seconds, see};
+use proptest::prelude::*;
+use trellis_scheduler::{
+    Decision, Draw, Drawn, Gang, GangId, LimitName, NodeName, Queue, QueueName, ResourceName,
+    WaitReason,
+};
+
+#[test]
+fn its_quota_and_limits_stay_charged_and_are_its_own() {
+    let mut engine = engine(gpu_nodes(4));
+    let q = QueueName::new("q");
+    engine.apply_queue(queue("q", Some(&[(GPU, 16), ("cpu", 1 << 40)])));
+    let draws = vec![Draw {
+        limit: LimitName::new("jobs"),
+        of: Drawn::Gangs,
+        max: Some(1),
+        refuses: false,
+    }];
+    let in_q = |name: &str, draws: &[Draw]| Gang {
+        queue: q.clone(),
+        draws: draws.to_vec(),
+        ..of(0, name, 2)
+    };
+    let gang = in_q("w", &draws);
+    engine.apply_gang(gang.clone());
+    engine.cycle(seconds(0));
+    engine.keep_gang(&id("w"), &[], seconds(120));
+    assert_eq!(engine.queue_usage(&q)[&ResourceName::new(GPU)], 16);
+    engine.apply_gang(in_q("other", &[]));
+    assert_eq!(at(&mut engine, seconds(1)), ["-other QuotaExceeded"]);
+    let mut elsewhere = of(0, "elsewhere", 1);
+    elsewhere.draws = draws;
+    engine.apply_gang(elsewhere);
+    assert_eq!(
+        at(&mut engine, seconds(1)),
+        ["-elsewhere QuotaPolicyExceeded"]
+    );
+    let counts = engine.queue_counts()[&q];
+    assert_eq!((counts.pending, counts.admitted), (1, 0), "it has no place");
+    engine.apply_gang(Gang {
+        priority: 5,
+        ..gang
+    });
+    assert_eq!(at(&mut engine, seconds(2)), ["+w"]);
+    assert_eq!(engine.queue_usage(&q)[&ResourceName::new(GPU)], 16);
+    assert_eq!(engine.limits().map(|(_, n)| n).sum::<i128>(), 1);
+}
+
+#[test]
+fn nobody_is_evicted_from_it_nor_waits_for_its_pods() {
+    let mut engine = by_priority(2);
+    let (kept, low) = (of(0, "kept", 1), of(1, "low", 1));
+    engine.apply_gang(kept.clone());
+    engine.apply_gang(low);
+    engine.cycle(seconds(0));
+    see(&mut engine, &kept);
+    engine.keep_gang(&id("kept"), &[], seconds(120));
+    engine.apply_gang(of(9, "high", 1));
+    // What terminates there makes room for nobody.
+    assert_eq!(at(&mut engine, seconds(1)), ["!high low"]);
+    engine.apply_gang(of(9, "next", 1));
+    assert_eq!(at(&mut engine, seconds(2)), ["-next InsufficientCapacity"]);
+    gone(&mut engine, &kept);
+    assert!(engine.cycle(seconds(3)).is_empty());
+    engine.apply_gang(kept);
+    // Back in its place it is a victim like any other.
+    assert_eq!(at(&mut engine, seconds(4)), ["+kept", "!next kept"]);
+}
+
+/// A head whose start nobody knows lets nobody onto its place, but who goes back.
+#[test]
+fn it_goes_back_beside_what_is_kept_for_others() {
+    let (mut engine, gang) = running(3, 1);
+    engine.apply_gang(of(0, "endless", 1));
+    at(&mut engine, seconds(0));
+    engine.apply_gang(Gang {
+        submitted: seconds(-9_000),
+        ..of(9, "head", 3)
+    });
+    at(&mut engine, seconds(1));
+    engine.keep_gang(&id("w"), &[], seconds(120));
+    gone(&mut engine, &gang);
+    assert!(
+        at(&mut engine, seconds(2)).is_empty(),
+        "the head does not get it"
+    );
+    engine.apply_gang(gang);
+    engine.apply_gang(of(0, "later", 1));
+    assert_eq!(at(&mut engine, seconds(3)), ["+w", "-later Reserved"]);
+    assert_eq!(placed(&engine, "w"), "worker: n00*1");
+}
+
+#[test]
+fn others_make_room_for_what_it_has_lost_only() {
+    let mut engine = by_priority(3);
+    let gang = of(5, "w", 2);
+    engine.apply_gang(gang.clone());
+    engine.apply_gang(of(0, "low", 1));
+    at(&mut engine, seconds(0));
+    see(&mut engine, &gang);
+    engine.keep_gang(&id("w"), &nodes(&["n00"]), seconds(120));
+    engine.delete_node(&NodeName::new("n00"));
+    gone(&mut engine, &gang);
+    engine.apply_gang(Gang {
+        excluded_nodes: nodes(&["n00"]),
+        ..gang
+    });
+    let (place, victims) = preempts(&mut engine, seconds(1));
+    assert_eq!(victims.len(), 1);
+    assert_eq!(shown(&place), "worker: n02*1 n01*1");
+    engine.release_gang(&id("low"), None);
+    assert_eq!(
+        at(&mut engine, seconds(2)),
+        ["+w", "-low InsufficientCapacity"]
+    );
+    assert_eq!(engine.next_wakeup(), None);
+}
+
+#[test]
+fn a_strict_queue_keeps_its_order_for_who_starts_again() {
+    let (mut engine, gang) = running(2, 1);
+    engine.apply_queue(Queue {
+        order: trellis_scheduler::QueueOrder::StrictFifo,
+        preemption: LOWER,
+        ..Queue::new(QueueName::new("default"))
+    });
+    engine.keep_gang(&id("w"), &[], seconds(120));
+    engine.apply_gang(of(9, "head", 3));
+    gone(&mut engine, &gang);
+    engine.apply_gang(gang);
+    at(&mut engine, seconds(1));
+    assert_eq!(reason(&engine, "w"), Some(WaitReason::BehindHead));
+    engine.delete_gang(&id("head"));
+    assert_eq!(at(&mut engine, seconds(2)), ["+w"]);
+}
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    /// A gang that restarts while others come: nobody is put where it was before the
+    /// time is over, and it is there again if it wants to be.
+    #[test]
+    fn nobody_is_put_on_a_place_that_is_kept(
+        pods in 1..4_u32,
+        lost in prop::option::of(0..4_usize),
+        others in prop::collection::vec((1..4_u32, 1..9_i64, 0..9_i32), 1..6),
+        policy in prop::bool::ANY,
+        back in 1..9_i64,
+    ) {
+        let mut engine = engine(gpu_nodes(4));
+        if policy {
+            engine.apply_queue(Queue { preemption: LOWER, ..Queue::new(QueueName::new("default")) });
+        }
+        let gang = of(3, "w", pods);
+        engine.apply_gang(gang.clone());
+        engine.cycle(seconds(0));
+        see(&mut engine, &gang);
+        let before = engine.placement(&id("w")).unwrap();
+        let lost: Vec<NodeName> = lost.map(|at| NodeName::new(format!("n{at:02}"))).into_iter().collect();
+        engine.keep_gang(&id("w"), &lost, seconds(20));
+        gone(&mut engine, &gang);
+        let kept: Vec<NodeName> = before.iter().map(|(_, _, node)| node.clone()).filter(|n| !lost.contains(n)).collect();
+        let mut is_back = false;
+        for (at, (pods, gpus, priority)) in (0_i64..).zip(&others) {
+            engine.apply_gang(Gang { priority: *priority, ..workers(&format!("o{at}"), *pods, gpu(1, *gpus)) });
+            if at + 1 == back {
+                engine.apply_gang(Gang { excluded_nodes: lost.clone(), ..gang.clone() });
+            }
+            for decision in engine.cycle(seconds(at + 1)) {
+                if let Decision::Preempt { victims, .. } = &decision {
+                    victims.iter().for_each(|victim| engine.release_gang(&victim.gang, None));
+                }
+                match decision {
+                    Decision::Place { gang, placement, .. } | Decision::Preempt { gang, placement, .. } => {
+                        let own = gang == id("w");
+                        for (_, index, node) in placement.iter() {
+                            prop_assert!(is_back || own || !kept.contains(node), "{} on {}", gang, node);
+                            let had = before.iter().find(|(_, i, _)| *i == index).map(|(.., n)| n);
+                            let moved = own && had.is_some_and(|had| !lost.contains(had) && had != node);
+                            prop_assert!(!moved || is_back, "rank {} moved to {}", index, node);
+                        }
+                        is_back |= own;
+                    }
+                    _ => {}
+                }
+            }
+            let overbooked = (0..4).any(|node| free(&engine, &format!("n{node:02}"), GPU) < 0);
+            prop_assert!(!overbooked);
+        }
+        if !is_back {
+            engine.cycle(seconds(20));
+            engine.delete_gang(&id("w"));
+        }
+        for at in 0..others.len() {
+            engine.delete_gang(&GangId::new(format!("team/o{at}")));
+        }
+        engine.delete_gang(&id("w"));
+        let whole = (0..4).all(|node| free(&engine, &format!("n{node:02}"), GPU) == 8);
+        prop_assert!(whole);
+    }
+}
+
+/// A gang before it in the queue waits for more quota: the one that starts again takes
+/// none of it that it did not have.
+#[test]
+fn it_goes_back_to_its_quota_though_another_waits_for_that() {
+    let mut engine = engine(gpu_nodes(3));
+    engine.apply_queue(queue("q", Some(&[(GPU, 16), ("cpu", 1 << 40)])));
+    let in_q = |gang: Gang| Gang {
+        queue: QueueName::new("q"),
+        submitted: seconds(-9_000),
+        ..gang
+    };
+    let gang = in_q(of(0, "w", 1));
+    for gang in [&gang, &in_q(of(0, "stays", 1)), &in_q(of(9, "head", 2))] {
+        engine.apply_gang(gang.clone());
+        engine.cycle(seconds(0));
+    }
+    engine.keep_gang(&id("w"), &[], seconds(120));
+    engine.apply_gang(Gang {
+        excluded_nodes: vec![NodeName::new("elsewhere")],
+        ..gang
+    });
+    assert_eq!(at(&mut engine, seconds(1)), ["+w"]);
+}

@@ -1,0 +1,223 @@
+//! Quota and limits of those who leave: nobody else has them before they have left.
+
+use std::time::Duration;
+
+use crate::common::*;
+use crate::preemption::{LOWER, at, gone, of, preempts, seconds, see};
+use crate::preemption_queues::small;
+use crate::snapshots::twin;
+use trellis_scheduler::{
+    Detail, Draw, Drawn, Engine, Gang, LimitName, NodeName, Queue, QueueName, Quota, ResourceName,
+    Stop,
+};
+
+/// Nodes of 8 GPUs, and a queue `q` of so many in which priority preempts.
+fn limited(nodes: usize, gpus: i64) -> Engine {
+    let mut engine = engine(gpu_nodes(nodes));
+    engine.apply_queue(Queue {
+        preemption: LOWER,
+        ..queue("q", Some(&[(GPU, gpus), ("cpu", 1 << 40)]))
+    });
+    engine
+}
+
+fn q(gang: Gang) -> Gang {
+    Gang {
+        queue: QueueName::new("q"),
+        ..gang
+    }
+}
+
+#[test]
+fn what_a_victim_holds_beyond_what_it_is_asked_for_is_nobodys_until_it_has_left() {
+    let mut engine = limited(4, 16);
+    let low = Gang {
+        grace: Duration::from_secs(600),
+        ..q(of(0, "low", 2))
+    };
+    engine.apply_gang(low.clone());
+    engine.cycle(seconds(0));
+    see(&mut engine, &low);
+    engine.apply_gang(q(of(5, "high", 1)));
+    preempts(&mut engine, seconds(1));
+    engine.apply_gang(q(of(0, "next", 1)));
+    assert_eq!(at(&mut engine, seconds(2)), ["-next QuotaExceeded"]);
+    // Its victim holds it, as what waits is told.
+    let told = engine.certificate(&id("next")).unwrap().to_string();
+    assert!(told.contains("16 of 16") && told.contains("low"), "{told}");
+    let mut again = twin(&engine).unwrap();
+    for engine in [&mut engine, &mut again] {
+        // Its pods have begun to stop, not more.
+        engine.delete_pod(&worker("low", 0));
+        assert!(at(engine, seconds(3)).is_empty());
+        gone(engine, &low);
+        engine.delete_gang(&id("low"));
+        let said = at(engine, seconds(4));
+        assert_eq!(said, ["+high", "+next"]);
+    }
+}
+
+/// It is known when what leaves is there: who ends before then may start, and others
+/// leave it to the one that waits for it.
+#[test]
+fn who_waits_for_it_knows_until_when() {
+    let mut engine = limited(5, 24);
+    let low = Gang {
+        grace: Duration::from_secs(60),
+        ..q(of(0, "low", 2))
+    };
+    engine.apply_gang(q(small("q", 9, "stays", 7)));
+    engine.apply_gang(low.clone());
+    engine.cycle(seconds(0));
+    see(&mut engine, &low);
+    let pinned = |gang: Gang| Gang {
+        excluded_nodes: vec![NodeName::new("n03"), NodeName::new("n04")],
+        ..gang
+    };
+    engine.apply_gang(pinned(q(of(5, "high", 1))));
+    preempts(&mut engine, seconds(1));
+    engine.apply_gang(q(small("q", 1, "next", 9)));
+    assert_eq!(at(&mut engine, seconds(2)), ["-next QuotaExceeded"]);
+    let one = |name: &str, runtime| Gang {
+        runtime: Some(Duration::from_secs(runtime)),
+        ..q(small("q", 0, name, 1))
+    };
+    engine.apply_gang(one("long", 600));
+    assert_eq!(at(&mut engine, seconds(3)), ["-long Reserved"]);
+    let told = &engine.certificate(&id("long")).unwrap().detail;
+    let until = match &**told {
+        Detail::QuotaReserved { start, .. } => *start,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(until, Some(seconds(61)), "when the victim has left");
+    engine.apply_gang(one("short", 50));
+    assert_eq!(
+        at(&mut engine, seconds(3)),
+        ["+short", "-long QuotaExceeded"]
+    );
+}
+
+#[test]
+fn a_drained_gang_lends_nothing_before_it_has_left() {
+    let mut engine = engine(gpu_nodes(2));
+    engine.apply_queue(Queue::new(QueueName::new("all")));
+    let team = |name: &str, gpus, stop| {
+        let quota = |nominal| Quota {
+            nominal,
+            ..Quota::default()
+        };
+        let quotas = [
+            (ResourceName::new(GPU), quota(gpus)),
+            (ResourceName::new("cpu"), quota(1 << 40)),
+        ];
+        Queue {
+            parent: Some(QueueName::new("all")),
+            stop,
+            ..Queue::new(QueueName::new(name)).with_quotas(quotas)
+        }
+    };
+    engine.apply_queue(team("a", 8, Stop::None));
+    engine.apply_queue(team("b", 0, Stop::None));
+    let of = |queue: &str, name: &str| Gang {
+        queue: QueueName::new(queue),
+        ..of(0, name, 1)
+    };
+    engine.apply_gang(of("a", "drained"));
+    engine.cycle(seconds(0));
+    engine.apply_queue(team("a", 8, Stop::HoldAndDrain));
+    engine.apply_gang(of("b", "borrows"));
+    let said = at(&mut engine, seconds(1));
+    assert_eq!(said, ["~drained", "-borrows QuotaExceeded"]);
+    engine.release_gang(&id("drained"), None);
+    let said = at(&mut engine, seconds(2));
+    assert_eq!(said, ["+borrows", "-drained QueueStopped"]);
+}
+
+/// The first victim stops slowly. What it leaves beyond what its own follower needs is
+/// counted on by the next, which must wait for it though its own victim has left.
+#[test]
+fn who_follows_one_waits_for_the_quota_that_another_holds_still() {
+    let mut engine = limited(6, 16);
+    let (slow, quick) = (q(small("q", 0, "slow", 12)), q(small("q", 1, "quick", 4)));
+    for gang in [&slow, &quick] {
+        engine.apply_gang(gang.clone());
+        engine.cycle(seconds(0));
+        see(&mut engine, gang);
+    }
+    // There is room elsewhere: it is quota that they lack.
+    let elsewhere = |gang: Gang| Gang {
+        excluded_nodes: vec![NodeName::new("n00"), NodeName::new("n01")],
+        ..gang
+    };
+    engine.apply_gang(elsewhere(q(small("q", 9, "one", 4))));
+    let (_, victims) = preempts(&mut engine, seconds(1));
+    assert_eq!(victims[0].gang, id("slow"));
+    engine.apply_gang(elsewhere(q(small("q", 8, "two", 10))));
+    let (_, victims) = preempts(&mut engine, seconds(2));
+    assert_eq!(victims[0].gang, id("quick"));
+    gone(&mut engine, &quick);
+    engine.delete_gang(&id("quick"));
+    assert_eq!(
+        at(&mut engine, seconds(3)),
+        [""; 0],
+        "12 + 10 are more than 16"
+    );
+    gone(&mut engine, &slow);
+    engine.delete_gang(&id("slow"));
+    let said = at(&mut engine, seconds(4));
+    assert_eq!(said, ["+one", "+two"]);
+}
+
+/// A quota that has been lowered holds up nobody who has made others leave.
+#[test]
+fn a_quota_that_was_lowered_meanwhile_holds_nobody_up() {
+    let mut engine = limited(2, 16);
+    engine.apply_gang(q(of(0, "low", 1)));
+    engine.apply_gang(q(of(0, "other", 1)));
+    engine.cycle(seconds(0));
+    engine.apply_gang(q(of(5, "high", 1)));
+    preempts(&mut engine, seconds(1));
+    engine.apply_gang(q(of(6, "higher", 1)));
+    preempts(&mut engine, seconds(1));
+    engine.apply_queue(Queue {
+        preemption: LOWER,
+        ..queue("q", Some(&[(GPU, 4), ("cpu", 1 << 40)]))
+    });
+    engine.delete_gang(&id("other"));
+    let said = at(&mut engine, seconds(2));
+    engine.delete_gang(&id("low"));
+    let more = at(&mut engine, seconds(3));
+    assert_eq!(said.len() + more.len(), 2, "{said:?} {more:?}");
+}
+
+#[test]
+fn a_limit_is_held_until_the_victim_has_left() {
+    let mut engine = limited(3, 24);
+    let jobs = |gang: Gang| Gang {
+        draws: vec![Draw {
+            limit: LimitName::new("jobs"),
+            of: Drawn::Gangs,
+            max: Some(1),
+            refuses: false,
+        }],
+        ..gang
+    };
+    let low = q(jobs(of(0, "low", 3)));
+    engine.apply_gang(low.clone());
+    engine.cycle(seconds(0));
+    see(&mut engine, &low);
+    // The one that it makes room for draws on nothing.
+    engine.apply_gang(q(of(5, "high", 1)));
+    preempts(&mut engine, seconds(1));
+    engine.apply_node(gpu_node("n09", 8));
+    engine.apply_gang(jobs(of(0, "next", 1)));
+    assert_eq!(at(&mut engine, seconds(2)), ["-next QuotaPolicyExceeded"]);
+    let told = engine.certificate(&id("next")).unwrap().to_string();
+    assert!(told.contains("low"), "{told}");
+    let mut again = twin(&engine).unwrap();
+    for engine in [&mut engine, &mut again] {
+        gone(engine, &low);
+        engine.delete_gang(&id("low"));
+        assert_eq!(at(engine, seconds(3)), ["+high", "+next"]);
+    }
+}

@@ -1,0 +1,108 @@
+//! Places that are kept, in the model.
+
+use trellis_scheduler::{Gang, GangId, NodeName, PodKey, Resources, Time};
+
+use crate::model::{Model, Place, with_pod};
+
+/// What is kept for a gang that has lost its place.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// As it was placed.
+    pub gang: Gang,
+    pub until: Time,
+    pub by: Time,
+    pub pods: Vec<KeptPod>,
+}
+
+/// The room of one pod.
+#[derive(Clone, Debug)]
+pub struct KeptPod {
+    pub key: PodKey,
+    pub node: NodeName,
+    pub request: Resources,
+    /// The pod is not there.
+    pub held: bool,
+}
+
+impl Model {
+    /// A pod is seen late: it counts itself.
+    pub fn see_late(&mut self, key: &PodKey, node: &NodeName, request: &Resources) {
+        for kept in self.kept.values_mut() {
+            let by = kept.by;
+            let mut own = kept.pods.iter_mut();
+            if let Some(pod) = own.find(|p| p.held && p.key == *key && p.node == *node) {
+                (pod.held, pod.request) = (false, request.clone());
+                self.leavers.insert(key.clone(), by);
+            }
+        }
+    }
+
+    /// A pod is gone whose room is kept.
+    pub fn hold_room(&mut self, key: &PodKey, node: &NodeName, request: &Resources) {
+        for kept in self.kept.values_mut().flat_map(|kept| &mut kept.pods) {
+            if kept.key == *key && !kept.held && kept.node == *node {
+                (kept.held, kept.request) = (true, request.clone());
+            }
+        }
+    }
+
+    /// A gang loses its place, and what it holds on other nodes is kept until then. Says
+    /// whether it has one to keep.
+    pub fn keep(&mut self, id: &GangId, except: &[NodeName], until: Time) -> bool {
+        let settled = |p: &Place| p.leaving.is_none() && p.follows.is_none() && !p.gang.surplus;
+        if !self.places.get(id).is_some_and(settled) {
+            return false;
+        }
+        let place = self.places.remove(id).unwrap();
+        self.idle.insert(id.clone());
+        let kept = Kept {
+            until,
+            by: self.now.plus(self.gangs[id].grace),
+            gang: place.gang,
+            pods: vec![],
+        };
+        let by = kept.by;
+        self.kept.insert(id.clone(), kept);
+        let mut gone = Vec::new();
+        for (key, planned, request) in place.pods {
+            let (node, request, held) = if place.assumed.contains(&key) {
+                (planned, request, true)
+            } else if let Some((node, request)) = self.pods.get(&key).cloned() {
+                self.leavers.insert(key.clone(), by);
+                (node, request, false)
+            } else {
+                gone.push((key, planned, request));
+                continue;
+            };
+            self.keep_pod(id, except, (key, node, request, held));
+        }
+        for (key, node, request) in gone {
+            let free = self.nodes.get(&node).map(|node| self.free(node));
+            let needs = with_pod(&request);
+            let mut needs = needs.iter();
+            let fits = free
+                .is_some_and(|free| needs.all(|(r, n)| free.get(r).is_some_and(|left| left >= n)));
+            if fits {
+                self.keep_pod(id, except, (key, node, request, true));
+            }
+        }
+        true
+    }
+
+    fn keep_pod(
+        &mut self,
+        id: &GangId,
+        except: &[NodeName],
+        (key, node, request, held): (PodKey, NodeName, Resources, bool),
+    ) {
+        if !except.contains(&node) {
+            let pod = KeptPod {
+                key,
+                node,
+                request,
+                held,
+            };
+            self.kept.get_mut(id).unwrap().pods.push(pod);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What is held of limits, in the model.
+
+use std::collections::BTreeMap;
+
+use trellis_scheduler::{Drawn, Gang, GangId, LimitName, ResourceName, TaskGroup};
+
+use crate::common::GPU;
+use crate::model::{Model, Place};
+
+impl Model {
+    /// What a gang with these pods draws on each limit of `draws`. There is one flavor.
+    pub fn drawn(draws: &Gang, placed: &Gang) -> BTreeMap<LimitName, i128> {
+        let all = |resource: &str| -> i128 {
+            let groups = placed.groups.iter();
+            let each = |g: &TaskGroup| g.request.get(&ResourceName::new(resource));
+            groups
+                .map(|g| i128::from(each(g)) * i128::from(g.count))
+                .sum()
+        };
+        let amounts = draws.draws.iter().map(|draw| {
+            let amount = match &draw.of {
+                Drawn::Gangs => 1,
+                Drawn::Waiting => 0,
+                Drawn::Devices => all(GPU),
+                Drawn::Resource { resource, .. } => all(resource.as_str()),
+            };
+            (draw.limit.clone(), amount)
+        });
+        amounts.filter(|(_, amount)| *amount > 0).collect()
+    }
+
+    /// What those hold of each limit, and those for whom a place is kept.
+    pub fn drawn_by(&self, counts: impl Fn(&Place) -> bool) -> BTreeMap<LimitName, i128> {
+        let mut held = BTreeMap::new();
+        let placed = self.places.iter().filter(|(_, place)| counts(place));
+        let placed = placed.map(|(id, place)| (id, &place.gang));
+        let kept = self.kept.iter().map(|(id, kept)| (id, &kept.gang));
+        for (id, gang) in placed.chain(kept) {
+            for (limit, amount) in Self::drawn(&self.gangs[id], gang) {
+                *held.entry(limit).or_default() += amount;
+            }
+        }
+        held
+    }
+
+    /// What is held of each limit.
+    pub fn limits(&self) -> BTreeMap<LimitName, i128> {
+        let mut held = self.drawn_by(|place| place.leaving.is_none());
+        let waits = |id: &&GangId| !self.places.contains_key(*id) && !self.idle.contains(*id);
+        for id in self.gangs.keys().filter(waits) {
+            let draws = self.gangs[id].draws.iter();
+            for draw in draws.filter(|draw| draw.of == Drawn::Waiting) {
+                *held.entry(draw.limit.clone()).or_default() += 1;
+            }
+        }
+        held
+    }
+}

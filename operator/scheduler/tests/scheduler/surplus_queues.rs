@@ -1,0 +1,276 @@
+//! Surplus between queues: who may have it, and what gangs notice of it.
+
+use std::collections::BTreeSet;
+
+use crate::common::*;
+use crate::preemption::{at, of, preempts, seconds};
+use crate::random::{any_gang, any_node};
+use crate::surplus::{in_queue, surplus};
+use proptest::prelude::*;
+use trellis_scheduler::{
+    Because, BorrowWithin, Decision, Engine, Gang, GangId, Preemption, Queue, QueueName, Quota,
+    Reclaim, ResourceName, WithinQueue,
+};
+
+/// Two teams with so many GPUs each below one root.
+fn teams(policies: [Preemption; 2], nominal: [i64; 2], nodes: usize) -> Engine {
+    let mut engine = engine(gpu_nodes(nodes));
+    engine.apply_queue(Queue::new(QueueName::new("all")));
+    for ((name, preemption), nominal) in ["a", "b"].into_iter().zip(policies).zip(nominal) {
+        let quota = |nominal| Quota {
+            nominal,
+            ..Quota::default()
+        };
+        let quotas = [
+            (ResourceName::new(GPU), quota(nominal)),
+            (ResourceName::new("cpu"), quota(1 << 40)),
+        ];
+        engine.apply_queue(Queue {
+            parent: Some(QueueName::new("all")),
+            preemption,
+            ..Queue::new(QueueName::new(name)).with_quotas(quotas)
+        });
+    }
+    engine
+}
+
+const NONE: Preemption = Preemption {
+    within_queue: WithinQueue::Never,
+    reclaim: Reclaim::Never,
+    borrow_within: BorrowWithin::Never,
+};
+
+#[test]
+fn another_queue_gets_back_what_it_is_owed_and_no_more() {
+    let mut engine = teams([NONE, NONE], [8, 8], 2);
+    engine.apply_gang(in_queue("b", surplus(of(9, "s1", 1))));
+    engine.apply_gang(in_queue("b", surplus(of(9, "s2", 1))));
+    engine.cycle(seconds(0));
+    engine.apply_gang(in_queue("a", of(0, "own", 1)));
+    let (_, victims) = preempts(&mut engine, seconds(1));
+    assert_eq!(
+        (victims.len(), victims[0].because),
+        (1, Because::Borrows),
+        "whatever the queue's reclaim says"
+    );
+    // The other is within the quota of its queue.
+    engine.apply_gang(in_queue("a", of(0, "more", 1)));
+    assert_eq!(at(&mut engine, seconds(2)), ["-more QuotaExceeded"]);
+}
+
+#[test]
+fn who_would_borrow_asks_for_surplus_as_its_queue_says() {
+    let borrow = Preemption {
+        borrow_within: BorrowWithin::LowerPriority { max_priority: None },
+        ..NONE
+    };
+    for (policy, priority, expected) in [
+        (NONE, 0, "-more QuotaExceeded"),
+        (borrow, 5, "-more QuotaExceeded"),
+        (borrow, 0, "!more s"),
+    ] {
+        let mut engine = teams([policy, NONE], [8, 0], 2);
+        engine.apply_queue(Queue {
+            name: QueueName::new("all"),
+            ..queue("all", Some(&[(GPU, 8), ("cpu", 1 << 40)]))
+        });
+        engine.apply_gang(in_queue("a", of(0, "own", 1)));
+        engine.apply_gang(in_queue("b", surplus(of(priority, "s", 1))));
+        assert_eq!(at(&mut engine, seconds(0)), ["+own", "+s"]);
+        engine.apply_gang(in_queue("a", of(3, "more", 1)));
+        assert_eq!(at(&mut engine, seconds(1)), [expected]);
+    }
+}
+
+/// By surplus a queue borrows, and gives that back; its gangs are within its own.
+#[test]
+fn surplus_makes_no_gang_of_its_queue_a_victim() {
+    let reclaim = Preemption {
+        reclaim: Reclaim::Any,
+        ..NONE
+    };
+    let mut engine = teams([reclaim, NONE], [8, 8], 3);
+    let pinned = |gang: Gang, node: &str| {
+        let other = ["n00", "n01", "n02"].into_iter().filter(|n| *n != node);
+        Gang {
+            excluded_nodes: other.map(trellis_scheduler::NodeName::new).collect(),
+            ..gang
+        }
+    };
+    engine.apply_gang(in_queue("b", pinned(of(0, "guaranteed", 1), "n00")));
+    engine.apply_gang(in_queue("b", surplus(pinned(of(0, "s", 1), "n01"))));
+    assert_eq!(at(&mut engine, seconds(0)), ["+guaranteed", "+s"]);
+    // There is quota once the surplus is gone; the room would be the other's.
+    engine.apply_gang(in_queue("a", pinned(of(9, "asks", 1), "n00")));
+    assert_eq!(at(&mut engine, seconds(1)), ["-asks QuotaExceeded"]);
+    engine.delete_gang(&id("asks"));
+    engine.apply_gang(in_queue("a", pinned(of(9, "asks", 1), "n02")));
+    assert_eq!(at(&mut engine, seconds(2)), ["!asks s"]);
+}
+
+/// What would be borrowed with surplus of its own is owed without it.
+#[test]
+fn a_gang_is_owed_what_is_its_own_though_surplus_holds_it() {
+    let reclaim = Preemption {
+        reclaim: Reclaim::Any,
+        ..NONE
+    };
+    let mut engine = teams([reclaim, NONE], [16, 0], 2);
+    let pinned = |gang: Gang, other: &str| Gang {
+        excluded_nodes: vec![trellis_scheduler::NodeName::new(other)],
+        ..gang
+    };
+    engine.apply_gang(in_queue("a", surplus(pinned(of(0, "s", 1), "n01"))));
+    engine.apply_gang(in_queue("b", pinned(of(0, "borrows", 1), "n00")));
+    assert_eq!(at(&mut engine, seconds(0)), ["+borrows", "+s"]);
+    engine.apply_gang(in_queue("a", pinned(of(0, "asks", 1), "n00")));
+    assert_eq!(at(&mut engine, seconds(1)), ["!asks borrows"]);
+}
+
+#[test]
+fn who_was_preempted_and_borrows_takes_surplus_of_its_own_queue_only() {
+    let all = Preemption {
+        within_queue: WithinQueue::LowerOrNewerEqualPriority,
+        reclaim: Reclaim::Any,
+        borrow_within: BorrowWithin::LowerPriority { max_priority: None },
+    };
+    let mut engine = teams([all, NONE], [8, 8], 2);
+    engine.apply_gang(in_queue("a", of(0, "low", 1)));
+    engine.apply_gang(in_queue("b", surplus(of(0, "theirs", 1))));
+    assert_eq!(at(&mut engine, seconds(0)), ["+low", "+theirs"]);
+    let back = Gang {
+        preempted: true,
+        ..in_queue("a", of(5, "back", 1))
+    };
+    engine.apply_gang(back.clone());
+    assert_eq!(at(&mut engine, seconds(1)), ["-back QuotaExceeded"]);
+    engine.delete_gang(&id("theirs"));
+    engine.delete_gang(&id("back"));
+    engine.apply_gang(in_queue("a", surplus(of(9, "ours", 1))));
+    assert_eq!(at(&mut engine, seconds(2)), ["+ours"]);
+    engine.apply_gang(back);
+    assert_eq!(at(&mut engine, seconds(3)), ["!back ours"]);
+}
+
+fn policies() -> impl Strategy<Value = Preemption> {
+    let within = prop_oneof![
+        Just(WithinQueue::Never),
+        Just(WithinQueue::LowerOrNewerEqualPriority)
+    ];
+    let reclaim = prop_oneof![Just(Reclaim::Never), Just(Reclaim::Any)];
+    (within, reclaim).prop_map(|(within_queue, reclaim)| Preemption {
+        within_queue,
+        reclaim,
+        borrow_within: BorrowWithin::Never,
+    })
+}
+
+proptest! {
+    #![proptest_config(cases(400))]
+
+    /// What gangs do in a cycle, they do whether or not surplus waits. Once some of it
+    /// has started, it may be another queue's turn, since its usage counts.
+    #[test]
+    fn surplus_that_waits_changes_nothing_for_gangs(
+        nodes in prop::collection::vec(any_node(4), 1..5),
+        gangs in prop::collection::vec(any_gang("w".into(), 4), 1..6),
+        extra in prop::collection::vec(any_gang("s".into(), 4), 1..5),
+        policy in policies(),
+        quota in prop::option::of((0..12_i64, 0..8_i64)),
+        early in 0..4_usize,
+    ) {
+        let build = |with: bool| {
+            let mut engine = engine(nodes.clone());
+            let quota = quota.map(|(cpu, gpu)| [("cpu", cpu), (GPU, gpu)]);
+            for name in crate::random::QUEUES {
+                engine.apply_queue(Queue {
+                    preemption: policy,
+                    ..queue(name, quota.as_ref().map(|q| &q[..]))
+                });
+            }
+            let named = |(at, gang): (usize, &Gang), prefix: &str| Gang {
+                id: id(&format!("{prefix}{at}")),
+                groups: gang.groups.iter().cloned().map(|g| {
+                    let pod_prefix = format!("{prefix}{at}-{}", g.name);
+                    trellis_scheduler::TaskGroup { pod_prefix, ..g }
+                }).collect(),
+                ..gang.clone()
+            };
+            for one in gangs.iter().enumerate().take(early) {
+                engine.apply_gang(named(one, "w"));
+            }
+            engine.cycle(ms(0));
+            for one in gangs.iter().enumerate().skip(early) {
+                engine.apply_gang(named(one, "w"));
+            }
+            if with {
+                for one in extra.iter().enumerate() {
+                    engine.apply_gang(surplus(named(one, "s")));
+                }
+            }
+            engine
+        };
+        let told = |decisions: &[Decision]| -> Vec<String> {
+            let starts = decisions.iter().filter(|d| match d {
+                Decision::Place { gang, .. } | Decision::Preempt { gang, .. } =>
+                    gang.as_str().starts_with("team/w"),
+                _ => false,
+            });
+            starts.map(|d| format!("{d:?}")).collect()
+        };
+        let (mut with, mut without) = (build(true), build(false));
+        let (more, fewer) = (with.cycle(ms(5)), without.cycle(ms(5)));
+        let starts = |d: &Decision| matches!(d, Decision::Place { gang, .. } if gang.as_str().starts_with("team/s"));
+        let first = more.iter().position(starts).unwrap_or(more.len());
+        prop_assert_eq!(told(&more[..first]), told(&fewer));
+        // And nobody is evicted for it.
+        let evicted: BTreeSet<&GangId> = more.iter().flat_map(|d| match d {
+            Decision::Preempt { victims, .. } => victims.iter().map(|v| &v.gang).collect(),
+            _ => vec![],
+        }).collect();
+        prop_assert!(evicted.iter().all(|id| id.as_str().starts_with("team/w")));
+        prop_assert!(with.cycle(ms(5)).is_empty(), "nothing is left to decide");
+    }
+
+    /// Gangs that come and go beside surplus that always comes back: all is quiet in
+    /// the end, and surplus has taken nothing.
+    #[test]
+    fn surplus_that_comes_back_takes_nothing_back(
+        policies in prop::collection::vec(policies(), 2),
+        nominal in (0..12_i64, 0..12_i64),
+        gangs in prop::collection::vec((0..2_usize, 1..5_u32, 0..3_i32), 1..8),
+        extra in prop::collection::vec((0..2_usize, 1..4_u32, 0..3_i32), 1..6),
+    ) {
+        let mut engine = teams([policies[0], policies[1]], [nominal.0, nominal.1], 2);
+        let of = |name: String, (team, pods, priority): &(usize, u32, i32)| Gang {
+            priority: *priority,
+            ..in_queue(["a", "b"][*team], workers(&name, *pods, gpu(1, 1)))
+        };
+        for (at, one) in extra.iter().enumerate() {
+            engine.apply_gang(surplus(of(format!("s{at}"), one)));
+        }
+        let mut coming = gangs.iter().enumerate();
+        let (mut quiet, mut second, mut given_up) = (0, 0, 0_usize);
+        while quiet < 3 {
+            second += 1;
+            if let Some((at, one)) = coming.next() {
+                engine.apply_gang(of(format!("w{at}"), one));
+            }
+            let decisions = engine.cycle(seconds(second));
+            quiet = if decisions.is_empty() { quiet + 1 } else { 0 };
+            for decision in &decisions {
+                if let Decision::Preempt { gang, victims, .. } = decision {
+                    prop_assert!(gang.as_str().starts_with("team/w"));
+                    for victim in victims {
+                        given_up += 1;
+                        engine.release_gang(&victim.gang, None);
+                    }
+                }
+            }
+            prop_assert!(second < 1_000 && given_up <= 40 * gangs.len());
+        }
+        for node in ["n00", "n01"] {
+            prop_assert!(free(&engine, node, GPU) >= 0);
+        }
+    }
+}
