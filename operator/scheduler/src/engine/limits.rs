@@ -19,15 +19,17 @@ impl Engine {
         self.limits.used().chain(self.lines.lengths())
     }
 
-    /// What a gang is charged to its queue, by flavor and resource, in base units. None: it
-    /// holds no quota, since it waits or leaves.
+    /// What a gang is charged to its queue, by flavor and resource, in base units, for the place
+    /// that it has or that is kept for it. None: it holds no quota, since it waits or leaves.
     #[must_use]
     pub fn charge(&self, gang: &GangId) -> Option<Vec<(FlavorName, ResourceName, i128)>> {
         let at = *self.ids.get(gang)?;
-        let Stage::Placed(placed) = &self.state(at)?.stage else {
-            return None;
+        let queue = match (&self.state(at)?.stage, self.keeps.get(at)) {
+            (Stage::Placed(placed), _) => &placed.gang.queue,
+            (_, Some(keep)) => &keep.gang.queue,
+            _ => return None,
         };
-        let held = self.queues.held(&placed.gang.queue, at)?;
+        let held = self.queues.held(queue, at)?;
         let flavors = self.queues.flavors();
         let named = held.iter().map(|(what, amount)| {
             let flavor = flavors.name(what.flavor).cloned().unwrap_or_default();

@@ -195,19 +195,19 @@ impl Driver {
             })
             .collect()
         };
-        let jobs = self.gangs.iter().filter_map(|(job, state)| {
-            let draws = match &state.limits {
+        let jobs = self.gangs.iter().flat_map(|(job, state)| {
+            let draws = || match &state.limits {
                 Some(limits) => limits.draws.clone(),
                 None => self.planned_drawings(job),
             };
-            let held = match state.inside {
-                Inside::No => return None,
-                Inside::Waiting => None,
-                // Who leaves holds no quota.
-                Inside::Placed | Inside::Nominated => Some(self.engine.charge(&gang::id(job))?),
-            };
-            Some((draws, held.map(&told)))
+            let is_inside = state.inside != Inside::No;
+            // Who leaves holds no quota; who starts again waits, and holds what is kept for it.
+            let held = is_inside.then(|| self.engine.charge(&gang::id(job)));
+            let held = held.flatten().map(|held| (draws(), Some(held)));
+            let waits = (state.inside == Inside::Waiting).then(|| (draws(), None));
+            [held, waits].into_iter().flatten()
         });
+        let jobs = jobs.map(|(draws, held)| (draws, held.map(&told)));
         // Those beyond the gangs are none of the jobs that are counted.
         let surplus = self.gangs.iter().flat_map(|(job, state)| {
             let limits = state.limits.iter().flat_map(|limits| &limits.draws);

@@ -65,6 +65,8 @@ enum Inside {
     /// It is to have a place that others have to leave first.
     Nominated,
     Placed,
+    /// It starts again, and what it had is kept for it for a while.
+    Kept,
 }
 
 #[derive(Debug, Default)]

@@ -1,16 +1,21 @@
 //! What the engine knows of one gang's place.
 
-use k8s_openapi::jiff::Timestamp;
+use std::collections::BTreeSet;
+
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use trellis_api::job::indexes;
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason, names};
-use trellis_scheduler::{Gang, Placement};
+use trellis_scheduler::{Gang, NodeName, Placement};
 
 use super::{Driver, Inside};
 use crate::key::Key;
 use crate::scheduling::{gang, journal};
 use crate::watch::PodPhase;
+
+/// How long a gang that starts again has its nodes for itself.
+const KEPT_FOR: SignedDuration = SignedDuration::from_secs(120);
 
 impl Driver {
     /// The gang waits for a place.
@@ -87,6 +92,49 @@ impl Driver {
                 .get(job)
                 .is_some_and(|ask| self.committer.over_quota(job, ask).is_none());
         retry.filter(|_| !has_room)
+    }
+
+    /// The gang has no place, or not for long. One that starts again goes back to the nodes that
+    /// are well and that it had, as long as that is bounded.
+    pub(super) fn step_back(&mut self, job: &Key, journal: &PodGroupStatus) {
+        let plan = journal.plan.as_ref();
+        let is_undone = journal.phase == Some(PodGroupPhase::Unwinding)
+            && journal.reason == Some(Reason::Restarting);
+        let Some(state) = self.gangs.get(job) else {
+            return;
+        };
+        let run = state.run().cloned();
+        let (Some(run), Inside::Placed | Inside::Kept) = (&run, state.inside) else {
+            return self.withdraw(job);
+        };
+        if state.inside == Inside::Kept {
+            return self.withdraw_surplus(job);
+        }
+        let Some(plan) = plan.filter(|plan| is_undone && plan.attempt < run.attempt) else {
+            return self.withdraw(job);
+        };
+        let world = self.committer.world();
+        let is_well = |node: &str| {
+            let kept_away = run.excluded.iter().chain(&run.suspects).any(|n| n == node);
+            let is_ill = world.is_lost(node) || world.why_unhealthy(node).is_some();
+            !kept_away && !is_ill && world.is_open(node)
+        };
+        let nodes: BTreeSet<&str> = plan.assignments.iter().map(|a| a.node.as_str()).collect();
+        let left: Vec<NodeName> = nodes
+            .into_iter()
+            .filter(|node| !is_well(node))
+            .map(NodeName::new)
+            .collect();
+        let until = Timestamp::now().saturating_add(KEPT_FOR);
+        let until = gang::time(until.unwrap_or(Timestamp::MAX));
+        if !self.engine.keep_gang(&gang::id(job), &left, until) {
+            return self.withdraw(job);
+        }
+        if let Some(state) = self.gangs.get_mut(job) {
+            state.inside = Inside::Kept;
+        }
+        self.withdraw_surplus(job);
+        self.spare(job);
     }
 
     /// The engine forgets the gang.

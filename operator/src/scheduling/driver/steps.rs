@@ -101,11 +101,11 @@ impl Driver {
         }
         debug!(%job, ?step, "next");
         if journal.phase == Some(PodGroupPhase::Unwinding) {
-            self.withdraw(job);
+            self.step_back(job, &journal);
         }
         match step {
             Step::AwaitPods => {
-                self.withdraw(job);
+                self.step_back(job, &journal);
                 self.say(
                     job,
                     Certificate::waits(Reason::PodsTerminating, still_there(&pods)),
@@ -138,7 +138,7 @@ impl Driver {
             // The controller has been told, and will want something else.
             Step::AwaitStatus => {}
             Step::Clear => {
-                self.withdraw(job);
+                self.step_back(job, &journal);
                 // What it waited for was its pods' end.
                 world.certificates.write().remove(job);
                 self.write(job, journal::cleared);
@@ -259,7 +259,7 @@ impl Driver {
                 }
             }
             // The engine knows of no such place any more.
-            Inside::No | Inside::Waiting => self.void(job),
+            Inside::No | Inside::Waiting | Inside::Kept => self.void(job),
         }
     }
 
