@@ -1,0 +1,35 @@
+//! Gangs on real nodes: kubelet, containerd and runc run the very pods that Trellis makes, and
+//! real training in them. GPUs alone are simulated, by a real device plugin.
+//!
+//! A harness of its own: whether a machine can have real nodes shows only when it tries, and
+//! what it cannot have is counted as ignored, with the reason.
+
+mod gang;
+mod jax;
+mod mpi;
+mod pytorch;
+mod scene;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, run};
+use scene::Weather::Calm;
+use scene::trial;
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    // One waits for minutes until a dead node is given up; the others go on meanwhile, one by
+    // one: two cores train no faster for having more to do.
+    arguments.test_threads = Some(2);
+    let trials = vec![
+        trial("a_gang_finds_its_peers_by_name", Calm, gang::peers),
+        trial("mpirun_reaches_its_workers_by_ssh", Calm, mpi::allreduce),
+        trial("jax_adds_over_processes", Calm, jax::psum),
+        trial(
+            "torchrun_loses_a_rank_and_ends_with_the_same_loss",
+            Calm,
+            pytorch::ddp,
+        ),
+    ];
+    run(&arguments, trials).exit_code()
+}
