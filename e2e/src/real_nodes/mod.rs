@@ -138,6 +138,17 @@ impl RealNodes {
         self.folder(node).join("static")
     }
 
+    /// Whether a node has begun to run a pod, as its own logs say.
+    #[must_use]
+    pub fn has_pod(&self, node: &str, namespace: &str, pod: &str) -> bool {
+        let begin = format!("{namespace}_{pod}");
+        std::fs::read_dir(self.folder(node).join("log/pods"))
+            .into_iter()
+            .flatten()
+            .flatten()
+            .any(|entry| entry.file_name().to_string_lossy().starts_with(&begin))
+    }
+
     /// A folder of a node, or of what they share.
     fn folder(&self, name: &str) -> PathBuf {
         self.folder.join(name)

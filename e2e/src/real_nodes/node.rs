@@ -26,6 +26,25 @@ pub struct RealNode {
     pub labels: Vec<(String, String)>,
 }
 
+impl RealNode {
+    /// A node without labels of its own.
+    #[must_use]
+    pub fn new(name: &str, gpus: u32) -> Self {
+        Self {
+            name: name.to_owned(),
+            gpus,
+            labels: Vec::new(),
+        }
+    }
+
+    /// With a label more.
+    #[must_use]
+    pub fn label(mut self, key: &str, value: &str) -> Self {
+        self.labels.push((key.to_owned(), value.to_owned()));
+        self
+    }
+}
+
 impl RealNodes {
     /// Starts a node. It registers itself; nobody waits for it here.
     pub(super) fn spawn(&self, control_plane: &ControlPlane, node: &RealNode) -> Result<Process> {

@@ -4,8 +4,10 @@
 //! A harness of its own: whether a machine can have real nodes shows only when it tries, and
 //! what it cannot have is counted as ignored, with the reason.
 
+mod faults;
 mod gang;
 mod jax;
+mod leftovers;
 mod mpi;
 mod pytorch;
 mod scene;
@@ -13,7 +15,7 @@ mod scene;
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, run};
-use scene::Weather::Calm;
+use scene::Weather::{Calm, Storm};
 use scene::trial;
 
 fn main() -> ExitCode {
@@ -22,13 +24,24 @@ fn main() -> ExitCode {
     // one: two cores train no faster for having more to do.
     arguments.test_threads = Some(2);
     let trials = vec![
+        trial(
+            "a_gang_leaves_a_kubelet_that_refuses_it",
+            Storm,
+            faults::refusal,
+        ),
         trial("a_gang_finds_its_peers_by_name", Calm, gang::peers),
+        trial("a_gang_leaves_a_node_that_dies", Storm, faults::crash),
         trial("mpirun_reaches_its_workers_by_ssh", Calm, mpi::allreduce),
         trial("jax_adds_over_processes", Calm, jax::psum),
         trial(
             "torchrun_loses_a_rank_and_ends_with_the_same_loss",
             Calm,
             pytorch::ddp,
+        ),
+        trial(
+            "nothing_is_left_of_nodes_whose_test_is_killed",
+            Calm,
+            leftovers::killed,
         ),
     ];
     run(&arguments, trials).exit_code()

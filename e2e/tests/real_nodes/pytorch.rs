@@ -44,12 +44,14 @@ pub(crate) async fn ddp(scene: &'static Scene, place: Place) -> End {
     .unwrap();
     tokio::time::sleep(Duration::from_millis(300)).await;
     // Not torchrun: what it has started.
-    kill_rank("hit", 2, "python3.11 -u /app/train.py").unwrap();
+    kill_rank("hit", 2, "/app/train.py").unwrap();
 
     place.ends("calm").await;
     let hit = place.ends("hit").await.status.unwrap();
     let logs = place.logs("hit").await;
     assert_eq!((hit.attempt, hit.restarts), (Some(2), Some(1)), "{logs:#?}");
+    let said = hit.last_failure.unwrap().last_line.unwrap();
+    assert!(said.contains("traceback"), "{said}");
     for (pod, log) in &logs {
         let resumed = log.lines().find(|l| l.starts_with("attempt 2 rank"));
         let resumed = resumed.unwrap_or_else(|| panic!("{pod}: {log}"));

@@ -88,11 +88,7 @@ impl Scene {
         let nodes: Vec<RealNode> = [Weather::Calm, Weather::Storm]
             .iter()
             .flat_map(|weather| weather.nodes().map(|name| (weather.scope(), name)))
-            .map(|(scope, name)| RealNode {
-                name,
-                gpus: GPUS,
-                labels: vec![(SCOPE.to_owned(), scope.to_owned())],
-            })
+            .map(|(scope, name)| RealNode::new(&name, GPUS).label(SCOPE, scope))
             .collect();
         let nodes = RealNodes::start(&control_plane, &nodes).await?;
         let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
