@@ -6,8 +6,7 @@ use serde_json::json;
 
 use crate::scene::{End, Place, Scene};
 
-pub(crate) async fn peers(scene: &'static Scene, place: Place) -> End {
-    let _ = scene;
+pub(crate) async fn peers(_: &'static Scene, place: Place) -> End {
     place.program("peers.py", include_str!("peers.py")).await;
     let mut job = place.runs("j", 4, &["python3", "/app/peers.py"]);
     job["spec"]["taskGroups"][0]["env"] = json!([{"name": "NAMESPACE", "value": place.name()}]);
@@ -20,7 +19,6 @@ pub(crate) async fn peers(scene: &'static Scene, place: Place) -> End {
         .collect();
     assert_eq!(nodes.len(), 2, "{nodes:?}");
     for (pod, log) in place.logs("j").await {
-        println!("{pod}: {log}");
         assert!(log.contains("GPU-"), "{pod}: {log}");
     }
     End::Passed

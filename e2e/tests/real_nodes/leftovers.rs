@@ -18,7 +18,6 @@ fn left(parent: u32, folder: &Path) -> Result<Vec<String>> {
     for process in fs::read_dir("/proc")?.flatten() {
         let command = fs::read(process.path().join("cmdline")).unwrap_or_default();
         let command = String::from_utf8_lossy(&command).replace('\0', " ");
-        // Also those that a containerd has started have its paths before them.
         if command.contains(&name) {
             left.push(command);
         }
@@ -47,6 +46,7 @@ pub(crate) async fn killed(_: &'static Scene, _: Place) -> End {
     let mut parent = Command::new(env!("CARGO_BIN_EXE_control-plane"))
         .args(["--real-nodes", "1"])
         .stdout(Stdio::piped())
+        .stderr(Stdio::null())
         .spawn()
         .unwrap();
     let mut line = String::new();

@@ -4,6 +4,7 @@
 //! A harness of its own: whether a machine can have real nodes shows only when it tries, and
 //! what it cannot have is counted as ignored, with the reason.
 
+mod containers;
 mod faults;
 mod gang;
 mod jax;
@@ -11,6 +12,7 @@ mod leftovers;
 mod mpi;
 mod pytorch;
 mod scene;
+mod suspend;
 
 use std::process::ExitCode;
 
@@ -31,6 +33,16 @@ fn main() -> ExitCode {
         ),
         trial("a_gang_finds_its_peers_by_name", Calm, gang::peers),
         trial("a_gang_leaves_a_node_that_dies", Storm, faults::crash),
+        trial(
+            "what_a_kubelet_says_of_containers_is_understood",
+            Calm,
+            containers::reasons,
+        ),
+        trial(
+            "the_example_that_resumes_has_its_grace",
+            Calm,
+            suspend::example,
+        ),
         trial("mpirun_reaches_its_workers_by_ssh", Calm, mpi::allreduce),
         trial("jax_adds_over_processes", Calm, jax::psum),
         trial(
