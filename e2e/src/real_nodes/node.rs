@@ -9,11 +9,10 @@ use super::{
     RealNodes,
     network::{BRIDGE, GATEWAY, PODS},
 };
-use crate::{
-    binaries::Program,
-    control_plane::{ControlPlane, free_port},
-    process::Process,
-};
+use crate::{binaries::Program, control_plane::ControlPlane, process::Process};
+
+/// The port of the first node's kubelet.
+const FIRST_PORT: usize = 10_250;
 
 /// What a node is to be.
 #[derive(Debug, Clone)]
@@ -139,8 +138,8 @@ impl RealNodes {
             "kind": "KubeletConfiguration",
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
             "address": self.network.inner,
-            "port": free_port()?,
-            // All nodes share one loopback.
+            // All nodes share one network.
+            "port": FIRST_PORT + self.processes().len(),
             "healthzPort": 0,
             // Nobody but this machine reaches it.
             "authentication": {"anonymous": {"enabled": true}, "webhook": {"enabled": false}},

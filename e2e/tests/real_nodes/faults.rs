@@ -18,9 +18,10 @@ use crate::scene::{End, Place, Scene};
 /// force (60 s), and the gang runs elsewhere.
 const GIVEN_UP: Duration = Duration::from_secs(180);
 
-/// Ends, once it is told to by a file.
-const WAITS: &str =
-    "until [ -e /shared/end ]; do sleep 0.2; done; echo ended in attempt $TRELLIS_ATTEMPT";
+/// Ends, once it is told to by a file. The first process of a container, which this is, would
+/// not hear SIGTERM without the trap, and have its whole grace.
+const WAITS: &str = "trap 'exit 143' TERM; \
+    until [ -e /shared/end ]; do sleep 0.2; done; echo ended in attempt $TRELLIS_ATTEMPT";
 
 /// A gang that runs until the folder has a file `end`.
 fn waits(place: &Place, name: &str, replicas: u32, gpus: u32) -> Value {

@@ -7,7 +7,9 @@ use crate::scene::{End, Place, Scene};
 
 pub(crate) async fn psum(scene: &'static Scene, place: Place) -> End {
     if !scene.nodes.has_jax() {
-        return End::Skipped("no JAX: pip could not install it");
+        return End::Skipped(
+            "no JAX: pip could not install it, and may when the cache has no folder `image`",
+        );
     }
     place.program("sum.py", include_str!("jax.py")).await;
     let mut job = place.runs("j", 3, &["python3", "/app/sum.py"]);

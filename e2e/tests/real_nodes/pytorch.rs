@@ -15,7 +15,9 @@ const TORCHRUN: [&str; 3] = ["torchrun", "--monitor_interval=0.5", "/app/train.p
 /// One that nothing happens to, and one of which a rank is killed, at the same time.
 pub(crate) async fn ddp(scene: &'static Scene, place: Place) -> End {
     if !scene.nodes.has_pytorch() {
-        return End::Skipped("no PyTorch: this machine has no package python3-torch");
+        return End::Skipped(
+            "no PyTorch: there was no package python3-torch, and may be when the cache has no folder `image`",
+        );
     }
     let checkpoints = place.shared_folder("checkpoints").await;
     place.program("train.py", include_str!("train.py")).await;
