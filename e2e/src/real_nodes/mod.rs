@@ -76,7 +76,7 @@ impl RealNodes {
     ///
     /// # Errors
     ///
-    /// When the machine is [unable](unable), packages cannot be had, or a node does not become
+    /// When the machine is [`unable`], packages cannot be had, or a node does not become
     /// Ready (with the last lines of its log).
     pub async fn start(control_plane: &ControlPlane, nodes: &[RealNode]) -> Result<Self> {
         let (binaries, image) = tokio::task::spawn_blocking(|| {
