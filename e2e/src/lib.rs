@@ -27,6 +27,7 @@ pub mod operator;
 pub mod process;
 pub mod proxy;
 pub mod queues;
+pub mod real_nodes;
 pub mod site;
 pub mod volumes;
 pub mod wait;

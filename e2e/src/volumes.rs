@@ -1,5 +1,7 @@
 //! Claims with volumes, as the controller manager binds them to each other.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 /// A claim that names its volume, as YAML.
@@ -17,6 +19,23 @@ pub fn claim(namespace: &str, name: &str) -> String {
         },
     });
     claim.to_string()
+}
+
+/// The volume of [`claim`] that is a folder of this machine, as real nodes reach it, as YAML.
+#[must_use]
+pub fn folder(namespace: &str, name: &str, path: &Path) -> String {
+    let volume = json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": volume_name(namespace, name)},
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "capacity": {"storage": "1Gi"},
+            "claimRef": {"namespace": namespace, "name": name},
+            "hostPath": {"path": path, "type": "Directory"},
+        },
+    });
+    volume.to_string()
 }
 
 /// The volume of [`claim`], as YAML; `nodes` is the term by which nodes reach it,

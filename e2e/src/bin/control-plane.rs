@@ -1,21 +1,25 @@
-//! Starts a control plane with simulated GPU nodes to play with, and ends it on Ctrl-C.
+//! Starts a control plane with GPU nodes to play with, and ends it on Ctrl-C.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Parser;
 use trellis_e2e::{
     cluster::Nodes,
     control_plane::{ControlPlane, Options},
+    real_nodes::{self, RealNode, RealNodes},
 };
 
-/// A control plane with simulated GPU nodes, until Ctrl-C.
+/// A control plane with GPU nodes, until Ctrl-C.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Number of nodes.
+    /// Number of simulated nodes.
     #[arg(long, default_value_t = 4)]
     nodes: usize,
     /// GPUs a node.
     #[arg(long, default_value_t = 8)]
     gpus: u32,
+    /// Real nodes in place of simulated ones: kubelet, containerd and runc, for who is root.
+    #[arg(long, default_value_t = 0)]
+    real_nodes: usize,
     /// YAML files to apply first, such as CRDs.
     #[arg(long)]
     apply: Vec<std::path::PathBuf>,
@@ -29,16 +33,28 @@ async fn main() -> Result<()> {
         .iter()
         .map(std::fs::read_to_string)
         .collect::<Result<_, _>>()?;
-    let control_plane = ControlPlane::start(Options {
+    let mut options = Options {
         manifests,
         ..Options::default()
-    })
-    .await?;
-    let _nodes = Nodes::new(arguments.nodes)
-        .gpus(arguments.gpus)
-        .blocks()
-        .create(&control_plane)
-        .await?;
+    };
+    if arguments.real_nodes > 0 {
+        if let Some(why) = real_nodes::unable() {
+            bail!("{why}");
+        }
+        options = real_nodes::options(options);
+    }
+    let control_plane = ControlPlane::start(options).await?;
+    // They go when these are dropped.
+    let (_simulated, _real);
+    if arguments.real_nodes > 0 {
+        let nodes: Vec<RealNode> = (0..arguments.real_nodes)
+            .map(|index| RealNode::new(&format!("real-{index}"), arguments.gpus))
+            .collect();
+        _real = RealNodes::start(&control_plane, &nodes).await?;
+    } else {
+        let nodes = Nodes::new(arguments.nodes).gpus(arguments.gpus).blocks();
+        _simulated = nodes.create(&control_plane).await?;
+    }
     println!("export KUBECONFIG={}", control_plane.kubeconfig().display());
     println!("{}", control_plane.kubectl_alias());
     eprintln!(

@@ -40,6 +40,9 @@ fn recipe(program: Program) -> Recipe {
         Program::Kubectl => ("kubernetes", "k8s.io/kubernetes/cmd/kubectl", "30 seconds"),
         Program::Etcd => ("kubernetes", "go.etcd.io/etcd/server/v3", "30 seconds"),
         Program::Kwok => ("tools", "sigs.k8s.io/kwok/cmd/kwok", "90 seconds"),
+        Program::Kubelet => ("kubernetes", "k8s.io/kubernetes/cmd/kubelet", "1 minute"),
+        Program::CoreDns => ("nodes", "./coredns", "1 minute"),
+        Program::SimulatedGpus => ("nodes", "./simulated-gpus", "10 seconds"),
     };
     Recipe {
         module,
@@ -76,7 +79,7 @@ pub(super) fn build(folder: &Path, programs: &[Program]) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
     let lock = File::create(folder.join("lock"))?;
     if lock.try_lock().is_err() {
-        say("another process builds the control plane, waiting for it");
+        say("another process builds what is missing, waiting for it");
         lock.lock()?;
     }
     let missing: Vec<Program> = programs
@@ -89,7 +92,7 @@ pub(super) fn build(folder: &Path, programs: &[Program]) -> Result<()> {
     }
     check_go(&missing)?;
     say(&format!(
-        "building the control plane, Kubernetes {KUBERNETES_VERSION}, once, into {}",
+        "building what is missing of Kubernetes {KUBERNETES_VERSION}, once, into {}",
         folder.display()
     ));
     for program in missing {

@@ -8,35 +8,57 @@ use std::{
 use anyhow::{Context as _, Result};
 use sha2::{Digest as _, Sha256};
 
-use super::build;
+use super::{Program, build};
 
-/// The Go modules that name what is built: `kubernetes` and `tools`.
+/// The Go modules that name what is built.
 pub(super) fn modules() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("control-plane")
 }
 
-/// `<cache>/control-plane/<hash>`, where the hash is of everything that a build depends on, so
-/// that a change of a version or a flag builds anew and never mixes.
-pub(super) fn folder() -> Result<PathBuf> {
+/// `<cache>/control-plane/<hash>`, or `<cache>/nodes/<hash>` for what is built of sources of
+/// ours.
+pub(super) fn folder(program: Program) -> Result<PathBuf> {
+    let (kind, files): (_, &[&str]) = match program {
+        Program::CoreDns | Program::SimulatedGpus => (
+            "nodes",
+            &[
+                "nodes/go.mod",
+                "nodes/go.sum",
+                "nodes/coredns/main.go",
+                "nodes/simulated-gpus/main.go",
+            ],
+        ),
+        _ => (
+            "control-plane",
+            &[
+                "kubernetes/go.mod",
+                "kubernetes/go.sum",
+                "tools/go.mod",
+                "tools/go.sum",
+            ],
+        ),
+    };
+    keyed(kind, files, &build::kubernetes_ldflags())
+}
+
+/// `<cache>/<kind>/<hash>`, where the hash is of everything that its content depends on, the
+/// files (relative to the modules) and `more`: a change of a version or a flag builds anew and
+/// never mixes.
+pub(crate) fn keyed(kind: &str, files: &[&str], more: &str) -> Result<PathBuf> {
     let mut hash = Sha256::new();
-    for file in [
-        "kubernetes/go.mod",
-        "kubernetes/go.sum",
-        "tools/go.mod",
-        "tools/go.sum",
-    ] {
+    for file in files {
         let path = modules().join(file);
         let content = fs::read(&path).with_context(|| format!("read {}", path.display()))?;
         hash.update(content);
     }
-    hash.update(build::kubernetes_ldflags());
+    hash.update(more);
     let hash: String = hash
         .finalize()
         .iter()
         .take(8)
         .map(|byte| format!("{byte:02x}"))
         .collect();
-    Ok(root()?.join("control-plane").join(hash))
+    Ok(root()?.join(kind).join(hash))
 }
 
 /// `TRELLIS_CACHE`, else `trellis` in the user's cache folder.
@@ -58,9 +80,10 @@ mod tests {
 
     #[test]
     fn the_folder_is_named_after_its_sources() {
-        let folder = folder().unwrap();
+        let folder = folder(Program::Etcd).unwrap();
         let name = folder.file_name().unwrap().to_str().unwrap();
         assert_eq!(name.len(), 16);
-        assert_eq!(super::folder().unwrap(), folder);
+        assert_eq!(super::folder(Program::Kubelet).unwrap(), folder);
+        assert_ne!(super::folder(Program::CoreDns).unwrap(), folder);
     }
 }

@@ -1,10 +1,10 @@
-//! Where the programs of the control plane come from.
+//! Where the programs of the control plane, and of real nodes, come from.
 //!
 //! In this order: the folder in `KUBEBUILDER_ASSETS`, the `PATH` (both only where the version
 //! fits), and a cache folder into which what is missing is built once from Go modules.
 
 mod build;
-mod cache;
+pub(crate) mod cache;
 mod version;
 
 use std::{
@@ -30,17 +30,26 @@ pub enum Program {
     Kubectl,
     /// What plays the kubelet of every simulated node.
     Kwok,
+    /// The kubelet of real nodes.
+    Kubelet,
+    /// Names of Services for pods of real nodes.
+    CoreDns,
+    /// A device plugin of GPUs that are not there, for real nodes.
+    SimulatedGpus,
 }
 
 impl Program {
-    /// All of them, those that take longest to build first.
-    pub const ALL: [Self; 5] = [
+    /// Those of a control plane with simulated nodes, those that take longest to build first.
+    pub const CONTROL_PLANE: [Self; 5] = [
         Self::KubeApiserver,
         Self::KubeControllerManager,
         Self::Kubectl,
         Self::Etcd,
         Self::Kwok,
     ];
+
+    /// What real nodes need beside it.
+    pub const REAL_NODES: [Self; 3] = [Self::Kubelet, Self::CoreDns, Self::SimulatedGpus];
 
     /// The file name, the same everywhere.
     pub fn name(self) -> &'static str {
@@ -50,6 +59,9 @@ impl Program {
             Self::KubeControllerManager => "kube-controller-manager",
             Self::Kubectl => "kubectl",
             Self::Kwok => "kwok",
+            Self::Kubelet => "kubelet",
+            Self::CoreDns => "coredns",
+            Self::SimulatedGpus => "simulated-gpus",
         }
     }
 }
@@ -61,33 +73,30 @@ pub struct Binaries {
 }
 
 impl Binaries {
-    /// Finds every program, and builds those that are nowhere. A build takes minutes, shows its
-    /// progress on stderr and happens once a machine; other processes wait for it.
+    /// Finds each of `programs`, and builds those that are nowhere. A build takes minutes, shows
+    /// its progress on stderr and happens once a machine; other processes wait for it.
     ///
     /// # Errors
     ///
     /// When something has to be built and Go is missing, or the build fails.
-    pub fn find_or_build() -> Result<Self> {
+    pub fn find_or_build(programs: &[Program]) -> Result<Self> {
         let mut paths = BTreeMap::new();
         let folders = installed_folders();
-        let mut missing = Vec::new();
-        let cache = cache::folder()?;
-        for program in Program::ALL {
+        let mut missing: BTreeMap<PathBuf, Vec<Program>> = BTreeMap::new();
+        for &program in programs {
+            let cache = cache::folder(program)?;
             // What we built ourselves needs no look at its version, which costs a start of it.
             let cached = cache.join(program.name());
             match find_installed(&folders, program) {
                 Some(path) => drop(paths.insert(program, path)),
                 None if cached.is_file() => drop(paths.insert(program, cached)),
-                None => missing.push(program),
+                None => missing.entry(cache).or_default().push(program),
             }
         }
-        if !missing.is_empty() {
-            build::build(&cache, &missing)?;
-            paths.extend(
-                missing
-                    .into_iter()
-                    .map(|program| (program, cache.join(program.name()))),
-            );
+        for (cache, programs) in missing {
+            build::build(&cache, &programs)?;
+            let built = programs.iter().map(|&p| (p, cache.join(p.name())));
+            paths.extend(built);
         }
         Ok(Self { paths })
     }

@@ -23,10 +23,15 @@ pub(super) fn fits(path: &Path, program: Program) -> bool {
 /// Kubernetes by minor version; etcd and kwok by what Kubernetes 1.37 and the Stage files need.
 fn says_fitting(said: &str, program: Program) -> bool {
     let prefixes: &[&str] = match program {
-        Program::KubeApiserver | Program::KubeControllerManager => &["Kubernetes v1.37."],
+        Program::KubeApiserver | Program::KubeControllerManager | Program::Kubelet => {
+            &["Kubernetes v1.37."]
+        }
         Program::Kubectl => &["Client Version: v1.37."],
         Program::Etcd => &["etcd Version: 3.6.", "etcd Version: 3.7."],
         Program::Kwok => &["kwok version v0.8.", "kwok version 0.8."],
+        Program::CoreDns => &["CoreDNS-1.15."],
+        // Ours: nobody has it installed.
+        Program::SimulatedGpus => &[],
     };
     said.lines()
         .any(|line| prefixes.iter().any(|prefix| line.starts_with(prefix)))

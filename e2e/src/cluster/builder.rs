@@ -207,6 +207,7 @@ impl Nodes {
         });
         match kubelets {
             Kubelets::Kwok => drop(labels.insert(KWOK_LABEL.0.into(), KWOK_LABEL.1.into())),
+            Kubelets::Real => {}
             Kubelets::None => status["conditions"] = json!([ready_condition()]),
         }
         json!({

@@ -118,9 +118,19 @@ impl ControlPlane {
     ///
     /// When it cannot be written.
     pub fn kubeconfig_for_user(&self, user: &str, groups: &[&str]) -> Result<PathBuf> {
+        self.kubeconfig_for_user_at(&self.url(), user, groups)
+    }
+
+    /// [`ControlPlane::kubeconfig_for_user`] for who reaches the API server at `server`.
+    pub(crate) fn kubeconfig_for_user_at(
+        &self,
+        server: &str,
+        user: &str,
+        groups: &[&str],
+    ) -> Result<PathBuf> {
         let name = format!("user-{user}");
         self.kubeconfig_writer()
-            .write(&name, &self.url(), &self.impersonation(user, groups))
+            .write(&name, server, &self.impersonation(user, groups))
     }
 
     /// Writes a kubeconfig under the rights of a ServiceAccount: what the operator runs with.

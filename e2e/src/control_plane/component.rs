@@ -133,7 +133,7 @@ fn controller_manager(
 ) -> Result<Vec<String>> {
     let kubeconfig = kubeconfig(ports, credentials, Identity::ControllerManager)?;
     let silence = match options.kubelets {
-        Kubelets::Kwok => options.node_monitor_grace_period,
+        Kubelets::Kwok | Kubelets::Real => options.node_monitor_grace_period,
         // Nobody sends a heartbeat, and nobody may miss it.
         Kubelets::None => Duration::from_secs(1_000 * 3600),
     };

@@ -25,6 +25,8 @@ impl KubeconfigWriter {
         let mut cluster = json!({"server": server});
         if server.starts_with("https:") {
             cluster["certificate-authority"] = json!(self.folder.join("pki/ca.crt"));
+            // From elsewhere the API server is reached at other addresses than its own.
+            cluster["tls-server-name"] = json!("127.0.0.1");
         }
         let config = json!({
             "apiVersion": "v1",

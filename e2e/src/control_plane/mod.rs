@@ -35,7 +35,7 @@ use ports::Ports;
 pub use ports::free_port;
 
 use crate::{
-    binaries::Binaries,
+    binaries::{Binaries, Program},
     process::{Process, ProcessGroup},
 };
 
@@ -77,7 +77,9 @@ impl ControlPlane {
     /// (with the last lines of its log).
     pub async fn start(options: Options) -> Result<Self> {
         const ATTEMPTS: u32 = 3;
-        let binaries = tokio::task::spawn_blocking(Binaries::find_or_build).await??;
+        let binaries =
+            tokio::task::spawn_blocking(|| Binaries::find_or_build(&Program::CONTROL_PLANE))
+                .await??;
         let mut attempt = 1;
         loop {
             match Self::start_once(&options, &binaries).await {
@@ -134,7 +136,7 @@ impl ControlPlane {
         let kwok = async {
             match this.options.kubelets {
                 Kubelets::Kwok => this.launch(Component::Kwok).await,
-                Kubelets::None => Ok(()),
+                Kubelets::Real | Kubelets::None => Ok(()),
             }
         };
         tokio::try_join!(this.launch(Component::ControllerManager), kwok)?;

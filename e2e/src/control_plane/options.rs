@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-/// Who keeps simulated nodes alive and runs their pods.
+/// Who keeps nodes alive and runs their pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Kubelets {
     /// kwok: nodes with Lease heartbeats, pods that start, run, end and are removed.
     #[default]
     Kwok,
+    /// Kubelets, which [`RealNodes`](crate::real_nodes::RealNodes) bring: no simulated node lives.
+    Real,
     /// Nobody: nodes are Ready for ever without a heartbeat and pods stay Pending. For figures
     /// of the scheduler alone.
     None,

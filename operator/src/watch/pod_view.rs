@@ -251,10 +251,12 @@ pub(crate) fn phase(pod: &SlimPod) -> PodPhase {
 }
 
 /// The last line of a termination message. Pods of ours have the end of their log there, where
-/// they write none themselves (`terminationMessagePolicy: FallbackToLogsOnError`).
+/// they write none themselves (`terminationMessagePolicy: FallbackToLogsOnError`). A line that is
+/// only drawn says nothing: torchrun's table of what failed ends with one.
 fn last_line(ended: &SlimTerminated) -> Option<String> {
     let lines = ended.message.as_deref()?.lines().rev();
-    let line = lines.map(str::trim).find(|line| !line.is_empty())?;
+    let says = |line: &&str| line.contains(char::is_alphanumeric);
+    let line = lines.map(str::trim).find(says)?;
     Some(shortened(line))
 }
 

@@ -2,6 +2,7 @@
 //! operator on it, and the examples, step by step. What is not as it says ends
 //! it with an error.
 
+mod real;
 mod screen;
 mod steps;
 
@@ -33,6 +34,10 @@ struct Arguments {
     /// End after the last step, with status 0 if each went as it says.
     #[arg(long)]
     once: bool,
+    /// Real nodes, with kubelet and containerd, and PyTorch on the CPU, in place of simulated
+    /// ones: for who is root.
+    #[arg(long)]
+    real_nodes: bool,
 }
 
 fn main() -> ExitCode {
@@ -70,6 +75,9 @@ fn demo(arguments: &Arguments) -> Result<()> {
 }
 
 async fn run(arguments: &Arguments) -> Result<()> {
+    if arguments.real_nodes {
+        return real::run(arguments.once).await;
+    }
     screen::step("a control plane (etcd, kube-apiserver, kube-controller-manager, kwok)");
     let control_plane = ControlPlane::start(operator::options()?).await?;
     let _nodes = nodes(&control_plane).await?;
@@ -90,7 +98,12 @@ async fn run(arguments: &Arguments) -> Result<()> {
         .await
         .with_context(|| format!("operator: {}", operator.last_words()))?;
 
-    if arguments.once {
+    yours(&control_plane, arguments.once).await
+}
+
+/// What is left to the user, until Ctrl-C.
+pub(crate) async fn yours(control_plane: &ControlPlane, once: bool) -> Result<()> {
+    if once {
         screen::say("\nall as it should be");
         return Ok(());
     }

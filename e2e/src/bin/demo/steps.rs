@@ -63,7 +63,7 @@ async fn apply(control_plane: &ControlPlane, name: &str) -> Result<()> {
 }
 
 /// Waits until the whole gang runs, and shows what it was compiled into and where it is.
-async fn runs(control_plane: &ControlPlane, name: &str, expected: usize) -> Result<()> {
+pub(crate) async fn runs(control_plane: &ControlPlane, name: &str, expected: usize) -> Result<()> {
     let status = reaches(control_plane, name, |s| {
         s.phase == Some(JobPhase::Running) && s.compiled.iter().all(|c| c.ready)
     })
@@ -127,7 +127,7 @@ async fn gone(control_plane: &ControlPlane, name: &str) -> Result<()> {
     .await
 }
 
-async fn reaches(
+pub(crate) async fn reaches(
     control_plane: &ControlPlane,
     name: &str,
     wanted: impl Fn(&TrainingJobStatus) -> bool,

@@ -185,6 +185,34 @@ fn how_a_sidecar_takes_its_end_is_no_word_on_the_others() {
 }
 
 #[test]
+fn the_last_line_of_a_pod_is_one_that_says_something() {
+    let last_line = |message: &str| {
+        let pod: SlimPod = serde_json::from_value(json!({
+            "metadata": {"name": "j-worker-0"},
+            "status": {"phase": "Failed", "containerStatuses": [{
+                "name": "main",
+                "state": {"terminated": {"exitCode": 1, "message": message}},
+            }]},
+        }))
+        .unwrap();
+        match crate::watch::pod_view::phase(&pod) {
+            PodPhase::Failed { last_line, .. } => last_line,
+            other => panic!("{other:?}"),
+        }
+    };
+    // As torchrun ends.
+    let table = "  exitcode  : -9 (pid: 20)\n  traceback : Signal 9 (SIGKILL) received by PID 20\n\
+                 ============================================================\n";
+    let said = "traceback : Signal 9 (SIGKILL) received by PID 20";
+    assert_eq!(last_line(table).as_deref(), Some(said));
+    assert_eq!(
+        last_line("out of memory\n\n").as_deref(),
+        Some("out of memory")
+    );
+    assert_eq!(last_line("=====\n"), None);
+}
+
+#[test]
 fn a_pod_says_when_its_last_checkpoint_was_by_the_annotation_that_it_names() {
     let said = |annotations: serde_json::Value| {
         let mut pod = pod("a", "Running");

@@ -1,0 +1,111 @@
+//! Training that is real, on nodes that are real: a rank is killed, and nothing of it is seen in
+//! what comes out.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::json;
+use trellis_api::job::JobPhase;
+use trellis_e2e::control_plane::ControlPlane;
+use trellis_e2e::operator::{self, Operator};
+use trellis_e2e::real_nodes::{self, RealNode, RealNodes, kill_rank};
+use trellis_e2e::volumes;
+use trellis_e2e::wait::eventually;
+
+use crate::screen::{kubectl, say, step};
+use crate::{steps, yours};
+
+const NODES: usize = 2;
+const GPUS: u32 = 4;
+const RANKS: usize = 4;
+/// The rank that is killed.
+const KILLED: u32 = 2;
+
+/// How long PyTorch may take to be there in all ranks.
+const TRAINS: Duration = Duration::from_secs(120);
+
+const JOB: &str = include_str!("train.yaml");
+const PROGRAM: &str = include_str!("../../../tests/real_nodes/train.py");
+
+/// Shows it.
+///
+/// # Errors
+///
+/// When the machine cannot have real nodes, or something is not as it says.
+pub(crate) async fn run(once: bool) -> Result<()> {
+    if let Some(why) = tokio::task::spawn_blocking(real_nodes::unable).await? {
+        bail!("{why}");
+    }
+    step("a control plane (etcd, kube-apiserver, kube-controller-manager), and real nodes");
+    let options = real_nodes::options(operator::options()?);
+    let control_plane = ControlPlane::start(options).await?;
+    let nodes: Vec<RealNode> = (0..NODES)
+        .map(|index| RealNode::new(&format!("real-{index}"), GPUS))
+        .collect();
+    let nodes = RealNodes::start(&control_plane, &nodes).await?;
+    ensure!(
+        nodes.has_pytorch(),
+        "this machine has no package python3-torch"
+    );
+    say(&format!(
+        "{NODES} nodes (kubelet, containerd, runc) with {GPUS} simulated GPUs each"
+    ));
+    kubectl(&control_plane, &["get", "nodes"]).await?;
+
+    step(
+        "CRDs, roles, the default queue and the starter policies from charts/trellis, and the operator",
+    );
+    operator::install(&control_plane).await?;
+    let program = std::env::current_exe().context("find the demo's own program")?;
+    let operator = Operator::start(&control_plane, &program).await?;
+    train(&control_plane)
+        .await
+        .with_context(|| format!("operator: {}", operator.last_words()))?;
+    yours(&control_plane, once).await
+}
+
+async fn train(control_plane: &ControlPlane) -> Result<()> {
+    step("train: torchrun in 4 pods, PyTorch on the CPU");
+    let checkpoints = control_plane.folder().join("checkpoints");
+    prepare(control_plane, &checkpoints).await?;
+    say("$ kubectl apply -f e2e/src/bin/demo/train.yaml");
+    control_plane.apply_yaml(JOB).await?;
+    steps::runs(control_plane, "train", RANKS).await?;
+
+    step("rank 2 is killed, after the first checkpoint");
+    eventually(TRAINS, || async {
+        let first = checkpoints.join("train/attempt-000001/state.pt");
+        ensure!(first.is_file(), "there is no checkpoint");
+        Ok(())
+    })
+    .await?;
+    kill_rank("train", KILLED, "/app/train.py")?;
+    steps::reaches(control_plane, "train", |s| s.restarts == Some(1)).await?;
+    kubectl(control_plane, &["get", "tj"]).await?;
+
+    step("all ranks go on where they were, and end");
+    steps::reaches(control_plane, "train", |s| {
+        s.phase == Some(JobPhase::Complete)
+    })
+    .await?;
+    kubectl(control_plane, &["logs", "train-worker-0"]).await?;
+    kubectl(control_plane, &["get", "tj"]).await
+}
+
+/// The program, and where its checkpoints are.
+async fn prepare(control_plane: &ControlPlane, checkpoints: &Path) -> Result<()> {
+    std::fs::create_dir_all(checkpoints)?;
+    let program = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "app"}, "data": {"train.py": PROGRAM},
+    });
+    for yaml in [
+        volumes::folder("default", "checkpoints", checkpoints),
+        volumes::claim("default", "checkpoints"),
+        program.to_string(),
+    ] {
+        control_plane.apply_yaml(&yaml).await?;
+    }
+    Ok(())
+}

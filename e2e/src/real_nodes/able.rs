@@ -1,0 +1,46 @@
+//! Whether this machine can have real nodes.
+
+use std::process::Command;
+
+/// What they are made with, and Debian's package of it.
+const PROGRAMS: [(&str, &str); 6] = [
+    ("apt-get", "apt"),
+    ("dpkg-deb", "dpkg"),
+    ("ip", "iproute2"),
+    ("nsenter", "util-linux"),
+    ("tar", "tar"),
+    ("unshare", "util-linux"),
+];
+
+/// Whatever a node does to the machine, tried where nothing of it stays.
+const TRY: &str = "ip link add name one type bridge && ip link add name two type veth peer name three \
+    && mount -t tmpfs none /run && mkdir /run/up /run/work /run/all \
+    && mount -t overlay none -o lowerdir=/usr,upperdir=/run/up,workdir=/run/work /run/all";
+
+/// What stands against it, if something does: one line. The first time on a machine this gets
+/// packages, which takes a minute.
+#[must_use]
+pub fn unable() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("real nodes need root".to_owned());
+    }
+    for (program, package) in PROGRAMS {
+        if Command::new(program).arg("--version").output().is_err() {
+            return Some(format!("real nodes need `{program}` (Debian: {package})"));
+        }
+    }
+    let tried = Command::new("unshare")
+        .args(["--net", "--mount", "--pid", "--fork", "sh", "-c", TRY])
+        .output();
+    let said = match tried {
+        Ok(output) if output.status.success() => {
+            return super::cgroups::unable().or_else(super::image::unable);
+        }
+        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let last = said.lines().last().unwrap_or_default();
+    Some(format!(
+        "real nodes need namespaces, a bridge, veth and overlays: {last}"
+    ))
+}

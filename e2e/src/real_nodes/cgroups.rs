@@ -1,0 +1,119 @@
+//! The cgroups below which nodes put their pods, and their end.
+
+use std::{
+    fs,
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use anyhow::{Context as _, Result};
+
+use crate::namespace::unique;
+
+const MOUNT: &str = "/sys/fs/cgroup";
+
+/// Waits until the process that started it is gone, in whatever way, and removes the cgroups of
+/// this name, once what ran in them is gone too: nothing else would, before the machine's end.
+const REAPER: &str = r#"
+trap '' HUP INT TERM
+read -r _
+tries=0
+while [ "$tries" -lt 200 ]; do
+  tops=$(find "$1" -maxdepth 2 -type d -name "$2")
+  [ -n "$tops" ] || exit 0
+  for top in $tops; do find "$top" -depth -type d -exec rmdir {} +; done
+  tries=$((tries + 1))
+  sleep 0.05
+done
+"#;
+
+/// A cgroup of this process' own in every hierarchy. They go when it is dropped, and also when
+/// this process dies in whatever way.
+#[derive(Debug)]
+pub(super) struct Cgroups {
+    name: String,
+    reaper: Child,
+}
+
+impl Cgroups {
+    pub(super) fn create() -> Result<Self> {
+        let name = unique("trellis");
+        let reaper = Command::new("sh")
+            .args(["-c", REAPER, "reaper", MOUNT, &name])
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("start sh")?;
+        let this = Self { name, reaper };
+        for hierarchy in hierarchies() {
+            make(&hierarchy, &this.name)?;
+        }
+        Ok(this)
+    }
+
+    /// The cgroup of one node, as its kubelet names it.
+    pub(super) fn of(&self, node: &str) -> Result<String> {
+        for hierarchy in hierarchies() {
+            make(&hierarchy.join(&self.name), node)?;
+        }
+        Ok(format!("/{}/{node}", self.name))
+    }
+}
+
+impl Drop for Cgroups {
+    fn drop(&mut self) {
+        drop(self.reaper.stdin.take());
+        let _ = self.reaper.wait();
+    }
+}
+
+/// What stands against cgroups of our own, if something does: one line.
+pub(super) fn unable() -> Option<String> {
+    match Cgroups::create() {
+        Ok(_) if !hierarchies().is_empty() => None,
+        Ok(_) => Some(format!("real nodes need cgroups at {MOUNT}")),
+        Err(error) => Some(format!("real nodes need cgroups of their own: {error:#}")),
+    }
+}
+
+/// One of cgroup v2, or one a controller of v1.
+fn hierarchies() -> Vec<PathBuf> {
+    let is_one = |folder: &Path| folder.join("cgroup.procs").is_file();
+    let mount = PathBuf::from(MOUNT);
+    if is_one(&mount) {
+        return vec![mount];
+    }
+    let below = fs::read_dir(&mount).into_iter().flatten().flatten();
+    below
+        .map(|entry| entry.path())
+        .filter(|folder| !folder.is_symlink() && is_one(folder))
+        .collect()
+}
+
+fn make(parent: &Path, name: &str) -> Result<()> {
+    let folder = parent.join(name);
+    if folder.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir(&folder).with_context(|| format!("create {}", folder.display()))?;
+    // In v1 a new cpuset is empty, and nothing can run in it.
+    for file in ["cpuset.cpus", "cpuset.mems"] {
+        let of_parent = fs::read_to_string(parent.join(file)).unwrap_or_default();
+        if !of_parent.trim().is_empty() && parent.join("cpuset.sched_load_balance").exists() {
+            fs::write(folder.join(file), of_parent)?;
+        }
+    }
+    // In v2 children have the controllers that their parent hands on.
+    let has = fs::read_to_string(folder.join("cgroup.controllers")).unwrap_or_default();
+    for controller in has.split_whitespace() {
+        // Some cannot be handed on here: the kubelet says which it misses.
+        let _ = fs::write(
+            folder.join("cgroup.subtree_control"),
+            format!("+{controller}"),
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! The one image that pods of real nodes are of.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::binaries::cache;
+
+/// Its name in a TrainingJob. In it are a shell, Python with PyTorch, JAX and mpi4py, Open MPI
+/// and ssh, and the user 1000.
+pub const IMAGE: &str = "registry.example/train:1.0";
+
+/// Where JAX is in it: what `PYTHONPATH` has to say.
+pub const JAX: &str = "/opt/jax";
+
+const PYTORCH: &str = "/usr/lib/python3/dist-packages/torch";
+
+/// The folder that `image.sh` made.
+#[derive(Debug, Clone)]
+pub(super) struct Image {
+    pub(super) folder: PathBuf,
+}
+
+impl Image {
+    /// Makes it once a machine; other processes wait for it.
+    ///
+    /// # Errors
+    ///
+    /// When packages cannot be had: what was said last.
+    pub(super) fn find_or_make() -> Result<Self> {
+        let files = ["nodes/image.sh", "nodes/requirements.txt"];
+        let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+        let folder = cache::keyed("image", &files, &release)?;
+        let parent = folder.parent().context("the cache is no folder")?;
+        fs::create_dir_all(parent)?;
+        let lock = File::create(parent.join("lock"))?;
+        lock.lock()?;
+        if !folder.is_dir() {
+            make(&folder)?;
+        }
+        Ok(Self { folder })
+    }
+
+    pub(super) fn root(&self) -> PathBuf {
+        self.folder.join("rootfs")
+    }
+
+    fn has(&self, path: &str) -> bool {
+        self.root().join(path.trim_start_matches('/')).is_dir()
+    }
+
+    pub(super) fn has_pytorch(&self) -> bool {
+        self.has(PYTORCH)
+    }
+
+    pub(super) fn has_jax(&self) -> bool {
+        self.has(JAX)
+    }
+}
+
+/// What stands against it, if something does: one line.
+pub(super) fn unable() -> Option<String> {
+    let error = Image::find_or_make().err()?;
+    Some(format!("real nodes need packages of Debian: {error:#}"))
+}
+
+/// Under a temporary name, so that what is killed leaves nothing that looks finished.
+fn make(folder: &Path) -> Result<()> {
+    eprintln!(
+        "making the image of real nodes, usually a minute, once, into {}",
+        folder.display()
+    );
+    let partial = folder.with_extension("partial");
+    if partial.exists() {
+        fs::remove_dir_all(&partial)?;
+    }
+    fs::create_dir(&partial)?;
+    let nodes = Path::new(env!("CARGO_MANIFEST_DIR")).join("control-plane/nodes");
+    let output = Command::new("sh")
+        .arg(nodes.join("image.sh"))
+        .arg(&partial)
+        .arg(nodes.join("requirements.txt"))
+        .output()
+        .context("start sh")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success(),
+        "image.sh: {}",
+        said.lines().last().unwrap_or_default()
+    );
+    eprint!("{}", String::from_utf8_lossy(&output.stdout));
+    fs::rename(&partial, folder)?;
+    Ok(())
+}

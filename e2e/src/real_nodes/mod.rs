@@ -1,0 +1,191 @@
+//! Nodes that are real: kubelet, containerd, runc and CNI as plain processes, several on one
+//! machine, with GPUs that are simulated by a real device plugin.
+//!
+//! Nothing is installed on the machine, and nothing stays on it, neither mounts nor interfaces
+//! nor cgroups, even when this process is killed.
+
+mod able;
+mod cgroups;
+mod image;
+mod names;
+mod network;
+mod node;
+mod ranks;
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+
+pub use able::unable;
+pub use image::{IMAGE, JAX};
+pub use node::RealNode;
+pub use ranks::kill_rank;
+
+use crate::{
+    binaries::{Binaries, Program},
+    control_plane::{ControlPlane, Kubelets, Options, Signal},
+    process::Process,
+    wait::eventually,
+};
+use cgroups::Cgroups;
+use image::Image;
+use network::Network;
+
+/// How long a node may take until it is Ready and has its GPUs.
+const READY: Duration = Duration::from_secs(60);
+
+/// Real nodes on a control plane, and the names of its Services.
+#[derive(Debug)]
+pub struct RealNodes {
+    // In this order they end.
+    nodes: Mutex<BTreeMap<String, Process>>,
+    names: Option<Process>,
+    network: Network,
+    cgroups: Cgroups,
+    image: Image,
+    binaries: Binaries,
+    folder: PathBuf,
+    /// Where the nodes reach the API server.
+    server: String,
+}
+
+/// What a control plane must be told for real nodes to be on it.
+#[must_use]
+pub fn options(options: Options) -> Options {
+    let mut api_server_flags = options.api_server_flags;
+    api_server_flags.push("--kubelet-preferred-address-types=InternalIP".to_owned());
+    Options {
+        kubelets: Kubelets::Real,
+        api_server_flags,
+        // They renew their Leases, of 8 s, each 2 s.
+        node_monitor_grace_period: Duration::from_secs(10),
+        ..options
+    }
+}
+
+impl RealNodes {
+    /// Starts nodes and waits until all are Ready, with their GPUs: about 5 s, and minutes the
+    /// first time on a machine.
+    ///
+    /// # Errors
+    ///
+    /// When the machine is [`unable`], packages cannot be had, or a node does not become
+    /// Ready (with the last lines of its log).
+    pub async fn start(control_plane: &ControlPlane, nodes: &[RealNode]) -> Result<Self> {
+        let (binaries, image) = tokio::task::spawn_blocking(|| {
+            let binaries = Binaries::find_or_build(&Program::REAL_NODES)?;
+            anyhow::Ok((binaries, Image::find_or_make()?))
+        })
+        .await??;
+        let folder = control_plane.folder().join("nodes");
+        std::fs::create_dir_all(&folder)?;
+        let network = Network::create(control_plane)?;
+        let mut this = Self {
+            nodes: Mutex::default(),
+            names: None,
+            server: network.relay(control_plane)?,
+            network,
+            cgroups: Cgroups::create()?,
+            image,
+            binaries,
+            folder,
+        };
+        this.names = Some(this.spawn_names(control_plane)?);
+        for node in nodes {
+            let process = this.spawn(control_plane, node)?;
+            this.processes().insert(node.name.clone(), process);
+        }
+        for node in nodes {
+            this.wait_ready(control_plane, node).await?;
+        }
+        Ok(this)
+    }
+
+    /// Whether pods have PyTorch.
+    #[must_use]
+    pub fn has_pytorch(&self) -> bool {
+        self.image.has_pytorch()
+    }
+
+    /// Whether pods have JAX, at [`JAX`].
+    #[must_use]
+    pub fn has_jax(&self) -> bool {
+        self.image.has_jax()
+    }
+
+    /// A node loses its power: it and its containers are gone at once.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such node, or it is dead.
+    pub fn crash(&self, node: &str) -> Result<()> {
+        self.processes()
+            .get_mut(node)
+            .with_context(|| format!("no node {node:?}"))?
+            .signal(Signal::Kill)
+    }
+
+    /// The folder in which a node's kubelet looks for static pods.
+    #[must_use]
+    pub fn static_pods(&self, node: &str) -> PathBuf {
+        self.folder(node).join("static")
+    }
+
+    /// Whether a node has begun to run a pod, as its own logs say.
+    #[must_use]
+    pub fn has_pod(&self, node: &str, namespace: &str, pod: &str) -> bool {
+        let begin = format!("{namespace}_{pod}");
+        std::fs::read_dir(self.folder(node).join("log/pods"))
+            .into_iter()
+            .flatten()
+            .flatten()
+            .any(|entry| entry.file_name().to_string_lossy().starts_with(&begin))
+    }
+
+    /// A folder of a node, or of what they share.
+    fn folder(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn processes(&self) -> MutexGuard<'_, BTreeMap<String, Process>> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn wait_ready(&self, control_plane: &ControlPlane, node: &RealNode) -> Result<()> {
+        let api: Api<Node> = Api::all(control_plane.client());
+        let is_ready = eventually(READY, || async {
+            let ended = match self.processes().get_mut(&node.name) {
+                Some(process) => process.ended()?,
+                None => None,
+            };
+            ensure!(ended.is_none(), "it ended: {ended:?}");
+            let status = api.get(&node.name).await?.status.unwrap_or_default();
+            let conditions = status.conditions.unwrap_or_default();
+            let ready = conditions.iter().find(|c| c.type_ == "Ready");
+            ensure!(ready.is_some_and(|c| c.status == "True"), "{ready:?}");
+            let gpus = status.allocatable.unwrap_or_default();
+            let gpus = gpus.get("nvidia.com/gpu").map_or("0", |q| q.0.as_str());
+            ensure!(gpus == node.gpus.to_string(), "{gpus} GPUs");
+            Ok(())
+        });
+        is_ready.await.with_context(|| {
+            let log = self.folder(&node.name).join("kubelet.log");
+            let log = std::fs::read_to_string(log).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            let last = lines[lines.len().saturating_sub(20)..].join("\n");
+            let process = self.processes().get(&node.name).map(Process::last_words);
+            format!(
+                "node {:?} did not start; {}\n{last}",
+                node.name,
+                process.unwrap_or_default()
+            )
+        })
+    }
+}

@@ -1,0 +1,147 @@
+//! The network that the nodes share: a namespace of its own with a bridge, and one way out, to
+//! the API server. With the last process in it all of it is gone.
+
+use std::{
+    fs,
+    net::Ipv4Addr,
+    path::Path,
+    process::Command,
+    thread::{self, sleep},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::{control_plane::ControlPlane, process::Process};
+
+/// The bridge that pods are at.
+pub(super) const BRIDGE: &str = "pods";
+/// Its address, where names are asked for.
+pub(super) const GATEWAY: &str = "10.88.0.1";
+/// Addresses of pods.
+pub(super) const PODS: &str = "10.88.0.0/16";
+
+/// Of 198.18.0.0/15, which is for tests (RFC 2544), each network takes 4 addresses.
+const FIRST: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
+const SIZE: u32 = 4;
+const COUNT: u32 = (1 << 17) / SIZE;
+
+/// The namespace, as long as nodes of it or this live.
+#[derive(Debug)]
+pub(super) struct Network {
+    /// Keeps the namespace while no node lives.
+    holder: Process,
+    /// Of the nodes.
+    pub(super) inner: Ipv4Addr,
+    /// Of this machine, seen from the nodes.
+    pub(super) outer: Ipv4Addr,
+}
+
+impl Network {
+    pub(super) fn create(control_plane: &ControlPlane) -> Result<Self> {
+        let arguments = ["--net", "sleep", "infinity"].map(String::from);
+        let holder = control_plane.spawn("network", Path::new("unshare"), &arguments)?;
+        wait_unshared(holder.id())?;
+        let (outer, inner) = free()?;
+        let id = holder.id();
+        let link = format!("trellis{id}");
+        // Whichever end's namespace ends, takes the other end with it.
+        run(
+            "ip",
+            &format!("link add name {link} type veth peer name out netns {id}"),
+        )?;
+        run("ip", &format!("addr add {outer}/30 dev {link}"))?;
+        run("ip", &format!("link set {link} up"))?;
+        let this = Self {
+            holder,
+            inner,
+            outer,
+        };
+        for arguments in [
+            "link set lo up".to_owned(),
+            format!("addr add {inner}/30 dev out"),
+            "link set out up".to_owned(),
+            format!("link add name {BRIDGE} type bridge"),
+            format!("addr add {GATEWAY}/16 dev {BRIDGE}"),
+            format!("link set {BRIDGE} up"),
+        ] {
+            run("nsenter", &format!("{} ip {arguments}", this.enter()))?;
+        }
+        Ok(this)
+    }
+
+    /// What `nsenter` is told to run something in it.
+    pub(super) fn enter(&self) -> String {
+        format!("--net=/proc/{}/ns/net", self.holder.id())
+    }
+
+    /// Hands on what nodes say to the API server, which listens for this machine alone. Gives
+    /// back where the nodes reach it.
+    pub(super) fn relay(&self, control_plane: &ControlPlane) -> Result<String> {
+        let url: http::Uri = control_plane.url().parse()?;
+        let port = url.port_u16().context("the API server has no port")?;
+        let listener = std::net::TcpListener::bind((self.outer, port))
+            .with_context(|| format!("listen on {}:{port}", self.outer))?;
+        listener.set_nonblocking(true)?;
+        // On a thread of its own: the runtime of a test ends with the test.
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        thread::spawn(move || runtime.block_on(serve(listener, port)));
+        Ok(format!("https://{}:{port}", self.outer))
+    }
+}
+
+async fn serve(listener: std::net::TcpListener, port: u16) -> Result<()> {
+    let listener = TcpListener::from_std(listener)?;
+    loop {
+        let (mut node, _) = listener.accept().await?;
+        tokio::spawn(async move {
+            // An API server that is being restarted: the node sees a connection that is closed.
+            let Ok(mut server) = TcpStream::connect(("127.0.0.1", port)).await else {
+                return;
+            };
+            let _ = tokio::io::copy_bidirectional(&mut node, &mut server).await;
+        });
+    }
+}
+
+/// Two addresses that no interface of this machine has a network of.
+fn free() -> Result<(Ipv4Addr, Ipv4Addr)> {
+    let taken = Command::new("ip").args(["-o", "addr"]).output()?;
+    let taken = String::from_utf8_lossy(&taken.stdout).into_owned();
+    let start = std::process::id().wrapping_mul(7919) % COUNT;
+    for offset in 0..COUNT {
+        let first = u32::from(FIRST) + (start + offset) % COUNT * SIZE;
+        let (outer, inner) = (Ipv4Addr::from(first + 1), Ipv4Addr::from(first + 2));
+        if !taken.contains(&format!(" {outer}/")) {
+            return Ok((outer, inner));
+        }
+    }
+    bail!("no network of 198.18.0.0/15 is free")
+}
+
+/// Waits until the process is in a network namespace of its own.
+fn wait_unshared(id: u32) -> Result<()> {
+    let ours = fs::read_link("/proc/self/ns/net")?;
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while fs::read_link(format!("/proc/{id}/ns/net")).is_ok_and(|its| its == ours) {
+        ensure!(Instant::now() < deadline, "no network namespace");
+        sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+fn run(program: &str, arguments: &str) -> Result<()> {
+    let output = Command::new(program)
+        .args(arguments.split_whitespace())
+        .output()
+        .with_context(|| format!("start {program}"))?;
+    ensure!(
+        output.status.success(),
+        "{program} {arguments}: {}",
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! One node: what its containerd, its CNI and its kubelet are told, and its process.
+
+use std::{fs, path::Path};
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::{
+    RealNodes,
+    network::{BRIDGE, GATEWAY, PODS},
+};
+use crate::{binaries::Program, control_plane::ControlPlane, process::Process};
+
+/// The port of the first node's kubelet.
+const FIRST_PORT: usize = 10_250;
+
+/// What a node is to be.
+#[derive(Debug, Clone)]
+pub struct RealNode {
+    /// Its name.
+    pub name: String,
+    /// `nvidia.com/gpu` that it says it has.
+    pub gpus: u32,
+    /// Labels. Those of `kubernetes.io` a kubelet may not give itself.
+    pub labels: Vec<(String, String)>,
+}
+
+impl RealNode {
+    /// A node without labels of its own.
+    #[must_use]
+    pub fn new(name: &str, gpus: u32) -> Self {
+        Self {
+            name: name.to_owned(),
+            gpus,
+            labels: Vec::new(),
+        }
+    }
+
+    /// With a label more.
+    #[must_use]
+    pub fn label(mut self, key: &str, value: &str) -> Self {
+        self.labels.push((key.to_owned(), value.to_owned()));
+        self
+    }
+}
+
+impl RealNodes {
+    /// Starts a node. It registers itself; nobody waits for it here.
+    pub(super) fn spawn(&self, control_plane: &ControlPlane, node: &RealNode) -> Result<Process> {
+        let folder = self.folder(&node.name);
+        fs::create_dir_all(folder.join("net.d"))?;
+        fs::create_dir_all(folder.join("static"))?;
+        fs::write(folder.join("containerd.toml"), self.containerd(&folder))?;
+        let network = self.pod_network().to_string();
+        fs::write(folder.join("net.d/pods.conflist"), network)?;
+        let kubelet = self.kubelet(&node.name)?.to_string();
+        fs::write(folder.join("kubelet.json"), kubelet)?;
+        let user = format!("system:node:{}", node.name);
+        let kubeconfig =
+            control_plane.kubeconfig_for_user_at(&self.server, &user, &["system:nodes"])?;
+
+        let labels: Vec<String> = node
+            .labels
+            .iter()
+            .map(|(k, v)| format!("{k}={v}"))
+            .collect();
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("control-plane/nodes/node.sh");
+        let arguments = [
+            self.network.enter(),
+            "unshare".into(),
+            "--mount".into(),
+            "--pid".into(),
+            "--fork".into(),
+            "--kill-child".into(),
+            "--mount-proc".into(),
+            "sh".into(),
+            script.display().to_string(),
+            folder.display().to_string(),
+            self.image.folder.display().to_string(),
+            self.binaries.path(Program::Kubelet).display().to_string(),
+            self.binaries
+                .path(Program::SimulatedGpus)
+                .display()
+                .to_string(),
+            node.gpus.to_string(),
+            format!("--kubeconfig={}", kubeconfig.display()),
+            format!("--hostname-override={}", node.name),
+            format!("--node-ip={}", self.network.inner),
+            format!("--node-labels={}", labels.join(",")),
+        ];
+        control_plane.spawn(&node.name, Path::new("nsenter"), &arguments)
+    }
+
+    /// Version 2 is what containerd 1 reads, and 2 still does.
+    fn containerd(&self, node: &Path) -> String {
+        let cri = "plugins.\"io.containerd.grpc.v1.cri\"";
+        format!(
+            "version = 2\n\
+            [{cri}]\n\
+            sandbox_image = {image:?}\n\
+            # Without CAP_SYS_RESOURCE no sandbox could start otherwise.\n\
+            restrict_oom_score_adj = true\n\
+            disable_apparmor = true\n\
+            [{cri}.cni]\n\
+            bin_dir = {plugins:?}\n\
+            conf_dir = {configuration:?}\n\
+            [{cri}.containerd.runtimes.runc]\n\
+            runtime_type = \"io.containerd.runc.v2\"\n\
+            [{cri}.containerd.runtimes.runc.options]\n\
+            SystemdCgroup = false\n",
+            image = super::IMAGE,
+            plugins = self.image.root().join("usr/lib/cni"),
+            configuration = node.join("net.d"),
+        )
+    }
+
+    /// The nodes' pods are neighbours at one bridge, so that none needs a route to another.
+    fn pod_network(&self) -> Value {
+        json!({
+            "cniVersion": "1.0.0",
+            "name": BRIDGE,
+            "plugins": [{
+                "type": "bridge",
+                "bridge": BRIDGE,
+                "ipam": {
+                    "type": "host-local",
+                    "dataDir": self.folder("addresses"),
+                    "ranges": [[{"subnet": PODS, "rangeStart": "10.88.1.0", "gateway": GATEWAY}]],
+                    "routes": [{"dst": "0.0.0.0/0"}],
+                },
+            }],
+        })
+    }
+
+    fn kubelet(&self, node: &str) -> Result<Value> {
+        let folder = self.folder(node);
+        Ok(json!({
+            "kind": "KubeletConfiguration",
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "address": self.network.inner,
+            // All nodes share one network.
+            "port": FIRST_PORT + self.processes().len(),
+            "healthzPort": 0,
+            // Nobody but this machine reaches it.
+            "authentication": {"anonymous": {"enabled": true}, "webhook": {"enabled": false}},
+            "authorization": {"mode": "AlwaysAllow"},
+            "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
+            "clusterDNS": [GATEWAY],
+            "clusterDomain": "cluster.local",
+            "resolvConf": "",
+            "cgroupDriver": "cgroupfs",
+            "cgroupRoot": self.cgroups.of(node)?,
+            "enforceNodeAllocatable": ["pods"],
+            "failCgroupV1": false,
+            "failSwapOn": false,
+            "makeIPTablesUtilChains": false,
+            // A pod of one cpu may take what is idle: the machine has fewer than its nodes say.
+            "cpuCFSQuota": false,
+            "serializeImagePulls": false,
+            "evictionHard": {
+                "memory.available": "100Mi",
+                "nodefs.available": "1%",
+                "nodefs.inodesFree": "1%",
+                "imagefs.available": "1%",
+            },
+            "staticPodPath": folder.join("static"),
+            "fileCheckFrequency": "1s",
+            "volumePluginDir": folder.join("volume-plugins"),
+            "nodeStatusUpdateFrequency": "2s",
+            "nodeLeaseDurationSeconds": 8,
+        }))
+    }
+}

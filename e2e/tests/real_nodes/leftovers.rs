@@ -1,0 +1,83 @@
+//! Nothing of real nodes is left on the machine, not even when their test is killed.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Result, ensure};
+use trellis_e2e::jobs::SOON;
+use trellis_e2e::wait::eventually;
+
+use crate::scene::{End, Place, Scene};
+
+/// What is there of the nodes of a process: processes, folders, cgroups, interfaces, mounts.
+fn left(parent: u32, folder: &Path) -> Result<Vec<String>> {
+    let mut left = Vec::new();
+    let name = folder.display().to_string();
+    for process in fs::read_dir("/proc")?.flatten() {
+        let command = fs::read(process.path().join("cmdline")).unwrap_or_default();
+        let command = String::from_utf8_lossy(&command).replace('\0', " ");
+        if command.contains(&name) {
+            left.push(command);
+        }
+    }
+    if folder.exists() {
+        left.push(name.clone());
+    }
+    let cgroup = format!("-{parent:x}-");
+    for hierarchy in ["", "memory", "pids", "systemd"] {
+        let all = fs::read_dir(Path::new("/sys/fs/cgroup").join(hierarchy));
+        let names = all.into_iter().flatten().flatten();
+        let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        left.extend(names.filter(|n| n.starts_with("trellis-") && n.contains(&cgroup)));
+    }
+    let links = Command::new("ip").args(["-o", "addr"]).output()?;
+    let links = String::from_utf8_lossy(&links.stdout).into_owned();
+    let links = links.lines().filter(|line| line.contains(" trellis"));
+    left.extend(links.map(str::to_owned));
+    let mounts = fs::read_to_string("/proc/self/mounts")?;
+    let mounts = mounts.lines().filter(|line| line.contains(&name));
+    left.extend(mounts.map(str::to_owned));
+    Ok(left)
+}
+
+pub(crate) async fn killed(_: &'static Scene, _: Place) -> End {
+    let mut parent = Command::new(env!("CARGO_BIN_EXE_control-plane"))
+        .args(["--real-nodes", "1"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut output = BufReader::new(parent.stdout.take().unwrap());
+    output.read_line(&mut line).unwrap();
+    let kubeconfig = line.trim().strip_prefix("export KUBECONFIG=").expect(&line);
+    let folder = Path::new(kubeconfig).ancestors().nth(2).unwrap();
+    let ours = |left: &[String]| left.iter().filter(|l| l.contains(" trellis")).count();
+    let before = left(parent.id(), folder).unwrap();
+    for part in ["/kubelet --config=", "/containerd --config ", "/coredns "] {
+        assert!(
+            before.iter().any(|l| l.contains(part)),
+            "{part}: {before:#?}"
+        );
+    }
+    assert!(
+        before.iter().any(|l| l.starts_with("trellis-")),
+        "{before:#?}"
+    );
+
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    eventually(SOON, || async {
+        let now = left(parent.id(), folder)?;
+        // The other nodes of this machine stay, with their one interface.
+        let interfaces = ours(&now);
+        ensure!(interfaces < ours(&before), "{now:#?}");
+        ensure!(now.len() == interfaces, "{now:#?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    End::Passed
+}

@@ -1,0 +1,60 @@
+//! Gangs on real nodes: kubelet, containerd and runc run the very pods that Trellis makes, and
+//! real training in them. GPUs alone are simulated, by a real device plugin.
+//!
+//! A harness of its own: whether a machine can have real nodes shows only when it tries, and
+//! what it cannot have is counted as ignored, with the reason.
+
+mod containers;
+mod faults;
+mod gang;
+mod jax;
+mod leftovers;
+mod mpi;
+mod pytorch;
+mod scene;
+mod suspend;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, run};
+use scene::Weather::{Calm, Storm};
+use scene::trial;
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    // One waits for minutes until a dead node is given up; the others go on meanwhile, one by
+    // one: two cores train no faster for having more to do.
+    arguments.test_threads = Some(2);
+    let trials = vec![
+        trial(
+            "a_gang_leaves_a_kubelet_that_refuses_it",
+            Storm,
+            faults::refusal,
+        ),
+        trial("a_gang_finds_its_peers_by_name", Calm, gang::peers),
+        trial("a_gang_leaves_a_node_that_dies", Storm, faults::crash),
+        trial(
+            "what_a_kubelet_says_of_containers_is_understood",
+            Calm,
+            containers::reasons,
+        ),
+        trial(
+            "the_example_that_resumes_has_its_grace",
+            Calm,
+            suspend::example,
+        ),
+        trial("mpirun_reaches_its_workers_by_ssh", Calm, mpi::allreduce),
+        trial("jax_adds_over_processes", Calm, jax::psum),
+        trial(
+            "torchrun_loses_a_rank_and_ends_with_the_same_loss",
+            Calm,
+            pytorch::ddp,
+        ),
+        trial(
+            "nothing_is_left_of_nodes_whose_test_is_killed",
+            Calm,
+            leftovers::killed,
+        ),
+    ];
+    run(&arguments, trials).exit_code()
+}

@@ -1,0 +1,34 @@
+//! Open MPI: the launcher's mpirun logs in to the workers by ssh.
+
+use serde_json::json;
+
+use crate::scene::{End, Place, Scene};
+
+/// Two workers of two slots each: every process adds its rank.
+pub(crate) async fn allreduce(_: &'static Scene, place: Place) -> End {
+    place.program("sum.py", include_str!("mpi.py")).await;
+    let mut job = place.runs("j", 2, &[]);
+    let groups = job["spec"]["taskGroups"].as_array_mut().unwrap();
+    let mut launcher = groups[0].clone();
+    // Who says nothing runs sshd.
+    groups[0].as_object_mut().unwrap().remove("command");
+    groups[0]["gpus"] = json!(2);
+    launcher["name"] = json!("launcher");
+    launcher["role"] = json!("Launcher");
+    launcher["replicas"] = json!(1);
+    launcher["gpus"] = json!(0);
+    launcher["command"] = json!(["mpirun", "-n", "4", "python3", "/app/sum.py"]);
+    groups.push(launcher);
+    job["spec"]["framework"] = json!("MPI");
+    job["spec"]["securityContext"] = json!({"runAsUser": 1000});
+    place.create(job).await.unwrap();
+    place.ends("j").await;
+    let logs = place.logs("j").await;
+    let (_, said) = logs.iter().find(|(pod, _)| pod == "j-launcher-0").unwrap();
+    for rank in 0..4 {
+        let host = format!("j-worker-{}", rank / 2);
+        let line = format!("rank {rank} of 4 on {host}: 6");
+        assert!(said.lines().any(|l| l == line), "no {line:?}: {logs:#?}");
+    }
+    End::Passed
+}

@@ -1,0 +1,39 @@
+"""Each rank says its number to each other one, which it finds by its name alone."""
+
+import os
+import socket
+import threading
+import time
+
+JOB, RANK, SIZE = os.environ["TRELLIS_JOB"], int(os.environ["TRELLIS_RANK"]), int(os.environ["TRELLIS_WORLD_SIZE"])
+NAMESPACE = os.environ["NAMESPACE"]
+PORT = 29500
+
+
+def call(peer):
+    """As every client of a service does: again until it answers."""
+    name = f"{JOB}-worker-{peer}.{JOB}.{NAMESPACE}.svc.cluster.local"
+    started = time.monotonic()
+    while True:
+        try:
+            with socket.create_connection((name, PORT), timeout=5) as connection:
+                connection.sendall(bytes([RANK]))
+                print(f"reached rank {peer} after {time.monotonic() - started:.1f} s", flush=True)
+                return
+        except OSError as error:
+            if time.monotonic() - started > 60:
+                raise SystemExit(f"rank {peer} at {name}: {error}")
+            time.sleep(0.2)
+
+
+server = socket.create_server(("", PORT))
+callers = [threading.Thread(target=call, args=[peer]) for peer in range(SIZE) if peer != RANK]
+for caller in callers:
+    caller.start()
+heard = set()
+while len(heard) < SIZE - 1:
+    connection, _ = server.accept()
+    heard.add(connection.recv(1)[0])
+for caller in callers:
+    caller.join()
+print(f"rank {RANK} with {os.environ['NVIDIA_VISIBLE_DEVICES']} heard {sorted(heard)}")

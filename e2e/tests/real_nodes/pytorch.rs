@@ -1,0 +1,70 @@
+//! torchrun: four pods train together, lose a rank, and end as if nothing had been.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use serde_json::json;
+use trellis_e2e::real_nodes::kill_rank;
+use trellis_e2e::wait::eventually;
+
+use crate::scene::{End, Place, Scene, TRAINED};
+
+/// It looks each 5 seconds after what it has started, unless it is told otherwise.
+const TORCHRUN: [&str; 3] = ["torchrun", "--monitor_interval=0.5", "/app/train.py"];
+
+/// One that nothing happens to, and one of which a rank is killed, at the same time.
+pub(crate) async fn ddp(scene: &'static Scene, place: Place) -> End {
+    if !scene.nodes.has_pytorch() {
+        return End::Skipped(
+            "no PyTorch: there was no package python3-torch, and may be when the cache has no folder `image`",
+        );
+    }
+    let checkpoints = place.shared_folder("checkpoints").await;
+    place.program("train.py", include_str!("train.py")).await;
+    for name in ["calm", "hit"] {
+        let mut job = place.runs(name, 4, &TORCHRUN);
+        let group = &mut job["spec"]["taskGroups"][0];
+        group["resources"]["cpu"] = json!("500m");
+        group["mounts"]
+            .as_array_mut()
+            .unwrap()
+            .push(json!({"claim": "checkpoints", "path": "/ckpt"}));
+        let seconds = if name == "hit" { "0.1" } else { "0" };
+        group["env"] = json!([{"name": "STEP_SECONDS", "value": seconds}]);
+        place.create(job).await.unwrap();
+    }
+    let first = checkpoints.join("hit/attempt-000001/state.pt");
+    eventually(TRAINED, || async {
+        ensure!(
+            first.is_file(),
+            "no checkpoint: {:#?}",
+            place.logs("hit").await
+        );
+        Ok(())
+    })
+    .await
+    .unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    // Not torchrun: what it has started.
+    kill_rank("hit", 2, "/app/train.py").unwrap();
+
+    place.ends("calm").await;
+    let hit = place.ends("hit").await.status.unwrap();
+    let logs = place.logs("hit").await;
+    assert_eq!((hit.attempt, hit.restarts), (Some(2), Some(1)), "{logs:#?}");
+    let said = hit.last_failure.unwrap().last_line.unwrap();
+    assert!(said.contains("traceback"), "{said}");
+    for (pod, log) in &logs {
+        let resumed = log.lines().find(|l| l.starts_with("attempt 2 rank"));
+        let resumed = resumed.unwrap_or_else(|| panic!("{pod}: {log}"));
+        let step: u32 = resumed.rsplit(' ').next().unwrap().parse().unwrap();
+        assert!((10..60).contains(&step), "{resumed}");
+    }
+    let loss = |logs: &[(String, String)]| {
+        let said = logs[0].1.lines().find(|l| l.starts_with("done: "));
+        said.unwrap_or_else(|| panic!("{logs:#?}")).to_owned()
+    };
+    let undisturbed = place.logs("calm").await;
+    assert_eq!(loss(&logs), loss(&undisturbed));
+    End::Passed
+}
