@@ -32,6 +32,16 @@ async fn queue(site: &Site, name: &str, mut spec: Value) -> String {
 
 /// A queue in which priority preempts, and the class of who does.
 pub(super) async fn by_priority(site: &Site) -> (String, String) {
+    let preemption = json!({"preemption": {"withinQueue": "LowerPriority"}});
+    (queue(site, "q", preemption).await, high(site).await)
+}
+
+/// A queue in which nobody preempts, and the class of who goes first.
+pub(super) async fn in_order(site: &Site) -> (String, String) {
+    (queue(site, "q", json!({})).await, high(site).await)
+}
+
+async fn high(site: &Site) -> String {
     let class = format!("{}-high", site.name());
     let priority = json!({
         "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
@@ -42,8 +52,7 @@ pub(super) async fn by_priority(site: &Site) -> (String, String) {
         .apply_yaml(&priority.to_string())
         .await
         .unwrap();
-    let preemption = json!({"preemption": {"withinQueue": "LowerPriority"}});
-    (queue(site, "q", preemption).await, class)
+    class
 }
 
 /// Submits a job of so many nodes, in a queue and of a class.

@@ -11,6 +11,7 @@ use trellis_e2e::kubelet;
 use trellis_e2e::site::Site;
 use trellis_e2e::wait::wait_for;
 
+use super::preemption::{in_order, submit};
 use super::{shared, site};
 
 fn by_pods(site: &Site, replicas: u32) -> Value {
@@ -78,6 +79,34 @@ async fn a_pod_is_started_again_where_it_was_while_the_others_go_on() {
         site.exit(&pod.name_any(), "0").await;
     }
     site.reaches("j", JobPhase::Complete).await;
+}
+
+/// Who waits before it would else take the room that a failing rank leaves.
+#[tokio::test]
+async fn a_gang_that_starts_again_has_its_nodes_for_itself() {
+    let site = site("kept", 2).await;
+    let (queue, high) = in_order(&site).await;
+    submit(&site, "j", 2, &queue, None).await;
+    site.runs_again("j", 1).await;
+    submit(&site, "first", 1, &queue, Some(&high)).await;
+    site.reaches("first", JobPhase::Queued).await;
+    let nodes = async || {
+        let pods = site.whole("j", 2).await;
+        let node = |pod: &Pod| pod.spec.as_ref().unwrap().node_name.clone();
+        pods.iter().map(node).collect::<Vec<_>>()
+    };
+    let before = nodes().await;
+    for attempt in [2, 3] {
+        site.exit("j-worker-0", "1").await;
+        site.runs_again("j", attempt).await;
+        assert_eq!(nodes().await, before);
+        let waits = site.reaches("first", JobPhase::Queued).await;
+        assert_eq!(waits.status.unwrap().attempt, Some(1));
+    }
+    // What it gives up for good is the other's.
+    let suspend = json!({"spec": {"suspend": true}});
+    site.patch("j", suspend).await.unwrap();
+    site.reaches("first", JobPhase::Running).await;
 }
 
 #[tokio::test]
