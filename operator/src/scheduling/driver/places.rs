@@ -11,7 +11,7 @@ use trellis_scheduler::{Gang, NodeName, Placement};
 
 use super::{Driver, Inside};
 use crate::key::Key;
-use crate::scheduling::{gang, journal};
+use crate::scheduling::{Wish, gang, journal};
 use crate::watch::PodPhase;
 
 /// How long a gang that starts again has its nodes for itself.
@@ -103,19 +103,27 @@ impl Driver {
         let Some(state) = self.gangs.get(job) else {
             return;
         };
-        let run = state.run().cloned();
-        let (Some(run), Inside::Placed | Inside::Kept) = (&run, state.inside) else {
+        let next = match &state.wish {
+            Some(Wish::Run(run)) => Some(run.attempt),
+            // The policies are asked about the next attempt: it is wished for in a moment.
+            Some(Wish::Stop { reason, .. }) if *reason == Reason::Restarting => Some(i64::MAX),
+            _ => None,
+        };
+        let (Some(next), Inside::Placed | Inside::Kept) = (next, state.inside) else {
             return self.withdraw(job);
         };
         if state.inside == Inside::Kept {
             return self.withdraw_surplus(job);
         }
-        let Some(plan) = plan.filter(|plan| is_undone && plan.attempt < run.attempt) else {
+        let Some(plan) = plan.filter(|plan| is_undone && plan.attempt < next) else {
             return self.withdraw(job);
         };
+        let excluded = state.run().map(|run| run.excluded.clone());
+        let excluded = excluded.unwrap_or_default();
         let world = self.committer.world();
         let is_well = |node: &str| {
-            let kept_away = run.excluded.iter().chain(&run.suspects).any(|n| n == node);
+            // One on which its ranks have failed is taken again where no other will do.
+            let kept_away = excluded.iter().any(|n| n == node);
             let is_ill = world.is_lost(node) || world.why_unhealthy(node).is_some();
             !kept_away && !is_ill && world.is_open(node)
         };

@@ -113,7 +113,7 @@ impl Driver {
             }
             Step::Enqueue => self.enqueue(job, &journal),
             Step::Withdraw => {
-                self.withdraw(job);
+                self.step_back(job, &journal);
                 world.certificates.write().remove(job);
             }
             Step::Follow => self.follow(job, &group, &journal),
