@@ -212,6 +212,21 @@ impl Operator {
         self.process.log()
     }
 
+    /// Processor time that it has burnt, in seconds.
+    ///
+    /// # Errors
+    ///
+    /// If it is not there, or no Linux.
+    pub fn cpu_seconds(&self) -> Result<f64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id()))?;
+        // The name before may have spaces. Of the rest utime and stime are the 12th and 13th, in
+        // hundredths of a second (proc_pid_stat(5), and USER_HZ on every Linux).
+        let (_, fields) = stat.rsplit_once(')').context("no name")?;
+        let ticks = fields.split_whitespace().skip(11).take(2);
+        let ticks: Result<Vec<u64>, _> = ticks.map(str::parse).collect();
+        Ok(ticks?.iter().sum::<u64>() as f64 / 100.0)
+    }
+
     /// Bytes of memory that it holds (`VmRSS`).
     ///
     /// # Errors

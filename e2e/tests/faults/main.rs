@@ -22,6 +22,7 @@ mod namespace;
 mod resume;
 mod rollback;
 mod scene;
+mod surplus;
 mod undecodable;
 mod watches;
 mod wave;

@@ -1,7 +1,7 @@
 //! What a bare client reaches: the same writes, and nothing else.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use futures::future::try_join_all;
@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -89,6 +89,43 @@ pub(crate) async fn own_writes(bench: &Bench, case: Case) -> Result<f64> {
     let rate = case.total() as f64 / start.elapsed().as_secs_f64();
     bench.clear(&namespace).await?;
     Ok(rate)
+}
+
+/// How long a bare client takes to delete the pods of a gang and to make them again, as many at
+/// once as gain something.
+pub(crate) async fn replaced(bench: &Bench, case: Case) -> Result<Duration> {
+    let namespace = bench.namespace().await?;
+    let job = compiled(&namespace, "j", case.pods).await?;
+    let pods = pods_of(&job, bench.nodes);
+    let api: Api<Pod> = Api::namespaced(bench.bare_client().await?, namespace.name());
+    let create = async || {
+        let creates = pods.iter().map(|pod| {
+            let api = api.clone();
+            async move { api.create(&PostParams::default(), pod).await.map(drop) }
+        });
+        let creates: Vec<_> = creates.collect();
+        stream::iter(creates)
+            .buffer_unordered(IN_FLIGHT)
+            .try_for_each(|()| async { Ok(()) })
+            .await
+    };
+    create().await?;
+    let start = Instant::now();
+    let at_once = DeleteParams::default().grace_period(0);
+    let deletes = pods.iter().map(|pod| {
+        let (api, at_once) = (api.clone(), at_once.clone());
+        let name = pod.metadata.name.clone().unwrap_or_default();
+        async move { api.delete(&name, &at_once).await.map(drop) }
+    });
+    let deletes: Vec<_> = deletes.collect();
+    stream::iter(deletes)
+        .buffer_unordered(IN_FLIGHT)
+        .try_for_each(|()| async { Ok(()) })
+        .await?;
+    create().await?;
+    let took = start.elapsed();
+    bench.clear(&namespace).await?;
+    Ok(took)
 }
 
 /// Gangs a second of a bare client that makes every write of a queue of gangs, from

@@ -10,7 +10,7 @@ use trellis_api::TrainingJob;
 use crate::bench::{Bench, Counter};
 use crate::ceiling;
 use crate::jobs::{self, Case};
-use crate::row::Row;
+use crate::row::{Row, median};
 
 const RUNS: usize = 15;
 const PODS: usize = 8;
@@ -59,10 +59,4 @@ pub(crate) async fn measure(bench: &Bench) -> Result<()> {
         "ms",
     ));
     Ok(())
-}
-
-fn median(runs: &[Duration]) -> Duration {
-    let mut sorted = runs.to_vec();
-    sorted.sort();
-    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }

@@ -12,6 +12,7 @@ mod ceiling;
 mod children;
 mod crowd;
 mod drain;
+mod failure;
 mod gangs;
 mod jobs;
 mod refusal;
@@ -64,6 +65,8 @@ enum Part {
     Children,
     /// Queues whose quota frees all the time.
     Drain,
+    /// A rank that fails, and looks at a large job.
+    Failure,
     /// A full cluster: what is refused there, and restarts.
     Full,
     /// The admission webhook, asked 200 times a second.
@@ -107,6 +110,9 @@ async fn run(arguments: Arguments) -> Result<()> {
         for case in &arguments.drain {
             drain::measure(&bench, *case).await?;
         }
+    }
+    if measures(Part::Failure) {
+        failure::measure(&bench).await?;
     }
     if measures(Part::Full) {
         let full = refusal::measure(&bench).await?;

@@ -1,6 +1,15 @@
 //! What is printed.
 
+use std::time::Duration;
+
 use serde_json::json;
+
+/// The middle of some runs.
+pub(crate) fn median(runs: &[Duration]) -> Duration {
+    let mut sorted = runs.to_vec();
+    sorted.sort();
+    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+}
 
 /// One figure.
 pub(crate) struct Row {

@@ -1,0 +1,83 @@
+//! Pods beyond a gang, whoever leads.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::ensure;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use kube::api::PostParams;
+use serde_json::json;
+use trellis_api::job::JobPhase;
+use trellis_api::names;
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::operator::{self, Operator};
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::eventually;
+
+use super::program;
+
+async fn elastic(site: &Site, replicas: u32) {
+    let mut job = site.job("j", replicas, 1);
+    job["spec"]["taskGroups"][0]["minReplicas"] = json!(2);
+    site.create(job).await.unwrap();
+}
+
+async fn uids(site: &Site) -> BTreeMap<String, Option<String>> {
+    let pods = site.pods("j").await.into_iter();
+    pods.map(|pod| (pod.name_any(), pod.uid())).collect()
+}
+
+/// It finds them there, charges them, and has them make room.
+#[tokio::test]
+async fn who_leads_next_knows_the_pods_beyond_a_gang() {
+    let control_plane = operator::control_plane().await.unwrap();
+    let mut first = Operator::start(&control_plane, program()).await.unwrap();
+    let site = Site::new(&control_plane, "heirs", Nodes::new(1).gpus(8)).await;
+    elastic(&site, 6).await;
+    site.becomes("j", |s| s.ready.as_deref() == Some("6/6")).await;
+    let before = uids(&site).await;
+    first.kill().unwrap();
+    operator::give_lease_back(&control_plane).await.unwrap();
+    let mut second = Operator::start(&control_plane, program()).await.unwrap();
+    // Two are free, and one of the four that its job can do without has to go.
+    site.submit("other", 1, 3).await;
+    site.reaches("other", JobPhase::Running).await;
+    site.becomes("j", |s| s.ready.as_deref() == Some("5/6")).await;
+    let after = uids(&site).await;
+    let stayed = after.iter().filter(|(pod, uid)| before.get(*pod) == Some(uid));
+    assert_eq!(stayed.count(), 5, "{before:?} {after:?}");
+    second.assert_runs();
+}
+
+/// A leader that was none any more has made it: nobody counts on it.
+#[tokio::test]
+async fn a_pod_of_a_stale_leader_is_removed() {
+    let control_plane = operator::control_plane().await.unwrap();
+    let mut operator = Operator::start(&control_plane, program()).await.unwrap();
+    let site = Site::new(&control_plane, "stale", Nodes::new(1).gpus(4)).await;
+    elastic(&site, 6).await;
+    site.becomes("j", |s| s.ready.as_deref() == Some("4/6")).await;
+    let pods = site.api::<Pod>();
+    let mut stale = pods.get("j-worker-3").await.unwrap();
+    let epoch = stale.annotations()[names::EPOCH].parse::<i64>().unwrap();
+    stale.status = None;
+    stale.metadata.resource_version = None;
+    stale.metadata.uid = None;
+    stale.metadata.name = Some("j-worker-5".to_owned());
+    stale.labels_mut().insert(names::INDEX.to_owned(), "5".to_owned());
+    let epoch = (epoch - 1).to_string();
+    stale.annotations_mut().insert(names::EPOCH.to_owned(), epoch);
+    pods.create(&PostParams::default(), &stale).await.unwrap();
+    eventually(Duration::from_secs(10), || async {
+        ensure!(pods.get_opt("j-worker-5").await?.is_none(), "it is there");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    let status = site.becomes("j", |s| s.ready.as_deref() == Some("4/6"));
+    let status = status.await.status.unwrap();
+    let counts = (status.attempt, status.restarts, status.disruptions);
+    assert_eq!(counts, (Some(1), Some(0), Some(0)));
+    operator.assert_runs();
+}
