@@ -4,6 +4,7 @@
 mod eviction;
 mod gang;
 mod preemption;
+mod recovery;
 mod succession;
 
 use std::path::Path;

@@ -35,7 +35,8 @@ async fn who_leads_next_knows_the_pods_beyond_a_gang() {
     let mut first = Operator::start(&control_plane, program()).await.unwrap();
     let site = Site::new(&control_plane, "heirs", Nodes::new(1).gpus(8)).await;
     elastic(&site, 6).await;
-    site.becomes("j", |s| s.ready.as_deref() == Some("6/6")).await;
+    site.becomes("j", |s| s.ready.as_deref() == Some("6/6"))
+        .await;
     let before = uids(&site).await;
     first.kill().unwrap();
     operator::give_lease_back(&control_plane).await.unwrap();
@@ -43,9 +44,12 @@ async fn who_leads_next_knows_the_pods_beyond_a_gang() {
     // Two are free, and one of the four that its job can do without has to go.
     site.submit("other", 1, 3).await;
     site.reaches("other", JobPhase::Running).await;
-    site.becomes("j", |s| s.ready.as_deref() == Some("5/6")).await;
+    site.becomes("j", |s| s.ready.as_deref() == Some("5/6"))
+        .await;
     let after = uids(&site).await;
-    let stayed = after.iter().filter(|(pod, uid)| before.get(*pod) == Some(uid));
+    let stayed = after
+        .iter()
+        .filter(|(pod, uid)| before.get(*pod) == Some(uid));
     assert_eq!(stayed.count(), 5, "{before:?} {after:?}");
     second.assert_runs();
 }
@@ -57,7 +61,8 @@ async fn a_pod_of_a_stale_leader_is_removed() {
     let mut operator = Operator::start(&control_plane, program()).await.unwrap();
     let site = Site::new(&control_plane, "stale", Nodes::new(1).gpus(4)).await;
     elastic(&site, 6).await;
-    site.becomes("j", |s| s.ready.as_deref() == Some("4/6")).await;
+    site.becomes("j", |s| s.ready.as_deref() == Some("4/6"))
+        .await;
     let pods = site.api::<Pod>();
     let mut stale = pods.get("j-worker-3").await.unwrap();
     let epoch = stale.annotations()[names::EPOCH].parse::<i64>().unwrap();
@@ -65,9 +70,13 @@ async fn a_pod_of_a_stale_leader_is_removed() {
     stale.metadata.resource_version = None;
     stale.metadata.uid = None;
     stale.metadata.name = Some("j-worker-5".to_owned());
-    stale.labels_mut().insert(names::INDEX.to_owned(), "5".to_owned());
+    stale
+        .labels_mut()
+        .insert(names::INDEX.to_owned(), "5".to_owned());
     let epoch = (epoch - 1).to_string();
-    stale.annotations_mut().insert(names::EPOCH.to_owned(), epoch);
+    stale
+        .annotations_mut()
+        .insert(names::EPOCH.to_owned(), epoch);
     pods.create(&PostParams::default(), &stale).await.unwrap();
     eventually(Duration::from_secs(10), || async {
         ensure!(pods.get_opt("j-worker-5").await?.is_none(), "it is there");

@@ -45,7 +45,10 @@ async fn an_elastic_job_takes_the_room_that_there_is_and_gives_it_up_first() {
     let small = runs_with(&site, "j", "2/4").await;
     let gang = uids(&site, "j").await;
     let says = message(&small);
-    assert!(says.contains("the gang runs, 2 of 4 pods"), "{says}");
+    assert!(
+        says.contains("the gang runs, on node") && says.contains("2 of 4 pods"),
+        "{says}"
+    );
     // The others have gone: it grows, and nobody of it is restarted.
     site.delete::<TrainingJob>("other").await;
     runs_with(&site, "j", "4/4").await;
@@ -142,7 +145,10 @@ async fn a_group_outside_the_gang_comes_when_there_is_room_and_ends_with_the_job
         s.phase == Some(JobPhase::Running) && said.contains("when there is room")
     });
     let said = message(&waits.await);
-    assert!(said.contains("the gang runs, 2 of 3 pods"), "{said}");
+    assert!(
+        said.contains("the gang runs, on node") && said.contains("2 of 3 pods"),
+        "{said}"
+    );
     assert!(said.contains("nvidia.com/gpu"), "{said}");
     // A job that waits for as much goes before it, though it came later.
     for pod in ["j-worker-0", "j-worker-1"] {

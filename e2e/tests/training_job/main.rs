@@ -23,6 +23,7 @@ mod quotas;
 mod recovery;
 mod refusals;
 mod runtimes;
+mod story;
 mod versions;
 
 use std::path::Path;

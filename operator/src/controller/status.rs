@@ -260,7 +260,7 @@ impl Controller {
             .commands
             .patch_status(&key.namespace, &key.name, names::STATUS_MANAGER, &patch)
             .await?;
-        if (before.phase, before.reason) != (after.phase, after.reason)
+        if chapter(before) != chapter(after)
             && let (Some(phase), Some(reason)) = (after.phase, after.reason)
         {
             info!(job = %key, ?phase, %reason, attempt = after.attempt, "{}", after.message.as_deref().unwrap_or_default());
@@ -366,6 +366,16 @@ fn compiled(
         entry.ready = u32::try_from(up).is_ok_and(|up| up >= least(group));
     }
     list
+}
+
+/// What is worth an event of its own when it becomes another.
+fn chapter(
+    status: &TrainingJobStatus,
+) -> (Option<JobPhase>, Option<Reason>, Option<i64>, Option<i64>) {
+    let round = status.awaited_pods.as_ref().map(|awaited| awaited.round);
+    let round = round.filter(|_| status.reason == Some(Reason::Recovering));
+    let attempt = status.attempt.filter(|attempt| *attempt > 1);
+    (status.phase, status.reason, attempt, round)
 }
 
 /// Pods without which a group is not what was compiled: those of the gang, else all.

@@ -47,12 +47,10 @@ impl Story {
             controller: "trellis.dev/operator".to_owned(),
             instance: None,
         };
-        tokio::spawn(write(
-            told,
-            Recorder::new(client, reporter),
-            commands.clone(),
-            dropped.clone(),
-        ));
+        // A recorder takes two events of one reason for one that happened twice, and keeps the note
+        // of the first. Of two failures each has its own: so each event has a recorder of its own.
+        let recorder = move || Recorder::new(client.clone(), reporter.clone());
+        tokio::spawn(write(told, recorder, commands.clone(), dropped.clone()));
         Self { chapters, dropped }
     }
 
@@ -91,7 +89,7 @@ impl Story {
 /// not wait again for others to go first: else one in ten seconds would be told.
 async fn write(
     told: mpsc::Receiver<Chapter>,
-    recorder: Recorder,
+    recorder: impl Fn() -> Recorder,
     commands: Commands,
     dropped: Arc<AtomicU64>,
 ) {
@@ -103,7 +101,7 @@ async fn write(
             since,
         } = chapter;
         let commands = commands.after_others_since(since);
-        if let Err(error) = commands.tell(&recorder, &event, &about).await {
+        if let Err(error) = commands.tell(&recorder(), &event, &about).await {
             debug!(%error, "an event was not written");
         }
         let events = dropped.swap(0, Ordering::Relaxed);

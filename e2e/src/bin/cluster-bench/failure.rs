@@ -90,7 +90,9 @@ async fn run(pods: &Api<Pod>, count: usize) -> Result<()> {
     let params = &PatchParams::default();
     let names: Vec<String> = (0..count).map(|i| format!("j-worker-{i}")).collect();
     for some in names.chunks(32) {
-        let patches = some.iter().map(|name| pods.patch_status(name, params, status));
+        let patches = some
+            .iter()
+            .map(|name| pods.patch_status(name, params, status));
         try_join_all(patches).await?;
     }
     Ok(())

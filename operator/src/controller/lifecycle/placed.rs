@@ -16,6 +16,9 @@ use crate::controller::failure::{self, Diagnosis};
 use crate::scheduling::{Attempt, Wish};
 use crate::watch::{PodPhase, PodView};
 
+/// Nodes that a message names.
+const NAMED: usize = 8;
+
 /// What is found of an attempt.
 struct Found {
     diagnosis: Diagnosis,
@@ -115,14 +118,39 @@ impl Evaluation<'_> {
         );
         let is_all = usize::try_from(total).is_ok_and(|total| up >= total);
         let message = match self.o.certificate {
-            _ if is_all || self.o.spec.gang_size() == total => "all pods run".to_owned(),
+            _ if is_all || self.o.spec.gang_size() == total => {
+                format!("all pods run{}", self.on_nodes())
+            }
             Some(lack) => format!(
-                "the gang runs, {up} of {total} pods; the others come when there is room: {}",
+                "the gang runs{}, {up} of {total} pods; the others come when there is room: {}",
+                self.on_nodes(),
                 lack.message
             ),
-            None => format!("the gang runs, {up} of {total} pods"),
+            None => format!("the gang runs{}, {up} of {total} pods", self.on_nodes()),
         };
         (Reason::Running, message)
+    }
+
+    /// Where the gang has its place, as `, on 2 nodes: a (4), b (4)`. By its plan, so that it
+    /// says the same as long as it has it.
+    pub(super) fn on_nodes(&self) -> String {
+        let plan = self.o.journal.plan.as_ref();
+        let mut nodes: BTreeMap<&str, i64> = BTreeMap::new();
+        for run in plan.into_iter().flat_map(|plan| &plan.assignments) {
+            let pods = nodes.entry(&run.node).or_default();
+            *pods = pods.saturating_add(run.count);
+        }
+        let named: Vec<String> = nodes
+            .iter()
+            .take(NAMED)
+            .map(|(node, pods)| format!("{node} ({pods})"))
+            .collect();
+        let more = if nodes.len() > NAMED { ", ..." } else { "" };
+        match nodes.len() {
+            0 => String::new(),
+            1 => format!(", on node {}", named.join(", ")),
+            many => format!(", on {many} nodes: {}{more}", named.join(", ")),
+        }
     }
 
     /// How long it may run. A job that may not run as it is now keeps the deadline that it was

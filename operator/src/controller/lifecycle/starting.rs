@@ -40,7 +40,10 @@ impl Evaluation<'_> {
         }
         self.look_again(deadline);
         let waits = total.saturating_sub(up);
-        let message = format!("waits for {waits} of {total} pods to run");
+        let message = format!(
+            "waits for {waits} of {total} pods to run{}",
+            self.on_nodes()
+        );
         let stuck = self.of_gang().find_map(|pod| self.stuck(pod));
         let Some((fault, gives_up)) = stuck else {
             let (reason, message) = self.staying(Reason::Starting, message);

@@ -225,7 +225,7 @@ fn a_node_that_is_not_left_yet_keeps_the_gang_and_it_says_why() {
     assert_eq!(next.again, Some(at(7)));
     let message = case.status.message.clone().unwrap();
     assert!(
-        message.starts_with("all pods run; node \"node-1\""),
+        message.starts_with("all pods run, on 2 nodes: node-0 (1), node-1 (1); node \"node-1\""),
         "{message}"
     );
     // Its turn comes.
@@ -249,7 +249,8 @@ fn a_node_that_is_not_left_yet_keeps_the_gang_and_it_says_why() {
     case.says(JobPhase::Running, Reason::PartialDisruption);
     case.unhealthy.clear();
     case.says(JobPhase::Running, Reason::Running);
-    assert_eq!(case.status.message.as_deref(), Some("all pods run"));
+    let all = "all pods run, on 2 nodes: node-0 (1), node-1 (1)";
+    assert_eq!(case.status.message.as_deref(), Some(all));
 
     let mut case = of(Leave::PartialDisruption(wait));
     case.pod(0).phase = PodPhase::Pending;

@@ -1,0 +1,72 @@
+//! Events: what `kubectl describe` tells of a job, in order, and each of it once.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::events::v1::Event;
+use kube::api::ListParams;
+use trellis_api::job::JobPhase;
+use trellis_e2e::jobs::SOON;
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::eventually;
+
+use super::site;
+
+/// Reason and note of each event about a job, in the order in which they were told.
+async fn story(site: &Site, job: &str) -> Vec<(String, String)> {
+    let about = format!("regarding.kind=TrainingJob,regarding.name={job}");
+    let events = site.api::<Event>();
+    let list = events.list(&ListParams::default().fields(&about)).await;
+    let mut events = list.unwrap().items;
+    events.sort_by_key(|event| event.event_time.as_ref().map(|t| t.0));
+    let told = events.into_iter().map(|event| {
+        let again = event.series.map_or(0, |series| series.count);
+        assert_eq!(again, 0, "told more than once: {:?}", event.note);
+        let reason = event.reason.unwrap_or_default();
+        (reason, event.note.unwrap_or_default())
+    });
+    told.collect()
+}
+
+#[tokio::test]
+async fn events_tell_where_it_ran_what_failed_where_and_how_it_ended() {
+    let site = site("story", 1).await;
+    site.submit("first", 1, 8).await;
+    site.reaches("first", JobPhase::Running).await;
+    site.submit("j", 2, 4).await;
+    site.reaches("j", JobPhase::Queued).await;
+    site.exit("first-worker-0", "0").await;
+    site.reaches("j", JobPhase::Running).await;
+    site.exit("j-worker-1", "7").await;
+    site.runs_again("j", 2).await;
+    for pod in ["j-worker-0", "j-worker-1"] {
+        site.exit(pod, "0").await;
+    }
+    site.reaches("j", JobPhase::Complete).await;
+    let node = &site.nodes().names()[0];
+    let chapters = [
+        ("InsufficientCapacity", "8 nvidia.com/gpu".to_owned()),
+        ("Running", format!("all pods run, on node {node} (2)")),
+        (
+            "PodFailed",
+            format!("\"j-worker-1\" on node {node:?} failed with exit code 7"),
+        ),
+        ("BackingOff", "attempt 2 is placed after".to_owned()),
+        ("Running", format!("all pods run, on node {node} (2)")),
+        ("Complete", "all 2 pods have succeeded".to_owned()),
+    ];
+    eventually(SOON, || async {
+        let told = story(&site, "j").await;
+        let mut rest = told.iter();
+        for (reason, words) in &chapters {
+            let found = rest.any(|(r, note)| r == reason && note.contains(words));
+            anyhow::ensure!(found, "no {reason} of {words:?} in its turn: {told:#?}");
+        }
+        Ok(())
+    })
+    .await
+    .unwrap();
+    let told = story(&site, "j").await;
+    // Both attempts say the same of where they run.
+    let different: BTreeSet<_> = told.iter().collect();
+    assert!(told.len() <= different.len() + 2, "{told:#?}");
+}
