@@ -128,10 +128,15 @@ fn objects(job: &CompiledJob) -> Vec<String> {
 
 fn pods(group: &CompiledGroup) -> String {
     let first = group.pod_name(0);
-    match group.replicas() {
+    let pods = match group.replicas() {
         1 => format!("Pod {first}"),
         // As status.compiled has it.
         many => format!("Pods {first}..{} ({many})", many.saturating_sub(1)),
+    };
+    match group.gang_size() {
+        all if all == group.replicas() => pods,
+        0 => format!("{pods}, outside the gang: when there is room"),
+        least => format!("{pods}: {least} in the gang, the others when there is room"),
     }
 }
 
