@@ -2,17 +2,20 @@
 //! what the journal says and which pods there are. The driver does it and asks
 //! again, so that a crash between any two steps loses nothing.
 
+mod beside;
+
+pub use beside::{Dismissed, Vacancy};
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::Toleration;
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::Reason;
-use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
+use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 
 use super::deletions::Deletions;
-use super::wish::{Run, Wish};
-use super::{journal, surplus};
+use super::journal;
+use super::wish::Wish;
 use crate::watch::PodView;
 
 /// A pod that is to go.
@@ -26,30 +29,6 @@ pub struct Doomed {
     pub force: bool,
     /// Seconds that it is given at most. None: what stands in its spec.
     pub grace: Option<u32>,
-}
-
-/// A pod that is to be created while the others of its attempt are there.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Vacancy {
-    /// Its task group.
-    pub group: String,
-    /// Its index.
-    pub index: u32,
-    /// Its node.
-    pub node: String,
-    /// Its round.
-    pub round: i64,
-    /// Of a pod beyond the gang: what it tolerates because of its flavors. None: it is the plan's.
-    pub brought: Option<Vec<Toleration>>,
-}
-
-/// Pods beyond a gang that are to go, though their gang has its place.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Dismissed {
-    /// By uid: nobody counts on them.
-    pub stale: BTreeSet<String>,
-    /// By name: they make room. True: a budget may put it off.
-    pub leaving: BTreeMap<String, bool>,
 }
 
 /// Seconds for a pod that has nothing to save.
@@ -207,11 +186,9 @@ impl Gang<'_> {
         let plan = self.journal.plan.clone().unwrap_or_default();
         // Pods of this job that no plan names, and those in whose place others are awaited.
         let run = self.wish.run().filter(|run| run.attempt == plan.attempt);
-        let is_old = |pod: &PodView| {
-            let by_job = |run: &Run| is_replaced(run, pod) || surplus::is_beyond(run, pod);
-            self.dismissed.stale.contains(&pod.uid) || run.is_some_and(|run| by_job(run))
-        };
-        if let Some(Step::Delete(stray)) = self.remove(|p| p.plan != plan.hash || is_old(p)) {
+        if let Some(Step::Delete(stray)) =
+            self.remove(|p| p.plan != plan.hash || self.is_old(run.map(AsRef::as_ref), p))
+        {
             return Step::Delete(stray);
         }
         if let Some(step) = self.dismiss() {
@@ -227,65 +204,6 @@ impl Gang<'_> {
             Wish::Stop { reason, .. } => no_longer(*reason),
             Wish::Finish { keep, .. } => self.finish(*keep),
         }
-    }
-
-    /// Pods beyond the gang make room for others.
-    fn dismiss(&self) -> Option<Step> {
-        let leaving = &self.dismissed.leaving;
-        if leaving.is_empty() {
-            return None;
-        }
-        // Their names are known, their pods not by them.
-        let of_name = |name: &str| self.pods.get(name).map(|pod| pod.uid.as_str());
-        let named = |patient: bool| leaving.iter().filter(move |(_, p)| **p == patient);
-        let uids = |patient| -> BTreeSet<&str> {
-            named(patient)
-                .filter_map(|(name, _)| of_name(name))
-                .collect()
-        };
-        let (late, patient) = (uids(false), uids(true));
-        if let Some(Step::Delete(pods)) = self.remove(|p| late.contains(p.uid.as_str())) {
-            return Some(Step::Delete(pods));
-        }
-        match self.remove(|p| patient.contains(p.uid.as_str())) {
-            Some(Step::Delete(pods)) => Some(Step::Evict(pods)),
-            _ => None,
-        }
-    }
-
-    fn fill(&self, run: &Run, plan: &Plan) -> Step {
-        if run.awaited.pods.is_empty() || run.awaited.attempt != plan.attempt {
-            return Step::Hold;
-        }
-        let there: BTreeSet<(&str, u32)> = self
-            .pods
-            .values()
-            .map(|pod| (pod.group.as_str(), pod.index))
-            .collect();
-        let vacancy = |(group, index, node): (&str, u32, &str)| {
-            let awaited = run.awaited.of(group, index)?;
-            let is_due = awaited.not_before.as_ref().is_none_or(|t| t.0 <= self.now);
-            (is_due && !there.contains(&(group, index))).then(|| Vacancy {
-                group: group.to_owned(),
-                index,
-                node: node.to_owned(),
-                round: awaited.round,
-                brought: None,
-            })
-        };
-        let vacancies: Vec<_> = journal::members(plan).filter_map(vacancy).collect();
-        match vacancies.is_empty() {
-            true => Step::Hold,
-            false => Step::Fill(vacancies),
-        }
-    }
-
-    /// When the next pod of a gang that has its place is to be created.
-    #[must_use]
-    pub fn next_vacancy(&self) -> Option<Timestamp> {
-        let awaited = self.wish.run()?.awaited.pods.iter();
-        let times = awaited.filter_map(|group| group.not_before.as_ref());
-        times.map(|t| t.0).filter(|t| *t > self.now).min()
     }
 
     fn finish(&self, keep: bool) -> Step {
@@ -388,16 +306,6 @@ impl Gang<'_> {
         };
         (hurry && self.grace > i64::from(SHORT_GRACE)).then_some(SHORT_GRACE)
     }
-}
-
-/// True of a pod in whose place another is to be.
-fn is_replaced(run: &Run, pod: &PodView) -> bool {
-    let awaited = &run.awaited;
-    pod.attempt == awaited.attempt
-        && !awaited.pods.is_empty()
-        && awaited
-            .of(&pod.group, pod.index)
-            .is_some_and(|group| pod.round < group.round)
 }
 
 fn no_longer(reason: Reason) -> Step {
