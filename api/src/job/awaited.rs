@@ -1,6 +1,6 @@
 //! Pods that come while the others of their attempt are there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
@@ -41,6 +41,9 @@ pub struct AwaitedGroup {
     /// Not created before: a back-off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Time>,
+    /// True: those in whose place they come have nothing to save, and 30 seconds at most to stop.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hurried: bool,
 }
 
 impl AwaitedGroup {
@@ -51,18 +54,42 @@ impl AwaitedGroup {
     }
 }
 
-impl AwaitedPods {
+/// Pods that are awaited, by group and index.
+#[derive(Clone, Debug, Default)]
+pub struct AwaitedByPod<'a> {
+    groups: BTreeMap<&'a str, Vec<(BTreeSet<u32>, &'a AwaitedGroup)>>,
+}
+
+impl<'a> AwaitedByPod<'a> {
     /// What is awaited of that pod, if it is. Of two entries the later round counts.
     #[must_use]
-    pub fn of(&self, group: &str, index: u32) -> Option<&AwaitedGroup> {
-        let named = self.pods.iter().filter(|g| g.name == group);
-        named
-            .filter(|g| g.indexes().contains(&index))
-            .max_by_key(|g| g.round)
+    pub fn of(&self, group: &str, index: u32) -> Option<&'a AwaitedGroup> {
+        let entries = self.groups.get(group)?.iter();
+        let of_it = entries.filter(|(indexes, _)| indexes.contains(&index));
+        of_it.map(|(_, group)| *group).max_by_key(|g| g.round)
+    }
+}
+
+impl AwaitedPods {
+    /// The same for whoever asks of many pods.
+    #[must_use]
+    pub fn by_pod(&self) -> AwaitedByPod<'_> {
+        let mut groups: BTreeMap<&str, Vec<_>> = BTreeMap::new();
+        for group in &self.pods {
+            let entries = groups.entry(group.name.as_str()).or_default();
+            entries.push((group.indexes(), group));
+        }
+        AwaitedByPod { groups }
     }
 
     /// Awaits these pods, and no longer what was awaited of them before.
-    pub fn await_pods(&mut self, group: &str, pods: &BTreeSet<u32>, not_before: Option<Time>) {
+    pub fn await_pods(
+        &mut self,
+        group: &str,
+        pods: &BTreeSet<u32>,
+        not_before: Option<Time>,
+        hurried: bool,
+    ) {
         self.drop_pods(group, pods);
         if !pods.is_empty() {
             self.pods.push(AwaitedGroup {
@@ -70,6 +97,7 @@ impl AwaitedPods {
                 indexes: ranges(pods),
                 round: self.round,
                 not_before,
+                hurried,
             });
         }
     }
@@ -95,13 +123,14 @@ mod tests {
             round: 1,
             ..AwaitedPods::default()
         };
-        awaited.await_pods("worker", &[0, 1, 2].into(), None);
+        awaited.await_pods("worker", &[0, 1, 2].into(), None, false);
         awaited.round = 2;
-        awaited.await_pods("worker", &[1].into(), None);
-        let round = |index| awaited.of("worker", index).map(|g| g.round);
+        awaited.await_pods("worker", &[1].into(), None, true);
+        let by_pod = awaited.by_pod();
+        let round = |index| by_pod.of("worker", index).map(|g| g.round);
         assert_eq!([round(0), round(1), round(2)], [Some(1), Some(2), Some(1)]);
         assert_eq!(round(3), None);
-        assert_eq!(awaited.of("server", 0), None);
+        assert_eq!(by_pod.of("server", 0), None);
         awaited.drop_pods("worker", &[0, 2].into());
         assert_eq!(awaited.pods.len(), 1);
         awaited.drop_pods("worker", &[1].into());

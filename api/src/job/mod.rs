@@ -12,7 +12,7 @@ mod secret;
 mod status;
 mod task_group;
 
-pub use awaited::{AwaitedGroup, AwaitedPods};
+pub use awaited::{AwaitedByPod, AwaitedGroup, AwaitedPods};
 pub(crate) use checkpoint::DEFAULT_GRACE;
 pub use checkpoint::{Checkpoint, CheckpointStatus};
 pub use container::{

@@ -116,6 +116,10 @@ fn without_counts(status: &TrainingJobStatus) -> TrainingJobStatus {
     // A thousand ranks may each say when they saved, or end.
     bare.checkpoint = None;
     bare.finished_pods = None;
+    // So may they come one by one that are awaited; that some are is news by the round.
+    if let Some(awaited) = &mut bare.awaited_pods {
+        awaited.pods.clear();
+    }
     for object in &mut bare.compiled {
         object.ready = false;
     }

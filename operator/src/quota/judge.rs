@@ -8,7 +8,8 @@ use trellis_api::{QueueSpec, TrainingJob};
 use trellis_compiler::CompiledJob;
 use trellis_policies::quota::{Asking, Draw, QuotaPolicies, Verdict};
 
-/// What a job asks for, all of its pods together.
+/// What the gang of a job asks for, all of its pods together. What comes beyond it waits where a
+/// limit has no room.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Asked {
     /// By resource: CPU in cores, memory and disk in bytes, devices in pieces. None: more than can
@@ -26,7 +27,7 @@ impl Asked {
     pub fn of(job: &CompiledJob) -> Self {
         let mut asked = Self::default();
         for group in job.groups() {
-            let count = i64::from(group.replicas());
+            let count = i64::from(group.gang_size());
             asked.pods = asked.pods.saturating_add(count);
             for (resource, each) in group.request() {
                 let all = each.times(count);
@@ -35,7 +36,7 @@ impl Asked {
             }
         }
         for group in &job.job().spec().task_groups {
-            let all = i64::from(group.gpus()).saturating_mul(i64::from(group.replicas()));
+            let all = i64::from(group.gpus()).saturating_mul(i64::from(group.gang_size()));
             asked.gpus = asked.gpus.saturating_add(all);
         }
         asked

@@ -19,7 +19,7 @@ use super::wish::Wish;
 use super::{QueueReport, request};
 use crate::key::Key;
 use crate::quota::{JobLimits, LimitsReport};
-use crate::watch::{Repulsion, SlimPod};
+use crate::watch::{self, PodPhase, Repulsion, SlimPod};
 
 /// What the scheduler hears.
 #[derive(Debug)]
@@ -78,10 +78,11 @@ impl Feed {
     /// What a pod means for its node.
     #[must_use]
     pub fn pod(key: Key, pod: &SlimPod) -> Self {
-        let phase = pod.status.phase.as_deref();
+        // As the lifecycle has it: of a pod that succeeds a container may have failed.
+        let phase = watch::phase(pod);
         match &pod.spec.node_name {
-            _ if phase == Some("Succeeded") => Self::PodDone(key),
-            Some(node) if phase != Some("Failed") => Self::Pod {
+            _ if phase == PodPhase::Succeeded => Self::PodDone(key),
+            Some(node) if !phase.is_over() => Self::Pod {
                 uid: pod.metadata.uid.as_deref().unwrap_or_default().into(),
                 node: node.as_str().into(),
                 request: request::of_pod(pod),

@@ -24,7 +24,7 @@ use super::volumes::Volumes;
 use super::{constraints, request};
 use crate::key::Key;
 use crate::watch::{SlimNode, Unhealthy};
-pub use member::{Member, surplus_id, surplus_key, whose};
+pub use member::{Member, leaver, surplus_id, surplus_key, whose};
 pub use queue::{decayed, flavor, memory, quantity, queue, topology};
 
 /// When a gang is placed, beside what it is.

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::Reason;
+use trellis_api::job::{AwaitedGroup, AwaitedPods};
 use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 
 use super::deletions::Deletions;
@@ -186,9 +187,12 @@ impl Gang<'_> {
         let plan = self.journal.plan.clone().unwrap_or_default();
         // Pods of this job that no plan names, and those in whose place others are awaited.
         let run = self.wish.run().filter(|run| run.attempt == plan.attempt);
-        if let Some(Step::Delete(stray)) =
-            self.remove(|p| p.plan != plan.hash || self.is_old(run.map(AsRef::as_ref), p))
-        {
+        let run = run.map(AsRef::as_ref);
+        let awaited = run.map(|run| &run.awaited);
+        let awaited = awaited.filter(|awaited| awaited.attempt == plan.attempt);
+        let awaited = awaited.map(AwaitedPods::by_pod);
+        let is_old = |pod: &PodView| self.is_old(run, awaited.as_ref(), pod);
+        if let Some(Step::Delete(stray)) = self.remove(|p| p.plan != plan.hash || is_old(p)) {
             return Step::Delete(stray);
         }
         if let Some(step) = self.dismiss() {
@@ -298,8 +302,12 @@ impl Gang<'_> {
     fn short_grace(&self, pod: &PodView) -> Option<u32> {
         let hurry = match self.wish {
             Wish::Run(run) if pod.attempt < run.attempt => run.hurry,
-            // Of a plan that was never carried out whole: nothing has run.
-            Wish::Run(_) => !self.was_placed,
+            // Of a plan that was never carried out whole nothing has run, and one in whose
+            // place another is awaited may have failed by itself.
+            Wish::Run(run) => {
+                let next = |g: &AwaitedGroup| g.name == pod.group && g.round > pod.round;
+                !self.was_placed || run.awaited.pods.iter().any(|g| next(g) && g.hurried)
+            }
             Wish::Finish { hurry, .. } => *hurry,
             Wish::Stop { hurry, .. } => *hurry,
             Wish::Wait => false,

@@ -38,6 +38,7 @@ pub fn seats(
     finished: Option<&FinishedPods>,
 ) -> BTreeMap<Member, Seat> {
     let awaited = (run.awaited.attempt == plan.attempt).then_some(&run.awaited);
+    let by_pod = awaited.map(|awaited| awaited.by_pod()).unwrap_or_default();
     let finished = finished.filter(|finished| finished.attempt == plan.attempt);
     let mut seats = BTreeMap::new();
     for group in run.job.compiled().groups() {
@@ -48,7 +49,7 @@ pub fn seats(
         let held = awaited.is_none_or(|a| a.held_groups.iter().any(|held| held == group.name()));
         let ended = ended(finished, group.name());
         for index in group.gang_size()..most {
-            let entry = awaited.and_then(|awaited| awaited.of(group.name(), index));
+            let entry = by_pod.of(group.name(), index);
             let round = entry.map_or(0, |entry| entry.round);
             let seat = match pods.get(&group.pod_name(index)) {
                 Some(pod) => match &pod.node {
@@ -232,7 +233,7 @@ mod tests {
         let none = BTreeMap::new();
         let mut awaited = first(1);
         awaited.round = 3;
-        awaited.await_pods("worker", &[3].into(), None);
+        awaited.await_pods("worker", &[3].into(), None, false);
         awaited.held_groups = vec!["board".to_owned()];
         let finished = FinishedPods {
             attempt: 1,

@@ -30,6 +30,7 @@ pub use follow::{Sink, follow};
 pub use health::{GIVEN_UP_AFTER, Health, LOST_AFTER, News, NodeHealth};
 pub use item::Undecodable;
 pub(crate) use item::object;
+pub(crate) use pod_view::phase;
 pub use pod_view::{Checkpoint, Obstacle, PodPhase, PodView, Stuck};
 pub use pods::{Change, PodIndex, Pods};
 pub use pulse::Pulse;

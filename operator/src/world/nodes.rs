@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::Taint;
 use tokio::time::Instant;
 
 use tracing::{info, warn};
@@ -52,11 +53,17 @@ impl World {
         self.health.read().of(node, Instant::now()) >= Health::Lost
     }
 
-    /// True if the node is there and takes new pods.
+    /// True if the node is there and takes new pods: it is ready, not cordoned, and has no taint
+    /// by which Kubernetes keeps pods off it, such as for want of memory.
     #[must_use]
     pub fn is_open(&self, node: &str) -> bool {
+        let keeps_off = |taint: &Taint| {
+            taint.key.starts_with("node.kubernetes.io/") && taint.effect != "PreferNoSchedule"
+        };
         let node = self.nodes.get(&Key::new("", node));
-        node.is_some_and(|node| !node.spec.unschedulable)
+        node.is_some_and(|node| {
+            node.is_ready() && !node.spec.unschedulable && !node.spec.taints.iter().any(keeps_off)
+        })
     }
 
     /// True if nobody is left to stop the node's pods: they may be deleted by force.

@@ -188,6 +188,11 @@ impl Engine {
         let Some(placed) = self.placed_mut(gang) else {
             return;
         };
+        if placed.standing.is_leaving() {
+            // Its pods do not come again.
+            self.set_there((gang, number, index), None);
+            return;
+        }
         let demand = placed.shape.groups.get(number).map(|g| g.demand_idx);
         let group = placed.groups.get_mut(number);
         let (Some(demand), Some(group)) = (demand, group) else {

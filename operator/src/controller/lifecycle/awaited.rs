@@ -56,6 +56,16 @@ impl Awaited {
         round.is_some_and(|round| pod.round < round)
     }
 
+    /// True if any pod is awaited.
+    pub(super) fn has_pods(&self) -> bool {
+        !self.pods.is_empty()
+    }
+
+    /// True if any pod is awaited, or waits for others.
+    pub(super) fn is_any(&self) -> bool {
+        self.has_pods() || !self.held.is_empty()
+    }
+
     /// True if one of the first so many pods of a group is awaited.
     pub(super) fn has_pods_of(&self, group: &str, size: u32) -> bool {
         let mut entries = self.pods.get(group).into_iter().flatten();
@@ -68,7 +78,9 @@ impl Evaluation<'_> {
     /// others, waits.
     pub(super) fn awaited_pods(&self) -> AwaitedPods {
         let attempt = self.attempt();
+        // What goes on after a suspension begins anew.
         let told = self.status.awaited_pods.as_ref();
+        let told = told.filter(|_| !self.o.spec.is_suspended());
         if let Some(told) = told.filter(|told| told.attempt == attempt) {
             return told.clone();
         }
@@ -111,7 +123,7 @@ impl Evaluation<'_> {
             match group {
                 Some(_) if waits => awaited.held_groups.push(name),
                 Some(group) => {
-                    awaited.await_pods(&name, &(0..group.gang_size()).collect(), None);
+                    awaited.await_pods(&name, &(0..group.gang_size()).collect(), None, false);
                 }
                 None => {}
             }

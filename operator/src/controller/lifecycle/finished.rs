@@ -79,9 +79,9 @@ impl<'a> Finished<'a> {
         contains(&self.completed, group, index)
     }
 
-    /// One that has succeeded.
-    pub(super) fn any_completed(&self) -> Option<(&'a str, u32)> {
-        let mut completed = self.completed.iter();
+    /// One that has succeeded, of such groups.
+    pub(super) fn any_completed(&self, such: impl Fn(&str) -> bool) -> Option<(&'a str, u32)> {
+        let mut completed = self.completed.iter().filter(|(group, _)| such(group));
         completed.find_map(|(group, indexes)| Some((*group, *indexes.first()?)))
     }
 
@@ -115,7 +115,10 @@ impl<'a> Finished<'a> {
 impl<'a> Evaluation<'a> {
     /// Pods of the current attempt that have ended: those that are seen, and those that were.
     pub(super) fn finished(&self) -> Finished<'a> {
-        let mut finished = Finished::told(self.o.status.finished_pods.as_ref(), self.attempt());
+        let told = self.o.status.finished_pods.as_ref();
+        // What goes on after a suspension begins anew.
+        let told = told.filter(|_| !self.o.spec.is_suspended());
+        let mut finished = Finished::told(told, self.attempt());
         // Of a pod that is started again it does not matter that it had ended.
         finished.retain(|group, index| !self.awaited.contains(group, index));
         let completed = self

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
 use trellis_api::Reason;
 use trellis_api::job::{
     JobPhase, RestartAction, RestartRule, RestartScope, SuccessPolicy, TaskGroup,
@@ -12,7 +13,7 @@ use super::excluded::forget_refusals;
 use super::finished::Finished;
 use super::recovered::Recovery;
 use super::{Evaluation, Next, Standing, after};
-use crate::controller::failure::{self, Diagnosis};
+use crate::controller::failure::{self, Diagnosis, Fault};
 use crate::scheduling::{Attempt, Wish};
 use crate::watch::{PodPhase, PodView};
 
@@ -24,6 +25,8 @@ struct Found {
     diagnosis: Diagnosis,
     /// Pods that are started again while the others go on.
     recoveries: Vec<Recovery>,
+    /// When to look again at surplus that does not start.
+    again: Option<Timestamp>,
 }
 
 fn is_up(pod: &PodView) -> bool {
@@ -43,7 +46,11 @@ impl Evaluation<'_> {
         let Found {
             diagnosis: Diagnosis { fault, stays },
             recoveries,
+            again,
         } = self.found();
+        if let Some(again) = again {
+            self.look_again(again);
+        }
         if let Some(fault) = fault {
             return self.failed(fault);
         }
@@ -55,6 +62,10 @@ impl Evaluation<'_> {
                 Ok(recovered) => recovered,
                 Err(end) => return *end,
             };
+            // Those were all that was waited for, perhaps.
+            if let Some(message) = self.succeeded() {
+                return self.complete(message);
+            }
         }
         let up = self.up();
         let total = usize::try_from(self.o.spec.gang_size()).unwrap_or(usize::MAX);
@@ -72,7 +83,12 @@ impl Evaluation<'_> {
     fn running(mut self, wish: Wish<Attempt>) -> Next {
         let since = self.status.running_time.get_or_insert(Time(self.o.now)).0;
         self.status.failed_starts = None;
-        forget_refusals(&mut self.status);
+        if !self.awaited.has_pods() {
+            forget_refusals(&mut self.status);
+        }
+        if let Some(end) = self.recovery_ends() {
+            self.look_again(end);
+        }
         if let Some(limit) = self.active_seconds() {
             let before = self.status.active_seconds.unwrap_or(0);
             let deadline = after(since, limit.saturating_sub(before));
@@ -196,7 +212,7 @@ impl Evaluation<'_> {
                 }
             }
             SuccessPolicy::Any => finished
-                .any_completed()
+                .any_completed(|name| self.o.spec.group(name).is_some_and(TaskGroup::is_in_gang))
                 .map(|(group, index)| format!("pod {index} of group {group:?} has succeeded")),
             SuccessPolicy::Leader => {
                 let leader = trellis_compiler::leader_group(self.o.spec)?;
@@ -233,10 +249,24 @@ impl Evaluation<'_> {
         let stuck = surplus
             .iter()
             .filter_map(|(name, pod)| self.stuck((name, pod)));
-        let stuck = stuck.filter(|(_, until)| *until <= self.o.now);
-        let stuck = stuck.map(|(fault, _)| fault);
-        let of_surplus = alone.faults().chain(stuck);
-        recoveries.extend(of_surplus.filter_map(|fault| self.recovery(&fault)));
+        let (late, later): (Vec<_>, Vec<_>) = stuck.partition(|(_, until)| *until <= self.o.now);
+        let again = later.into_iter().map(|(_, until)| until).min();
+        // Whoever takes one away takes what its job can do without.
+        let is_taken = |fault: &Fault| {
+            let pod = surplus.get(fault.pod.as_str());
+            pod.is_some_and(|pod| pod.deleting)
+        };
+        let late = late.into_iter().map(|(fault, _)| fault);
+        let of_surplus = alone.faults().filter(|fault| !is_taken(fault)).chain(late);
+        let mut ends_all = None;
+        for fault in of_surplus {
+            match self.recovery(&fault) {
+                Some(recovery) => recoveries.push(recovery),
+                None => {
+                    ends_all.get_or_insert(fault);
+                }
+            }
+        }
         // The usual case: nothing of it may recover alone, and one look is enough.
         if self.may_recover() {
             let attempt = self.attempt_of(&members, &finished);
@@ -250,9 +280,13 @@ impl Evaluation<'_> {
             awaited: &awaited,
             ..self.attempt_of(&members, &finished)
         };
+        let mut diagnosis = attempt.diagnose();
+        let fault = diagnosis.fault.take().or_else(|| self.on_closed_node());
+        diagnosis.fault = fault.or_else(|| self.came_too_late()).or(ends_all);
         Found {
-            diagnosis: attempt.diagnose(),
+            diagnosis,
             recoveries,
+            again,
         }
     }
 
@@ -294,7 +328,18 @@ impl Evaluation<'_> {
         members: &'m BTreeMap<&'m str, &'m PodView>,
         finished: &'m Finished<'m>,
     ) -> failure::Attempt<'m> {
-        let goes_on = members.values().any(|pod| !pod.phase.is_over());
+        // Those outside the gang are none of its success.
+        let in_gang = |pod: &PodView| {
+            let group = self.o.spec.group(&pod.group);
+            group.is_none_or(TaskGroup::is_in_gang)
+        };
+        let mut gang = self.members().filter(|pod| in_gang(pod));
+        let goes_on = gang.any(|pod| !pod.phase.is_over());
+        let has_completed = || {
+            let groups = self.o.spec.task_groups.iter().filter(|g| g.is_in_gang());
+            let sizes = groups.map(|g| (g.name.as_str(), g.replicas()));
+            finished.completed_of(sizes) > 0
+        };
         failure::Attempt {
             members,
             plan: self.o.journal.plan.as_ref(),
@@ -303,7 +348,7 @@ impl Evaluation<'_> {
             leave: self.o.leave,
             rules: self.rules(),
             leader: self.leader(),
-            goes_on: goes_on || finished.completed() > 0,
+            goes_on: goes_on || has_completed(),
             finished,
             awaited: &self.awaited,
         }

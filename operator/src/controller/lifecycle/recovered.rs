@@ -3,17 +3,28 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
 use trellis_api::Reason;
-use trellis_api::job::{LastFailure, RestartAction, RestartScope, TaskGroup};
+use trellis_api::job::{Deadlines, LastFailure, Restart, RestartAction, RestartScope, TaskGroup};
 
 use super::failed::{Cost, backoff};
-use super::{Evaluation, Next, after};
+use super::{Evaluation, Next, after, seconds_between};
 use crate::controller::failure::{Blame, Fault};
 use crate::controller::rules;
+use crate::scheduling::plan_members;
+use crate::watch::{PodPhase, PodView};
 
 /// Seconds before a pod outside the gang that has failed is created again: it costs the job
 /// nothing, and must not go round and round.
 const OUTSIDE_BACKOFF: i64 = 60;
+/// Least seconds before what counts against no limit is created again, likewise.
+const UNCOUNTED_BACKOFF: i64 = 10;
+/// Seconds for which what fails belongs to the failures before: agents that lose a peer end one
+/// after the other.
+const WAVE: i64 = 30;
+/// Seconds within which a pod that the cluster has stopped twice where it was is not tried there a
+/// third time.
+const TWICE: i64 = 600;
 
 /// What is started again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,43 +54,80 @@ impl Evaluation<'_> {
     pub(super) fn recovery(&self, fault: &Fault) -> Option<Recovery> {
         let (group, index) = (self.o.spec.group(&fault.group)?, fault.index?);
         let rule = rules::matching(self.rules(), fault).map(|(_, action)| action);
-        if rule == Some(RestartAction::Fail) {
-            return None;
-        }
         let is_surplus = index >= group.gang_size();
         let counts = rule != Some(RestartAction::RestartWithoutCounting)
             && group.is_in_gang()
             && !(is_surplus && fault.blame == Blame::Cluster);
-        let recovery = |scope| Recovery {
-            fault: fault.clone(),
-            scope,
-            counts,
+        let recovery = |scope| {
+            Some(Recovery {
+                fault: fault.clone(),
+                scope,
+                counts,
+            })
         };
-        if is_surplus {
-            return Some(recovery(Scope::Pod));
+        // Of what is outside the gang nothing ends the job.
+        if !group.is_in_gang() {
+            return recovery(Scope::Pod);
         }
-        let scope = match rule {
-            Some(RestartAction::RestartPod) => Scope::Pod,
-            Some(RestartAction::RestartGroup) => Scope::Group,
-            _ => match self.scope(group, index) {
-                RestartScope::Pod => Scope::Pod,
-                RestartScope::Group => Scope::Group,
-                RestartScope::Gang | RestartScope::Never => return None,
-            },
+        if rule == Some(RestartAction::Fail) {
+            return None;
+        }
+        let scope = self.scope(group, index);
+        if is_surplus {
+            let ends = scope == RestartScope::Never && fault.blame == Blame::Job;
+            return (!ends).then(|| recovery(Scope::Pod)).flatten();
+        }
+        let scope = match (rule, scope) {
+            (Some(RestartAction::RestartPod), _) => Scope::Pod,
+            (Some(RestartAction::RestartGroup), _) => Scope::Group,
+            (_, RestartScope::Pod) => Scope::Pod,
+            (_, RestartScope::Group) => Scope::Group,
+            (_, RestartScope::Gang | RestartScope::Never) => return None,
         };
-        // Where it was it must be able to be again, and the others of its group too.
+        if !self.can_be_where_it_was(fault, group, index, scope) {
+            return None;
+        }
+        recovery(scope)
+    }
+
+    /// Where they were they must be able to be again: the nodes take them, and have their room.
+    fn can_be_where_it_was(
+        &self,
+        fault: &Fault,
+        group: &TaskGroup,
+        index: u32,
+        scope: Scope,
+    ) -> bool {
         let passes = matches!(
             fault.reason,
             Reason::PodFailed | Reason::OutOfMemory | Reason::PodDisrupted
         );
-        let nodes = self.members().filter(|pod| match scope {
+        let own = |pod: &&PodView| match scope {
             Scope::Group => pod.group == group.name,
             Scope::Pod => pod.group == group.name && pod.index == index,
-        });
-        let mut nodes = nodes.filter_map(|pod| pod.node.as_deref());
-        let own = fault.node.as_deref();
-        let stays = own.is_none_or(|node| self.is_open(node)) && nodes.all(|n| self.is_open(n));
-        (passes && stays).then(|| recovery(scope))
+        };
+        let plan = self.o.journal.plan.as_ref();
+        let mut nodes = plan
+            .into_iter()
+            .flat_map(plan_members)
+            .filter(|(of, at, _)| *of == group.name && (scope == Scope::Group || *at == index));
+        let stays = nodes.all(|(.., node)| self.is_open(node));
+        // What has ended holds nothing any more: others may be there by now.
+        let finished = self.finished();
+        let mut pods = 0..group.gang_size();
+        let is_whole = scope == Scope::Pod || !pods.any(|i| finished.contains(&group.name, i));
+        let again = self.members().filter(own).any(|pod| pod.round > 0);
+        let before = self.last_counted();
+        let soon = before.is_some_and(|at| seconds_between(at, self.o.now) < TWICE);
+        let twice = fault.blame == Blame::Cluster && again && soon;
+        passes && stays && is_whole && !twice
+    }
+
+    /// When the last failure of this attempt was.
+    fn last_counted(&self) -> Option<Timestamp> {
+        let last = self.o.status.last_failure.as_ref();
+        let last = last.filter(|last| last.attempt == self.attempt());
+        last.map(|last| last.time.0)
     }
 
     fn is_open(&self, node: &str) -> bool {
@@ -98,8 +146,8 @@ impl Evaluation<'_> {
         restart.and_then(|r| r.scope).unwrap_or(default)
     }
 
-    /// They are started again, which counts once, however many they are. Gives what ends the
-    /// job, if it may not be.
+    /// They are started again, which counts once, however many they are, and not again for those
+    /// that fail by the same. Gives what ends the job, if it may not be.
     pub(super) fn recover(mut self, recoveries: &[Recovery]) -> Result<Self, Box<Next>> {
         let counted = |blame: Blame| {
             let mut those = recoveries.iter().filter(move |r| r.counts);
@@ -110,24 +158,47 @@ impl Evaluation<'_> {
             return Ok(self);
         };
         let restart = self.o.spec.restart.clone().unwrap_or_default();
-        let mut wait = 0;
-        if let Some(dearest) = dearest {
-            match self.charge(dearest.fault.blame, &restart) {
+        let mut awaited = self.awaited_pods();
+        let joins = self.joins(awaited.round, recoveries);
+        let rounds = u32::try_from(awaited.round).unwrap_or(u32::MAX);
+        let mut wait = backoff(&restart, rounds).max(UNCOUNTED_BACKOFF);
+        if joins {
+            wait = 0;
+        } else if let Some(dearest) = dearest {
+            wait = match self.charge(dearest.fault.blame, &restart) {
                 Cost::Used(used) if dearest.fault.blame == Blame::Job => {
-                    wait = backoff(&restart, u32::try_from(used).unwrap_or(u32::MAX));
+                    backoff(&restart, u32::try_from(used).unwrap_or(u32::MAX))
                 }
-                Cost::Used(_) => {}
+                Cost::Used(_) => 0,
                 Cost::Over { words, reason } => {
                     let message = format!("{}; {words}", dearest.fault.message);
                     return Err(Box::new(self.fail(reason, message)));
                 }
-            }
+            };
+        } else if recoveries.iter().all(|r| r.fault.blame == Blame::Cluster) && rounds == 0 {
+            wait = 0;
         }
         for refused in recoveries.iter().map(Recovery::fault) {
             self.exclude(refused);
         }
-        let fault = &told.fault;
-        self.status.last_failure = Some(LastFailure {
+        if !joins {
+            self.status.last_failure = Some(self.told(&told.fault));
+            awaited.round = awaited.round.saturating_add(1);
+        }
+        let not_before = (wait > 0).then(|| Time(after(self.o.now, wait)));
+        let outside = Some(Time(after(self.o.now, OUTSIDE_BACKOFF)));
+        let hurried = told.fault.blame == Blame::Job;
+        for (group, pods) in self.doomed(recoveries) {
+            let in_gang = self.o.spec.group(&group).is_some_and(TaskGroup::is_in_gang);
+            let not_before = if in_gang { &not_before } else { &outside };
+            awaited.await_pods(&group, &pods, not_before.clone(), hurried);
+        }
+        self.set_awaited(awaited);
+        Ok(self)
+    }
+
+    fn told(&self, fault: &Fault) -> LastFailure {
+        LastFailure {
             pod: fault.pod.clone(),
             node: fault.node.clone(),
             exit_code: fault.exit_code,
@@ -136,33 +207,102 @@ impl Evaluation<'_> {
             attempt: self.attempt(),
             hurried: false,
             time: Time(self.o.now),
-        });
-        let not_before = (wait > 0).then(|| Time(after(self.o.now, wait)));
-        let outside = Some(Time(after(self.o.now, OUTSIDE_BACKOFF)));
-        let mut awaited = self.awaited_pods();
-        awaited.round = awaited.round.saturating_add(1);
-        for (group, pods) in self.doomed(recoveries) {
-            let in_gang = self.o.spec.group(&group).is_some_and(TaskGroup::is_in_gang);
-            let not_before = if in_gang { &not_before } else { &outside };
-            awaited.await_pods(&group, &pods, not_before.clone());
         }
-        self.set_awaited(awaited);
-        Ok(self)
+    }
+
+    /// True if all of these pods are of rounds before the last, which was a moment ago: they fail
+    /// by what it was for, or a cache shows late what was counted then.
+    fn joins(&self, round: i64, recoveries: &[Recovery]) -> bool {
+        let before = self.last_counted();
+        let soon = before.is_some_and(|at| seconds_between(at, self.o.now) < WAVE);
+        let is_of_before = |recovery: &Recovery| {
+            let fault = &recovery.fault;
+            let own = |pod: &&PodView| pod.group == fault.group && Some(pod.index) == fault.index;
+            self.members().find(own).is_none_or(|pod| pod.round < round)
+        };
+        round > 0 && soon && recoveries.iter().all(is_of_before)
     }
 
     /// Pods that are to go, by group.
     fn doomed(&self, recoveries: &[Recovery]) -> BTreeMap<String, BTreeSet<u32>> {
         let mut doomed: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
+        let mut whole: BTreeSet<&str> = BTreeSet::new();
         for recovery in recoveries {
-            let pods = doomed.entry(recovery.fault.group.clone()).or_default();
+            let group = &recovery.fault.group;
+            let pods = doomed.entry(group.clone()).or_default();
             pods.extend(recovery.fault.index);
-            if recovery.scope == Scope::Group {
-                let group = self.o.spec.group(&recovery.fault.group);
-                pods.extend(0..group.map_or(0, TaskGroup::gang_size));
-                let others = self.members().filter(|p| p.group == recovery.fault.group);
+            if recovery.scope == Scope::Group && whole.insert(group) {
+                let spec = self.o.spec.group(group);
+                pods.extend(0..spec.map_or(0, TaskGroup::gang_size));
+                let others = self.members().filter(|pod| pod.group == *group);
                 pods.extend(others.map(|pod| pod.index));
             }
         }
         doomed
+    }
+
+    /// A node on which a pod of the gang is to come, and that takes none any more.
+    pub(super) fn on_closed_node(&self) -> Option<Fault> {
+        if !self.awaited.is_any() {
+            return None;
+        }
+        let plan = self.o.journal.plan.as_ref()?;
+        let there: BTreeSet<(&str, u32)> = self
+            .members()
+            .map(|pod| (pod.group.as_str(), pod.index))
+            .collect();
+        let is_to_come = |(group, index, _): &(&str, u32, &str)| {
+            !there.contains(&(*group, *index)) && self.awaited.contains(group, *index)
+        };
+        let mut members = plan_members(plan).filter(is_to_come);
+        let (group, index, node) = members.find(|(.., node)| !self.is_open(node))?;
+        let reason = match ((self.o.lost)(node), (self.o.unhealthy)(node)) {
+            (true, _) => Reason::NodeLost,
+            (false, Some(_)) => Reason::NodeUnhealthy,
+            (false, None) => Reason::PodDisrupted,
+        };
+        let message = format!(
+            "node {node:?}, on which pod {index} of group {group:?} is to come, takes none any more"
+        );
+        Some(Fault {
+            group: group.to_owned(),
+            node: Some(node.to_owned()),
+            ..Fault::of_gang(reason, message, Blame::Cluster)
+        })
+    }
+
+    /// Until when pods that are started again while the others go on must run.
+    pub(super) fn recovery_ends(&self) -> Option<Timestamp> {
+        let is_late = |pod: &PodView| !self.is_surplus(pod) && pod.phase == PodPhase::Pending;
+        let groups = || self.o.spec.task_groups.iter();
+        let mut sizes = groups().map(|g| (g.name.as_str(), g.gang_size()));
+        let waits = sizes.any(|(name, size)| self.awaited.has_pods_of(name, size))
+            || self.members().any(is_late);
+        let since = self.last_counted().filter(|_| waits)?;
+        let startup = self.o.spec.deadlines.as_ref();
+        let startup = startup.map_or_else(
+            || Deadlines::default().startup_seconds(),
+            Deadlines::startup_seconds,
+        );
+        let most = self
+            .o
+            .spec
+            .restart
+            .as_ref()
+            .map(Restart::max_backoff_seconds);
+        let most = most.unwrap_or_else(|| Restart::default().max_backoff_seconds());
+        Some(after(since, startup.saturating_add(most)))
+    }
+
+    /// A pod of a gang that runs is started again, and does not come to run.
+    pub(super) fn came_too_late(&self) -> Option<Fault> {
+        self.o.status.running_time.as_ref()?;
+        let stuck = self.of_gang().find_map(|pod| self.stuck(pod));
+        if let Some((fault, _)) = stuck.filter(|(_, until)| *until <= self.o.now) {
+            return Some(fault);
+        }
+        let end = self.recovery_ends().filter(|end| *end <= self.o.now)?;
+        let message = format!("pods that were started again did not run until {end}");
+        Some(Fault::of_gang(Reason::StartupTimeout, message, Blame::Job))
     }
 }

@@ -58,7 +58,7 @@ impl Evaluation<'_> {
     }
 
     /// The pods that are part of the gang.
-    fn of_gang(&self) -> impl Iterator<Item = (&str, &PodView)> {
+    pub(super) fn of_gang(&self) -> impl Iterator<Item = (&str, &PodView)> {
         let members = self.named_members();
         members.filter(|(_, pod)| !self.is_surplus(pod))
     }

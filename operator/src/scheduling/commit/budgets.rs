@@ -5,7 +5,7 @@
 //! without budgets that is one request; elsewhere each pod that a budget selects
 //! costs a dry run more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::StreamExt;
 use futures::stream;
@@ -19,15 +19,16 @@ use trellis_api::pod_group::NominatedVictim;
 use super::Committer;
 use crate::commands::{Eviction, WriteError};
 use crate::key::Key;
+use crate::scheduling::gang;
 use crate::watch::{PodPhase, PodView, SlimCondition, SlimPod};
 
 /// Dry runs of one nomination that are under way at once.
 const TRIALS: usize = 32;
 
-/// A gang that a budget does not let go.
+/// Whom a budget does not let go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// Its job.
+    /// The gang by its job, or the pod beyond one.
     pub victim: Key,
     /// Which budget, and why.
     pub message: String,
@@ -38,6 +39,8 @@ pub struct Kept {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Leaver {
     job: Key,
+    /// The gang, or the pod itself where it leaves alone.
+    victim: Key,
     name: String,
     uid: String,
     labels: BTreeMap<String, String>,
@@ -102,7 +105,7 @@ impl Committer {
         Ok(match tried.await? {
             Eviction::Begun | Eviction::Gone => None,
             Eviction::Kept(why) => Some(Kept {
-                victim: pod.job.clone(),
+                victim: pod.victim.clone(),
                 message: format!(
                     "pod {:?} of job \"{}\" may not be evicted: {why}",
                     pod.name, pod.job
@@ -114,7 +117,8 @@ impl Committer {
 
 /// The pods of these gangs that budgets are asked about.
 fn leavers(pods: &[SlimPod], victims: &[&NominatedVictim]) -> Vec<Leaver> {
-    let mut leavers = Vec::new();
+    let mut leavers: Vec<Leaver> = Vec::new();
+    let mut known = BTreeSet::new();
     for victim in victims {
         let job = Key::new(&victim.namespace, &victim.name);
         for pod in pods {
@@ -127,11 +131,17 @@ fn leavers(pods: &[SlimPod], victims: &[&NominatedVictim]) -> Vec<Leaver> {
                 .pod
                 .as_ref()
                 .is_none_or(|name| *name == pod.name_any());
-            if leaves && of == job && view.job_uid == victim.uid && runs {
+            if leaves
+                && of == job
+                && view.job_uid == victim.uid
+                && runs
+                && known.insert(view.uid.clone())
+            {
                 let ready = |c: &&SlimCondition| c.type_ == "Ready";
                 let ready = pod.status.conditions.iter().find(ready);
                 leavers.push(Leaver {
                     job: job.clone(),
+                    victim: gang::leaver(victim).unwrap_or_else(|| job.clone()),
                     name: pod.name_any(),
                     uid: view.uid,
                     labels: pod.labels().clone(),
@@ -158,7 +168,7 @@ fn too_many(budgets: &[Budget], leavers: &[Leaver]) -> Option<Kept> {
             one_too_many.job
         );
         Some(Kept {
-            victim: one_too_many.job.clone(),
+            victim: one_too_many.victim.clone(),
             message,
         })
     })

@@ -178,8 +178,8 @@ impl Committer {
             Some(Outcome::Undo(_, message) | Outcome::PutOff(_, message)) => {
                 Outcome::Again(message)
             }
-            Some(Outcome::Avoid(_, outcome)) => match *outcome {
-                Outcome::Undo(_, message) => Outcome::Again(message),
+            Some(Outcome::Avoid(node, outcome)) => match *outcome {
+                Outcome::Undo(_, message) => Outcome::Again(message).because_of(Some(node)),
                 outcome => outcome,
             },
             Some(outcome) => outcome,
@@ -288,7 +288,8 @@ impl Committer {
                 ) => Outcome::Again(message),
             };
             tries = tries.saturating_add(1);
-            if tries >= TRIES {
+            // Nobody waits for what is beyond the gang.
+            if tries >= TRIES || member.beyond.is_some() {
                 return Err(last.into());
             }
             let pause = 50_u64.saturating_mul(1_u64.checked_shl(tries).unwrap_or(u64::MAX));

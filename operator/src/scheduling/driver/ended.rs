@@ -81,7 +81,9 @@ impl Driver {
                 debug!(%job, why = %message, "again");
                 self.alarms.set(job, until);
                 self.release(job);
-                self.refuse_surplus(job);
+                if task.run.is_some() {
+                    self.refuse_surplus(job);
+                }
                 // What passes at once is nothing to tell of.
                 if !is_first {
                     self.say(job, Certificate::waits(Reason::BackingOff, message));

@@ -54,7 +54,7 @@ impl Driver {
             self.engine.apply_draws(&gang::id(job), limits.draws());
             let mut draws = limits.draws();
             draws.retain(draws_on);
-            for member in state.surplus.placed() {
+            for member in state.surplus.members() {
                 let id = gang::surplus_id(job, member);
                 self.engine.apply_draws(&id, draws.clone());
             }

@@ -38,9 +38,9 @@ impl Pause {
         self.last.is_some()
     }
 
-    /// True until the time of the next try.
-    pub(super) fn lasts(&self, now: Instant) -> bool {
-        self.until.is_some_and(|until| until > now)
+    /// The time of the next try, if that is to come.
+    pub(super) fn ends(&self, now: Instant) -> Option<Instant> {
+        self.until.filter(|until| *until > now)
     }
 }
 
@@ -52,15 +52,15 @@ mod tests {
     fn it_grows_until_it_is_ended() {
         let now = Instant::now();
         let mut pause = Pause::default();
-        assert!(!pause.lasts(now));
+        assert_eq!(pause.ends(now), None);
         let waits: Vec<_> = (0..6)
             .map(|_| pause.begin(now).duration_since(now).as_millis())
             .collect();
         assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 8000]);
-        assert!(pause.lasts(now));
-        assert!(!pause.lasts(now + LONGEST));
+        assert_eq!(pause.ends(now), Some(now + LONGEST));
+        assert_eq!(pause.ends(now + LONGEST), None);
         pause.end();
-        assert!(!pause.lasts(now));
+        assert_eq!(pause.ends(now), None);
         assert_eq!(pause.begin(now).duration_since(now), FIRST);
     }
 }

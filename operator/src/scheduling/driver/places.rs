@@ -248,7 +248,10 @@ impl Driver {
                 self.gangs.entry(who.clone()).or_default();
                 self.adopt(&who, &theirs, &theirs_plan);
             }
-            victims.push(gang::id(&who));
+            // A pod beyond a gang counts as any other until its job has been looked at.
+            if victim.pod.is_none() {
+                victims.push(gang::id(&who));
+            }
         }
         self.gangs.entry(job.clone()).or_default().inside = Inside::Nominated;
         let mut gang = gang::of_pod_group(job, group);

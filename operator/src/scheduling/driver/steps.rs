@@ -46,7 +46,9 @@ impl Driver {
             return;
         }
         let now = Instant::now();
-        if state.pause.lasts(now) {
+        if let Some(end) = state.pause.ends(now) {
+            // Whatever alarm has rung now would be the last one.
+            self.alarms.set(job, end);
             return;
         }
         let (Some(uid), Some(group), Some(wish)) = (uid, world.pod_groups.get(job), &state.wish)
@@ -164,7 +166,11 @@ impl Driver {
         }
         self.stay_unless_asked(job);
         self.note_checkpoint(job);
-        vacancies.extend(self.tend_surplus(job, journal));
+        let surplus = self.tend_surplus(job, journal);
+        // Those of the gang first, and apart: nothing of them fails with the others.
+        if vacancies.is_empty() {
+            vacancies = surplus;
+        }
         match self.lack(job).cloned() {
             Some(lack) => self.say(job, lack),
             None => {

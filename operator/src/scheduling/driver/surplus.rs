@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
+use trellis_api::job::FinishedPods;
 use trellis_api::pod_group::{Plan, PodGroupStatus};
+use trellis_api::topology::{TopologyMode, TopologyRequest};
 use trellis_scheduler::{Draw, Drawn, GangId, NodeName, Placement};
 
 use super::{Driver, Gang};
@@ -53,6 +55,11 @@ pub(super) struct Surplus {
 }
 
 impl Surplus {
+    /// All of them.
+    pub(super) fn members(&self) -> impl Iterator<Item = &Member> {
+        self.inside.keys()
+    }
+
     /// Those that hold something, or are to.
     pub(super) fn placed(&self) -> impl Iterator<Item = &Member> {
         let inside = self.inside.iter();
@@ -75,16 +82,31 @@ impl Gang {
     }
 }
 
+/// Task groups of which some have done their work: they need nobody any more.
+fn ending<'a>(
+    plan: &Plan,
+    pods: &'a BTreeMap<String, PodView>,
+    finished: Option<&'a FinishedPods>,
+) -> BTreeSet<&'a str> {
+    let done = |p: &&PodView| p.plan == plan.hash && p.phase == PodPhase::Succeeded;
+    let seen = pods.values().filter(done).map(|pod| pod.group.as_str());
+    let finished = finished.filter(|f| f.attempt == plan.attempt);
+    let told = finished.into_iter().flat_map(|f| &f.groups);
+    let told = told.filter(|group| !group.completed_indexes.is_empty());
+    seen.chain(told.map(|group| group.name.as_str())).collect()
+}
+
 impl Driver {
     /// Sees to the pods beyond a gang that has its place. Gives those that are to be created.
     pub(super) fn tend_surplus(&mut self, job: &Key, journal: &PodGroupStatus) -> Vec<Vacancy> {
         let run = self.gangs.get(job).and_then(Gang::run).cloned();
-        // While its job may not run as it is, what is there stays, and nobody comes.
-        let (Some(run), Some(plan)) = (run, &journal.plan) else {
-            return Vec::new();
-        };
         let world = self.committer.world().clone();
         let pods = world.pods.of(job);
+        // While its job may not run as it is, what is there stays, and nobody comes.
+        let (Some(run), Some(plan)) = (run, &journal.plan) else {
+            self.give_up_gone(job, &pods);
+            return Vec::new();
+        };
         let written = world.jobs.get(job);
         let status = written.as_ref().and_then(|job| job.status.as_ref());
         let finished = status.and_then(|status| status.finished_pods.as_ref());
@@ -100,10 +122,7 @@ impl Driver {
                 self.give_up(job, &member);
             }
         }
-        // Who begins to end needs nobody any more.
-        let has_ended = |p: &PodView| p.plan == plan.hash && p.phase == PodPhase::Succeeded;
-        let ends = finished.is_some_and(|f| f.attempt == plan.attempt && !f.groups.is_empty())
-            || pods.values().any(has_ended);
+        let ending = ending(plan, &pods, finished);
         let grows_at = self.gangs.get(job).and_then(|s| s.surplus.grown);
         let grows_at = grows_at.and_then(|grown| grown.checked_add(GROWS_EVERY));
         let grows_at = grows_at.filter(|at| *at > now);
@@ -112,9 +131,7 @@ impl Driver {
         for (member, seat) in seats {
             let group = run.job.compiled().job().spec().group(&member.group);
             let is_elastic = group.is_some_and(trellis_api::job::TaskGroup::is_in_gang);
-            if !matches!(seat, Seat::Taken(_)) {
-                self.leaving.remove(&gang::surplus_key(job, &member));
-            }
+            let ends = ending.contains(member.group.as_str());
             match seat {
                 Seat::Taken(node) => self.seat(job, &run, plan, &member, &node),
                 Seat::Closed => self.give_up(job, &member),
@@ -132,7 +149,7 @@ impl Driver {
                 }
             }
         }
-        if let Some(at) = grows_at.filter(|_| !ends) {
+        if let Some(at) = grows_at {
             self.alarms.set(job, at);
         }
         if let Some(state) = self.gangs.get_mut(job) {
@@ -200,6 +217,11 @@ impl Driver {
     ) -> Option<Vacancy> {
         let state = self.gangs.get_mut(job)?;
         let now = Instant::now();
+        let is_told = self.leaving.contains_key(&gang::surplus_key(job, member));
+        if is_told && matches!(state.surplus.inside.get(member), Some(Inside::Given(_))) {
+            self.give_up(job, member);
+            return None;
+        }
         state.surplus.refused.retain(|_, until| *until > now);
         let later = not_before.filter(|at| *at > Timestamp::now());
         let later = later.map(|at| super::steps::from_now(now, at));
@@ -249,7 +271,7 @@ impl Driver {
         member: &Member,
     ) -> Option<trellis_scheduler::Gang> {
         let kept_out = self.kept_out(job);
-        let near = self.near(run, plan);
+        let near = self.near(run, plan, &member.group);
         let state = self.gangs.get(job)?;
         let avoided = state.avoided.now(Instant::now()).cloned();
         let excluded = run.excluded.iter().chain(&run.suspects).cloned();
@@ -269,16 +291,22 @@ impl Driver {
     }
 
     /// Where a gang must be together, whoever joins it is to be there too: the labels of its place.
-    fn near(&self, run: &Run, plan: &Plan) -> BTreeMap<String, String> {
+    fn near(&self, run: &Run, plan: &Plan, group: &str) -> BTreeMap<String, String> {
+        let name = group;
         let spec = run.job.compiled().job().spec();
-        let required = |t: &&trellis_api::topology::TopologyRequest| {
-            t.mode() == trellis_api::topology::TopologyMode::Required
-        };
-        let Some(topology) = spec.topology.as_ref().filter(required) else {
+        let group = spec.group(group).and_then(|group| group.topology.as_ref());
+        let required = |t: &&TopologyRequest| t.mode() == TopologyMode::Required;
+        // That of the group is the narrower one.
+        let narrow = group.filter(required);
+        let Some(topology) = narrow.or(spec.topology.as_ref().filter(required)) else {
             return BTreeMap::new();
         };
         let world = self.committer.world();
-        let first = plan.assignments.first();
+        let own = plan
+            .assignments
+            .iter()
+            .find(|a| narrow.is_none() || a.group == name);
+        let first = own.or(plan.assignments.first());
         let node = first.and_then(|a| world.nodes.get(&Key::new("", &a.node)));
         let labels = node.and_then(|node| node.metadata.labels.clone());
         let labels = labels.unwrap_or_default();
@@ -292,8 +320,25 @@ impl Driver {
         levels.into_iter().filter_map(label).collect()
     }
 
+    /// Of a job that may not run as it is: what is gone is given up.
+    fn give_up_gone(&mut self, job: &Key, pods: &BTreeMap<String, PodView>) {
+        let Some(state) = self.gangs.get(job) else {
+            return;
+        };
+        let is_there = |member: &&Member| {
+            let pod = pods.get(&member.pod_name(&job.name));
+            pod.is_some_and(|pod| !pod.phase.is_over())
+        };
+        let gone = state.surplus.inside.keys().filter(|m| !is_there(m));
+        let gone: Vec<Member> = gone.cloned().collect();
+        for member in gone {
+            self.give_up(job, &member);
+        }
+    }
+
     /// The engine forgets a pod beyond the gang.
     fn give_up(&mut self, job: &Key, member: &Member) {
+        self.leaving.remove(&gang::surplus_key(job, member));
         let Some(state) = self.gangs.get_mut(job) else {
             return;
         };
@@ -316,12 +361,14 @@ impl Driver {
 
     /// Places of pods that could not be created are given back for a while.
     pub(super) fn refuse_surplus(&mut self, job: &Key) {
+        let pods = self.committer.world().pods.of(job);
         let Some(state) = self.gangs.get_mut(job) else {
             return;
         };
         let given = state.surplus.inside.iter();
         let given = given.filter(|(_, inside)| matches!(inside, Inside::Given(_)));
-        let given: Vec<Member> = given.map(|(member, _)| member.clone()).collect();
+        let absent = given.filter(|(member, _)| !pods.contains_key(&member.pod_name(&job.name)));
+        let given: Vec<Member> = absent.map(|(member, _)| member.clone()).collect();
         let until = Instant::now().checked_add(REFUSED_FOR);
         for member in given {
             self.give_up(job, &member);

@@ -19,7 +19,6 @@ use super::{Driver, Inside};
 use crate::key::Key;
 use crate::scheduling::commit::Nomination;
 use crate::scheduling::flavors::Place;
-use crate::scheduling::gang::Member;
 use crate::scheduling::{gang, journal};
 
 /// How long a gang is no victim after its budget, or what we know of it, spoke
@@ -195,7 +194,7 @@ impl Driver {
         if another || self.held_plan(&of).as_ref() != Some(&victim.plan) {
             return false;
         }
-        let Some(who) = leaver(victim) else {
+        let Some(who) = gang::leaver(victim) else {
             return false;
         };
         let before = self.leaving.get(&who);
@@ -256,16 +255,14 @@ impl Driver {
 
     fn told_to_follow(&self, place: &Place, victims: &[NominatedVictim]) -> String {
         let nodes: BTreeSet<_> = place.placement.iter().map(|(_, _, node)| node).collect();
-        let mut names: Vec<String> = victims
-            .iter()
-            .take(NAMED)
-            .map(|v| format!("\"{}/{}\"", v.namespace, v.name))
-            .collect();
-        let more = victims.len().saturating_sub(NAMED);
+        let mut all: Vec<String> = victims.iter().map(named).collect();
+        all.dedup();
+        let more = all.len().saturating_sub(NAMED);
+        let mut names: Vec<String> = all.iter().take(NAMED).cloned().collect();
         if more > 0 {
             names.push(format!("{more} more"));
         }
-        let (jobs, nodes) = (victims.len(), nodes.len());
+        let (jobs, nodes) = (all.len(), nodes.len());
         let groups = &self.committer.world().pod_groups;
         let grace = |victim: &NominatedVictim| {
             let group = groups.get(&Key::new(&victim.namespace, &victim.name))?;
@@ -274,7 +271,12 @@ impl Driver {
         let longest = victims.iter().filter_map(grace).max();
         format!(
             "{jobs} {} leaving: {}; room on {nodes} {}; they have up to {} s to stop",
-            if jobs == 1 { "job is" } else { "jobs are" },
+            match (jobs, victims.iter().any(|v| v.pod.is_some())) {
+                (1, false) => "job is",
+                (_, false) => "jobs are",
+                (1, true) => "pod is",
+                (_, true) => "jobs and pods are",
+            },
             names.join(", "),
             if nodes == 1 { "node" } else { "nodes" },
             longest.unwrap_or(30),
@@ -296,14 +298,12 @@ fn who(victim: &Victim) -> Key {
     }
 }
 
-/// The same, as a journal names it. None: of a name that no such pod can have.
-pub(super) fn leaver(victim: &NominatedVictim) -> Option<Key> {
-    let job = Key::new(&victim.namespace, &victim.name);
-    let Some(pod) = &victim.pod else {
-        return Some(job);
-    };
-    let member = Member::named(&victim.name, pod)?;
-    Some(gang::surplus_key(&job, &member))
+/// The job, or the pod that its job can do without.
+fn named(victim: &NominatedVictim) -> String {
+    match &victim.pod {
+        None => format!("\"{}/{}\"", victim.namespace, victim.name),
+        Some(pod) => format!("pod \"{}/{pod}\"", victim.namespace),
+    }
 }
 
 fn told_to_leave(by: &Key, group: &PodGroup, because: Because) -> String {

@@ -1,5 +1,6 @@
 //! Pods that are not part of a gang: in the engine each is a gang of its own.
 
+use trellis_api::pod_group::NominatedVictim;
 use trellis_scheduler::GangId;
 
 use crate::key::Key;
@@ -60,6 +61,18 @@ pub fn whose(id: &GangId) -> (Key, Option<Member>) {
         })
     });
     (Key::new(namespace, job), member)
+}
+
+/// Who is to leave, as a journal names it: a gang, or a pod beyond one. None: of a name that no
+/// such pod can have.
+#[must_use]
+pub fn leaver(victim: &NominatedVictim) -> Option<Key> {
+    let job = Key::new(&victim.namespace, &victim.name);
+    let Some(pod) = &victim.pod else {
+        return Some(job);
+    };
+    let member = Member::named(&victim.name, pod)?;
+    Some(surplus_key(&job, &member))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Toleration;
 use k8s_openapi::jiff::Timestamp;
+use trellis_api::job::AwaitedByPod;
 use trellis_api::pod_group::Plan;
 
 use super::{Gang, Step, journal};
@@ -38,9 +39,18 @@ pub struct Dismissed {
 impl Gang<'_> {
     /// True of a pod that is to go though its gang has its place: in its place another is awaited,
     /// its job does not ask for it any more, or nobody counts on it.
-    pub(super) fn is_old(&self, run: Option<&Run>, pod: &PodView) -> bool {
-        let by_job = |run: &Run| is_replaced(run, pod) || surplus::is_beyond(run, pod);
-        self.dismissed.stale.contains(&pod.uid) || run.is_some_and(by_job)
+    pub(super) fn is_old(
+        &self,
+        run: Option<&Run>,
+        awaited: Option<&AwaitedByPod<'_>>,
+        pod: &PodView,
+    ) -> bool {
+        let is_beyond = run.is_some_and(|run| surplus::is_beyond(run, pod));
+        is_beyond
+            || self.dismissed.stale.contains(&pod.uid)
+            || awaited
+                .and_then(|awaited| awaited.of(&pod.group, pod.index))
+                .is_some_and(|next| pod.round < next.round)
     }
 
     /// Pods beyond the gang make room for others.
@@ -76,8 +86,9 @@ impl Gang<'_> {
             .values()
             .map(|pod| (pod.group.as_str(), pod.index))
             .collect();
+        let by_pod = run.awaited.by_pod();
         let vacancy = |(group, index, node): (&str, u32, &str)| {
-            let awaited = run.awaited.of(group, index)?;
+            let awaited = by_pod.of(group, index)?;
             let is_due = awaited.not_before.as_ref().is_none_or(|t| t.0 <= self.now);
             (is_due && !there.contains(&(group, index))).then(|| Vacancy {
                 group: group.to_owned(),
@@ -101,14 +112,4 @@ impl Gang<'_> {
         let times = awaited.filter_map(|group| group.not_before.as_ref());
         times.map(|t| t.0).filter(|t| *t > self.now).min()
     }
-}
-
-/// True of a pod in whose place another is to be.
-fn is_replaced(run: &Run, pod: &PodView) -> bool {
-    let awaited = &run.awaited;
-    pod.attempt == awaited.attempt
-        && !awaited.pods.is_empty()
-        && awaited
-            .of(&pod.group, pod.index)
-            .is_some_and(|group| pod.round < group.round)
 }

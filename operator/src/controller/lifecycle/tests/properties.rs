@@ -77,7 +77,7 @@ fn happen(case: &mut Case, event: Event) {
         Event::Join(index, phase) => {
             if let Some(first) = case.pods.values().next().cloned() {
                 let awaited = case.status.awaited_pods.as_ref();
-                let round = awaited.and_then(|a| Some(a.of("worker", index)?.round));
+                let round = awaited.and_then(|a| Some(a.by_pod().of("worker", index)?.round));
                 let pod = PodView {
                     uid: format!("joined-{index}-{round:?}"),
                     index,

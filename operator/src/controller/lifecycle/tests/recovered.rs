@@ -146,15 +146,10 @@ fn the_scope_is_what_is_started_again() {
         ),
     ] {
         let mut case = running(case(restart.clone(), json!({})));
-        // Of a group that starts again it does not matter who had ended.
-        case.pod(0).phase = PodPhase::Succeeded;
-        case.step();
         case.pod(1).phase = exit(1);
         case.says(JobPhase::Running, Reason::Recovering);
         assert_eq!(awaited(&case), [pods], "{restart}");
         assert_eq!(counted(&case), (1, 1, 0), "{restart}");
-        let finished = case.status.finished_pods.is_some();
-        assert_eq!(finished, pods.contains(" 1 "), "{restart}");
     }
     for restart in [
         json!({}),
@@ -215,6 +210,107 @@ fn a_gang_is_restarted_where_a_pod_alone_cannot_be() {
     }
 }
 
+/// Of a group of which one has ended the others' places may be all that is left.
+#[test]
+fn a_group_of_which_some_have_ended_starts_again_with_the_gang() {
+    let mut case = running(case(json!({"scope": "Group"}), json!({})));
+    case.pod(0).phase = PodPhase::Succeeded;
+    case.step();
+    case.pod(1).phase = exit(1);
+    case.says(JobPhase::Restarting, Reason::PodFailed);
+    assert_eq!(counted(&case), (2, 1, 0));
+}
+
+/// Agents that lose a peer end one after the other.
+#[test]
+fn what_fails_a_moment_later_belongs_to_the_same_wave() {
+    let mut case = running(case(json!({"scope": "Pod", "limit": 1}), json!({})));
+    case.pod(1).phase = exit(1);
+    case.says(JobPhase::Running, Reason::Recovering);
+    case.second = 20;
+    case.pod(0).phase = exit(1);
+    case.says(JobPhase::Running, Reason::Recovering);
+    assert_eq!(counted(&case), (1, 1, 0));
+    assert_eq!(awaited(&case).len(), 2);
+    // What has come since and fails again is another wave.
+    join(&mut case, "worker", 0, 1, PodPhase::Running);
+    join(&mut case, "worker", 1, 1, PodPhase::Running);
+    case.says(JobPhase::Running, Reason::Running);
+    case.pod(1).phase = exit(1);
+    case.says(JobPhase::Failed, Reason::RestartLimitReached);
+}
+
+/// Its image does not come, say.
+#[test]
+fn who_is_started_again_and_does_not_come_to_run_restarts_the_gang() {
+    let mut case = running(case(
+        json!({"scope": "Pod", "maxBackoffSeconds": 10}),
+        json!({}),
+    ));
+    case.pod(1).phase = exit(1);
+    case.says(JobPhase::Running, Reason::Recovering);
+    join(&mut case, "worker", 1, 1, PodPhase::Pending);
+    let next = case.says(JobPhase::Running, Reason::Running);
+    assert_eq!(next.again, Some(at(1810)));
+    case.second = 1810;
+    case.says(JobPhase::Restarting, Reason::StartupTimeout);
+    assert_eq!(case.attempt(), 2);
+}
+
+#[test]
+fn a_pod_is_not_awaited_on_a_node_that_takes_none_any_more() {
+    for (lost, reason) in [(true, Reason::NodeLost), (false, Reason::PodDisrupted)] {
+        let mut case = running(case(json!({"scope": "Pod"}), json!({})));
+        case.pod(1).phase = exit(1);
+        case.says(JobPhase::Running, Reason::Recovering);
+        case.pods.remove("llm-worker-1");
+        let nodes = if lost {
+            &mut case.lost
+        } else {
+            &mut case.closed
+        };
+        nodes.insert("node-1".to_owned());
+        case.says(JobPhase::Restarting, reason);
+        assert_eq!(counted(&case), (2, 1, 1));
+    }
+}
+
+/// A node that stops what it is given, again and again.
+#[test]
+fn where_the_cluster_stops_a_pod_twice_the_gang_goes_elsewhere() {
+    let mut case = running(case(json!({"scope": "Pod"}), json!({})));
+    case.pod(1).disrupted = true;
+    case.says(JobPhase::Running, Reason::Recovering);
+    join(&mut case, "worker", 1, 1, PodPhase::Running);
+    case.says(JobPhase::Running, Reason::Running);
+    case.pod(1).disrupted = true;
+    case.says(JobPhase::Restarting, Reason::PodDisrupted);
+    assert_eq!(counted(&case), (2, 0, 2));
+}
+
+#[test]
+fn a_rule_may_end_the_job_by_its_surplus_too() {
+    let rules = json!({"rules": [{"onExitCodes": [42], "action": "Fail"}]});
+    let mut case = running(case(rules, json!({"replicas": 4, "minReplicas": 2})));
+    join(&mut case, "worker", 3, 0, PodPhase::Running);
+    case.step();
+    case.pods.get_mut("llm-worker-3").unwrap().phase = exit(42);
+    case.says(JobPhase::Failed, Reason::FailedByRule);
+}
+
+/// Whoever takes it takes what the job can do without.
+#[test]
+fn surplus_that_is_taken_away_is_no_failure() {
+    let mut case = running(elastic());
+    join(&mut case, "worker", 2, 0, PodPhase::Running);
+    case.step();
+    let pod = case.pods.get_mut("llm-worker-2").unwrap();
+    (pod.deleting, pod.deleted) = (true, Some(at(0)));
+    case.says(JobPhase::Running, Reason::Running);
+    assert_eq!(case.status.last_failure, None);
+    assert_eq!(case.status.awaited_pods, None);
+}
+
 #[test]
 fn surplus_never_restarts_the_gang() {
     type Fault = fn(&mut PodView);
@@ -259,6 +355,7 @@ fn what_is_outside_the_gang_is_none_of_its_success_nor_of_its_failures() {
     let mut case = running(case);
     join(&mut case, "board", 0, 0, PodPhase::Running);
     for round in 1..9 {
+        case.second += 100;
         case.pods.get_mut("llm-board-0").unwrap().phase = exit(1);
         case.says(JobPhase::Running, Reason::Recovering);
         assert_eq!(counted(&case), (1, 0, 0));

@@ -33,6 +33,7 @@ fn next(pods: &BTreeMap<String, PodView>, attempt: i64, now: i64) -> Step {
                 name: "worker".to_owned(),
                 indexes: "1".to_owned(),
                 round: 2,
+                hurried: false,
                 not_before: Some(Time(Timestamp::from_second(10).unwrap())),
             }],
         },
