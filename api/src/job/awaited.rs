@@ -18,6 +18,10 @@ pub struct AwaitedPods {
     /// How often pods of it were replaced. A pod says of which round it is, and one of an earlier
     /// round than stands here for it is to go.
     pub round: i64,
+    /// The last round that counted against a limit. What is of an earlier one, and fails a moment
+    /// later, failed by the same.
+    #[serde(default)]
+    pub counted_round: i64,
     /// Task groups whose pods wait for those of others (`dependsOn`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]

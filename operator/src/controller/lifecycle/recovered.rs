@@ -159,7 +159,7 @@ impl Evaluation<'_> {
         };
         let restart = self.o.spec.restart.clone().unwrap_or_default();
         let mut awaited = self.awaited_pods();
-        let joins = self.joins(awaited.round, recoveries);
+        let joins = self.joins(awaited.counted_round, recoveries);
         let rounds = u32::try_from(awaited.round).unwrap_or(u32::MAX);
         let mut wait = backoff(&restart, rounds).max(UNCOUNTED_BACKOFF);
         if joins {
@@ -181,9 +181,10 @@ impl Evaluation<'_> {
         for refused in recoveries.iter().map(Recovery::fault) {
             self.exclude(refused);
         }
+        awaited.round = awaited.round.saturating_add(1);
         if !joins {
             self.status.last_failure = Some(self.told(&told.fault));
-            awaited.round = awaited.round.saturating_add(1);
+            awaited.counted_round = awaited.round;
         }
         let not_before = (wait > 0).then(|| Time(after(self.o.now, wait)));
         let outside = Some(Time(after(self.o.now, OUTSIDE_BACKOFF)));
@@ -210,8 +211,8 @@ impl Evaluation<'_> {
         }
     }
 
-    /// True if all of these pods are of rounds before the last, which was a moment ago: they fail
-    /// by what it was for, or a cache shows late what was counted then.
+    /// True if all of these pods are of rounds before the last that counted, which was a moment
+    /// ago: they fail by what it was for, or a cache shows late what was counted then.
     fn joins(&self, round: i64, recoveries: &[Recovery]) -> bool {
         let before = self.last_counted();
         let soon = before.is_some_and(|at| seconds_between(at, self.o.now) < WAVE);

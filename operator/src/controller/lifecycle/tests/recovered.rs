@@ -233,7 +233,7 @@ fn what_fails_a_moment_later_belongs_to_the_same_wave() {
     assert_eq!(counted(&case), (1, 1, 0));
     assert_eq!(awaited(&case).len(), 2);
     // What has come since and fails again is another wave.
-    join(&mut case, "worker", 0, 1, PodPhase::Running);
+    join(&mut case, "worker", 0, 2, PodPhase::Running);
     join(&mut case, "worker", 1, 1, PodPhase::Running);
     case.says(JobPhase::Running, Reason::Running);
     case.pod(1).phase = exit(1);
