@@ -136,7 +136,7 @@ reasons! {
     Placed: "Nothing.";
     /// Not all pods run yet.
     Starting: "Nothing; kubectl describe pod tells what a pod waits for.";
-    /// All pods run.
+    /// The gang runs. Where pods beyond it are missing, the message says why.
     Running: "Nothing.";
     /// Pods that failed are started again while the others go on, by restart.scope, restart.rules or since their group is elastic.
     Recovering: "Look at status.lastFailure, which names pod, node and exit code. Nothing, where that happens now and then.";

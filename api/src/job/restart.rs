@@ -138,9 +138,9 @@ pub struct RestartRule {
 /// the others go on.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestartAction {
-    /// The gang is restarted, and that counts.
+    /// What `scope` says is restarted, and that counts.
     Restart,
-    /// The gang is restarted, and that counts against no limit.
+    /// What `scope` says is restarted, and that counts against no limit.
     RestartWithoutCounting,
     /// The pods of the task group are restarted, and that counts.
     RestartGroup,

@@ -68,6 +68,7 @@ fn examples() {
         [
             "cpu-only",
             "deepspeed",
+            "elastic",
             "finetune-with-data",
             "jax",
             "master-workers",
