@@ -20,7 +20,6 @@ pub struct AwaitedPods {
     pub round: i64,
     /// The last round that counted against a limit. What is of an earlier one, and fails a moment
     /// later, failed by the same.
-    #[serde(default)]
     pub counted_round: i64,
     /// Task groups whose pods wait for those of others (`dependsOn`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -13,7 +13,7 @@ use crate::rules;
 #[garde(allow_unvalidated)]
 #[x_kube(validation = rules::BACKOFF.cel())]
 pub struct Restart {
-    /// What is restarted. Absent: Pod for what an elastic group can do without, else Gang.
+    /// What is restarted. Absent: Gang, but Pod for what an elastic group can do without.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<RestartScope>,
     /// Restarts for the job's own failures. Absent: 3.
@@ -76,7 +76,7 @@ impl Restart {
 /// What a failure restarts. Gang: all pods, together; Group: those of its task group, while the
 /// others go on; Pod: the pod alone; Never: nothing, the job has failed. Each counts once against
 /// `limit` or `disruptionLimit`. Where a node is lost or unhealthy its gang is restarted, whatever stands
-/// here. Absent: Pod for what an elastic group can do without, else Gang.
+/// here. Absent: Gang, but Pod for what an elastic group can do without.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum RestartScope {
     /// All pods of the gang, together.

@@ -162,7 +162,7 @@ fn restore(engine: &mut Engine, snapshot: &Snapshot, key: &Key, group: &PodGroup
             let there = snapshot.pods.get(&Key::new(namespace, name));
             // All of a placed gang's pods were created: who is not there has ended.
             there.map_or(!to_come, |pod| {
-                matches!(Feed::pod(key.clone(), pod), Feed::PodGone(_))
+                matches!(Feed::pod(key.clone(), pod), Feed::PodDone(_))
             })
         })
         .collect();

@@ -28,6 +28,7 @@ fn next(pods: &BTreeMap<String, PodView>, attempt: i64, now: i64) -> Step {
         awaited: AwaitedPods {
             attempt,
             round: 2,
+            counted_round: 2,
             held_groups: Vec::new(),
             pods: vec![AwaitedGroup {
                 name: "worker".to_owned(),
