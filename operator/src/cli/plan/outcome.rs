@@ -10,6 +10,7 @@ use trellis_scheduler::{
     Decision, Engine, FlavorName, Gang, GangId, LabelDomain, Placement, Victim,
 };
 
+use super::bindings;
 use super::engine::{engine, is_strict, place_of, waits};
 use super::judge::attempt_of;
 use super::quotas::Quotas;
@@ -35,6 +36,8 @@ pub(super) struct Planned {
     pub(super) place: Result<Place, Held>,
     /// Who would have to leave first.
     pub(super) victims: Vec<Victim>,
+    /// What its claims would be bound to first.
+    pub(super) claims: Vec<String>,
     /// Jobs that wait before it in its queue and were not counted in.
     pub(super) behind: usize,
     /// A job of its name has ended: it does not run again.
@@ -114,6 +117,7 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot, who: &Who) ->
             attempt,
             place,
             victims: Vec::new(),
+            claims: Vec::new(),
             behind,
             ended: ended(there).is_some(),
         });
@@ -131,6 +135,7 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot, who: &Who) ->
         &mut quotas,
         &mut planned,
     ) {}
+    bindings::bind(&mut planned, &mut snapshot);
     planned
 }
 
