@@ -308,3 +308,34 @@ async fn a_claim_of_one_node_keeps_its_pods_together() {
     let why = "PersistentVolumeClaim \"wide\", which is ReadWriteOnce and not bound yet";
     assert!(said.contains(why), "{said}");
 }
+
+/// Of pods beyond a gang the first has the claim bound, and the others go where it is.
+#[tokio::test]
+async fn a_claim_of_pods_beyond_a_gang_is_bound_for_the_first_of_them() {
+    let site = site("boards", 2).await;
+    let class = Class::new(&site, None).await;
+    class.claim("logs", "ReadWriteMany", "1Gi").await;
+    let mut job = site.job("j", 1, 1);
+    let mut board = job["spec"]["taskGroups"][0].clone();
+    board["name"] = json!("board");
+    board["gang"] = json!(false);
+    board["replicas"] = json!(2);
+    board["mounts"] = json!([{"claim": "logs", "path": "/logs"}]);
+    board["command"] = json!(["board"]);
+    job["spec"]["taskGroups"]
+        .as_array_mut()
+        .unwrap()
+        .push(board);
+    for disk in [0, 1] {
+        class.disk(&format!("of-{disk}"), disk).await;
+    }
+    site.create(job).await.unwrap();
+    site.reaches("j", JobPhase::Running).await;
+    site.pods_become("j", 3).await;
+    let volume = class.bound_to("logs").await.unwrap();
+    let disk = usize::from(volume == class.volume("of-1"));
+    let pods = site.pods("j").await;
+    let boards = pods.into_iter().filter(|p| p.name_any().contains("board"));
+    let boards: Vec<_> = boards.collect();
+    assert_eq!(nodes_of(&boards), [&*site.nodes().names()[disk]].into());
+}

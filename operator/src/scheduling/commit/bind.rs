@@ -20,7 +20,7 @@ use super::{Committer, Outcome};
 use crate::commands::WriteError;
 use crate::key::Key;
 use crate::scheduling::admitted::Admitted;
-use crate::scheduling::binding::{self, Mounts, Step, Stuck, choose, mounts};
+use crate::scheduling::binding::{Mounts, Step, Stuck, choose, mounts};
 use crate::scheduling::wish::Run;
 use crate::watch::{BOUND_BY_CONTROLLER, SELECTED_NODE, SlimClaim, SlimVolume};
 use crate::world::Certificate;
@@ -123,6 +123,12 @@ impl Committer {
                 "PersistentVolumeClaim {claim:?} is being bound for another job"
             ))),
         }
+    }
+
+    /// True if all claims are bound, and reached from where their pods are.
+    pub(super) fn are_bound(&self, job: &Key, mounts: &Mounts) -> bool {
+        let steps = choose(mounts, &self.world.stock(&job.namespace, mounts));
+        steps.is_ok_and(|steps| steps.iter().all(|(_, step)| *step == Step::Bound))
     }
 
     /// Binds the claims of a plan's pods, until then or until nobody wants it any more.
@@ -264,15 +270,12 @@ impl Committer {
     }
 }
 
-/// Of pods beyond a gang, or in the place of others: group, node and one each.
-pub(super) fn of_pods<'a>(
+/// What one pod of a group mounts.
+pub(super) fn of_pod(
     run: &Run,
     counted: &BTreeMap<String, Admitted>,
-    pods: impl Iterator<Item = (&'a str, &'a str)>,
+    group: &str,
+    node: &str,
 ) -> Mounts {
-    binding::mounts(
-        run.job.compiled(),
-        counted,
-        pods.map(|(group, node)| (group, node, 1)),
-    )
+    mounts(run.job.compiled(), counted, [(group, node, 1)])
 }
