@@ -105,4 +105,14 @@ fn what_is_not_there_is_provisioned() {
         out.contains("claims   a: provisioned for node gpu-0"),
         "{out}"
     );
+    let wide = job("one", "a").replace("replicas: 1", "replicas: 9");
+    let alone = claim("a").replace("ReadWriteMany", "ReadWriteOnce");
+    let (code, out) = planned(&[wide, alone, format!("{CLASS}disks.example\n")]);
+    assert_eq!(code, 1, "{out}");
+    for words in [
+        "ExceedsTopology: 9 pods must be on one node",
+        "PersistentVolumeClaim \"a\", which is ReadWriteOnce and not bound yet, keeps them together",
+    ] {
+        assert!(out.contains(words), "{out}");
+    }
 }
