@@ -63,8 +63,8 @@ reasons! {
     ServiceNotFound: "Create the Service or correct its name; the job goes on by itself.";
     /// A PersistentVolumeClaim that the job mounts does not exist, or is being deleted.
     ClaimNotFound: "Create the claim or correct its name; the job goes on by itself.";
-    /// A PersistentVolumeClaim that the job mounts has no volume.
-    ClaimNotBound: "Look at the claim's events. One that waits for its first consumer is to be bound by a pod of its own first, or be of a class that binds immediately; the job goes on by itself.";
+    /// A PersistentVolumeClaim that the job mounts has no volume, or none that the nodes of its pods reach.
+    ClaimNotBound: "Look at the claim's events, and at the volumes that the message asks for: create one, or correct the claim; the job goes on by itself.";
     /// A ConfigMap, Secret or ServiceAccount that the job's pods cannot start without does not exist.
     ReferenceNotFound: "Create it, or correct its name where the message says; the job goes on by itself.";
     /// A Secret that the job names in spec.secrets is not there, or could not be read from its store yet.

@@ -72,6 +72,57 @@ pub fn bound(namespace: &str, names: &[&str]) -> String {
     objects.join("\n---\n")
 }
 
+/// A class whose claims are bound with their first pod, as YAML. `provisioner` makes its volumes;
+/// without one they are there or are not.
+#[must_use]
+pub fn late_class(name: &str, provisioner: Option<&str>) -> String {
+    let class = json!({
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": name},
+        "provisioner": provisioner.unwrap_or("kubernetes.io/no-provisioner"),
+        "volumeBindingMode": "WaitForFirstConsumer",
+    });
+    class.to_string()
+}
+
+/// A claim of such a class, as YAML.
+#[must_use]
+pub fn late_claim(namespace: &str, name: &str, class: &str, mode: &str, size: &str) -> String {
+    let claim = json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": {
+            "accessModes": [mode],
+            "storageClassName": class,
+            "resources": {"requests": {"storage": size}},
+        },
+    });
+    claim.to_string()
+}
+
+/// A disk of one node, of such a class and of 10Gi, as YAML.
+#[must_use]
+pub fn disk(name: &str, class: &str, node: &str) -> String {
+    let volume = json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "accessModes": ["ReadWriteOnce", "ReadWriteMany"],
+            "capacity": {"storage": "10Gi"},
+            "storageClassName": class,
+            "persistentVolumeReclaimPolicy": "Retain",
+            "local": {"path": "/mnt/disk"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
+                {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]},
+            ]}]}},
+        },
+    });
+    volume.to_string()
+}
+
 fn volume_name(namespace: &str, claim: &str) -> String {
     format!("{namespace}-{claim}")
 }

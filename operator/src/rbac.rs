@@ -78,14 +78,14 @@ const CLUSTER: &[Row] = &[
     ),
     (
         "",
-        &[
-            "namespaces",
-            "nodes",
-            "persistentvolumeclaims",
-            "persistentvolumes",
-            "resourcequotas",
-        ],
+        &["namespaces", "nodes", "resourcequotas"],
         &["list", "watch"],
+    ),
+    // A claim is bound where its first pod is placed: a volume is given to it, or asked for.
+    (
+        "",
+        &["persistentvolumeclaims", "persistentvolumes"],
+        &["list", "watch", "patch"],
     ),
     // Whether they are there, of their metadata.
     ("", &["configmaps", "serviceaccounts"], &["get"]),

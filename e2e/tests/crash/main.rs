@@ -1,6 +1,7 @@
 //! The operator is killed after its k-th write, for every k: the next one
 //! finishes or undoes what it began. No pod twice, none orphaned, never a part left.
 
+mod claims;
 mod eviction;
 mod gang;
 mod preemption;

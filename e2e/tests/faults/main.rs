@@ -12,6 +12,7 @@ mod avoided;
 mod backup;
 mod blocked;
 mod children;
+mod claims;
 mod deletes;
 mod epoch;
 mod flavors;

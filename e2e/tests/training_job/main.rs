@@ -10,6 +10,7 @@ mod failures;
 mod frameworks;
 mod journal;
 mod kinds;
+mod late_binding;
 mod lifecycle;
 mod managed_by;
 mod namesake;

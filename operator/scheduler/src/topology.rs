@@ -14,6 +14,20 @@ pub struct Topology {
     pub levels: Vec<String>,
 }
 
+/// The level at which each node is a domain of its own, known by its name. No key of a label has
+/// parentheses.
+pub(crate) const NODE_LEVEL: &str = "(node)";
+
+impl Topology {
+    /// The one with that level alone.
+    pub(crate) fn of_nodes() -> Self {
+        Self {
+            name: TopologyName::new(NODE_LEVEL),
+            levels: vec![NODE_LEVEL.to_owned()],
+        }
+    }
+}
+
 /// How close pods are to be to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TopologyRequest {
@@ -21,6 +35,21 @@ pub struct TopologyRequest {
     pub level: String,
     /// Whether it must be so.
     pub mode: TopologyMode,
+}
+
+impl TopologyRequest {
+    /// All pods are on one node, or are not placed.
+    #[must_use]
+    pub fn one_node() -> Self {
+        Self {
+            level: NODE_LEVEL.to_owned(),
+            mode: TopologyMode::Required,
+        }
+    }
+
+    pub(crate) fn is_of_nodes(&self) -> bool {
+        self.level == NODE_LEVEL
+    }
 }
 
 /// Whether closeness is a must.

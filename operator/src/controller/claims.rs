@@ -6,7 +6,8 @@ use std::borrow::Borrow;
 use trellis_api::{PodTemplate, Reason, RuntimeProfileSpec, TrainingJobSpec};
 
 use super::lookup::Missing;
-use crate::scheduling::volumes::{self, Volumes};
+use crate::scheduling::binding;
+use crate::scheduling::volumes::{self, Mounted, Volumes};
 use crate::watch::{SlimClaim, SlimStorageClass, SlimVolume};
 
 /// Each claim that the job's pods mount, with the field that names it.
@@ -44,15 +45,17 @@ fn of_template(template: Option<&PodTemplate>, path: &str) -> Vec<(String, Strin
     claims.collect()
 }
 
-/// Where the volumes of all claims are that the job mounts.
+/// Where the volumes of all claims are that the job mounts; of those that are bound with their
+/// first pod, where they can be. `all` is every volume that there is.
 ///
 /// # Errors
-/// The first claim that is not there, is going, or has no volume.
+/// The first claim that is not there, is going, or has no volume and can have none.
 pub fn find<C, V, S>(
     job: &TrainingJobSpec,
     profile: Option<&RuntimeProfileSpec>,
     claim: impl Fn(&str) -> Option<C>,
     volume: impl Fn(&str) -> Option<V>,
+    all: impl Fn() -> Vec<V>,
     class: impl Fn(&str) -> Option<S>,
 ) -> Result<Volumes, Missing>
 where
@@ -76,37 +79,44 @@ where
             return Err(missing(Reason::ClaimNotFound, what));
         }
         let bound_to = claim.spec.volume_name.as_str();
-        if claim.status.phase != "Bound" || bound_to.is_empty() {
-            return Err(missing(Reason::ClaimNotBound, unbound(claim, class)));
+        if !claim.is_bound() {
+            let mounted = unbound(claim, &all, &class);
+            let mounted = mounted.map_err(|what| missing(Reason::ClaimNotBound, what))?;
+            found.insert(name, mounted);
+            continue;
         }
         let Some(volume) = volume(bound_to) else {
             let what = format!("is bound to volume {bound_to:?}, which does not exist");
             return Err(missing(Reason::ClaimNotBound, what));
         };
-        found.insert(name, volumes::reach(volume.borrow()));
+        let mounted = Mounted {
+            reach: volumes::reach(volume.borrow()),
+            one_node: false,
+        };
+        found.insert(name, mounted);
     }
     Ok(found)
 }
 
-/// Why a claim has no volume, as far as it and its class say.
-fn unbound<S: Borrow<SlimStorageClass>>(
+/// Where a claim can be bound that is to be bound with its first pod.
+///
+/// # Errors
+/// Why it has no volume, as far as it, its class and the volumes say.
+fn unbound<V: Borrow<SlimVolume>, S: Borrow<SlimStorageClass>>(
     claim: &SlimClaim,
+    all: impl Fn() -> Vec<V>,
     class: impl Fn(&str) -> Option<S>,
-) -> String {
+) -> Result<Mounted, String> {
     if claim.status.phase == "Lost" {
-        return format!("has lost its volume {:?}", claim.spec.volume_name);
+        return Err(format!("has lost its volume {:?}", claim.spec.volume_name));
     }
-    let name = claim.spec.storage_class_name.as_deref().unwrap_or_default();
-    let waits = class(name).is_some_and(|class| {
-        class.borrow().volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
-    });
-    if waits {
-        format!(
-            "is not bound: its StorageClass {name:?} binds when a first pod is scheduled (WaitForFirstConsumer), \
-             which trellis cannot do yet; bind it by a pod of its own, or use a class that binds immediately"
-        )
-    } else {
-        "is not bound yet: its events say what it waits for".to_owned()
+    let class = class(claim.class());
+    let class = class.as_ref().map(Borrow::borrow);
+    match class.filter(|class| claim.is_free() && class.binds_late()) {
+        Some(class) => {
+            binding::reach(claim, class, &all()).ok_or_else(|| binding::no_volume(claim))
+        }
+        None => Err("is not bound yet: its events say what it waits for".to_owned()),
     }
 }
 
@@ -133,23 +143,28 @@ mod tests {
         let claim: SlimClaim = serde_json::from_value(claim).unwrap();
         let volume: SlimVolume = serde_json::from_value(json!({
             "metadata": {"name": "v"},
-            "spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [
+            "status": {"phase": "Available"},
+            "spec": {"storageClassName": "late", "capacity": {"storage": "10Gi"}, "nodeAffinity": {"required": {"nodeSelectorTerms": [
                 {"matchExpressions": [{"key": "disk", "operator": "Exists"}]},
             ]}}},
         }))
         .unwrap();
-        let class = |mode: &str| SlimStorageClass {
+        let class = |mode: &str, provisioner: &str| SlimStorageClass {
             volume_binding_mode: Some(mode.to_owned()),
+            provisioner: provisioner.to_owned(),
             ..SlimStorageClass::default()
         };
+        let late = "WaitForFirstConsumer";
         find(
             job,
             None,
             |name| (name == "data").then(|| claim.clone()),
             |name| (name == "v").then(|| volume.clone()),
+            || vec![volume.clone()],
             |name| match name {
-                "late" => Some(class("WaitForFirstConsumer")),
-                "soon" => Some(class("Immediate")),
+                "late" => Some(class(late, "kubernetes.io/no-provisioner")),
+                "made" => Some(class(late, "disks.example")),
+                "soon" => Some(class("Immediate", "disks.example")),
                 _ => None,
             },
         )
@@ -164,8 +179,26 @@ mod tests {
         let bound = claim("Bound", "v");
         let volumes = found(&job(&[&[], &["data", "data"]]), bound.clone()).unwrap();
         assert_eq!(volumes.len(), 1);
-        assert_eq!(volumes["data"].len(), 1);
+        assert_eq!(volumes["data"].reach.len(), 1);
         assert!(found(&job(&[&[]]), bound).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_claim_that_is_bound_with_its_first_pod_says_where_it_can_be() {
+        let asked = |class: &str, size: &str| {
+            json!({"metadata": {"name": "data"}, "status": {"phase": "Pending"}, "spec": {
+                "storageClassName": class, "accessModes": [],
+                "resources": {"requests": {"storage": size}}}})
+        };
+        let job = job(&[&["data"]]);
+        let found = |class: &str, size: &str| found(&job, asked(class, size));
+        assert_eq!(found("late", "10Gi").unwrap()["data"].reach.len(), 1);
+        let missing = found("late", "11Gi").unwrap_err();
+        assert_eq!(missing.reason, Reason::ClaimNotBound);
+        let words = "StorageClass \"late\" is free that has 11Gi";
+        assert!(missing.message.contains(words), "{}", missing.message);
+        // One that is large enough is made.
+        assert!(found("made", "11Gi").unwrap()["data"].reach.is_empty());
     }
 
     #[test]
@@ -233,12 +266,7 @@ mod tests {
                 "volume \"gone\", which does not exist",
             ),
             (both, of_class("soon"), "ClaimNotBound", "is not bound yet"),
-            (
-                both,
-                of_class("late"),
-                "ClaimNotBound",
-                "StorageClass \"late\" binds when a first pod",
-            ),
+            (both, of_class("none"), "ClaimNotBound", "is not bound yet"),
         ] {
             let missing = found(&job(claims), object.clone()).unwrap_err();
             assert_eq!(missing.reason.as_str(), reason, "{object}");

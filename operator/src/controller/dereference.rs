@@ -18,7 +18,7 @@ use super::lookup::{self, Missing};
 use crate::key::Key;
 use crate::policy::requester;
 use crate::scheduling::is_owned;
-use crate::scheduling::volumes::Volumes;
+use crate::scheduling::volumes::{Mounted, Volumes};
 use crate::watch::Pods;
 use crate::world::{Certificate, World};
 
@@ -111,6 +111,23 @@ impl Surrounded {
     pub(super) fn is_placed(&self) -> bool {
         self.place()
             .is_some_and(|plan| plan.attempt == self.attempt())
+    }
+
+    /// True if pods of this attempt are being created, and its claims bound before.
+    pub(super) fn is_committing(&self) -> bool {
+        let group = own_group(self.pod_group.as_deref(), self.uid());
+        let phase = group.and_then(|group| group.status.as_ref()?.phase);
+        self.is_placed() && phase == Some(PodGroupPhase::Committing)
+    }
+
+    /// Where the volumes are that it mounts. Where nobody can say, no node will do.
+    pub(super) fn volumes_or_nowhere(&self) -> Volumes {
+        let profile = self.profile.as_ref().ok().and_then(|p| p.as_deref());
+        let mounted = || claims::mounted(&self.job.spec, profile.map(Profile::spec));
+        self.volumes.clone().unwrap_or_else(|_| {
+            let names = mounted().into_iter().map(|(_, name)| name);
+            names.map(|name| (name, Mounted::nowhere())).collect()
+        })
     }
 
     /// True if a place of this attempt is written down, though others may have to leave it first.
@@ -241,6 +258,7 @@ fn volumes(
         profile.map(Profile::spec),
         |name| world.claims.get(&Key::new(namespace, name)),
         |name| world.volumes.get(&Key::new("", name)),
+        || world.volumes.all(),
         |name| world.storage_classes.get(&Key::new("", name)),
     );
     found.map_err(waits)

@@ -187,7 +187,7 @@ impl Controller {
                 hurry: attempt.hurry,
                 checkpoint: attempt.checkpoint,
                 awaited: attempt.awaited,
-                volumes: seen.volumes.clone().unwrap_or_default(),
+                volumes: seen.volumes_or_nowhere(),
             })),
             // Nothing may start as things are; what has its place for this attempt keeps it.
             (Wish::Run(next), None) if plan_attempt.is_some_and(|p| p < attempt) => Wish::Stop {
@@ -219,7 +219,13 @@ impl Controller {
 
     /// What the job's pods need and is not there, or not ready.
     fn not_there(&self, key: &Key, seen: &Surrounded, job: &AuthorizedJob) -> Option<Standing> {
-        let volumes = seen.volumes.as_ref().err().cloned();
+        let volumes = seen.volumes.as_ref().err();
+        // Claims are bound by what creates the pods, which says so where they cannot be.
+        let bound_meanwhile = |standing: &&Standing| {
+            let not_bound = matches!(standing, Standing::Held { reason, .. } if *reason == Reason::ClaimNotBound);
+            not_bound && seen.is_committing()
+        };
+        let volumes = volumes.filter(|v| !bound_meanwhile(v)).cloned();
         // Once there is a plan the Secrets were there: that one is read anew tears nothing.
         let secrets = || secrets::missing(&self.world, key, job.compiled());
         volumes.or_else(|| (!seen.is_planned()).then(secrets).flatten())

@@ -1,6 +1,7 @@
 //! From Kubernetes' words to the engine's, and back.
 
 mod member;
+mod planned;
 mod queue;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,17 +15,18 @@ use trellis_api::reason::Reason;
 use trellis_api::{PodGroup, TrainingJobSpec};
 use trellis_compiler::{CompiledGroup, CompiledJob};
 use trellis_scheduler::{
-    Constraints, Engine, FlavorName, Gang, GangId, GroupFlavors, GroupName, LabelDomain, Node,
-    NodeName, Placement, PodKey, QueueName, ResourceName, Resources, Strategy, Taint, TaintEffect,
-    TaskGroup, Time, TopologyMode, TopologyRequest, WaitReason,
+    Constraints, Engine, FlavorName, Gang, GangId, GroupName, LabelDomain, Node, NodeName, PodKey,
+    QueueName, ResourceName, Resources, Strategy, Taint, TaintEffect, TaskGroup, Time,
+    TopologyMode, TopologyRequest, WaitReason,
 };
 
 use super::admitted::Admitted;
-use super::volumes::Volumes;
+use super::volumes::{self, Volumes};
 use super::{constraints, request};
 use crate::key::Key;
 use crate::watch::{SlimNode, Unhealthy};
 pub use member::{Member, leaver, surplus_id, surplus_key, whose};
+pub use planned::{flavors, placement};
 pub use queue::{decayed, flavor, memory, quantity, queue, topology};
 
 /// When a gang is placed, beside what it is.
@@ -73,17 +75,19 @@ pub fn time(at: Timestamp) -> Time {
 #[must_use]
 pub fn gang(job: &CompiledJob, ticket: &Ticket, actual: &BTreeMap<String, Admitted>) -> Gang {
     let key = Key::new(job.job().namespace(), job.job().name());
-    let groups = job
-        .groups()
-        .iter()
-        .filter(|group| group.gang_size() > 0)
-        .map(|group| {
-            let admitted = actual
-                .get(group.name())
-                .cloned()
-                .unwrap_or_else(|| Admitted::unchanged(group));
-            task_group(job, group, admitted, ticket)
-        })
+    let members = job.groups().iter().filter(|group| group.gang_size() > 0);
+    let members = members.map(|group| {
+        let admitted = actual.get(group.name()).cloned();
+        (
+            group,
+            admitted.unwrap_or_else(|| Admitted::unchanged(group)),
+        )
+    });
+    let members: Vec<_> = members.collect();
+    let together = volumes::together(&ticket.volumes, members.iter().map(|(_, a)| &a.claims));
+    let groups = members
+        .into_iter()
+        .map(|(group, admitted)| task_group(job, group, admitted, ticket))
         .collect();
     let excluded = ticket.excluded.iter().map(|n| NodeName::new(n.as_str()));
     let spec = job.job().spec();
@@ -96,7 +100,10 @@ pub fn gang(job: &CompiledJob, ticket: &Ticket, actual: &BTreeMap<String, Admitt
             PlacementPolicy::Pack => Strategy::Pack,
             PlacementPolicy::Spread => Strategy::Spread,
         },
-        topology: spec.topology.as_ref().map(topology_request),
+        topology: match together {
+            true => Some(TopologyRequest::one_node()),
+            false => spec.topology.as_ref().map(topology_request),
+        },
         preemptible: spec.is_preemptible(),
         preempted: ticket.preempted,
         min_runtime: seconds(spec.min_runtime_seconds.unwrap_or(0)),
@@ -253,9 +260,10 @@ fn task_group(
         .map(|g| ResourceName::new(g.gpu_resource()));
     let flavors = spec.iter().flat_map(|g| &g.flavors);
     let claims = admitted.claims.iter();
-    let mut volumes: Vec<_> = claims
-        .filter_map(|c| ticket.volumes.get(c))
-        .flatten()
+    let volumes = claims.filter_map(|c| ticket.volumes.get(c));
+    let one_node = volumes.clone().any(|mounted| mounted.one_node);
+    let mut volumes: Vec<_> = volumes
+        .flat_map(|mounted| &mounted.reach)
         .cloned()
         .collect();
     // The same for all who mount the like: the engine looks at the nodes once.
@@ -274,7 +282,10 @@ fn task_group(
         device,
         flavors: flavors.map(|f| FlavorName::new(f.as_str())).collect(),
         constraints,
-        topology: spec.and_then(|g| g.topology.as_ref()).map(topology_request),
+        topology: match one_node {
+            true => Some(TopologyRequest::one_node()),
+            false => spec.and_then(|g| g.topology.as_ref()).map(topology_request),
+        },
         ..TaskGroup::new(
             GroupName::new(group.name()),
             group.gang_size(),
@@ -306,41 +317,6 @@ pub fn node(node: &SlimNode, unhealthy: &Unhealthy) -> Node {
         unhealthy: unhealthy.why(node),
         ..Node::new(NodeName::new(name), request::of_node(node))
     }
-}
-
-/// The placement that a plan wrote down.
-#[must_use]
-pub fn placement(plan: &Plan) -> Placement {
-    let mut placement = Placement::new();
-    let mut groups: Vec<(&str, Vec<(NodeName, u32)>)> = Vec::new();
-    for a in &plan.assignments {
-        let run = (
-            NodeName::new(a.node.as_str()),
-            u32::try_from(a.count).unwrap_or(0),
-        );
-        match groups.last_mut() {
-            Some((group, runs)) if *group == a.group => runs.push(run),
-            _ => groups.push((a.group.as_str(), vec![run])),
-        }
-    }
-    for (group, runs) in groups {
-        placement.push(GroupName::new(group), runs);
-    }
-    placement
-}
-
-/// The flavors that a plan wrote down.
-#[must_use]
-pub fn flavors(plan: &Plan) -> Vec<GroupFlavors> {
-    let groups = plan.groups.iter().map(|group| GroupFlavors {
-        group: GroupName::new(group.name.as_str()),
-        flavors: group
-            .flavors
-            .iter()
-            .map(|(r, f)| (ResourceName::new(r.as_str()), FlavorName::new(f.as_str())))
-            .collect(),
-    });
-    groups.collect()
 }
 
 /// Why a gang is asked by another to leave, in the words of the API. None: by no other.

@@ -6,6 +6,7 @@
 
 pub mod admitted;
 pub mod allocation;
+pub mod binding;
 mod commit;
 mod constraints;
 mod deletions;

@@ -39,6 +39,9 @@ pub use slim::{
     SlimCondition, SlimConfigMap, SlimContainer, SlimContainerStatus, SlimMeta, SlimNamespace,
     SlimNetworkPolicy, SlimNode, SlimPod, SlimPodSpec, SlimPodStatus, SlimService,
 };
-pub use storage::{SlimClaim, SlimStorageClass, SlimVolume, ZONE_LABELS};
+pub use storage::{
+    BOUND_BY_CONTROLLER, SELECTED_NODE, SlimClaim, SlimClaimRef, SlimStorageClass, SlimVolume,
+    ZONE_LABELS,
+};
 pub use store::Store;
 pub use unhealthy::Unhealthy;

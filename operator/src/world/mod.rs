@@ -130,6 +130,8 @@ pub struct World {
     pub volumes: Store<SlimVolume>,
     /// StorageClasses.
     pub storage_classes: Store<SlimStorageClass>,
+    /// A claim, a volume or a class has changed.
+    storage_changed: Notify,
     /// DeviceClasses; none where the cluster does not know the kind.
     pub device_classes: Store<SlimDeviceClass>,
     /// Why gangs wait, by job.
@@ -198,6 +200,7 @@ impl World {
             claims: Store::default(),
             volumes: Store::default(),
             storage_classes: Store::default(),
+            storage_changed: Notify::new(),
             device_classes: Store::default(),
             certificates: RwLock::default(),
             work: WorkQueue::default(),

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
+mod claims;
 mod cluster;
 #[path = "../command/mod.rs"]
 mod command;

@@ -13,6 +13,7 @@ use crate::queueing::Signal;
 use crate::quota::Demand;
 use crate::state::{GangIdx, Shape};
 use crate::time::Time;
+use crate::topology::{Topology, TopologyRequest};
 
 impl Engine {
     /// Takes a gang as it is now. A new one waits. Of one that has its place
@@ -20,12 +21,22 @@ impl Engine {
     /// and grace, by which its end is known from now on, and for the limits that it
     /// draws on.
     pub fn apply_gang(&mut self, gang: Gang) {
+        self.know_levels(&gang);
         let Some(&at) = self.ids.get(&gang.id) else {
             let at = self.insert(gang, Stage::Waiting(None));
             self.wait(at);
             return;
         };
         self.update(at, gang);
+    }
+
+    /// That each node is a domain of its own is kept only once somebody asks for it.
+    pub(super) fn know_levels(&mut self, gang: &Gang) {
+        let groups = gang.groups.iter().map(|group| &group.topology);
+        let mut requests = groups.chain([&gang.topology]).flatten();
+        if requests.any(TopologyRequest::is_of_nodes) {
+            self.apply_topology(Topology::of_nodes());
+        }
     }
 
     pub(super) fn insert(&mut self, gang: Gang, stage: Stage) -> GangIdx {

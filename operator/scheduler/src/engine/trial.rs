@@ -19,6 +19,7 @@ impl Engine {
     ///
     /// The certificate that a cycle would give it.
     pub fn trial(&mut self, gang: &Gang, now: Time) -> Result<Outlook, Certificate> {
+        self.know_levels(gang);
         let unsettled = self.look_again(now);
         let now = self.now;
         let shape = Arc::new(self.catalog.acquire_shape(gang));

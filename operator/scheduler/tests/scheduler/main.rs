@@ -99,5 +99,6 @@ mod surplus_queues;
 mod topology;
 #[cfg(test)]
 mod topology_certificates;
+mod topology_node;
 #[cfg(test)]
 mod topology_oracle;

@@ -282,7 +282,8 @@ async fn read_devices(client: &Client, snapshot: &mut Snapshot) -> Result<(), Un
     Ok(())
 }
 
-/// The claims that a job mounts, with their volumes and classes.
+/// The claims that a job mounts, with their volumes and classes. Of those that are bound with
+/// their first pod all volumes are candidates.
 async fn read_claims(
     client: &Client,
     namespace: &str,
@@ -308,6 +309,12 @@ async fn read_claims(
         } else if let Some(class) = class {
             let api = Api::<SlimStorageClass>::all(client.clone());
             let found = named(&api, class).await?;
+            if found.as_ref().is_some_and(SlimStorageClass::binds_late) {
+                let all = Api::<SlimVolume>::all(client.clone());
+                let volumes = list(&all, &ListParams::default()).await?;
+                let volumes = volumes.unwrap_or_default().into_iter();
+                volumes.for_each(|v| snapshot.volume(v));
+            }
             found.into_iter().for_each(|c| snapshot.storage_class(c));
         }
         snapshot.claim(claim);

@@ -1,6 +1,7 @@
 //! `trellis plan`: what jobs would be compiled into, and where their pods would
 //! go: what the operator would say, by the very same steps, and nothing written.
 
+mod bindings;
 mod engine;
 mod facts;
 pub(super) mod input;

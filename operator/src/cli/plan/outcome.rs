@@ -10,6 +10,7 @@ use trellis_scheduler::{
     Decision, Engine, FlavorName, Gang, GangId, LabelDomain, Placement, Victim,
 };
 
+use super::bindings;
 use super::engine::{engine, is_strict, place_of, waits};
 use super::judge::attempt_of;
 use super::quotas::Quotas;
@@ -21,6 +22,7 @@ use crate::scheduling::allocation;
 use crate::scheduling::flavors::{Flavors, Place};
 use crate::scheduling::gang::{self, Ticket};
 use crate::scheduling::neighbours::Neighbour;
+use crate::scheduling::volumes::{self, Volumes};
 use crate::watch::Repulsions;
 
 /// A job, what it becomes, and where it goes.
@@ -35,6 +37,10 @@ pub(super) struct Planned {
     pub(super) place: Result<Place, Held>,
     /// Who would have to leave first.
     pub(super) victims: Vec<Victim>,
+    /// What its claims would be bound to first.
+    pub(super) claims: Vec<String>,
+    /// Where their volumes are, or can be.
+    volumes: Volumes,
     /// Jobs that wait before it in its queue and were not counted in.
     pub(super) behind: usize,
     /// A job of its name has ended: it does not run again.
@@ -114,6 +120,8 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot, who: &Who) ->
             attempt,
             place,
             victims: Vec::new(),
+            claims: Vec::new(),
+            volumes: standing.map(|(volumes, _)| volumes).unwrap_or_default(),
             behind,
             ended: ended(there).is_some(),
         });
@@ -131,6 +139,7 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot, who: &Who) ->
         &mut quotas,
         &mut planned,
     ) {}
+    bindings::bind(&mut planned, &mut snapshot);
     planned
 }
 
@@ -166,8 +175,11 @@ fn decide(
             } => {
                 let classes: Vec<_> = snapshot.device_classes.values().collect();
                 let nodes = || snapshot.nodes.values().collect();
-                let (reason, message) =
+                let (reason, mut message) =
                     allocation::told(engine, &id, &certificate, &classes, nodes);
+                let job = planned.iter().find(|p| p.key == gang::job_of(&id));
+                let claim = job.and_then(|job| volumes::one_node(&job.volumes, reason));
+                message.extend(claim.into_iter().flat_map(|why| ["; ".to_owned(), why]));
                 let held = if certificate.detail.is_refusal() {
                     Held::refused
                 } else {

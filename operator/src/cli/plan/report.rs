@@ -85,6 +85,7 @@ fn one(job: &Planned, out: &mut String) {
     match &job.place {
         Ok(place) => {
             rows("nodes", places(&place.placement), out);
+            rows("claims", job.claims.iter().cloned(), out);
             rows("preempts", job.victims.iter().map(victim), out);
             rows("note", behind(job).into_iter().chain(stores(job)), out);
         }

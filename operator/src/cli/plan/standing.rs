@@ -170,6 +170,7 @@ fn volumes(job: &AuthorizedJob, snapshot: &Snapshot) -> Result<Volumes, Held> {
         profile,
         |name| all.get(&Key::new(job.namespace(), name)),
         |name| snapshot.volumes.get(name),
+        || snapshot.volumes.values().collect(),
         |name| snapshot.storage_classes.get(name),
     );
     Ok(found?)

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream;
 use k8s_openapi::api::core::v1::Toleration;
+use k8s_openapi::jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 use trellis_api::pod_group::Plan;
@@ -14,11 +15,10 @@ use trellis_compiler::{CompiledGroup, PodPlacement, PodTemplate};
 use trellis_scheduler::Resources;
 
 use super::open::open_plan;
-use super::{Committer, Outcome, is_owned};
+use super::{Committer, Outcome, bind, is_owned};
 use crate::commands::WriteError;
 use crate::key::Key;
 use crate::scheduling::admitted::Admitted;
-use crate::scheduling::keeper::Vacancy;
 use crate::scheduling::wish::Run;
 use crate::scheduling::{Feed, flavors, journal, request};
 use crate::watch::SlimPod;
@@ -30,13 +30,13 @@ const TRIES: u32 = 6;
 
 /// One pod of a plan.
 #[derive(Clone, Copy)]
-struct Member<'a> {
-    pods: &'a PodTemplate<'a>,
-    index: u32,
-    node: &'a str,
-    round: i64,
+pub(super) struct Member<'a> {
+    pub(super) pods: &'a PodTemplate<'a>,
+    pub(super) index: u32,
+    pub(super) node: &'a str,
+    pub(super) round: i64,
     /// Of one beyond the gang: what its flavors bring, and the term of who creates it.
-    beyond: Option<(&'a [Toleration], i64)>,
+    pub(super) beyond: Option<(&'a [Toleration], i64)>,
 }
 
 impl<'a> Member<'a> {
@@ -86,10 +86,12 @@ impl Committer {
         }
         let open = open_plan(run, plan, counted);
         self.open_plans.resume(&job, open);
+        let _promise = self.promises.of(&job);
         self.create(&job, run, plan, counted, &stop).await
     }
 
-    /// Creates what the plan names and is not there yet, then closes the plan.
+    /// Binds the claims of the plan's pods, creates what it names and is not there yet, then closes
+    /// the plan.
     pub(super) async fn create(
         &self,
         job: &Key,
@@ -98,6 +100,11 @@ impl Committer {
         counted: &BTreeMap<String, Admitted>,
         stop: &CancellationToken,
     ) -> Outcome {
+        let mounts = bind::of_plan(run, plan, counted);
+        let until = plan.deadline.as_ref().map_or(Timestamp::MIN, |d| d.0);
+        if let Err(outcome) = self.bind(job, plan, &mounts, until, stop).await {
+            return outcome;
+        }
         let there = self.world.pods.of(job);
         let groups = run.job.compiled().groups();
         let templates: Vec<_> = groups.iter().map(CompiledGroup::template).collect();
@@ -132,62 +139,8 @@ impl Committer {
         }
     }
 
-    /// Creates pods of a plan that is closed. One that is refused is tried again: the others
-    /// go on.
-    pub async fn fill(
-        &self,
-        job: &Key,
-        run: &Run,
-        plan: &Plan,
-        vacancies: &[Vacancy],
-        counted: &BTreeMap<String, Admitted>,
-        stop: &CancellationToken,
-    ) -> Outcome {
-        let groups = run.job.compiled().groups();
-        let templates: Vec<_> = groups.iter().map(CompiledGroup::template).collect();
-        let of = |vacancy: &Vacancy| {
-            let mut pods = templates.iter();
-            pods.find(|pods| pods.group().name() == vacancy.group)
-        };
-        if let Err(outcome) = self.is_allowed(job, run) {
-            return outcome;
-        }
-        let epoch = match self.commands.epoch() {
-            Ok(epoch) => epoch.0,
-            Err(error) => return WriteError::from(error).into(),
-        };
-        let missing = vacancies.iter().filter_map(|vacancy| {
-            Some(Member {
-                pods: of(vacancy)?,
-                index: vacancy.index,
-                node: &vacancy.node,
-                round: vacancy.round,
-                beyond: vacancy.brought.as_deref().map(|brought| (brought, epoch)),
-            })
-        });
-        let missing: Vec<_> = missing.collect();
-        let pods = missing.len();
-        match self
-            .create_all(job, run, plan, missing, counted, stop)
-            .await
-        {
-            None => {
-                info!(%job, attempt = plan.attempt, pods, "filled up");
-                Outcome::Done
-            }
-            Some(Outcome::Undo(_, message) | Outcome::PutOff(_, message)) => {
-                Outcome::Again(message)
-            }
-            Some(Outcome::Avoid(node, outcome)) => match *outcome {
-                Outcome::Undo(_, message) => Outcome::Again(message).because_of(Some(node)),
-                outcome => outcome,
-            },
-            Some(outcome) => outcome,
-        }
-    }
-
     /// Creates pods of a plan. None: they are there, all of them.
-    async fn create_all(
+    pub(super) async fn create_all(
         &self,
         job: &Key,
         run: &Run,

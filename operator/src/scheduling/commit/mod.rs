@@ -1,15 +1,18 @@
-//! A placement becomes pods: preflight, journal (`open`), create (`create`),
-//! close. Where others have to leave first, that is written down (`nominate`)
+//! A placement becomes pods: preflight, journal (`open`), claims (`bind`), create (`create`),
+//! close. What is undone gives back what its claims were bound with (`unbind`). Where others have to leave first, that is written down (`nominate`)
 //! once their budgets allow it (`budgets`). Everything else in the operator decides; this writes.
 
+mod bind;
 mod budgets;
 mod children;
 mod create;
 mod delete;
 mod elsewhere;
 mod evict;
+mod fill;
 mod nominate;
 mod open;
+mod unbind;
 mod write;
 
 use std::collections::BTreeMap;
@@ -30,6 +33,7 @@ use crate::commands::{Commands, WriteError};
 use crate::key::Key;
 use crate::world::World;
 
+use bind::Promises;
 pub use budgets::Kept;
 pub use nominate::Nomination;
 
@@ -50,8 +54,8 @@ pub enum Outcome {
     Kept(Kept),
     /// The plan is to be undone.
     Undo(Reason, String),
-    /// The same as the other, which is that node's doing: it is kept away from.
-    Avoid(String, Box<Self>),
+    /// The same as the other, which is the doing of these nodes: they are kept away from.
+    Avoid(Vec<String>, Box<Self>),
     /// Try the same again in a while.
     Again(String),
 }
@@ -60,7 +64,7 @@ impl Outcome {
     /// That a pod was refused, which may be the doing of one node.
     fn because_of(self, node: Option<String>) -> Self {
         match node {
-            Some(node) => Self::Avoid(node, Box::new(self)),
+            Some(node) => Self::Avoid(vec![node], Box::new(self)),
             None => self,
         }
     }
@@ -82,6 +86,7 @@ pub struct Committer {
     commands: Commands,
     preflight: Arc<Preflight>,
     open_plans: Arc<OpenPlans>,
+    promises: Arc<Promises>,
 }
 
 impl Committer {
@@ -93,6 +98,7 @@ impl Committer {
             commands,
             preflight: Arc::default(),
             open_plans: Arc::default(),
+            promises: Arc::default(),
         }
     }
 
@@ -133,6 +139,7 @@ impl Committer {
         planned: BTreeMap<String, Admitted>,
         stop: CancellationToken,
     ) -> Outcome {
+        let _promise = self.promises.of(&job);
         match self.open(&job, &run, &place, planned, &stop).await {
             Ok((plan, counted)) => self.create(&job, &run, &plan, &counted, &stop).await,
             Err(outcome) => outcome,

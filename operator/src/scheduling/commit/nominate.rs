@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use trellis_api::pod_group::NominatedVictim;
 
 use super::open::open_plan;
-use super::{Committer, Outcome};
+use super::{Committer, Outcome, bind};
 use crate::key::Key;
 use crate::scheduling::admitted::Admitted;
 use crate::scheduling::flavors::Place;
@@ -28,7 +28,7 @@ pub struct Nomination {
 }
 
 impl Committer {
-    /// Writes a nomination down, unless admission, a quota of the namespace or a
+    /// Writes a nomination down, unless admission, its claims, a quota of the namespace or a
     /// budget of the victims speaks against it. Nobody has been told to leave
     /// before.
     pub async fn nominate(
@@ -62,6 +62,9 @@ impl Committer {
         if actual != planned {
             return Err(Outcome::Replan(actual));
         }
+        // Nobody leaves for a place whose volumes it cannot have.
+        let _promise = self.promises.of(job);
+        self.can_bind(job, &bind::of_plan(run, &plan, &actual))?;
         let whole = open_plan(run, &plan, &actual).whole();
         if let Some(message) = self.over_quota(job, &whole) {
             return Err(Outcome::OverQuota(whole, message));

@@ -1,4 +1,5 @@
-//! Before the first pod: preflight, the namespace's quota, the journal.
+//! Before the first pod: preflight, whether its claims can be bound, the namespace's quota, the
+//! journal.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use trellis_api::Reason;
 use trellis_api::pod_group::{Plan, PodGroupPhase};
 use trellis_compiler::PodPlacement;
 
-use super::{Committer, Outcome};
+use super::{Committer, Outcome, bind};
 use crate::commands::WriteError;
 use crate::key::Key;
 use crate::scheduling::admitted::Admitted;
@@ -40,6 +41,7 @@ impl Committer {
         if stop.is_cancelled() {
             return Err(Outcome::Done);
         }
+        self.can_bind(job, &bind::of_plan(run, &plan, &actual))?;
         self.has_children(job, &run.uid, run.job.compiled().has_hosts())?;
         let open = open_plan(run, &plan, &actual);
         let whole = open.whole();

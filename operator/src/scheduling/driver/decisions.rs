@@ -4,12 +4,12 @@ use k8s_openapi::jiff::Timestamp;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_scheduler::{Certificate as Refusal, Decision, GangId, Placement, WaitReason};
 
-use super::{Driver, Inside};
+use super::{Driver, Gang, Inside};
 use crate::key::Key;
 use crate::quota;
 use crate::scheduling::Feed;
 use crate::scheduling::flavors::Place;
-use crate::scheduling::{allocation, gang, journal};
+use crate::scheduling::{allocation, gang, journal, volumes};
 use crate::world::Certificate;
 
 impl Driver {
@@ -75,7 +75,11 @@ impl Driver {
         let world = self.committer.world();
         let classes = world.device_classes.all();
         let nodes = || world.nodes.all();
-        let (reason, message) = allocation::told(&self.engine, id, certificate, &classes, nodes);
+        let (reason, mut message) =
+            allocation::told(&self.engine, id, certificate, &classes, nodes);
+        let run = self.gangs.get(&gang::job_of(id)).and_then(Gang::run);
+        let claim = run.and_then(|run| volumes::one_node(&run.volumes, reason));
+        message.extend(claim.into_iter().flat_map(|why| ["; ".to_owned(), why]));
         Certificate {
             reason,
             message,

@@ -4,7 +4,7 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::{debug, info};
 use trellis_api::Reason;
-use trellis_api::pod_group::PodGroupPhase;
+use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 
 use super::Driver;
 use crate::key::Key;
@@ -40,9 +40,11 @@ impl Driver {
             return;
         }
         let outcome = match outcome {
-            Outcome::Avoid(node, outcome) => {
-                info!(%job, node, "pods are refused there that pass elsewhere; it is kept away from");
-                state.avoided.note(&node, Instant::now());
+            Outcome::Avoid(nodes, outcome) => {
+                info!(%job, ?nodes, "its pods cannot be there, and may be elsewhere; they are kept away from");
+                for node in nodes {
+                    state.avoided.note(&node, Instant::now());
+                }
                 *outcome
             }
             outcome => outcome,
@@ -108,6 +110,25 @@ impl Driver {
         info!(%job, %reason, why = %message, "undone");
         self.write(job, move |before| {
             journal::undone(before, reason, message, failed, Timestamp::now())
+        });
+    }
+
+    /// Nothing is left of the plan: what its claims were to be bound with is free again.
+    pub(super) fn clear(&mut self, job: &Key, journal: &PodGroupStatus) {
+        let Some(uid) = self.job_uid(job) else { return };
+        let plan = journal.plan.as_ref().map(|plan| plan.hash.clone());
+        let committer = self.committer.clone();
+        let key = job.clone();
+        self.start(job, None, |_| async move {
+            let unbound = committer.unbind(&key, plan.as_deref().unwrap_or_default());
+            let cleared = async {
+                unbound.await?;
+                committer.journal(&key, &uid, journal::cleared).await
+            };
+            match cleared.await {
+                Ok(()) => Outcome::Done,
+                Err(outcome) => outcome,
+            }
         });
     }
 

@@ -143,7 +143,7 @@ impl Driver {
                 self.step_back(job, &journal);
                 // What it waited for was its pods' end.
                 world.certificates.write().remove(job);
-                self.write(job, journal::cleared);
+                self.clear(job, &journal);
             }
             Step::Finish => {
                 self.withdraw(job);

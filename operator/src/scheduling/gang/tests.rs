@@ -3,7 +3,10 @@ use crate::scheduling::fixtures::{run, run_with};
 use crate::scheduling::flavors::{Flavors, Place};
 use crate::scheduling::journal;
 use serde_json::{Value, json};
-use trellis_scheduler::{BorrowWithin, Preemption, Reclaim, Stop, TolerationOperator, WithinQueue};
+use trellis_scheduler::{
+    BorrowWithin, GroupFlavors, Placement, Preemption, Reclaim, Stop, TolerationOperator,
+    WithinQueue,
+};
 
 /// The gang of the job "team-a/llm" with more fields in its spec, and of its PodGroup.
 fn gangs(more: Value) -> (Gang, Gang) {

@@ -48,3 +48,53 @@ async fn a_claim_and_its_volume_wake_the_jobs_that_mount_it_when_they_change() {
     Sink::<SlimClaim>::delete(case.watched.as_ref(), &key, "c");
     assert_eq!(case.looked_at().await, ["a/mounts"]);
 }
+
+/// A volume that nobody has may be what a claim waits for.
+#[tokio::test(start_paused = true)]
+async fn a_free_volume_wakes_the_jobs_whose_claims_it_could_be_given_to() {
+    let case = Case::new();
+    for (name, class, volume) in [
+        ("waits", "late", ""),
+        ("bound", "late", "other"),
+        ("elsewhere", "soon", ""),
+    ] {
+        let job: TrainingJob = decoded(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+            "metadata": {"name": name, "namespace": "a", "uid": name},
+            "spec": {"taskGroups": [{"name": "w", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"},
+                "mounts": [{"path": "/data", "claim": name}]}]},
+        }));
+        case.watched.apply(Key::of(job.meta()), job);
+        let claim: SlimClaim = decoded(json!({
+            "metadata": {"name": name, "namespace": "a", "uid": name},
+            "spec": {"storageClassName": class, "volumeName": volume},
+        }));
+        case.watched.apply(Key::new("a", name), claim);
+    }
+    case.sync();
+    case.looked_at().await;
+    let volume = |to: serde_json::Value, phase: &str| -> SlimVolume {
+        decoded(json!({
+            "metadata": {"name": "v", "uid": "v"}, "status": {"phase": phase},
+            "spec": {"storageClassName": "late", "claimRef": to},
+        }))
+    };
+    let (key, free) = (Key::new("", "v"), serde_json::Value::Null);
+    case.watched
+        .apply(key.clone(), volume(free.clone(), "Pending"));
+    assert_eq!(case.looked_at().await, ["a/waits"]);
+    case.watched
+        .apply(key.clone(), volume(free.clone(), "Available"));
+    assert_eq!(case.looked_at().await, ["a/waits"]);
+    case.watched
+        .apply(key.clone(), volume(free.clone(), "Available"));
+    assert!(case.looked_at().await.is_empty(), "nothing new");
+    // It is another's now: those who counted on it are told, too.
+    let to = json!({"namespace": "a", "name": "bound", "uid": "bound"});
+    case.watched.apply(key.clone(), volume(to, "Available"));
+    assert_eq!(case.looked_at().await, ["a/bound", "a/waits"]);
+    case.watched.apply(key.clone(), volume(free, "Available"));
+    case.looked_at().await;
+    Sink::<SlimVolume>::delete(case.watched.as_ref(), &key, "v");
+    assert_eq!(case.looked_at().await, ["a/waits"]);
+}

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::{Count, Of, verb};
 use crate::explain::{Detail, InDomain};
+use crate::topology::NODE_LEVEL;
 
 impl Detail {
     /// The sentences about topology.
@@ -53,12 +54,11 @@ impl InDomain {
             unlabelled,
             ..
         } = self;
-        write!(
-            f,
-            "{}{} must be in one domain of level {level:?}",
-            Of(group),
-            Count(*pods, "pod"),
-        )?;
+        write!(f, "{}{} must be ", Of(group), Count(*pods, "pod"))?;
+        match level == NODE_LEVEL {
+            true => f.write_str("on one node")?,
+            false => write!(f, "in one domain of level {level:?}")?,
+        }
         match &self.best {
             None => {
                 return write!(

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::{Labels, NodeIdx};
 use crate::ids::{NodeName, TopologyName};
-use crate::topology::Topology;
+use crate::topology::{NODE_LEVEL, Topology};
 use tree::Tree;
 
 /// All topologies.
@@ -103,11 +103,12 @@ impl Domains {
         })
     }
 
-    /// The keys of all levels, each once, by name of the topology and from coarse to fine.
+    /// The keys of all levels that are labels, each once, by name of the topology and from coarse
+    /// to fine.
     pub(crate) fn levels(&self) -> Vec<String> {
         let mut levels: Vec<String> = Vec::new();
         for level in self.trees.values().flat_map(Tree::levels) {
-            if !levels.contains(level) {
+            if level != NODE_LEVEL && !levels.contains(level) {
                 levels.push(level.clone());
             }
         }

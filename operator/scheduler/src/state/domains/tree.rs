@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::layout::Layout;
 use crate::ids::NodeName;
 use crate::state::{Labels, NodeIdx};
+use crate::topology::NODE_LEVEL;
 
 /// The value of a label. Nodes that lack it come after those that have it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +46,7 @@ impl Tree {
     }
 
     pub(super) fn put(&mut self, node: NodeIdx, name: &NodeName, labels: Option<&Labels>) {
-        let path = labels.map(|labels| self.path(labels));
+        let path = labels.map(|labels| self.path(name, labels));
         let path = path.map(|path| self.shared(path));
         if self.paths.len() <= node.at() {
             self.paths.resize(node.at().saturating_add(1), None);
@@ -75,9 +76,10 @@ impl Tree {
         }
     }
 
-    fn path(&self, labels: &Labels) -> Path {
+    fn path(&self, name: &NodeName, labels: &Labels) -> Path {
         let mut missing = false;
         let label = |key: &String| match labels.get(key) {
+            _ if key == NODE_LEVEL => Label::Value(name.as_str().into()),
             Some(value) if !missing => Label::Value(Arc::clone(value)),
             _ => {
                 missing = true;

@@ -1,0 +1,68 @@
+//! A controller manager that stands still while a claim is being bound.
+
+use anyhow::ensure;
+use k8s_openapi::api::core::v1::PersistentVolume;
+use kube::{Api, ResourceExt as _};
+use serde_json::json;
+use trellis_api::job::JobPhase;
+use trellis_api::names;
+use trellis_e2e::control_plane::Component;
+use trellis_e2e::jobs::SOON;
+use trellis_e2e::process::Signal;
+use trellis_e2e::volumes::{disk, late_claim, late_class};
+use trellis_e2e::wait::{eventually, wait_for};
+
+use super::scene::Scene;
+
+/// A volume that was given to a claim, and that nobody has bound to it yet, is free again once its
+/// plan is undone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_is_taken_back_from_a_claim_that_is_not_bound() {
+    let Scene {
+        control_plane,
+        operator: _operator,
+        proxy: _proxy,
+        site,
+    } = Scene::new("given", 1).await;
+    let class = site.name();
+    for yaml in [
+        late_class(class, None),
+        late_claim(class, "data", class, "ReadWriteOnce", "1Gi"),
+        disk(class, class, &site.nodes().names()[0]),
+    ] {
+        control_plane.apply_yaml(&yaml).await.unwrap();
+    }
+    let volumes: Api<PersistentVolume> = Api::all(control_plane.client());
+    let is_there = |volume: &PersistentVolume| {
+        let phase = volume.status.as_ref().and_then(|s| s.phase.as_deref());
+        phase == Some("Available")
+    };
+    wait_for(&volumes, class, SOON, is_there).await.unwrap();
+    let manager = |signal| control_plane.signal(Component::ControllerManager, signal);
+    manager(Signal::Stop).unwrap();
+    let mut job = site.job("j", 1, 1);
+    job["spec"]["taskGroups"][0]["mounts"] = json!([{"claim": "data", "path": "/data"}]);
+    site.create(job).await.unwrap();
+    let is_given = |volume: &PersistentVolume| {
+        let to = volume.spec.as_ref().and_then(|s| s.claim_ref.as_ref());
+        to.is_some_and(|to| to.name.as_deref() == Some("data"))
+    };
+    wait_for(&volumes, class, SOON, is_given).await.unwrap();
+    assert!(site.pods("j").await.is_empty(), "before the claim is bound");
+    let suspend = |suspend: bool| json!({"spec": {"suspend": suspend}});
+    site.patch("j", suspend(true)).await.unwrap();
+    eventually(SOON, || async {
+        let volume = volumes.get(class).await?;
+        let annotations = volume.annotations();
+        let left = ["pv.kubernetes.io/bound-by-controller", names::PLAN];
+        let left = left.iter().find(|key| annotations.contains_key(**key));
+        ensure!(left.is_none() && !is_given(&volume), "{volume:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    manager(Signal::Continue).unwrap();
+    site.patch("j", suspend(false)).await.unwrap();
+    site.reaches("j", JobPhase::Running).await;
+    site.whole("j", 1).await;
+}

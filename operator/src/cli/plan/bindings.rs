@@ -1,0 +1,102 @@
+//! What the claims of planned jobs would be bound to before their first pod is created.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use trellis_scheduler::{Node, NodeName, Placement, Resources};
+
+use super::outcome::Planned;
+use super::snapshot::Snapshot;
+use super::standing::Held;
+use crate::key::Key;
+use crate::scheduling::binding::{Mounts, Step, Stock, Stuck, choose, mounts};
+use crate::watch::{SELECTED_NODE, SlimClaimRef};
+
+/// Each job that would run says what its claims would be bound to. One that cannot have them
+/// where its pods would be waits: those before it have taken them, or no volume is reached there.
+pub(super) fn bind(planned: &mut [Planned], snapshot: &mut Snapshot) {
+    for job in planned {
+        let (Some(compiled), Ok(place)) = (&job.compiled, &job.place) else {
+            continue;
+        };
+        let mounts = mounts(compiled, &Default::default(), pods(&place.placement));
+        match steps(&job.key, &mounts, snapshot) {
+            Ok(steps) => {
+                job.claims = steps.iter().filter_map(told).collect();
+                for (claim, step) in &steps {
+                    carry_out(&Key::new(&job.key.namespace, claim), step, snapshot);
+                }
+            }
+            Err(stuck) => job.place = Err(Held::waits(stuck.reason, stuck.message)),
+        }
+    }
+}
+
+/// Those that come after find it so.
+fn carry_out(key: &Key, step: &Step, snapshot: &mut Snapshot) {
+    let Some(claim) = snapshot.claims.as_mut().and_then(|all| all.get_mut(key)) else {
+        return;
+    };
+    match step {
+        Step::Bound | Step::Wait => {}
+        Step::Give(volume) => {
+            if let Some(volume) = snapshot.volumes.get_mut(volume) {
+                volume.spec.claim_ref = Some(SlimClaimRef {
+                    namespace: key.namespace.to_string(),
+                    name: key.name.to_string(),
+                    uid: claim.metadata.uid.clone(),
+                });
+                // In a file it may be that nobody says.
+                claim.metadata.namespace = Some(key.namespace.to_string());
+            }
+        }
+        Step::Provision(node) => {
+            let annotations = claim.metadata.annotations.get_or_insert_default();
+            annotations.insert(SELECTED_NODE.to_owned(), node.clone());
+        }
+    }
+}
+
+fn pods(placement: &Placement) -> impl Iterator<Item = (&str, &str, u64)> {
+    placement.groups().iter().flat_map(|group| {
+        let runs = group.runs.iter();
+        runs.map(|(node, count)| (group.group.as_str(), node.as_str(), u64::from(*count)))
+    })
+}
+
+fn steps(job: &Key, mounts: &Mounts, snapshot: &Snapshot) -> Result<Vec<(String, Step)>, Stuck> {
+    // Where nobody has said which claims there are, every node reaches them.
+    let Some(claims) = &snapshot.claims else {
+        return Ok(Vec::new());
+    };
+    let own = mounts.keys().filter_map(|name| {
+        let claim = claims.get(&Key::new(&job.namespace, name))?;
+        Some((name.clone(), Arc::new(claim.clone())))
+    });
+    let classes = snapshot.storage_classes.iter();
+    let nodes = mounts.values().flat_map(|mount| &mount.nodes);
+    let nodes = nodes.filter_map(|name| {
+        let mut node = Node::new(NodeName::new(name.as_str()), Resources::new());
+        let known = snapshot.nodes.get(name)?;
+        node.labels = known.metadata.labels.clone().unwrap_or_default();
+        Some((name.clone(), node))
+    });
+    let stock = Stock {
+        claims: own.collect(),
+        classes: classes
+            .map(|(name, class)| (name.clone(), Arc::new(class.clone())))
+            .collect(),
+        volumes: snapshot.volumes.values().cloned().map(Arc::new).collect(),
+        nodes: nodes.collect(),
+        taken: BTreeSet::new(),
+    };
+    choose(mounts, &stock)
+}
+
+fn told((claim, step): &(String, Step)) -> Option<String> {
+    match step {
+        Step::Bound | Step::Wait => None,
+        Step::Give(volume) => Some(format!("{claim}: bound to volume {volume}")),
+        Step::Provision(node) => Some(format!("{claim}: provisioned for node {node}")),
+    }
+}
