@@ -134,9 +134,7 @@ impl Evaluation<'_> {
         );
         let is_all = usize::try_from(total).is_ok_and(|total| up >= total);
         let message = match self.o.certificate {
-            _ if is_all || self.o.spec.gang_size() == total => {
-                format!("all pods run{}", self.on_nodes())
-            }
+            _ if is_all => format!("all pods run{}", self.on_nodes()),
             Some(lack) => format!(
                 "the gang runs{}, {up} of {total} pods; the others come when there is room: {}",
                 self.on_nodes(),

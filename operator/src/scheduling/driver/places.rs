@@ -118,6 +118,12 @@ impl Driver {
         let Some(plan) = plan.filter(|plan| is_undone && plan.attempt < next) else {
             return self.withdraw(job);
         };
+        // Of one that could not even start nothing is kept: a typing error would hold its GPUs.
+        let written = self.committer.world().jobs.get(job);
+        let status = written.as_ref().and_then(|job| job.status.as_ref());
+        if status.is_none_or(|status| status.failed_starts.unwrap_or(0) > 0) {
+            return self.withdraw(job);
+        }
         let excluded = state.run().map(|run| run.excluded.clone());
         let excluded = excluded.unwrap_or_default();
         let world = self.committer.world();
