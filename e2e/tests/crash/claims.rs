@@ -4,15 +4,14 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::Api;
 use kube::api::DeleteParams;
 use serde_json::json;
-use trellis_api::TrainingJob;
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::proxy::{Moment, Request};
 use trellis_e2e::site::Site;
 use trellis_e2e::volumes::{disk, late_claim, late_class};
-use trellis_e2e::wait::{eventually, wait_for};
+use trellis_e2e::wait::eventually;
 
 use super::succession::Succession;
-use super::{LATE, RECOVERY, counts, every_k, leave, running};
+use super::{RECOVERY, counts, every_k, leave, running, sees_through};
 
 /// A volume is in no namespace.
 fn counts_with_volumes(namespace: &str) -> impl Fn(&Request) -> bool + Send + Sync + 'static {
@@ -32,20 +31,11 @@ async fn survives(operators: &mut Succession, k: u64, moment: Moment) -> bool {
     ] {
         operators.control_plane.apply_yaml(&yaml).await.unwrap();
     }
-    let mut fired = operators.kill_after(k, moment, counts_with_volumes(class));
+    let fired = operators.kill_after(k, moment, counts_with_volumes(class));
     let mut job = site.job("j", 2, 1);
     job["spec"]["taskGroups"][0]["mounts"] = json!([{"claim": "data", "path": "/data"}]);
     site.create(job).await.unwrap();
-    let api = site.api::<TrainingJob>();
-    let reached = tokio::select! {
-        reached = fired.wait(RECOVERY) => reached.is_ok(),
-        _ = wait_for(&api, "j", RECOVERY, running) => fired.wait(LATE).await.is_ok(),
-    };
-    operators.next(&site).await;
-    let done = wait_for(&api, "j", RECOVERY, running)
-        .await
-        .unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
-    let status = done.status.unwrap();
+    let (status, reached) = sees_through(operators, &site, (fired, k, moment), running).await;
     assert_eq!(
         (status.attempt, status.restarts, status.disruptions),
         (Some(1), Some(0), Some(0)),

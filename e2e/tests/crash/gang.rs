@@ -11,25 +11,15 @@ use trellis_e2e::site::Site;
 use trellis_e2e::wait::{eventually, wait_for};
 
 use super::succession::Succession;
-use super::{LATE, RECOVERY, counts, every_k, leave, running};
+use super::{RECOVERY, counts, every_k, leave, running, sees_through};
 
 const GANG: u32 = 8;
 
 async fn survives(operators: &mut Succession, k: u64, moment: Moment) -> bool {
     let site = Site::new(&operators.control_plane, "crash", Nodes::new(1).gpus(8)).await;
-    let mut fired = operators.kill_after(k, moment, counts(site.name()));
+    let fired = operators.kill_after(k, moment, counts(site.name()));
     site.submit("j", GANG, 1).await;
-    let api = site.api::<TrainingJob>();
-    // The last k is one that is never reached.
-    let reached = tokio::select! {
-        reached = fired.wait(RECOVERY) => reached.is_ok(),
-        _ = wait_for(&api, "j", RECOVERY, running) => fired.wait(LATE).await.is_ok(),
-    };
-    operators.next(&site).await;
-    let done = wait_for(&api, "j", RECOVERY, running)
-        .await
-        .unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
-    let status = done.status.unwrap();
+    let (status, reached) = sees_through(operators, &site, (fired, k, moment), running).await;
     assert_eq!(
         (status.attempt, status.restarts, status.disruptions),
         (Some(1), Some(0), Some(0)),

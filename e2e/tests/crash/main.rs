@@ -13,12 +13,14 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use k8s_openapi::api::core::v1::Pod;
-use trellis_api::job::JobPhase;
+use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_api::{PodGroup, TrainingJob};
 use trellis_e2e::jobs::phase;
-use trellis_e2e::proxy::Request;
+use trellis_e2e::proxy::{Fired, Moment, Request};
 use trellis_e2e::site::Site;
-use trellis_e2e::wait::eventually;
+use trellis_e2e::wait::{eventually, wait_for};
+
+use succession::Succession;
 
 /// More writes than one of the stories takes.
 const ENOUGH: u64 = 40;
@@ -73,6 +75,27 @@ async fn leave(site: &Site, jobs: &[&str]) {
     })
     .await
     .unwrap();
+}
+
+/// The leader dies in the middle of a job's story, unless that is over before, and the next one
+/// sees it through to `done`. Gives how the job is then, and whether anybody died in it: the last k
+/// is one that is never reached.
+async fn sees_through(
+    operators: &mut Succession,
+    site: &Site,
+    (mut fired, k, moment): (Fired, u64, Moment),
+    done: impl Fn(&TrainingJob) -> bool + Copy,
+) -> (TrainingJobStatus, bool) {
+    let api = site.api::<TrainingJob>();
+    let reached = tokio::select! {
+        reached = fired.wait(RECOVERY) => reached.is_ok(),
+        _ = wait_for(&api, "j", RECOVERY, done) => fired.wait(LATE).await.is_ok(),
+    };
+    operators.next(site).await;
+    let job = wait_for(&api, "j", RECOVERY, done)
+        .await
+        .unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
+    (job.status.unwrap(), reached)
 }
 
 fn running(job: &TrainingJob) -> bool {

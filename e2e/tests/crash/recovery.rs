@@ -10,7 +10,7 @@ use trellis_e2e::site::Site;
 use trellis_e2e::wait::wait_for;
 
 use super::succession::Succession;
-use super::{LATE, RECOVERY, counts, every_k, leave};
+use super::{RECOVERY, counts, every_k, leave, sees_through};
 
 /// All of it runs, in round so and so, and nothing more is awaited.
 fn is_back(job: &TrainingJob, round: i64) -> bool {
@@ -33,19 +33,10 @@ async fn survives(operators: &mut Succession, k: u64, moment: Moment) -> bool {
     let begun = wait_for(&api, "j", RECOVERY, |job: &TrainingJob| is_back(job, 0)).await;
     begun.unwrap_or_else(|e| panic!("{e:#}"));
     let before = uids(&site.pods("j").await);
-    let mut fired = operators.kill_after(k, moment, counts(site.name()));
+    let fired = operators.kill_after(k, moment, counts(site.name()));
     site.exit("j-worker-1", "1").await;
     let back = |job: &TrainingJob| is_back(job, 1);
-    // The last k is one that is never reached.
-    let reached = tokio::select! {
-        reached = fired.wait(RECOVERY) => reached.is_ok(),
-        _ = wait_for(&api, "j", RECOVERY, back) => fired.wait(LATE).await.is_ok(),
-    };
-    operators.next(&site).await;
-    let done = wait_for(&api, "j", RECOVERY, back)
-        .await
-        .unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
-    let status = done.status.unwrap();
+    let (status, reached) = sees_through(operators, &site, (fired, k, moment), back).await;
     assert_eq!(
         (status.attempt, status.restarts, status.disruptions),
         (Some(1), Some(1), Some(0)),

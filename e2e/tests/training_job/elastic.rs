@@ -20,6 +20,19 @@ fn elastic(site: &Site, name: &str, replicas: u32) -> Value {
     job
 }
 
+/// A gang `j` of two with so many GPUs each, and beside it a pod of one GPU that is not part of it.
+fn with_board(site: &Site, gpus: u32) -> Value {
+    let mut job = site.job("j", 2, gpus);
+    let groups = job["spec"]["taskGroups"].as_array_mut().unwrap();
+    let mut board = groups[0].clone();
+    board["name"] = json!("board");
+    board["replicas"] = json!(1);
+    board["gpus"] = json!(1);
+    board["gang"] = json!(false);
+    groups.push(board);
+    job
+}
+
 /// It runs, so many of its pods do, and nothing is awaited.
 async fn runs_with(site: &Site, job: &str, ready: &str) -> TrainingJob {
     site.becomes(job, |s| {
@@ -130,17 +143,7 @@ async fn replicas_of_an_elastic_group_change_while_it_runs() {
 #[tokio::test]
 async fn a_group_outside_the_gang_comes_when_there_is_room_and_ends_with_the_job() {
     let site = site("outside", 1).await;
-    let mut job = site.job("j", 2, 4);
-    let mut board = job["spec"]["taskGroups"][0].clone();
-    board["name"] = json!("board");
-    board["replicas"] = json!(1);
-    board["gpus"] = json!(1);
-    board["gang"] = json!(false);
-    job["spec"]["taskGroups"]
-        .as_array_mut()
-        .unwrap()
-        .push(board);
-    site.create(job).await.unwrap();
+    site.create(with_board(&site, 4)).await.unwrap();
     let waits = site.becomes("j", |s| {
         let said = s.message.as_deref().unwrap_or_default();
         s.phase == Some(JobPhase::Running) && said.contains("when there is room")
@@ -161,16 +164,7 @@ async fn a_group_outside_the_gang_comes_when_there_is_room_and_ends_with_the_job
 #[tokio::test]
 async fn a_board_runs_beside_its_gang_and_is_stopped_with_it() {
     let site = site("board", 1).await;
-    let mut job = site.job("j", 2, 1);
-    let mut board = job["spec"]["taskGroups"][0].clone();
-    board["name"] = json!("board");
-    board["replicas"] = json!(1);
-    board["gang"] = json!(false);
-    job["spec"]["taskGroups"]
-        .as_array_mut()
-        .unwrap()
-        .push(board);
-    site.create(job).await.unwrap();
+    site.create(with_board(&site, 1)).await.unwrap();
     runs_with(&site, "j", "3/3").await;
     for pod in ["j-worker-0", "j-worker-1"] {
         site.exit(pod, "0").await;

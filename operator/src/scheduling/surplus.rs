@@ -101,7 +101,7 @@ fn is_there(pod: &PodView, run: &Run, plan: &Plan, round: i64) -> bool {
 pub fn is_beyond(run: &Run, pod: &PodView) -> bool {
     let mut groups = run.job.compiled().groups().iter();
     let group = groups.find(|group| group.name() == pod.group);
-    group.is_some_and(|group| pod.index >= group.replicas() && pod.index >= group.gang_size())
+    group.is_some_and(|group| pod.index >= group.replicas())
 }
 
 #[cfg(test)]
@@ -110,7 +110,6 @@ mod tests {
     use crate::scheduling::fixtures::run_with;
     use crate::watch::PodPhase;
     use serde_json::json;
-    use std::sync::Arc;
     use trellis_api::job::{AwaitedPods, FinishedGroup};
     use trellis_api::pod_group::ElasticGroup;
 
@@ -130,20 +129,9 @@ mod tests {
             1,
             json!({"framework": "PyTorch", "taskGroups": [worker, board]}),
         );
-        let run = Arc::clone(wish.run().unwrap());
         Run {
-            job: run.job.clone(),
-            uid: run.uid.clone(),
-            attempt: 1,
-            submitted: run.submitted,
-            not_before: None,
-            preempted: false,
-            excluded: Vec::new(),
-            suspects: Vec::new(),
-            hurry: false,
-            checkpoint: None,
             awaited,
-            volumes: Default::default(),
+            ..Run::clone(wish.run().unwrap())
         }
     }
 

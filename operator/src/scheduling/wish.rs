@@ -58,7 +58,7 @@ pub struct Attempt {
 }
 
 /// One attempt that is to run, with the job. Only what is authorized can be wished for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Run {
     /// What runs.
     pub job: Arc<AuthorizedJob>,

@@ -22,7 +22,13 @@ impl Evaluation<'_> {
         let has_run = self.status.running_time.is_some();
         let hurried = !(has_run && self.can_save(fault.reason));
         self.status.failed_starts = (!has_run).then(|| starts.saturating_add(1));
-        self.status.last_failure = Some(LastFailure {
+        self.status.last_failure = Some(self.told(&fault, hurried));
+        self.next_attempt(fault)
+    }
+
+    /// What the status tells of a failure.
+    pub(super) fn told(&self, fault: &Fault, hurried: bool) -> LastFailure {
+        LastFailure {
             pod: fault.pod.clone(),
             node: fault.node.clone(),
             exit_code: fault.exit_code,
@@ -31,8 +37,7 @@ impl Evaluation<'_> {
             attempt: self.attempt(),
             hurried,
             time: Time(self.o.now),
-        });
-        self.next_attempt(fault)
+        }
     }
 
     /// Whether the ranks that still run could save their work together: they did well until

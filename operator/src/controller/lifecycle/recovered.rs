@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::Reason;
-use trellis_api::job::{Deadlines, LastFailure, Restart, RestartAction, RestartScope, TaskGroup};
+use trellis_api::job::{RestartAction, RestartScope, TaskGroup};
 
 use super::failed::{Cost, backoff};
 use super::{Evaluation, Next, after, seconds_between};
@@ -102,25 +102,37 @@ impl Evaluation<'_> {
             fault.reason,
             Reason::PodFailed | Reason::OutOfMemory | Reason::PodDisrupted
         );
+        let stays = || match scope {
+            Scope::Pod => fault.node.as_deref().is_none_or(|node| self.is_open(node)),
+            Scope::Group => self.is_open_to(group),
+        };
+        // What has ended holds nothing any more: others may be there by now.
+        let is_whole = || {
+            let finished = self.finished();
+            (0..group.gang_size()).all(|i| !finished.contains(&group.name, i))
+        };
         let own = |pod: &&PodView| match scope {
             Scope::Group => pod.group == group.name,
             Scope::Pod => pod.group == group.name && pod.index == index,
         };
+        let twice = || {
+            let before = self.last_counted();
+            let soon = before.is_some_and(|at| seconds_between(at, self.o.now) < TWICE);
+            soon && self.members().filter(own).any(|pod| pod.round > 0)
+        };
+        // Of ten thousand that fail together each is asked: what is dear comes last.
+        passes
+            && stays()
+            && (scope == Scope::Pod || is_whole())
+            && !(fault.blame == Blame::Cluster && twice())
+    }
+
+    /// Whether all nodes on which a group has its place take its pods.
+    fn is_open_to(&self, group: &TaskGroup) -> bool {
         let plan = self.o.journal.plan.as_ref();
-        let mut nodes = plan
-            .into_iter()
-            .flat_map(plan_members)
-            .filter(|(of, at, _)| *of == group.name && (scope == Scope::Group || *at == index));
-        let stays = nodes.all(|(.., node)| self.is_open(node));
-        // What has ended holds nothing any more: others may be there by now.
-        let finished = self.finished();
-        let mut pods = 0..group.gang_size();
-        let is_whole = scope == Scope::Pod || !pods.any(|i| finished.contains(&group.name, i));
-        let again = self.members().filter(own).any(|pod| pod.round > 0);
-        let before = self.last_counted();
-        let soon = before.is_some_and(|at| seconds_between(at, self.o.now) < TWICE);
-        let twice = fault.blame == Blame::Cluster && again && soon;
-        passes && stays && is_whole && !twice
+        let members = plan.into_iter().flat_map(plan_members);
+        let mut own = members.filter(|(of, ..)| *of == group.name);
+        own.all(|(.., node)| self.is_open(node))
     }
 
     /// When the last failure of this attempt was.
@@ -183,7 +195,7 @@ impl Evaluation<'_> {
         }
         awaited.round = awaited.round.saturating_add(1);
         if !joins {
-            self.status.last_failure = Some(self.told(&told.fault));
+            self.status.last_failure = Some(self.told(&told.fault, false));
             awaited.counted_round = awaited.round;
         }
         let not_before = (wait > 0).then(|| Time(after(self.o.now, wait)));
@@ -198,30 +210,24 @@ impl Evaluation<'_> {
         Ok(self)
     }
 
-    fn told(&self, fault: &Fault) -> LastFailure {
-        LastFailure {
-            pod: fault.pod.clone(),
-            node: fault.node.clone(),
-            exit_code: fault.exit_code,
-            reason: fault.word.clone(),
-            last_line: fault.last_line.clone(),
-            attempt: self.attempt(),
-            hurried: false,
-            time: Time(self.o.now),
-        }
-    }
-
     /// True if all of these pods are of rounds before the last that counted, which was a moment
     /// ago: they fail by what it was for, or a cache shows late what was counted then.
     fn joins(&self, round: i64, recoveries: &[Recovery]) -> bool {
         let before = self.last_counted();
         let soon = before.is_some_and(|at| seconds_between(at, self.o.now) < WAVE);
+        if round <= 0 || !soon {
+            return false;
+        }
+        let members = self
+            .members()
+            .map(|p| ((p.group.as_str(), p.index), p.round));
+        let rounds: BTreeMap<(&str, u32), i64> = members.collect();
         let is_of_before = |recovery: &Recovery| {
-            let fault = &recovery.fault;
-            let own = |pod: &&PodView| pod.group == fault.group && Some(pod.index) == fault.index;
-            self.members().find(own).is_none_or(|pod| pod.round < round)
+            let index = recovery.fault.index.unwrap_or_default();
+            let own = rounds.get(&(recovery.fault.group.as_str(), index));
+            own.is_none_or(|own| *own < round)
         };
-        round > 0 && soon && recoveries.iter().all(is_of_before)
+        recoveries.iter().all(is_of_before)
     }
 
     /// Pods that are to go, by group.
@@ -280,18 +286,9 @@ impl Evaluation<'_> {
         let waits = sizes.any(|(name, size)| self.awaited.has_pods_of(name, size))
             || self.members().any(is_late);
         let since = self.last_counted().filter(|_| waits)?;
-        let startup = self.o.spec.deadlines.as_ref();
-        let startup = startup.map_or_else(
-            || Deadlines::default().startup_seconds(),
-            Deadlines::startup_seconds,
-        );
-        let most = self
-            .o
-            .spec
-            .restart
-            .as_ref()
-            .map(Restart::max_backoff_seconds);
-        let most = most.unwrap_or_else(|| Restart::default().max_backoff_seconds());
+        let startup = self.startup_seconds();
+        let restart = self.o.spec.restart.clone().unwrap_or_default();
+        let most = restart.max_backoff_seconds();
         Some(after(since, startup.saturating_add(most)))
     }
 

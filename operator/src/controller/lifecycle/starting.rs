@@ -2,7 +2,7 @@
 
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::Reason;
-use trellis_api::job::{Deadlines, JobPhase};
+use trellis_api::job::JobPhase;
 
 use super::{Evaluation, Next, after};
 use crate::controller::failure::{Blame, Fault};
@@ -20,11 +20,7 @@ impl Evaluation<'_> {
     pub(super) fn starting(mut self, up: usize, total: usize, wish: Wish<Attempt>) -> Next {
         let since = self.status.scheduled_time.as_ref();
         let since = since.map_or(self.o.now, |t| t.0);
-        let deadlines = self.o.spec.deadlines.as_ref();
-        let startup = deadlines.map_or_else(
-            || Deadlines::default().startup_seconds(),
-            Deadlines::startup_seconds,
-        );
+        let startup = self.startup_seconds();
         let deadline = after(since, startup);
         if deadline <= self.o.now {
             let message =
@@ -55,6 +51,12 @@ impl Evaluation<'_> {
         self.look_again(gives_up);
         let message = format!("{}; the room is given back at {gives_up}", fault.message);
         self.say(JobPhase::Starting, fault.reason, message, wish)
+    }
+
+    /// How long pods have to come to run.
+    pub(super) fn startup_seconds(&self) -> i64 {
+        let deadlines = self.o.spec.deadlines.clone().unwrap_or_default();
+        deadlines.startup_seconds()
     }
 
     /// The pods that are part of the gang.

@@ -11,6 +11,7 @@ mod placed;
 mod preempted;
 mod properties;
 mod recovered;
+mod surplus;
 mod suspended;
 mod waiting;
 

@@ -160,9 +160,7 @@ impl Driver {
         }
         // A policy has changed since: who judged it by the one before judges it again, and then
         // it is put back in the queue.
-        let judged = self.gangs.get(job).and_then(|state| state.limits.as_ref());
-        let of_now = self.committer.world().quotas.version();
-        if judged.map_or(0, |limits| limits.version) != of_now {
+        if !self.is_judged(job) {
             self.withdraw(job);
             return;
         }

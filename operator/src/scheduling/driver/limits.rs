@@ -12,7 +12,6 @@ use trellis_api::quantity::Amount;
 use trellis_policies::quota::{Draw as Drawing, Held, Holding, LimitId, What, recount};
 use trellis_scheduler::{Draw, FlavorName, LimitName, ResourceName, Time};
 
-use super::surplus::draws_on;
 use super::{Driver, Gang, Inside};
 use crate::key::Key;
 use crate::quota::{self, JobLimits, LimitsReport, base_units, limit_of, name};
@@ -47,19 +46,25 @@ impl Driver {
                 self.hour_limits.insert(name(&limit), limit);
             }
         }
+        state.limits = Some(limits);
         if state.inside == Inside::No {
             // One that was not placed since a policy had changed is tried again.
             touched.insert(job.clone());
-        } else {
-            self.engine.apply_draws(&gang::id(job), limits.draws());
-            let mut draws = limits.draws();
-            draws.retain(draws_on);
-            for member in state.surplus.members() {
-                let id = gang::surplus_id(job, member);
-                self.engine.apply_draws(&id, draws.clone());
-            }
+            return;
         }
-        state.limits = Some(limits);
+        self.engine.apply_draws(&gang::id(job), state.draws());
+        let draws = state.surplus_draws();
+        for member in state.surplus.members() {
+            let id = gang::surplus_id(job, member);
+            self.engine.apply_draws(&id, draws.clone());
+        }
+    }
+
+    /// Whether a job has been judged by the policies of now.
+    pub(super) fn is_judged(&self, job: &Key) -> bool {
+        let judged = self.gangs.get(job).and_then(|state| state.limits.as_ref());
+        let of_now = self.committer.world().quotas.version();
+        judged.map_or(0, |limits| limits.version) == of_now
     }
 
     /// What a place is charged to, as its journal says.

@@ -17,6 +17,7 @@ mod runtimes;
 mod start;
 mod steps;
 mod surplus;
+mod surplus_gang;
 mod task;
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,6 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use trellis_api::job::FinishedPods;
 use trellis_api::pod_group::{Plan, PodGroupStatus};
-use trellis_api::topology::{TopologyMode, TopologyRequest};
 use trellis_scheduler::{Draw, Drawn, GangId, NodeName, Placement};
 
 use super::{Driver, Gang};
@@ -68,16 +67,11 @@ impl Surplus {
     }
 }
 
-/// What a pod beyond a gang draws on: it is none of the jobs that are counted.
-pub(super) fn draws_on(draw: &Draw) -> bool {
-    !matches!(draw.of, Drawn::Gangs | Drawn::Waiting)
-}
-
 impl Gang {
-    /// What its pods beyond the gang are charged to.
-    fn surplus_draws(&self) -> Vec<Draw> {
+    /// What its pods beyond the gang are charged to: they are none of the jobs that are counted.
+    pub(super) fn surplus_draws(&self) -> Vec<Draw> {
         let mut draws = self.draws();
-        draws.retain(draws_on);
+        draws.retain(|draw| !matches!(draw.of, Drawn::Gangs | Drawn::Waiting));
         draws
     }
 }
@@ -262,64 +256,6 @@ impl Driver {
         None
     }
 
-    /// The engine's form of a pod beyond the gang.
-    fn surplus_gang(
-        &mut self,
-        job: &Key,
-        run: &Run,
-        plan: &Plan,
-        member: &Member,
-    ) -> Option<trellis_scheduler::Gang> {
-        let kept_out = self.kept_out(job);
-        let near = self.near(run, plan, &member.group);
-        let state = self.gangs.get(job)?;
-        let avoided = state.avoided.now(Instant::now()).cloned();
-        let excluded = run.excluded.iter().chain(&run.suspects).cloned();
-        let ticket = gang::Ticket {
-            submitted: run.submitted,
-            excluded: excluded.chain(avoided).collect(),
-            volumes: run.volumes.clone(),
-            kept_out,
-            ..gang::Ticket::default()
-        };
-        let mut gang = gang::surplus(run.job.compiled(), &ticket, &state.actual, plan, member)?;
-        gang.draws = state.surplus_draws();
-        for group in &mut gang.groups {
-            group.constraints.node_selector.extend(near.clone());
-        }
-        Some(gang)
-    }
-
-    /// Where a gang must be together, whoever joins it is to be there too: the labels of its place.
-    fn near(&self, run: &Run, plan: &Plan, group: &str) -> BTreeMap<String, String> {
-        let name = group;
-        let spec = run.job.compiled().job().spec();
-        let group = spec.group(group).and_then(|group| group.topology.as_ref());
-        let required = |t: &&TopologyRequest| t.mode() == TopologyMode::Required;
-        // That of the group is the narrower one.
-        let narrow = group.filter(required);
-        let Some(topology) = narrow.or(spec.topology.as_ref().filter(required)) else {
-            return BTreeMap::new();
-        };
-        let world = self.committer.world();
-        let own = plan
-            .assignments
-            .iter()
-            .find(|a| narrow.is_none() || a.group == name);
-        let first = own.or(plan.assignments.first());
-        let node = first.and_then(|a| world.nodes.get(&Key::new("", &a.node)));
-        let labels = node.and_then(|node| node.metadata.labels.clone());
-        let labels = labels.unwrap_or_default();
-        let topologies = world.topologies.all();
-        let levels = topologies.iter().find_map(|t| {
-            let at = t.spec.levels.iter().position(|l| *l == topology.level)?;
-            t.spec.levels.get(..=at).map(<[String]>::to_vec)
-        });
-        let levels = levels.unwrap_or_else(|| vec![topology.level.clone()]);
-        let label = |level: String| Some((level.clone(), labels.get(&level)?.clone()));
-        levels.into_iter().filter_map(label).collect()
-    }
-
     /// Of a job that may not run as it is: what is gone is given up.
     fn give_up_gone(&mut self, job: &Key, pods: &BTreeMap<String, PodView>) {
         let Some(state) = self.gangs.get(job) else {
@@ -352,10 +288,12 @@ impl Driver {
         let Some(state) = self.gangs.get_mut(job) else {
             return;
         };
-        for member in std::mem::take(&mut state.surplus).inside.into_keys() {
-            let key = gang::surplus_key(job, &member);
-            self.leaving.remove(&key);
-            self.engine.delete_gang(&gang::surplus_id(job, &member));
+        let members: Vec<Member> = state.surplus.members().cloned().collect();
+        for member in members {
+            self.give_up(job, &member);
+        }
+        if let Some(state) = self.gangs.get_mut(job) {
+            state.surplus = Surplus::default();
         }
     }
 
@@ -380,7 +318,7 @@ impl Driver {
 
     /// The engine has found a place for a pod beyond a gang.
     pub(super) fn place_surplus(&mut self, job: &Key, member: &Member, place: Place) {
-        let of_now = self.committer.world().quotas.version();
+        let is_judged = self.is_judged(job);
         let state = self.gangs.get_mut(job);
         let waits =
             |state: &&mut Gang| matches!(state.surplus.inside.get(member), Some(Inside::Waiting));
@@ -389,7 +327,7 @@ impl Driver {
             return;
         };
         // Who judged it by policies that have changed since judges it again.
-        if state.limits.as_ref().map_or(0, |limits| limits.version) != of_now {
+        if !is_judged {
             self.give_up(job, member);
             return;
         }
@@ -415,6 +353,10 @@ impl Driver {
         let Ok(ours) = self.committer.commands().epoch() else {
             return Dismissed::default();
         };
+        // Of ten thousand that wait none has any.
+        if pods.is_empty() {
+            return Dismissed::default();
+        }
         // A leader that was none any more made them, and nobody counted on them.
         let is_stale = |pod: &&PodView| {
             let earlier = pod.epoch.is_some_and(|epoch| epoch != ours.0);
@@ -435,9 +377,10 @@ impl Driver {
             if of != *job {
                 break;
             }
-            if told.told().is_some() {
+            let pod = pods.get(&member.pod_name(&job.name));
+            if let Some(pod) = pod.filter(|_| told.told().is_some()) {
                 let patient = now.saturating_duration_since(told.since) < PATIENCE;
-                leaving.insert(member.pod_name(&job.name), patient);
+                leaving.insert(pod.uid.clone(), patient);
             }
         }
         Dismissed { stale, leaving }

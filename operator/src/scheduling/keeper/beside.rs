@@ -32,7 +32,7 @@ pub struct Vacancy {
 pub struct Dismissed {
     /// By uid: nobody counts on them.
     pub stale: BTreeSet<String>,
-    /// By name: they make room. True: a budget may put it off.
+    /// By uid: they make room. True: a budget may put it off.
     pub leaving: BTreeMap<String, bool>,
 }
 
@@ -59,20 +59,12 @@ impl Gang<'_> {
         if leaving.is_empty() {
             return None;
         }
-        // Their names are known, their pods not by them.
-        let of_name = |name: &str| self.pods.get(name).map(|pod| pod.uid.as_str());
-        let named = |patient: bool| leaving.iter().filter(move |(_, p)| **p == patient);
-        let uids = |patient| -> BTreeSet<&str> {
-            named(patient)
-                .filter_map(|(name, _)| of_name(name))
-                .collect()
-        };
-        let (late, patient) = (uids(false), uids(true));
-        if let Some(Step::Delete(pods)) = self.remove(|p| late.contains(p.uid.as_str())) {
-            return Some(Step::Delete(pods));
+        let those = |patient: bool| self.remove(|pod| leaving.get(&pod.uid) == Some(&patient));
+        if let Some(Step::Delete(late)) = those(false) {
+            return Some(Step::Delete(late));
         }
-        match self.remove(|p| patient.contains(p.uid.as_str())) {
-            Some(Step::Delete(pods)) => Some(Step::Evict(pods)),
+        match those(true) {
+            Some(Step::Delete(patient)) => Some(Step::Evict(patient)),
             _ => None,
         }
     }

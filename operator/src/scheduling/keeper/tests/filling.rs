@@ -13,18 +13,7 @@ fn next(pods: &BTreeMap<String, PodView>, attempt: i64, now: i64) -> Step {
     let group = serde_json::json!({"name": "worker", "replicas": 2, "image": "i",
         "resources": {"cpu": 1, "memory": "1Gi"}});
     let of = run_with(1, serde_json::json!({"taskGroups": [group]}));
-    let of = of.run().unwrap();
     let wish = Wish::Run(Arc::new(Run {
-        job: of.job.clone(),
-        uid: of.uid.clone(),
-        attempt: of.attempt,
-        submitted: of.submitted,
-        not_before: None,
-        preempted: false,
-        excluded: Vec::new(),
-        suspects: Vec::new(),
-        hurry: false,
-        checkpoint: None,
         awaited: AwaitedPods {
             attempt,
             round: 2,
@@ -38,7 +27,7 @@ fn next(pods: &BTreeMap<String, PodView>, attempt: i64, now: i64) -> Step {
                 not_before: Some(Time(Timestamp::from_second(10).unwrap())),
             }],
         },
-        volumes: Default::default(),
+        ..Run::clone(of.run().unwrap())
     }));
     let mut journal = journal(PodGroupPhase::Placed);
     let on = |node: &str| Assignment {
