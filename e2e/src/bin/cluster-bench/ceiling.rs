@@ -20,7 +20,8 @@ use trellis_e2e::namespace::TestNamespace;
 
 use crate::bench::Bench;
 use crate::jobs::{self, Case};
-use crate::row::Row;
+use crate::refusal;
+use crate::row::{Row, median};
 
 /// Pods of one measurement.
 const COUNT: usize = 600;
@@ -126,6 +127,28 @@ pub(crate) async fn replaced(bench: &Bench, case: Case) -> Result<Duration> {
     let took = start.elapsed();
     bench.clear(&namespace).await?;
     Ok(took)
+}
+
+/// Milliseconds that a bare client takes for what is written of a gang until it is told why it
+/// waits, its apply among them: the median of some, one after the other. An operator that runs
+/// leaves these alone.
+pub(crate) async fn told(bench: &Bench) -> Result<f64> {
+    let namespace = bench.namespace().await?;
+    let bare = Bare::new(bench, &namespace).await?;
+    let api: Api<TrainingJob> = namespace.api();
+    let mut runs = Vec::new();
+    for i in 0..refusal::RUNS {
+        let mut job = jobs::job(&format!("j-{i}"), 10, 8)?;
+        job.spec.managed_by = Some("example.com/nobody".to_owned());
+        let start = Instant::now();
+        let job = api.create(&PostParams::default(), &job).await?;
+        let job = compiled_of(job)?;
+        bare.children(&job).await?;
+        bare.one(&job, Kind::Status).await?;
+        runs.push(start.elapsed());
+    }
+    bench.clear(&namespace).await?;
+    Ok(median(&runs).as_secs_f64() * 1e3)
 }
 
 /// Gangs a second of a bare client that makes every write of a queue of gangs, from
@@ -344,6 +367,10 @@ async fn compiled(namespace: &TestNamespace, name: &str, pods: usize) -> Result<
     let job = api
         .create(&PostParams::default(), &jobs::job(name, pods, 1)?)
         .await?;
+    compiled_of(job)
+}
+
+fn compiled_of(job: TrainingJob) -> Result<CompiledJob> {
     let job = ValidatedJob::try_from(job)?;
     let found = Found {
         queue: "default",
