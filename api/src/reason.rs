@@ -138,6 +138,8 @@ reasons! {
     Starting: "Nothing; kubectl describe pod tells what a pod waits for.";
     /// The gang runs. Where pods beyond it are missing, the message says why.
     Running: "Nothing.";
+    /// A stage of the job has done its work, and given up its place; the next one is queued.
+    StageComplete: "Nothing: its pods and their logs stay until the job is cleaned up; status.stage says which one is next.";
     /// Pods that failed are started again while the others go on, by restart.scope, restart.rules or since their group is elastic.
     Recovering: "Look at status.lastFailure, which names pod, node and exit code. Nothing, where that happens now and then.";
     /// A pod ended with a failure of its own.
@@ -276,6 +278,7 @@ impl Reason {
             | Self::Starting
             | Self::Running
             | Self::Restarting
+            | Self::StageComplete
             | Self::Complete
             | Self::Suspended
             | Self::NotYet

@@ -1,5 +1,6 @@
 //! From a TrainingJob to a [`ValidatedJob`], or to everything that is wrong with it.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use garde::Validate;
@@ -56,6 +57,20 @@ impl ValidatedJob {
     #[must_use]
     pub fn spec(&self) -> &TrainingJobSpec {
         &self.spec
+    }
+
+    /// What the job is while that stage runs ([`TrainingJobSpec::of_stage`]).
+    #[must_use]
+    pub fn into_stage(self, stage: u32) -> Self {
+        let spec = match self.spec.of_stage(stage) {
+            Cow::Borrowed(_) => return self,
+            Cow::Owned(spec) => spec,
+        };
+        Self {
+            templates: templates(&spec),
+            spec,
+            ..self
+        }
     }
 
     /// The pod template of a task group, by its place in the spec.
@@ -144,7 +159,36 @@ impl Validate for TrainingJob {
         }
         self.spec
             .validate_into(ctx, &mut || parent().join("spec"), report);
+        if report.is_empty() {
+            let groups = parent().join("spec").join("task_groups");
+            for error in of_stages(&self.spec) {
+                report.append(groups.clone(), error);
+            }
+        }
     }
+}
+
+/// What is wrong with single stages: each has its gang, and what its framework needs.
+fn of_stages(spec: &TrainingJobSpec) -> Vec<garde::Error> {
+    let stages = spec.stages();
+    if stages == 1 {
+        return Vec::new();
+    }
+    let of_stage = |stage| {
+        let spec = TrainingJobSpec {
+            // Its rules may name groups of other stages.
+            restart: None,
+            ..spec.of_stage(stage).into_owned()
+        };
+        let names: Vec<_> = spec.task_groups.iter().map(|g| g.name.as_str()).collect();
+        let of = format!("stage {stage} of {stages} ({})", names.join(", "));
+        let report = spec.validate().err();
+        let errors = report.iter().flat_map(|report| report.iter());
+        errors
+            .map(|(_, error)| garde::Error::new(format!("{of}: {}", error.message())))
+            .collect::<Vec<_>>()
+    };
+    (1..=stages).flat_map(of_stage).collect()
 }
 
 /// Kinds whose rules are all of their spec.

@@ -10,7 +10,8 @@ use crate::network::Openings;
 use crate::source::Source;
 use crate::{CompiledGroup, CompiledJob, Demand, Settings, Surroundings, demand, secrets};
 
-/// Compiles a job. The same input gives the same objects, byte for byte.
+/// Compiles a job, at the stage of its surroundings: never the groups of two stages together.
+/// The same input gives the same objects, byte for byte.
 ///
 /// A Service of `spec.network` that `surroundings` does not know (it was
 /// resolved for another job) is left out of the NetworkPolicy: what is not
@@ -22,7 +23,7 @@ pub fn compile(
     settings: &Arc<Settings>,
 ) -> CompiledJob {
     let source = Arc::new(Source {
-        job,
+        job: job.into_stage(surroundings.stage),
         surroundings,
         settings: settings.clone(),
     });

@@ -2,44 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use trellis_api::job::{Role, TaskGroup};
-use trellis_api::{TrainingJobSpec, ValidatedJob, names};
+use trellis_api::job::TaskGroup;
+use trellis_api::{ValidatedJob, names};
 
 use crate::Settings;
-
-/// The groups in the order of their ranks: the Coordinator or Launcher first, then
-/// workers, servers, and evaluators, who are none of the world, then groups outside the
-/// gang; of one role as they stand in the spec.
-fn by_rank(spec: &TrainingJobSpec) -> Vec<&TaskGroup> {
-    let mut order: Vec<_> = spec.task_groups.iter().collect();
-    // Stable: what is equal keeps its order.
-    order.sort_by_key(|group| match group.role() {
-        _ if !group.is_in_gang() => 4,
-        Role::Coordinator | Role::Launcher => 0,
-        Role::Worker => 1,
-        Role::Server => 2,
-        Role::Evaluator => 3,
-    });
-    order
-}
-
-/// Name of the group whose pod of index 0 has rank 0: of the Coordinator or Launcher,
-/// else of the first group of workers. None for a spec without
-/// groups, which validation refuses.
-///
-/// ```
-/// use trellis_api::TrainingJobSpec;
-/// let spec: TrainingJobSpec = serde_json::from_value(serde_json::json!({"taskGroups": [
-///     {"name": "worker", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"}},
-///     {"name": "chief", "role": "Coordinator", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"}},
-/// ]}))?;
-/// assert_eq!(trellis_compiler::leader_group(&spec), Some("chief"));
-/// # Ok::<(), serde_json::Error>(())
-/// ```
-#[must_use]
-pub fn leader_group(spec: &TrainingJobSpec) -> Option<&str> {
-    by_rank(spec).first().map(|group| group.name.as_str())
-}
 
 /// What every pod is told about the whole job.
 pub(crate) struct Gang<'a> {
@@ -64,11 +30,12 @@ impl<'a> Gang<'a> {
 
         let mut first_ranks = BTreeMap::new();
         let mut next = 0_u32;
-        for group in by_rank(spec) {
+        for group in spec.by_rank() {
             first_ranks.insert(group.name.as_str(), next);
             next = next.saturating_add(group.replicas());
         }
-        let leader = leader_group(spec)
+        let leader = spec
+            .leader_group()
             .map(|group| names::pod(job.name(), group, 0))
             .unwrap_or_default();
         let domain = format!(
@@ -106,7 +73,7 @@ impl<'a> Gang<'a> {
 
     /// The groups in the order of their ranks.
     pub fn by_rank(&self) -> Vec<&'a TaskGroup> {
-        by_rank(self.job.spec())
+        self.job.spec().by_rank()
     }
 
     /// Full DNS names of the pods of a group, by index.

@@ -64,7 +64,6 @@ mod surroundings;
 pub use compile::compile;
 pub use compiled::CompiledJob;
 pub use demand::{Demand, Endpoint, Peer, RemoteSecret};
-pub use gang::leader_group;
 pub use group::{CompiledGroup, PodPlacement, PodTemplate};
 pub use hash::hash_of;
 pub use needs::Need;

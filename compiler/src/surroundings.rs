@@ -32,6 +32,7 @@ pub struct Surroundings {
     pub(crate) namespace_enforces_restricted: bool,
     pub(crate) services: BTreeMap<String, ResolvedService>,
     pub(crate) profile: Option<Arc<Profile>>,
+    pub(crate) stage: u32,
 }
 
 /// The Services that keep a job waiting, and why. Never empty.
@@ -113,6 +114,7 @@ impl Surroundings {
             namespace_enforces_restricted: found.namespace_enforces_restricted,
             services,
             profile: None,
+            stage: 1,
         })
     }
 
@@ -120,6 +122,12 @@ impl Surroundings {
     #[must_use]
     pub fn with_profile(self, profile: Option<Arc<Profile>>) -> Self {
         Self { profile, ..self }
+    }
+
+    /// The same at that stage of the job, from 1: only its task groups are compiled.
+    #[must_use]
+    pub fn at_stage(self, stage: u32) -> Self {
+        Self { stage, ..self }
     }
 }
 

@@ -7,8 +7,10 @@ mod decision;
 mod finished;
 mod network;
 mod policy;
+mod ranks;
 mod restart;
 mod secret;
+mod stages;
 mod status;
 mod task_group;
 
@@ -26,8 +28,8 @@ pub use policy::{Cleanup, Deadlines, PodCleanup, Success, SuccessPolicy};
 pub use restart::{LostNode, Restart, RestartAction, RestartRule, RestartScope};
 pub use secret::{JobSecret, RemoteValue, SecretStore, SecretStoreKind};
 pub use status::{
-    CompiledObject, ExcludedNode, JobPhase, JobProfile, LastFailure, LastPreemption, PodCounts,
-    TrainingJobStatus,
+    CompiledObject, ExcludedNode, JobPhase, JobProfile, JobStage, LastFailure, LastPreemption,
+    PodCounts, TrainingJobStatus,
 };
 pub use task_group::{
     Affinity, Dependency, DependencyState, Role, TaskGroup, Toleration, TolerationEffect,
@@ -153,7 +155,8 @@ pub struct TrainingJobSpec {
         custom(rules::some_gang),
         custom(rules::outside_framework(self.framework())),
         custom(rules::depends_on_earlier),
-        custom(rules::depends_on_gang)
+        custom(rules::depends_on_gang),
+        custom(rules::depends_on_stage(self))
     )]
     pub task_groups: Vec<TaskGroup>,
     /// Which of the nodes with room are taken. Absent: Pack.

@@ -46,6 +46,9 @@ pub struct TrainingJobStatus {
     /// Pods of the current attempt that are created while the others are there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub awaited_pods: Option<AwaitedPods>,
+    /// The stage that the job is at, if it has more than one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stage: Option<JobStage>,
     /// Number of the current attempt, from 1. It never falls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt: Option<i64>,
@@ -104,6 +107,21 @@ pub struct TrainingJobStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+}
+
+/// The groups of a job that are there together, by `dependsOn` with `on: Complete`.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct JobStage {
+    /// Its number, from 1.
+    pub number: i64,
+    /// How many there are.
+    pub of: i64,
+    /// The first attempt that was its own.
+    pub first_attempt: i64,
+    /// Since when the stage before is complete. Absent: it is the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
 }
 
 macro_rules! phases {
@@ -175,6 +193,13 @@ impl TrainingJobStatus {
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.completion_time.is_some() || self.phase.is_some_and(JobPhase::is_terminal)
+    }
+
+    /// True if an attempt was of a stage that is complete.
+    #[must_use]
+    pub fn is_of_earlier_stage(&self, attempt: i64) -> bool {
+        let stage = self.stage.as_ref();
+        stage.is_some_and(|stage| attempt < stage.first_attempt)
     }
 
     /// True if the current attempt follows one that had to make room: while it

@@ -114,7 +114,7 @@ pub struct TaskGroup {
     /// False: the pods are not part of the gang. Each comes once the gang has its place and there is room for it; none is counted in the world size, or for the success of the job. Absent: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gang: Option<bool>,
-    /// Task groups, of those before this one, that the pods wait for. Their place is kept meanwhile.
+    /// Task groups, of those before this one, that the pods wait for: until they are Ready, or Complete.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["group"]))]
     #[garde(length(max = 8), custom(rules::unique_dependencies))]
@@ -197,13 +197,17 @@ impl Dependency {
     }
 }
 
-/// What of a task group another waits for. Ready: all of its pods are, or have succeeded.
+/// What of a task group another waits for. Ready: all of its pods are, or have succeeded; the
+/// place of who waits is kept meanwhile. Complete: it has done its work, and given up its place;
+/// who waits is the next stage, a gang of its own that is queued then (docs/stages.md).
 /// Absent: Ready.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum DependencyState {
     /// All of its pods are ready, or have succeeded.
     #[default]
     Ready,
+    /// It has done its work. Who waits has no place before.
+    Complete,
 }
 
 /// Affinity to nodes.

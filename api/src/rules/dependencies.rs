@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Rule;
-use crate::job::{Dependency, TaskGroup};
+use crate::job::{Dependency, DependencyState, SuccessPolicy, TaskGroup, TrainingJobSpec};
 
 /// Who waits stands after who is waited for: so none wait for each other (as in JobSet, KEP-672).
 /// To say it in CEL is beyond the API server's cost budget.
@@ -15,6 +15,13 @@ pub const DEPENDS_ON_EARLIER: Rule = Rule::new(
 pub const DEPENDS_ON_GANG: Rule = Rule::new(
     "self.taskGroups.all(g, !has(g.dependsOn) || g.dependsOn.all(d, self.taskGroups.all(h, h.name != d.group || !has(h.gang) || h.gang)))",
     "nothing can depend on a task group with gang: false, which may never come: leave out one of the two",
+);
+
+/// Stages come one after the other, each whole: so what is there at a time is one gang, and what
+/// is placed next needs no room beside it. To say it in CEL is beyond the API server's cost budget.
+pub const DEPENDS_ON_STAGE: Rule = Rule::new(
+    "true",
+    "a task group that waits for another to be Complete must wait so for all whose success is that of their stage: those of its gang, or with success.policy Leader that of rank 0; add the others to its dependsOn",
 );
 
 /// A group is named once: the list is a map in the CRD, so the API server says it there.
@@ -41,4 +48,35 @@ pub fn depends_on_gang(groups: &[TaskGroup], _: &()) -> garde::Result {
     let outside = |name: &str| groups.iter().any(|g| g.name == name && !g.is_in_gang());
     let named = groups.iter().flat_map(|g| &g.depends_on);
     DEPENDS_ON_GANG.holds(!named.map(|d| d.group.as_str()).any(outside))
+}
+
+/// [`DEPENDS_ON_STAGE`].
+pub fn depends_on_stage(
+    spec: &TrainingJobSpec,
+) -> impl FnOnce(&Vec<TaskGroup>, &()) -> garde::Result {
+    move |groups, ()| DEPENDS_ON_STAGE.holds(waits_for_whole_stages(spec, groups))
+}
+
+fn waits_for_whole_stages(spec: &TrainingJobSpec, groups: &[TaskGroup]) -> bool {
+    let stages = spec.stage_of_groups();
+    let with_stages = || groups.iter().zip(stages.iter().copied());
+    with_stages().all(|(group, stage)| {
+        let completes = |name: &str| {
+            let on = |d: &Dependency| d.group == name && d.on() == DependencyState::Complete;
+            group.depends_on.iter().any(on)
+        };
+        // Who waits for one of its own stage waits for what that one waits for.
+        let named = |other: &TaskGroup| group.depends_on.iter().any(|d| d.group == other.name);
+        if stage == 1 || with_stages().any(|(other, of)| of == stage && named(other)) {
+            return true;
+        }
+        let before = spec.of_stage(stage.saturating_sub(1));
+        match before.success_policy() {
+            SuccessPolicy::Leader => before.leader_group().is_none_or(completes),
+            SuccessPolicy::All | SuccessPolicy::Any => {
+                let mut gang = before.task_groups.iter().filter(|g| g.is_in_gang());
+                gang.all(|g| completes(&g.name))
+            }
+        }
+    })
 }

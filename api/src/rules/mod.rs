@@ -53,7 +53,7 @@ pub(crate) fn on_change() -> impl Iterator<Item = Rule> {
 }
 
 /// Rules on several fields: one of them alone does not break them.
-const ON_SEVERAL: [Rule; 34] = [
+const ON_SEVERAL: [Rule; 35] = [
     POD_NAME,
     GROUP_COUNT,
     UNIQUE_GROUPS,
@@ -74,6 +74,7 @@ const ON_SEVERAL: [Rule; 34] = [
     OUTSIDE_FRAMEWORK,
     DEPENDS_ON_EARLIER,
     DEPENDS_ON_GANG,
+    DEPENDS_ON_STAGE,
     UNIQUE_DEPENDENCIES,
     BACKOFF,
     QUOTA_COVERS,

@@ -116,7 +116,7 @@ proptest! {
 
             // Rank 0 leads, and is of a group that trains or launches.
             let leader = ranks.iter().find(|(_, (rank, _))| *rank == 0).unwrap().0;
-            let group = trellis_compiler::leader_group(compiled.job().spec()).unwrap();
+            let group = compiled.job().spec().leader_group().unwrap();
             prop_assert_eq!(leader, &format!("j-{group}-0"));
         }
         // Some of what is drawn must be.

@@ -24,6 +24,7 @@ use crate::quota::{self, JobLimits};
 use crate::scheduling::unsupported::{self, Unsupported};
 
 /// What a job is compiled with and judged by, beside itself.
+#[derive(Clone, Copy)]
 pub(crate) struct Around<'a> {
     /// Its queue.
     pub(crate) queue: &'a Queue,
@@ -37,6 +38,8 @@ pub(crate) struct Around<'a> {
     pub(crate) services: &'a BTreeMap<String, Service>,
     /// Its RuntimeProfile.
     pub(crate) profile: Option<&'a Arc<Profile>>,
+    /// The stage that it is at, from 1.
+    pub(crate) stage: u32,
     /// The policies that decide. None: they have not been read yet.
     pub(crate) policies: Option<&'a Policies>,
     /// The quota policies that limit it, and their version.
@@ -72,7 +75,7 @@ impl Around<'_> {
             message: missing.to_string(),
         })?;
         let surroundings = surroundings.with_profile(self.profile.cloned());
-        Ok(compile(job, surroundings, settings))
+        Ok(compile(job, surroundings.at_stage(self.stage), settings))
     }
 
     /// How much of it: what quota policies say of the job.
@@ -137,7 +140,7 @@ pub(super) fn planned(
     };
     let profile = seen.profile.as_ref().ok()?.clone();
     let surroundings = Surroundings::resolve(&job, found).ok()?;
-    let surroundings = surroundings.with_profile(profile);
+    let surroundings = surroundings.with_profile(profile).at_stage(seen.stage());
     let compiled = compile(job, surroundings, settings);
     (compiled.hash() == plan.compiled).then_some(compiled)
 }
@@ -181,7 +184,7 @@ fn authorized(
 ) -> (Option<Decided>, Result<AuthorizedJob, Standing>) {
     let (version, quotas) = (seen.quotas.0, &seen.quotas.1);
     let compiled = in_its_queue(seen).and_then(|around| {
-        let compiled = around.compile(job, settings).map_err(waits)?;
+        let compiled = around.compile(job.clone(), settings).map_err(waits)?;
         Ok((around, compiled))
     });
     let (around, compiled) = match compiled {
@@ -222,7 +225,49 @@ fn authorized(
             None => Ok(job),
         }
     });
+    let result = result.and_then(|now| match later(&job, &around, settings) {
+        Some(standing) => Err(standing),
+        None => Ok(now),
+    });
     (Some(decided), result)
+}
+
+/// Why a later stage of the job could not run: to know it once the first is done would be late.
+fn later(job: &ValidatedJob, around: &Around<'_>, settings: &Arc<Settings>) -> Option<Standing> {
+    let stages = job.spec().stages();
+    (around.stage.saturating_add(1)..=stages).find_map(|stage| {
+        let standing = refused_at(job, &Around { stage, ..*around }, settings)?;
+        Some(match standing {
+            Standing::Held {
+                phase,
+                reason,
+                message,
+            } => Standing::Held {
+                phase,
+                reason,
+                message: format!("stage {stage} of {stages}: {message}"),
+            },
+            runnable @ Standing::Runnable { .. } => runnable,
+        })
+    })
+}
+
+fn refused_at(
+    job: &ValidatedJob,
+    around: &Around<'_>,
+    settings: &Arc<Settings>,
+) -> Option<Standing> {
+    let compiled = match around.compile(job.clone(), settings) {
+        Ok(compiled) => compiled,
+        Err(missing) => return Some(waits(missing)),
+    };
+    let verdict = around.limit(&compiled);
+    match around.authorize(compiled).1 {
+        Err(not) => Some(held(&not)),
+        Ok(job) => {
+            over(&verdict.denied).or_else(|| unsupported::of_job(job.compiled()).map(refused))
+        }
+    }
 }
 
 /// What nobody evaluates is refused until the job or its profile changes.
@@ -265,6 +310,7 @@ fn in_its_queue(seen: &Surrounded) -> Result<Around<'_>, Standing> {
         namespace_labels: &seen.namespace_labels,
         services: &seen.services,
         profile: profile.as_ref(),
+        stage: seen.stage(),
         policies: seen.policies.as_deref(),
         quotas: (seen.quotas.0, &seen.quotas.1),
         was_of: seen.place().and_then(|plan| plan.requester.as_deref()),

@@ -1,6 +1,7 @@
 //! The first step: all the reads. They come from what the watches have shown,
 //! which is complete before the first reconcile.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,13 +20,15 @@ use crate::key::Key;
 use crate::policy::requester;
 use crate::scheduling::is_owned;
 use crate::scheduling::volumes::{Mounted, Volumes};
-use crate::watch::Pods;
+use crate::watch::{PodView, Pods};
 use crate::world::{Certificate, World};
 
 /// A job and what belongs to it.
 pub(super) struct Surrounded {
-    /// The job.
+    /// The job, with the task groups of the stage that it is at.
     pub(super) job: Arc<TrainingJob>,
+    /// The job as it stands in the cluster, with those of all stages.
+    pub(super) whole: Arc<TrainingJob>,
     /// Labels of its namespace.
     pub(super) namespace_labels: BTreeMap<String, String>,
     /// Its namespace has been seen: that a label is not there means something.
@@ -91,6 +94,11 @@ impl Surrounded {
         status.and_then(|status| status.attempt).unwrap_or(1)
     }
 
+    /// The stage that it is at, from 1.
+    pub(super) fn stage(&self) -> u32 {
+        stage(&self.job)
+    }
+
     /// The job's status, empty before the first.
     pub(super) fn status(&self) -> TrainingJobStatus {
         self.job.status.clone().unwrap_or_default()
@@ -142,12 +150,19 @@ impl Surrounded {
         let holds = own_group(self.pod_group.as_deref(), self.uid())
             .and_then(|group| group.status.as_ref()?.phase)
             .is_some_and(|phase| phase != PodGroupPhase::Pending);
-        holds || self.pods.values().any(|pod| pod.job_uid == self.uid())
+        let status = self.job.status.as_ref();
+        let of_now = |pod: &PodView| {
+            let is_left = |status: &TrainingJobStatus| status.is_of_earlier_stage(pod.attempt);
+            !(pod.phase.is_over() && status.is_some_and(is_left))
+        };
+        let mut own = self.pods.values().filter(|pod| pod.job_uid == self.uid());
+        holds || own.any(of_now)
     }
 }
 
 /// Reads everything that the job's fate depends on.
-pub(super) fn job(world: &World, key: &Key, job: Arc<TrainingJob>) -> Surrounded {
+pub(super) fn job(world: &World, key: &Key, whole: Arc<TrainingJob>) -> Surrounded {
+    let job = of_its_stage(&whole);
     let namespace = world.namespaces.get(&Key::new("", &key.namespace));
     let namespace_terminating = namespace
         .as_ref()
@@ -189,6 +204,25 @@ pub(super) fn job(world: &World, key: &Key, job: Arc<TrainingJob>) -> Surrounded
         pods,
         certificate: world.certificates.read().get(key).cloned(),
         job,
+        whole,
+    }
+}
+
+/// The stage that a job is at, from 1.
+fn stage(job: &TrainingJob) -> u32 {
+    let stage = job.status.as_ref().and_then(|status| status.stage.as_ref());
+    stage.map_or(1, |stage| u32::try_from(stage.number).unwrap_or(1))
+}
+
+/// The job with the task groups of the stage that it is at.
+fn of_its_stage(whole: &Arc<TrainingJob>) -> Arc<TrainingJob> {
+    match whole.spec.of_stage(stage(whole)) {
+        Cow::Borrowed(_) => whole.clone(),
+        Cow::Owned(spec) => Arc::new(TrainingJob {
+            metadata: whole.metadata.clone(),
+            spec,
+            status: whole.status.clone(),
+        }),
     }
 }
 

@@ -106,6 +106,7 @@ impl Controller {
             generation: seen.job.metadata.generation,
             uid: seen.uid(),
             spec: &seen.job.spec,
+            whole: &seen.whole.spec,
             status: &status,
             standing: &standing,
             evicted: eviction.now.as_deref(),

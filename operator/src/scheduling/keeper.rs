@@ -82,6 +82,9 @@ pub struct Gang<'a> {
     pub attempt: i64,
     /// The job's status says that this attempt has had its place.
     pub was_placed: bool,
+    /// The first attempt of the stage that the job's status names: what has ended of those before
+    /// stays.
+    pub stage: i64,
     /// What is wanted.
     pub wish: &'a Wish,
     /// It is to make room: for whom and why, in words.
@@ -270,7 +273,7 @@ impl Gang<'_> {
                 waits = true;
                 continue;
             }
-            if !which(pod) {
+            if self.is_left(pod) || !which(pod) {
                 continue;
             }
             waits = true;
@@ -295,6 +298,17 @@ impl Gang<'_> {
         } else {
             None
         }
+    }
+
+    /// True of a pod that is done, as its stage is: it keeps its logs, and holds nothing.
+    fn is_left(&self, pod: &PodView) -> bool {
+        let is_before = match self.wish {
+            // Of the stage that ends now; the status that says so may not be seen yet.
+            Wish::Stop { reason, .. } if *reason == Reason::StageComplete => true,
+            Wish::Finish { keep: false, .. } => false,
+            _ => pod.attempt < self.stage,
+        };
+        is_before && pod.phase.is_over()
     }
 
     /// A shorter grace for a pod that has nothing to save: of an attempt that failed by itself,
@@ -322,6 +336,7 @@ fn no_longer(reason: Reason) -> Step {
         message: match reason {
             Reason::Restarting => "the gang is to be placed anew",
             Reason::PolicyViolation => "policies forbid what it runs",
+            Reason::StageComplete => "the next stage is to be placed",
             _ => "the gang is no longer to run",
         }
         .to_owned(),

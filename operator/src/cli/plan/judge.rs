@@ -64,6 +64,7 @@ pub(in crate::cli) fn judge(
         namespace_labels: labels,
         services: &services,
         profile: profile.as_ref(),
+        stage: 1,
         policies,
         quotas: (0, &quotas),
         was_of: None,

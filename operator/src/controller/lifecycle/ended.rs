@@ -18,7 +18,7 @@ impl Evaluation<'_> {
         self.status.excluded_nodes.clear();
     }
 
-    pub(super) fn complete(mut self, message: String) -> Next {
+    pub(super) fn all_complete(mut self, message: String) -> Next {
         self.end();
         let wish = Wish::Finish {
             keep: true,

@@ -15,6 +15,7 @@ mod failed;
 mod finished;
 mod placed;
 mod recovered;
+mod staged;
 mod starting;
 mod staying;
 mod suspended;
@@ -34,7 +35,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use trellis_api::Reason;
 use trellis_api::condition::Verdict;
-use trellis_api::job::{JobPhase, PodCounts, TrainingJobStatus};
+use trellis_api::job::{JobPhase, PodCounts, TrainingJobSpec, TrainingJobStatus};
 use trellis_api::pod_group::PodGroupPhase;
 
 use crate::scheduling::{Attempt, Wish, has_all, makes_room};
@@ -55,6 +56,8 @@ struct Evaluation<'a> {
     staying: Option<(Option<Reason>, String)>,
     /// Pods that come while the others are there, as the status says it now.
     awaited: Awaited,
+    /// Pods of the stage that it is at, or about to be.
+    total: i64,
 }
 
 fn after(at: Timestamp, seconds: i64) -> Timestamp {
@@ -73,8 +76,8 @@ impl<'a> Evaluation<'a> {
         status.attempt = Some(status.attempt.unwrap_or(1));
         status.restarts = Some(status.restarts.unwrap_or(0));
         status.disruptions = Some(status.disruptions.unwrap_or(0));
+        status.stage = staged::stage(&o);
         status.queued_time = Some(status.queued_time.unwrap_or(Time(o.created)));
-        status.gpus = Some(i64::from(o.spec.gpu_count()));
         if let Some(queue) = o.queue {
             status.queue = Some(queue.to_owned());
         }
@@ -84,7 +87,9 @@ impl<'a> Evaluation<'a> {
             again: None,
             staying: None,
             awaited: Awaited::default(),
+            total: 0,
         };
+        evaluation.asks_for(evaluation.o.spec);
         let awaited = evaluation.awaited_pods();
         evaluation.set_awaited(awaited);
         evaluation
@@ -237,10 +242,16 @@ impl<'a> Evaluation<'a> {
         }
     }
 
+    /// How much the job asks for.
+    fn asks_for(&mut self, spec: &TrainingJobSpec) {
+        self.total = i64::from(spec.pod_count());
+        self.status.gpus = Some(i64::from(spec.gpu_count()));
+    }
+
     /// Of a job that has ended nothing runs: what still does is being stopped,
     /// and nobody counts again.
     fn count_pods(&mut self, ended: bool) {
-        let total = i64::from(self.o.spec.pod_count());
+        let total = self.total;
         let mut counts = PodCounts {
             total,
             ..PodCounts::default()

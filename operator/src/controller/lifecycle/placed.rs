@@ -213,7 +213,7 @@ impl Evaluation<'_> {
                 .any_completed(|name| self.o.spec.group(name).is_some_and(TaskGroup::is_in_gang))
                 .map(|(group, index)| format!("pod {index} of group {group:?} has succeeded")),
             SuccessPolicy::Leader => {
-                let leader = trellis_compiler::leader_group(self.o.spec)?;
+                let leader = self.o.spec.leader_group()?;
                 finished
                     .has_completed(leader, 0)
                     .then(|| format!("rank 0, pod 0 of group {leader:?}, has succeeded"))
@@ -224,7 +224,7 @@ impl Evaluation<'_> {
     /// The group of rank 0, where its success is the job's.
     fn leader(&self) -> Option<&str> {
         let leads = self.o.spec.success_policy() == SuccessPolicy::Leader;
-        trellis_compiler::leader_group(self.o.spec).filter(|_| leads)
+        self.o.spec.leader_group().filter(|_| leads)
     }
 
     pub(super) fn rules(&self) -> &[RestartRule] {

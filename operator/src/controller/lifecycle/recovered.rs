@@ -150,7 +150,7 @@ impl Evaluation<'_> {
     /// elastic group meet: without it they cannot go on.
     fn scope(&self, group: &TaskGroup, index: u32) -> RestartScope {
         let restart = self.o.spec.restart.as_ref();
-        let leads = trellis_compiler::leader_group(self.o.spec) == Some(&group.name) && index == 0;
+        let leads = self.o.spec.leader_group() == Some(&group.name) && index == 0;
         let default = match group.is_elastic() && !leads {
             true => RestartScope::Pod,
             false => RestartScope::Gang,

@@ -16,12 +16,7 @@ impl Evaluation<'_> {
             self.o.journal.phase,
             None | Some(PodGroupPhase::Pending | PodGroupPhase::Finished)
         );
-        let pods = self
-            .o
-            .pods
-            .values()
-            .filter(|p| p.job_uid == self.o.uid)
-            .count();
+        let pods = self.own_pods().count();
         if held || pods > 0 {
             let message = format!("suspending: {pods} pods are still there");
             return self.say(

@@ -11,10 +11,12 @@ mod placed;
 mod preempted;
 mod properties;
 mod recovered;
+mod stages;
 mod surplus;
 mod suspended;
 mod waiting;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -117,13 +119,26 @@ impl Case {
         }
     }
 
+    /// The spec of the stage that it is at.
+    fn of_stage(&self) -> Cow<'_, TrainingJobSpec> {
+        let stage = self.status.stage.as_ref().map_or(1, |s| s.number);
+        self.spec.of_stage(u32::try_from(stage).unwrap())
+    }
+
+    /// The first group of it.
+    fn group(&self) -> String {
+        self.of_stage().task_groups[0].name.clone()
+    }
+
     fn look(&self) -> Next {
+        let spec = self.of_stage();
         next(Observed {
             now: at(self.second),
             created: at(0),
             generation: Some(1),
             uid: UID,
-            spec: &self.spec,
+            spec: &spec,
+            whole: &self.spec,
             status: &self.status,
             standing: &self.standing,
             queue: Some("default"),
@@ -181,8 +196,9 @@ impl Case {
 
     /// The journal plans this attempt, one pod a node.
     fn commit(&mut self, attempt: i64) {
+        let group = self.group();
         let on = |node: &str| Assignment {
-            group: "worker".to_owned(),
+            group: group.clone(),
             node: node.to_owned(),
             count: 1,
         };
@@ -208,6 +224,7 @@ impl Case {
 
     /// Both pods of this attempt are there, in this phase.
     fn place(&mut self, attempt: i64, phase: &PodPhase) {
+        let group = self.group();
         self.commit(attempt);
         self.journal.phase = Some(PodGroupPhase::Placed);
         self.pods = (0..2)
@@ -215,7 +232,7 @@ impl Case {
                 let pod = PodView {
                     uid: format!("pod-{attempt}-{index}"),
                     job_uid: UID.to_owned(),
-                    group: "worker".to_owned(),
+                    group: group.clone(),
                     index,
                     attempt,
                     round: 0,
@@ -230,7 +247,7 @@ impl Case {
                     disrupted: false,
                     checkpoint: None,
                 };
-                (format!("llm-worker-{index}"), pod)
+                (format!("llm-{group}-{index}"), pod)
             })
             .collect();
     }

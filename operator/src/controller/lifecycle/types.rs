@@ -41,8 +41,10 @@ pub struct Observed<'a> {
     pub generation: Option<i64>,
     /// Uid of the job.
     pub uid: &'a str,
-    /// The spec.
+    /// The spec of the stage that it is at.
     pub spec: &'a TrainingJobSpec,
+    /// The spec with the task groups of all stages.
+    pub whole: &'a TrainingJobSpec,
     /// The status as it is.
     pub status: &'a TrainingJobStatus,
     /// What the spec has come to.

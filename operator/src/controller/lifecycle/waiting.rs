@@ -18,7 +18,7 @@ impl Evaluation<'_> {
     pub(super) fn until_they_are_gone(&self, message: &str) -> String {
         // What was added a moment ago is said anew.
         let message = message.split(WAITS_FOR).next().unwrap_or(message);
-        let own = || self.o.pods.iter().filter(|(_, p)| p.job_uid == self.o.uid);
+        let own = || self.own_pods();
         // Those of lost nodes first: they are there for longest.
         let lost = |pod: &PodView| pod.node.as_deref().is_some_and(self.o.lost);
         let stuck = own().filter(|(_, p)| lost(p));
@@ -78,12 +78,16 @@ impl Evaluation<'_> {
             return self.say(*phase, *reason, message, wish);
         }
         let wish = self.wish_to_run();
-        let leaving = self.o.pods.values().any(|p| p.job_uid == self.o.uid);
+        let leaving = self.own_pods().next().is_some();
         let nominated = self.o.journal.phase == Some(PodGroupPhase::Nominated);
         let unwinding = self.o.journal.phase == Some(PodGroupPhase::Unwinding)
             || (self.o.journal.plan.is_some() && !nominated);
         if leaving || unwinding {
             let (reason, message) = match (&self.o.journal.reason, &self.o.status.reason) {
+                // Of what is over it is said what came of it, not how its place is given back.
+                (_, Some(reason @ Reason::StageComplete)) => {
+                    (*reason, self.o.status.message.clone().unwrap_or_default())
+                }
                 (Some(reason), _) => (*reason, self.o.journal.message.clone().unwrap_or_default()),
                 (None, Some(reason)) if self.o.status.phase == Some(JobPhase::Restarting) => {
                     (*reason, self.o.status.message.clone().unwrap_or_default())
@@ -94,7 +98,11 @@ impl Evaluation<'_> {
                 ),
             };
             let message = self.until_they_are_gone(&message);
-            return self.say(JobPhase::Restarting, reason, message, wish);
+            let phase = match reason {
+                Reason::StageComplete => JobPhase::Queued,
+                _ => JobPhase::Restarting,
+            };
+            return self.say(phase, reason, message, wish);
         }
         let waits_since = self
             .status
@@ -104,6 +112,12 @@ impl Evaluation<'_> {
             .into_iter()
             .chain(self.status.last_preemption.as_ref().map(|p| p.time.0))
             .chain(self.status.queued_time.as_ref().map(|t| t.0))
+            .chain(
+                self.status
+                    .stage
+                    .as_ref()
+                    .and_then(|s| Some(s.since.as_ref()?.0)),
+            )
             .max()
             .unwrap_or(self.o.created);
         if let Some(limit) = self.o.spec.deadlines.as_ref().and_then(|d| d.queue_seconds) {

@@ -82,6 +82,9 @@ impl Driver {
         let seen = keeper::Gang {
             uid: &uid,
             attempt: status.and_then(|s| s.attempt).unwrap_or(1),
+            stage: status
+                .and_then(|s| s.stage.as_ref())
+                .map_or(1, |s| s.first_attempt),
             was_placed: status.is_some_and(|s| s.scheduled_time.is_some()),
             wish,
             told,

@@ -1,6 +1,7 @@
 mod filling;
 mod grace;
 mod leaving;
+mod stages;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use trellis_api::pod_group::{Assignment, Plan};
@@ -55,6 +56,7 @@ fn step(phase: PodGroupPhase, wish: &Wish, pods: &BTreeMap<String, PodView>, now
         deletions: &deletions,
         clock,
         uid: "mine",
+        stage: 1,
         attempt: 1,
         was_placed: false,
         wish,
@@ -225,6 +227,7 @@ fn a_gang_that_is_whole_is_closed_though_its_deadline_is_over() {
     let next = |pods: &BTreeMap<String, PodView>, told: Option<&str>| {
         let gang = Gang {
             uid: "mine",
+            stage: 1,
             attempt: 1,
             was_placed: false,
             wish: &wish,
@@ -269,6 +272,7 @@ fn an_attempt_whose_journal_is_gone_is_counted_before_anything_else() {
     let next = |wish: &Wish, pods: &BTreeMap<String, PodView>, was_placed: bool| {
         let gang = Gang {
             uid: "mine",
+            stage: 1,
             attempt: 1,
             was_placed,
             wish,
@@ -377,6 +381,7 @@ fn a_pod_that_does_not_go_is_not_deleted_in_a_loop() {
         }
         let step = Gang {
             uid: "mine",
+            stage: 1,
             attempt: 1,
             was_placed: false,
             wish: &wish,

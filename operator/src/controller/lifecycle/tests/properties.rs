@@ -67,25 +67,31 @@ fn happen(case: &mut Case, event: Event) {
         }
         Event::Clear => case.clear(),
         Event::Pod(index, phase) => {
-            if let Some(pod) = case.pods.get_mut(&format!("llm-worker-{index}")) {
+            let name = format!("llm-{}-{index}", case.group());
+            if let Some(pod) = case.pods.get_mut(&name) {
                 pod.phase = phase;
             }
         }
         Event::Delete(index) => {
-            case.pods.remove(&format!("llm-worker-{index}"));
+            case.pods.remove(&format!("llm-{}-{index}", case.group()));
         }
         Event::Join(index, phase) => {
             if let Some(first) = case.pods.values().next().cloned() {
                 let awaited = case.status.awaited_pods.as_ref();
-                let round = awaited.and_then(|a| Some(a.by_pod().of("worker", index)?.round));
+                let group = case.group();
+                let round = awaited.and_then(|a| Some(a.by_pod().of(&group, index)?.round));
+                // Who is of the plan is where that says.
+                let of_plan = case.pods.get(&format!("llm-{group}-{index}"));
+                let node = of_plan.map_or(first.node.clone(), |pod| pod.node.clone());
                 let pod = PodView {
+                    node,
                     uid: format!("joined-{index}-{round:?}"),
                     index,
                     round: round.unwrap_or(0),
                     phase,
                     ..first
                 };
-                case.pods.insert(format!("llm-worker-{index}"), pod);
+                case.pods.insert(format!("llm-{group}-{index}"), pod);
             }
         }
         Event::Lose(index) => {
@@ -113,7 +119,7 @@ fn happen(case: &mut Case, event: Event) {
     }
 }
 
-/// Jobs that restart as a whole, by pods and by groups, and an elastic one.
+/// Jobs that restart as a whole, by pods and by groups, an elastic one, and one of stages.
 fn kinds() -> Vec<Case> {
     let of = |scope: Value| {
         let mut restart = json!({"limit": 2, "disruptionLimit": 2});
@@ -130,6 +136,7 @@ fn kinds() -> Vec<Case> {
         of(json!("Pod")),
         of(json!("Group")),
         elastic,
+        stages::case(json!({"restart": {"limit": 2, "disruptionLimit": 2}})),
     ]
 }
 
@@ -137,7 +144,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens(kind in 0..4_usize, events in prop::collection::vec(event(), 1..60)) {
+    fn whatever_happens(kind in 0..5_usize, events in prop::collection::vec(event(), 1..60)) {
         let mut case = kinds().swap_remove(kind);
         for event in events {
             happen(&mut case, event);
@@ -146,6 +153,9 @@ proptest! {
             let attempt = case.status.attempt.unwrap_or(1);
             prop_assert!(attempt >= before.attempt.unwrap_or(1));
             prop_assert!(attempt <= before.attempt.unwrap_or(1) + 1);
+            let stage = |status: &TrainingJobStatus| status.stage.as_ref().map_or(1, |s| s.number);
+            let (is, was) = (stage(&case.status), stage(&before));
+            prop_assert!(is == was || (is == was + 1 && attempt > before.attempt.unwrap_or(1)));
             prop_assert!(case.status.restarts.unwrap_or(0) <= 2);
             prop_assert!(case.status.disruptions.unwrap_or(0) <= 2);
             if before.phase.is_some_and(JobPhase::is_terminal) {

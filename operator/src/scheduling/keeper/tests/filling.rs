@@ -40,6 +40,7 @@ fn next(pods: &BTreeMap<String, PodView>, attempt: i64, now: i64) -> Step {
     let dismissed = Dismissed::default();
     let gang = Gang {
         uid: "mine",
+        stage: 1,
         attempt: 1,
         was_placed: true,
         wish: &wish,

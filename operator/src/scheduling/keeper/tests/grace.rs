@@ -39,6 +39,7 @@ fn what_has_nothing_to_save_has_a_short_grace() {
         let pods = BTreeMap::from([pod("well", "mine", PodPhase::Running)]);
         let step = Gang {
             uid: "mine",
+            stage: 1,
             attempt: 1,
             was_placed: true,
             wish,

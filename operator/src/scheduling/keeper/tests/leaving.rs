@@ -22,6 +22,7 @@ fn leaving(
         deletions: &deletions,
         clock,
         uid: "mine",
+        stage: 1,
         attempt: 1,
         was_placed: false,
         wish,

@@ -1,0 +1,172 @@
+//! Stages of a job: the groups that are there together. Those of one are a gang and a world of
+//! their own; those that wait for them to be Complete are the next.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::{DependencyState, Framework, Role, TaskGroup, TrainingJobSpec};
+
+/// The stage of each group, from 1, as they stand in the spec. A group that is named before it
+/// stands there, which validation refuses, is waited for by nobody.
+fn of_groups(groups: &[TaskGroup]) -> Vec<u32> {
+    let mut known: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut stages = Vec::with_capacity(groups.len());
+    for group in groups {
+        let after = group.depends_on.iter().filter_map(|dependency| {
+            let stage = *known.get(dependency.group.as_str())?;
+            Some(match dependency.on() {
+                DependencyState::Ready => stage,
+                DependencyState::Complete => stage.saturating_add(1),
+            })
+        });
+        let stage = after.max().unwrap_or(1);
+        known.insert(&group.name, stage);
+        stages.push(stage);
+    }
+    stages
+}
+
+impl TrainingJobSpec {
+    /// How many stages there are; 1 where nothing waits for something to be Complete.
+    ///
+    /// ```
+    /// use trellis_api::TrainingJobSpec;
+    /// let spec: TrainingJobSpec = serde_json::from_value(serde_json::json!({"taskGroups": [
+    ///     {"name": "prepare", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"}},
+    ///     {"name": "train", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"},
+    ///         "dependsOn": [{"group": "prepare", "on": "Complete"}]},
+    /// ]}))?;
+    /// assert_eq!(spec.stages(), 2);
+    /// let second = spec.of_stage(2);
+    /// assert_eq!(second.task_groups.len(), 1);
+    /// assert_eq!(second.task_groups[0].name, "train");
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    #[must_use]
+    pub fn stages(&self) -> u32 {
+        if !self.has_stages() {
+            return 1;
+        }
+        let stages = of_groups(&self.task_groups);
+        stages.into_iter().max().unwrap_or(1)
+    }
+
+    /// True if something waits for something to be Complete: of most jobs nothing does.
+    fn has_stages(&self) -> bool {
+        let mut on = self.task_groups.iter().flat_map(|g| &g.depends_on);
+        on.any(|dependency| dependency.on() == DependencyState::Complete)
+    }
+
+    /// The stage of each group, from 1, as they stand in the spec.
+    #[must_use]
+    pub fn stage_of_groups(&self) -> Vec<u32> {
+        of_groups(&self.task_groups)
+    }
+
+    /// What the job is while that stage runs, the last where there are not so many: its groups
+    /// alone, without what they waited for. A stage of framework MPI that nobody launches anything
+    /// in has framework None.
+    #[must_use]
+    pub fn of_stage(&self, stage: u32) -> Cow<'_, Self> {
+        if !self.has_stages() {
+            return Cow::Borrowed(self);
+        }
+        let stages = of_groups(&self.task_groups);
+        let last = stages.iter().copied().max().unwrap_or(1);
+        let stage = stage.clamp(1, last);
+        let own = self.task_groups.iter().zip(stages);
+        let mut groups: Vec<TaskGroup> = own
+            .filter(|(_, of)| *of == stage)
+            .map(|(group, _)| group.clone())
+            .collect();
+        let names: Vec<String> = groups.iter().map(|group| group.name.clone()).collect();
+        for group in &mut groups {
+            group.depends_on.retain(|d| names.contains(&d.group));
+        }
+        let launches = groups.iter().any(|group| group.role() == Role::Launcher);
+        let framework = match self.framework() {
+            Framework::MPI if !launches => None,
+            _ => self.framework,
+        };
+        Cow::Owned(Self {
+            framework,
+            task_groups: groups,
+            ..self.clone()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn spec(framework: &str, groups: &[(&str, &str, &[(&str, &str)])]) -> TrainingJobSpec {
+        let groups: Vec<_> = groups
+            .iter()
+            .map(|(name, role, on)| {
+                let on = on
+                    .iter()
+                    .map(|(group, on)| json!({"group": group, "on": on}));
+                json!({"name": name, "role": role, "image": "i",
+                    "resources": {"cpu": 1, "memory": "1Gi"}, "dependsOn": on.collect::<Vec<_>>()})
+            })
+            .collect();
+        serde_json::from_value(json!({"framework": framework, "taskGroups": groups})).unwrap()
+    }
+
+    #[test]
+    fn who_waits_for_the_end_of_another_is_of_a_later_stage() {
+        let spec = spec(
+            "None",
+            &[
+                ("a", "Worker", &[]),
+                ("b", "Worker", &[("a", "Ready")]),
+                ("c", "Worker", &[("a", "Complete"), ("b", "Complete")]),
+                ("d", "Worker", &[("c", "Ready"), ("a", "Ready")]),
+                ("e", "Worker", &[("d", "Complete"), ("c", "Complete")]),
+            ],
+        );
+        assert_eq!(spec.stage_of_groups(), [1, 1, 2, 2, 3]);
+        assert_eq!(spec.stages(), 3);
+        let second = spec.of_stage(2);
+        let second: Vec<_> = second
+            .task_groups
+            .iter()
+            .map(|g| (g.name.as_str(), g.depends_on.len()))
+            .collect();
+        // What was before is over.
+        assert_eq!(second, [("c", 0), ("d", 1)]);
+        let names = |stage| {
+            let spec = spec.of_stage(stage);
+            let names: Vec<_> = spec.task_groups.iter().map(|g| g.name.clone()).collect();
+            names
+        };
+        assert_eq!(names(1), ["a", "b"]);
+        assert_eq!(names(0), ["a", "b"]);
+        assert_eq!(names(9), ["e"]);
+    }
+
+    #[test]
+    fn a_job_of_one_stage_is_that_stage() {
+        let spec = spec(
+            "None",
+            &[("a", "Worker", &[]), ("b", "Worker", &[("a", "Ready")])],
+        );
+        assert!(matches!(spec.of_stage(1), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn where_nothing_is_launched_there_is_no_mpi() {
+        let spec = spec(
+            "MPI",
+            &[
+                ("get", "Worker", &[]),
+                ("worker", "Worker", &[("get", "Complete")]),
+                ("run", "Launcher", &[("get", "Complete")]),
+            ],
+        );
+        assert_eq!(spec.of_stage(1).framework(), Framework::None);
+        assert_eq!(spec.of_stage(2).framework(), Framework::MPI);
+    }
+}

@@ -1,0 +1,59 @@
+//! What is done as its stage is stays, whatever becomes of the next one.
+
+use super::*;
+
+fn next(phase: PodGroupPhase, wish: &Wish, stage: i64, pods: &BTreeMap<String, PodView>) -> Step {
+    let (deletions, dismissed) = (Deletions::default(), Dismissed::default());
+    Gang {
+        dismissed: &dismissed,
+        deletions: &deletions,
+        clock: Instant::now(),
+        uid: "mine",
+        stage,
+        attempt: 2,
+        was_placed: false,
+        wish,
+        told: None,
+        journal: &journal(phase),
+        pods,
+        lost: &BTreeSet::new(),
+        grace: 300,
+        now: Timestamp::from_second(1).unwrap(),
+    }
+    .next()
+}
+
+#[test]
+fn pods_of_a_stage_that_is_complete_stay() {
+    let pods = BTreeMap::from([
+        pod("done", "mine", PodPhase::Succeeded),
+        pod("server", "mine", PodPhase::Running),
+    ]);
+    let done = BTreeMap::from([pod("done", "mine", PodPhase::Succeeded)]);
+    // The status that says so is not seen yet.
+    let ends = Wish::stop(Reason::StageComplete);
+    let step = next(PodGroupPhase::Placed, &ends, 1, &pods);
+    assert_eq!(word(&step), "undo StageComplete");
+    let step = next(PodGroupPhase::Unwinding, &ends, 1, &pods);
+    assert_eq!(word(&step), "delete server");
+    assert_eq!(next(PodGroupPhase::Unwinding, &ends, 1, &done), Step::Clear);
+    let goes_on = run(2);
+    for wish in [&goes_on, &Wish::Wait, &Wish::stop(Reason::Suspended)] {
+        let step = next(PodGroupPhase::Unwinding, wish, 2, &pods);
+        assert_eq!(word(&step), "delete server", "{wish:?}");
+        assert_eq!(next(PodGroupPhase::Unwinding, wish, 2, &done), Step::Clear);
+    }
+    let step = next(PodGroupPhase::Pending, &goes_on, 2, &done);
+    assert_eq!(step, Step::Enqueue);
+    // Of an attempt of the stage that goes on nothing stays.
+    let step = next(PodGroupPhase::Pending, &goes_on, 1, &done);
+    assert_eq!(word(&step), "delete done");
+    // At the end of the job it goes as all do.
+    let ended = |keep| Wish::Finish { keep, hurry: true };
+    let step = next(PodGroupPhase::Finished, &ended(false), 2, &done);
+    assert_eq!(word(&step), "delete done");
+    assert_eq!(
+        next(PodGroupPhase::Finished, &ended(true), 2, &done),
+        Step::Withdraw
+    );
+}
