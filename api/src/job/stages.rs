@@ -101,7 +101,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn spec(framework: &str, groups: &[(&str, &str, &[(&str, &str)])]) -> TrainingJobSpec {
+    /// Name, role, and what it waits for.
+    type Group<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
+
+    fn spec(framework: &str, groups: &[Group<'_>]) -> TrainingJobSpec {
         let groups: Vec<_> = groups
             .iter()
             .map(|(name, role, on)| {

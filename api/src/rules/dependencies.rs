@@ -80,3 +80,109 @@ fn waits_for_whole_stages(spec: &TrainingJobSpec, groups: &[TaskGroup]) -> bool 
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{TrainingJob, ValidatedJob};
+    use serde_json::{Value, json};
+
+    /// What is wrong with a job of these groups: name, fields beside, and who is to be Complete
+    /// before.
+    fn wrong(spec: Value, groups: &[(&str, Value, &[&str])]) -> String {
+        let groups: Vec<Value> = groups
+            .iter()
+            .map(|(name, fields, after)| {
+                let after = after.iter().map(|g| json!({"group": g, "on": "Complete"}));
+                let mut group = json!({"name": name, "image": "i",
+                    "resources": {"cpu": 1, "memory": "1Gi"},
+                    "dependsOn": after.collect::<Vec<_>>()});
+                for (key, value) in fields.as_object().unwrap() {
+                    group[key] = value.clone();
+                }
+                group
+            })
+            .collect();
+        let mut spec = spec;
+        spec["taskGroups"] = json!(groups);
+        let job = json!({"apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+            "metadata": {"name": "j"}, "spec": spec});
+        let job: TrainingJob = serde_json::from_value(job).unwrap();
+        match ValidatedJob::try_from(job) {
+            Ok(_) => String::new(),
+            Err(violations) => violations.to_string(),
+        }
+    }
+
+    #[test]
+    fn who_waits_for_a_part_of_a_stage_is_told_to_wait_for_all_of_it() {
+        let of = |last: &[&str]| {
+            wrong(
+                json!({}),
+                &[
+                    ("a", json!({}), &[]),
+                    ("b", json!({}), &[]),
+                    ("c", json!({}), last),
+                ],
+            )
+        };
+        assert_eq!(of(&["a", "b"]), "");
+        assert!(of(&["a"]).starts_with("spec.taskGroups: a task group that waits for another"));
+        // Who is not of the gang may never come, and nobody waits for it.
+        let board = wrong(
+            json!({}),
+            &[
+                ("a", json!({}), &[]),
+                ("board", json!({"gang": false}), &[]),
+                ("c", json!({}), &["a"]),
+            ],
+        );
+        assert_eq!(board, "");
+        // Through one of its own stage it waits for the same.
+        let chain = wrong(
+            json!({}),
+            &[
+                ("a", json!({}), &[]),
+                ("b", json!({}), &["a"]),
+                ("c", json!({"dependsOn": [{"group": "b"}]}), &[]),
+            ],
+        );
+        assert_eq!(chain, "");
+    }
+
+    #[test]
+    fn where_one_succeeds_for_all_that_one_is_waited_for() {
+        let mpi = |after: &[&str]| {
+            wrong(
+                json!({"framework": "MPI"}),
+                &[
+                    ("get", json!({}), &[]),
+                    ("run", json!({"role": "Launcher"}), &["get"]),
+                    ("worker", json!({}), &["get"]),
+                    // Of a stage without a Launcher the framework is None.
+                    ("look", json!({}), after),
+                ],
+            )
+        };
+        assert_eq!(mpi(&["run"]), "");
+        assert!(mpi(&["worker"]).contains("must wait so for all"));
+    }
+
+    #[test]
+    fn each_stage_is_a_job_of_its_own() {
+        let alone = wrong(
+            json!({}),
+            &[
+                ("a", json!({}), &[]),
+                ("board", json!({"gang": false}), &["a"]),
+            ],
+        );
+        assert!(
+            alone.starts_with("spec.taskGroups: stage 2 of 2 (board): "),
+            "{alone}"
+        );
+        // A rule may name groups of other stages.
+        let rules = json!({"restart": {"rules": [{"groups": ["b"], "action": "Fail"}]}});
+        let named = wrong(rules, &[("a", json!({}), &[]), ("b", json!({}), &["a"])]);
+        assert_eq!(named, "");
+    }
+}

@@ -6,6 +6,7 @@ mod eviction;
 mod gang;
 mod preemption;
 mod recovery;
+mod stages;
 mod succession;
 
 use std::path::Path;

@@ -24,6 +24,7 @@ mod quotas;
 mod recovery;
 mod refusals;
 mod runtimes;
+mod stages;
 mod story;
 mod versions;
 

@@ -233,7 +233,11 @@ fn authorized(
 }
 
 /// Why a later stage of the job could not run: to know it once the first is done would be late.
-fn later(job: &ValidatedJob, around: &Around<'_>, settings: &Arc<Settings>) -> Option<Standing> {
+pub(crate) fn later(
+    job: &ValidatedJob,
+    around: &Around<'_>,
+    settings: &Arc<Settings>,
+) -> Option<Standing> {
     let stages = job.spec().stages();
     (around.stage.saturating_add(1)..=stages).find_map(|stage| {
         let standing = refused_at(job, &Around { stage, ..*around }, settings)?;

@@ -32,6 +32,7 @@ mod worth;
 
 pub(crate) use eviction::evicting;
 pub(crate) use foresee::foresee;
+pub(crate) use lifecycle::Standing;
 pub use lifecycle::avoid_for;
 pub use profile_status::keep_profile_status;
 pub use queue_status::keep_queue_status;

@@ -12,8 +12,8 @@ use trellis_policies::quota::Verdict;
 
 use super::snapshot::Snapshot;
 use super::standing::Held;
-use crate::controller::build::Around;
-use crate::controller::lookup;
+use crate::controller::build::{Around, later};
+use crate::controller::{Standing, lookup};
 
 /// A job, and what is decided about it.
 pub(in crate::cli) struct Judged {
@@ -25,16 +25,20 @@ pub(in crate::cli) struct Judged {
     pub(in crate::cli) verdict: Verdict,
     /// Why nothing starts, whatever they say: a quota policy that takes no effect.
     pub(in crate::cli) unusable: Option<String>,
+    /// Why a stage after this one could not run.
+    pub(in crate::cli) later: Option<Standing>,
     /// What comes of them.
     pub(in crate::cli) outcome: Result<AuthorizedJob, NotAuthorized>,
 }
 
-/// Compiles a job and has the policies decide. `labels` are those of its namespace.
+/// Compiles a job at a stage, from 1, and has the policies decide. `labels` are those of its
+/// namespace.
 ///
 /// # Errors
 /// If something that it names is not there, so that nobody can say what it becomes.
 pub(in crate::cli) fn judge(
     job: ValidatedJob,
+    stage: u32,
     submission: &Submission<'_>,
     policies: Option<&Policies>,
     labels: &BTreeMap<String, String>,
@@ -64,12 +68,13 @@ pub(in crate::cli) fn judge(
         namespace_labels: labels,
         services: &services,
         profile: profile.as_ref(),
-        stage: 1,
+        stage,
         policies,
         quotas: (0, &quotas),
         was_of: None,
         submission: *submission,
     };
+    let later = later(&job, &around, &Arc::default());
     let compiled = around.compile(job, &Arc::default())?;
     let verdict = around.limit(&compiled);
     let (decision, outcome) = around.authorize(compiled.clone());
@@ -78,6 +83,7 @@ pub(in crate::cli) fn judge(
         .first()
         .map(|(name, why)| format!("quota policy {name:?} does not take effect: {why}"));
     Ok(Judged {
+        later,
         unusable,
         compiled,
         decision,
@@ -89,4 +95,10 @@ pub(in crate::cli) fn judge(
 /// The attempt that a job is about to make, from 1: `there` is the job in the cluster.
 pub(in crate::cli) fn attempt_of(there: Option<&TrainingJob>) -> i64 {
     there.and_then(|j| j.status.as_ref()?.attempt).unwrap_or(1)
+}
+
+/// The stage that a job is at, from 1: `there` is the job in the cluster.
+pub(in crate::cli) fn stage_of(there: Option<&TrainingJob>) -> u32 {
+    let stage = there.and_then(|j| Some(j.status.as_ref()?.stage.as_ref()?.number));
+    stage.map_or(1, |stage| u32::try_from(stage).unwrap_or(1))
 }

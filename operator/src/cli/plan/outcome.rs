@@ -12,7 +12,7 @@ use trellis_scheduler::{
 
 use super::bindings;
 use super::engine::{engine, is_strict, place_of, waits};
-use super::judge::attempt_of;
+use super::judge::{attempt_of, stage_of};
 use super::quotas::Quotas;
 use super::snapshot::Snapshot;
 use super::standing::{Held, ended, stand};
@@ -31,6 +31,8 @@ pub(super) struct Planned {
     pub(super) key: Key,
     /// What it would be compiled into, if all that it names is there.
     pub(super) compiled: Option<CompiledJob>,
+    /// Task groups of the stages after the one that is planned.
+    pub(super) later: Vec<(u32, String)>,
     /// The attempt that the pods would be of.
     pub(super) attempt: i64,
     /// Its place, or why it would not run.
@@ -92,6 +94,7 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot, who: &Who) ->
         let submitted = submission.of(there);
         let attempt = attempt_of(there);
         let requester = who.submits(&job, there);
+        let later = later(&job, stage_of(there));
         let (compiled, standing) = stand(job, there, requester.as_ref(), &snapshot);
         let not_decided = Held::waits(Reason::Queued, "not looked at".to_owned());
         let mut behind = 0;
@@ -117,6 +120,7 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot, who: &Who) ->
         planned.push(Planned {
             key,
             compiled,
+            later,
             attempt,
             place,
             victims: Vec::new(),
@@ -141,6 +145,16 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot, who: &Who) ->
     ) {}
     bindings::bind(&mut planned, &mut snapshot);
     planned
+}
+
+/// The task groups that come once that stage is complete, each with its own.
+fn later(job: &TrainingJob, stage: u32) -> Vec<(u32, String)> {
+    let groups = job.spec.task_groups.iter().map(|group| group.name.clone());
+    let stages = job.spec.stage_of_groups().into_iter().zip(groups);
+    let mut later: Vec<_> = stages.filter(|(of, _)| *of > stage).collect();
+    // Stable: of one stage as they stand in the spec.
+    later.sort_by_key(|(of, _)| *of);
+    later
 }
 
 /// Lets the engine decide once. True if a gang was given a place and has given it back.

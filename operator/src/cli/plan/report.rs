@@ -81,6 +81,9 @@ fn one(job: &Planned, out: &mut String) {
         let turn = format!("{}, priority {}", compiled.queue(), compiled.priority());
         rows("queue", [turn], out);
         rows("objects", objects(compiled), out);
+        let later = job.later.iter();
+        let later = later.map(|(stage, group)| format!("stage {stage}: task group {group:?}"));
+        rows("then", later, out);
     }
     match &job.place {
         Ok(place) => {

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use trellis_api::job::JobPhase;
 use trellis_api::{Reason, TrainingJob, ValidatedJob};
 use trellis_compiler::CompiledJob;
 use trellis_policies::cedar::NotAuthorized;
 use trellis_policies::quota::Verdict;
 use trellis_policies::{AuthorizedJob, cedar};
 
-use super::judge::{attempt_of, judge};
+use super::judge::{attempt_of, judge, stage_of};
 use super::snapshot::Snapshot;
 use crate::controller::build::NO_LABELS;
-use crate::controller::{claims, lookup};
+use crate::controller::{Standing, claims, lookup};
 use crate::key::Key;
 use crate::quota::JobLimits;
 use crate::scheduling::unsupported::{self, Unsupported};
@@ -37,6 +38,22 @@ impl Held {
             reason,
             message,
             refused,
+        }
+    }
+
+    /// What the controller would say. None: nothing holds it.
+    fn of(standing: Standing) -> Option<Self> {
+        match standing {
+            Standing::Runnable { .. } => None,
+            Standing::Held {
+                phase,
+                reason,
+                message,
+            } => Some(Self {
+                reason,
+                message,
+                refused: phase == JobPhase::Refused,
+            }),
         }
     }
 
@@ -98,7 +115,7 @@ pub(in crate::cli) fn stand(
         let message = format!("spec.managedBy is {manager:?}: Trellis does nothing for the job");
         Held::waits(Reason::NotApplicable, message)
     });
-    let (compiled, standing) = authorized(job, &submission, snapshot);
+    let (compiled, standing) = authorized(job, stage_of(there), &submission, snapshot);
     let held = ended(there).or(anothers).or(suspended);
     let held = held.map_or(standing, Err);
     (compiled, held)
@@ -106,18 +123,19 @@ pub(in crate::cli) fn stand(
 
 fn authorized(
     job: ValidatedJob,
+    stage: u32,
     submission: &cedar::Submission<'_>,
     snapshot: &Snapshot,
 ) -> (Option<CompiledJob>, Result<Ready, Held>) {
     let namespace = job.namespace().to_owned();
     let labels = snapshot.namespace_labels(&namespace);
     let policies = snapshot.policies.loaded();
-    let judged = match judge(job, submission, policies, &labels, snapshot) {
+    let judged = match judge(job, stage, submission, policies, &labels, snapshot) {
         Ok(judged) => judged,
         Err(held) => return (None, Err(held)),
     };
     let (compiled, verdict) = (judged.compiled, judged.verdict);
-    let unusable = judged.unusable;
+    let (unusable, later) = (judged.unusable, judged.later);
     let standing = judged
         .outcome
         .map_err(|not| {
@@ -133,6 +151,7 @@ fn authorized(
             unusable.map_or(Ok(()), |why| {
                 Err(Held::waits(Reason::PolicyNotEvaluated, why))
             })?;
+            later.and_then(Held::of).map_or(Ok(()), Err)?;
             volumes(&job, snapshot)
         })
         .and_then(|volumes| {

@@ -9,7 +9,7 @@ use trellis_policies::cedar::{
     Decision, Demanded, NotAuthorized, Policies, Requester, Submission, Verdict,
 };
 
-use crate::cli::plan::judge::{Judged, attempt_of, judge};
+use crate::cli::plan::judge::{Judged, attempt_of, judge, stage_of};
 use crate::cli::plan::snapshot::Snapshot;
 use crate::cli::plan::standing::Held;
 use crate::controller::build::NO_LABELS;
@@ -140,8 +140,8 @@ pub(super) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Has policies decide. The namespace has the labels that the facts know of,
-    /// and `more`.
+    /// Has policies decide about the stage that it is at, and all that come. The namespace has
+    /// the labels that the facts know of, and `more`.
     ///
     /// # Errors
     /// If the job is none, or something that it names is not there.
@@ -150,7 +150,7 @@ impl Asked<'_> {
         policies: &Policies,
         facts: &Snapshot,
         more: &BTreeMap<String, String>,
-    ) -> Result<Judged, Held> {
+    ) -> Result<Vec<Judged>, Held> {
         let job = ValidatedJob::try_from(self.job.clone())
             .map_err(|violations| Held::refused(Reason::InvalidSpec, violations.to_string()))?;
         let submission = Submission {
@@ -160,7 +160,14 @@ impl Asked<'_> {
         };
         let mut labels = facts.namespace_labels(job.namespace());
         labels.extend(more.clone());
-        judge(job, &submission, Some(policies), &labels, facts)
+        let at = |stage| {
+            let job = job.clone();
+            judge(job, stage, &submission, Some(policies), &labels, facts)
+        };
+        let stages = job.spec().stages();
+        (stage_of(self.there).min(stages)..=stages)
+            .map(at)
+            .collect()
     }
 
     /// The same as it is shown.
@@ -169,7 +176,7 @@ impl Asked<'_> {
         let part = |part: &Option<String>| part.clone().unwrap_or_default();
         let job = format!("{}/{}", part(&meta.namespace), part(&meta.name));
         match self.judge(policies, facts, &NO_LABELS) {
-            Ok(judged) => Decided::of(job, &judged),
+            Ok(stages) => Decided::of(job, &stages),
             Err(held) => Decided {
                 job,
                 decision: Outcome::Undecided,
@@ -182,24 +189,34 @@ impl Asked<'_> {
 }
 
 impl Decided {
-    fn of(job: String, judged: &Judged) -> Self {
-        let demands = judged.decision.decided.iter();
-        let demands = demands.map(|(demanded, decision)| Row::of(demanded, decision, judged));
-        let (decision, rules) = match &judged.outcome {
-            Ok(_) => (Outcome::Allowed, Vec::new()),
-            Err(NotAuthorized::Undecided { .. }) => (Outcome::Undecided, Vec::new()),
-            Err(NotAuthorized::Denied(denial)) => {
-                let refusals = denial.refusals().iter();
-                let of_rules = refusals.filter(|r| matches!(r.by, By::Rule(_)));
-                (Outcome::Denied, of_rules.map(ToString::to_string).collect())
-            }
-        };
-        Self {
+    fn of(job: String, stages: &[Judged]) -> Self {
+        let mut decided = Self {
             job,
-            decision,
+            decision: Outcome::Allowed,
             because: None,
-            rules,
-            demands: demands.collect(),
+            rules: Vec::new(),
+            demands: Vec::new(),
+        };
+        for judged in stages {
+            let demands = judged.decision.decided.iter();
+            for (demanded, decision) in demands {
+                let row = Row::of(demanded, decision, judged);
+                if !decided.demands.contains(&row) {
+                    decided.demands.push(row);
+                }
+            }
+            let decision = match &judged.outcome {
+                Ok(_) => Outcome::Allowed,
+                Err(NotAuthorized::Undecided { .. }) => Outcome::Undecided,
+                Err(NotAuthorized::Denied(denial)) => {
+                    let refusals = denial.refusals().iter();
+                    let of_rules = refusals.filter(|r| matches!(r.by, By::Rule(_)));
+                    decided.rules.extend(of_rules.map(ToString::to_string));
+                    Outcome::Denied
+                }
+            };
+            decided.decision = decided.decision.max(decision);
         }
+        decided
     }
 }

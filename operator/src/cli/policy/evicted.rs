@@ -35,8 +35,9 @@ pub(super) fn evicted(
             there,
             requester: requester.as_ref(),
         };
-        let judged = asked.judge(policies, facts, &NO_LABELS);
-        Some(judged.ok()?.decision)
+        // What runs is of the first of them.
+        let stages = asked.judge(policies, facts, &NO_LABELS);
+        Some(stages.ok()?.into_iter().next()?.decision)
     };
     // What cannot be judged stops nothing.
     let decisions: Option<Vec<_>> = taken_for(job).iter().map(decide).collect();

@@ -276,34 +276,35 @@ impl Came {
         let mut more = case.namespace_labels.clone();
         // Its name is no matter of opinion.
         more.remove(names::NAMESPACE_NAME);
-        let judged = match asked.judge(policies, facts, &more) {
-            Ok(judged) => judged,
+        let stages = match asked.judge(policies, facts, &more) {
+            Ok(stages) => stages,
             Err(held) => return Self::failed(undecided(&held.message)),
         };
-        let decisions = || judged.decision.decided.iter().map(|(_, decision)| decision);
-        let is_allowed = judged.outcome.is_ok();
+        let decided = || stages.iter().flat_map(|judged| &judged.decision.decided);
+        let decisions = || decided().map(|(_, decision)| decision);
+        let refused = stages
+            .iter()
+            .find_map(|judged| judged.outcome.as_ref().err());
+        let is_allowed = refused.is_none();
         let deciding = decisions().filter(|decision| decision.allows() == is_allowed);
         let deciding: BTreeSet<String> = deciding.flat_map(|d| d.policies.clone()).collect();
         let deciding: Vec<String> = deciding.into_iter().collect();
         let beside = beside(decisions());
-        let came = match &judged.outcome {
-            Err(NotAuthorized::Undecided { message, .. }) => Err(undecided(message)),
+        let came = match refused {
+            Some(NotAuthorized::Undecided { message, .. }) => Err(undecided(message)),
             _ => compare(
                 (case.decision, case.policies.as_deref()),
                 (expected(is_allowed), &deciding),
             ),
         };
-        let came = came.map_err(|why| match &judged.outcome {
-            Err(NotAuthorized::Denied(denial)) => {
+        let came = came.map_err(|why| match refused {
+            Some(NotAuthorized::Denied(denial)) => {
                 let denials = denial.lines().replace('\n', "\n  ");
                 format!("{why}\n  {denials}")
             }
             _ => why,
         });
-        let denied: BTreeSet<String> = judged
-            .decision
-            .decided
-            .iter()
+        let denied: BTreeSet<String> = decided()
             .filter(|(_, decision)| !decision.allows())
             .map(|(demanded, _)| demanded.ask.action().as_str().to_owned())
             .collect();
