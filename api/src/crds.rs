@@ -109,6 +109,26 @@ mod tests {
         }
     }
 
+    /// kubectl reads YAML 1.1: a field of such a name would be another's, and a word no word.
+    #[test]
+    fn no_name_is_a_boolean() {
+        let booleans = ["y", "n", "yes", "no", "on", "off", "true", "false", "null"];
+        let is_one = |word: &str| booleans.contains(&word.to_ascii_lowercase().as_str());
+        for crd in all() {
+            let json = serde_json::to_value(&crd).unwrap();
+            walk(&json, "", &mut |path, value| {
+                if let (true, Value::Object(fields)) = (path.ends_with("/properties"), value) {
+                    let named = fields.keys().find(|name| is_one(name));
+                    assert_eq!(named, None, "{path}");
+                }
+                let word = value
+                    .as_str()
+                    .filter(|word| path.ends_with("/enum") && is_one(word));
+                assert_eq!(word, None, "{path}");
+            });
+        }
+    }
+
     /// Helm does not upgrade CRDs: a new word of the operator must not be refused by an old one.
     #[test]
     fn no_closed_list_in_status() {

@@ -32,7 +32,7 @@ pub use status::{
     PodCounts, TrainingJobStatus,
 };
 pub use task_group::{
-    Affinity, Dependency, DependencyState, Role, TaskGroup, Toleration, TolerationEffect,
+    Affinity, Dependency, DependencyStatus, Role, TaskGroup, Toleration, TolerationEffect,
     TolerationOperator,
 };
 
@@ -72,6 +72,7 @@ use crate::topology::TopologyRequest;
     printcolumn(name = "Restarts", type_ = "integer", json_path = ".status.restarts"),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.reason"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Stage", type_ = "integer", json_path = ".status.stage.number", priority = "1"),
     printcolumn(name = "GPUs", type_ = "integer", json_path = ".status.gpus", priority = "1"),
     printcolumn(name = "Nodes", type_ = "integer", json_path = ".status.nodes", priority = "1"),
 )]
@@ -365,6 +366,14 @@ impl TrainingJobSpec {
                 SuccessPolicy::All
             }
         })
+    }
+
+    /// True if pods that have done their work stay, with their logs.
+    #[must_use]
+    pub fn keeps_done_pods(&self) -> bool {
+        let cleanup = self.cleanup.as_ref();
+        let pods = cleanup.and_then(|cleanup| cleanup.pods_on_success);
+        pods.unwrap_or_default() == PodCleanup::Keep
     }
 
     /// GPUs of the whole job, of whatever resource name.

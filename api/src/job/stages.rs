@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::{DependencyState, Framework, Role, TaskGroup, TrainingJobSpec};
+use super::{DependencyStatus, Framework, Role, TaskGroup, TrainingJobSpec};
 
 /// The stage of each group, from 1, as they stand in the spec. A group that is named before it
 /// stands there, which validation refuses, is waited for by nobody.
@@ -14,9 +14,9 @@ fn of_groups(groups: &[TaskGroup]) -> Vec<u32> {
     for group in groups {
         let after = group.depends_on.iter().filter_map(|dependency| {
             let stage = *known.get(dependency.group.as_str())?;
-            Some(match dependency.on() {
-                DependencyState::Ready => stage,
-                DependencyState::Complete => stage.saturating_add(1),
+            Some(match dependency.status() {
+                DependencyStatus::Ready => stage,
+                DependencyStatus::Complete => stage.saturating_add(1),
             })
         });
         let stage = after.max().unwrap_or(1);
@@ -34,7 +34,7 @@ impl TrainingJobSpec {
     /// let spec: TrainingJobSpec = serde_json::from_value(serde_json::json!({"taskGroups": [
     ///     {"name": "prepare", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"}},
     ///     {"name": "train", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"},
-    ///         "dependsOn": [{"group": "prepare", "on": "Complete"}]},
+    ///         "dependsOn": [{"group": "prepare", "status": "Complete"}]},
     /// ]}))?;
     /// assert_eq!(spec.stages(), 2);
     /// let second = spec.of_stage(2);
@@ -54,7 +54,7 @@ impl TrainingJobSpec {
     /// True if something waits for something to be Complete: of most jobs nothing does.
     fn has_stages(&self) -> bool {
         let mut on = self.task_groups.iter().flat_map(|g| &g.depends_on);
-        on.any(|dependency| dependency.on() == DependencyState::Complete)
+        on.any(|dependency| dependency.status() == DependencyStatus::Complete)
     }
 
     /// The stage of each group, from 1, as they stand in the spec.
@@ -110,7 +110,7 @@ mod tests {
             .map(|(name, role, on)| {
                 let on = on
                     .iter()
-                    .map(|(group, on)| json!({"group": group, "on": on}));
+                    .map(|(group, on)| json!({"group": group, "status": on}));
                 json!({"name": name, "role": role, "image": "i",
                     "resources": {"cpu": 1, "memory": "1Gi"}, "dependsOn": on.collect::<Vec<_>>()})
             })

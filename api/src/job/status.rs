@@ -109,7 +109,7 @@ pub struct TrainingJobStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// The groups of a job that are there together, by `dependsOn` with `on: Complete`.
+/// The groups of a job that are there together, by `dependsOn` with `status: Complete`.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct JobStage {

@@ -116,8 +116,8 @@ pub struct TaskGroup {
     pub gang: Option<bool>,
     /// Task groups, of those before this one, that the pods wait for: until they are Ready, or Complete.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["group"]))]
-    #[garde(length(max = 8), custom(rules::unique_dependencies))]
+    #[schemars(length(max = 15), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["group"]))]
+    #[garde(length(max = 15), custom(rules::unique_dependencies))]
     pub depends_on: Vec<Dependency>,
     /// How close the pods of the group are to be to each other, within what the job asks. Absent: as the job.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -186,14 +186,14 @@ pub struct Dependency {
     pub group: String,
     /// What of it is waited for. Absent: Ready.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub on: Option<DependencyState>,
+    pub status: Option<DependencyStatus>,
 }
 
 impl Dependency {
     /// What is waited for, Ready where nothing is given.
     #[must_use]
-    pub fn on(&self) -> DependencyState {
-        self.on.unwrap_or_default()
+    pub fn status(&self) -> DependencyStatus {
+        self.status.unwrap_or_default()
     }
 }
 
@@ -202,7 +202,7 @@ impl Dependency {
 /// who waits is the next stage, a gang of its own that is queued then (docs/stages.md).
 /// Absent: Ready.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum DependencyState {
+pub enum DependencyStatus {
     /// All of its pods are ready, or have succeeded.
     #[default]
     Ready,

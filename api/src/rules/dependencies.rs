@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Rule;
-use crate::job::{Dependency, DependencyState, SuccessPolicy, TaskGroup, TrainingJobSpec};
+use crate::job::{Dependency, DependencyStatus, SuccessPolicy, TaskGroup, TrainingJobSpec};
 
 /// Who waits stands after who is waited for: so none wait for each other (as in JobSet, KEP-672).
 /// To say it in CEL is beyond the API server's cost budget.
@@ -33,14 +33,22 @@ pub fn unique_dependencies(dependencies: &[Dependency], _: &()) -> garde::Result
     UNIQUE_DEPENDENCIES.holds(names.len() == dependencies.len())
 }
 
-/// [`DEPENDS_ON_EARLIER`].
+/// [`DEPENDS_ON_EARLIER`], and which group is not there.
 pub fn depends_on_earlier(groups: &[TaskGroup], _: &()) -> garde::Result {
-    let is_earlier = |(at, group): (usize, &TaskGroup)| {
-        let earlier = groups.get(..at).unwrap_or_default();
-        let is_there = |name: &str| earlier.iter().any(|g| g.name == name);
-        group.depends_on.iter().all(|d| is_there(&d.group))
-    };
-    DEPENDS_ON_EARLIER.holds(groups.iter().enumerate().all(is_earlier))
+    for (at, group) in groups.iter().enumerate() {
+        let before = |name: &str| groups.iter().take(at).any(|g| g.name == name);
+        let Some(wrong) = group.depends_on.iter().find(|d| !before(&d.group)) else {
+            continue;
+        };
+        let (waits, named) = (&group.name, &wrong.group);
+        let how = match groups.iter().any(|g| g.name == *named) {
+            _ if named == waits => "names itself".to_owned(),
+            true => format!("names {named:?}, which stands after it"),
+            false => format!("names {named:?}, which is no task group of the job"),
+        };
+        return DEPENDS_ON_EARLIER.broken(&format!("task group {waits:?} {how}"));
+    }
+    Ok(())
 }
 
 /// [`DEPENDS_ON_GANG`].
@@ -50,39 +58,49 @@ pub fn depends_on_gang(groups: &[TaskGroup], _: &()) -> garde::Result {
     DEPENDS_ON_GANG.holds(!named.map(|d| d.group.as_str()).any(outside))
 }
 
-/// [`DEPENDS_ON_STAGE`].
+/// [`DEPENDS_ON_STAGE`], and who is not waited for.
 pub fn depends_on_stage(
     spec: &TrainingJobSpec,
 ) -> impl FnOnce(&Vec<TaskGroup>, &()) -> garde::Result {
-    move |groups, ()| DEPENDS_ON_STAGE.holds(waits_for_whole_stages(spec, groups))
+    move |groups, ()| {
+        let Some((waits, missing)) = waits_for_a_part(spec, groups) else {
+            return Ok(());
+        };
+        let how = format!("task group {waits:?} does not wait for {missing:?}");
+        DEPENDS_ON_STAGE.broken(&how)
+    }
 }
 
-fn waits_for_whole_stages(spec: &TrainingJobSpec, groups: &[TaskGroup]) -> bool {
+/// A group that waits for a part of a stage alone, and one of that stage that it does not name.
+fn waits_for_a_part(spec: &TrainingJobSpec, groups: &[TaskGroup]) -> Option<(String, String)> {
     let stages = spec.stage_of_groups();
     let with_stages = || groups.iter().zip(stages.iter().copied());
-    with_stages().all(|(group, stage)| {
+    with_stages().find_map(|(group, stage)| {
         let completes = |name: &str| {
-            let on = |d: &Dependency| d.group == name && d.on() == DependencyState::Complete;
-            group.depends_on.iter().any(on)
+            let of = |d: &Dependency| d.group == name && d.status() == DependencyStatus::Complete;
+            group.depends_on.iter().any(of)
         };
         // Who waits for one of its own stage waits for what that one waits for.
         let named = |other: &TaskGroup| group.depends_on.iter().any(|d| d.group == other.name);
         if stage == 1 || with_stages().any(|(other, of)| of == stage && named(other)) {
-            return true;
+            return None;
         }
         let before = spec.of_stage(stage.saturating_sub(1));
-        match before.success_policy() {
-            SuccessPolicy::Leader => before.leader_group().is_none_or(completes),
+        let decides: Vec<&str> = match before.success_policy() {
+            SuccessPolicy::Leader => before.leader_group().into_iter().collect(),
             SuccessPolicy::All | SuccessPolicy::Any => {
-                let mut gang = before.task_groups.iter().filter(|g| g.is_in_gang());
-                gang.all(|g| completes(&g.name))
+                let gang = before.task_groups.iter().filter(|g| g.is_in_gang());
+                gang.map(|g| g.name.as_str()).collect()
             }
-        }
+        };
+        let missing = decides.into_iter().find(|name| !completes(name))?;
+        Some((group.name.clone(), missing.to_owned()))
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::{TrainingJob, ValidatedJob};
     use serde_json::{Value, json};
 
@@ -92,7 +110,9 @@ mod tests {
         let groups: Vec<Value> = groups
             .iter()
             .map(|(name, fields, after)| {
-                let after = after.iter().map(|g| json!({"group": g, "on": "Complete"}));
+                let after = after
+                    .iter()
+                    .map(|g| json!({"group": g, "status": "Complete"}));
                 let mut group = json!({"name": name, "image": "i",
                     "resources": {"cpu": 1, "memory": "1Gi"},
                     "dependsOn": after.collect::<Vec<_>>()});
@@ -126,7 +146,12 @@ mod tests {
             )
         };
         assert_eq!(of(&["a", "b"]), "");
-        assert!(of(&["a"]).starts_with("spec.taskGroups: a task group that waits for another"));
+        let part = of(&["a"]);
+        assert!(part.starts_with("spec.taskGroups: a task group that waits for another"));
+        assert!(
+            part.ends_with(r#"; task group "c" does not wait for "b""#),
+            "{part}"
+        );
         // Who is not of the gang may never come, and nobody waits for it.
         let board = wrong(
             json!({}),
@@ -147,6 +172,24 @@ mod tests {
             ],
         );
         assert_eq!(chain, "");
+    }
+
+    #[test]
+    fn who_names_what_is_not_there_before_it_is_told_whom() {
+        let of =
+            |first: &[&str]| wrong(json!({}), &[("a", json!({}), first), ("b", json!({}), &[])]);
+        for (first, how) in [
+            (&["a"], r#"task group "a" names itself"#),
+            (&["b"], r#"task group "a" names "b", which stands after it"#),
+            (
+                &["B"],
+                r#"task group "a" names "B", which is no task group of the job"#,
+            ),
+        ] {
+            let said = of(first);
+            assert!(said.contains(DEPENDS_ON_EARLIER.message()), "{said}");
+            assert!(said.contains(how), "{said}");
+        }
     }
 
     #[test]

@@ -95,7 +95,8 @@ const ON_SEVERAL: [Rule; 35] = [
 pub(crate) fn is_on_several(violation: &Violation) -> bool {
     let of_frameworks = FRAMEWORK_ENV.iter().map(|row| &row.of_jobs);
     let mut rules = ON_SEVERAL.iter().chain(&OF_THE_WHOLE).chain(of_frameworks);
-    rules.any(|rule| rule.message == violation.message)
+    // The names of the groups may follow.
+    rules.any(|rule| violation.message.starts_with(rule.message))
 }
 
 /// One rule: its CEL expression and its words.
@@ -156,5 +157,10 @@ impl Rule {
         } else {
             Err(garde::Error::new(self.message))
         }
+    }
+
+    /// It does not hold, and where: for rules that only the library says.
+    fn broken(&self, how: &str) -> garde::Result {
+        Err(garde::Error::new(format!("{}; {how}", self.message)))
     }
 }

@@ -27,7 +27,7 @@ async fn survives(operators: &mut Succession, k: u64, moment: Moment) -> bool {
     let groups = job["spec"]["taskGroups"].as_array_mut().unwrap();
     let mut next = groups[0].clone();
     next["name"] = json!("next");
-    next["dependsOn"] = json!([{"group": "worker", "on": "Complete"}]);
+    next["dependsOn"] = json!([{"group": "worker", "status": "Complete"}]);
     groups.push(next);
     site.create(job).await.unwrap();
     let api = site.api::<TrainingJob>();

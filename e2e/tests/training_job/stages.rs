@@ -19,7 +19,7 @@ fn staged(site: &Site) -> Value {
     groups[0]["name"] = json!("prepare");
     train["name"] = json!("train");
     train["gpus"] = json!(4);
-    train["dependsOn"] = json!([{"group": "prepare", "on": "Complete"}]);
+    train["dependsOn"] = json!([{"group": "prepare", "status": "Complete"}]);
     groups.push(train);
     job
 }

@@ -113,6 +113,20 @@ impl Around<'_> {
         decide_job(self.policies, compiled, &facts, &submission)
     }
 
+    /// The same at another stage, in the first attempt that it can have.
+    pub(crate) fn at(&self, stage: u32) -> Self {
+        let before = i64::from(stage.saturating_sub(self.stage));
+        let submission = Submission {
+            attempt: self.submission.attempt.saturating_add(before),
+            ..self.submission
+        };
+        Self {
+            stage,
+            submission,
+            ..*self
+        }
+    }
+
     fn facts<'a>(&'a self, namespace: &'a str) -> Facts<'a> {
         Facts {
             queue: self.queue_name(),
@@ -164,14 +178,46 @@ pub(super) fn held_limits(seen: &Surrounded) -> Option<JobLimits> {
     })
 }
 
+/// What a job comes to.
+pub(super) struct Outcome {
+    /// What policies have decided. None: they were not asked.
+    pub(super) decided: Option<Decided>,
+    /// What its stage of now becomes, or why it stands still.
+    pub(super) result: Result<AuthorizedJob, Standing>,
+    /// Why a later stage could not run: nothing of it starts then, and what runs goes on.
+    pub(super) later: Option<Later>,
+}
+
+/// Why a later stage of a job could not run.
+#[derive(Clone, Debug)]
+pub(crate) struct Later {
+    /// As it is said of the job.
+    pub(crate) standing: Standing,
+    /// What policies have decided about that stage, if they were asked.
+    pub(super) told: Option<JobPolicy>,
+}
+
 /// What the job becomes, and what policies have decided, if it is valid.
-pub(super) fn outcome(
-    seen: &Surrounded,
-    settings: &Arc<Settings>,
-) -> (Option<Decided>, Result<AuthorizedJob, Standing>) {
-    match validate::job(seen) {
-        Ok(job) => authorized(job, seen, settings),
-        Err(standing) => (None, Err(standing)),
+pub(super) fn outcome(seen: &Surrounded, settings: &Arc<Settings>) -> Outcome {
+    let held = |standing| Outcome {
+        decided: None,
+        result: Err(standing),
+        later: None,
+    };
+    let job = match validate::job(seen) {
+        Ok(job) => job,
+        Err(standing) => return held(standing),
+    };
+    let around = match in_its_queue(seen) {
+        Ok(around) => around,
+        Err(standing) => return held(standing),
+    };
+    let later = later(&job, &around, settings);
+    let (decided, result) = authorized(job, &around, seen, settings);
+    Outcome {
+        decided,
+        result,
+        later,
     }
 }
 
@@ -179,17 +225,14 @@ pub(super) fn outcome(
 /// have decided.
 fn authorized(
     job: ValidatedJob,
+    around: &Around<'_>,
     seen: &Surrounded,
     settings: &Arc<Settings>,
 ) -> (Option<Decided>, Result<AuthorizedJob, Standing>) {
     let (version, quotas) = (seen.quotas.0, &seen.quotas.1);
-    let compiled = in_its_queue(seen).and_then(|around| {
-        let compiled = around.compile(job.clone(), settings).map_err(waits)?;
-        Ok((around, compiled))
-    });
-    let (around, compiled) = match compiled {
+    let compiled = match around.compile(job, settings) {
         Ok(compiled) => compiled,
-        Err(standing) => return (None, Err(standing)),
+        Err(missing) => return (None, Err(waits(missing))),
     };
     let verdict = around.limit(&compiled);
     let whose = around.whose().map(str::to_owned);
@@ -225,10 +268,6 @@ fn authorized(
             None => Ok(job),
         }
     });
-    let result = result.and_then(|now| match later(&job, &around, settings) {
-        Some(standing) => Err(standing),
-        None => Ok(now),
-    });
     (Some(decided), result)
 }
 
@@ -237,41 +276,48 @@ pub(crate) fn later(
     job: &ValidatedJob,
     around: &Around<'_>,
     settings: &Arc<Settings>,
-) -> Option<Standing> {
+) -> Option<Later> {
     let stages = job.spec().stages();
     (around.stage.saturating_add(1)..=stages).find_map(|stage| {
-        let standing = refused_at(job, &Around { stage, ..*around }, settings)?;
-        Some(match standing {
-            Standing::Held {
-                phase,
-                reason,
-                message,
-            } => Standing::Held {
-                phase,
-                reason,
-                message: format!("stage {stage} of {stages}: {message}"),
-            },
-            runnable @ Standing::Runnable { .. } => runnable,
-        })
+        let (standing, told) = held_at(job, &around.at(stage), settings)?;
+        let Standing::Held {
+            phase,
+            reason,
+            message,
+        } = standing
+        else {
+            return None;
+        };
+        let standing = Standing::Held {
+            phase,
+            reason,
+            message: format!("stage {stage} of {stages}: {message}"),
+        };
+        Some(Later { standing, told })
     })
 }
 
-fn refused_at(
+/// Why a stage could not run, and what policies say of it.
+fn held_at(
     job: &ValidatedJob,
     around: &Around<'_>,
     settings: &Arc<Settings>,
-) -> Option<Standing> {
+) -> Option<(Standing, Option<JobPolicy>)> {
     let compiled = match around.compile(job.clone(), settings) {
         Ok(compiled) => compiled,
-        Err(missing) => return Some(waits(missing)),
+        Err(missing) => return Some((waits(missing), None)),
     };
     let verdict = around.limit(&compiled);
-    match around.authorize(compiled).1 {
-        Err(not) => Some(held(&not)),
+    let (decision, outcome) = around.authorize(compiled);
+    let told = decision.status(&outcome);
+    let standing = match outcome {
+        Err(not) => held(&not),
         Ok(job) => {
-            over(&verdict.denied).or_else(|| unsupported::of_job(job.compiled()).map(refused))
+            let never = over(&verdict.denied);
+            never.or_else(|| unsupported::of_job(job.compiled()).map(refused))?
         }
-    }
+    };
+    Some((standing, Some(told)))
 }
 
 /// What nobody evaluates is refused until the job or its profile changes.

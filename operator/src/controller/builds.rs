@@ -11,7 +11,7 @@ use trellis_compiler::{CompiledJob, Need, Profile, Settings, hash_of};
 use trellis_policies::AuthorizedJob;
 use trellis_policies::cedar::Requester;
 
-use super::build::Decided;
+use super::build::{Decided, Later, Outcome};
 use super::dereference::{Doubt, Surrounded};
 use super::lifecycle::Standing;
 use super::{build, validate};
@@ -75,6 +75,8 @@ pub(super) struct Build {
     inputs: Inputs,
     /// The job with all that it becomes, or why it stands still.
     pub(super) result: Result<Arc<AuthorizedJob>, Standing>,
+    /// Why a later stage could not run: nothing starts.
+    pub(super) later: Option<Later>,
     /// What policies have decided. None: they were not asked.
     pub(super) decided: Option<Decided>,
     /// What its children are kept as while it has pods, though nothing new may start: what it was
@@ -121,6 +123,8 @@ impl Build {
         match &self.result {
             // Of an operator before this one: what it compiled nobody can tell any more.
             Ok(job) if is_of_another_profile(job, seen) => None,
+            // Nothing of it starts.
+            Ok(_) if self.later.is_some() && !seen.has_pods() => None,
             Ok(job) => Some(job.compiled()),
             Err(_) => {
                 let kept = self.kept.as_ref().filter(|_| seen.has_pods());
@@ -132,14 +136,13 @@ impl Build {
     /// True if it is refused, and nothing of it runs: what it would read of stores is not
     /// for it.
     pub(super) fn is_refused(&self, seen: &Surrounded) -> bool {
-        let refused = matches!(
-            self.result,
-            Err(Standing::Held {
-                phase: JobPhase::Refused,
-                ..
-            })
-        );
-        refused && !seen.has_pods()
+        let is_refused = |standing: &Standing| {
+            let refused = JobPhase::Refused;
+            matches!(standing, Standing::Held { phase, .. } if *phase == refused)
+        };
+        let later = self.later.as_ref().map(|later| &later.standing);
+        let mut held = self.result.as_ref().err().into_iter().chain(later);
+        held.any(is_refused) && !seen.has_pods()
     }
 }
 
@@ -194,7 +197,11 @@ impl Builds {
         {
             return before.clone();
         }
-        let (decided, result) = build::outcome(seen, settings);
+        let Outcome {
+            decided,
+            result,
+            later,
+        } = build::outcome(seen, settings);
         let result = result.map(Arc::new);
         let kept = match &result {
             Ok(job) => Some(Kept::Built(job.clone())),
@@ -212,6 +219,7 @@ impl Builds {
                 .as_ref()
                 .map_or_else(|_| BTreeMap::new(), |job| job.compiled().needs()),
             inputs,
+            later,
             decided,
             result,
             checked: Mutex::default(),

@@ -10,13 +10,17 @@ use crate::scheduling::binding;
 use crate::scheduling::volumes::{self, Mounted, Volumes};
 use crate::watch::{SlimClaim, SlimStorageClass, SlimVolume};
 
-/// Each claim that the job's pods mount, with the field that names it.
+/// Each claim that the job's pods mount, at that stage or at any, with the field that names it.
 pub fn mounted<'a>(
     job: &'a TrainingJobSpec,
+    stage: Option<u32>,
     profile: Option<&'a RuntimeProfileSpec>,
 ) -> Vec<(String, String)> {
     let mut all = Vec::new();
-    for (group, of) in job.task_groups.iter().enumerate() {
+    let stages = job.stage_of_groups();
+    let with_stages = job.task_groups.iter().zip(stages).enumerate();
+    let is_of = |of: u32| stage.is_none_or(|stage| of == stage);
+    for (group, (of, _)) in with_stages.filter(|(_, (_, of))| is_of(*of)) {
         let path = format!("spec.taskGroups[{group}]");
         for (mount, of) in of.mounts.iter().enumerate() {
             let named = of.claim.clone();
@@ -45,13 +49,14 @@ fn of_template(template: Option<&PodTemplate>, path: &str) -> Vec<(String, Strin
     claims.collect()
 }
 
-/// Where the volumes of all claims are that the job mounts; of those that are bound with their
+/// Where the volumes of all claims are that the job mounts at that stage, from 1; of those that are bound with their
 /// first pod, where they can be. `all` is every volume that there is.
 ///
 /// # Errors
 /// The first claim that is not there, is going, or has no volume and can have none.
 pub fn find<C, V, S>(
     job: &TrainingJobSpec,
+    stage: u32,
     profile: Option<&RuntimeProfileSpec>,
     claim: impl Fn(&str) -> Option<C>,
     volume: impl Fn(&str) -> Option<V>,
@@ -64,7 +69,7 @@ where
     S: Borrow<SlimStorageClass>,
 {
     let mut found = Volumes::new();
-    for (field, name) in mounted(job, profile) {
+    for (field, name) in mounted(job, Some(stage), profile) {
         let missing = |reason: Reason, what: String| Missing {
             reason,
             message: format!("{field}: PersistentVolumeClaim {name:?} {what}"),
@@ -157,6 +162,7 @@ mod tests {
         let late = "WaitForFirstConsumer";
         find(
             job,
+            1,
             None,
             |name| (name == "data").then(|| claim.clone()),
             |name| (name == "v").then(|| volume.clone()),
@@ -217,7 +223,7 @@ mod tests {
         let field = "podTemplate.spec.volumes[1].persistentVolumeClaim.claimName";
         let path = format!("spec.taskGroups[0].{field}: PersistentVolumeClaim \"c\"");
         assert!(missing.message.starts_with(&path), "{}", missing.message);
-        let all = mounted(&job, Some(&profile));
+        let all = mounted(&job, None, Some(&profile));
         let names: Vec<_> = all.iter().map(|(_, name)| name.as_str()).collect();
         assert_eq!(names, ["c", "d"]);
     }

@@ -131,7 +131,7 @@ impl Surrounded {
     /// Where the volumes are that it mounts. Where nobody can say, no node will do.
     pub(super) fn volumes_or_nowhere(&self) -> Volumes {
         let profile = self.profile.as_ref().ok().and_then(|p| p.as_deref());
-        let mounted = || claims::mounted(&self.job.spec, profile.map(Profile::spec));
+        let mounted = || claims::mounted(&self.job.spec, None, profile.map(Profile::spec));
         self.volumes.clone().unwrap_or_else(|_| {
             let names = mounted().into_iter().map(|(_, name)| name);
             names.map(|name| (name, Mounted::nowhere())).collect()
@@ -190,7 +190,7 @@ pub(super) fn job(world: &World, key: &Key, whole: Arc<TrainingJob>) -> Surround
         queue: queue(world, &job, &namespace_labels, place),
         placed_in: place.and_then(|plan| world.queues.get(&Key::new("", plan.queue.as_deref()?))),
         priority: priority(world, &job, place),
-        volumes: volumes(world, &job, profile.as_ref().ok(), &key.namespace),
+        volumes: volumes(world, &whole, profile.as_ref().ok(), &key.namespace),
         profile,
         policies: world.policies.active(),
         quotas: world.quotas.active(),
@@ -289,6 +289,7 @@ fn volumes(
     let profile = profile.and_then(|profile| profile.as_deref());
     let found = claims::find(
         &job.spec,
+        stage(job),
         profile.map(Profile::spec),
         |name| world.claims.get(&Key::new(namespace, name)),
         |name| world.volumes.get(&Key::new("", name)),

@@ -8,6 +8,7 @@ use trellis_api::{Reason, TrainingJob};
 use trellis_compiler::Settings;
 use trellis_policies::cedar::Requester;
 
+use super::build::Outcome;
 use super::lifecycle::Standing;
 use super::{build, dereference};
 use crate::key::Key;
@@ -53,8 +54,13 @@ pub(crate) fn foresee(
     let key = Key::of(&job.metadata);
     let mut seen = dereference::job(world, &key, Arc::new(job));
     seen.requester = requester;
-    let (decided, outcome) = build::outcome(&seen, settings);
-    let held = match outcome {
+    let Outcome {
+        decided,
+        result,
+        later,
+    } = build::outcome(&seen, settings);
+    let later = later.map(|later| later.standing);
+    let held = match result.and_then(|job| later.map_or(Ok(job), Err)) {
         // What is stored already is the scheduler's to judge: its own share may be counted.
         Ok(job) if is_new && !is_left_alone => {
             let limits = decided.as_ref().map(|decided| &decided.limits.draws);

@@ -1,6 +1,8 @@
 //! The last step: what is written about the job, and then what is wanted of
 //! its gang. In this order: an attempt counts once it is written.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -8,7 +10,7 @@ use kube::Resource;
 use serde_json::json;
 use tokio::time::Instant;
 use tracing::info;
-use trellis_api::job::{CompiledObject, JobPhase, TrainingJobStatus};
+use trellis_api::job::{CompiledObject, JobPhase, JobPolicy, TrainingJobStatus};
 use trellis_api::{Reason, TrainingJob, names};
 use trellis_compiler::CompiledGroup;
 use trellis_policies::AuthorizedJob;
@@ -51,16 +53,22 @@ impl Controller {
         let look_at_foreign = conflict
             .is_some()
             .then(|| now.saturating_add(LOOK_AT_FOREIGN).unwrap_or(now));
+        // Of what has its place nothing stops for what comes after it.
+        let later = build.and_then(|build| build.later.clone());
+        let later = later.filter(|_| !seen.is_planned());
         let (standing, job) = match (conflict, build.map(|b| &b.result)) {
             (Some(conflict), _) => (conflict, None),
             (None, Some(Ok(job))) => match self.not_there(key, seen, job) {
-                None => (
-                    Standing::Runnable {
-                        compiled: job.compiled().hash().to_owned(),
-                    },
-                    Some(job.clone()),
-                ),
                 Some(standing) => (standing, None),
+                None => match &later {
+                    Some(later) => (later.standing.clone(), None),
+                    None => (
+                        Standing::Runnable {
+                            compiled: job.compiled().hash().to_owned(),
+                        },
+                        Some(job.clone()),
+                    ),
+                },
             },
             (None, Some(Err(standing))) => (standing.clone(), None),
             // An ended job is not judged again.
@@ -114,8 +122,8 @@ impl Controller {
             journal: &journal,
             has_journal,
             pods: &seen.pods,
-            lost: &|node| self.world.is_lost(node),
-            unhealthy: &|node| self.world.why_unhealthy(node),
+            lost: &once(|node| self.world.is_lost(node)),
+            unhealthy: &once(|node| self.world.why_unhealthy(node)),
             open: &|node| self.world.is_open(node),
             leave: &|node| self.world.may_leave(node, Instant::now()),
             certificate: certificate.as_ref(),
@@ -142,7 +150,18 @@ impl Controller {
         }
         if let Some(mut said) = said {
             match decided {
-                Some(decided) => said.policy = Some(decided.told.clone()),
+                Some(decided) => {
+                    let told = decided.told.clone();
+                    let of_later = later.and_then(|later| later.told);
+                    said.policy = Some(match of_later {
+                        Some(later) => JobPolicy {
+                            requester: told.requester,
+                            requester_unknown: told.requester_unknown,
+                            ..later
+                        },
+                        None => told,
+                    });
+                }
                 // What it would be asked about is not there any more.
                 None if build.is_some() && !seen.has_pods() => said.policy = None,
                 None => {}
@@ -322,6 +341,19 @@ fn left<'s>(before: &TrainingJobStatus, said: &'s TrainingJobStatus) -> Option<&
     let is_new = before.last_failure.as_ref() != Some(last);
     let leaves = is_new && last.reason == Reason::NodeUnhealthy.as_str();
     last.node.as_deref().filter(|_| leaves)
+}
+
+/// The same answers, each looked for once: of a thousand pods many are on one node.
+fn once<T: Clone>(ask: impl Fn(&str) -> T) -> impl Fn(&str) -> T {
+    let known = RefCell::<HashMap<String, T>>::default();
+    move |node| {
+        if let Some(answer) = known.borrow().get(node) {
+            return answer.clone();
+        }
+        let answer = ask(node);
+        known.borrow_mut().insert(node.to_owned(), answer.clone());
+        answer
+    }
 }
 
 fn earliest(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {

@@ -82,9 +82,10 @@ pub struct Gang<'a> {
     pub attempt: i64,
     /// The job's status says that this attempt has had its place.
     pub was_placed: bool,
-    /// The first attempt of the stage that the job's status names: what has ended of those before
-    /// stays.
+    /// The first attempt of the stage that the job's status names.
     pub stage: i64,
+    /// What has ended of the stages before stays.
+    pub keeps_done: bool,
     /// What is wanted.
     pub wish: &'a Wish,
     /// It is to make room: for whom and why, in words.
@@ -308,13 +309,15 @@ impl Gang<'_> {
             Wish::Finish { keep: false, .. } => false,
             _ => pod.attempt < self.stage,
         };
-        is_before && pod.phase.is_over()
+        is_before && pod.phase.is_over() && self.keeps_done
     }
 
     /// A shorter grace for a pod that has nothing to save: of an attempt that failed by itself,
     /// or of a job that has ended. Never a longer one than its own.
     fn short_grace(&self, pod: &PodView) -> Option<u32> {
         let hurry = match self.wish {
+            // What still runs of a stage that is complete is of no use.
+            _ if pod.attempt < self.stage => true,
             Wish::Run(run) if pod.attempt < run.attempt => run.hurry,
             // Of a plan that was never carried out whole nothing has run, and one in whose
             // place another is awaited may have failed by itself.

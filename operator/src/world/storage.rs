@@ -77,7 +77,7 @@ impl World {
     pub(crate) fn claims_of(&self, job: &TrainingJob) -> BTreeSet<String> {
         let profile = lookup::profile(&job.spec, &self.profiles);
         let profile = profile.ok().flatten();
-        let mounted = claims::mounted(&job.spec, profile.as_deref().map(Profile::spec));
+        let mounted = claims::mounted(&job.spec, None, profile.as_deref().map(Profile::spec));
         mounted.into_iter().map(|(_, claim)| claim).collect()
     }
 

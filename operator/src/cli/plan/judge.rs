@@ -74,7 +74,7 @@ pub(in crate::cli) fn judge(
         was_of: None,
         submission: *submission,
     };
-    let later = later(&job, &around, &Arc::default());
+    let later = later(&job, &around, &Arc::default()).map(|later| later.standing);
     let compiled = around.compile(job, &Arc::default())?;
     let verdict = around.limit(&compiled);
     let (decision, outcome) = around.authorize(compiled.clone());

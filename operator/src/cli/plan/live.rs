@@ -295,7 +295,7 @@ async fn read_claims(
     let profile = lookup::profile(&job.spec, &snapshot.profiles)
         .ok()
         .flatten();
-    let mounted = claims::mounted(&job.spec, profile.as_deref().map(Profile::spec));
+    let mounted = claims::mounted(&job.spec, None, profile.as_deref().map(Profile::spec));
     let names: BTreeSet<String> = mounted.into_iter().map(|(_, name)| name).collect();
     for name in names {
         let api: Api<SlimClaim> = Api::namespaced(client.clone(), namespace);

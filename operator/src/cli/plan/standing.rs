@@ -184,8 +184,10 @@ fn volumes(job: &AuthorizedJob, snapshot: &Snapshot) -> Result<Volumes, Held> {
     };
     let profile = job.compiled().profile().map(|profile| profile.spec());
     let job = job.compiled().job();
+    // It is the job of one stage.
     let found = claims::find(
         job.spec(),
+        1,
         profile,
         |name| all.get(&Key::new(job.namespace(), name)),
         |name| snapshot.volumes.get(name),

@@ -160,14 +160,19 @@ impl Asked<'_> {
         };
         let mut labels = facts.namespace_labels(job.namespace());
         labels.extend(more.clone());
-        let at = |stage| {
+        let stages = job.spec().stages();
+        let now = stage_of(self.there).min(stages);
+        let at = |stage: u32| {
+            // The first attempt that the stage can have.
+            let before = i64::from(stage.saturating_sub(now));
+            let submission = Submission {
+                attempt: submission.attempt.saturating_add(before),
+                ..submission
+            };
             let job = job.clone();
             judge(job, stage, &submission, Some(policies), &labels, facts)
         };
-        let stages = job.spec().stages();
-        (stage_of(self.there).min(stages)..=stages)
-            .map(at)
-            .collect()
+        (now..=stages).map(at).collect()
     }
 
     /// The same as it is shown.
@@ -189,6 +194,17 @@ impl Asked<'_> {
 }
 
 impl Decided {
+    /// What several stages ask for stands once, where the first does: with the worse decision.
+    fn add(&mut self, row: Row) {
+        let of = |row: &Row| (row.action, row.resource.clone());
+        let mut demands = self.demands.iter_mut();
+        match demands.find(|other| of(other) == of(&row)) {
+            Some(before) if before.decision < row.decision => *before = row,
+            Some(_) => {}
+            None => self.demands.push(row),
+        }
+    }
+
     fn of(job: String, stages: &[Judged]) -> Self {
         let mut decided = Self {
             job,
@@ -200,10 +216,7 @@ impl Decided {
         for judged in stages {
             let demands = judged.decision.decided.iter();
             for (demanded, decision) in demands {
-                let row = Row::of(demanded, decision, judged);
-                if !decided.demands.contains(&row) {
-                    decided.demands.push(row);
-                }
+                decided.add(Row::of(demanded, decision, judged));
             }
             let decision = match &judged.outcome {
                 Ok(_) => Outcome::Allowed,

@@ -5,7 +5,7 @@ use k8s_openapi::jiff::Timestamp;
 use trellis_api::job::CheckpointStatus;
 
 use super::{Evaluation, after};
-use crate::watch::{Checkpoint, PodView};
+use crate::watch::Checkpoint;
 
 /// Seconds by which clocks differ that are nothing to tell of.
 const SKEW: i64 = 60;
@@ -48,9 +48,8 @@ impl Evaluation<'_> {
 
     /// What the job's pods say, by name: also those that stop, and save before they do.
     fn said(&self) -> impl Iterator<Item = (&str, &Checkpoint)> {
-        let own = |pod: &&PodView| pod.job_uid == self.o.uid;
-        let pods = self.o.pods.iter().filter(move |(_, pod)| own(pod));
-        pods.filter_map(|(name, pod)| Some((name.as_str(), &**pod.checkpoint.as_ref()?)))
+        self.own_pods()
+            .filter_map(|(name, pod)| Some((name.as_str(), &**pod.checkpoint.as_ref()?)))
     }
 
     fn wrong_checkpoint(&self) -> Option<String> {

@@ -53,15 +53,15 @@ impl Evaluation<'_> {
         let expiry = after(ended, cleanup.ttl_seconds.unwrap_or(DEFAULT_TTL));
         let expired = expiry <= self.o.now;
         let complete = self.o.status.phase == Some(JobPhase::Complete);
-        let policy = if complete {
-            cleanup.pods_on_success
+        let keeps = if complete {
+            self.o.spec.keeps_done_pods()
         } else {
-            cleanup.pods_on_failure
+            cleanup.pods_on_failure.unwrap_or_default() == PodCleanup::Keep
         };
         Next {
             status: None,
             wish: Wish::Finish {
-                keep: !expired && policy.unwrap_or_default() == PodCleanup::Keep,
+                keep: !expired && keeps,
                 hurry: complete || self.was_hurried(self.attempt()),
             },
             again: (!expired).then_some(expiry),

@@ -30,7 +30,7 @@ impl Evaluation<'_> {
         let status = self.o.status;
         let says_so = status.phase == Some(JobPhase::Restarting)
             && status.reason == Some(Reason::PolicyViolation);
-        let has_pods = self.o.pods.values().any(|pod| pod.job_uid == self.o.uid);
+        let has_pods = self.own_pods().next().is_some();
         says_so && (has_pods || self.o.journal.plan.is_some())
     }
 

@@ -235,9 +235,10 @@ impl Evaluation<'_> {
     /// What is found of the current attempt.
     fn found(&self) -> Found {
         let finished = self.finished();
-        let (surplus, mut members): (BTreeMap<_, _>, BTreeMap<_, _>) = self
-            .named_members()
-            .partition(|(_, pod)| self.is_surplus(pod));
+        // In their order: to collect them is quicker than to insert one by one.
+        let mut members: BTreeMap<_, _> = self.of_gang().collect();
+        let surplus = self.named_members();
+        let surplus: BTreeMap<_, _> = surplus.filter(|(_, pod)| self.is_surplus(pod)).collect();
         let mut recoveries: Vec<Recovery> = Vec::new();
         let alone = self.attempt_of(&surplus, &finished);
         let alone = failure::Attempt {

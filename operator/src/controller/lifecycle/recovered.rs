@@ -183,6 +183,7 @@ impl Evaluation<'_> {
                 }
                 Cost::Used(_) => 0,
                 Cost::Over { words, reason } => {
+                    self.status.last_failure = Some(self.told(&dearest.fault, false));
                     let message = format!("{}; {words}", dearest.fault.message);
                     return Err(Box::new(self.fail(reason, message)));
                 }

@@ -1,8 +1,10 @@
 //! A job of several stages: when one is complete the next is queued, as a gang of its own.
 
+use std::borrow::Cow;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use trellis_api::Reason;
-use trellis_api::job::{JobPhase, JobStage};
+use trellis_api::job::{JobPhase, JobStage, TrainingJobSpec};
 
 use super::{Evaluation, Next, Observed};
 use crate::scheduling::Wish;
@@ -24,7 +26,7 @@ pub(super) fn stage(o: &Observed<'_>) -> Option<JobStage> {
     })
 }
 
-impl Evaluation<'_> {
+impl<'a> Evaluation<'a> {
     /// The gang has done its work: its job is complete, or its stage is.
     pub(super) fn complete(mut self, message: String) -> Next {
         let stage = self.status.stage.clone();
@@ -33,17 +35,14 @@ impl Evaluation<'_> {
         };
         let next = self.attempt().saturating_add(1);
         let number = stage.number.saturating_add(1);
-        let spec = self
-            .o
-            .whole
-            .of_stage(u32::try_from(number).unwrap_or(u32::MAX));
-        self.asks_for(&spec);
         self.status.stage = Some(JobStage {
             number,
             of: stage.of,
             first_attempt: next,
             since: Some(Time(self.o.now)),
         });
+        let spec = self.of_stage();
+        self.asks_for(&spec);
         self.status.attempt = Some(next);
         self.status.scheduled_time = None;
         self.status.retry_time = None;
@@ -52,17 +51,28 @@ impl Evaluation<'_> {
         let message = format!("stage {number} of {of} is complete: {message}");
         let message = self.until_they_are_gone(&message);
         // What the next stage becomes is compiled once it is written that this one is complete.
-        let wish = Wish::stop(Reason::StageComplete);
+        let wish = Wish::Stop {
+            reason: Reason::StageComplete,
+            hurry: true,
+        };
         self.say(JobPhase::Queued, Reason::StageComplete, message, wish)
     }
 
-    /// True of a pod that is done, as its stage is. Nobody waits for it to go.
-    pub(super) fn is_left(&self, pod: &PodView) -> bool {
-        pod.phase.is_over() && self.status.is_of_earlier_stage(pod.attempt)
+    /// The spec of the stage that the status speaks of: the next one, once one is complete.
+    pub(super) fn of_stage(&self) -> Cow<'a, TrainingJobSpec> {
+        let stage = self.status.stage.as_ref().map_or(1, |stage| stage.number);
+        self.o.whole.of_stage(u32::try_from(stage).unwrap_or(1))
+    }
+
+    /// True of a pod that is done, as its stage is, and stays. Nobody waits for it to go.
+    fn is_left(&self, pod: &PodView) -> bool {
+        pod.phase.is_over()
+            && self.status.is_of_earlier_stage(pod.attempt)
+            && self.o.spec.keeps_done_pods()
     }
 
     /// The pods of the job, in whatever attempt, but for those that are left of earlier stages.
-    pub(super) fn own_pods(&self) -> impl Iterator<Item = (&String, &PodView)> {
+    pub(super) fn own_pods(&self) -> impl Iterator<Item = (&'a String, &'a PodView)> {
         let own = self.o.pods.iter();
         own.filter(|(_, pod)| pod.job_uid == self.o.uid && !self.is_left(pod))
     }

@@ -83,9 +83,11 @@ impl Evaluation<'_> {
         let unwinding = self.o.journal.phase == Some(PodGroupPhase::Unwinding)
             || (self.o.journal.plan.is_some() && !nominated);
         if leaving || unwinding {
+            let plan = self.o.journal.plan.as_ref();
+            let is_of_before = plan.is_none_or(|plan| plan.attempt < self.attempt());
             let (reason, message) = match (&self.o.journal.reason, &self.o.status.reason) {
                 // Of what is over it is said what came of it, not how its place is given back.
-                (_, Some(reason @ Reason::StageComplete)) => {
+                (_, Some(reason @ Reason::StageComplete)) if is_of_before => {
                     (*reason, self.o.status.message.clone().unwrap_or_default())
                 }
                 (Some(reason), _) => (*reason, self.o.journal.message.clone().unwrap_or_default()),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
-use trellis_api::job::indexes;
+use trellis_api::job::{TrainingJobStatus, indexes};
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason, names};
 use trellis_scheduler::{Gang, NodeName, Placement};
@@ -121,7 +121,11 @@ impl Driver {
         // Of one that could not even start nothing is kept: a typing error would hold its GPUs.
         let written = self.committer.world().jobs.get(job);
         let status = written.as_ref().and_then(|job| job.status.as_ref());
-        if status.is_none_or(|status| status.failed_starts.unwrap_or(0) > 0) {
+        // Nor of one whose stage is complete: the next one is another gang.
+        let is_over = |status: &TrainingJobStatus| {
+            status.failed_starts.unwrap_or(0) > 0 || status.is_of_earlier_stage(plan.attempt)
+        };
+        if status.is_none_or(is_over) {
             return self.withdraw(job);
         }
         let excluded = state.run().map(|run| run.excluded.clone());

@@ -21,6 +21,10 @@ impl Driver {
             return;
         };
         let Some(status) = &ended.status else { return };
+        // Its last attempt was of its last stage, and says nothing of the first.
+        if status.stage.is_some() {
+            return;
+        }
         let (Some(ran), Some(queue)) = (ran(status), &status.queue) else {
             return;
         };

@@ -1,6 +1,6 @@
 //! What the keeper says about one gang is done.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,6 +85,9 @@ impl Driver {
             stage: status
                 .and_then(|s| s.stage.as_ref())
                 .map_or(1, |s| s.first_attempt),
+            keeps_done: written
+                .as_ref()
+                .is_none_or(|job| job.spec.keeps_done_pods()),
             was_placed: status.is_some_and(|s| s.scheduled_time.is_some()),
             wish,
             told,
@@ -390,11 +393,10 @@ fn lost_nodes(
     pods: &BTreeMap<String, PodView>,
     is_lost: impl Fn(&str) -> bool,
 ) -> BTreeSet<String> {
-    pods.values()
-        .filter_map(|p| p.node.as_deref())
-        .filter(|n| is_lost(n))
-        .map(str::to_owned)
-        .collect()
+    // Of a thousand pods many are on one node.
+    let nodes: HashSet<&str> = pods.values().filter_map(|p| p.node.as_deref()).collect();
+    let lost = nodes.into_iter().filter(|node| is_lost(node));
+    lost.map(str::to_owned).collect()
 }
 
 /// What is left of an earlier attempt, or of an earlier job of the name.

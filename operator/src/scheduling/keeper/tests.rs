@@ -57,6 +57,7 @@ fn step(phase: PodGroupPhase, wish: &Wish, pods: &BTreeMap<String, PodView>, now
         clock,
         uid: "mine",
         stage: 1,
+        keeps_done: true,
         attempt: 1,
         was_placed: false,
         wish,
@@ -228,6 +229,7 @@ fn a_gang_that_is_whole_is_closed_though_its_deadline_is_over() {
         let gang = Gang {
             uid: "mine",
             stage: 1,
+            keeps_done: true,
             attempt: 1,
             was_placed: false,
             wish: &wish,
@@ -273,6 +275,7 @@ fn an_attempt_whose_journal_is_gone_is_counted_before_anything_else() {
         let gang = Gang {
             uid: "mine",
             stage: 1,
+            keeps_done: true,
             attempt: 1,
             was_placed,
             wish,
@@ -382,6 +385,7 @@ fn a_pod_that_does_not_go_is_not_deleted_in_a_loop() {
         let step = Gang {
             uid: "mine",
             stage: 1,
+            keeps_done: true,
             attempt: 1,
             was_placed: false,
             wish: &wish,

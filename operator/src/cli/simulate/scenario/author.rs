@@ -306,6 +306,10 @@ impl Author {
         if !namespaces::missing([&*key.namespace], &self.snapshot).is_empty() {
             self.unlabelled.insert(key.namespace.clone());
         }
+        if waiting.job.spec.stages() > 1 {
+            let note = format!("job {key}: of its stages only the first is simulated");
+            self.notes.push(note);
+        }
         let requester = self.requester.as_ref();
         let (compiled, standing) =
             standing::stand(waiting.job.clone(), None, requester, &self.snapshot);

@@ -310,3 +310,15 @@ fn a_group_is_created_once_those_it_waits_for_are_ready() {
         "the next attempt begins anew"
     );
 }
+
+#[test]
+fn the_failure_for_which_there_is_no_restart_left_is_told() {
+    let mut case = running(case(json!({"scope": "Pod", "limit": 0}), json!({})));
+    case.pod(1).phase = exit(7);
+    case.says(JobPhase::Failed, Reason::RestartLimitReached);
+    let last = case.status.last_failure.clone().unwrap();
+    assert_eq!(
+        (last.pod.as_str(), last.exit_code),
+        ("llm-worker-1", Some(7))
+    );
+}

@@ -1,11 +1,14 @@
 //! Stages: what waits for the end of another group comes after it, as a gang of its own.
 
 use super::*;
+use std::sync::Arc;
+
+use crate::watch::Checkpoint;
 
 /// Two prepare, then two train, then two look at what came of it.
 pub(super) fn case(more: Value) -> Case {
     let group = |name: &str, replicas: u32, after: Option<&str>| {
-        let after = after.map(|group| json!({"group": group, "on": "Complete"}));
+        let after = after.map(|group| json!({"group": group, "status": "Complete"}));
         json!({"name": name, "replicas": replicas, "image": "i",
             "resources": {"cpu": 1, "memory": "1Gi"},
             "dependsOn": after.into_iter().collect::<Vec<_>>()})
@@ -49,7 +52,11 @@ fn stages_come_one_after_the_other() {
     case.place(1, &PodPhase::Succeeded);
     let next = case.says(JobPhase::Queued, Reason::StageComplete);
     // Nothing of the next stage before it is written that this one is complete.
-    assert_eq!(next.wish, Wish::stop(Reason::StageComplete));
+    let stop = Wish::Stop {
+        reason: Reason::StageComplete,
+        hurry: true,
+    };
+    assert_eq!(next.wish, stop);
     assert_eq!(stage(&case), (2, 3, 2));
     assert_eq!(
         case.status.message.as_deref(),
@@ -137,7 +144,7 @@ fn each_stage_has_its_time_in_the_queue() {
     case.says(JobPhase::Failed, Reason::QueueDeadlineExceeded);
 }
 
-/// Whoever edits a job while it is suspended may leave it fewer stages.
+/// As somebody else may write it: nobody may take a stage away once there is one.
 #[test]
 fn a_stage_that_is_not_there_any_more_is_the_last() {
     let mut case = case(json!({}));
@@ -153,4 +160,93 @@ fn a_stage_that_is_not_there_any_more_is_the_last() {
     case.spec.task_groups.truncate(1);
     case.step();
     assert_eq!(case.status.stage, None);
+}
+
+/// It runs, and each of its groups waits for the one before, of its stage or of an earlier one.
+#[test]
+fn each_stage_has_its_own_that_wait_for_others_to_be_ready() {
+    let group = |name: &str, on: &[(&str, &str)]| {
+        let on = on
+            .iter()
+            .map(|(group, on)| json!({"group": group, "status": on}));
+        json!({"name": name, "image": "i", "resources": {"cpu": 1, "memory": "1Gi"},
+            "dependsOn": on.collect::<Vec<_>>()})
+    };
+    let mut case = Case::new(json!({}));
+    case.spec = serde_json::from_value(json!({"taskGroups": [
+        group("a", &[]), group("b", &[("a", "Ready")]),
+        group("c", &[("a", "Complete"), ("b", "Complete")]), group("d", &[("c", "Ready")]),
+    ]}))
+    .unwrap();
+    let held = |case: &Case| {
+        let awaited = case.status.awaited_pods.clone().unwrap();
+        (awaited.attempt, awaited.held_groups)
+    };
+    case.certify(Reason::Queued);
+    case.step();
+    assert_eq!(held(&case), (1, vec!["b".to_owned()]));
+    case.place(1, &PodPhase::Succeeded);
+    let first = case.pods.pop_first().unwrap().1;
+    let second = PodView {
+        group: "b".to_owned(),
+        index: 0,
+        ..first.clone()
+    };
+    case.pods = BTreeMap::from([
+        ("llm-a-0".to_owned(), first),
+        ("llm-b-0".to_owned(), second),
+    ]);
+    case.journal.plan.as_mut().unwrap().assignments[1].group = "b".to_owned();
+    case.says(JobPhase::Queued, Reason::StageComplete);
+    assert_eq!(held(&case), (2, vec!["d".to_owned()]));
+}
+
+#[test]
+fn what_is_left_of_a_stage_is_no_pod_that_a_policy_stops() {
+    let mut case = case(json!({}));
+    case.place(1, &PodPhase::Succeeded);
+    case.says(JobPhase::Queued, Reason::StageComplete);
+    place_as(&mut case, "train", 2, &PodPhase::Running);
+    case.says(JobPhase::Running, Reason::Running);
+    case.evict();
+    case.says(JobPhase::Restarting, Reason::PolicyViolation);
+    case.pods.retain(|_, pod| pod.group == "worker");
+    case.journal = PodGroupStatus::default();
+    case.says(JobPhase::Refused, Reason::PolicyDenied);
+}
+
+#[test]
+fn what_is_left_of_a_stage_says_nothing_of_checkpoints() {
+    let mut case = case(json!({}));
+    case.place(1, &PodPhase::Succeeded);
+    case.pod(0).checkpoint = Some(Arc::new(Checkpoint::At(at(9_999))));
+    case.says(JobPhase::Queued, Reason::StageComplete);
+    place_as(&mut case, "train", 2, &PodPhase::Running);
+    case.pods.get_mut("llm-train-0").unwrap().checkpoint = Some(Arc::new(Checkpoint::At(at(5))));
+    case.second = 10;
+    case.says(JobPhase::Running, Reason::Running);
+    let told = case.status.checkpoint.clone().unwrap();
+    assert_eq!((told.last_time, told.problem), (Some(Time(at(5))), None));
+}
+
+/// A plan that cannot be carried out says why, whatever came before it.
+#[test]
+fn why_the_next_stage_could_not_be_placed_is_told() {
+    let mut case = case(json!({}));
+    case.place(1, &PodPhase::Succeeded);
+    case.says(JobPhase::Queued, Reason::StageComplete);
+    place_as(&mut case, "train", 2, &PodPhase::Pending);
+    case.journal.phase = Some(PodGroupPhase::Unwinding);
+    case.journal.reason = Some(Reason::PodRefused);
+    case.says(JobPhase::Restarting, Reason::PodRefused);
+}
+
+/// Whose pods go once they are done waits for those of each stage.
+#[test]
+fn pods_that_are_to_go_are_gone_before_the_next_stage() {
+    let mut case = case(json!({"cleanup": {"podsOnSuccess": "Delete"}}));
+    case.place(1, &PodPhase::Succeeded);
+    case.says(JobPhase::Queued, Reason::StageComplete);
+    let message = case.status.message.clone().unwrap();
+    assert!(message.contains("waiting for 2 pods to end"), "{message}");
 }

@@ -41,6 +41,7 @@ fn next(pods: &BTreeMap<String, PodView>, attempt: i64, now: i64) -> Step {
     let gang = Gang {
         uid: "mine",
         stage: 1,
+        keeps_done: true,
         attempt: 1,
         was_placed: true,
         wish: &wish,

@@ -40,6 +40,7 @@ fn what_has_nothing_to_save_has_a_short_grace() {
         let step = Gang {
             uid: "mine",
             stage: 1,
+            keeps_done: true,
             attempt: 1,
             was_placed: true,
             wish,

@@ -23,6 +23,7 @@ fn leaving(
         clock,
         uid: "mine",
         stage: 1,
+        keeps_done: true,
         attempt: 1,
         was_placed: false,
         wish,

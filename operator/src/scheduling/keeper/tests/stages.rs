@@ -3,6 +3,14 @@
 use super::*;
 
 fn next(phase: PodGroupPhase, wish: &Wish, stage: i64, pods: &BTreeMap<String, PodView>) -> Step {
+    next_of((phase, wish, stage), pods, true)
+}
+
+fn next_of(
+    (phase, wish, stage): (PodGroupPhase, &Wish, i64),
+    pods: &BTreeMap<String, PodView>,
+    keeps_done: bool,
+) -> Step {
     let (deletions, dismissed) = (Deletions::default(), Dismissed::default());
     Gang {
         dismissed: &dismissed,
@@ -10,6 +18,7 @@ fn next(phase: PodGroupPhase, wish: &Wish, stage: i64, pods: &BTreeMap<String, P
         clock: Instant::now(),
         uid: "mine",
         stage,
+        keeps_done,
         attempt: 2,
         was_placed: false,
         wish,
@@ -56,4 +65,29 @@ fn pods_of_a_stage_that_is_complete_stay() {
         next(PodGroupPhase::Finished, &ended(true), 2, &done),
         Step::Withdraw
     );
+}
+
+#[test]
+fn what_still_runs_of_it_has_nothing_to_save() {
+    let pods = BTreeMap::from([pod("server", "mine", PodPhase::Running)]);
+    let hurried = Wish::Stop {
+        reason: Reason::StageComplete,
+        hurry: true,
+    };
+    for (wish, stage) in [(&hurried, 1), (&run(2), 2)] {
+        let Step::Delete(pods) = next(PodGroupPhase::Unwinding, wish, stage, &pods) else {
+            panic!("{wish:?}");
+        };
+        assert_eq!(pods[0].grace, Some(SHORT_GRACE), "{wish:?}");
+    }
+}
+
+#[test]
+fn where_pods_go_once_they_are_done_those_of_a_stage_do() {
+    let done = BTreeMap::from([pod("done", "mine", PodPhase::Succeeded)]);
+    let ends = Wish::stop(Reason::StageComplete);
+    for wish in [&ends, &run(2), &Wish::Wait] {
+        let step = next_of((PodGroupPhase::Unwinding, wish, 2), &done, false);
+        assert_eq!(word(&step), "delete done", "{wish:?}");
+    }
 }
