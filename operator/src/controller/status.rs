@@ -2,7 +2,6 @@
 //! its gang. In this order: an attempt counts once it is written.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -122,8 +121,8 @@ impl Controller {
             journal: &journal,
             has_journal,
             pods: &seen.pods,
-            lost: &once(|node| self.world.is_lost(node)),
-            unhealthy: &once(|node| self.world.why_unhealthy(node)),
+            lost: &in_turn(|node| self.world.is_lost(node)),
+            unhealthy: &in_turn(|node| self.world.why_unhealthy(node)),
             open: &|node| self.world.is_open(node),
             leave: &|node| self.world.may_leave(node, Instant::now()),
             certificate: certificate.as_ref(),
@@ -343,15 +342,16 @@ fn left<'s>(before: &TrainingJobStatus, said: &'s TrainingJobStatus) -> Option<&
     last.node.as_deref().filter(|_| leaves)
 }
 
-/// The same answers, each looked for once: of a thousand pods many are on one node.
-fn once<T: Clone>(ask: impl Fn(&str) -> T) -> impl Fn(&str) -> T {
-    let known = RefCell::<HashMap<String, T>>::default();
+/// The same answers. Of a thousand pods those whose names follow each other are often on one node,
+/// of which it is asked once then.
+fn in_turn<T: Clone>(ask: impl Fn(&str) -> T) -> impl Fn(&str) -> T {
+    let last = RefCell::<Option<(String, T)>>::default();
     move |node| {
-        if let Some(answer) = known.borrow().get(node) {
+        if let Some((_, answer)) = last.borrow().as_ref().filter(|(last, _)| last == node) {
             return answer.clone();
         }
         let answer = ask(node);
-        known.borrow_mut().insert(node.to_owned(), answer.clone());
+        *last.borrow_mut() = Some((node.to_owned(), answer.clone()));
         answer
     }
 }

@@ -32,11 +32,17 @@ impl World {
 impl Sink<TrainingJob> for Watched {
     fn apply(&self, key: Key, object: TrainingJob) {
         // At no moment is it neither here nor there: that would be a job that is gone.
+        let before = self.world.jobs.get(&key);
+        let is_as_before = before.is_some_and(|before| is_same(&before, &object));
         let mut undecodable = self.world.undecodable.write();
         self.world.jobs.observed(key.clone(), object);
         undecodable.remove(&key);
         drop(undecodable);
-        self.world.touch(key);
+        match is_as_before {
+            // An annotation, or who manages a field: nothing that a place hangs on.
+            true => self.world.work.add(key),
+            false => self.world.touch(key),
+        }
     }
 
     fn undecodable(&self, key: &Key, object: Undecodable) {
@@ -59,4 +65,13 @@ impl Sink<TrainingJob> for Watched {
     fn synced(&self) {
         self.listed();
     }
+}
+
+/// True if neither what is asked for nor what is said has changed.
+fn is_same(before: &TrainingJob, now: &TrainingJob) -> bool {
+    let (a, b) = (&before.metadata, &now.metadata);
+    a.uid == b.uid
+        && a.generation == b.generation
+        && a.deletion_timestamp == b.deletion_timestamp
+        && before.status == now.status
 }

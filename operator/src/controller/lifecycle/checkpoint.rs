@@ -49,7 +49,7 @@ impl Evaluation<'_> {
     /// What the job's pods say, by name: also those that stop, and save before they do.
     fn said(&self) -> impl Iterator<Item = (&str, &Checkpoint)> {
         self.own_pods()
-            .filter_map(|(name, pod)| Some((name.as_str(), &**pod.checkpoint.as_ref()?)))
+            .filter_map(|(name, pod)| Some((name, &**pod.checkpoint.as_ref()?)))
     }
 
     fn wrong_checkpoint(&self) -> Option<String> {

@@ -58,6 +58,8 @@ struct Evaluation<'a> {
     awaited: Awaited,
     /// Pods of the stage that it is at, or about to be.
     total: i64,
+    /// The job's pods with their names, in whatever attempt: of a thousand each is asked often.
+    own: Vec<(&'a str, &'a PodView)>,
 }
 
 fn after(at: Timestamp, seconds: i64) -> Timestamp {
@@ -81,6 +83,7 @@ impl<'a> Evaluation<'a> {
         if let Some(queue) = o.queue {
             status.queue = Some(queue.to_owned());
         }
+        let own = o.pods.iter().filter(|(_, pod)| pod.job_uid == o.uid);
         let mut evaluation = Self {
             o,
             status,
@@ -88,6 +91,7 @@ impl<'a> Evaluation<'a> {
             staying: None,
             awaited: Awaited::default(),
             total: 0,
+            own: own.map(|(name, pod)| (name.as_str(), pod)).collect(),
         };
         evaluation.asks_for(evaluation.o.spec);
         let awaited = evaluation.awaited_pods();
@@ -289,11 +293,8 @@ impl<'a> Evaluation<'a> {
     /// The same with their names.
     fn named_members<'s>(&'s self) -> impl Iterator<Item = (&'a str, &'a PodView)> + use<'a, 's> {
         let attempt = self.attempt();
-        let uid = self.o.uid;
-        let all = self.o.pods.iter();
-        let own = all.filter(move |(_, p)| p.job_uid == uid && p.attempt == attempt);
-        own.filter(|(_, pod)| !self.awaited.is_old(pod))
-            .map(|(name, pod)| (name.as_str(), pod))
+        let of_now = self.own.iter().filter(move |(_, p)| p.attempt == attempt);
+        of_now.filter(|(_, pod)| !self.awaited.is_old(pod)).copied()
     }
 
     fn wish_to_run(&self) -> Wish<Attempt> {

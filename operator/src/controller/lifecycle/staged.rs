@@ -72,8 +72,8 @@ impl<'a> Evaluation<'a> {
     }
 
     /// The pods of the job, in whatever attempt, but for those that are left of earlier stages.
-    pub(super) fn own_pods(&self) -> impl Iterator<Item = (&'a String, &'a PodView)> {
-        let own = self.o.pods.iter();
-        own.filter(|(_, pod)| pod.job_uid == self.o.uid && !self.is_left(pod))
+    pub(super) fn own_pods(&self) -> impl Iterator<Item = (&'a str, &'a PodView)> {
+        let own = self.own.iter().copied();
+        own.filter(|(_, pod)| !self.is_left(pod))
     }
 }
