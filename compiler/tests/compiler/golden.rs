@@ -1,12 +1,12 @@
 //! Every example, and everything that it compiles into: of each group the
-//! first pod and the last.
+//! first pod and the last; stage by stage.
 
 use std::path::Path;
 
 use k8s_openapi::serde_json::{Value, to_value};
 use trellis_compiler::CompiledJob;
 
-use super::support::{PLACEMENT, compiled, load};
+use super::support::{PLACEMENT, compiled_at, load};
 
 fn objects(job: &CompiledJob) -> Vec<Value> {
     let mut objects = vec![
@@ -49,7 +49,9 @@ fn examples() {
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         let job = load(&std::fs::read_to_string(&path).unwrap());
         assert_eq!(job.metadata.name.as_deref(), Some(name.as_str()));
-        let objects = objects(&compiled(job));
+        let stages = 1..=job.spec.stages();
+        let of_stage = |stage| objects(&compiled_at(job.clone(), stage));
+        let objects: Vec<Value> = stages.flat_map(of_stage).collect();
         for object in &objects {
             no_nulls(object, "");
             assert!(object.get("status").is_none());
@@ -76,6 +78,7 @@ fn examples() {
             "pretrain-64",
             "resume",
             "sidecar",
+            "stages",
             "tensorflow",
             "two-gpus",
             "two-racks"

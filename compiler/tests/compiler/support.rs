@@ -52,9 +52,14 @@ pub fn found(services: &BTreeMap<String, Service>) -> Found<'_> {
 
 /// Compiled where nothing but the `default` queue was found.
 pub fn compiled(job: TrainingJob) -> CompiledJob {
+    compiled_at(job, 1)
+}
+
+/// The same at that stage of the job, from 1.
+pub fn compiled_at(job: TrainingJob, stage: u32) -> CompiledJob {
     let job = validated(job);
     let surroundings = Surroundings::resolve(&job, found(&BTreeMap::new())).unwrap();
-    compile(job, surroundings, &Arc::default())
+    compile(job, surroundings.at_stage(stage), &Arc::default())
 }
 
 /// Compiled, with one group of this YAML (a flow mapping without its braces).
