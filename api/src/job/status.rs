@@ -195,11 +195,11 @@ impl TrainingJobStatus {
         self.completion_time.is_some() || self.phase.is_some_and(JobPhase::is_terminal)
     }
 
-    /// True if an attempt was of a stage that is complete.
+    /// True if an attempt was of a stage that is complete. Attempts count from 1.
     #[must_use]
     pub fn is_of_earlier_stage(&self, attempt: i64) -> bool {
         let stage = self.stage.as_ref();
-        stage.is_some_and(|stage| attempt < stage.first_attempt)
+        stage.is_some_and(|stage| (1..stage.first_attempt).contains(&attempt))
     }
 
     /// True if the current attempt follows one that had to make room: while it

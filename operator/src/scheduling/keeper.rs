@@ -301,13 +301,18 @@ impl Gang<'_> {
         }
     }
 
+    /// A pod that names no attempt is of none.
+    fn is_of_earlier_stage(&self, pod: &PodView) -> bool {
+        (1..self.stage).contains(&pod.attempt)
+    }
+
     /// True of a pod that is done, as its stage is: it keeps its logs, and holds nothing.
     fn is_left(&self, pod: &PodView) -> bool {
         let is_before = match self.wish {
             // Of the stage that ends now; the status that says so may not be seen yet.
             Wish::Stop { reason, .. } if *reason == Reason::StageComplete => true,
             Wish::Finish { keep: false, .. } => false,
-            _ => pod.attempt < self.stage,
+            _ => self.is_of_earlier_stage(pod),
         };
         is_before && pod.phase.is_over() && self.keeps_done
     }
@@ -317,7 +322,7 @@ impl Gang<'_> {
     fn short_grace(&self, pod: &PodView) -> Option<u32> {
         let hurry = match self.wish {
             // What still runs of a stage that is complete is of no use.
-            _ if pod.attempt < self.stage => true,
+            _ if self.is_of_earlier_stage(pod) => true,
             Wish::Run(run) if pod.attempt < run.attempt => run.hurry,
             // Of a plan that was never carried out whole nothing has run, and one in whose
             // place another is awaited may have failed by itself.

@@ -91,3 +91,15 @@ fn where_pods_go_once_they_are_done_those_of_a_stage_do() {
         assert_eq!(word(&step), "delete done", "{wish:?}");
     }
 }
+
+/// Such as one that its owner has made by hand, and that has failed for want of its node.
+#[test]
+fn a_pod_of_no_attempt_is_of_no_stage() {
+    let (name, view) = pod("stray", "mine", PodPhase::Succeeded);
+    let stray = PodView { attempt: 0, ..view };
+    let pods = BTreeMap::from([(name, stray)]);
+    for stage in [1, 2] {
+        let step = next(PodGroupPhase::Pending, &run(2), stage, &pods);
+        assert_eq!(word(&step), "delete stray", "{stage}");
+    }
+}
