@@ -70,6 +70,11 @@ async fn a_thousand_pods_that_fail_together_cost_one_attempt_and_few_writes() {
         created <= u64::from(PODS) + 10,
         "{created} pods were asked for"
     );
+    // Once each, but for what a busy API server does not answer in time.
     let deleted = requests(&proxy, Verb::Delete, "pods");
-    assert_eq!(deleted, u64::from(PODS), "each once");
+    let pods = u64::from(PODS);
+    assert!(
+        (pods..=pods + pods / 50).contains(&deleted),
+        "{deleted} deletes of pods"
+    );
 }

@@ -118,11 +118,13 @@ impl PodIndex {
         if moved && let Some((before, _)) = inner.take(key) {
             changes.push((before, Change::Urgent));
         }
-        if let Some((job, view)) = now {
+        if let Some((job, mut view)) = now {
             let before = inner
                 .jobs
                 .get(&job)
                 .and_then(|pods| pods.get(key.name.as_ref()));
+            // Nothing takes a deletion back: the watch is behind the answer to ours.
+            view.deleting |= before.is_some_and(|before| before.uid == view.uid && before.deleting);
             let change = Change::between(before, &view);
             let replaced = before
                 .filter(|before| before.uid != view.uid)

@@ -58,6 +58,10 @@ fn an_accepted_delete_is_known_before_the_watch_shows_it() {
     assert!(!deleting());
     index.deleting(&key, "a");
     assert!(deleting());
+    index.apply(&key, &pod("a", "Failed"));
+    assert!(deleting(), "an event of before the delete");
+    index.apply(&key, &pod("b", "Running"));
+    assert!(!deleting(), "another pod");
 }
 
 #[test]
