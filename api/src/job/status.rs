@@ -195,11 +195,24 @@ impl TrainingJobStatus {
         self.completion_time.is_some() || self.phase.is_some_and(JobPhase::is_terminal)
     }
 
-    /// True if an attempt was of a stage that is complete. Attempts count from 1.
+    /// The stage that the job is at, from 1.
+    #[must_use]
+    pub fn stage_number(&self) -> u32 {
+        let stage = self.stage.as_ref();
+        stage.map_or(1, |stage| u32::try_from(stage.number).unwrap_or(1))
+    }
+
+    /// The first attempt of the stage that the job is at.
+    #[must_use]
+    pub fn first_attempt(&self) -> i64 {
+        self.stage.as_ref().map_or(1, |stage| stage.first_attempt)
+    }
+
+    /// True if an attempt was of a stage that is complete. Attempts count from 1: a pod that
+    /// names none is of no stage.
     #[must_use]
     pub fn is_of_earlier_stage(&self, attempt: i64) -> bool {
-        let stage = self.stage.as_ref();
-        stage.is_some_and(|stage| (1..stage.first_attempt).contains(&attempt))
+        (1..self.first_attempt()).contains(&attempt)
     }
 
     /// True if the current attempt follows one that had to make room: while it

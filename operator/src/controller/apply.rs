@@ -17,13 +17,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tracing::info;
-use trellis_api::job::JobPhase;
 use trellis_api::{PodGroup, Reason, names};
 
+use super::Held;
 use super::builds::Build;
 use super::dereference::Surrounded;
 use super::drift;
-use super::lifecycle::Standing;
 use crate::commands::{Commands, WriteError};
 use crate::key::Key;
 use crate::scheduling::{is_owned, is_there};
@@ -37,7 +36,7 @@ pub(super) async fn children(
     key: &Key,
     seen: &Surrounded,
     build: &Build,
-) -> Result<Option<Standing>, WriteError> {
+) -> Result<Option<Held>, WriteError> {
     let Some(compiled) = build.children(seen) else {
         if build.is_refused(seen) {
             external_secrets::remove(commands, world, key, seen.uid(), |_| false).await?;
@@ -78,7 +77,7 @@ impl Place<'_> {
         key: &Key,
         wanted: impl Fn() -> K,
         store: &Store<A>,
-    ) -> Result<Option<Standing>, WriteError>
+    ) -> Result<Option<Held>, WriteError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Serialize,
         A: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -181,7 +180,7 @@ enum Made<A> {
 }
 
 /// What is to be said where an object of a child's name is not the job's.
-fn in_the_way(kind: &str, job: &Key, key: &Key, meta: &ObjectMeta) -> Standing {
+fn in_the_way(kind: &str, job: &Key, key: &Key, meta: &ObjectMeta) -> Held {
     let name = &key.name;
     let owner = meta
         .owner_references
@@ -197,22 +196,16 @@ fn in_the_way(kind: &str, job: &Key, key: &Key, meta: &ObjectMeta) -> Standing {
         } else {
             ""
         };
-        return Standing::Held {
-            phase: JobPhase::Waiting,
-            reason: Reason::PodsTerminating,
-            message: format!("{kind} {name:?}{whose} is still being removed"),
-        };
+        let message = format!("{kind} {name:?}{whose} is still being removed");
+        return Held::waits(Reason::PodsTerminating, message);
     }
     let owner = owner.map_or_else(String::new, |o| {
         format!(", owned by {} {:?}", o.kind, o.name)
     });
-    Standing::Held {
-        phase: JobPhase::Blocked,
-        reason: Reason::NameConflict,
-        message: format!(
-            "{kind} {name:?} is there and is not this job's{owner}: delete or rename it, or rename the job"
-        ),
-    }
+    let message = format!(
+        "{kind} {name:?} is there and is not this job's{owner}: delete or rename it, or rename the job"
+    );
+    Held::blocked(Reason::NameConflict, message)
 }
 
 /// Removes what an ended job has made, in the reverse order. Pods are the scheduler's;
@@ -257,18 +250,13 @@ pub(super) async fn remove(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trellis_api::job::JobPhase;
 
     fn said(meta: Value) -> (JobPhase, Reason, String) {
         let meta: ObjectMeta = serde_json::from_value(meta).unwrap();
         let job = Key::new("ns", "j");
-        match in_the_way("Service", &job, &job, &meta) {
-            Standing::Held {
-                phase,
-                reason,
-                message,
-            } => (phase, reason, message),
-            Standing::Runnable { .. } => panic!("nothing is held"),
-        }
+        let held = in_the_way("Service", &job, &job, &meta);
+        (held.phase, held.reason, held.message)
     }
 
     fn owned_by(kind: &str, name: &str) -> Value {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
-use trellis_api::job::{JobPhase, JobPolicy};
+use trellis_api::job::JobPolicy;
 use trellis_api::pod_group::Plan;
 use trellis_api::{Enforcement, Queue, Reason, ValidatedJob};
 use trellis_compiler::{CompiledJob, Found, Profile, Settings, Surroundings, compile};
@@ -15,13 +15,13 @@ use trellis_policies::cedar::{
 use trellis_policies::quota::{QuotaPolicies, Verdict};
 use trellis_policies::{AuthorizedJob, Facts, Refusal};
 
-use super::dereference::{Surrounded, waits};
+use super::Held;
+use super::dereference::Surrounded;
 use super::eviction::Violated;
-use super::lifecycle::Standing;
 use super::lookup::{Missing, enforces_restricted};
 use super::{builds, validate};
 use crate::quota::{self, JobLimits};
-use crate::scheduling::unsupported::{self, Unsupported};
+use crate::scheduling::unsupported;
 
 /// What a job is compiled with and judged by, beside itself.
 #[derive(Clone, Copy)]
@@ -101,6 +101,22 @@ impl Around<'_> {
             &self.facts(&namespace),
             &self.submission,
         )
+    }
+
+    /// What comes of all that is decided: the job, if it may run.
+    ///
+    /// # Errors
+    /// The first reason why it does not.
+    pub(crate) fn settle(
+        &self,
+        outcome: Result<AuthorizedJob, NotAuthorized>,
+        verdict: &Verdict,
+    ) -> Result<AuthorizedJob, Held> {
+        let job = outcome.map_err(|not| Held::from(&not))?;
+        let held = over(&verdict.denied)
+            .or_else(|| unsupported::of_job(job.compiled()).map(Held::from))
+            .or_else(|| unusable(self.quotas.1));
+        held.map_or(Ok(job), Err)
     }
 
     /// What would be decided if somebody else had submitted it.
@@ -183,7 +199,7 @@ pub(super) struct Outcome {
     /// What policies have decided. None: they were not asked.
     pub(super) decided: Option<Decided>,
     /// What its stage of now becomes, or why it stands still.
-    pub(super) result: Result<AuthorizedJob, Standing>,
+    pub(super) result: Result<AuthorizedJob, Held>,
     /// Why a later stage could not run: nothing of it starts then, and what runs goes on.
     pub(super) later: Option<Later>,
 }
@@ -192,25 +208,25 @@ pub(super) struct Outcome {
 #[derive(Clone, Debug)]
 pub(crate) struct Later {
     /// As it is said of the job.
-    pub(crate) standing: Standing,
+    pub(crate) held: Held,
     /// What policies have decided about that stage, if they were asked.
     pub(super) told: Option<JobPolicy>,
 }
 
 /// What the job becomes, and what policies have decided, if it is valid.
 pub(super) fn outcome(seen: &Surrounded, settings: &Arc<Settings>) -> Outcome {
-    let held = |standing| Outcome {
+    let stands_still = |held| Outcome {
         decided: None,
-        result: Err(standing),
+        result: Err(held),
         later: None,
     };
     let job = match validate::job(seen) {
         Ok(job) => job,
-        Err(standing) => return held(standing),
+        Err(held) => return stands_still(held),
     };
     let around = match in_its_queue(seen) {
         Ok(around) => around,
-        Err(standing) => return held(standing),
+        Err(held) => return stands_still(held),
     };
     let later = later(&job, &around, settings);
     let (decided, result) = authorized(job, &around, seen, settings);
@@ -228,11 +244,10 @@ fn authorized(
     around: &Around<'_>,
     seen: &Surrounded,
     settings: &Arc<Settings>,
-) -> (Option<Decided>, Result<AuthorizedJob, Standing>) {
-    let (version, quotas) = (seen.quotas.0, &seen.quotas.1);
+) -> (Option<Decided>, Result<AuthorizedJob, Held>) {
     let compiled = match around.compile(job, settings) {
         Ok(compiled) => compiled,
-        Err(missing) => return (None, Err(waits(missing))),
+        Err(missing) => return (None, Err(missing.into())),
     };
     let verdict = around.limit(&compiled);
     let whose = around.whose().map(str::to_owned);
@@ -250,24 +265,17 @@ fn authorized(
     };
     let warnings = verdict.warned.iter().map(ToString::to_string);
     told.warnings.extend(warnings);
+    let result = around.settle(outcome, &verdict);
     let decided = Decided {
         told,
         forbidden: decision.forbidden(),
         violated: Violated::of(decision, believed, hash, profile),
         limits: Arc::new(JobLimits {
-            version,
+            version: around.quotas.0,
             draws: verdict.draws,
             requester: whose,
         }),
     };
-    let result = outcome.map_err(|not| held(&not)).and_then(|job| {
-        let never =
-            over(&verdict.denied).or_else(|| unsupported::of_job(job.compiled()).map(refused));
-        match never.or_else(|| unusable(quotas)) {
-            Some(standing) => Err(standing),
-            None => Ok(job),
-        }
-    });
     (Some(decided), result)
 }
 
@@ -279,21 +287,10 @@ pub(crate) fn later(
 ) -> Option<Later> {
     let stages = job.spec().stages();
     (around.stage.saturating_add(1)..=stages).find_map(|stage| {
-        let (standing, told) = held_at(job, &around.at(stage), settings)?;
-        let Standing::Held {
-            phase,
-            reason,
-            message,
-        } = standing
-        else {
-            return None;
-        };
-        let standing = Standing::Held {
-            phase,
-            reason,
-            message: format!("stage {stage} of {stages}: {message}"),
-        };
-        Some(Later { standing, told })
+        let (held, told) = held_at(job, &around.at(stage), settings)?;
+        let message = format!("stage {stage} of {stages}: {}", held.message);
+        let held = Held { message, ..held };
+        Some(Later { held, told })
     })
 }
 
@@ -302,54 +299,33 @@ fn held_at(
     job: &ValidatedJob,
     around: &Around<'_>,
     settings: &Arc<Settings>,
-) -> Option<(Standing, Option<JobPolicy>)> {
+) -> Option<(Held, Option<JobPolicy>)> {
     let compiled = match around.compile(job.clone(), settings) {
         Ok(compiled) => compiled,
-        Err(missing) => return Some((waits(missing), None)),
+        Err(missing) => return Some((missing.into(), None)),
     };
     let verdict = around.limit(&compiled);
     let (decision, outcome) = around.authorize(compiled);
     let told = decision.status(&outcome);
-    let standing = match outcome {
-        Err(not) => held(&not),
-        Ok(job) => {
-            let never = over(&verdict.denied);
-            never.or_else(|| unsupported::of_job(job.compiled()).map(refused))?
-        }
-    };
-    Some((standing, Some(told)))
-}
-
-/// What nobody evaluates is refused until the job or its profile changes.
-fn refused(unsupported: Unsupported) -> Standing {
-    Standing::Held {
-        phase: JobPhase::Refused,
-        reason: unsupported.reason,
-        message: unsupported.message,
-    }
+    let held = around.settle(outcome, &verdict).err()?;
+    Some((held, Some(told)))
 }
 
 /// What asks for more than it could ever have is refused until the job or a policy changes.
-fn over(denied: &[Refusal]) -> Option<Standing> {
+fn over(denied: &[Refusal]) -> Option<Held> {
     let denied: Vec<_> = denied.iter().map(ToString::to_string).collect();
-    (!denied.is_empty()).then(|| Standing::Held {
-        phase: JobPhase::Refused,
-        reason: Reason::QuotaPolicyExceeded,
-        message: denied.join("; "),
-    })
+    let is_any = !denied.is_empty();
+    is_any.then(|| Held::refused(Reason::QuotaPolicyExceeded, denied.join("; ")))
 }
 
 /// While there is a quota policy that nobody can read, nothing starts: it may be meant for it.
-fn unusable(quotas: &QuotaPolicies) -> Option<Standing> {
+fn unusable(quotas: &QuotaPolicies) -> Option<Held> {
     let (name, why) = quotas.unusable().first()?;
-    Some(Standing::Held {
-        phase: JobPhase::Waiting,
-        reason: Reason::PolicyNotEvaluated,
-        message: format!("quota policy {name:?} does not take effect: {why}"),
-    })
+    let message = format!("quota policy {name:?} does not take effect: {why}");
+    Some(Held::waits(Reason::PolicyNotEvaluated, message))
 }
 
-fn in_its_queue(seen: &Surrounded) -> Result<Around<'_>, Standing> {
+fn in_its_queue(seen: &Surrounded) -> Result<Around<'_>, Held> {
     let queue = seen.queue.as_ref().map_err(Clone::clone)?;
     let (class, priority) = seen.priority.as_ref().map_err(Clone::clone)?;
     let profile = seen.profile.as_ref().map_err(Clone::clone)?;
@@ -377,18 +353,6 @@ const NAME_TOLD: usize = 256;
 
 /// Labels of an object that has none.
 pub(crate) static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
-
-/// What is denied is refused until the job or a policy changes; what nobody can decide waits.
-fn held(not: &NotAuthorized) -> Standing {
-    Standing::Held {
-        phase: match not {
-            NotAuthorized::Denied(_) => JobPhase::Refused,
-            NotAuthorized::Undecided { .. } => JobPhase::Waiting,
-        },
-        reason: not.reason(),
-        message: not.to_string(),
-    }
-}
 
 /// What policies have decided about a job.
 #[derive(Clone, Debug)]

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
 use parking_lot::Mutex;
-use trellis_api::job::{CompiledObject, JobPhase, JobProfile};
+use trellis_api::job::{CompiledObject, JobProfile};
 use trellis_compiler::{CompiledJob, Need, Profile, Settings, hash_of};
 use trellis_policies::AuthorizedJob;
 use trellis_policies::cedar::Requester;
 
+use super::Held;
 use super::build::{Decided, Later, Outcome};
 use super::dereference::{Doubt, Surrounded};
-use super::lifecycle::Standing;
 use super::{build, validate};
 use crate::key::Key;
 
@@ -22,8 +22,8 @@ use crate::key::Key;
 struct Inputs {
     uid: String,
     generation: Option<i64>,
-    queue: Result<Object, Standing>,
-    priority: Result<(Option<String>, i32), Standing>,
+    queue: Result<Object, Held>,
+    priority: Result<(Option<String>, i32), Held>,
     namespace_labels: BTreeMap<String, String>,
     labels: Option<BTreeMap<String, String>>,
     requester: Option<Requester>,
@@ -34,7 +34,7 @@ struct Inputs {
     /// Version of the quota policies, and whose job it was when it got its place.
     quotas: (u64, Option<String>),
     services: BTreeMap<String, Service>,
-    profile: Result<Option<Arc<Profile>>, Standing>,
+    profile: Result<Option<Arc<Profile>>, Held>,
 }
 
 /// Name, uid and generation: of an object whose status does not matter.
@@ -74,7 +74,7 @@ impl Inputs {
 pub(super) struct Build {
     inputs: Inputs,
     /// The job with all that it becomes, or why it stands still.
-    pub(super) result: Result<Arc<AuthorizedJob>, Standing>,
+    pub(super) result: Result<Arc<AuthorizedJob>, Held>,
     /// Why a later stage could not run: nothing starts.
     pub(super) later: Option<Later>,
     /// What policies have decided. None: they were not asked.
@@ -136,13 +136,9 @@ impl Build {
     /// True if it is refused, and nothing of it runs: what it would read of stores is not
     /// for it.
     pub(super) fn is_refused(&self, seen: &Surrounded) -> bool {
-        let is_refused = |standing: &Standing| {
-            let refused = JobPhase::Refused;
-            matches!(standing, Standing::Held { phase, .. } if *phase == refused)
-        };
-        let later = self.later.as_ref().map(|later| &later.standing);
+        let later = self.later.as_ref().map(|later| &later.held);
         let mut held = self.result.as_ref().err().into_iter().chain(later);
-        held.any(is_refused) && !seen.has_pods()
+        held.any(Held::is_refused) && !seen.has_pods()
     }
 }
 

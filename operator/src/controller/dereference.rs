@@ -6,16 +6,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
-use trellis_api::job::{JobPhase, TrainingJobStatus};
+use trellis_api::job::TrainingJobStatus;
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Queue, TrainingJob};
 use trellis_compiler::Profile;
 use trellis_policies::cedar::{Policies, Requester};
 use trellis_policies::quota::QuotaPolicies;
 
+use super::Held;
 use super::claims;
-use super::lifecycle::Standing;
-use super::lookup::{self, Missing};
+use super::lookup;
 use crate::key::Key;
 use crate::policy::requester;
 use crate::scheduling::is_owned;
@@ -36,13 +36,13 @@ pub(super) struct Surrounded {
     /// Its namespace is going: nothing can be created in it any more.
     pub(super) namespace_terminating: bool,
     /// Its queue, by name, or why there is none.
-    pub(super) queue: Result<Arc<Queue>, Standing>,
+    pub(super) queue: Result<Arc<Queue>, Held>,
     /// The queue that it was placed in, if that is there.
     pub(super) placed_in: Option<Arc<Queue>>,
     /// Its PriorityClass, by name, and the priority, or why there is none.
-    pub(super) priority: Result<(Option<String>, i32), Standing>,
+    pub(super) priority: Result<(Option<String>, i32), Held>,
     /// Its RuntimeProfile, if it has one, or why it has not the one that it should.
-    pub(super) profile: Result<Option<Arc<Profile>>, Standing>,
+    pub(super) profile: Result<Option<Arc<Profile>>, Held>,
     /// The policies that decide. None: they have not been read yet.
     pub(super) policies: Option<Arc<Policies>>,
     /// The quota policies, and their version.
@@ -54,7 +54,7 @@ pub(super) struct Surrounded {
     /// The Services of its namespace that it names.
     pub(super) services: BTreeMap<String, Service>,
     /// Where the volumes of the claims are that it mounts, or why it has none.
-    pub(super) volumes: Result<Volumes, Standing>,
+    pub(super) volumes: Result<Volumes, Held>,
     /// Its PodGroup, if one of that name is there.
     pub(super) pod_group: Option<Arc<PodGroup>>,
     /// Pods of its name.
@@ -185,7 +185,7 @@ pub(super) fn job(world: &World, key: &Key, whole: Arc<TrainingJob>) -> Surround
     let (pod_group, pods) = gang(world, key);
     let uid = job.metadata.uid.as_deref().unwrap_or_default();
     let place = own_group(pod_group.as_deref(), uid).and_then(place);
-    let profile = lookup::profile(&job.spec, &world.profiles).map_err(waits);
+    let profile = lookup::profile(&job.spec, &world.profiles).map_err(Held::from);
     Surrounded {
         queue: queue(world, &job, &namespace_labels, place),
         placed_in: place.and_then(|plan| world.queues.get(&Key::new("", plan.queue.as_deref()?))),
@@ -210,8 +210,8 @@ pub(super) fn job(world: &World, key: &Key, whole: Arc<TrainingJob>) -> Surround
 
 /// The stage that a job is at, from 1.
 fn stage(job: &TrainingJob) -> u32 {
-    let stage = job.status.as_ref().and_then(|status| status.stage.as_ref());
-    stage.map_or(1, |stage| u32::try_from(stage.number).unwrap_or(1))
+    let status = job.status.as_ref();
+    status.map_or(1, TrainingJobStatus::stage_number)
 }
 
 /// The job with the task groups of the stage that it is at.
@@ -258,26 +258,17 @@ fn gang(world: &World, key: &Key) -> (Option<Arc<PodGroup>>, Arc<Pods>) {
     }
 }
 
-/// What is not there yet keeps the job waiting.
-pub(super) fn waits(missing: Missing) -> Standing {
-    Standing::Held {
-        phase: JobPhase::Waiting,
-        reason: missing.reason,
-        message: missing.message,
-    }
-}
-
 /// Whose default changes while the gang has its place is counted where it was placed.
 fn queue(
     world: &World,
     job: &TrainingJob,
     labels: &BTreeMap<String, String>,
     place: Option<&Plan>,
-) -> Result<Arc<Queue>, Standing> {
+) -> Result<Arc<Queue>, Held> {
     let get = |name: &str| world.queues.get(&Key::new("", name));
     let placed_in = || place.and_then(|plan| plan.queue.as_deref());
     let name = job.spec.queue.as_deref().or_else(placed_in);
-    lookup::queue(name, labels, get, || world.queues.all()).map_err(waits)
+    lookup::queue(name, labels, get, || world.queues.all()).map_err(Held::from)
 }
 
 fn volumes(
@@ -285,7 +276,7 @@ fn volumes(
     job: &TrainingJob,
     profile: Option<&Option<Arc<Profile>>>,
     namespace: &str,
-) -> Result<Volumes, Standing> {
+) -> Result<Volumes, Held> {
     let profile = profile.and_then(|profile| profile.as_deref());
     let found = claims::find(
         &job.spec,
@@ -296,17 +287,17 @@ fn volumes(
         || world.volumes.all(),
         |name| world.storage_classes.get(&Key::new("", name)),
     );
-    found.map_err(waits)
+    found.map_err(Held::from)
 }
 
 fn priority(
     world: &World,
     job: &TrainingJob,
     place: Option<&Plan>,
-) -> Result<(Option<String>, i32), Standing> {
+) -> Result<(Option<String>, i32), Held> {
     if let Some(priority) = place.and_then(|plan| plan.priority) {
         return Ok((job.spec.priority_class_name.clone(), priority));
     }
     let named = |name: &str| world.priority_classes.get(&Key::new("", name));
-    lookup::priority(&job.spec, named, || world.priority_classes.all()).map_err(waits)
+    lookup::priority(&job.spec, named, || world.priority_classes.all()).map_err(Held::from)
 }

@@ -8,8 +8,8 @@ use trellis_api::{Reason, TrainingJob};
 use trellis_compiler::Settings;
 use trellis_policies::cedar::Requester;
 
+use super::Held;
 use super::build::Outcome;
-use super::lifecycle::Standing;
 use super::{build, dereference};
 use crate::key::Key;
 use crate::quota::{self, Asked};
@@ -22,17 +22,6 @@ pub(crate) struct Foreseen {
     pub(crate) held: Option<Held>,
     /// What policies would deny whose enforcement is Warn.
     pub(crate) warnings: Vec<String>,
-}
-
-/// Why a job will not start.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Held {
-    /// It will be Refused, until it changes or a policy does. Else it waits.
-    pub(crate) is_refused: bool,
-    /// As its status will bear it.
-    pub(crate) reason: Reason,
-    /// The same in words.
-    pub(crate) message: String,
 }
 
 /// What will become of the job if it is stored like this, asked for by `requester`.
@@ -59,7 +48,7 @@ pub(crate) fn foresee(
         result,
         later,
     } = build::outcome(&seen, settings);
-    let later = later.map(|later| later.standing);
+    let later = later.map(|later| later.held);
     let held = match result.and_then(|job| later.map_or(Ok(job), Err)) {
         // What is stored already is the scheduler's to judge: its own share may be counted.
         Ok(job) if is_new && !is_left_alone => {
@@ -68,26 +57,14 @@ pub(crate) fn foresee(
             let lacks = limits.zip(standing.as_ref()).and_then(|(draws, standing)| {
                 quota::no_room(draws, &Asked::of(job.compiled()), standing)
             });
-            lacks.map(|message| Held {
-                is_refused: true,
-                reason: Reason::QuotaPolicyExceeded,
-                message,
-            })
+            lacks.map(|message| Held::refused(Reason::QuotaPolicyExceeded, message))
         }
-        Ok(_) | Err(Standing::Runnable { .. }) => None,
-        Err(Standing::Held {
-            phase,
-            reason,
-            message,
-        }) => {
-            // A spec that is wrong is not worth keeping until it is resumed.
-            let spares = is_left_alone && !(is_new && reason == Reason::InvalidSpec);
-            Some(Held {
-                is_refused: phase == JobPhase::Refused && !spares,
-                reason,
-                message,
-            })
+        Ok(_) => None,
+        // A spec that is wrong is not worth keeping until it is resumed.
+        Err(held) if is_left_alone && !(is_new && held.reason == Reason::InvalidSpec) => {
+            Some(Held::waits(held.reason, held.message))
         }
+        Err(held) => Some(held),
     };
     Foreseen {
         held,

@@ -2,13 +2,12 @@
 //! that has no place yet.
 
 use trellis_api::Reason;
-use trellis_api::job::JobPhase;
 
-use super::lifecycle::Standing;
+use super::Held;
 use crate::commands::WriteError;
 
 /// How a job stands that lacks a child because of this. None: the next try tells.
-pub(super) fn of(error: &WriteError) -> Option<Standing> {
+pub(super) fn of(error: &WriteError) -> Option<Held> {
     let reason = match error {
         WriteError::NotLeading(_)
         | WriteError::NotWanted
@@ -24,21 +23,19 @@ pub(super) fn of(error: &WriteError) -> Option<Standing> {
         | WriteError::Unanswered(_)
         | WriteError::Transient(_) => Reason::ChildMissing,
     };
-    Some(Standing::Held {
-        phase: JobPhase::Waiting,
-        reason,
-        message: format!("a child of the job: {error}"),
-    })
+    let message = format!("a child of the job: {error}");
+    Some(Held::waits(reason, message))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trellis_api::job::JobPhase;
 
     #[test]
     fn what_lasts_is_told_with_its_reason() {
         let told = |error: WriteError| match of(&error) {
-            Some(Standing::Held {
+            Some(Held {
                 phase: JobPhase::Waiting,
                 reason,
                 message,

@@ -12,6 +12,7 @@ mod drift;
 mod eviction;
 mod failure;
 mod foresee;
+mod held;
 mod hindrance;
 mod lifecycle;
 pub mod lookup;
@@ -32,7 +33,7 @@ mod worth;
 
 pub(crate) use eviction::evicting;
 pub(crate) use foresee::foresee;
-pub(crate) use lifecycle::Standing;
+pub(crate) use held::Held;
 pub use lifecycle::avoid_for;
 pub use profile_status::keep_profile_status;
 pub use queue_status::keep_queue_status;

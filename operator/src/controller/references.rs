@@ -11,10 +11,9 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::debug;
 use trellis_api::Reason;
-use trellis_api::job::JobPhase;
 use trellis_compiler::Need;
 
-use super::lifecycle::Standing;
+use super::Held;
 use crate::commands::{Commands, WriteError};
 
 /// How long that one is there is not asked again.
@@ -51,17 +50,13 @@ impl References {
         commands: &Commands,
         namespace: &Arc<str>,
         needs: &BTreeMap<Need, String>,
-    ) -> Option<Standing> {
+    ) -> Option<Held> {
         for (need, field) in needs {
             if !self.is_there(commands, namespace, need).await {
                 let (kind, name) = (need.kind(), need.name());
-                return Some(Standing::Held {
-                    phase: JobPhase::Waiting,
-                    reason: Reason::ReferenceNotFound,
-                    message: format!(
-                        "{field}: {kind} {name:?} does not exist: create it or name another"
-                    ),
-                });
+                let message =
+                    format!("{field}: {kind} {name:?} does not exist: create it or name another");
+                return Some(Held::waits(Reason::ReferenceNotFound, message));
             }
         }
         None

@@ -1,11 +1,10 @@
 //! The Secrets of a job that are kept outside the cluster: whether each is there, or why
 //! the job waits. What the ExternalSecret itself says is taken: no Secret is read.
 
-use trellis_api::job::JobPhase;
 use trellis_api::{Reason, names};
 use trellis_compiler::CompiledJob;
 
-use super::lifecycle::Standing;
+use super::Held;
 use crate::key::Key;
 use crate::scheduling::is_owned;
 use crate::world::World;
@@ -15,7 +14,7 @@ const NOT_INSTALLED: &str = "the cluster does not know ExternalSecret (external-
      install External Secrets Operator, or name a Secret that is there";
 
 /// Why the first of the job's Secrets that is not there is not. None: all are.
-pub(super) fn missing(world: &World, job: &Key, compiled: &CompiledJob) -> Option<Standing> {
+pub(super) fn missing(world: &World, job: &Key, compiled: &CompiledJob) -> Option<Held> {
     let secrets = compiled.job().spec().secrets.iter().enumerate();
     let mut stored = secrets.filter(|(_, secret)| secret.store.is_some());
     let message = stored.find_map(|(at, secret)| {
@@ -32,11 +31,7 @@ pub(super) fn missing(world: &World, job: &Key, compiled: &CompiledJob) -> Optio
             "spec.secrets[{at}]: ExternalSecret {name:?} is not ready: {problem}"
         ))
     })?;
-    Some(Standing::Held {
-        phase: JobPhase::Waiting,
-        reason: Reason::SecretNotReady,
-        message,
-    })
+    Some(Held::waits(Reason::SecretNotReady, message))
 }
 
 /// What keeps an ExternalSecret of the job of that uid from being ready. None: it is.

@@ -19,7 +19,7 @@ use super::builds::Build;
 use super::dereference::Surrounded;
 use super::lifecycle::{self, Next, Observed, Standing};
 use super::worth::StatusWrite;
-use super::{Controller, apply, secrets};
+use super::{Controller, Held, apply, secrets};
 use crate::commands::WriteError;
 use crate::key::Key;
 use crate::patch;
@@ -44,7 +44,7 @@ impl Controller {
         key: &Key,
         seen: &Surrounded,
         build: Option<&Build>,
-        conflict: Option<Standing>,
+        conflict: Option<Held>,
     ) -> Result<Option<Timestamp>, WriteError> {
         let now = Timestamp::now();
         let built = build.and_then(|build| build.result.as_ref().ok());
@@ -53,45 +53,37 @@ impl Controller {
             .is_some()
             .then(|| now.saturating_add(LOOK_AT_FOREIGN).unwrap_or(now));
         // Of what has its place nothing stops for what comes after it.
-        let later = build.and_then(|build| build.later.clone());
+        let later = build.and_then(|build| build.later.as_ref());
         let later = later.filter(|_| !seen.is_planned());
-        let (standing, job) = match (conflict, build.map(|b| &b.result)) {
-            (Some(conflict), _) => (conflict, None),
-            (None, Some(Ok(job))) => match self.not_there(key, seen, job) {
-                Some(standing) => (standing, None),
-                None => match &later {
-                    Some(later) => (later.standing.clone(), None),
-                    None => (
-                        Standing::Runnable {
-                            compiled: job.compiled().hash().to_owned(),
-                        },
-                        Some(job.clone()),
-                    ),
-                },
-            },
-            (None, Some(Err(standing))) => (standing.clone(), None),
+        let stands = match (conflict, build.map(|b| &b.result)) {
+            (Some(conflict), _) => Err(conflict),
+            (None, Some(Ok(job))) => {
+                let held = self.not_there(key, seen, job);
+                let held = held.or_else(|| later.map(|later| later.held.clone()));
+                held.map_or_else(|| Ok(job.clone()), Err)
+            }
+            (None, Some(Err(held))) => Err(held.clone()),
             // An ended job is not judged again.
-            (None, None) => (
-                Standing::Held {
-                    phase: JobPhase::Waiting,
-                    reason: Reason::NotApplicable,
-                    message: String::new(),
-                },
-                None,
-            ),
+            (None, None) => Err(Held::waits(Reason::NotApplicable, String::new())),
         };
         let mut look_again = look_at_foreign;
-        let (standing, job) = match job {
-            Some(job) if !seen.is_planned() && !seen.job.spec.is_suspended() => {
+        let stands = match stands {
+            Ok(job) if !seen.is_planned() && !seen.job.spec.is_suspended() => {
                 match self.reference_missing(key, build).await {
-                    None => (standing, Some(job)),
+                    None => Ok(job),
                     Some(missing) => {
                         look_again = now.saturating_add(LOOK_FOR_MISSING).ok();
-                        (missing, None)
+                        Err(missing)
                     }
                 }
             }
-            job => (standing, job),
+            stands => stands,
+        };
+        let standing = match &stands {
+            Ok(job) => Standing::Runnable {
+                compiled: job.compiled().hash().to_owned(),
+            },
+            Err(held) => Standing::Held(held.clone()),
         };
         let status = seen.status();
         let journal = seen.journal();
@@ -151,7 +143,7 @@ impl Controller {
             match decided {
                 Some(decided) => {
                     let told = decided.told.clone();
-                    let of_later = later.and_then(|later| later.told);
+                    let of_later = later.and_then(|later| later.told.clone());
                     said.policy = Some(match of_later {
                         Some(later) => JobPolicy {
                             requester: told.requester,
@@ -189,6 +181,7 @@ impl Controller {
         let plan_attempt = journal.plan.as_ref().map(|p| p.attempt);
         // Another attempt is another question to the policies: what is written has it asked.
         let is_of_now = |job: &Arc<AuthorizedJob>| job.attempt() == attempt;
+        let job = stands.ok();
         if job.as_ref().is_some_and(|job| !is_of_now(job)) {
             again = Some(now);
         }
@@ -230,20 +223,18 @@ impl Controller {
     }
 
     /// The first object that its pods cannot start without and that is not there.
-    async fn reference_missing(&self, key: &Key, build: Option<&Build>) -> Option<Standing> {
+    async fn reference_missing(&self, key: &Key, build: Option<&Build>) -> Option<Held> {
         let (commands, namespace) = (&self.commands, &key.namespace);
         let missing = self.references.missing(commands, namespace, &build?.needs);
         missing.await
     }
 
     /// What the job's pods need and is not there, or not ready.
-    fn not_there(&self, key: &Key, seen: &Surrounded, job: &AuthorizedJob) -> Option<Standing> {
+    fn not_there(&self, key: &Key, seen: &Surrounded, job: &AuthorizedJob) -> Option<Held> {
         let volumes = seen.volumes.as_ref().err();
         // Claims are bound by what creates the pods, which says so where they cannot be.
-        let bound_meanwhile = |standing: &&Standing| {
-            let not_bound = matches!(standing, Standing::Held { reason, .. } if *reason == Reason::ClaimNotBound);
-            not_bound && seen.is_committing()
-        };
+        let bound_meanwhile =
+            |held: &&Held| held.reason == Reason::ClaimNotBound && seen.is_committing();
         let volumes = volumes.filter(|v| !bound_meanwhile(v)).cloned();
         // Once there is a plan the Secrets were there: that one is read anew tears nothing.
         let secrets = || secrets::missing(&self.world, key, job.compiled());

@@ -104,6 +104,14 @@ impl PartialEq for Run {
     }
 }
 
+impl Run {
+    /// Nodes that it keeps away from, with those that it merely suspects if it still can.
+    pub fn kept_away_from(&self, suspects: bool) -> impl Iterator<Item = String> + '_ {
+        let suspects = self.suspects.iter().filter(move |_| suspects);
+        self.excluded.iter().chain(suspects).cloned()
+    }
+}
+
 impl<R> Wish<R> {
     /// Nothing is held, and pods that do well have their time to save.
     #[must_use]

@@ -25,7 +25,7 @@ pub(super) fn judge(by: &Judge, request: Request) -> Judged {
     let foreseen = foresee(&by.world, job, requester, &by.settings);
     match foreseen.held {
         None => Judged::of_itself(Answer::allowed(foreseen.warnings)),
-        Some(held) if held.is_refused => Judged {
+        Some(held) if held.is_refused() => Judged {
             may_be_behind: held.reason != Reason::InvalidSpec,
             answer: Answer::refused(held.reason, &held.message),
         },

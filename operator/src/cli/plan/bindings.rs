@@ -7,7 +7,7 @@ use trellis_scheduler::{Node, NodeName, Placement, Resources};
 
 use super::outcome::Planned;
 use super::snapshot::Snapshot;
-use super::standing::Held;
+use crate::controller::Held;
 use crate::key::Key;
 use crate::scheduling::binding::{Mounts, Step, Stock, Stuck, choose, mounts};
 use crate::watch::{SELECTED_NODE, SlimClaimRef};

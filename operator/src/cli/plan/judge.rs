@@ -11,85 +11,116 @@ use trellis_policies::cedar::{JobDecision, NotAuthorized, Policies, Submission};
 use trellis_policies::quota::Verdict;
 
 use super::snapshot::Snapshot;
-use super::standing::Held;
 use crate::controller::build::{Around, later};
-use crate::controller::{Standing, lookup};
+use crate::controller::{Held, lookup};
 
-/// A job, and what is decided about it.
+/// A job at a stage, and what comes of it.
 pub(in crate::cli) struct Judged {
     /// What it is compiled into.
     pub(in crate::cli) compiled: CompiledJob,
-    /// One decision for each thing that it demands.
-    pub(in crate::cli) decision: JobDecision,
     /// What quota policies say of it.
     pub(in crate::cli) verdict: Verdict,
-    /// Why nothing starts, whatever they say: a quota policy that takes no effect.
-    pub(in crate::cli) unusable: Option<String>,
-    /// Why a stage after this one could not run.
-    pub(in crate::cli) later: Option<Standing>,
+    /// The job, if this stage may run, and those after it.
+    pub(in crate::cli) result: Result<AuthorizedJob, Held>,
+}
+
+/// What policies decide about a job at a stage.
+pub(in crate::cli) struct StageDecision {
+    /// One decision for each thing that it demands.
+    pub(in crate::cli) decision: JobDecision,
     /// What comes of them.
     pub(in crate::cli) outcome: Result<AuthorizedJob, NotAuthorized>,
 }
 
-/// Compiles a job at a stage, from 1, and has the policies decide. `labels` are those of its
-/// namespace.
-///
-/// # Errors
-/// If something that it names is not there, so that nobody can say what it becomes.
-pub(in crate::cli) fn judge(
-    job: ValidatedJob,
-    stage: u32,
-    submission: &Submission<'_>,
-    policies: Option<&Policies>,
-    labels: &BTreeMap<String, String>,
-    snapshot: &Snapshot,
-) -> Result<Judged, Held> {
-    let none = BTreeMap::new();
-    let queues = snapshot.queues.as_ref().unwrap_or(&none);
-    let queue = lookup::queue(
-        job.spec().queue.as_deref(),
-        labels,
-        |name| queues.get(name),
-        || queues.values().collect(),
-    )?;
-    let classes = &snapshot.priority_classes;
-    let (class, priority) = lookup::priority(
-        job.spec(),
-        |name| classes.get(name),
-        || classes.values().collect(),
-    )?;
-    let services = snapshot.services_of(job.namespace());
-    let profile = lookup::profile(job.spec(), &snapshot.profiles)?;
-    let quotas = snapshot.quotas();
-    let around = Around {
-        queue,
-        class: class.as_deref(),
-        priority,
-        namespace_labels: labels,
-        services: &services,
-        profile: profile.as_ref(),
-        stage,
-        policies,
-        quotas: (0, &quotas),
-        was_of: None,
-        submission: *submission,
-    };
-    let later = later(&job, &around, &Arc::default()).map(|later| later.standing);
-    let compiled = around.compile(job, &Arc::default())?;
-    let verdict = around.limit(&compiled);
-    let (decision, outcome) = around.authorize(compiled.clone());
-    let unusable = quotas
-        .unusable()
-        .first()
-        .map(|(name, why)| format!("quota policy {name:?} does not take effect: {why}"));
-    Ok(Judged {
-        later,
-        unusable,
-        compiled,
-        decision,
-        verdict,
-        outcome,
-    })
+/// What a job is judged by: `labels` are those of its namespace.
+#[derive(Clone, Copy)]
+pub(in crate::cli) struct Court<'a> {
+    pub(in crate::cli) submission: Submission<'a>,
+    pub(in crate::cli) policies: Option<&'a Policies>,
+    pub(in crate::cli) labels: &'a BTreeMap<String, String>,
+    pub(in crate::cli) snapshot: &'a Snapshot,
+}
+
+impl Court<'_> {
+    /// Compiles a job at a stage, from 1, and says what comes of it and of the stages that
+    /// follow.
+    ///
+    /// # Errors
+    /// If something that it names is not there, so that nobody can say what it becomes.
+    pub(in crate::cli) fn judge(&self, job: &ValidatedJob, stage: u32) -> Result<Judged, Held> {
+        self.at(job, stage, |around| {
+            let compiled = around.compile(job.clone(), &Arc::default())?;
+            let verdict = around.limit(&compiled);
+            let (_, outcome) = around.authorize(compiled.clone());
+            let result = around.settle(outcome, &verdict).and_then(|authorized| {
+                let later = later(job, around, &Arc::default());
+                later.map_or(Ok(authorized), |later| Err(later.held))
+            });
+            Ok(Judged {
+                compiled,
+                verdict,
+                result,
+            })
+        })
+    }
+
+    /// What policies decide about a job at a stage, from 1, and at each that follows.
+    ///
+    /// # Errors
+    /// If something that it names is not there, so that nobody can say what it becomes.
+    pub(in crate::cli) fn decide(
+        &self,
+        job: &ValidatedJob,
+        stage: u32,
+    ) -> Result<Vec<StageDecision>, Held> {
+        self.at(job, stage, |now| {
+            let decide = |stage| {
+                let around = now.at(stage);
+                let compiled = around.compile(job.clone(), &Arc::default())?;
+                let (decision, outcome) = around.authorize(compiled);
+                Ok(StageDecision { decision, outcome })
+            };
+            (stage..=job.spec().stages()).map(decide).collect()
+        })
+    }
+
+    fn at<T>(
+        &self,
+        job: &ValidatedJob,
+        stage: u32,
+        ask: impl FnOnce(&Around<'_>) -> Result<T, Held>,
+    ) -> Result<T, Held> {
+        let snapshot = self.snapshot;
+        let none = BTreeMap::new();
+        let queues = snapshot.queues.as_ref().unwrap_or(&none);
+        let queue = lookup::queue(
+            job.spec().queue.as_deref(),
+            self.labels,
+            |name| queues.get(name),
+            || queues.values().collect(),
+        )?;
+        let classes = &snapshot.priority_classes;
+        let (class, priority) = lookup::priority(
+            job.spec(),
+            |name| classes.get(name),
+            || classes.values().collect(),
+        )?;
+        let services = snapshot.services_of(job.namespace());
+        let profile = lookup::profile(job.spec(), &snapshot.profiles)?;
+        ask(&Around {
+            queue,
+            class: class.as_deref(),
+            priority,
+            namespace_labels: self.labels,
+            services: &services,
+            profile: profile.as_ref(),
+            stage,
+            policies: self.policies,
+            quotas: (0, &snapshot.quotas()),
+            was_of: None,
+            submission: self.submission,
+        })
+    }
 }
 
 /// The attempt that a job is about to make, from 1: `there` is the job in the cluster.
@@ -99,6 +130,6 @@ pub(in crate::cli) fn attempt_of(there: Option<&TrainingJob>) -> i64 {
 
 /// The stage that a job is at, from 1: `there` is the job in the cluster.
 pub(in crate::cli) fn stage_of(there: Option<&TrainingJob>) -> u32 {
-    let stage = there.and_then(|j| Some(j.status.as_ref()?.stage.as_ref()?.number));
-    stage.map_or(1, |stage| u32::try_from(stage).unwrap_or(1))
+    let status = there.and_then(|job| job.status.as_ref());
+    status.map_or(1, |status| status.stage_number())
 }

@@ -15,8 +15,9 @@ use super::engine::{engine, is_strict, place_of, waits};
 use super::judge::{attempt_of, stage_of};
 use super::quotas::Quotas;
 use super::snapshot::Snapshot;
-use super::standing::{Held, ended, stand};
+use super::standing::{ended, stand};
 use super::who::Who;
+use crate::controller::Held;
 use crate::key::Key;
 use crate::scheduling::allocation;
 use crate::scheduling::flavors::{Flavors, Place};
@@ -57,7 +58,7 @@ impl Planned {
 
     /// True if it would be Refused.
     pub(super) fn is_refused(&self) -> bool {
-        !self.ended && self.place.as_ref().is_err_and(|held| held.refused)
+        !self.ended && self.place.as_ref().is_err_and(Held::is_refused)
     }
 
     /// What would become of it, in a word or two.
@@ -65,7 +66,7 @@ impl Planned {
         match &self.place {
             Ok(_) => "would run",
             Err(_) if self.ended => "would not run",
-            Err(Held { refused: true, .. }) => "would be Refused",
+            Err(held) if held.is_refused() => "would be Refused",
             Err(_) => "would wait",
         }
     }

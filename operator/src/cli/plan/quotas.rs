@@ -11,7 +11,7 @@ use trellis_compiler::CompiledJob;
 use trellis_scheduler::Resources;
 
 use super::snapshot::Snapshot;
-use super::standing::Held;
+use crate::controller::Held;
 use crate::key::Key;
 use crate::scheduling::gang;
 use crate::scheduling::namespace_quota::{Ask, Counted, exceeded, given_back};

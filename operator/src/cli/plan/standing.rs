@@ -2,83 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use trellis_api::job::JobPhase;
 use trellis_api::{Reason, TrainingJob, ValidatedJob};
 use trellis_compiler::CompiledJob;
-use trellis_policies::cedar::NotAuthorized;
-use trellis_policies::quota::Verdict;
 use trellis_policies::{AuthorizedJob, cedar};
 
-use super::judge::{attempt_of, judge, stage_of};
+use super::judge::{Court, attempt_of, stage_of};
 use super::snapshot::Snapshot;
 use crate::controller::build::NO_LABELS;
-use crate::controller::{Standing, claims, lookup};
+use crate::controller::{Held, claims, lookup};
 use crate::key::Key;
 use crate::quota::JobLimits;
-use crate::scheduling::unsupported::{self, Unsupported};
 use crate::scheduling::volumes::Volumes;
 
 /// Of a job that may run: where its volumes are, and the limits that it draws on.
 pub(in crate::cli) type Ready = (Volumes, JobLimits);
-
-/// Why a job would not run: the words that its conditions would bear.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::cli) struct Held {
-    pub(in crate::cli) reason: Reason,
-    pub(in crate::cli) message: String,
-    /// It would be Refused, until it or what refuses it changes; else it would wait.
-    pub(in crate::cli) refused: bool,
-}
-
-impl Held {
-    /// It would wait for that.
-    pub(in crate::cli) const fn waits(reason: Reason, message: String) -> Self {
-        let refused = false;
-        Self {
-            reason,
-            message,
-            refused,
-        }
-    }
-
-    /// What the controller would say. None: nothing holds it.
-    fn of(standing: Standing) -> Option<Self> {
-        match standing {
-            Standing::Runnable { .. } => None,
-            Standing::Held {
-                phase,
-                reason,
-                message,
-            } => Some(Self {
-                reason,
-                message,
-                refused: phase == JobPhase::Refused,
-            }),
-        }
-    }
-
-    /// It would be Refused for that.
-    pub(in crate::cli) const fn refused(reason: Reason, message: String) -> Self {
-        let refused = true;
-        Self {
-            reason,
-            message,
-            refused,
-        }
-    }
-}
-
-impl From<lookup::Missing> for Held {
-    fn from(missing: lookup::Missing) -> Self {
-        Self::waits(missing.reason, missing.message)
-    }
-}
-
-impl From<Unsupported> for Held {
-    fn from(unsupported: Unsupported) -> Self {
-        Self::refused(unsupported.reason, unsupported.message)
-    }
-}
 
 /// What the job comes to before it is placed: compiled as far as can be, and
 /// whether it may be placed. `requester` submits it; None: nobody knows who.
@@ -115,7 +52,7 @@ pub(in crate::cli) fn stand(
         let message = format!("spec.managedBy is {manager:?}: Trellis does nothing for the job");
         Held::waits(Reason::NotApplicable, message)
     });
-    let (compiled, standing) = authorized(job, stage_of(there), &submission, snapshot);
+    let (compiled, standing) = authorized(job, stage_of(there), submission, snapshot);
     let held = ended(there).or(anothers).or(suspended);
     let held = held.map_or(standing, Err);
     (compiled, held)
@@ -124,36 +61,25 @@ pub(in crate::cli) fn stand(
 fn authorized(
     job: ValidatedJob,
     stage: u32,
-    submission: &cedar::Submission<'_>,
+    submission: cedar::Submission<'_>,
     snapshot: &Snapshot,
 ) -> (Option<CompiledJob>, Result<Ready, Held>) {
     let namespace = job.namespace().to_owned();
     let labels = snapshot.namespace_labels(&namespace);
-    let policies = snapshot.policies.loaded();
-    let judged = match judge(job, stage, submission, policies, &labels, snapshot) {
+    let court = Court {
+        submission,
+        policies: snapshot.policies.loaded(),
+        labels: &labels,
+        snapshot,
+    };
+    let judged = match court.judge(&job, stage) {
         Ok(judged) => judged,
         Err(held) => return (None, Err(held)),
     };
     let (compiled, verdict) = (judged.compiled, judged.verdict);
-    let (unusable, later) = (judged.unusable, judged.later);
     let standing = judged
-        .outcome
-        .map_err(|not| {
-            let held = match not {
-                NotAuthorized::Denied(_) => Held::refused,
-                NotAuthorized::Undecided { .. } => Held::waits,
-            };
-            held(not.reason(), not.to_string())
-        })
-        .and_then(|job| {
-            is_never_over(&verdict)?;
-            unsupported::of_job(job.compiled()).map_or(Ok(()), Err)?;
-            unusable.map_or(Ok(()), |why| {
-                Err(Held::waits(Reason::PolicyNotEvaluated, why))
-            })?;
-            later.and_then(Held::of).map_or(Ok(()), Err)?;
-            volumes(&job, snapshot)
-        })
+        .result
+        .and_then(|job| volumes(&job, snapshot))
         .and_then(|volumes| {
             root_is_refused(&compiled, &namespace, &labels)?;
             let limits = JobLimits {
@@ -163,17 +89,6 @@ fn authorized(
             Ok((volumes, limits))
         });
     (Some(compiled), standing)
-}
-
-/// That no quota policy denies what the job asks for, whoever else holds anything.
-fn is_never_over(verdict: &Verdict) -> Result<(), Held> {
-    match verdict.denied.first() {
-        None => Ok(()),
-        Some(denied) => Err(Held::refused(
-            Reason::QuotaPolicyExceeded,
-            denied.to_string(),
-        )),
-    }
 }
 
 /// Where the volumes of the job's claims are. Where nobody has said which claims

@@ -9,9 +9,9 @@ use trellis_policies::cedar::{
     Decision, Demanded, NotAuthorized, Policies, Requester, Submission, Verdict,
 };
 
-use crate::cli::plan::judge::{Judged, attempt_of, judge, stage_of};
+use crate::cli::plan::judge::{Court, StageDecision, attempt_of, stage_of};
 use crate::cli::plan::snapshot::Snapshot;
-use crate::cli::plan::standing::Held;
+use crate::controller::Held;
 use crate::controller::build::NO_LABELS;
 
 /// What comes of a job or a demand.
@@ -70,7 +70,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    fn of(demanded: &Demanded, decision: &Decision, outcome: &Judged) -> Self {
+    fn of(demanded: &Demanded, decision: &Decision, outcome: &StageDecision) -> Self {
         let because = match &outcome.outcome {
             _ if matches!(decision.verdict, Verdict::Undecided(_)) => {
                 decision.why_undecided().into_iter().collect()
@@ -150,7 +150,7 @@ impl Asked<'_> {
         policies: &Policies,
         facts: &Snapshot,
         more: &BTreeMap<String, String>,
-    ) -> Result<Vec<Judged>, Held> {
+    ) -> Result<Vec<StageDecision>, Held> {
         let job = ValidatedJob::try_from(self.job.clone())
             .map_err(|violations| Held::refused(Reason::InvalidSpec, violations.to_string()))?;
         let submission = Submission {
@@ -160,19 +160,14 @@ impl Asked<'_> {
         };
         let mut labels = facts.namespace_labels(job.namespace());
         labels.extend(more.clone());
-        let stages = job.spec().stages();
-        let now = stage_of(self.there).min(stages);
-        let at = |stage: u32| {
-            // The first attempt that the stage can have.
-            let before = i64::from(stage.saturating_sub(now));
-            let submission = Submission {
-                attempt: submission.attempt.saturating_add(before),
-                ..submission
-            };
-            let job = job.clone();
-            judge(job, stage, &submission, Some(policies), &labels, facts)
+        let court = Court {
+            submission,
+            policies: Some(policies),
+            labels: &labels,
+            snapshot: facts,
         };
-        (now..=stages).map(at).collect()
+        let now = stage_of(self.there).min(job.spec().stages());
+        court.decide(&job, now)
     }
 
     /// The same as it is shown.
@@ -205,7 +200,7 @@ impl Decided {
         }
     }
 
-    fn of(job: String, stages: &[Judged]) -> Self {
+    fn of(job: String, stages: &[StageDecision]) -> Self {
         let mut decided = Self {
             job,
             decision: Outcome::Allowed,

@@ -9,7 +9,7 @@ use trellis_compiler::CompiledJob;
 
 use super::Place;
 use crate::commands::{Commands, WriteError};
-use crate::controller::lifecycle::Standing;
+use crate::controller::Held;
 use crate::key::Key;
 use crate::scheduling::is_there;
 use crate::world::World;
@@ -20,7 +20,7 @@ pub(super) async fn apply(
     place: &Place<'_>,
     world: &World,
     compiled: &CompiledJob,
-) -> Result<Option<Standing>, WriteError> {
+) -> Result<Option<Held>, WriteError> {
     if !world.external_secrets.is_known() {
         return Ok(None);
     }

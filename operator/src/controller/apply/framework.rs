@@ -7,8 +7,8 @@ use trellis_compiler::CompiledJob;
 
 use super::Place;
 use crate::commands::WriteError;
+use crate::controller::Held;
 use crate::controller::dereference::Surrounded;
-use crate::controller::lifecycle::Standing;
 use crate::key::Key;
 use crate::world::World;
 
@@ -18,7 +18,7 @@ impl Place<'_> {
         &self,
         compiled: &CompiledJob,
         world: &World,
-    ) -> Result<Option<Standing>, WriteError> {
+    ) -> Result<Option<Held>, WriteError> {
         if !compiled.has_hosts() {
             return Ok(None);
         }

@@ -138,8 +138,7 @@ impl Case {
                 let job = job.compiled();
                 Ok((job.queue().to_owned(), job.priority()))
             }
-            Err(Standing::Held { reason, .. }) => Err(*reason),
-            Err(Standing::Runnable { .. }) => panic!("runnable, and not built"),
+            Err(held) => Err(held.reason),
         }
     }
 
@@ -356,8 +355,8 @@ fn other_policies_decide_anew() {
         builds.of(&key(), &mut case.look(), &Arc::default())
     };
     let reason = |build: &Build| match &build.result {
-        Err(Standing::Held { phase, reason, .. }) => Some((*phase, *reason)),
-        _ => None,
+        Err(held) => Some((held.phase, held.reason)),
+        Ok(_) => None,
     };
     let allowed = of(&[(None, ALL)]);
     assert_eq!(reason(&allowed), None);
@@ -391,7 +390,7 @@ fn ports_of_the_node_are_refused_once_policies_grant_the_network() {
     assert_eq!(case.build(&Builds::default()), Err(Reason::PolicyDenied));
     case.world.policies.replace(set(&[(None, ALL)]));
     let build = Builds::default().of(&key(), &mut case.look(), &Arc::default());
-    let Err(Standing::Held {
+    let Err(Held {
         phase,
         reason,
         message,

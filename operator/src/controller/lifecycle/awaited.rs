@@ -84,9 +84,8 @@ impl Evaluation<'_> {
         if let Some(told) = told.filter(|told| told.attempt == attempt) {
             return told.clone();
         }
-        let spec = self.of_stage();
         let waits = |group: &&TaskGroup| !group.depends_on.is_empty();
-        let held = spec.task_groups.iter().filter(waits);
+        let held = self.spec.task_groups.iter().filter(waits);
         AwaitedPods {
             attempt,
             held_groups: held.map(|group| group.name.clone()).collect(),
@@ -101,7 +100,7 @@ impl Evaluation<'_> {
         let waits = |group: &TaskGroup| !group.depends_on.is_empty();
         let is_said = awaited.round > 0
             || !awaited.pods.is_empty()
-            || self.of_stage().task_groups.iter().any(waits);
+            || self.spec.task_groups.iter().any(waits);
         self.status.awaited_pods = is_said.then_some(awaited);
     }
 

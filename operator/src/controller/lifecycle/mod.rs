@@ -29,6 +29,7 @@ pub use excluded::avoid_for;
 pub(in crate::controller) use finished::Finished;
 pub use types::{Next, Observed, Standing};
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -56,8 +57,8 @@ struct Evaluation<'a> {
     staying: Option<(Option<Reason>, String)>,
     /// Pods that come while the others are there, as the status says it now.
     awaited: Awaited,
-    /// Pods of the stage that it is at, or about to be.
-    total: i64,
+    /// The spec of the stage that it is at, or about to be.
+    spec: Cow<'a, TrainingJobSpec>,
     /// The job's pods with their names, in whatever attempt: of a thousand each is asked often.
     own: Vec<(&'a str, &'a PodView)>,
 }
@@ -80,6 +81,7 @@ impl<'a> Evaluation<'a> {
         status.disruptions = Some(status.disruptions.unwrap_or(0));
         status.stage = staged::stage(&o);
         status.queued_time = Some(status.queued_time.unwrap_or(Time(o.created)));
+        status.gpus = Some(i64::from(o.spec.gpu_count()));
         if let Some(queue) = o.queue {
             status.queue = Some(queue.to_owned());
         }
@@ -90,10 +92,9 @@ impl<'a> Evaluation<'a> {
             again: None,
             staying: None,
             awaited: Awaited::default(),
-            total: 0,
+            spec: Cow::Borrowed(o.spec),
             own: own.map(|(name, pod)| (name.as_str(), pod)).collect(),
         };
-        evaluation.asks_for(evaluation.o.spec);
         let awaited = evaluation.awaited_pods();
         evaluation.set_awaited(awaited);
         evaluation
@@ -246,16 +247,10 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// How much the job asks for.
-    fn asks_for(&mut self, spec: &TrainingJobSpec) {
-        self.total = i64::from(spec.pod_count());
-        self.status.gpus = Some(i64::from(spec.gpu_count()));
-    }
-
     /// Of a job that has ended nothing runs: what still does is being stopped,
     /// and nobody counts again.
     fn count_pods(&mut self, ended: bool) {
-        let total = self.total;
+        let total = i64::from(self.spec.pod_count());
         let mut counts = PodCounts {
             total,
             ..PodCounts::default()

@@ -106,12 +106,12 @@ impl Evaluation<'_> {
     /// Pods of the gang are awaited, or others still go that have failed. That of surplus none
     /// comes may be so for good.
     fn is_recovering(&self) -> bool {
-        let own = |pod: &&PodView| pod.job_uid == self.o.uid && pod.attempt == self.attempt();
-        let mut old = self.o.pods.values().filter(own);
+        let of_now = |(_, pod): &&(&str, &PodView)| pod.attempt == self.attempt();
+        let mut old = self.own.iter().filter(of_now);
         let groups = &self.o.spec.task_groups;
         let mut of_gang = groups.iter().map(|g| (g.name.as_str(), g.gang_size()));
         of_gang.any(|(name, size)| self.awaited.has_pods_of(name, size))
-            || old.any(|pod| self.awaited.is_old(pod))
+            || old.any(|(_, pod)| self.awaited.is_old(pod))
     }
 
     /// That it runs, with all that it asks for or without some.
@@ -172,7 +172,7 @@ impl Evaluation<'_> {
     fn active_seconds(&self) -> Option<i64> {
         let deadlines = self.o.spec.deadlines.as_ref();
         let now = deadlines.and_then(|d| d.active_seconds);
-        let is_held = matches!(self.o.standing, Standing::Held { .. });
+        let is_held = matches!(self.o.standing, Standing::Held(_));
         let plan = self.o.journal.plan.as_ref().filter(|_| is_held);
         match (now, plan.and_then(|plan| plan.active_seconds)) {
             (Some(now), Some(then)) => Some(now.min(then)),

@@ -1,10 +1,8 @@
 //! A job of several stages: when one is complete the next is queued, as a gang of its own.
 
-use std::borrow::Cow;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use trellis_api::Reason;
-use trellis_api::job::{JobPhase, JobStage, TrainingJobSpec};
+use trellis_api::job::{JobPhase, JobStage};
 
 use super::{Evaluation, Next, Observed};
 use crate::scheduling::Wish;
@@ -41,8 +39,8 @@ impl<'a> Evaluation<'a> {
             first_attempt: next,
             since: Some(Time(self.o.now)),
         });
-        let spec = self.of_stage();
-        self.asks_for(&spec);
+        self.spec = self.o.whole.of_stage(self.status.stage_number());
+        self.status.gpus = Some(i64::from(self.spec.gpu_count()));
         self.status.attempt = Some(next);
         self.status.scheduled_time = None;
         self.status.retry_time = None;
@@ -56,12 +54,6 @@ impl<'a> Evaluation<'a> {
             hurry: true,
         };
         self.say(JobPhase::Queued, Reason::StageComplete, message, wish)
-    }
-
-    /// The spec of the stage that the status speaks of: the next one, once one is complete.
-    pub(super) fn of_stage(&self) -> Cow<'a, TrainingJobSpec> {
-        let stage = self.status.stage.as_ref().map_or(1, |stage| stage.number);
-        self.o.whole.of_stage(u32::try_from(stage).unwrap_or(1))
     }
 
     /// True of a pod that is done, as its stage is, and stays. Nobody waits for it to go.

@@ -27,6 +27,7 @@ use trellis_api::job::{AwaitedPods, JobPhase, TrainingJobSpec, TrainingJobStatus
 use trellis_api::pod_group::{Assignment, Plan, PodGroupPhase, PodGroupStatus};
 
 use super::{Next, Observed, Standing, next};
+use crate::controller::Held;
 use crate::scheduling::PLAN_TIME;
 use crate::scheduling::{Attempt, Wish};
 use crate::watch::{Leave, PodPhase, PodView};
@@ -211,7 +212,7 @@ impl Case {
                 generation: 1,
                 compiled: match &self.standing {
                     Standing::Runnable { compiled } => compiled.clone(),
-                    Standing::Held { .. } => "first".to_owned(),
+                    Standing::Held(_) => "first".to_owned(),
                 },
                 deadline: Some(Time(deadline)),
                 groups: Vec::new(),
@@ -289,10 +290,11 @@ impl Case {
     }
 
     fn hold(&mut self, phase: JobPhase, reason: Reason) {
-        self.standing = Standing::Held {
+        let message = "because".to_owned();
+        self.standing = Standing::Held(Held {
             phase,
             reason,
-            message: "because".to_owned(),
-        };
+            message,
+        });
     }
 }

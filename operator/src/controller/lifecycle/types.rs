@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::jiff::Timestamp;
-use trellis_api::Reason;
-use trellis_api::job::{JobPhase, TrainingJobSpec, TrainingJobStatus};
+use trellis_api::job::{TrainingJobSpec, TrainingJobStatus};
 use trellis_api::pod_group::PodGroupStatus;
 
+use crate::controller::Held;
 use crate::scheduling::{Attempt, Wish};
 use crate::watch::{Leave, PodView};
 use crate::world::Certificate;
@@ -20,14 +20,13 @@ pub enum Standing {
         compiled: String,
     },
     /// Refused, waiting or blocked, and why.
-    Held {
-        /// Refused, Waiting or Blocked.
-        phase: JobPhase,
-        /// Why.
-        reason: Reason,
-        /// The same in words.
-        message: String,
-    },
+    Held(Held),
+}
+
+impl From<Held> for Standing {
+    fn from(held: Held) -> Self {
+        Self::Held(held)
+    }
 }
 
 /// What is seen of one job.

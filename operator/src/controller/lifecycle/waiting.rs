@@ -65,17 +65,12 @@ impl Evaluation<'_> {
 
     /// No place, or none for this attempt.
     pub(super) fn waiting(mut self) -> Next {
-        if let Standing::Held {
-            phase,
-            reason,
-            message,
-        } = self.o.standing
-        {
+        if let Standing::Held(held) = self.o.standing {
             if self.is_being_evicted() {
                 return self.still_evicted();
             }
             let wish = self.wish_to_wait();
-            return self.say(*phase, *reason, message, wish);
+            return self.say(held.phase, held.reason, &held.message, wish);
         }
         let wish = self.wish_to_run();
         let leaving = self.own_pods().next().is_some();

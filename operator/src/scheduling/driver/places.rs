@@ -57,19 +57,11 @@ impl Driver {
         if !state.takes_suspects && !run.suspects.is_empty() {
             self.keep_away.insert(job.clone());
         }
-        let suspects = run
-            .suspects
-            .iter()
-            .filter(|_| !state.takes_suspects)
-            .cloned();
         let ticket = gang::Ticket {
             submitted: run.submitted,
             not_before: run.not_before.max(retry),
             excluded: run
-                .excluded
-                .iter()
-                .cloned()
-                .chain(suspects)
+                .kept_away_from(!state.takes_suspects)
                 .chain(avoided)
                 .collect(),
             preempted: run.preempted,

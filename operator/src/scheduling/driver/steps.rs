@@ -8,7 +8,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
-use trellis_api::job::LostNode;
+use trellis_api::job::{LostNode, TrainingJobStatus};
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason, TrainingJob};
 
@@ -82,9 +82,7 @@ impl Driver {
         let seen = keeper::Gang {
             uid: &uid,
             attempt: status.and_then(|s| s.attempt).unwrap_or(1),
-            stage: status
-                .and_then(|s| s.stage.as_ref())
-                .map_or(1, |s| s.first_attempt),
+            stage: status.map_or(1, TrainingJobStatus::first_attempt),
             keeps_done: written
                 .as_ref()
                 .is_none_or(|job| job.spec.keeps_done_pods()),

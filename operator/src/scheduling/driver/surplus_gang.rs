@@ -25,10 +25,9 @@ impl Driver {
         let near = self.near(run, plan, &member.group);
         let state = self.gangs.get(job)?;
         let avoided = state.avoided.now(Instant::now()).cloned();
-        let excluded = run.excluded.iter().chain(&run.suspects).cloned();
         let ticket = gang::Ticket {
             submitted: run.submitted,
-            excluded: excluded.chain(avoided).collect(),
+            excluded: run.kept_away_from(true).chain(avoided).collect(),
             volumes: run.volumes.clone(),
             kept_out,
             ..gang::Ticket::default()

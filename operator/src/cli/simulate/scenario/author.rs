@@ -15,7 +15,7 @@ use trellis_scheduler::{NodeName, Time};
 use super::{Event, expects};
 use crate::cli::plan::namespaces;
 use crate::cli::plan::snapshot::Snapshot;
-use crate::cli::plan::standing::{self, Held as WhyHeld};
+use crate::cli::plan::standing;
 use crate::cli::plan::who::Who;
 use crate::cli::simulate::nodes;
 use crate::cli::source::Source;
@@ -326,12 +326,8 @@ impl Author {
             // What is not compiled is held for a reason.
             (None, Ok(_)) => return,
         };
-        let WhyHeld {
-            reason,
-            message,
-            refused,
-        } = held;
-        let why = format!("{reason}: {message}");
+        let refused = held.is_refused();
+        let why = format!("{}: {}", held.reason, held.message);
         if why != waiting.why {
             let held = Held {
                 id: gang::id(&key),

@@ -191,11 +191,7 @@ fn who_may_not_have_a_later_deadline_keeps_the_one_that_it_was_placed_with() {
     }
     let next = case.step();
     assert_eq!(next.again, Some(at(5000)), "it may be changed");
-    case.standing = Standing::Held {
-        phase: JobPhase::Refused,
-        reason: Reason::QuotaPolicyExceeded,
-        message: String::new(),
-    };
+    case.hold(JobPhase::Refused, Reason::QuotaPolicyExceeded);
     assert_eq!(case.step().again, Some(at(100)));
     case.second = 100;
     case.says(JobPhase::Failed, Reason::ActiveDeadlineExceeded);

@@ -105,15 +105,9 @@ fn happen(case: &mut Case, event: Event) {
         },
         Event::Hold => {
             case.evicted = None;
-            case.standing = match case.standing {
-                Standing::Runnable { .. } => Standing::Held {
-                    phase: JobPhase::Waiting,
-                    reason: Reason::QueueNotFound,
-                    message: "because".to_owned(),
-                },
-                Standing::Held { .. } => Standing::Runnable {
-                    compiled: "first".to_owned(),
-                },
+            match case.standing {
+                Standing::Runnable { .. } => case.hold(JobPhase::Waiting, Reason::QueueNotFound),
+                Standing::Held(_) => case.allow(),
             }
         }
     }

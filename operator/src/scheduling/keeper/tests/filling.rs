@@ -5,7 +5,6 @@ use crate::scheduling::Run;
 use crate::scheduling::fixtures::run_with;
 use std::sync::Arc;
 use trellis_api::job::{AwaitedGroup, AwaitedPods};
-use trellis_api::pod_group::Assignment;
 
 /// A gang of two that has its place, of which the pod of index 1 is awaited in round 2, from
 /// second 10 on.
@@ -24,38 +23,20 @@ fn next(pods: &BTreeMap<String, PodView>, attempt: i64, now: i64) -> Step {
                 indexes: "1".to_owned(),
                 round: 2,
                 hurried: false,
-                not_before: Some(Time(Timestamp::from_second(10).unwrap())),
+                not_before: Some(Time(second(10))),
             }],
         },
         ..Run::clone(of.run().unwrap())
     }));
     let mut journal = journal(PodGroupPhase::Placed);
-    let on = |node: &str| Assignment {
-        group: "worker".to_owned(),
-        node: node.to_owned(),
-        count: 1,
-    };
     journal.plan.as_mut().unwrap().assignments = vec![on("node-a"), on("node-b")];
-    let (deletions, clock) = (Deletions::default(), Instant::now());
-    let dismissed = Dismissed::default();
     let gang = Gang {
-        uid: "mine",
-        stage: 1,
-        keeps_done: true,
-        attempt: 1,
         was_placed: true,
-        wish: &wish,
-        told: None,
-        journal: &journal,
-        pods,
-        lost: &BTreeSet::new(),
         grace: 30,
-        dismissed: &dismissed,
-        deletions: &deletions,
-        now: Timestamp::from_second(now).unwrap(),
-        clock,
+        now: second(now),
+        ..gang(&wish, &journal, pods)
     };
-    let due = (now < 10).then(|| Timestamp::from_second(10).unwrap());
+    let due = (now < 10).then(|| second(10));
     assert_eq!(gang.next_vacancy(), due);
     gang.next()
 }

@@ -34,25 +34,10 @@ fn what_has_nothing_to_save_has_a_short_grace() {
     assert_eq!(graces(PodGroupPhase::Unwinding, &run(1)), short);
     // It is this attempt that goes, and the one before that had failed.
     let placed = |wish: &Wish| {
-        let (deletions, clock) = (Deletions::default(), Instant::now());
-        let dismissed = Dismissed::default();
         let pods = BTreeMap::from([pod("well", "mine", PodPhase::Running)]);
         let step = Gang {
-            uid: "mine",
-            stage: 1,
-            keeps_done: true,
-            attempt: 1,
             was_placed: true,
-            wish,
-            told: None,
-            journal: &journal(PodGroupPhase::Unwinding),
-            pods: &pods,
-            lost: &BTreeSet::new(),
-            dismissed: &dismissed,
-            deletions: &deletions,
-            grace: 300,
-            now: Timestamp::UNIX_EPOCH,
-            clock,
+            ..gang(wish, &journal(PodGroupPhase::Unwinding), &pods)
         }
         .next();
         let Step::Delete(pods) = step else {

@@ -10,29 +10,15 @@ fn leaving(
     pods: &BTreeMap<String, PodView>,
     now: i64,
 ) -> String {
-    let (deletions, clock) = (Deletions::default(), Instant::now());
-    let dismissed = Dismissed::default();
     let mut journal = journal(phase);
     if phase == PodGroupPhase::Unwinding {
         journal.reason = Some(Reason::Preempted);
-        journal.evict_until = Some(Time(Timestamp::from_second(60).unwrap()));
+        journal.evict_until = Some(Time(second(60)));
     }
     let gang = Gang {
-        dismissed: &dismissed,
-        deletions: &deletions,
-        clock,
-        uid: "mine",
-        stage: 1,
-        keeps_done: true,
-        attempt: 1,
-        was_placed: false,
-        wish,
         told: Some("for another"),
-        journal: &journal,
-        pods,
-        lost: &BTreeSet::from(["node-lost".to_owned()]),
-        grace: 300,
-        now: Timestamp::from_second(now).unwrap(),
+        now: second(now),
+        ..gang(wish, &journal, pods)
     };
     let counted = Gang { attempt: 2, ..gang };
     format!("{}, {}", word(&gang.next()), word(&counted.next()))

@@ -11,23 +11,12 @@ fn next_of(
     pods: &BTreeMap<String, PodView>,
     keeps_done: bool,
 ) -> Step {
-    let (deletions, dismissed) = (Deletions::default(), Dismissed::default());
     Gang {
-        dismissed: &dismissed,
-        deletions: &deletions,
-        clock: Instant::now(),
-        uid: "mine",
         stage,
         keeps_done,
         attempt: 2,
-        was_placed: false,
-        wish,
-        told: None,
-        journal: &journal(phase),
-        pods,
-        lost: &BTreeSet::new(),
-        grace: 300,
-        now: Timestamp::from_second(1).unwrap(),
+        now: second(1),
+        ..gang(wish, &journal(phase), pods)
     }
     .next()
 }

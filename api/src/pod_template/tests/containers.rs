@@ -1,0 +1,123 @@
+//! Containers beside the task group's own.
+
+use super::*;
+
+#[test]
+fn other_containers() {
+    for kind in ["containers", "initContainers"] {
+        let path = |field: &str| format!("spec.{kind}[0].{field}");
+        let of = |says: Value| container(kind, "side", says);
+        one(container(kind, "", json!({})), &path("name"), "is required");
+        one(
+            of(json!({"env": [{"name": "TRELLIS_RANK", "value": "0"}]})),
+            &path("env[0].name"),
+            "TRELLIS_*",
+        );
+        one(
+            of(json!({"envFrom": [{"prefix": "TRELLIS_", "secretRef": {"name": "s"}}]})),
+            &path("envFrom[0].prefix"),
+            "TRELLIS_",
+        );
+        one(
+            of(json!({"ports": [{"containerPort": 1, "hostPort": 1}]})),
+            &path("ports[0].hostPort"),
+            "leave it out",
+        );
+        one(
+            of(
+                json!({"resources": {"claims": [{"name": "c"}], "limits": {"cpu": 1, "memory": "1Gi"}}}),
+            ),
+            &path("resources.claims"),
+            "dynamic resource allocation",
+        );
+        // What would be had past quotas and policies on GPUs.
+        one(
+            of(json!({"resources": {"limits": {"nvidia.com/gpu": 8, "cpu": 1, "memory": "1Gi"}}})),
+            &path("resources.limits.nvidia.com/gpu"),
+            "gpus",
+        );
+        for (name, amount, words) in [
+            ("cpu", "-1", "amount of CPU"),
+            ("memory", "9e99", "amount of bytes"),
+            ("memory", "1", "amount of bytes"),
+        ] {
+            let mut limits = json!({"cpu": 1, "memory": "1Gi"});
+            limits[name] = json!(amount);
+            one(
+                of(json!({"resources": {"limits": limits}})),
+                &path(&format!("resources.limits.{name}")),
+                words,
+            );
+        }
+    }
+    one(
+        container("initContainers", "main", json!({})),
+        "spec.initContainers[0].name",
+        "choose another",
+    );
+    one(
+        container("initContainers", "i", json!({"restartPolicy": "OnFailure"})),
+        "spec.initContainers[0].restartPolicy",
+        "Always",
+    );
+    one(
+        container("initContainers", "i", json!({"restartPolicyRules": []})),
+        "spec.initContainers[0].restartPolicyRules",
+        "leave it out",
+    );
+    one(
+        container("containers", "c", json!({"restartPolicy": "Always"})),
+        "spec.containers[0].restartPolicy",
+        "initContainers",
+    );
+    let twice = json!({"spec": {"containers": [{"name": "a"}], "initContainers": [{"name": "a"}]}});
+    one(twice, "spec.initContainers[0].name", "stands twice");
+}
+
+/// What a pod uses is what is judged, placed and charged for it.
+#[test]
+fn another_container_is_limited_to_what_is_counted() {
+    for kind in ["containers", "initContainers"] {
+        let path = |field: &str| format!("spec.{kind}[0].resources.{field}");
+        let of = |resources: Value| {
+            container(kind, "side", json!({"image": "i", "resources": resources}))
+        };
+        one(
+            container(kind, "side", json!({"image": "i"})),
+            &path("limits"),
+            "must name cpu and memory",
+        );
+        for (resources, missing) in [
+            (json!({}), "must name cpu and memory"),
+            (
+                json!({"requests": {"cpu": 1, "memory": "1Gi"}}),
+                "must name cpu and memory",
+            ),
+            (json!({"limits": {"cpu": 1}}), "must name memory"),
+            (
+                json!({"limits": {"memory": "1Gi"}, "requests": {"cpu": 1}}),
+                "must name cpu",
+            ),
+        ] {
+            one(of(resources.clone()), &path("limits"), missing);
+            // Nor may one of the profile's be changed to that.
+            let changed = container(kind, "side", json!({"resources": resources}));
+            one(changed, &path("limits"), missing);
+        }
+        for (name, amount) in [
+            ("cpu", "999m"),
+            ("memory", "512Mi"),
+            ("cpu", "2"),
+            ("ephemeral-storage", "1Gi"),
+            ("cpu", "what"),
+            ("nvidia.com/gpu", "1"),
+        ] {
+            let limits = json!({"cpu": 1, "memory": "1Gi"});
+            one(
+                of(json!({"limits": limits, "requests": {name: amount}})),
+                &path(&format!("requests.{name}")),
+                "leave requests out",
+            );
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Jobs and profiles that have one.
+
+use super::*;
+use crate::{RuntimeProfile, TrainingJob, ValidatedJob, ValidatedProfile};
+
+fn job(framework: &str, template: Value) -> TrainingJob {
+    serde_json::from_value(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+        "metadata": {"name": "j", "namespace": "n"},
+        "spec": {"framework": framework, "taskGroups": [
+            {"name": "a", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"}},
+            {"name": "b", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"}, "podTemplate": template},
+        ]},
+    }))
+    .unwrap()
+}
+
+/// It says what a framework says of its ranks, and what is free without one.
+fn rank() -> Value {
+    let says = json!({"env": [{"name": "RANK", "value": "0"}]});
+    container("containers", "main", says)
+}
+
+#[test]
+fn a_job_with_it_is_refused_by_the_whole_path_or_has_it_read() {
+    let node = job("None", spec("nodeName", json!("n")));
+    let error = ValidatedJob::try_from(node).unwrap_err();
+    assert_eq!(
+        error.as_slice()[0].path,
+        "spec.taskGroups[1].podTemplate.spec.nodeName"
+    );
+    let error = ValidatedJob::try_from(job("PyTorch", rank())).unwrap_err();
+    let path = "spec.taskGroups[1].podTemplate.spec.containers[0].env[0].name";
+    assert_eq!(error.as_slice().len(), 1);
+    assert_eq!(error.as_slice()[0].path, path);
+    let valid = ValidatedJob::try_from(job("None", rank())).unwrap();
+    assert!(valid.template(0).is_none() && valid.template(2).is_none());
+    let spec = valid.template(1).unwrap().spec.as_ref().unwrap();
+    assert_eq!(spec.containers[0].name, "main");
+}
+
+#[test]
+fn a_profile_is_held_to_the_same() {
+    let profile = |spec: Value| -> RuntimeProfile {
+        serde_json::from_value(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "RuntimeProfile",
+            "metadata": {"name": "p"}, "spec": spec,
+        }))
+        .unwrap()
+    };
+    for (wrong, path) in [
+        (
+            json!({"podTemplate": spec("nodeName", json!("n"))}),
+            "spec.podTemplate.spec.nodeName",
+        ),
+        (json!({"podTemplate": rank()}), "spec.podTemplate"),
+        (
+            json!({"env": [{"name": "PET_NNODES", "value": "1"}]}),
+            "spec.env",
+        ),
+        (
+            json!({"network": {"egress": [{"service": "s"}]}}),
+            "spec.network",
+        ),
+        (
+            json!({"network": {"ingress": [{"service": "s"}]}}),
+            "spec.network",
+        ),
+        (json!({"runtimeClassName": "A b"}), "spec.runtimeClassName"),
+        (
+            json!({"podMetadata": {"labels": {"trellis.dev/job": "x"}}}),
+            "spec.podMetadata.labels",
+        ),
+    ] {
+        let error = ValidatedProfile::try_from(profile(wrong.clone())).unwrap_err();
+        let paths: Vec<_> = error.as_slice().iter().map(|v| v.path.as_str()).collect();
+        assert_eq!(paths, [path], "{wrong}");
+    }
+    let good = json!({
+        "globalDefault": true, "env": [{"name": "NCCL_DEBUG", "value": "INFO"}],
+        "network": {"ingress": [{"namespace": "monitoring", "ports": [8080]}]},
+        "podTemplate": spec("hostIPC", json!(true)),
+    });
+    let valid = ValidatedProfile::try_from(profile(good)).unwrap();
+    assert_eq!((valid.name(), valid.spec().is_default()), ("p", true));
+    assert!(valid.template().is_some());
+}

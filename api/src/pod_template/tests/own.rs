@@ -1,0 +1,159 @@
+//! What is Trellis' own, or the task group's, is said elsewhere.
+
+use super::*;
+
+#[test]
+fn what_is_trellis_own_is_refused_with_the_way_out() {
+    for (field, value, words) in [
+        ("nodeName", json!("n"), "nodeSelector"),
+        ("hostname", json!("h"), "leave it out"),
+        ("hostnameOverride", json!("h"), "leave it out"),
+        ("subdomain", json!("s"), "leave it out"),
+        ("setHostnameAsFQDN", json!(true), "leave it out"),
+        ("restartPolicy", json!("Always"), "spec.restart"),
+        ("schedulerName", json!("other"), "trellis"),
+        ("schedulingGates", json!([{"name": "g"}]), "leave it out"),
+        (
+            "schedulingGroup",
+            json!({"podGroupName": "g"}),
+            "leave it out",
+        ),
+        ("priority", json!(7), "spec.priorityClassName"),
+        ("priorityClassName", json!("high"), "spec.priorityClassName"),
+        ("preemptionPolicy", json!("Never"), "leave it out"),
+        ("serviceAccountName", json!("a"), "spec.serviceAccountName"),
+        ("serviceAccount", json!("a"), "spec.serviceAccountName"),
+        ("activeDeadlineSeconds", json!(1), "spec.deadlines"),
+        ("terminationGracePeriodSeconds", json!(1), "leave it out"),
+        ("overhead", json!({"cpu": 1}), "runtimeClassName"),
+        (
+            "resources",
+            json!({"requests": {"cpu": 1}}),
+            "resources of the task group",
+        ),
+        (
+            "resourceClaims",
+            json!([{"name": "c"}]),
+            "resources.extended",
+        ),
+        (
+            "ephemeralContainers",
+            json!([{"name": "e"}]),
+            "kubectl debug",
+        ),
+        (
+            "evictionResponders",
+            json!([{"name": "a", "priority": 1}]),
+            "leave it out",
+        ),
+        ("os", json!({"name": "windows"}), "Linux"),
+        (
+            "topologySpreadConstraints",
+            json!([{"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"}]),
+            "topology",
+        ),
+        (
+            "readinessGates",
+            json!([{"conditionType": "c"}]),
+            "leave it out",
+        ),
+    ] {
+        one(spec(field, value), &format!("spec.{field}"), words);
+    }
+    for field in [
+        "name",
+        "generateName",
+        "namespace",
+        "uid",
+        "resourceVersion",
+    ] {
+        one(
+            json!({"metadata": {field: "x"}}),
+            &format!("metadata.{field}"),
+            "is Trellis' to set",
+        );
+    }
+    let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]);
+    one(
+        json!({"metadata": {"ownerReferences": owner}}),
+        "metadata.ownerReferences",
+        "is Trellis' to set",
+    );
+    one(
+        json!({"metadata": {"finalizers": ["f"]}}),
+        "metadata.finalizers",
+        "is Trellis' to set",
+    );
+    for key in [
+        "trellis.dev/job-uid",
+        "container.apparmor.security.beta.kubernetes.io/main",
+        "cdi.k8s.io/gpu",
+    ] {
+        one(
+            json!({"metadata": {"annotations": {key: "x"}}}),
+            "metadata.annotations",
+            "reserved",
+        );
+        one(
+            json!({"metadata": {"labels": {key: "x"}}}),
+            "metadata.labels",
+            "reserved",
+        );
+    }
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let affinity = json!({kind: {"requiredDuringSchedulingIgnoredDuringExecution": []}});
+        one(
+            spec("affinity", affinity),
+            &format!("spec.affinity.{kind}"),
+            "nodeAffinity",
+        );
+    }
+}
+
+#[test]
+fn what_the_task_group_says_of_its_container_is_said_there() {
+    for (field, value) in [
+        ("image", json!("i")),
+        ("imagePullPolicy", json!("Always")),
+        ("resources", json!({"requests": {"nvidia.com/gpu": "8"}})),
+        ("restartPolicy", json!("Always")),
+        ("restartPolicyRules", json!([])),
+    ] {
+        let written = container("containers", "main", json!({field: value}));
+        one(written, &format!("spec.containers[0].{field}"), "set ");
+    }
+}
+
+#[test]
+fn volumes() {
+    for name in [
+        "shared-memory",
+        "claim-0",
+        "config-map-12",
+        "secret-",
+        "empty-dir-3",
+    ] {
+        one(
+            spec("volumes", json!([{"name": name, "emptyDir": {}}])),
+            "spec.volumes[0].name",
+            "choose another",
+        );
+    }
+    assert_eq!(
+        wrong(spec(
+            "volumes",
+            json!([{"name": "claim-a", "emptyDir": {}}])
+        )),
+        []
+    );
+    one(
+        spec("volumes", json!([{"name": "v", "ephemeral": {}}])),
+        "spec.volumes[0].ephemeral",
+        "emptyDir",
+    );
+    one(
+        spec("volumes", json!([{"emptyDir": {}}])),
+        "spec.volumes[0].name",
+        "is required",
+    );
+}

@@ -1,0 +1,94 @@
+//! Which pods are deleted, how, and how often.
+
+use super::*;
+
+#[test]
+fn pods_of_another_job_are_never_deleted() {
+    let pods = BTreeMap::from([pod("lost", "another", PodPhase::Running)]);
+    for phase in PHASES {
+        for wish in wishes() {
+            let step = step(phase, &wish, &pods, 0);
+            assert!(!matches!(step, Step::Delete(_)), "{phase:?} {wish:?}");
+        }
+    }
+}
+
+#[test]
+fn force_is_for_lost_nodes_alone() {
+    let mut pods = BTreeMap::from([
+        pod("lost", "mine", PodPhase::Running),
+        pod("well", "mine", PodPhase::Running),
+    ]);
+    let forced = |step: Step| match step {
+        Step::Delete(pods) => pods.into_iter().map(|p| (p.uid, p.force)).collect(),
+        _ => Vec::new(),
+    };
+    let lost = ("uid-lost".to_owned(), true);
+    let well = ("uid-well".to_owned(), false);
+    assert_eq!(
+        forced(step(PHASES[3], &Wish::stop(Reason::Suspended), &pods, 0)),
+        [lost.clone(), well]
+    );
+    for pod in pods.values_mut() {
+        pod.deleting = true;
+    }
+    assert_eq!(
+        forced(step(PHASES[3], &Wish::stop(Reason::Suspended), &pods, 0)),
+        [lost]
+    );
+    pods.remove("lost");
+    assert_eq!(
+        step(PHASES[3], &Wish::stop(Reason::Suspended), &pods, 0),
+        Step::AwaitPods
+    );
+}
+
+#[test]
+fn a_pod_that_no_plan_names_is_removed_from_a_placed_gang() {
+    let mut pods = BTreeMap::from([
+        pod("a", "mine", PodPhase::Running),
+        pod("stray", "mine", PodPhase::Running),
+    ]);
+    pods.get_mut("stray").unwrap().plan = "earlier".to_owned();
+    assert_eq!(word(&step(PHASES[2], &run(1), &pods, 0)), "delete stray");
+}
+
+#[test]
+fn a_pod_that_does_not_go_is_not_deleted_in_a_loop() {
+    let mut pods = BTreeMap::from([
+        pod("lost", "mine", PodPhase::Running),
+        pod("well", "mine", PodPhase::Running),
+    ]);
+    let wish = Wish::stop(Reason::Suspended);
+    let journal = journal(PodGroupPhase::Unwinding);
+    let start = Instant::now();
+    let mut deletions = Deletions::default();
+    let mut asked = BTreeMap::new();
+    // Of the first 200 s a watch that stalls shows nothing; then a finalizer keeps both.
+    for second in 0..400 {
+        let clock = start + std::time::Duration::from_secs(second);
+        if second == 200 {
+            pods.values_mut().for_each(|pod| pod.deleting = true);
+        }
+        let step = Gang {
+            deletions: &deletions,
+            clock,
+            ..gang(&wish, &journal, &pods)
+        }
+        .next();
+        match step {
+            Step::Delete(doomed) => {
+                for pod in doomed {
+                    deletions.ask(&pod.uid, pod.force, clock);
+                    *asked.entry(pod.name).or_insert(0) += 1;
+                }
+            }
+            other => assert_eq!(other, Step::AwaitPods),
+        }
+    }
+    // At 0, 1, 3, 7, 15, 31, 63, 127, and by force at 255 too.
+    assert_eq!(
+        asked,
+        BTreeMap::from([("lost".to_owned(), 9), ("well".to_owned(), 8)])
+    );
+}

@@ -1,0 +1,86 @@
+//! Each phase of the journal meets each wish.
+
+use super::*;
+
+#[test]
+fn each_phase_meets_each_wish() {
+    let none = BTreeMap::new();
+    let some = BTreeMap::from([
+        pod("a", "mine", PodPhase::Running),
+        pod("b", "mine", PodPhase::Succeeded),
+    ]);
+    // What is done about a job that goes on or stops, and about one that has ended: of that
+    // nothing is begun again, closed or not.
+    let row =
+        |[a, b, c, d]: [&'static str; 4], [keep, drop]: [&'static str; 2]| [a, b, c, d, keep, drop];
+    let again = "undo Restarting";
+    let commit = ["Commit", again, again, "undo Suspended"];
+    let placed = ["Hold", again, "Hold", "undo Suspended"];
+    let (both, ended) = ("delete a b", ["delete a", "delete a b"]);
+    for (phase, pods, expected) in [
+        (
+            PHASES[0],
+            &none,
+            row(
+                ["Enqueue", "Enqueue", "Withdraw", "Withdraw"],
+                ["Withdraw"; 2],
+            ),
+        ),
+        (PHASES[0], &some, row([both; 4], ended)),
+        (PHASES[1], &none, row(commit, ["Finish"; 2])),
+        (PHASES[1], &some, row(commit, ended)),
+        (PHASES[2], &none, row(placed, ["Finish"; 2])),
+        (PHASES[2], &some, row(placed, ended)),
+        (PHASES[3], &none, ["Clear"; 6]),
+        (PHASES[3], &some, [both; 6]),
+        (PHASES[4], &none, ["Withdraw"; 6]),
+        (PHASES[4], &some, row([both; 4], ended)),
+        (
+            PHASES[5],
+            &none,
+            ["Follow", "Void", "Void", "Void", "Void", "Void"],
+        ),
+        (PHASES[5], &some, [both; 6]),
+    ] {
+        for (wish, expected) in wishes().iter().zip(expected) {
+            let step = step(phase, wish, pods, 0);
+            assert_eq!(word(&step), expected, "{phase:?} {wish:?} {}", pods.len());
+        }
+    }
+}
+
+/// Its PodGroup was deleted, and another is there. First the status ends the attempt: until then
+/// nothing of it goes, and it is not begun again.
+#[test]
+fn an_attempt_whose_journal_is_gone_is_counted_before_anything_else() {
+    let none = BTreeMap::new();
+    let some = BTreeMap::from([pod("a", "mine", PodPhase::Running)]);
+    let next = |wish: &Wish, pods: &BTreeMap<String, PodView>, was_placed: bool| {
+        let step = Gang {
+            was_placed,
+            ..gang(wish, &PodGroupStatus::default(), pods)
+        }
+        .next();
+        word(&step)
+    };
+    for pods in [&none, &some] {
+        assert_eq!(next(&run(1), pods, true), "AwaitStatus");
+        assert_eq!(next(&Wish::Wait, pods, true), "AwaitStatus");
+    }
+    assert_eq!(next(&run(2), &some, false), "delete a");
+    assert_eq!(next(&run(2), &none, false), "Enqueue");
+    // An end of the job, or a suspension, is counted elsewhere.
+    let stop = Wish::stop(Reason::Suspended);
+    assert_eq!(next(&stop, &some, true), "delete a");
+    assert_eq!(
+        next(
+            &Wish::Finish {
+                keep: true,
+                hurry: false
+            },
+            &none,
+            true
+        ),
+        "Withdraw"
+    );
+}
