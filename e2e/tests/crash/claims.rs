@@ -58,19 +58,11 @@ async fn survives(operators: &mut Succession, k: u64, moment: Moment) -> bool {
     reached
 }
 
-async fn survives_every_k(moment: Moment) {
+async fn a_claim_is_bound_though_its_operator_is_killed_after_each_write(moment: Moment) {
     let mut operators = Succession::begin().await;
     // 3 children, the journal twice, the volume, the pods, a status.
     let least = 3 + 2 + 1 + 2 + 1;
     every_k(least, async |k| survives(&mut operators, k, moment).await).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_claim_is_bound_though_its_operator_is_killed_after_each_write() {
-    survives_every_k(Moment::AfterAnswer).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_claim_is_bound_though_the_answer_to_each_write_was_never_seen() {
-    survives_every_k(Moment::BeforeAnswer).await;
-}
+at_both_moments!(a_claim_is_bound_though_its_operator_is_killed_after_each_write);

@@ -81,19 +81,11 @@ async fn stopped(site: &Site, k: u64, moment: Moment) {
         .unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
 }
 
-async fn survives_every_k(moment: Moment) {
+async fn an_eviction_survives_each_write(moment: Moment) {
     let mut operators = Succession::begin().await;
     // The end of the attempt, its journal twice, pods, the refusal.
     let least = 1 + 2 + u64::from(GANG) + 1;
     every_k(least, async |k| survives(&mut operators, k, moment).await).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_eviction_survives_each_write_whose_answer_was_seen() {
-    survives_every_k(Moment::AfterAnswer).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_eviction_survives_each_write_whose_answer_was_never_seen() {
-    survives_every_k(Moment::BeforeAnswer).await;
-}
+at_both_moments!(an_eviction_survives_each_write);

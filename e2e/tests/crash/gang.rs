@@ -31,22 +31,14 @@ async fn survives(operators: &mut Succession, k: u64, moment: Moment) -> bool {
     reached
 }
 
-async fn survives_every_k(moment: Moment) {
+async fn killed_after_each_write(moment: Moment) {
     let mut operators = Succession::begin().await;
     // 3 children, the journal twice, the pods, a status.
     let least = 3 + 2 + u64::from(GANG) + 1;
     every_k(least, async |k| survives(&mut operators, k, moment).await).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_after_each_write_whose_answer_it_saw() {
-    survives_every_k(Moment::AfterAnswer).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_after_each_write_whose_answer_it_never_saw() {
-    survives_every_k(Moment::BeforeAnswer).await;
-}
+at_both_moments!(killed_after_each_write);
 
 /// All pods are there, the journal does not say so, and nobody leads until the plan's time is up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

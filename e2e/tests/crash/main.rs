@@ -1,6 +1,26 @@
 //! The operator is killed after its k-th write, for every k: the next one
 //! finishes or undoes what it began. No pod twice, none orphaned, never a part left.
 
+/// Two tests of a story: its operators are killed as soon as the API server has answered, and
+/// before they see the answer.
+macro_rules! at_both_moments {
+    ($story:ident) => {
+        mod $story {
+            use trellis_e2e::proxy::Moment;
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn whose_answer_was_seen() {
+                super::$story(Moment::AfterAnswer).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn whose_answer_was_never_seen() {
+                super::$story(Moment::BeforeAnswer).await;
+            }
+        }
+    };
+}
+
 mod claims;
 mod eviction;
 mod gang;

@@ -117,19 +117,11 @@ async fn who_has_not_been_told_stays_if_the_other_is_gone_when_someone_leads_aga
     assert_eq!((low.attempt, low.disruptions), (Some(1), Some(0)));
 }
 
-async fn survives_every_k(moment: Moment) {
+async fn a_preemption_survives_each_write(moment: Moment) {
     let mut operators = begin().await;
     // 3 children, two journals thrice, evictions, pods, two statuses.
     let least = 3 + 6 + 2 * u64::from(GANG) + 2;
     every_k(least, async |k| survives(&mut operators, k, moment).await).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_preemption_survives_each_write_whose_answer_was_seen() {
-    survives_every_k(Moment::AfterAnswer).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_preemption_survives_each_write_whose_answer_was_never_seen() {
-    survives_every_k(Moment::BeforeAnswer).await;
-}
+at_both_moments!(a_preemption_survives_each_write);

@@ -49,18 +49,10 @@ async fn survives(operators: &mut Succession, k: u64, moment: Moment) -> bool {
     reached
 }
 
-async fn survives_every_k(moment: Moment) {
+async fn a_recovery_survives_each_write(moment: Moment) {
     let mut operators = Succession::begin().await;
     // The status, a delete, a create, and a status.
     every_k(4, async |k| survives(&mut operators, k, moment).await).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_recovery_survives_each_write_whose_answer_was_seen() {
-    survives_every_k(Moment::AfterAnswer).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_recovery_survives_each_write_whose_answer_was_never_seen() {
-    survives_every_k(Moment::BeforeAnswer).await;
-}
+at_both_moments!(a_recovery_survives_each_write);

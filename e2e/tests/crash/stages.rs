@@ -53,19 +53,11 @@ async fn survives(operators: &mut Succession, k: u64, moment: Moment) -> bool {
     reached
 }
 
-async fn survives_every_k(moment: Moment) {
+async fn the_next_stage_survives_each_write(moment: Moment) {
     let mut operators = Succession::begin().await;
     // The status; the journal that is undone and cleared; the PodGroup of the next stage; its
     // journal, two pods and its end; the status.
     every_k(8, async |k| survives(&mut operators, k, moment).await).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_next_stage_survives_each_write_whose_answer_was_seen() {
-    survives_every_k(Moment::AfterAnswer).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_next_stage_survives_each_write_whose_answer_was_never_seen() {
-    survives_every_k(Moment::BeforeAnswer).await;
-}
+at_both_moments!(the_next_stage_survives_each_write);

@@ -86,6 +86,14 @@ impl<'a> Class<'a> {
         node.await.unwrap()
     }
 
+    /// The job "j" mounts the claim "data"; both come now. Says for which node a volume is asked.
+    async fn asked_by_job(&self, replicas: u32, gpus: u32) -> String {
+        self.claim("data", "ReadWriteOnce", "1Gi").await;
+        let job = mounts(self.site, "j", "data", replicas, gpus);
+        self.site.create(job).await.unwrap();
+        self.asked_for("data", None).await
+    }
+
     /// What a provisioner makes for a claim: a disk of the node.
     async fn provision(&self, claim: &str, node: &str) {
         let uid = self.get(claim).await.uid();
@@ -217,9 +225,7 @@ async fn a_gang_whose_nodes_share_no_disk_is_not_begun_there() {
 async fn a_volume_is_provisioned_where_the_gang_goes() {
     let site = site("made", 2).await;
     let class = Class::new(&site, Some("disks.example")).await;
-    class.claim("data", "ReadWriteOnce", "1Gi").await;
-    site.create(mounts(&site, "j", "data", 2, 2)).await.unwrap();
-    let node = class.asked_for("data", None).await;
+    let node = class.asked_by_job(2, 2).await;
     assert!(
         site.pods("j").await.is_empty(),
         "before their claim is bound"
@@ -235,9 +241,7 @@ async fn a_volume_is_provisioned_where_the_gang_goes() {
 async fn where_a_volume_cannot_be_provisioned_the_gang_goes_elsewhere() {
     let site = site("refused", 2).await;
     let class = Class::new(&site, Some("disks.example")).await;
-    class.claim("data", "ReadWriteOnce", "1Gi").await;
-    site.create(mounts(&site, "j", "data", 1, 1)).await.unwrap();
-    let first = class.asked_for("data", None).await;
+    let first = class.asked_by_job(1, 1).await;
     let refused = Patch::Merge(json!({"metadata": {"annotations": {SELECTED: null}}}));
     site.api::<PersistentVolumeClaim>()
         .patch("data", &PatchParams::default(), &refused)
@@ -257,9 +261,7 @@ async fn where_a_volume_cannot_be_provisioned_the_gang_goes_elsewhere() {
 async fn a_gang_that_is_suspended_before_its_claim_is_bound_leaves_nothing_selected() {
     let site = site("stopped", 1).await;
     let class = Class::new(&site, Some("disks.example")).await;
-    class.claim("data", "ReadWriteOnce", "1Gi").await;
-    site.create(mounts(&site, "j", "data", 1, 1)).await.unwrap();
-    class.asked_for("data", None).await;
+    class.asked_by_job(1, 1).await;
     let suspend = |suspend: bool| json!({"spec": {"suspend": suspend}});
     site.patch("j", suspend(true)).await.unwrap();
     let claims = site.api::<PersistentVolumeClaim>();
@@ -292,9 +294,7 @@ async fn a_claim_of_one_node_keeps_its_pods_together() {
         site.create(job).await.unwrap();
         site.reaches(name, JobPhase::Running).await;
     }
-    class.claim("data", "ReadWriteOnce", "1Gi").await;
-    site.create(mounts(&site, "j", "data", 2, 3)).await.unwrap();
-    let node = class.asked_for("data", None).await;
+    let node = class.asked_by_job(2, 3).await;
     assert_eq!(node, site.nodes().names()[2]);
     class.provision("data", &node).await;
     site.reaches("j", JobPhase::Running).await;

@@ -2,13 +2,22 @@
 
 use super::{Run, file, plan_with};
 
-/// Plans jobs beside a dump of a cluster, which comes on standard input.
+/// A dump of a cluster comes on standard input.
+const BESIDE: [&str; 4] = ["--nodes", "nodes.yaml", "--nodes", "-"];
+
+/// Plans jobs beside a dump.
 fn beside(dump: &str, jobs: &[&str]) -> Run {
-    let mut arguments = vec!["--nodes", "nodes.yaml", "--nodes", "-"];
+    let mut arguments = BESIDE.to_vec();
     for job in jobs {
         arguments.extend(["-f", job]);
     }
     plan_with(&arguments, dump)
+}
+
+/// The objects of the job beside a dump, in this format.
+fn written(dump: &str, format: &str) -> Run {
+    let job = ["-f", "job.yaml", "-o", format];
+    plan_with(&[&BESIDE[..], &job].concat(), dump)
 }
 
 /// A pod as the API server has it. `job` owns it, if any.
@@ -206,17 +215,7 @@ fn a_job_does_not_stand_in_its_own_way() {
     let fuller = quota("{pods: '9'}", "{pods: '14'}");
     let run = beside(&format!("{dump}{fuller}"), &["job.yaml"]);
     assert!(run.out.contains("of which 6 are used; "), "{}", run.out);
-    let arguments = [
-        "--nodes",
-        "nodes.yaml",
-        "--nodes",
-        "-",
-        "-f",
-        "job.yaml",
-        "-o",
-        "yaml",
-    ];
-    let objects = plan_with(&arguments, &dump).out;
+    let objects = written(&dump, "yaml").out;
     assert!(objects.contains("uid: u-llm"), "{objects}");
     assert!(objects.contains("trellis.dev/attempt: \"2\""), "{objects}");
     // Terminal is terminal.
@@ -360,17 +359,7 @@ fn behind_the_head_of_a_strict_queue() {
     let lower = format!("{}{waits}", job("Queued")).replace("priority: 0", "priority: -1");
     let first = beside(&lower, &["job.yaml"]);
     assert!(!first.out.contains("not counted in"), "{}", first.out);
-    let arguments = [
-        "--nodes",
-        "nodes.yaml",
-        "--nodes",
-        "-",
-        "-f",
-        "job.yaml",
-        "-o",
-        "json",
-    ];
-    let objects = plan_with(&arguments, &format!("{}{waits}", job("Queued")));
+    let objects = written(&format!("{}{waits}", job("Queued")), "json");
     let note = format!("note: TrainingJob team-a/llm: {note}");
     assert!(objects.err.starts_with(&note), "{}", objects.err);
 }

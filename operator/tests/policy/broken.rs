@@ -2,7 +2,7 @@
 //! and on standard error the place, the rule, the fix and a caret.
 
 use super::command::Run;
-use super::{file, input, policy, policy_in};
+use super::{file, input, policy, policy_in, test_by};
 
 fn refused(run: &Run) -> String {
     assert_eq!((run.code, run.out.as_str()), (2, ""), "{run:?}");
@@ -102,7 +102,7 @@ fn a_policy_that_a_test_names_and_that_there_is_not() {
         )
     );
     let tests = file("tests.yaml").replace("[h100/not-listed]", "[h100/unlisted, x]");
-    let run = policy_in(&input(), &["test", "policies", "-"], &tests);
+    let run = test_by(&tests);
     let said = refused(&run);
     assert!(
         said.contains("spec.tests[1].policies[0]: there is no policy \"h100/unlisted\""),
@@ -113,7 +113,7 @@ fn a_policy_that_a_test_names_and_that_there_is_not() {
         "{said}"
     );
     let tests = file("tests.yaml").replace("spec:\n  tests", "spec:\n  policies: [h10]\n  tests");
-    let said = refused(&policy_in(&input(), &["test", "policies", "-"], &tests));
+    let said = refused(&test_by(&tests));
     assert!(
         said.contains("there is no policy object \"h10\": did you mean \"h100\"?"),
         "{said}"
@@ -124,7 +124,7 @@ fn a_policy_that_a_test_names_and_that_there_is_not() {
 fn tests_that_do_not_say_what_they_ask() {
     let of = |from: &str, to: &str| {
         let tests = file("tests.yaml").replace(from, to);
-        refused(&policy_in(&input(), &["test", "policies", "-"], &tests))
+        refused(&test_by(&tests))
     };
     for (from, to, words) in [
         (

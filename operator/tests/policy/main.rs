@@ -38,6 +38,11 @@ fn policy_in(folder: &Path, arguments: &[&str], stdin: &str) -> Run {
     command::run(program, folder, &[&["policy"], arguments].concat(), stdin)
 }
 
+/// `trellis policy test` of the folder of policies, with tests on its standard input.
+fn test_by(tests: &str) -> Run {
+    policy_in(&input(), &["test", "policies", "-"], tests)
+}
+
 /// `trellis policy` in the folder of the input.
 fn policy(arguments: &[&str]) -> Run {
     policy_in(&input(), arguments, "")

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{file, input, policy, policy_in};
+use super::{file, input, policy, policy_in, test_by};
 
 #[test]
 fn tests_that_pass() {
@@ -43,11 +43,7 @@ spec:
     unless { resource has registry && resource.registry == \"registry.example\" };
 ---
 ";
-    let run = policy_in(
-        &input(),
-        &["test", "policies", "-"],
-        &format!("{forbid}{tests}"),
-    );
+    let run = test_by(&format!("{forbid}{tests}"));
     assert_eq!(run.code, 1, "{}", run.err);
     let denials = run
         .out
@@ -243,9 +239,9 @@ fn some_of_the_objects_are_asked() {
             )
             .replace("policies: [base/everybody]", "")
     };
-    let run = policy_in(&input(), &["test", "policies", "-"], &of("base, h100"));
+    let run = test_by(&of("base, h100"));
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
-    let run = policy_in(&input(), &["test", "policies", "-"], &of("h100"));
+    let run = test_by(&of("h100"));
     assert_eq!(run.code, 1);
     assert!(
         run.out.contains("expected Allow, came Deny by []"),
@@ -261,7 +257,7 @@ fn a_job_without_its_queue_is_not_decided() {
         "        taskGroups:",
         "        queue: prod\n        taskGroups:",
     );
-    let run = policy_in(&input(), &["test", "policies", "-"], &tests);
+    let run = test_by(&tests);
     assert_eq!(run.code, 1);
     assert!(
         run.out
@@ -270,10 +266,6 @@ fn a_job_without_its_queue_is_not_decided() {
         run.out
     );
     let queue = "\n---\napiVersion: trellis.dev/v1alpha1\nkind: Queue\nmetadata: {name: prod}\nspec: {namespaceSelector: {}}\n";
-    let run = policy_in(
-        &input(),
-        &["test", "policies", "-"],
-        &format!("{tests}{queue}"),
-    );
+    let run = test_by(&format!("{tests}{queue}"));
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
 }

@@ -167,10 +167,6 @@ fn a_foreign_pod_that_terminates_ends_when_it_is_told() {
 #[test]
 fn who_is_drained_ends_with_its_grace() {
     let mut engine = engine(gpu_nodes(1));
-    let batch = |stop| Queue {
-        stop,
-        ..Queue::new(QueueName::new("batch"))
-    };
     engine.apply_queue(batch(Stop::None));
     engine.apply_gang(Gang {
         queue: QueueName::new("batch"),

@@ -2,7 +2,7 @@
 
 use trellis_scheduler::{
     Certificate, Decision, Engine, Gang, GangId, GroupName, Node, NodeName, Placement, PodKey,
-    Queue, QueueName, Quota, ResourceName, Resources, Taint, TaintEffect, TaskGroup, Time,
+    Queue, QueueName, Quota, ResourceName, Resources, Stop, Taint, TaintEffect, TaskGroup, Time,
     WaitReason,
 };
 
@@ -93,6 +93,14 @@ pub fn queue(name: &str, quota: Option<&[(&str, i64)]>) -> Queue {
         };
         (ResourceName::new(*resource), quota)
     }))
+}
+
+/// A queue `batch`, which is stopped or not.
+pub fn batch(stop: Stop) -> Queue {
+    Queue {
+        stop,
+        ..queue("batch", None)
+    }
 }
 
 /// An engine with these nodes and an open queue `default`.

@@ -118,10 +118,6 @@ fn a_trial_tells_who_would_leave_and_leaves_no_trace() {
 #[test]
 fn nobody_is_evicted_where_somebody_is_drained() {
     let mut engine = by_priority(2);
-    let batch = |stop| Queue {
-        stop,
-        ..Queue::new(QueueName::new("batch"))
-    };
     engine.apply_queue(batch(Stop::None));
     engine.apply_gang(Gang {
         queue: QueueName::new("batch"),

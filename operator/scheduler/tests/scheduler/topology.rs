@@ -16,7 +16,7 @@ fn topology(name: &str, levels: &[&str]) -> Topology {
     }
 }
 
-fn near(level: &str, mode: TopologyMode) -> Option<TopologyRequest> {
+pub fn near(level: &str, mode: TopologyMode) -> Option<TopologyRequest> {
     Some(TopologyRequest {
         level: level.to_owned(),
         mode,
@@ -41,8 +41,15 @@ fn used(engine: &mut Engine, node: &str, gpus: i64) {
     pod(engine, &format!("x/{node}"), node, gpu(1, gpus));
 }
 
+fn in_one_rack(gang: Gang) -> Gang {
+    Gang {
+        topology: near("rack", Required),
+        ..gang
+    }
+}
+
 /// Pods of a whole node each.
-fn whole(count: u32, topology: Option<TopologyRequest>) -> Gang {
+pub fn whole(count: u32, topology: Option<TopologyRequest>) -> Gang {
     Gang {
         topology,
         ..workers("w", count, gpu(8, 8))
@@ -133,10 +140,7 @@ fn small_pods_are_packed_inside_the_domain() {
     let mut engine = hall(TWO_BLOCKS);
     used(&mut engine, "b1-1", 6);
     used(&mut engine, "a2-1", 2);
-    let gang = Gang {
-        topology: near("rack", Required),
-        ..workers("w", 5, gpu(1, 1))
-    };
+    let gang = in_one_rack(workers("w", 5, gpu(1, 1)));
     // Room for 10 in b1, for 14 in a2. In b1 the node that is used already is filled first.
     assert_eq!(place(&mut engine, &gang), "worker: b1-0*3 b1-1*2");
 }
@@ -146,8 +150,7 @@ fn spread_stays_in_the_domain_and_is_spread_there() {
     let mut engine = hall(TWO_BLOCKS);
     let gang = Gang {
         strategy: Strategy::Spread,
-        topology: near("rack", Required),
-        ..workers("w", 4, gpu(1, 1))
+        ..in_one_rack(workers("w", 4, gpu(1, 1)))
     };
     assert_eq!(place(&mut engine, &gang), "worker: a2-0*2 a2-1*2");
 }
@@ -310,10 +313,7 @@ fn of_several_topologies_the_first_by_name_that_has_the_level_counts() {
 #[test]
 fn a_topology_that_is_deleted_in_use_keeps_those_who_wait_and_no_one_else() {
     let mut engine = hall(["a1-0", "a1-1"]);
-    let gang = |name: &str| Gang {
-        topology: near("rack", Required),
-        ..workers(name, 1, gpu(8, 8))
-    };
+    let gang = |name: &str| in_one_rack(workers(name, 1, gpu(8, 8)));
     engine.apply_gang(gang("runs"));
     assert_eq!(cycle(&mut engine), ["+runs"]);
     engine.delete_topology(&TopologyName::new("hall"));
@@ -330,10 +330,7 @@ fn a_topology_that_is_deleted_in_use_keeps_those_who_wait_and_no_one_else() {
 #[test]
 fn a_node_that_moves_or_goes_while_a_gang_runs_counts_where_it_is() {
     let mut engine = hall(["a1-0", "a1-1", "a2-0"]);
-    let rack = |name: &str, count| Gang {
-        topology: near("rack", Required),
-        ..workers(name, count, gpu(8, 8))
-    };
+    let rack = |name: &str, count| in_one_rack(workers(name, count, gpu(8, 8)));
     engine.apply_gang(rack("runs", 2));
     assert_eq!(cycle(&mut engine), ["+runs"]);
     engine.apply_gang(rack("waits", 2));

@@ -1,16 +1,10 @@
 //! What users read when no domain has a place for a gang, word by word.
 
 use crate::common::*;
+use crate::topology::{near, whole};
 use trellis_scheduler::{
     Engine, Gang, Node, NodeName, Topology, TopologyMode, TopologyName, TopologyRequest,
 };
-
-fn near(level: &str, mode: TopologyMode) -> Option<TopologyRequest> {
-    Some(TopologyRequest {
-        level: level.to_owned(),
-        mode,
-    })
-}
 
 fn required(level: &str) -> Option<TopologyRequest> {
     near(level, TopologyMode::Required)
@@ -33,13 +27,6 @@ fn hall() -> Engine {
         levels: vec!["block".to_owned(), "rack".to_owned()],
     });
     engine
-}
-
-fn whole(count: u32, topology: Option<TopologyRequest>) -> Gang {
-    Gang {
-        topology,
-        ..workers("w", count, gpu(8, 8))
-    }
 }
 
 fn says(engine: &mut Engine, gang: &Gang) -> String {

@@ -2,6 +2,18 @@
 
 use super::*;
 
+/// A job that mounts this claim is there.
+fn mounts(case: &Case, namespace: &str, name: &str, claim: &str) {
+    let group = json!({"name": "w", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"},
+        "mounts": [{"path": "/data", "claim": claim}]});
+    let job: TrainingJob = decoded(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+        "metadata": {"name": name, "namespace": namespace, "uid": name},
+        "spec": {"taskGroups": [group]},
+    }));
+    case.watched.apply(Key::of(job.meta()), job);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_claim_and_its_volume_wake_the_jobs_that_mount_it_when_they_change() {
     let case = Case::new();
@@ -10,13 +22,7 @@ async fn a_claim_and_its_volume_wake_the_jobs_that_mount_it_when_they_change() {
         ("a", "other", "x"),
         ("b", "far", "data"),
     ] {
-        let job: TrainingJob = decoded(json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
-            "metadata": {"name": name, "namespace": namespace, "uid": name},
-            "spec": {"taskGroups": [{"name": "w", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"},
-                "mounts": [{"path": "/data", "claim": claim}]}]},
-        }));
-        case.watched.apply(Key::of(job.meta()), job);
+        mounts(&case, namespace, name, claim);
     }
     case.sync();
     case.looked_at().await;
@@ -58,13 +64,7 @@ async fn a_free_volume_wakes_the_jobs_whose_claims_it_could_be_given_to() {
         ("bound", "late", "other"),
         ("elsewhere", "soon", ""),
     ] {
-        let job: TrainingJob = decoded(json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
-            "metadata": {"name": name, "namespace": "a", "uid": name},
-            "spec": {"taskGroups": [{"name": "w", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"},
-                "mounts": [{"path": "/data", "claim": name}]}]},
-        }));
-        case.watched.apply(Key::of(job.meta()), job);
+        mounts(&case, "a", name, name);
         let claim: SlimClaim = decoded(json!({
             "metadata": {"name": name, "namespace": "a", "uid": name},
             "spec": {"storageClassName": class, "volumeName": volume},

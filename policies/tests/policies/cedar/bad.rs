@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::support::{ALLOW_ALL, cluster, cluster_with, decide, problems, queue, set};
+use super::support::{
+    ALLOW_ALL, cluster, cluster_with, decide, on_a_stack_of, problems, queue, set,
+};
 
 #[test]
 fn a_misspelt_attribute_has_a_caret_below_it() {
@@ -179,12 +181,7 @@ fn bombs_are_refused_before_they_are_parsed() {
         let head: String = bomb.chars().take(70).collect();
         let started = Instant::now();
         let object = cluster("x", &bomb);
-        let small = std::thread::Builder::new().stack_size(1 << 20);
-        let said = small
-            .spawn(move || problems(object))
-            .unwrap()
-            .join()
-            .unwrap();
+        let said = on_a_stack_of(1 << 20, move || problems(object));
         assert!(started.elapsed() < Duration::from_secs(20), "{head}");
         assert!(!said.is_empty(), "{head}");
         assert!(said.len() < 60_000, "{head}: {}", said.len());
@@ -214,12 +211,7 @@ fn what_is_within_the_bounds_is_looked_at() {
         (format!("true{}", " } when { true".repeat(250)), true),
     ] {
         let object = cluster("x", &within(&body));
-        let small = std::thread::Builder::new().stack_size(1 << 20);
-        let said = small
-            .spawn(move || problems(object))
-            .unwrap()
-            .join()
-            .unwrap();
+        let said = on_a_stack_of(1 << 20, move || problems(object));
         assert_eq!(said.is_empty(), taken, "{body:.80}: {said}");
     }
 }
@@ -239,9 +231,8 @@ fn deep_policies_are_evaluated_on_a_small_stack() {
             body.repeat(n)
         );
         let policies = set(vec![cluster("x", &text)]);
-        let small = std::thread::Builder::new().stack_size(320 << 10);
         let decide = move || decide(&policies, "ml", &queue("prod"));
-        let decision = small.spawn(decide).unwrap().join().unwrap();
+        let decision = on_a_stack_of(320 << 10, decide);
         assert!(decision.allows(), "{n}: {decision:?}");
     }
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use trellis_policies::cedar::{Decision, format};
 
-use super::support::{ALLOW_ALL, Around, cluster, queue, secret, set};
+use super::support::{ALLOW_ALL, Around, cluster, on_a_stack_of, queue, secret, set};
 
 fn formatted(text: &str) -> String {
     let told = |problems: Vec<trellis_policies::cedar::Problem>| {
@@ -66,9 +66,7 @@ fn what_is_deep_is_formatted_on_a_small_stack() {
     ] {
         let text = when(body);
         let started = std::time::Instant::now();
-        let small = std::thread::Builder::new().stack_size(320 << 10);
-        let done = small.spawn(move || format(&text).map_err(|p| p.len()));
-        let done = done.unwrap().join().unwrap();
+        let done = on_a_stack_of(320 << 10, move || format(&text).map_err(|p| p.len()));
         assert!(done.is_ok(), "{done:?}");
         assert!(started.elapsed().as_secs() < 20);
     }

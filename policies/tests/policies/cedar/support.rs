@@ -69,6 +69,15 @@ pub fn problems(object: PolicyObject) -> String {
     told(&verdicts[0])
 }
 
+/// What comes of it in a thread with so many bytes of stack.
+pub fn on_a_stack_of<T: Send + 'static>(
+    bytes: usize,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    let thread = std::thread::Builder::new().stack_size(bytes);
+    thread.spawn(run).unwrap().join().unwrap()
+}
+
 /// Circumstances that no test is about.
 #[derive(Debug)]
 pub struct Around {

@@ -74,6 +74,20 @@ fn fill(
     Ok(tree)
 }
 
+/// All of it is charged, whether it fits or not.
+fn charged(
+    oracle: &mut Oracle,
+    leaves: &[QueueName],
+    charges: &[(prop::sample::Index, Demand, bool)],
+) -> Tree {
+    let mut tree = oracle.rebuilt();
+    for (at, demand, _) in charges {
+        tree.charge(at.get(leaves), demand);
+        oracle.charge(at.get(leaves), demand);
+    }
+    tree
+}
+
 proptest! {
     #![proptest_config(cases(256))]
 
@@ -174,15 +188,10 @@ proptest! {
 
     #[test]
     fn debts_of_others_never_reach_what_a_queue_keeps(
-        (oracle, leaves) in any_sound(),
+        (mut oracle, leaves) in any_sound(),
         charges in any_charges(),
     ) {
-        let mut oracle = oracle;
-        let mut tree = oracle.rebuilt();
-        for (at, demand, _) in &charges {
-            tree.charge(at.get(&leaves), demand);
-            oracle.charge(at.get(&leaves), demand);
-        }
+        let tree = charged(&mut oracle, &leaves, &charges);
         for of in oracle.queues.keys() {
             for kind in kinds() {
                 let (local, usage) = (oracle.local(of, kind), oracle.usage(of, kind));
@@ -197,17 +206,13 @@ proptest! {
 
     #[test]
     fn what_lacks_is_what_would_help(
-        (oracle, leaves) in any_sound(),
+        (mut oracle, leaves) in any_sound(),
         charges in any_charges(),
         asked in any::<prop::sample::Index>(),
         need in 1..20_i128,
     ) {
-        let (mut oracle, kind) = (oracle, what("gpu"));
-        let mut tree = oracle.rebuilt();
-        for (at, demand, _) in &charges {
-            tree.charge(at.get(&leaves), demand);
-            oracle.charge(at.get(&leaves), demand);
-        }
+        let kind = what("gpu");
+        let mut tree = charged(&mut oracle, &leaves, &charges);
         let leaf = asked.get(&leaves);
         let at = tree.find(leaf).unwrap();
         let demand = Demand::from_iter([(kind, need)]);
@@ -250,15 +255,12 @@ proptest! {
 
     #[test]
     fn who_borrows_is_told_the_largest_first(
-        (oracle, leaves) in any_sound(),
+        (mut oracle, leaves) in any_sound(),
         charges in any_charges(),
         asked in any::<prop::sample::Index>(),
         demand in any_demand(),
     ) {
-        let mut tree = oracle.rebuilt();
-        for (at, demand, _) in &charges {
-            tree.charge(at.get(&leaves), demand);
-        }
+        let tree = charged(&mut oracle, &leaves, &charges);
         let at = tree.find(asked.get(&leaves)).unwrap();
         for (kind, need) in demand.iter() {
             let told = tree.borrowers(at, kind, need, usize::MAX);
@@ -281,11 +283,7 @@ proptest! {
         demand in any_demand(),
         only in prop::option::of(any::<prop::sample::Index>()),
     ) {
-        let mut tree = oracle.rebuilt();
-        for (at, demand, _) in &charges {
-            tree.charge(at.get(&leaves), demand);
-            oracle.charge(at.get(&leaves), demand);
-        }
+        let tree = charged(&mut oracle, &leaves, &charges);
         let leaf = asked.get(&leaves);
         let lacks = |what: FlavorResource| only.is_none_or(|i| *i.get(&kinds()) == what);
         for holder in leaves.iter().filter(|holder| *holder != leaf) {
@@ -298,15 +296,12 @@ proptest! {
 
     #[test]
     fn what_may_be_reclaimed_is_enough_for_what_is_guaranteed(
-        (oracle, leaves) in any_sound(),
+        (mut oracle, leaves) in any_sound(),
         charges in any_charges(),
         asked in any::<prop::sample::Index>(),
         demand in any_demand(),
     ) {
-        let mut tree = oracle.rebuilt();
-        for (at, demand, _) in &charges {
-            tree.charge(at.get(&leaves), demand);
-        }
+        let mut tree = charged(&mut oracle, &leaves, &charges);
         let leaf = asked.get(&leaves);
         let at = tree.find(leaf).unwrap();
         let offered = demand.iter().all(|(kind, _)| tree.offers(at, kind));

@@ -11,26 +11,11 @@ fn running(forbid: &str) -> Case {
     let mut case = Case::new(json!({}));
     case.plan(PodGroupPhase::Placed);
     case.namespace();
-    let object = |name: &str, cedar: &str, on_violation| PolicyObject {
-        key: ObjectKey {
-            namespace: None,
-            name: name.to_owned(),
-        },
-        uid: name.to_owned(),
-        generation: None,
-        cedar: cedar.to_owned(),
-        enforcement: Enforcement::Deny,
-        on_violation,
-        selector: None,
-        tests: Vec::new(),
-        unreadable: None,
-    };
     let objects = vec![
-        object("all", ALL, OnViolation::Report),
-        object("no", forbid, OnViolation::Evict),
+        object(None, "all", ALL, OnViolation::Report),
+        object(None, "no", forbid, OnViolation::Evict),
     ];
-    let policies = Loader::new().unwrap().load(None, objects).0;
-    case.world.policies.replace(Arc::new(policies));
+    case.world.policies.replace(loaded(objects));
     case
 }
 

@@ -1,0 +1,117 @@
+//! What policies decide, and when they decide anew.
+
+use super::*;
+
+const NONE: &str = "forbid(principal, action, resource);";
+
+/// Whatever the decision hangs on is decided on anew, and nothing else.
+#[test]
+fn other_policies_decide_anew() {
+    let case = Case::new(json!({}));
+    let builds = Builds::default();
+    let of = |objects: &[(Option<&str>, &str)]| {
+        case.world.policies.replace(set(objects));
+        builds.of(&key(), &mut case.look(), &Arc::default())
+    };
+    let reason = |build: &Build| match &build.result {
+        Err(held) => Some((held.phase, held.reason)),
+        Ok(_) => None,
+    };
+    let allowed = of(&[(None, ALL)]);
+    assert_eq!(reason(&allowed), None);
+    let told = &allowed.decided.as_ref().unwrap().told;
+    assert_eq!(told.decision, Some(PolicyDecision::Allowed));
+    // Of another namespace: the very same build.
+    assert!(Arc::ptr_eq(
+        &allowed,
+        &of(&[(None, ALL), (Some("other"), NONE)])
+    ));
+    let job = allowed.result.as_ref().unwrap();
+    assert!(case.world.policies.still_allow(job));
+    let denied = of(&[(None, ALL), (Some("ns"), NONE)]);
+    let refused = Some((JobPhase::Refused, Reason::PolicyDenied));
+    assert_eq!(reason(&denied), refused);
+    assert!(!case.world.policies.still_allow(job));
+    let overflow =
+        "forbid(principal, action, resource) when { context.gpus * 9223372036854775807 > 8 };";
+    let undecided = of(&[(None, ALL), (None, overflow)]);
+    let waits = Some((JobPhase::Waiting, Reason::PolicyNotEvaluated));
+    assert_eq!(reason(&undecided), waits);
+    assert_eq!(reason(&of(&[])), refused);
+    assert_eq!(reason(&of(&[(None, ALL)])), None);
+}
+
+/// Once it may, it is still told at once what no place would ever be found for.
+#[test]
+fn ports_of_the_node_are_refused_once_policies_grant_the_network() {
+    let group = json!([{"name": "w", "image": "i", "resources": {"cpu": 1, "memory": "1Gi"}, "podTemplate": {"spec": {"hostNetwork": true}}}]);
+    let case = Case::new(json!({"framework": "PyTorch", "taskGroups": group}));
+    assert_eq!(case.build(&Builds::default()), Err(Reason::PolicyDenied));
+    case.world.policies.replace(set(&[(None, ALL)]));
+    let build = Builds::default().of(&key(), &mut case.look(), &Arc::default());
+    let Err(Held {
+        phase,
+        reason,
+        message,
+    }) = &build.result
+    else {
+        panic!("it is built");
+    };
+    assert_eq!(
+        (*phase, *reason),
+        (JobPhase::Refused, Reason::ConstraintNotSupported)
+    );
+    assert!(
+        message.contains("their port 29500 is one of the node's"),
+        "{message}"
+    );
+}
+
+#[test]
+fn before_the_policies_are_read_nothing_is_built() {
+    let mut case = Case::new(json!({}));
+    case.world = World::new().0;
+    let seen = Case::new(json!({})).world.jobs.get(&key()).unwrap();
+    case.world.jobs.observed(key(), (*seen).clone());
+    case.queue("default", json!({}));
+    assert_eq!(case.build(&Builds::default()), Err(Reason::CacheNotReady));
+}
+
+#[test]
+fn labels_requester_and_attempt_are_decided_on_anew() {
+    let case = Case::new(json!({}));
+    let builds = Builds::default();
+    let text = "permit(principal, action, resource) when { context.attempt < 3 \
+        && context.job.hasTag(\"tier\") && context has requester \
+        && context.requester.user == \"ada\" };";
+    case.world.policies.replace(set(&[(None, text)]));
+    let version = std::cell::Cell::new(10);
+    let is_allowed = |labels: Value, stamp: Value, attempt: i64| {
+        version.set(version.get() + 1);
+        let mut job = (*case.world.jobs.get(&key()).unwrap()).clone();
+        job.metadata.resource_version = Some(version.get().to_string());
+        job.metadata.labels = serde_json::from_value(labels).unwrap();
+        job.metadata.annotations = Some(
+            [(
+                trellis_api::names::REQUESTED_BY.to_owned(),
+                stamp.to_string(),
+            )]
+            .into(),
+        );
+        job.status = Some(serde_json::from_value(json!({"attempt": attempt})).unwrap());
+        case.world.jobs.observed(key(), job);
+        let build = builds.of(&key(), &mut case.look(), &Arc::default());
+        build
+            .result
+            .as_ref()
+            .is_ok_and(|job| job.attempt() == attempt)
+    };
+    let gold = || json!({"tier": "gold"});
+    let ada = || json!({"user": "ada"});
+    assert!(is_allowed(gold(), ada(), 1));
+    assert!(!is_allowed(json!({}), ada(), 1));
+    assert!(is_allowed(gold(), ada(), 2));
+    assert!(!is_allowed(gold(), json!({"user": "eve"}), 2));
+    assert!(is_allowed(gold(), ada(), 2));
+    assert!(!is_allowed(gold(), ada(), 3));
+}

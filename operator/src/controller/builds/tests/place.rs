@@ -1,0 +1,90 @@
+//! What is of now, and what who has a place keeps.
+
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+
+use super::*;
+
+impl Case {
+    fn default_class(&mut self, value: i32) {
+        let class: PriorityClass = serde_json::from_value(json!({
+            "metadata": {"name": "standard", "resourceVersion": self.next()},
+            "value": value, "globalDefault": true,
+        }))
+        .unwrap();
+        let name = Key::new("", "standard");
+        self.world.priority_classes.observed(name, class);
+    }
+}
+
+fn is(queue: &str, priority: i32) -> Result<(String, i32), Reason> {
+    Ok((queue.to_owned(), priority))
+}
+
+#[test]
+fn who_has_a_place_keeps_its_queue_and_priority_and_who_waits_does_not() {
+    let builds = Builds::default();
+    let mut case = Case::new(json!({}));
+    assert_eq!(case.build(&builds), is("default", 0));
+    case.plan(PodGroupPhase::Committing);
+    // Of two defaults that ask for as much, the first by name.
+    case.queue("a", json!({}));
+    case.default_class(7);
+    for phase in [PodGroupPhase::Committing, PodGroupPhase::Placed] {
+        case.becomes(phase);
+        assert_eq!(case.build(&builds), is("default", 0), "{phase:?}");
+    }
+    for phase in [
+        PodGroupPhase::Unwinding,
+        PodGroupPhase::Pending,
+        PodGroupPhase::Nominated,
+    ] {
+        case.becomes(phase);
+        assert_eq!(case.build(&builds), is("a", 7), "{phase:?}");
+    }
+}
+
+#[test]
+fn what_the_job_names_itself_is_its_own() {
+    let builds = Builds::default();
+    let mut case = Case::new(json!({"queue": "default"}));
+    case.plan(PodGroupPhase::Placed);
+    case.delete_queue("default");
+    case.queue("a", json!({}));
+    assert_eq!(case.build(&builds), Err(Reason::QueueNotFound));
+}
+
+#[test]
+fn who_has_a_place_keeps_its_profile_and_the_next_attempt_has_that_of_now() {
+    let builds = Builds::default();
+    let mut case = Case::new(json!({}));
+    case.profile("p", "old");
+    let (old, children) = case.told(&builds);
+    assert_eq!(old.as_ref().unwrap().name, "p");
+    // Who waits has what is there.
+    case.profile("p", "new");
+    let (new, other_children) = case.told(&builds);
+    assert_ne!(old.as_ref().unwrap().hash, new.as_ref().unwrap().hash);
+    assert_ne!(children, other_children);
+    case.profile("p", "old");
+    case.told(&builds);
+    case.plan(PodGroupPhase::Committing);
+    assert_eq!(case.told(&builds), (old.clone(), children.clone()));
+    case.status(1, old.clone());
+    case.profile("p", "new");
+    for phase in [PodGroupPhase::Committing, PodGroupPhase::Placed] {
+        case.becomes(phase);
+        assert_eq!(
+            case.told(&builds),
+            (old.clone(), children.clone()),
+            "{phase:?}"
+        );
+    }
+    // One that is gone is kept, too.
+    case.world.profiles.remove("p", "p");
+    assert_eq!(case.told(&builds), (old.clone(), children.clone()));
+    case.profile("p", "new");
+    // Whoever leads next cannot tell what it was: nothing is changed.
+    assert_eq!(case.told(&Builds::default()), (old.clone(), None));
+    case.status(2, old);
+    assert_eq!(case.told(&builds), (new, other_children));
+}
