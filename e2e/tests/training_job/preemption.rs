@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_api::{Queue, Reason, TrainingJob};
 use trellis_e2e::jobs::{SOON, message, uids};
+use trellis_e2e::queues::resource_groups;
 use trellis_e2e::site::Site;
 use trellis_e2e::wait::wait_for;
 
@@ -286,4 +287,40 @@ spec: {{policyName: {scope}, validationActions: [Deny]}}
     assert_eq!(uids(&site.whole("low", 1).await), before);
     let low = site.api::<TrainingJob>().get("low").await.unwrap();
     assert_eq!(counts(&low), (Some(1), Some(0), Some(0)));
+}
+
+/// Whoever stops it: what still stops runs, and is nobody else's quota.
+#[tokio::test]
+async fn quota_is_free_when_the_last_pod_has_stopped_and_not_before() {
+    let site = site("stops", 3).await;
+    let queue = queue(
+        &site,
+        "q",
+        json!({"resourceGroups": resource_groups(&[("default", 8)])}),
+    )
+    .await;
+    let stop = json!({"spec": {"suspend": true}});
+    submit(&site, "suspended", 1, &queue, None).await;
+    runs(&site, "suspended").await;
+    site.stop_slowly("suspended", "4s").await;
+    submit(&site, "deleted", 1, &queue, None).await;
+    let waits = site.becomes("deleted", says(Reason::QuotaExceeded)).await;
+    assert!(message(&waits).contains("suspended"), "{}", message(&waits));
+    site.patch("suspended", stop).await.unwrap();
+    comes_after(&site, "deleted", "suspended").await;
+    runs(&site, "deleted").await;
+    site.stop_slowly("deleted", "4s").await;
+    submit(&site, "last", 1, &queue, None).await;
+    site.becomes("last", says(Reason::QuotaExceeded)).await;
+    site.delete::<TrainingJob>("deleted").await;
+    comes_after(&site, "last", "deleted").await;
+    runs(&site, "last").await;
+}
+
+/// The first pod of a job comes, and then none of the other is there any more.
+async fn comes_after(site: &Site, job: &str, other: &str) {
+    while site.pods(job).await.is_empty() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(site.pods(other).await.is_empty(), "{other} runs still");
 }

@@ -135,6 +135,9 @@ impl Engine {
         let Some(&at) = self.ids.get(gang) else {
             return;
         };
+        if self.is_retired(at) {
+            return;
+        }
         let Some(placed) = self.placed_mut(at).filter(|p| p.standing.is_leaving()) else {
             return;
         };

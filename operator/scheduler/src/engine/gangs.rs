@@ -22,6 +22,7 @@ impl Engine {
     /// draws on.
     pub fn apply_gang(&mut self, gang: Gang) {
         self.know_levels(&gang);
+        self.succeed_retired(&gang);
         let Some(&at) = self.ids.get(&gang.id) else {
             let at = self.insert(gang, Stage::Waiting(None));
             self.wait(at);
@@ -53,6 +54,7 @@ impl Engine {
             not_before: None,
             preempted: false,
             idle: false,
+            retired: false,
             told: None,
             stage,
         };
@@ -123,6 +125,7 @@ impl Engine {
         flavors: &[GroupFlavors],
         since: Time,
     ) {
+        self.succeed_retired(&gang);
         let at = match self.ids.get(&gang.id) {
             Some(&at) => {
                 self.unplace(at);
@@ -214,6 +217,9 @@ impl Engine {
         let Some(&at) = self.ids.get(gang) else {
             return;
         };
+        if self.is_retired(at) {
+            return;
+        }
         self.unplace(at);
         if let Some(state) = self.state_mut(at) {
             state.not_before = state.not_before.max(not_before);

@@ -15,6 +15,7 @@ mod preempt;
 mod quota_heads;
 mod refusals;
 mod reserving;
+mod retiring;
 mod roster;
 mod snapshot;
 mod stages;
@@ -119,6 +120,8 @@ struct GangState {
     preempted: bool,
     /// It has lost its place, and is not tried before it is applied again.
     idle: bool,
+    /// It is gone, but for pods of it that still stop.
+    retired: bool,
     /// The reason that a cycle last told.
     told: Option<WaitReason>,
     stage: Stage,

@@ -159,13 +159,82 @@ fn who_follows_one_waits_for_the_quota_that_another_holds_still() {
     engine.delete_gang(&id("quick"));
     assert_eq!(
         at(&mut engine, seconds(3)),
-        [""; 0],
+        ["+one"],
         "12 + 10 are more than 16"
     );
     gone(&mut engine, &slow);
     engine.delete_gang(&id("slow"));
-    let said = at(&mut engine, seconds(4));
-    assert_eq!(said, ["+one", "+two"]);
+    assert_eq!(at(&mut engine, seconds(4)), ["+two"]);
+}
+
+/// It is its quota that others were given to follow it.
+#[test]
+fn who_counts_on_one_that_stays_after_all_waits_again() {
+    let mut engine = limited(6, 16);
+    let (slow, quick) = (q(small("q", 0, "slow", 12)), q(small("q", 1, "quick", 4)));
+    for gang in [&slow, &quick] {
+        engine.apply_gang(gang.clone());
+        engine.cycle(seconds(0));
+        see(&mut engine, gang);
+    }
+    engine.apply_gang(q(small("q", 9, "one", 4)));
+    preempts(&mut engine, seconds(1));
+    engine.apply_gang(q(small("q", 8, "two", 10)));
+    let (_, victims) = preempts(&mut engine, seconds(2));
+    assert_eq!(victims.len(), 1, "it counts on what the first leaves, too");
+    engine.stay(&id("slow"), seconds(100));
+    gone(&mut engine, &quick);
+    engine.delete_gang(&id("quick"));
+    let said = at(&mut engine, seconds(3));
+    assert_eq!(said, ["+one", "-two QuotaExceeded"], "12 + 4 of 16");
+}
+
+/// What stops is nobody's before it has stopped, whoever stopped it.
+#[test]
+fn a_gang_that_is_gone_holds_its_quota_until_its_last_pod_is() {
+    let mut engine = limited(4, 16);
+    let (first, next) = (q(of(0, "first", 2)), q(of(0, "next", 1)));
+    engine.apply_gang(first.clone());
+    engine.cycle(seconds(0));
+    engine.apply_pod(
+        first.pod_key(&first.groups[0], 0),
+        NodeName::new("n00"),
+        gpu(0, 8),
+    );
+    engine.apply_pod(
+        first.pod_key(&first.groups[0], 1),
+        NodeName::new("n01"),
+        gpu(0, 8),
+    );
+    engine.apply_gang(next);
+    assert_eq!(at(&mut engine, seconds(1)), ["-next QuotaExceeded"]);
+    engine.retire_gang(&id("first"));
+    let mut again = twin(&engine).unwrap();
+    for engine in [&mut engine, &mut again] {
+        assert_eq!(at(engine, seconds(2)), [""; 0]);
+        let told = engine.certificate(&id("next")).unwrap().to_string();
+        assert!(
+            told.contains("16 of 16") && told.contains("first"),
+            "{told}"
+        );
+        engine.delete_pod(&worker("first", 0));
+        assert_eq!(at(engine, seconds(3)), [""; 0]);
+        engine.stay(&id("first"), seconds(100));
+        engine.lose_pod(&worker("first", 1));
+        assert_eq!(at(engine, seconds(4)), ["+next"]);
+        assert!(engine.placement(&id("first")).is_none());
+    }
+}
+
+#[test]
+fn of_a_gang_that_is_gone_what_was_never_seen_is_free_at_once() {
+    let mut engine = limited(2, 16);
+    engine.apply_gang(q(of(0, "first", 2)));
+    engine.cycle(seconds(0));
+    engine.apply_gang(q(of(0, "next", 2)));
+    at(&mut engine, seconds(1));
+    engine.retire_gang(&id("first"));
+    assert_eq!(at(&mut engine, seconds(2)), ["+next"]);
 }
 
 /// A quota that has been lowered holds up nobody who has made others leave.

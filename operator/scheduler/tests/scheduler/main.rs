@@ -55,6 +55,7 @@ mod model_kept;
 mod model_limits;
 #[cfg(test)]
 mod model_quota;
+mod model_retired;
 #[cfg(test)]
 mod oracle;
 #[cfg(test)]

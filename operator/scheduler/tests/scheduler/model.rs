@@ -32,6 +32,8 @@ pub struct Model {
     pub kept: BTreeMap<GangId, Kept>,
     /// Gangs that are not tried before they are applied.
     pub idle: BTreeSet<GangId>,
+    /// Gangs that are gone, but for pods of theirs.
+    pub retired: BTreeSet<GangId>,
     pub nodes: BTreeMap<NodeName, Node>,
     pub pods: BTreeMap<PodKey, (NodeName, Resources)>,
     /// Pods of gangs that have their place no longer, and by when they are gone.
@@ -283,7 +285,7 @@ impl Model {
     /// it is not that one only events tell, so that a rebuilt engine cannot know.
     pub fn has_leftovers(&self) -> bool {
         // Nor can it know what is kept.
-        if !self.kept.is_empty() || !self.idle.is_empty() {
+        if !self.kept.is_empty() || !self.idle.is_empty() || !self.retired.is_empty() {
             return true;
         }
         self.places.values().any(|place| {
@@ -351,7 +353,10 @@ impl Model {
     /// It is gone, and its place is kept if it is a placed gang's.
     pub fn miss(&mut self, key: &PodKey) {
         if self.pods.contains_key(key) {
-            for place in self.places.values_mut() {
+            let retired = &self.retired;
+            let places = self.places.iter_mut();
+            let places = places.filter(|(id, _)| !retired.contains(*id));
+            for (_, place) in places {
                 if place.pods.iter().any(|(pod, ..)| pod == key) {
                     place.assumed.insert(key.clone());
                 }
@@ -365,6 +370,7 @@ impl Model {
         self.leavers.remove(key);
         if let Some((node, request)) = seen {
             self.hold_room(key, &node, &request);
+            self.forget_retired();
         }
     }
 }

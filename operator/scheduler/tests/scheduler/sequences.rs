@@ -78,19 +78,25 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
         }
         Event::ApplyGang(gang) => {
             engine.apply_gang(gang.clone());
+            model.succeed_retired(&gang.id);
             model.idle.remove(&gang.id);
             model.gangs.insert(gang.id.clone(), gang);
         }
         Event::DeleteGang(at) => {
             engine.delete_gang(&gang_id(at));
-            model.unplace(&gang_id(at));
-            model.gangs.remove(&gang_id(at));
-            model.back_off.remove(&gang_id(at));
+            model.delete(&gang_id(at));
+        }
+        Event::RetireGang(at) => {
+            engine.retire_gang(&gang_id(at));
+            model.retire(&gang_id(at));
         }
         Event::ReleaseGang(at, not_before) => {
             let id = gang_id(at);
             let not_before = not_before.map(|later| model.now.plus_millis(later));
             engine.release_gang(&id, not_before);
+            if model.retired.contains(&id) {
+                return Ok(());
+            }
             model.unplace(&id);
             if let (Some(until), true) = (not_before, model.gangs.contains_key(&id)) {
                 let latest = model.back_off.get(&id).copied().max(Some(until));
@@ -137,6 +143,7 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
             let on = groups.map(|g| (g.name.clone(), vec![(node_name(node), g.count)]));
             let placement: Placement = on.collect();
             engine.restore_gang(gang.clone(), placement.clone(), model.now);
+            model.retired.remove(&gang.id);
             model.restore(&gang, &placement);
         }
         Event::Keep(at, except, longer) => {
@@ -148,7 +155,8 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
         Event::Stay(at, longer) => {
             let until = model.now.plus_millis(longer);
             engine.stay(&gang_id(at), until);
-            if let Some(place) = model.places.get_mut(&gang_id(at))
+            if !model.retired.contains(&gang_id(at))
+                && let Some(place) = model.places.get_mut(&gang_id(at))
                 && place.leaving.take().is_some()
             {
                 place.protected = Some(until);

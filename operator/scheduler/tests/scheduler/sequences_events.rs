@@ -37,6 +37,8 @@ pub enum Event {
     DeleteQueue(usize),
     ApplyGang(Gang),
     DeleteGang(usize),
+    /// A gang is gone, but for pods that have been seen.
+    RetireGang(usize),
     ReleaseGang(usize, Option<i64>),
     /// A topology, with all of its levels or without the first.
     ApplyTopology(usize, bool),
@@ -169,6 +171,7 @@ pub fn any_event() -> impl Strategy<Value = Event> {
         1 => (0..2_usize).prop_map(Event::DeleteTopology),
         6 => gang.prop_map(Event::ApplyGang),
         1 => (0..GANGS).prop_map(Event::DeleteGang),
+        2 => (0..GANGS).prop_map(Event::RetireGang),
         1 => (0..GANGS, prop::option::of(0..9_i64)).prop_map(|(g, t)| Event::ReleaseGang(g, t)),
         3 => (0..GANGS, 0..9_usize, prop::option::weighted(0.1, 0..NODES))
             .prop_map(|(g, p, n)| Event::SeeMember(g, p, n)),

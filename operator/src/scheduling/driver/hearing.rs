@@ -203,7 +203,7 @@ impl Driver {
         self.over_quota.remove(job);
         self.inherited.remove(job);
         self.leaving.remove(job);
-        self.engine.delete_gang(&gang::id(job));
+        self.engine.retire_gang(&gang::id(job));
         self.spare(job);
     }
 }

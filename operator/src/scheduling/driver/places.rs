@@ -147,13 +147,13 @@ impl Driver {
         self.spare(job);
     }
 
-    /// The engine forgets the gang.
+    /// The engine forgets the gang, but for the quota of what still stops.
     pub(super) fn withdraw(&mut self, job: &Key) {
         if let Some(state) = self.gangs.get_mut(job)
             && state.inside != Inside::No
         {
             state.inside = Inside::No;
-            self.engine.delete_gang(&gang::id(job));
+            self.engine.retire_gang(&gang::id(job));
         }
         self.withdraw_surplus(job);
         self.spare(job);

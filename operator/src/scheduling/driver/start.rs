@@ -47,7 +47,10 @@ impl Driver {
             let beyond = pods.values().filter(|pod| pod.epoch.is_some());
             self.inherited_pods
                 .extend(beyond.map(|pod| pod.uid.clone()));
-            if holds(journal) {
+            // What still stops holds its quota until it has: that is found out with its pods.
+            let stops = journal.phase == Some(PodGroupPhase::Unwinding)
+                && pods.values().any(|pod| !pod.phase.is_over());
+            if holds(journal) || stops {
                 self.gangs.entry(job.clone()).or_default();
                 self.adopt(&job, group, plan);
             }

@@ -272,14 +272,14 @@ impl Driver {
         }
     }
 
-    /// The engine forgets a pod beyond the gang.
+    /// The engine forgets a pod beyond the gang, once it has stopped.
     fn give_up(&mut self, job: &Key, member: &Member) {
         self.leaving.remove(&gang::surplus_key(job, member));
         let Some(state) = self.gangs.get_mut(job) else {
             return;
         };
         if state.surplus.inside.remove(member).is_some() {
-            self.engine.delete_gang(&gang::surplus_id(job, member));
+            self.engine.retire_gang(&gang::surplus_id(job, member));
         }
     }
 

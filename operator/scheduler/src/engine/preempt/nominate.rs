@@ -130,10 +130,9 @@ impl Engine {
         let Some(Stage::Placed(placed)) = self.state(at).map(|s| &s.stage) else {
             return Prospect::Lost;
         };
-        let Standing::Nominated(nomination) = &placed.standing else {
+        if !matches!(placed.standing, Standing::Nominated(_)) {
             return Prospect::Lost;
-        };
-        let left = nomination.victims.is_empty();
+        }
         let id = placed.gang.id.clone();
         let shape = Arc::clone(&placed.shape);
         let runs: Vec<Runs> = placed.groups.iter().map(|g| g.runs().clone()).collect();
@@ -152,14 +151,14 @@ impl Engine {
                 return Prospect::Lost;
             }
         }
-        // Quota is given back with the place, and not before.
-        match (left, self.is_booked_once(&shape, &runs)) {
-            (true, true) if self.is_held_up(at) => Prospect::Waits,
-            (true, true) => Prospect::Ready,
-            (false, true) => Prospect::Waits,
-            (_, false) if self.is_booked_once_others_left(&id, &shape, &runs) => Prospect::Waits,
+        // Its victims' last pods may stop where it does not go to: then it waits for their quota,
+        // if it needs that, and not for them.
+        match self.is_booked_once(&shape, &runs) {
+            true if self.is_held_up(at) => Prospect::Waits,
+            true => Prospect::Ready,
+            false if self.is_booked_once_others_left(&id, &shape, &runs) => Prospect::Waits,
             // Someone else took it, or the nodes shrank.
-            (_, false) => Prospect::Lost,
+            false => Prospect::Lost,
         }
     }
 

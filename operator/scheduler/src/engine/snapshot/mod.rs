@@ -105,6 +105,9 @@ pub struct GangSnapshot {
     /// It has lost its place, and is not tried before it is applied again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub idle: bool,
+    /// It is gone, but for pods of it that still stop.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retired: bool,
     /// What is kept for it of the place that it had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<KeepSnapshot>,

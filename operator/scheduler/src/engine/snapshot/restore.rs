@@ -86,6 +86,7 @@ impl Engine {
         if let Some(state) = self.state_mut(at) {
             state.not_before = told.not_before;
             state.preempted = told.preempted;
+            state.retired = told.retired;
             state.told = told.told;
         }
         if let Some(kept) = &told.kept {

@@ -99,6 +99,7 @@ impl Engine {
             told: state.told,
             place,
             idle: state.idle,
+            retired: state.retired,
             kept: self.keeps.get(at).map(|keep| self.keep_snapshot(keep)),
         })
     }
