@@ -23,7 +23,9 @@ impl Engine {
             self.delete_gang(gang);
             return;
         }
-        self.leave_since(at, self.now);
+        if !self.is_leaving(at) {
+            self.leave_since(at, self.now);
+        }
         if let Some(state) = self.state_mut(at) {
             state.retired = true;
         }

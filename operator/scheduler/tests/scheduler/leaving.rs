@@ -211,6 +211,7 @@ fn a_gang_that_is_gone_holds_its_quota_until_its_last_pod_is() {
     engine.retire_gang(&id("first"));
     let mut again = twin(&engine).unwrap();
     for engine in [&mut engine, &mut again] {
+        engine.retire_gang(&id("first"));
         assert_eq!(at(engine, seconds(2)), [""; 0]);
         let told = engine.certificate(&id("next")).unwrap().to_string();
         assert!(
