@@ -27,6 +27,13 @@ for marker in /var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapsho
     mount -o remount,bind,ro "${marker%/*}"
 done
 
-"$plugin" "$gpus" >"$node/plugin.log" 2>&1 &
-"$kubelet" --config="$node/kubelet.json" "$@" >"$node/kubelet.log" 2>&1 &
-wait $!
+"$plugin" "$gpus" "$node/unhealthy-gpus" >"$node/plugin.log" 2>&1 &
+# A kubelet that is killed comes again, once nothing keeps it away. With one that ends by itself
+# the node ends too.
+while :; do
+    "$kubelet" --config="$node/kubelet.json" "$@" >>"$node/kubelet.log" 2>&1 &
+    code=0
+    wait $! || code=$?
+    [ "$code" -eq 137 ] || exit "$code"
+    while [ -e "$node/no-kubelet" ]; do sleep 0.05; done
+done

@@ -6,11 +6,12 @@
 
 mod able;
 mod cgroups;
+mod faults;
 mod image;
 mod names;
 mod network;
 mod node;
-mod ranks;
+mod processes;
 
 use std::{
     collections::BTreeMap,
@@ -26,11 +27,11 @@ use kube::Api;
 pub use able::unable;
 pub use image::{IMAGE, JAX};
 pub use node::RealNode;
-pub use ranks::kill_rank;
+pub use processes::kill_rank;
 
 use crate::{
     binaries::{Binaries, Program},
-    control_plane::{ControlPlane, Kubelets, Options, Signal},
+    control_plane::{ControlPlane, Kubelets, Options},
     process::Process,
     wait::eventually,
 };
@@ -118,18 +119,6 @@ impl RealNodes {
     #[must_use]
     pub fn has_jax(&self) -> bool {
         self.image.has_jax()
-    }
-
-    /// A node loses its power: it and its containers are gone at once.
-    ///
-    /// # Errors
-    ///
-    /// When there is no such node, or it is dead.
-    pub fn crash(&self, node: &str) -> Result<()> {
-        self.processes()
-            .get_mut(node)
-            .with_context(|| format!("no node {node:?}"))?
-            .signal(Signal::Kill)
     }
 
     /// The folder in which a node's kubelet looks for static pods.

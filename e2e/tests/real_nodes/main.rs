@@ -7,7 +7,9 @@
 mod containers;
 mod faults;
 mod gang;
+mod gpus;
 mod jax;
+mod kubelet;
 mod leftovers;
 mod mpi;
 mod pytorch;
@@ -32,19 +34,39 @@ fn main() -> ExitCode {
             faults::refusal,
         ),
         trial("a_gang_finds_its_peers_by_name", Calm, gang::peers),
-        trial("a_gang_leaves_a_node_that_dies", Storm, faults::crash),
+        trial(
+            "a_gang_goes_on_while_its_kubelet_is_away",
+            Storm,
+            kubelet::restart,
+        ),
         trial(
             "what_a_kubelet_says_of_containers_is_understood",
             Calm,
             containers::reasons,
         ),
         trial(
+            "a_gang_goes_on_with_a_gpu_that_turns_unhealthy",
+            Storm,
+            gpus::under,
+        ),
+        trial(
             "the_example_that_resumes_has_its_grace",
             Calm,
             suspend::example,
         ),
+        trial(
+            "a_gang_that_fails_with_an_unhealthy_gpu_starts_without_it",
+            Storm,
+            gpus::fails,
+        ),
         trial("mpirun_reaches_its_workers_by_ssh", Calm, mpi::allreduce),
+        trial(
+            "a_gang_that_needs_all_gpus_waits_for_an_unhealthy_one",
+            Storm,
+            gpus::all,
+        ),
         trial("jax_adds_over_processes", Calm, jax::psum),
+        trial("a_gang_leaves_a_node_that_dies", Storm, faults::crash),
         trial(
             "torchrun_loses_a_rank_and_ends_with_the_same_loss",
             Calm,

@@ -1,13 +1,15 @@
 //! What all of them share: a control plane with four real nodes, and the operator.
 
+use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use anyhow::Result;
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{LogParams, PostParams};
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, NodeCondition, NodeStatus, Pod};
+use kube::api::{ListParams, LogParams, PostParams};
+use kube::{Api, ResourceExt};
 use libtest_mimic::{Completion, Failed, Trial};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -21,12 +23,21 @@ use trellis_e2e::namespace::TestNamespace;
 use trellis_e2e::operator::{self, Operator};
 use trellis_e2e::real_nodes::{self, IMAGE, RealNode, RealNodes};
 use trellis_e2e::volumes;
-use trellis_e2e::wait::wait_for;
+use trellis_e2e::wait::{eventually, wait_for};
 
 /// GPUs of each node.
 pub(crate) const GPUS: u32 = 4;
 /// How long a gang may take, on a machine that does something else beside it.
 pub(crate) const TRAINED: Duration = Duration::from_secs(150);
+/// How long pods may take to go that a test before has left.
+const MENDED: Duration = Duration::from_secs(60);
+
+/// Says which devices it has, and ends once it is told to by a file. The first process of a
+/// container, which this is, does not hear SIGTERM before the trap, and has its whole grace then.
+const WAITS: &str = "trap 'exit 143' TERM; echo has $NVIDIA_VISIBLE_DEVICES; \
+    until [ -e /shared/$TRELLIS_JOB ]; do \
+        [ ! -e /shared/$TRELLIS_JOB-fails-$TRELLIS_ATTEMPT ] || exit 1; sleep 0.2; \
+    done; echo ended in attempt $TRELLIS_ATTEMPT";
 
 /// Two nodes that nothing happens to, and two on which everything may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +110,54 @@ impl Scene {
             control_plane,
         })
     }
+
+    /// Puts right what a test that failed has left, and waits until no pod is on the nodes.
+    async fn mend(&self, weather: Weather) {
+        let pods: Api<Pod> = Api::all(self.control_plane.client());
+        for node in weather.nodes() {
+            self.nodes.set_unhealthy(&node, &[]).unwrap();
+            self.nodes.start_kubelet(&node).unwrap();
+            for file in std::fs::read_dir(self.nodes.static_pods(&node)).unwrap() {
+                std::fs::remove_file(file.unwrap().path()).unwrap();
+            }
+            let live = format!("spec.nodeName={node},status.phase!=Succeeded,status.phase!=Failed");
+            let live = ListParams::default().fields(&live);
+            eventually(MENDED, || async {
+                self.is_well(&node, GPUS).await?;
+                let live = pods.list(&live).await?.items;
+                let live: Vec<String> = live.iter().map(ResourceExt::name_any).collect();
+                ensure!(live.is_empty(), "{live:?} are still on {node}");
+                Ok(())
+            })
+            .await
+            .unwrap();
+        }
+    }
+
+    /// That a node is Ready, and offers so many GPUs.
+    pub(crate) async fn is_well(&self, node: &str, gpus: u32) -> Result<()> {
+        let ready = self.ready(node).await?;
+        ensure!(ready.status == "True", "{node}: {ready:?}");
+        let offered = self.node(node).await?.allocatable.unwrap_or_default();
+        let offered = offered.get("nvidia.com/gpu").map_or("0", |q| &q.0);
+        ensure!(
+            offered == gpus.to_string(),
+            "{node} offers {offered} GPUs, not {gpus}"
+        );
+        Ok(())
+    }
+
+    /// The condition Ready of a node.
+    pub(crate) async fn ready(&self, node: &str) -> Result<NodeCondition> {
+        let all = self.node(node).await?.conditions.unwrap_or_default();
+        let ready = all.into_iter().find(|c| c.type_ == "Ready");
+        ready.with_context(|| format!("{node} does not say whether it is ready"))
+    }
+
+    async fn node(&self, name: &str) -> Result<NodeStatus> {
+        let nodes: Api<Node> = Api::all(self.control_plane.client());
+        Ok(nodes.get(name).await?.status.unwrap_or_default())
+    }
 }
 
 /// How a test ends that did not fail.
@@ -121,6 +180,7 @@ pub(crate) fn trial(
                 Err(why) => return Ok(Completion::ignored_with(why)),
             };
             let _turn = weather.turn().lock().await;
+            scene.mend(weather).await;
             let place = Place::new(scene, weather).await;
             Ok(match test(scene, place).await {
                 End::Passed => Completion::Completed,
@@ -128,6 +188,14 @@ pub(crate) fn trial(
             })
         })
     })
+}
+
+/// Asserts that a job is in its first attempt, and that nothing has been counted.
+pub(crate) fn is_undisturbed(job: &TrainingJob) {
+    let status = job.status.as_ref().unwrap();
+    let counted = (status.attempt, status.restarts, status.disruptions);
+    assert_eq!(counted, (Some(1), Some(0), Some(0)), "{status:#?}");
+    assert!(status.last_failure.is_none(), "{status:#?}");
 }
 
 /// A namespace of a test's own, with jobs for the nodes of its weather.
@@ -192,6 +260,24 @@ impl Place {
         job
     }
 
+    /// A gang that runs until the [folder](Self::shared_folder) `shared` has a file of its name.
+    /// Its first attempt fails once there is a file `<name>-fails-1`.
+    pub(crate) fn waits(&self, name: &str, replicas: u32, gpus: u32) -> Value {
+        let mut job = self.runs(name, replicas, &["sh", "-c", WAITS]);
+        job["spec"]["checkpoint"] = json!({"gracePeriodSeconds": 5});
+        let group = &mut job["spec"]["taskGroups"][0];
+        group["gpus"] = json!(gpus);
+        group["resources"] = json!({"cpu": "250m", "memory": "64Mi"});
+        group["mounts"] = json!([{"claim": "shared", "path": "/shared"}]);
+        job
+    }
+
+    /// The nodes that a job is on.
+    pub(crate) async fn nodes(&self, job: &str) -> BTreeSet<String> {
+        let pods = self.pods(job).await.into_iter();
+        pods.filter_map(|pod| pod.spec?.node_name).collect()
+    }
+
     /// Waits until a job is over, and is as it should be.
     pub(crate) async fn ends(&self, name: &str) -> TrainingJob {
         let api = self.api::<TrainingJob>();
@@ -215,7 +301,7 @@ impl Place {
         let mut logs = Vec::new();
         for pod in self.pods(name).await {
             let pod = pod.metadata.name.unwrap();
-            let log = self.api::<k8s_openapi::api::core::v1::Pod>();
+            let log = self.api::<Pod>();
             let log = log.logs(&pod, &LogParams::default()).await;
             logs.push((pod, log.unwrap_or_else(|error| error.to_string())));
         }

@@ -1,5 +1,6 @@
 // A device plugin of GPUs that are not there: what the kubelet counts, hands out and refuses is
-// real. `simulated-gpus N` advertises N healthy nvidia.com/gpu to the kubelet of this node.
+// real. `simulated-gpus N FILE` advertises N nvidia.com/gpu to the kubelet of this node: GPU-0,
+// GPU-1 and so on, healthy but for those that the file names, one a line. There need be no file.
 package main
 
 import (
@@ -9,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,26 +23,51 @@ import (
 const (
 	resource = "nvidia.com/gpu"
 	socket   = "simulated-gpus.sock"
-	// How often it looks whether the kubelet has begun anew: one that has, forgets plugins.
+	// How often it looks whether the kubelet has begun anew: one that has, forgets plugins. And
+	// whether the file has changed.
 	look = 200 * time.Millisecond
 )
 
 type plugin struct {
 	api.UnimplementedDevicePluginServer
-	devices []*api.Device
+	count int
+	// Names what is not healthy.
+	file string
 }
 
 func (*plugin) GetDevicePluginOptions(context.Context, *api.Empty) (*api.DevicePluginOptions, error) {
 	return &api.DevicePluginOptions{}, nil
 }
 
-// The list never changes, and the stream stays open: its end would say that the plugin is gone.
+// The stream stays open: its end would say that the plugin is gone.
 func (p *plugin) ListAndWatch(_ *api.Empty, stream grpc.ServerStreamingServer[api.ListAndWatchResponse]) error {
-	if err := stream.Send(&api.ListAndWatchResponse{Devices: p.devices}); err != nil {
-		return err
+	told := ""
+	for first := true; ; first = false {
+		content, _ := os.ReadFile(p.file)
+		if unhealthy := string(content); first || unhealthy != told {
+			if err := stream.Send(&api.ListAndWatchResponse{Devices: p.devices(unhealthy)}); err != nil {
+				return err
+			}
+			told = unhealthy
+		}
+		select {
+		case <-stream.Context().Done():
+			return nil
+		case <-time.After(look):
+		}
 	}
-	<-stream.Context().Done()
-	return nil
+}
+
+func (p *plugin) devices(unhealthy string) []*api.Device {
+	var devices []*api.Device
+	for i := range p.count {
+		device := &api.Device{ID: fmt.Sprintf("GPU-%d", i), Health: api.Healthy}
+		if slices.Contains(strings.Fields(unhealthy), device.ID) {
+			device.Health = api.Unhealthy
+		}
+		devices = append(devices, device)
+	}
+	return devices
 }
 
 // As NVIDIA's plugin does, the container is told its devices by a variable.
@@ -54,14 +81,14 @@ func (*plugin) Allocate(_ context.Context, request *api.AllocateRequest) (*api.A
 }
 
 func main() {
-	count, err := strconv.Atoi(strings.Join(os.Args[1:], " "))
+	if len(os.Args) != 3 {
+		log.Fatal("usage: simulated-gpus N FILE")
+	}
+	count, err := strconv.Atoi(os.Args[1])
 	if err != nil {
 		log.Fatalf("how many GPUs? %v", err)
 	}
-	p := &plugin{}
-	for i := range count {
-		p.devices = append(p.devices, &api.Device{ID: fmt.Sprintf("GPU-%d", i), Health: api.Healthy})
-	}
+	p := &plugin{count: count, file: os.Args[2]}
 	for {
 		kubelet, err := os.Stat(api.KubeletSocket)
 		if err != nil {
@@ -81,10 +108,10 @@ func main() {
 	}
 }
 
-// Whether the kubelet is still the one that it was.
+// Whether the kubelet is still the one that it was. A new file may have the number of the old one.
 func same(before os.FileInfo) bool {
 	now, err := os.Stat(api.KubeletSocket)
-	return err == nil && os.SameFile(before, now)
+	return err == nil && os.SameFile(before, now) && now.ModTime().Equal(before.ModTime())
 }
 
 // Serves the devices, and tells the kubelet where.

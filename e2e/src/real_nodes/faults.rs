@@ -1,0 +1,69 @@
+//! What can happen to a node.
+
+use std::{fs, io::ErrorKind};
+
+use anyhow::{Context as _, Result};
+use rustix::process::{Signal, kill_process};
+
+use super::{RealNodes, processes::youngest};
+
+/// While a node's folder has it, a kubelet that was killed does not come again (node.sh).
+const NO_KUBELET: &str = "no-kubelet";
+
+/// Names of GPUs that the device plugin says are not healthy, one a line (node.sh).
+const UNHEALTHY: &str = "unhealthy-gpus";
+
+impl RealNodes {
+    /// A node loses its power: it and its containers are gone at once.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such node, or it is dead.
+    pub fn crash(&self, node: &str) -> Result<()> {
+        self.processes()
+            .get_mut(node)
+            .with_context(|| format!("no node {node:?}"))?
+            .signal(crate::process::Signal::Kill)
+    }
+
+    /// Kills a node's kubelet and nothing else: its containers go on, and nobody looks after
+    /// them before [`Self::start_kubelet`].
+    ///
+    /// # Errors
+    ///
+    /// When none runs there.
+    pub fn stop_kubelet(&self, node: &str) -> Result<()> {
+        let folder = self.folder(node);
+        fs::write(folder.join(NO_KUBELET), "")?;
+        let told = format!("--config={}", folder.join("kubelet.json").display());
+        let kubelet = youngest(|_, command| command.contains(&told))
+            .with_context(|| format!("no kubelet of {node:?} runs"))?;
+        Ok(kill_process(kubelet, Signal::KILL)?)
+    }
+
+    /// A kubelet that was [stopped](Self::stop_kubelet) comes again, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// When the file that keeps it away cannot be removed.
+    pub fn start_kubelet(&self, node: &str) -> Result<()> {
+        match fs::remove_file(self.folder(node).join(NO_KUBELET)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// From now on the device plugin of a node says that these GPUs, such as `GPU-0`, are not
+    /// healthy, and all others are.
+    ///
+    /// # Errors
+    ///
+    /// When the node has no folder.
+    pub fn set_unhealthy(&self, node: &str, gpus: &[&str]) -> Result<()> {
+        let file = self.folder(node).join(UNHEALTHY);
+        // What is half written is never read.
+        let partial = file.with_extension("partial");
+        fs::write(&partial, gpus.join("\n"))?;
+        Ok(fs::rename(partial, file)?)
+    }
+}

@@ -1,0 +1,40 @@
+//! The processes of nodes and of their pods, as this machine sees them: they are in namespaces
+//! below its own.
+
+use std::fs;
+
+use anyhow::{Context as _, Result};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The youngest process of which so much holds, by its environment (each variable ends with a
+/// zero) and its command line (with spaces).
+pub(super) fn youngest(is_wanted: impl Fn(&str, &str) -> bool) -> Option<Pid> {
+    let is_wanted = |id: &i32| {
+        let environment = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
+        let command = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        let command = String::from_utf8_lossy(&command).replace('\0', " ");
+        is_wanted(&String::from_utf8_lossy(&environment), &command)
+    };
+    let all = fs::read_dir("/proc").ok()?.flatten();
+    let found = all
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(is_wanted)
+        .max()?;
+    Pid::from_raw(found)
+}
+
+/// Kills, by SIGKILL, the process of a job's pod with `TRELLIS_RANK=rank` whose command line has
+/// `program` in it. Of several the youngest: the one that another has started.
+///
+/// # Errors
+///
+/// When there is none.
+pub fn kill_rank(job: &str, rank: u32, program: &str) -> Result<()> {
+    let wanted = [format!("TRELLIS_JOB={job}"), format!("TRELLIS_RANK={rank}")];
+    let found = youngest(|environment, command| {
+        let has = |variable: &String| environment.split('\0').any(|set| set == variable);
+        wanted.iter().all(has) && command.contains(program)
+    });
+    let id = found.with_context(|| format!("no {program:?} of rank {rank} of {job:?} runs"))?;
+    Ok(kill_process(id, Signal::KILL)?)
+}

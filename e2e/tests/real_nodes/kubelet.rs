@@ -1,0 +1,101 @@
+//! A kubelet that is gone for a moment: its containers go on without it, and so does the gang.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::ensure;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use trellis_api::TrainingJob;
+use trellis_api::job::JobPhase;
+use trellis_e2e::history::PodHistory;
+use trellis_e2e::jobs::{SOON, phase};
+use trellis_e2e::wait::eventually;
+
+use crate::scene::Weather::Storm;
+use crate::scene::{End, GPUS, Place, Scene, is_undisturbed};
+
+/// Waits until a node's kubelet has said, since then, that all is well, and has all GPUs again.
+async fn is_back(scene: &Scene, node: &str, since: Timestamp) {
+    eventually(SOON, || async {
+        let ready = scene.ready(node).await?;
+        let said = ready.last_heartbeat_time.as_ref();
+        ensure!(said.is_some_and(|said| said.0 > since), "{ready:?}");
+        scene.is_well(node, GPUS).await
+    })
+    .await
+    .unwrap();
+}
+
+async fn is_not_ready(scene: &Scene, node: &str) {
+    eventually(SOON, || async {
+        let ready = scene.ready(node).await?;
+        ensure!(ready.status != "True", "{node} is Ready");
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
+/// The one container of each pod: which one it is, and how often it was started again.
+async fn containers(place: &Place, job: &str) -> BTreeMap<String, (Option<String>, i32)> {
+    let of = |pod: Pod| {
+        let name = pod.name_any();
+        let status = pod.status?.container_statuses?.into_iter().next()?;
+        Some((name, (status.container_id, status.restart_count)))
+    };
+    place.pods(job).await.into_iter().filter_map(of).collect()
+}
+
+/// Since when a job runs, without having stopped.
+fn runs_since(job: &TrainingJob) -> Timestamp {
+    let mut conditions = job.status.iter().flat_map(|status| &status.conditions);
+    let running = conditions.find(|c| c.type_ == "Running" && c.status == "True");
+    let running = running.unwrap_or_else(|| panic!("it does not run: {job:#?}"));
+    running.last_transition_time.0
+}
+
+/// Twice: so short that its node stays Ready, perhaps, and so long that it does not.
+pub(crate) async fn restart(scene: &'static Scene, place: Place) -> End {
+    let shared = place.shared_folder("shared").await;
+    let history = PodHistory::record(place.api::<Pod>());
+    place.create(place.waits("j", 3, 1)).await.unwrap();
+    let running = place.reaches("j", JobPhase::Running).await;
+    let nodes = place.nodes("j").await;
+    assert_eq!(nodes.len(), 1, "{nodes:?}");
+    let node = nodes.first().unwrap();
+    let before = containers(&place, "j").await;
+    assert_eq!(before.len(), 3, "{before:?}");
+
+    for is_long in [false, true] {
+        scene.nodes.stop_kubelet(node).unwrap();
+        let stopped = Timestamp::now();
+        if is_long {
+            is_not_ready(scene, node).await;
+        }
+        scene.nodes.start_kubelet(node).unwrap();
+        is_back(scene, node, stopped).await;
+        let job = place.api::<TrainingJob>().get("j").await.unwrap();
+        assert_eq!(phase(&job), Some(JobPhase::Running), "{job:#?}");
+        assert_eq!(runs_since(&job), runs_since(&running), "{job:#?}");
+        is_undisturbed(&job);
+        assert_eq!(containers(&place, "j").await, before);
+    }
+
+    // What is free there is offered again, and nothing else.
+    place.create(place.waits("rest", 5, 1)).await.unwrap();
+    let rest = place.reaches("rest", JobPhase::Running).await;
+    is_undisturbed(&rest);
+    assert_eq!(place.nodes("rest").await, BTreeSet::from(Storm.nodes()));
+    for job in ["j", "rest"] {
+        std::fs::write(shared.join(job), "").unwrap();
+    }
+    for job in ["j", "rest"] {
+        is_undisturbed(&place.ends(job).await);
+    }
+    for (pod, log) in place.logs("j").await {
+        assert!(log.ends_with("ended in attempt 1\n"), "{pod}: {log}");
+    }
+    assert_eq!(history.twice(), BTreeMap::new());
+    End::Passed
+}
