@@ -171,6 +171,27 @@ async fn who_waits_for_lost_nodes_is_not_placed_beside_what_may_still_run() {
     site.runs_again("j", 2).await;
 }
 
+/// The garbage collector deletes them, and nobody is left to stop them.
+#[tokio::test]
+async fn pods_of_a_deleted_job_on_a_lost_node_are_in_nobodys_way_for_ever() {
+    let site = site("orphans", 2).await;
+    site.submit("j", 1, 8).await;
+    site.reaches("j", JobPhase::Running).await;
+    let pod = site.whole("j", 1).await[0].clone();
+    let node = pod.spec.unwrap().node_name.unwrap();
+    site.nodes().not_ready(&node).await.unwrap();
+    let before = site.api::<TrainingJob>().get("j").await.unwrap();
+    site.delete::<TrainingJob>("j").await;
+    // One of the same name needs its pods' names.
+    site.submit("j", 1, 8).await;
+    let jobs = site.api::<TrainingJob>();
+    let runs = wait_for(&jobs, "j", Duration::from_secs(150), |job: &TrainingJob| {
+        let phase = job.status.as_ref().and_then(|status| status.phase);
+        job.metadata.uid != before.metadata.uid && phase == Some(JobPhase::Running)
+    });
+    runs.await.unwrap();
+}
+
 /// As it goes with its node, or by the hand of somebody who tidies up.
 #[tokio::test]
 async fn a_pod_that_has_succeeded_is_not_missed_when_it_goes() {

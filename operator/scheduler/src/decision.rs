@@ -58,6 +58,20 @@ pub enum Decision {
     },
 }
 
+impl Decision {
+    /// The word for it.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Place { .. } => "Place",
+            Self::Preempt { .. } => "Preempt",
+            Self::Drain { .. } => "Drain",
+            Self::Reserve { .. } => "Reserve",
+            Self::Wait { .. } => "Wait",
+        }
+    }
+}
+
 /// What would become of a gang that is tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outlook {

@@ -78,7 +78,7 @@ impl Player {
             match place.standing {
                 StandingSnapshot::Settled => player.runs(&gang.id, place.since),
                 StandingSnapshot::Leaving { .. } => player.leaves(&gang.id),
-                StandingSnapshot::Nominated { .. } => {}
+                StandingSnapshot::Nominated => {}
             }
         }
         player

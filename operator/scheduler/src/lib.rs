@@ -71,9 +71,9 @@ pub use constraints::{
 };
 pub use decision::{Because, Decision, Outlook, Score, Victim};
 pub use engine::{
-    ChargeSnapshot, Engine, GangSnapshot, KeepSnapshot, KeptPodSnapshot, LagSnapshot,
-    PlaceSnapshot, PodSnapshot, QueueMemory, QueueStanding, Snapshot, StandingLine,
-    StandingSnapshot,
+    ChargeSnapshot, DrawnSnapshot, Engine, GangSnapshot, KeepSnapshot, KeptPodSnapshot,
+    LagSnapshot, PlaceSnapshot, PodSnapshot, QueueMemory, QueueStanding, Snapshot, StandingLine,
+    StandingSnapshot, StoppingSnapshot, Totals,
 };
 pub use explain::{
     Allow, Certificate, Change, Detail, Exclusions, FreeOn, InDomain, MissingLabel, OwnQuota,

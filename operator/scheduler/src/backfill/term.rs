@@ -40,6 +40,14 @@ impl Term {
         }
     }
 
+    /// The term of what was told to stop, and is to be gone by then.
+    pub(crate) fn stops_by(end: Time) -> Self {
+        Self {
+            told: Some(end),
+            ..Self::until(end)
+        }
+    }
+
     /// The end that is known at this time. None: there is none, or it is past its
     /// limit. A prediction that is exceeded is followed by the next.
     pub(crate) fn end(&self, now: Time) -> Option<End> {

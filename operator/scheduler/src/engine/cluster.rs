@@ -167,11 +167,10 @@ impl Engine {
     /// long as the gang's: whether the gang restarts, or the pod alone where it was, is
     /// found out by others. That it does neither [`Engine::drop_assumed`] says.
     pub fn lose_pod(&mut self, pod: &PodKey) {
-        let retired = self.retired_owner(pod);
         let Some(seen) = self.pods.remove(pod) else {
             return;
         };
-        self.departures.pod_stays(pod);
+        self.pod_stays(pod);
         if self.hold_takes_over(pod, seen) {
             return;
         }
@@ -179,7 +178,6 @@ impl Engine {
             self.assume(pod);
         }
         self.give_pod(seen);
-        self.pod_has_gone(retired);
     }
 
     /// A pod of a placed gang that was seen is assumed again, where it was planned.
@@ -207,9 +205,8 @@ impl Engine {
 
     /// The pod is gone, or has ended and holds nothing any more.
     pub fn delete_pod(&mut self, pod: &PodKey) {
-        let retired = self.retired_owner(pod);
         if let Some(seen) = self.pods.remove(pod) {
-            self.departures.pod_stays(pod);
+            self.pod_stays(pod);
             if self.hold_takes_over(pod, seen) {
                 return;
             }
@@ -217,7 +214,6 @@ impl Engine {
                 self.look_for(pod, None);
             }
             self.give_pod(seen);
-            self.pod_has_gone(retired);
         }
     }
 

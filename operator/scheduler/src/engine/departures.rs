@@ -113,20 +113,7 @@ impl Engine {
     /// A gang has its place no longer, or stays there: nobody waits for it to leave,
     /// or for who gets its number.
     pub(super) fn has_left(&mut self, gone: GangIdx) {
-        if !self.departures.gangs.remove(&gone) {
-            return;
-        }
-        for at in self.nominated.clone() {
-            if let Some(placed) = self.placed_mut(at)
-                && let Standing::Nominated(nomination) = &mut placed.standing
-            {
-                nomination.victims.retain(|victim| *victim != gone);
-            }
-        }
-    }
-
-    pub(super) fn is_leaving(&self, at: GangIdx) -> bool {
-        self.departures.gangs.contains(&at)
+        self.departures.gangs.remove(&gone);
     }
 
     /// A gang that was told to leave stays: it has its quota again, whatever that
@@ -135,9 +122,6 @@ impl Engine {
         let Some(&at) = self.ids.get(gang) else {
             return;
         };
-        if self.is_retired(at) {
-            return;
-        }
         let Some(placed) = self.placed_mut(at).filter(|p| p.standing.is_leaving()) else {
             return;
         };

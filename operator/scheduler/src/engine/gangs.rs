@@ -22,7 +22,6 @@ impl Engine {
     /// draws on.
     pub fn apply_gang(&mut self, gang: Gang) {
         self.know_levels(&gang);
-        self.succeed_retired(&gang);
         let Some(&at) = self.ids.get(&gang.id) else {
             let at = self.insert(gang, Stage::Waiting(None));
             self.wait(at);
@@ -54,7 +53,6 @@ impl Engine {
             not_before: None,
             preempted: false,
             idle: false,
-            retired: false,
             told: None,
             stage,
         };
@@ -125,7 +123,6 @@ impl Engine {
         flavors: &[GroupFlavors],
         since: Time,
     ) {
-        self.succeed_retired(&gang);
         let at = match self.ids.get(&gang.id) {
             Some(&at) => {
                 self.unplace(at);
@@ -185,7 +182,7 @@ impl Engine {
                 let seen = *seen;
                 let demand = self.catalog.demand(seen.demand);
                 self.nodes.set_held(seen.node, &demand, 1);
-                self.departures.pod_stays(&key);
+                self.pod_stays(&key);
                 self.forgo((at, number, index));
                 self.set_there((at, number, index), Some((seen.node, seen.demand)));
             }
@@ -217,9 +214,6 @@ impl Engine {
         let Some(&at) = self.ids.get(gang) else {
             return;
         };
-        if self.is_retired(at) {
-            return;
-        }
         self.unplace(at);
         if let Some(state) = self.state_mut(at) {
             state.not_before = state.not_before.max(not_before);
@@ -277,7 +271,7 @@ impl Engine {
         let gang = &placed.gang;
         let told = match placed.standing {
             Standing::Leaving { since, .. } => since,
-            Standing::Settled | Standing::Nominated(_) => self.now,
+            Standing::Settled | Standing::Nominated => self.now,
         };
         let grace = self.state(at).map_or(gang.grace, |state| state.gang.grace);
         let by = told.plus(grace);

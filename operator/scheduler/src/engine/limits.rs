@@ -148,7 +148,7 @@ impl Engine {
         self.tell_all(told);
     }
 
-    fn tell_all(&mut self, changes: Vec<(Signal, i128)>) {
+    pub(super) fn tell_all(&mut self, changes: Vec<(Signal, i128)>) {
         for (signal, amount) in changes {
             self.parking.raise(&signal, amount);
         }

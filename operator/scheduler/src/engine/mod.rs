@@ -15,11 +15,11 @@ mod preempt;
 mod quota_heads;
 mod refusals;
 mod reserving;
-mod retiring;
 mod roster;
 mod snapshot;
 mod stages;
 mod standing;
+mod stopping;
 mod trial;
 mod ways;
 mod yielding;
@@ -46,10 +46,11 @@ use placed::Placed;
 use refusals::Refusals;
 use roster::Roster;
 pub use snapshot::{
-    ChargeSnapshot, GangSnapshot, KeepSnapshot, KeptPodSnapshot, LagSnapshot, PlaceSnapshot,
-    PodSnapshot, Snapshot, StandingSnapshot,
+    ChargeSnapshot, DrawnSnapshot, GangSnapshot, KeepSnapshot, KeptPodSnapshot, LagSnapshot,
+    PlaceSnapshot, PodSnapshot, Snapshot, StandingSnapshot, StoppingSnapshot,
 };
-pub use standing::{QueueMemory, QueueStanding, StandingLine};
+pub use standing::{QueueMemory, QueueStanding, StandingLine, Totals};
+use stopping::Stopping;
 use ways::KnownWays;
 
 /// The scheduling engine: a state machine over plain data.
@@ -66,7 +67,8 @@ use ways::KnownWays;
 /// frees what was seen. Giving up a gang ([`Engine::release_gang`],
 /// [`Engine::delete_gang`]) frees what is still assumed; pods that have been
 /// seen count until they are gone, since a terminating pod holds its devices. Where a
-/// place is kept ([`Engine::keep_gang`]), its room counts after that too.
+/// place is kept ([`Engine::keep_gang`]), its room counts after that too. The quota and limits
+/// of a gang that is gone ([`Engine::retire_gang`]) are held until the last of these is.
 ///
 /// A pod that was there before the gang was placed, under the key of one of its
 /// pods, does not confirm: both count until it is deleted. So a pod that is
@@ -92,6 +94,7 @@ pub struct Engine {
     /// Gangs that follow others, who have not left yet.
     nominated: BTreeSet<GangIdx>,
     departures: Departures,
+    stopping: Stopping,
     keeps: Keeps,
     /// The latest time that the engine was told.
     now: Time,
@@ -120,8 +123,6 @@ struct GangState {
     preempted: bool,
     /// It has lost its place, and is not tried before it is applied again.
     idle: bool,
-    /// It is gone, but for pods of it that still stop.
-    retired: bool,
     /// The reason that a cycle last told.
     told: Option<WaitReason>,
     stage: Stage,
@@ -132,6 +133,11 @@ enum Stage {
     /// Why, when it was last looked at.
     Waiting(Option<Certificate>),
     Placed(Box<Placed>),
+    /// It is gone, but for so many pods that still stop, and are to be gone by then.
+    Stopping {
+        pods: u32,
+        by: Time,
+    },
 }
 
 impl Engine {
@@ -163,6 +169,7 @@ impl Engine {
             placed: 0,
             nominated: BTreeSet::new(),
             departures: Departures::default(),
+            stopping: Stopping::default(),
             keeps: Keeps::default(),
             now: Time::default(),
             config: 0,
@@ -179,7 +186,7 @@ impl Engine {
     pub fn certificate(&self, gang: &GangId) -> Option<&Certificate> {
         match &self.state(*self.ids.get(gang)?)?.stage {
             Stage::Waiting(certificate) => certificate.as_ref(),
-            Stage::Placed(_) => None,
+            Stage::Placed(_) | Stage::Stopping { .. } => None,
         }
     }
 
@@ -195,7 +202,7 @@ impl Engine {
     #[must_use]
     pub fn placement(&self, gang: &GangId) -> Option<Placement> {
         match &self.state(*self.ids.get(gang)?)?.stage {
-            Stage::Waiting(_) => None,
+            Stage::Waiting(_) | Stage::Stopping { .. } => None,
             Stage::Placed(placed) => Some(placed.placement(&self.nodes)),
         }
     }
@@ -321,7 +328,7 @@ impl Engine {
     fn placed_mut(&mut self, at: GangIdx) -> Option<&mut Placed> {
         match &mut self.state_mut(at)?.stage {
             Stage::Placed(placed) => Some(placed),
-            Stage::Waiting(_) => None,
+            Stage::Waiting(_) | Stage::Stopping { .. } => None,
         }
     }
 
@@ -394,7 +401,7 @@ impl Engine {
     fn placed_group(&self, gang: GangIdx, group: usize) -> Option<&placed::PlacedGroup> {
         match &self.state(gang)?.stage {
             Stage::Placed(placed) => placed.groups.get(group),
-            Stage::Waiting(_) => None,
+            Stage::Waiting(_) | Stage::Stopping { .. } => None,
         }
     }
 }

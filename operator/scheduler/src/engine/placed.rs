@@ -11,7 +11,7 @@ use crate::preemption::price::Stake;
 use crate::queue::GroupFlavors;
 use crate::queueing::Choice;
 use crate::quota::Demand;
-use crate::state::{DemandIdx, GangIdx, NodeIdx, Nodes, Pods, Shape};
+use crate::state::{DemandIdx, NodeIdx, Nodes, Pods, Shape};
 use crate::time::Time;
 
 /// A gang as it was placed, where its pods go, and which of them are assumed:
@@ -41,8 +41,8 @@ pub(crate) enum Standing {
     /// Its pods are there or are being created.
     #[default]
     Settled,
-    /// Nobody else is put there, and its pods come when its victims' are gone.
-    Nominated(Nomination),
+    /// Nobody else is put there, and its pods come when its nodes and its quota are free.
+    Nominated,
     /// It is leaving: it holds its nodes until its pods are gone, and its quota, which
     /// others plan with by then; this is what it was charged, and since when it leaves.
     Leaving { charged: Demand, since: Time },
@@ -50,15 +50,16 @@ pub(crate) enum Standing {
 
 impl Standing {
     pub(crate) fn is_leaving(&self) -> bool {
-        matches!(self, Self::Leaving { .. })
+        self.charged().is_some()
     }
-}
 
-/// Whom a gang waits for that is to follow them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Nomination {
-    /// Those of its victims that have not left yet.
-    pub(crate) victims: Vec<GangIdx>,
+    /// Of one that leaves: what it was charged, and since when it leaves.
+    pub(crate) fn charged(&self) -> Option<(&Demand, Time)> {
+        match self {
+            Self::Leaving { charged, since } => Some((charged, *since)),
+            Self::Settled | Self::Nominated => None,
+        }
+    }
 }
 
 /// What so many pods hold of a node, each of them that.

@@ -25,7 +25,8 @@ impl Engine {
             let (gang, demand) = self.candidate(candidate)?;
             let owns = !self.queues.tree().borrows(leaf, &demand);
             // Those who leave give back to all.
-            let ends = match owns || self.departures.has_gangs() {
+            let leave = self.departures.has_gangs() || !self.stopping.is_empty();
+            let ends = match owns || leave {
                 true => Some(&self.backfill.ends),
                 false => self.backfill.ends_in.get(queue),
             };

@@ -58,7 +58,7 @@ impl Engine {
         // The runtime as it is known by now, in the queue that it was placed from.
         let told = match placed.standing {
             Standing::Leaving { since, .. } => Some(since),
-            Standing::Settled | Standing::Nominated(_) => None,
+            Standing::Settled | Standing::Nominated => None,
         };
         let term = Term {
             told,
@@ -67,7 +67,7 @@ impl Engine {
         self.ends(at, &id, queue, term);
     }
 
-    fn ends(&mut self, at: GangIdx, id: &GangId, queue: QueueName, term: Term) {
+    pub(super) fn ends(&mut self, at: GangIdx, id: &GangId, queue: QueueName, term: Term) {
         let ends = self.backfill.ends_in.entry(queue).or_default();
         for ends in [ends, &mut self.backfill.ends] {
             ends.insert(at, id, term, self.now);

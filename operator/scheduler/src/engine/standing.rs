@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::Engine;
 use crate::ids::{FlavorName, QueueName, ResourceName};
 use crate::quota::{Decayed, Remembered};
+use crate::state::ResourceIdx;
 use crate::time::Time;
 
 /// How a queue stands.
@@ -32,6 +33,17 @@ pub struct StandingLine {
     pub usage: i128,
     /// How much of that is more than it has.
     pub borrowed: i128,
+}
+
+/// What the nodes that take pods have of a resource, in base units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// All of it.
+    pub allocatable: i128,
+    /// What placed gangs hold.
+    pub held: i128,
+    /// What other pods use.
+    pub others: i128,
 }
 
 /// What a queue and those below it have held, at some time: what turns are taken
@@ -76,6 +88,29 @@ impl Engine {
                 .collect(),
         };
         self.queues.recall(queue, &remembered);
+    }
+
+    /// What the nodes that take pods have together, by resource.
+    #[must_use]
+    pub fn totals(&self) -> BTreeMap<ResourceName, Totals> {
+        let mut totals: BTreeMap<ResourceIdx, Totals> = BTreeMap::new();
+        for (at, facts) in self.nodes.iter() {
+            if !facts.ready || facts.unschedulable || facts.unhealthy.is_some() {
+                continue;
+            }
+            for resource in self.nodes.offers(at) {
+                let total = totals.entry(*resource).or_default();
+                let (held, others) = self.nodes.held(*resource, at);
+                let allocatable = i128::from(self.nodes.allocatable(*resource, at));
+                total.allocatable = total.allocatable.saturating_add(allocatable);
+                total.held = total.held.saturating_add(held);
+                total.others = total.others.saturating_add(others);
+            }
+        }
+        let named = totals.into_iter();
+        named
+            .map(|(resource, total)| (self.catalog.name(resource), total))
+            .collect()
     }
 
     /// How a queue stands. None where it does not exist.

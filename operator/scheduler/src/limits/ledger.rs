@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::draw::{Draw, Drawn};
 use crate::gang::{Gang, TaskGroup};
 use crate::ids::{LimitName, ResourceName};
-use crate::queueing::{Flavors, Signal};
+use crate::queueing::{Flavors, FollowerRoom, Signal};
 use crate::quota::Demand;
 use crate::state::{Catalog, GangIdx};
 use crate::time::Time;
@@ -186,19 +186,24 @@ impl Ledger {
         }
     }
 
-    /// Whether nothing but those who leave keep one that follows others from a limit
-    /// that it draws on.
-    pub(crate) fn is_held_up_by_leavers(&self, at: GangIdx, draws: &[Draw]) -> bool {
+    /// What one holds still that leaves.
+    pub(crate) fn left_by(&self, at: GangIdx) -> Vec<(LimitName, i128)> {
+        self.leaving.get(&at).cloned().unwrap_or_default()
+    }
+
+    /// Whether the limits that it draws on have room for one that is charged and follows others.
+    pub(crate) fn room_of_follower(&self, at: GangIdx, draws: &[Draw]) -> FollowerRoom {
         let held = self.charges.get(&at).into_iter().flatten();
-        held.filter_map(|(limit, amount)| {
+        let rooms = held.filter_map(|(limit, amount)| {
             let max = draws.iter().find(|draw| draw.limit == *limit)?.max?;
-            Some((self.accounts.get(limit)?, *amount, i128::from(max)))
-        })
-        .any(|(account, amount, max)| {
-            let runs = account.runs().saturating_add(amount);
-            let others = account.used.saturating_sub(account.coming);
-            !account.leavers.is_empty() && runs > max && others.saturating_add(amount) <= max
-        })
+            let (account, max) = (self.accounts.get(limit)?, i128::from(max));
+            Some(match account.runs().saturating_add(*amount) <= max {
+                _ if account.used > max => FollowerRoom::Never,
+                true => FollowerRoom::Now,
+                false => FollowerRoom::Later,
+            })
+        });
+        rooms.max().unwrap_or(FollowerRoom::Now)
     }
 
     /// Takes the charge of a gang back, if there is one. Tells what has been given back.

@@ -10,4 +10,4 @@ pub(crate) use assignment::{Choice, NoWay, choices, combine};
 pub(crate) use flavors::Flavors;
 pub(crate) use order::{Class, OrderKey, Waiting};
 pub(crate) use parking::{Blocked, Parking, Phase, Signal, Wake};
-pub(crate) use queues::{Aside, Queues};
+pub(crate) use queues::{Aside, FollowerRoom, Queues};

@@ -21,6 +21,7 @@ use crate::state::{Catalog, GangIdx, Interner, ResourceIdx};
 use crate::time::Time;
 pub(crate) use aside::Aside;
 use holders::{Holder, Holders};
+pub(crate) use leaving::FollowerRoom;
 use leaving::Leaving;
 use sums::Sums;
 

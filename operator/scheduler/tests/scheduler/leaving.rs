@@ -7,8 +7,8 @@ use crate::preemption::{LOWER, at, gone, of, preempts, seconds, see};
 use crate::preemption_queues::small;
 use crate::snapshots::twin;
 use trellis_scheduler::{
-    Detail, Draw, Drawn, Engine, Gang, LimitName, NodeName, Queue, QueueName, Quota, ResourceName,
-    Stop,
+    Detail, Draw, Drawn, Engine, Forecast, Gang, LimitName, NodeName, Queue, QueueName, Quota,
+    ResourceName, Stop,
 };
 
 /// Nodes of 8 GPUs, and a queue `q` of so many in which priority preempts.
@@ -177,9 +177,13 @@ fn who_counts_on_one_that_stays_after_all_waits_again() {
         engine.cycle(seconds(0));
         see(&mut engine, gang);
     }
-    engine.apply_gang(q(small("q", 9, "one", 4)));
+    let elsewhere = |gang: Gang| Gang {
+        excluded_nodes: vec![NodeName::new("n00"), NodeName::new("n01")],
+        ..gang
+    };
+    engine.apply_gang(elsewhere(q(small("q", 9, "one", 4))));
     preempts(&mut engine, seconds(1));
-    engine.apply_gang(q(small("q", 8, "two", 10)));
+    engine.apply_gang(elsewhere(q(small("q", 8, "two", 10))));
     let (_, victims) = preempts(&mut engine, seconds(2));
     assert_eq!(victims.len(), 1, "it counts on what the first leaves, too");
     engine.stay(&id("slow"), seconds(100));
@@ -238,9 +242,9 @@ fn of_a_gang_that_is_gone_what_was_never_seen_is_free_at_once() {
     assert_eq!(at(&mut engine, seconds(2)), ["+next"]);
 }
 
-/// A quota that has been lowered holds up nobody who has made others leave.
+/// Who follows others has not started: a quota that was lowered lets it in no more.
 #[test]
-fn a_quota_that_was_lowered_meanwhile_holds_nobody_up() {
+fn a_quota_that_was_lowered_meanwhile_lets_in_what_fits_it() {
     let mut engine = limited(2, 16);
     engine.apply_gang(q(of(0, "low", 1)));
     engine.apply_gang(q(of(0, "other", 1)));
@@ -251,13 +255,12 @@ fn a_quota_that_was_lowered_meanwhile_holds_nobody_up() {
     preempts(&mut engine, seconds(1));
     engine.apply_queue(Queue {
         preemption: LOWER,
-        ..queue("q", Some(&[(GPU, 4), ("cpu", 1 << 40)]))
+        ..queue("q", Some(&[(GPU, 8), ("cpu", 1 << 40)]))
     });
     engine.delete_gang(&id("other"));
-    let said = at(&mut engine, seconds(2));
     engine.delete_gang(&id("low"));
-    let more = at(&mut engine, seconds(3));
-    assert_eq!(said.len() + more.len(), 2, "{said:?} {more:?}");
+    let said = at(&mut engine, seconds(2));
+    assert_eq!(said, ["+higher", "-high QuotaExceeded"]);
 }
 
 #[test]
@@ -289,5 +292,75 @@ fn a_limit_is_held_until_the_victim_has_left() {
         gone(engine, &low);
         engine.delete_gang(&id("low"));
         assert_eq!(at(engine, seconds(3)), ["+high", "+next"]);
+    }
+}
+
+/// When what stops is gone, and what waits for it starts, is known.
+#[test]
+fn who_waits_for_what_stops_knows_until_when() {
+    let mut engine = limited(4, 16);
+    let first = Gang {
+        grace: Duration::from_secs(60),
+        ..q(of(0, "first", 2))
+    };
+    engine.apply_gang(first.clone());
+    engine.cycle(seconds(0));
+    see(&mut engine, &first);
+    engine.apply_gang(q(of(0, "next", 2)));
+    assert_eq!(at(&mut engine, seconds(1)), ["-next QuotaExceeded"]);
+    engine.retire_gang(&id("first"));
+    engine.delete_pod(&worker("first", 0));
+    assert_eq!(at(&mut engine, seconds(2)), [""; 0]);
+    let forecast = Forecast::of(&engine.snapshot(), |_| true);
+    assert_eq!(forecast.starts.get(&id("next")), Some(&seconds(61)));
+}
+
+/// Whoever comes by the name of one whose pods still stop is another.
+#[test]
+fn a_gang_of_the_same_name_is_another() {
+    let mut engine = limited(4, 16);
+    let first = q(of(0, "first", 1));
+    engine.apply_gang(first.clone());
+    engine.cycle(seconds(0));
+    see(&mut engine, &first);
+    engine.retire_gang(&id("first"));
+    engine.apply_gang(q(of(0, "first", 2)));
+    assert_eq!(
+        at(&mut engine, seconds(1)),
+        ["-first QuotaExceeded"],
+        "8 + 16"
+    );
+    engine.lose_pod(&worker("first", 0));
+    assert_eq!(at(&mut engine, seconds(2)), ["+first"]);
+    engine.delete_gang(&id("first"));
+    let node = NodeName::new("n00");
+    assert_eq!(engine.free(&node).unwrap()[&ResourceName::new(GPU)], 8);
+}
+
+/// A place that is kept holds its quota for as long as it is, and as its pods stop.
+#[test]
+fn a_place_that_is_kept_no_longer_holds_its_quota_until_its_pods_are_gone() {
+    for over in [false, true] {
+        let mut engine = limited(3, 8);
+        let first = Gang {
+            grace: Duration::from_secs(600),
+            ..q(of(0, "first", 1))
+        };
+        engine.apply_gang(first.clone());
+        engine.cycle(seconds(0));
+        see(&mut engine, &first);
+        assert!(engine.keep_gang(&id("first"), &[], seconds(120)));
+        engine.apply_gang(q(of(0, "next", 1)));
+        assert_eq!(at(&mut engine, seconds(1)), ["-next QuotaExceeded"]);
+        let now = if over {
+            seconds(200)
+        } else {
+            engine.retire_gang(&id("first"));
+            seconds(2)
+        };
+        assert_eq!(at(&mut engine, now), [""; 0], "{over}");
+        engine.lose_pod(&worker("first", 0));
+        let said = at(&mut engine, now.plus(Duration::from_secs(1)));
+        assert_eq!(said, ["+next"], "{over}");
     }
 }

@@ -55,7 +55,7 @@ mod model_kept;
 mod model_limits;
 #[cfg(test)]
 mod model_quota;
-mod model_retired;
+mod model_stopping;
 #[cfg(test)]
 mod oracle;
 #[cfg(test)]

@@ -8,6 +8,7 @@ use trellis_scheduler::{
 };
 
 use crate::model_kept::Kept;
+use crate::model_stopping::Stopping;
 
 /// A gang that has its place, as a plain list of pods.
 #[derive(Clone, Debug)]
@@ -32,8 +33,7 @@ pub struct Model {
     pub kept: BTreeMap<GangId, Kept>,
     /// Gangs that are not tried before they are applied.
     pub idle: BTreeSet<GangId>,
-    /// Gangs that are gone, but for pods of theirs.
-    pub retired: BTreeSet<GangId>,
+    pub stopping: Vec<Stopping>,
     pub nodes: BTreeMap<NodeName, Node>,
     pub pods: BTreeMap<PodKey, (NodeName, Resources)>,
     /// Pods of gangs that have their place no longer, and by when they are gone.
@@ -46,6 +46,14 @@ pub struct Model {
     pub preempted: BTreeSet<GangId>,
     pub closed: BTreeMap<LimitName, Option<Time>>,
     pub now: Time,
+}
+
+fn add(sums: &mut BTreeMap<ResourceName, i128>, gang: &Gang) {
+    for group in &gang.groups {
+        for (resource, amount) in with_pod(&group.request) {
+            *sums.entry(resource).or_default() += i128::from(amount) * i128::from(group.count);
+        }
+    }
 }
 
 pub fn with_pod(request: &Resources) -> BTreeMap<ResourceName, i64> {
@@ -92,7 +100,15 @@ impl Model {
 
     /// What runs of it: those who leave do, and those who follow them do not yet.
     pub fn runs(&self, queue: &str) -> BTreeMap<ResourceName, i128> {
-        self.sum(queue, |place| place.follows.is_none())
+        let mut runs = self.sum(queue, |place| place.follows.is_none());
+        for stopping in self
+            .stopping
+            .iter()
+            .filter(|s| s.gang.queue.as_str() == queue)
+        {
+            add(&mut runs, &stopping.gang);
+        }
+        runs
     }
 
     fn sum(&self, queue: &str, counts: impl Fn(&&Place) -> bool) -> BTreeMap<ResourceName, i128> {
@@ -101,12 +117,7 @@ impl Model {
         let kept = self.kept.values().map(|kept| &kept.gang);
         let all = placed.map(|place| &place.gang).chain(kept);
         for gang in all.filter(|gang| gang.queue.as_str() == queue) {
-            for group in &gang.groups {
-                for (resource, amount) in with_pod(&group.request) {
-                    *usage.entry(resource).or_default() +=
-                        i128::from(amount) * i128::from(group.count);
-                }
-            }
+            add(&mut usage, gang);
         }
         usage.retain(|_, used| *used > 0);
         usage
@@ -285,7 +296,7 @@ impl Model {
     /// it is not that one only events tell, so that a rebuilt engine cannot know.
     pub fn has_leftovers(&self) -> bool {
         // Nor can it know what is kept.
-        if !self.kept.is_empty() || !self.idle.is_empty() || !self.retired.is_empty() {
+        if !self.kept.is_empty() || !self.idle.is_empty() || !self.stopping.is_empty() {
             return true;
         }
         self.places.values().any(|place| {
@@ -342,21 +353,23 @@ impl Model {
         let Some(place) = self.places.get_mut(&gang.id) else {
             return;
         };
+        let mut confirmed = Vec::new();
         for (key, planned, _) in &place.pods {
             if self.pods.get(key).is_some_and(|(node, _)| node == planned) {
                 place.assumed.remove(key);
                 self.leavers.remove(key);
+                confirmed.push(key.clone());
             }
+        }
+        for key in confirmed {
+            self.stops_no_longer(&key);
         }
     }
 
     /// It is gone, and its place is kept if it is a placed gang's.
     pub fn miss(&mut self, key: &PodKey) {
         if self.pods.contains_key(key) {
-            let retired = &self.retired;
-            let places = self.places.iter_mut();
-            let places = places.filter(|(id, _)| !retired.contains(*id));
-            for (_, place) in places {
+            for place in self.places.values_mut() {
                 if place.pods.iter().any(|(pod, ..)| pod == key) {
                     place.assumed.insert(key.clone());
                 }
@@ -370,7 +383,7 @@ impl Model {
         self.leavers.remove(key);
         if let Some((node, request)) = seen {
             self.hold_room(key, &node, &request);
-            self.forget_retired();
+            self.stops_no_longer(key);
         }
     }
 }

@@ -43,6 +43,15 @@ impl Model {
         held
     }
 
+    /// The same with what runs: those who leave do, and those who follow them do not yet.
+    pub fn drawn_by_what_runs(&self) -> BTreeMap<LimitName, i128> {
+        let mut held = self.drawn_by(|place| place.follows.is_none());
+        for (limit, amount) in self.stopping.iter().flat_map(|s| &s.drawn) {
+            *held.entry(limit.clone()).or_default() += amount;
+        }
+        held
+    }
+
     /// What is held of each limit.
     pub fn limits(&self) -> BTreeMap<LimitName, i128> {
         let mut held = self.drawn_by(|place| place.leaving.is_none());

@@ -78,7 +78,6 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
         }
         Event::ApplyGang(gang) => {
             engine.apply_gang(gang.clone());
-            model.succeed_retired(&gang.id);
             model.idle.remove(&gang.id);
             model.gangs.insert(gang.id.clone(), gang);
         }
@@ -94,9 +93,6 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
             let id = gang_id(at);
             let not_before = not_before.map(|later| model.now.plus_millis(later));
             engine.release_gang(&id, not_before);
-            if model.retired.contains(&id) {
-                return Ok(());
-            }
             model.unplace(&id);
             if let (Some(until), true) = (not_before, model.gangs.contains_key(&id)) {
                 let latest = model.back_off.get(&id).copied().max(Some(until));
@@ -143,7 +139,6 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
             let on = groups.map(|g| (g.name.clone(), vec![(node_name(node), g.count)]));
             let placement: Placement = on.collect();
             engine.restore_gang(gang.clone(), placement.clone(), model.now);
-            model.retired.remove(&gang.id);
             model.restore(&gang, &placement);
         }
         Event::Keep(at, except, longer) => {
@@ -155,8 +150,7 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
         Event::Stay(at, longer) => {
             let until = model.now.plus_millis(longer);
             engine.stay(&gang_id(at), until);
-            if !model.retired.contains(&gang_id(at))
-                && let Some(place) = model.places.get_mut(&gang_id(at))
+            if let Some(place) = model.places.get_mut(&gang_id(at))
                 && place.leaving.take().is_some()
             {
                 place.protected = Some(until);
@@ -227,6 +221,12 @@ fn give_back(
     for (id, held) in &model.kept {
         prop_assert!(!kept.contains(id) || held.until > model.now, "{}", id);
     }
+    let over = model
+        .kept
+        .keys()
+        .filter(|id| !kept.contains(*id) && !starts(id));
+    let stops: Vec<_> = over.filter_map(|id| model.keep_stops(id)).collect();
+    model.stopping.extend(stops);
     model.kept.retain(|id, _| kept.contains(id) || starts(id));
     Ok(())
 }

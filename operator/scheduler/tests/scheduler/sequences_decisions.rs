@@ -15,6 +15,19 @@ pub fn check_decisions(
     decisions: &[Decision],
     now: Time,
 ) -> Result<(), TestCaseError> {
+    // Who followed others and has given that up has done so before anybody was placed.
+    for decision in decisions {
+        let gave_up = match decision {
+            Decision::Wait { gang, .. } => Some(gang),
+            Decision::Place {
+                gang, placement, ..
+            } if !model.is_where_it_follows(gang, placement) => Some(gang),
+            _ => None,
+        };
+        if let Some(gang) = gave_up.filter(|gang| model.places.contains_key(*gang)) {
+            model.unplace(gang);
+        }
+    }
     for decision in decisions {
         let (id, placement) = match decision {
             Decision::Place {
@@ -36,18 +49,8 @@ pub fn check_decisions(
                 continue;
             }
             Decision::Reserve { .. } => continue,
-            Decision::Wait { gang, .. } => {
-                // Who followed others and waits again has given up.
-                if model.places.contains_key(gang) {
-                    model.unplace(gang);
-                }
-                continue;
-            }
+            Decision::Wait { .. } => continue,
         };
-        if !model.is_where_it_follows(id, placement) {
-            // It gave up the place that others were to leave, and has found one at once.
-            model.unplace(id);
-        }
         if let Some(place) = model.places.get_mut(id) {
             prop_assert!(place.follows.take().is_some());
             place.since = now;
@@ -88,7 +91,7 @@ pub fn check_decisions(
             prop_assert!(model.close(&asked.topology, nodes), "{}: {:?}", id, group);
         }
         limits_have_room(model, &gang, &model.limits())?;
-        let runs = model.drawn_by(|place| place.follows.is_none());
+        let runs = model.drawn_by_what_runs();
         limits_have_room(model, &gang, &runs)?;
         let queue = &model.queues[&gang.queue];
         prop_assert_eq!(queue.stop, Stop::None);

@@ -173,7 +173,11 @@ impl Engine {
             .filter(|(_, keep)| keep.until <= now || self.queues.open(&keep.gang.queue).is_err());
         let over: Vec<GangIdx> = over.map(|(at, _)| at).collect();
         for at in over {
+            let stops = self.held_with_pods(at);
             self.give_keep_back(at);
+            if let Some(stops) = stops {
+                self.stops(stops);
+            }
         }
     }
 }

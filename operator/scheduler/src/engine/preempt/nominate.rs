@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::super::placed::{self, Nomination, Standing};
+use super::super::placed::{self, Standing};
 use super::super::ways::Way;
 use super::super::{Engine, Stage};
 use super::{Leaver, Plan};
@@ -12,7 +12,7 @@ use crate::gang::{Gang, TaskGroup};
 use crate::ids::GangId;
 use crate::placement::{Closeness, Placement, Runs, UndoLog, excluded};
 use crate::queue::GroupFlavors;
-use crate::queueing::{Choice, Signal};
+use crate::queueing::{Choice, FollowerRoom, Signal};
 use crate::state::{GangIdx, NodeIdx, Shape};
 use crate::time::Time;
 
@@ -35,9 +35,8 @@ impl Engine {
             placement: placed::placement(&self.nodes, gang, groups.iter()),
             victims: self.named(&victims),
         };
-        let leaving: Vec<GangIdx> = victims.iter().map(|v| v.gang).collect();
-        for victim in &leaving {
-            self.leave(*victim);
+        for victim in &victims {
+            self.leave(victim.gang);
         }
         for (group, runs) in way.shape.groups.iter().zip(&groups) {
             for (node, pods) in runs {
@@ -46,7 +45,7 @@ impl Engine {
         }
         self.has_started(at, gang, &way);
         self.settle_place(at, &way, groups, self.now);
-        self.follow(at, leaving);
+        self.is_to_follow(at);
         decision
     }
 
@@ -64,17 +63,10 @@ impl Engine {
         named
     }
 
-    /// A gang that has its place is to have it once these have left theirs.
-    fn follow(&mut self, at: GangIdx, victims: Vec<GangIdx>) {
-        let victims = victims.into_iter().filter(|v| self.is_leaving(*v));
-        let victims = victims.collect();
-        self.is_to_follow(at, victims);
-    }
-
-    /// The same, of those who leave.
-    pub(in crate::engine) fn is_to_follow(&mut self, at: GangIdx, victims: Vec<GangIdx>) {
+    /// A gang that has its place is to have it once others have left theirs.
+    pub(in crate::engine) fn is_to_follow(&mut self, at: GangIdx) {
         if let Some(placed) = self.placed_mut(at) {
-            placed.standing = Standing::Nominated(Nomination { victims });
+            placed.standing = Standing::Nominated;
             let gang = Arc::clone(&placed.gang);
             self.nominated.insert(at);
             self.queues.follows(at, &gang.id, &gang.queue);
@@ -95,11 +87,12 @@ impl Engine {
         }
     }
 
-    /// Whether others who leave still hold the quota or the limits of a gang that follows.
-    fn is_held_up(&mut self, at: GangIdx) -> bool {
-        let draws = self.state(at).map(|state| state.gang.draws.clone());
-        self.queues.is_held_up_by_leavers(at)
-            || draws.is_some_and(|draws| self.limits.is_held_up_by_leavers(at, &draws))
+    /// Whether quota and limits let a gang run that follows others.
+    fn room_of_follower(&mut self, at: GangIdx) -> FollowerRoom {
+        let quota = self.queues.room_of_follower(at);
+        let draws = self.state(at).map(|state| state.gang.draws.as_slice());
+        let limits = draws.map(|draws| self.limits.room_of_follower(at, draws));
+        limits.map_or(quota, |limits| limits.max(quota))
     }
 
     /// Looks at those that follow others: whose room is there gets its place, and
@@ -130,7 +123,7 @@ impl Engine {
         let Some(Stage::Placed(placed)) = self.state(at).map(|s| &s.stage) else {
             return Prospect::Lost;
         };
-        if !matches!(placed.standing, Standing::Nominated(_)) {
+        if placed.standing != Standing::Nominated {
             return Prospect::Lost;
         }
         let id = placed.gang.id.clone();
@@ -151,14 +144,19 @@ impl Engine {
                 return Prospect::Lost;
             }
         }
-        // Its victims' last pods may stop where it does not go to: then it waits for their quota,
-        // if it needs that, and not for them.
-        match self.is_booked_once(&shape, &runs) {
-            true if self.is_held_up(at) => Prospect::Waits,
-            true => Prospect::Ready,
-            false if self.is_booked_once_others_left(&id, &shape, &runs) => Prospect::Waits,
-            // Someone else took it, or the nodes shrank.
-            false => Prospect::Lost,
+        if !self.is_booked_once(&shape, &runs) {
+            return match self.is_booked_once_others_left(&id, &shape, &runs) {
+                true => Prospect::Waits,
+                // Someone else took it, or the nodes shrank.
+                false => Prospect::Lost,
+            };
+        }
+        // Its victims' last pods may stop where it does not go to: it need not wait for them.
+        match self.room_of_follower(at) {
+            FollowerRoom::Now => Prospect::Ready,
+            FollowerRoom::Later => Prospect::Waits,
+            // Someone stays after all whom others were to follow, or the quota was lowered.
+            FollowerRoom::Never => Prospect::Lost,
         }
     }
 
@@ -196,11 +194,14 @@ impl Engine {
         };
         let choices = way.choices.clone();
         let shape = Arc::clone(&way.shape);
-        if !Arc::ptr_eq(&shape, &placed.shape) {
+        let is_same = Arc::ptr_eq(&shape, &placed.shape);
+        if !is_same {
             self.catalog.retain_shape(&shape);
-            if let Some(placed) = self.placed_mut(at) {
+        }
+        if let Some(placed) = self.placed_mut(at) {
+            (placed.gang, placed.choices) = (gang, choices);
+            if !is_same {
                 let before = std::mem::replace(&mut placed.shape, shape);
-                (placed.gang, placed.choices) = (gang, choices);
                 self.drop_shape(&before);
             }
         }
@@ -301,10 +302,10 @@ impl Engine {
             .filter_map(|victim| self.ids.get(victim).copied())
             .filter(|victim| *victim != at)
             .collect();
-        for victim in &victims {
-            self.leave(*victim);
+        for victim in victims {
+            self.leave(victim);
         }
-        self.follow(at, victims);
+        self.is_to_follow(at);
     }
 
     /// The work of a placed gang was safe at that time: what came before is not lost

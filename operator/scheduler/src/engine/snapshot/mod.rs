@@ -11,7 +11,7 @@ use crate::backfill::Reservation;
 use crate::constraints::Constraints;
 use crate::explain::WaitReason;
 use crate::gang::Gang;
-use crate::ids::{FlavorName, GangId, LimitName, NodeName, PodKey, QueueName, ResourceName};
+use crate::ids::{FlavorName, LimitName, NodeName, PodKey, QueueName, ResourceName};
 use crate::node::Node;
 use crate::placement::{History, Placement};
 use crate::queue::{Flavor, GroupFlavors, Queue};
@@ -50,6 +50,9 @@ pub struct Snapshot {
     pub closed: Vec<(LimitName, Option<Time>)>,
     /// Gangs.
     pub gangs: Vec<GangSnapshot>,
+    /// Gangs that are gone, but for pods that still stop.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stopping: Vec<StoppingSnapshot>,
     /// The typical tasks.
     pub history: History,
     /// What was last told to be kept for gangs. What is kept now is worked out anew.
@@ -105,12 +108,36 @@ pub struct GangSnapshot {
     /// It has lost its place, and is not tried before it is applied again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub idle: bool,
-    /// It is gone, but for pods of it that still stop.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub retired: bool,
     /// What is kept for it of the place that it had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<KeepSnapshot>,
+}
+
+/// A gang that is gone, but for pods that still stop.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StoppingSnapshot {
+    /// The gang as it was placed.
+    pub gang: Gang,
+    /// Those of its pods that are there.
+    pub pods: Vec<PodKey>,
+    /// By when they are to be gone.
+    pub by: Time,
+    /// What of its queue it holds until then.
+    pub charged: Vec<ChargeSnapshot>,
+    /// What of limits.
+    pub drawn: Vec<DrawnSnapshot>,
+}
+
+/// So much of a limit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DrawnSnapshot {
+    /// The limit.
+    pub limit: LimitName,
+    /// How much.
+    #[serde(with = "wide")]
+    pub amount: i128,
 }
 
 /// What is kept for a gang.
@@ -182,11 +209,8 @@ pub struct PlaceSnapshot {
 pub enum StandingSnapshot {
     /// Its pods are there or are being created.
     Settled,
-    /// Its pods come when its victims' are gone.
-    Nominated {
-        /// Whom it follows.
-        victims: Vec<GangId>,
-    },
+    /// Its pods come when those of others are gone.
+    Nominated,
     /// It is leaving.
     Leaving {
         /// Since when.

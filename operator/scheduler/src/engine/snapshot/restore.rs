@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use super::super::keeping::{Keep, KeptPod};
 use super::super::placed::PlacedGroup;
+use super::super::stopping::Held;
 use super::super::ways::Way;
 use super::super::{Engine, Stage};
 use super::{
     ChargeSnapshot, GangSnapshot, KeepSnapshot, PlaceSnapshot, PodSnapshot, Snapshot,
-    StandingSnapshot,
+    StandingSnapshot, StoppingSnapshot,
 };
 use crate::gang::TaskGroup;
 use crate::placement::Runs;
@@ -49,6 +50,9 @@ impl Engine {
         for gang in &snapshot.gangs {
             engine.put_standing(gang);
         }
+        for told in &snapshot.stopping {
+            engine.put_stopping(told);
+        }
         let lags: Vec<Lag> = snapshot
             .lags
             .iter()
@@ -86,7 +90,6 @@ impl Engine {
         if let Some(state) = self.state_mut(at) {
             state.not_before = told.not_before;
             state.preempted = told.preempted;
-            state.retired = told.retired;
             state.told = told.told;
         }
         if let Some(kept) = &told.kept {
@@ -104,6 +107,18 @@ impl Engine {
                 self.update(at, told.gang.clone());
             }
         }
+    }
+
+    fn put_stopping(&mut self, told: &StoppingSnapshot) {
+        let charged = self.put_charges(&told.charged);
+        let drawn = told.drawn.iter();
+        self.stops(Held {
+            gang: Arc::new(told.gang.clone()),
+            charged,
+            drawn: drawn.map(|d| (d.limit.clone(), d.amount)).collect(),
+            pods: told.pods.clone(),
+            by: told.by,
+        });
     }
 
     fn put_charges(&mut self, charges: &[ChargeSnapshot]) -> Demand {
@@ -211,11 +226,7 @@ impl Engine {
             StandingSnapshot::Leaving { since } => {
                 self.leave_since(at, *since);
             }
-            StandingSnapshot::Nominated { victims } => {
-                let victims = victims.iter().filter_map(|id| self.ids.get(id).copied());
-                let victims = victims.collect();
-                self.is_to_follow(at, victims);
-            }
+            StandingSnapshot::Nominated => self.is_to_follow(at),
         }
     }
 }

@@ -4,11 +4,13 @@ use super::super::keeping::Keep;
 use super::super::placed::{Placed, Standing, given};
 use super::super::{Engine, GangState, Stage};
 use super::{
-    ChargeSnapshot, GangSnapshot, KeepSnapshot, KeptPodSnapshot, LagSnapshot, PlaceSnapshot,
-    PodSnapshot, Snapshot, StandingSnapshot,
+    ChargeSnapshot, DrawnSnapshot, GangSnapshot, KeepSnapshot, KeptPodSnapshot, LagSnapshot,
+    PlaceSnapshot, PodSnapshot, Snapshot, StandingSnapshot, StoppingSnapshot,
 };
+use std::collections::BTreeMap;
+
 use crate::gang::Gang;
-use crate::ids::{GangId, PodKey};
+use crate::ids::PodKey;
 use crate::node::Node;
 use crate::quota::Demand;
 use crate::resources::Resources;
@@ -37,6 +39,7 @@ impl Engine {
                 .values()
                 .filter_map(|at| self.gang_snapshot(*at, self.state(*at)?))
                 .collect(),
+            stopping: self.stopping_snapshots(),
             history: self.history(),
             reservations: self.reservations().cloned().collect(),
         }
@@ -89,7 +92,7 @@ impl Engine {
 
     fn gang_snapshot(&self, at: GangIdx, state: &GangState) -> Option<GangSnapshot> {
         let place = match &state.stage {
-            Stage::Waiting(_) => None,
+            Stage::Waiting(_) | Stage::Stopping { .. } => None,
             Stage::Placed(placed) => Some(self.place_snapshot(at, placed)?),
         };
         Some(GangSnapshot {
@@ -99,9 +102,35 @@ impl Engine {
             told: state.told,
             place,
             idle: state.idle,
-            retired: state.retired,
             kept: self.keeps.get(at).map(|keep| self.keep_snapshot(keep)),
         })
+    }
+
+    fn stopping_snapshots(&self) -> Vec<StoppingSnapshot> {
+        let mut pods: BTreeMap<GangIdx, Vec<PodKey>> = BTreeMap::new();
+        for (pod, at) in self.stopping.pods() {
+            pods.entry(at).or_default().push(pod.clone());
+        }
+        let told = pods.into_iter().filter_map(|(at, mut pods)| {
+            let state = self.state(at)?;
+            let Stage::Stopping { by, .. } = state.stage else {
+                return None;
+            };
+            pods.sort_unstable();
+            let drawn = self.limits.left_by(at).into_iter();
+            Some(StoppingSnapshot {
+                gang: Gang::clone(&state.gang),
+                pods,
+                by,
+                charged: self.charges(self.queues.left_by(at).as_deref()),
+                drawn: drawn
+                    .map(|(limit, amount)| DrawnSnapshot { limit, amount })
+                    .collect(),
+            })
+        });
+        let mut told: Vec<StoppingSnapshot> = told.collect();
+        told.sort_unstable_by(|a, b| (&a.gang.id, &a.pods).cmp(&(&b.gang.id, &b.pods)));
+        told
     }
 
     fn keep_snapshot(&self, keep: &Keep) -> KeepSnapshot {
@@ -147,7 +176,7 @@ impl Engine {
     fn place_snapshot(&self, at: GangIdx, placed: &Placed) -> Option<PlaceSnapshot> {
         let demand = match &placed.standing {
             Standing::Leaving { charged, .. } => Some(charged),
-            Standing::Settled | Standing::Nominated(_) => self.queues.held(&placed.gang.queue, at),
+            Standing::Settled | Standing::Nominated => self.queues.held(&placed.gang.queue, at),
         };
         let constraints = placed.shape.groups.iter().map(|group| {
             let signature = self.catalog.signature(group.signature);
@@ -170,16 +199,10 @@ impl Engine {
     }
 
     fn standing_snapshot(&self, standing: &Standing) -> StandingSnapshot {
-        let nomination = match standing {
-            Standing::Settled => return StandingSnapshot::Settled,
-            Standing::Leaving { since, .. } => return StandingSnapshot::Leaving { since: *since },
-            Standing::Nominated(nomination) => nomination,
-        };
-        let victims = nomination.victims.iter();
-        let mut victims: Vec<GangId> = victims
-            .filter_map(|victim| Some(self.state(*victim)?.gang.id.clone()))
-            .collect();
-        victims.sort_unstable();
-        StandingSnapshot::Nominated { victims }
+        match standing {
+            Standing::Settled => StandingSnapshot::Settled,
+            Standing::Leaving { since, .. } => StandingSnapshot::Leaving { since: *since },
+            Standing::Nominated => StandingSnapshot::Nominated,
+        }
     }
 }

@@ -51,6 +51,17 @@ impl Charges {
     }
 }
 
+/// Whether quota lets a gang run that is charged, and follows others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum FollowerRoom {
+    /// It fits beside what runs.
+    Now,
+    /// It will, once others have left.
+    Later,
+    /// It would be too much even then, beside others that follow.
+    Never,
+}
+
 /// What is to be charged for a moment, by queue.
 pub(super) type Shift = Vec<(QueueIdx, Vec<(FlavorResource, i128)>)>;
 
@@ -68,6 +79,12 @@ impl Queues {
     /// It runs no longer, or holds its charge again; returns what it held.
     pub(crate) fn has_left(&mut self, gang: GangIdx) -> Option<Arc<Demand>> {
         Some(self.leaving.leaving.remove(gang)?.demand)
+    }
+
+    /// What one holds still that leaves.
+    pub(crate) fn left_by(&self, gang: GangIdx) -> Option<Arc<Demand>> {
+        let charge = self.leaving.leaving.gangs.get(&gang)?;
+        Some(Arc::clone(&charge.demand))
     }
 
     /// A gang that is charged follows others, and does not run yet.
@@ -105,32 +122,34 @@ impl Queues {
         found.collect()
     }
 
-    /// Whether a queue may be given a demand beside what runs: with those who leave, and
-    /// without those who follow them.
-    pub(crate) fn fits_beside_leavers(&mut self, queue: QueueIdx, demand: &Demand) -> bool {
-        let shift = self.to_what_runs(queue, demand);
-        self.shift_by(&shift, 1);
-        let fits = self.tree.fits(queue, demand);
-        self.shift_by(&shift, -1);
-        fits
-    }
-
-    /// Whether nothing but those who leave keep one that follows others from its quota.
-    pub(crate) fn is_held_up_by_leavers(&mut self, gang: GangIdx) -> bool {
+    /// Whether its queue has room for one that is charged and follows others.
+    pub(crate) fn room_of_follower(&mut self, gang: GangIdx) -> FollowerRoom {
         let Some(charge) = self.leaving.coming.gangs.get(&gang) else {
-            return false;
+            return FollowerRoom::Now;
         };
         let demand = Arc::clone(&charge.demand);
         let Some(queue) = self.tree.find(&charge.queue) else {
-            return false;
+            return FollowerRoom::Now;
         };
-        if self.leaving.leaving.gangs.is_empty() || self.fits_beside_leavers(queue, &demand) {
-            return false;
+        let own = demand.iter();
+        let own = own.map(|(what, amount)| (what, amount.saturating_neg()));
+        let others = vec![(queue, own.collect())];
+        if !self.fits_with(&others, queue, &demand) {
+            return FollowerRoom::Never;
         }
-        let coming = self.shift_of(queue, &demand, &self.leaving.coming.sums, -1);
-        self.shift_by(&coming, 1);
-        let fits = self.tree.fits(queue, &demand);
-        self.shift_by(&coming, -1);
+        let Leaving { leaving, coming } = &self.leaving;
+        let mut runs = self.shift_of(queue, &demand, &leaving.sums, 1);
+        runs.extend(self.shift_of(queue, &demand, &coming.sums, -1));
+        match self.fits_with(&runs, queue, &demand) {
+            true => FollowerRoom::Now,
+            false => FollowerRoom::Later,
+        }
+    }
+
+    fn fits_with(&mut self, shift: &Shift, queue: QueueIdx, demand: &Demand) -> bool {
+        self.shift_by(shift, 1);
+        let fits = self.tree.fits(queue, demand);
+        self.shift_by(shift, -1);
         fits
     }
 
@@ -291,7 +310,8 @@ mod tests {
             let leaf = both.leaf(asks.0);
             let fits = |counts: &Counts| counts.queues.tree.fits(counts.leaf(asks.0), &demand);
             let any_leaves = gangs.iter().any(|(.., is)| of(*is) == Is::Leaving);
-            let now = both.queues.fits_beside_leavers(leaf, &demand);
+            let shift = both.queues.to_what_runs(leaf, &demand);
+            let now = both.queues.fits_with(&shift, leaf, &demand);
             prop_assert_eq!(now, if any_leaves { fits(&runs) } else { fits(&will) });
             prop_assert_eq!(fits(&both), fits(&will), "everything is as before");
             if both.queues.has_plenty(leaf, &demand) && fits(&will) {
