@@ -34,6 +34,7 @@ use crate::scheduling::{Committer, Driver};
 use crate::serve;
 use crate::snapshot;
 use crate::tasks::Tasks;
+use crate::telemetry::Leading;
 use crate::watch::{
     SlimAdmission, SlimClaim, SlimConfigMap, SlimDaemonSet, SlimDeviceClass, SlimExternalSecret,
     SlimNamespace, SlimNetworkPolicy, SlimNode, SlimPod, SlimService, SlimStorageClass, SlimVolume,
@@ -114,6 +115,11 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         always.start("the admission webhook", answers);
         webhook
     });
+    let lead = endpoint::Lead::default();
+    if let Some((address, tls)) = endpoint {
+        let served = endpoint::serve(address, tls, lead.clone(), clients.command.clone());
+        always.start("the read-only endpoint", served);
+    }
     let candidate = Candidate::new(
         clients.command.clone(),
         &options.namespace,
@@ -133,14 +139,19 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             return Ok(());
         }
     };
-    let commands = Commands::new(clients.command.clone(), leadership.clone());
     // Everything is listed afresh once we lead: nothing is decided on a cache from before.
     let (world, heard) = World::with(options.unhealthy);
+    let commands = Commands::new(clients.command.clone(), leadership.clone());
+    let commands = commands.counting(world.counts.clone());
     let mut tasks = Tasks::default();
     watch(&clients.watch, &world, &mut tasks);
     if let Some(webhook) = &webhook {
         webhook.look_at(world.clone());
     }
+    *lead.write() = Some(Leading {
+        world: world.clone(),
+        commands: commands.clone(),
+    });
     let controller = Controller::new(
         world.clone(),
         commands.clone(),
@@ -156,11 +167,6 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     if let Some(folder) = options.snapshots {
         let written = write_snapshots(folder, asked, world.clone());
         tasks.start("the writing of snapshots", written);
-    }
-    if let Some((address, tls)) = endpoint {
-        let (world, client) = (world.clone(), clients.command.clone());
-        let served = endpoint::serve(address, tls, world, client);
-        tasks.start("the read-only endpoint", served);
     }
     tasks.start("the policies", keep_policies(world.clone(), policies));
     let written = keep_policy_status(world.clone(), commands.clone());

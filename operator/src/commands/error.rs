@@ -50,6 +50,24 @@ pub enum WriteError {
 }
 
 impl WriteError {
+    /// What came of the write, in one word.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::NotLeading(_) => "not_leading",
+            Self::NotWanted => "not_wanted",
+            Self::AlreadyExists(_) => "already_exists",
+            Self::Conflict(_) => "conflict",
+            Self::NotFound(_) => "not_found",
+            Self::Refused { .. } => "refused",
+            Self::Exhausted(_) => "quota_exhausted",
+            Self::Unauthorized(_) => "unauthorized",
+            Self::Webhook(_) => "webhook",
+            Self::Unanswered(_) => "unanswered",
+            Self::Transient(_) => "transient",
+        }
+    }
+
     /// True if the API server has more to do than it can: writes are to become fewer.
     #[must_use]
     pub fn is_push_back(&self) -> bool {

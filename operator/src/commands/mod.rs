@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::leader::{Epoch, Leadership, NotLeading};
+use crate::telemetry::Counts;
 use crate::watch;
 
 pub use error::WriteError;
@@ -35,6 +36,8 @@ pub struct Commands {
     turn: Turn,
     /// Nobody wants the write any more, if its turn has not come by then.
     stop: Option<CancellationToken>,
+    /// What has come of writes.
+    counts: Counts,
 }
 
 impl Commands {
@@ -47,7 +50,20 @@ impl Commands {
             limiter: Arc::new(Limiter::default()),
             turn: Turn::InOrder,
             stop: None,
+            counts: Counts::default(),
         }
+    }
+
+    /// The same door, whose writes are counted there.
+    #[must_use]
+    pub fn counting(self, counts: Counts) -> Self {
+        Self { counts, ..self }
+    }
+
+    /// How many writes are in flight, and how many may be.
+    #[must_use]
+    pub fn in_flight(&self) -> (usize, usize) {
+        self.limiter.standing()
     }
 
     /// The same door, for what nobody wants any more once `stop` is cancelled: what
@@ -127,6 +143,7 @@ impl Commands {
         };
         self.leadership.check()?;
         let time = self.leadership.request_time();
+        let began = Instant::now();
         let result = tokio::select! {
             biased;
             result = request => result.map_err(WriteError::from),
@@ -144,6 +161,8 @@ impl Commands {
             Ok(_) => false,
         };
         permit.report(pushed_back);
+        let outcome = result.as_ref().map(|_| ());
+        self.counts.wrote(outcome, began.elapsed());
         result
     }
 

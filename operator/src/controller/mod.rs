@@ -23,6 +23,7 @@ mod rules;
 mod secrets;
 mod status;
 mod story;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod undecodable;
@@ -56,6 +57,7 @@ use trellis_compiler::Settings;
 use crate::commands::{Commands, WriteError};
 use crate::key::Key;
 use crate::scheduling::Feed;
+use crate::telemetry::Looked;
 use crate::world::{Seen, Undecodable, World};
 use builds::Builds;
 use eviction::Pace;
@@ -68,6 +70,17 @@ const WORKERS: usize = 16;
 const POLICIES: Duration = Duration::from_secs(10);
 /// Least time between two status patches that only count pods anew.
 const COUNTS_EVERY: Duration = Duration::from_secs(3);
+
+/// A look that takes so long is told of.
+const LONG: Duration = Duration::from_secs(30);
+
+/// Something had changed meanwhile: the next look sees it.
+fn is_behind(error: &WriteError) -> bool {
+    matches!(
+        error,
+        WriteError::AlreadyExists(_) | WriteError::Conflict(_) | WriteError::NotFound(_)
+    )
+}
 
 /// The reconciler.
 pub struct Controller {
@@ -153,7 +166,15 @@ impl Controller {
 
     async fn work(&self, key: Key) {
         let work = self.world.work.work_on(&key);
-        match self.reconcile(&key).await {
+        let began = Instant::now();
+        let result = self.patiently(&key, self.reconcile(&key)).await;
+        let how = match &result {
+            Ok(_) => Looked::Done,
+            Err(error) if is_behind(error) => Looked::Behind,
+            Err(_) => Looked::Failed,
+        };
+        self.world.counts.reconciled(how, began.elapsed());
+        match result {
             Ok(again) => {
                 work.done();
                 if let Some(at) = again {
@@ -167,14 +188,22 @@ impl Controller {
             Err(error) => {
                 self.world.tell(Feed::Unsaid(key.clone()));
                 let delay = work.failed();
-                match error {
-                    WriteError::AlreadyExists(_)
-                    | WriteError::Conflict(_)
-                    | WriteError::NotFound(_) => {
-                        debug!(job = %key, %error, ?delay, "tried again");
-                    }
+                match how {
+                    Looked::Behind => debug!(job = %key, %error, ?delay, "tried again"),
                     _ => warn!(job = %key, %error, ?delay, "not reconciled; tried again"),
                 }
+            }
+        }
+    }
+
+    /// Says of a look that takes long that it does, again and again.
+    async fn patiently<T>(&self, key: &Key, look: impl Future<Output = T>) -> T {
+        let began = Instant::now();
+        let mut look = std::pin::pin!(look);
+        loop {
+            match tokio::time::timeout(LONG, &mut look).await {
+                Ok(done) => return done,
+                Err(_) => warn!(job = %key, took = ?began.elapsed(), "still being reconciled"),
             }
         }
     }

@@ -19,7 +19,7 @@ use super::builds::Build;
 use super::dereference::Surrounded;
 use super::lifecycle::{self, Next, Observed, Standing};
 use super::worth::StatusWrite;
-use super::{Controller, Held, apply, secrets};
+use super::{Controller, Held, apply, secrets, tally};
 use crate::commands::WriteError;
 use crate::key::Key;
 use crate::patch;
@@ -284,6 +284,7 @@ impl Controller {
                 .tell(written.object_ref(&()), phase, reason, after);
         }
         self.tell_of_policy(written.object_ref(&()), before, after);
+        tally::count(&self.world.counts, key, before, after);
         self.world.jobs.answered(key.clone(), written);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Keys that are to be reconciled: each at most once at a time, each with a
 //! back-off of its own.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -29,7 +29,8 @@ struct Inner {
     waiting: BTreeSet<(Instant, Key)>,
     /// When each waiting key is due, and each key that is worked on is due again.
     due: HashMap<Key, Instant>,
-    working: HashSet<Key>,
+    /// Since when each is worked on.
+    working: HashMap<Key, Instant>,
     failures: HashMap<Key, u32>,
 }
 
@@ -40,7 +41,7 @@ impl Inner {
             return;
         }
         self.due.insert(key.clone(), due);
-        if !self.working.contains(&key) {
+        if !self.working.contains_key(&key) {
             if let Some(before) = before {
                 self.waiting.remove(&(before, key.clone()));
             }
@@ -54,7 +55,7 @@ impl Inner {
         }
         let (_, key) = self.waiting.pop_first()?;
         self.due.remove(&key);
-        self.working.insert(key.clone());
+        self.working.insert(key.clone(), now);
         Some(key)
     }
 
@@ -109,6 +110,17 @@ impl WorkQueue {
             key,
             over: false,
         }
+    }
+
+    /// How many keys are due, and how long the longest work that is under way has taken.
+    #[must_use]
+    pub fn standing(&self) -> (usize, Option<Duration>) {
+        let inner = self.inner.lock();
+        let now = Instant::now();
+        let due = inner.waiting.iter().take_while(|(due, _)| *due <= now);
+        let oldest = inner.working.values().min();
+        let oldest = oldest.map(|since| now.saturating_duration_since(*since));
+        (due.count(), oldest)
     }
 
     /// The work on a key has succeeded.

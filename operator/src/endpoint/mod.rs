@@ -20,6 +20,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use kube::Client;
+use parking_lot::RwLock;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::{Mutex, Semaphore, oneshot};
@@ -29,6 +30,7 @@ use trellis_scheduler::Snapshot;
 
 use crate::scheduling::Feed;
 use crate::serve::{self, Limits, Tls};
+use crate::telemetry::{self, Leading, health};
 use crate::world::World;
 use access::{Denied, Wants};
 use told::{Download, Told};
@@ -71,9 +73,12 @@ pub struct Listen {
     pub tls: Option<std::path::PathBuf>,
 }
 
-/// The endpoint of one leader.
+/// What leads in this process, once it does.
+pub type Lead = Arc<RwLock<Option<Leading>>>;
+
+/// The endpoint of one process.
 struct Endpoint {
-    world: Arc<World>,
+    lead: Lead,
     client: Client,
     turns: Semaphore,
     /// Few at once, and others wait: they are made in our own name.
@@ -93,10 +98,10 @@ struct Last {
 
 /// Answers for as long as it is polled. What fails is tried again: nobody else
 /// needs what is read here.
-pub async fn serve(address: SocketAddr, tls: Tls, world: Arc<World>, client: Client) {
+pub async fn serve(address: SocketAddr, tls: Tls, lead: Lead, client: Client) {
     let identity = tls.identity();
     let router = router(Endpoint {
-        world,
+        lead,
         client,
         turns: Semaphore::new(AT_ONCE),
         reviews: Semaphore::new(REVIEWS),
@@ -115,6 +120,9 @@ fn router(endpoint: Endpoint) -> Router {
     Router::new()
         .route("/v1alpha1/waiting", get(waiting))
         .route("/v1alpha1/snapshot", get(snapshot))
+        .route("/metrics", get(metrics))
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
         .fallback(async |uri: Uri| Failure::no_such_path(&uri))
         .with_state(Arc::new(endpoint))
 }
@@ -159,6 +167,44 @@ async fn snapshot(
     Ok(([JSON], as_file, download.bytes()).into_response())
 }
 
+async fn metrics(
+    State(endpoint): State<Arc<Endpoint>>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Failure> {
+    let text = endpoint
+        .turn(async {
+            endpoint.check(&headers, Wants::Path(uri.path())).await?;
+            let leading = endpoint.lead.read().clone();
+            let text = telemetry::text(leading.as_ref()).await;
+            text.map_err(|_| Failure::unavailable())
+        })
+        .await?;
+    Ok(([(header::CONTENT_TYPE, telemetry::FORMAT)], text).into_response())
+}
+
+/// For a kubelet, which has no token.
+async fn livez(State(endpoint): State<Arc<Endpoint>>) -> Response {
+    let checks = health::live(endpoint.lead.read().as_ref());
+    told_health("livez", &checks)
+}
+
+/// The same.
+async fn readyz(State(endpoint): State<Arc<Endpoint>>) -> Response {
+    let checks = health::ready(endpoint.lead.read().as_ref());
+    told_health("readyz", &checks)
+}
+
+fn told_health(path: &str, checks: &[health::Check]) -> Response {
+    let (is_well, text) = health::report(path, checks);
+    let code = match is_well {
+        true => StatusCode::OK,
+        // The API server's own code for it.
+        false => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    (code, text).into_response()
+}
+
 /// Asks the scheduler for all that its engine knows.
 ///
 /// # Errors
@@ -170,6 +216,13 @@ pub async fn ask(world: &World) -> Result<Arc<Snapshot>, Failure> {
 }
 
 impl Endpoint {
+    /// What this process knows, if it leads.
+    fn world(&self) -> Result<Arc<World>, Failure> {
+        let lead = self.lead.read();
+        let leading = lead.as_ref().ok_or_else(Failure::stands_by)?;
+        Ok(leading.world.clone())
+    }
+
     /// Does one request's work, if not too many are being worked on.
     async fn turn<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         let Ok(_turn) = self.turns.try_acquire() else {
@@ -190,7 +243,7 @@ impl Endpoint {
     /// All that wait. One at a time works it out, to its end, even if who asked
     /// has gone: the next has it then. It never takes more than a third of a core.
     async fn told(&self) -> Result<Arc<Told>, Failure> {
-        let (last, world) = (self.last.clone(), self.world.clone());
+        let (last, world) = (self.last.clone(), self.world()?);
         let renewed = tokio::spawn(async move {
             let mut last = last.lock_owned().await;
             if let Some(last) = &*last
@@ -212,7 +265,7 @@ impl Endpoint {
         if let Some(last) = Download::fresh(&last) {
             return Ok(last);
         }
-        let snapshot = ask(&self.world).await?;
+        let snapshot = ask(&*self.world()?).await?;
         let made = tokio::task::spawn_blocking(move || Download::new(&snapshot));
         let made = Arc::new(made.await.map_err(|_| Failure::unavailable())??);
         *last = Arc::downgrade(&made);
@@ -261,7 +314,7 @@ impl Failure {
 
     fn no_such_path(uri: &Uri) -> Self {
         let message = format!(
-            "there is nothing at {:?}: ask for /v1alpha1/waiting or /v1alpha1/snapshot",
+            "there is nothing at {:?}: ask for /v1alpha1/waiting, /v1alpha1/snapshot, /metrics, /livez or /readyz",
             uri.path()
         );
         Self::new(StatusCode::NOT_FOUND, message)
@@ -270,6 +323,11 @@ impl Failure {
     pub(crate) fn too_many() -> Self {
         let message = "too many requests are being answered: ask again in a second";
         Self::new(StatusCode::TOO_MANY_REQUESTS, message)
+    }
+
+    fn stands_by() -> Self {
+        let message = "this process stands by, and knows nothing: ask the one that leads";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
     }
 
     fn unavailable() -> Self {
@@ -311,15 +369,19 @@ impl IntoResponse for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::Commands;
+    use crate::leader::Leadership;
     use trellis_scheduler::Engine;
 
     #[tokio::test]
     async fn a_snapshot_is_written_once_while_it_is_read_and_then_anew() {
         let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
         let (world, mut heard) = World::new();
+        let client = Client::try_from(nowhere).unwrap();
+        let commands = Commands::new(client.clone(), Leadership::of_a_test());
         let endpoint = Endpoint {
-            world,
-            client: Client::try_from(nowhere).unwrap(),
+            lead: Arc::new(RwLock::new(Some(Leading { world, commands }))),
+            client,
             turns: Semaphore::new(AT_ONCE),
             reviews: Semaphore::new(REVIEWS),
             last: Arc::default(),

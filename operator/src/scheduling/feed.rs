@@ -16,7 +16,7 @@ use trellis_scheduler::{QueueName, Resources, Snapshot};
 
 use super::commit::Outcome;
 use super::wish::Wish;
-use super::{QueueReport, request};
+use super::{QueueReport, TotalsReport, request};
 use crate::key::Key;
 use crate::quota::{JobLimits, LimitsReport};
 use crate::watch::{self, PodPhase, Repulsion, SlimPod};
@@ -66,6 +66,8 @@ pub enum Feed {
     Unsaid(Key),
     /// Someone asks how queues stand.
     AskQueues(oneshot::Sender<BTreeMap<QueueName, QueueReport>>),
+    /// Someone asks what there is.
+    AskTotals(oneshot::Sender<TotalsReport>),
     /// Someone asks how the limits of QuotaPolicies stand.
     AskLimits(oneshot::Sender<LimitsReport>),
     /// Someone asks for all that the engine knows.
@@ -134,9 +136,11 @@ impl Feed {
             Self::Limits(job, _) => About::Limits(job.clone()),
             Self::Wish(job, Some(_)) => About::Wish(job.clone()),
             Self::Wish(job, None) => About::JobGone(job.clone()),
-            Self::AskQueues(_) | Self::AskLimits(_) | Self::AskSnapshot(_) | Self::Ended(..) => {
-                return None;
-            }
+            Self::AskQueues(_)
+            | Self::AskTotals(_)
+            | Self::AskLimits(_)
+            | Self::AskSnapshot(_)
+            | Self::Ended(..) => return None,
         })
     }
 }

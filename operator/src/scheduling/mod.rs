@@ -35,7 +35,9 @@ pub use feed::{Feed, Heard, Tell, channel};
 pub use journal::{PLAN_TIME, has_all, made_at, makes_room, members as plan_members};
 pub use wish::{Attempt, Run, Wish};
 
-use trellis_scheduler::{QueueCounts, QueueMemory, QueueStanding};
+use std::collections::BTreeMap;
+
+use trellis_scheduler::{QueueCounts, QueueMemory, QueueStanding, ResourceName, Totals};
 
 /// How a queue stands.
 #[derive(Clone, Debug, Default)]
@@ -46,4 +48,13 @@ pub struct QueueReport {
     pub standing: Option<QueueStanding>,
     /// What they have held.
     pub memory: Option<QueueMemory>,
+}
+
+/// What there is, as the engine has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TotalsReport {
+    /// Of the nodes that take pods.
+    pub by_resource: BTreeMap<ResourceName, Totals>,
+    /// Limits of which the engine's account has for long not been what is counted anew.
+    pub wrong_limits: usize,
 }

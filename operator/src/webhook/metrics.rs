@@ -15,9 +15,6 @@ use super::answer::Decision;
 use super::judge::Kind;
 use crate::serve::Identity;
 
-/// What the text is.
-pub(super) const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Asked {
     kind: &'static str,

@@ -23,7 +23,7 @@ use trellis_policies::cedar::Loader;
 use super::answer::{Answer, Decision};
 use super::caches::Caches;
 use super::judge::{Judge, Judged, Kind};
-use super::metrics::{self, Metrics};
+use super::metrics::Metrics;
 use super::review::{self, Malformed};
 use crate::endpoint::{Failure, access};
 use crate::serve::{self, Identity, Limits};
@@ -323,7 +323,7 @@ async fn tell(
     access::check(&server.client, &headers, access::Wants::Path("/metrics")).await?;
     let text = server.metrics.text(&server.identity);
     let text = text.map_err(|_| unavailable("the metrics could not be written"))?;
-    Ok(([(header::CONTENT_TYPE, metrics::FORMAT)], text))
+    Ok(([(header::CONTENT_TYPE, crate::telemetry::FORMAT)], text))
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ use crate::key::Key;
 use crate::policy::{PolicySet, Stamping};
 use crate::quota::QuotaSet;
 use crate::scheduling::{self, Feed, Heard, Tell};
+use crate::telemetry::Counts;
 use crate::watch::{
     DaemonPods, Disruption, NodeHealth, PodIndex, Pulse, Repulsions, SlimClaim, SlimConfigMap,
     SlimDaemonSet, SlimDeviceClass, SlimNamespace, SlimNetworkPolicy, SlimNode, SlimService,
@@ -138,6 +139,10 @@ pub struct World {
     pub certificates: RwLock<BTreeMap<Key, Certificate>>,
     /// Jobs that are to be reconciled.
     pub work: WorkQueue,
+    /// What happens, counted.
+    pub counts: Counts,
+    /// When the scheduler last began to look at its news.
+    pub scheduler: Pulse,
     /// What the scheduler is to hear.
     pub feed: Tell,
     /// Which nodes are lost.
@@ -204,6 +209,8 @@ impl World {
             device_classes: Store::default(),
             certificates: RwLock::default(),
             work: WorkQueue::default(),
+            counts: Counts::default(),
+            scheduler: Pulse::default(),
             feed,
             health: RwLock::new(NodeHealth::new(Instant::now())),
             health_changed: Notify::new(),
@@ -236,6 +243,15 @@ impl World {
     pub fn pulse(&self, kind: &str) -> Pulse {
         let mut pulses = self.pulses.write();
         pulses.entry(kind.to_owned()).or_default().clone()
+    }
+
+    /// How long ago each watch last showed that it lives, by the plural of what it watches.
+    #[must_use]
+    pub fn watch_ages(&self) -> BTreeMap<String, Duration> {
+        let pulses = self.pulses.read();
+        let ages = pulses.iter();
+        ages.map(|(kind, pulse)| (kind.clone(), pulse.age()))
+            .collect()
     }
 
     /// The kind of which we have been told nothing for longest, if that is for so

@@ -103,6 +103,12 @@ struct Share<'a> {
 }
 
 impl Limiter {
+    /// How many writes are in flight, and how many may be.
+    pub(super) fn standing(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        (state.sent.len(), state.limit)
+    }
+
     /// Waits for the right to one write to that namespace.
     pub(super) async fn acquire(&self, turn: Turn, namespace: &str) -> Permit<'_> {
         if let Turn::AfterOthers { waited } = turn {

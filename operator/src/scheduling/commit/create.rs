@@ -133,6 +133,10 @@ impl Committer {
         match closed {
             Ok(()) => {
                 info!(%job, attempt = plan.attempt, pods = total, reason = %Reason::Placed, "placed");
+                let waited = Timestamp::now().duration_since(run.submitted);
+                let waited = Duration::try_from(waited).unwrap_or_default();
+                let queue = run.job.compiled().queue();
+                self.world.counts.placed(job, queue, waited);
                 Outcome::Done
             }
             Err(outcome) => outcome,

@@ -1,6 +1,7 @@
 //! What the engine decides is started, or said.
 
 use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_scheduler::{Certificate as Refusal, Decision, GangId, Placement, WaitReason};
 
@@ -16,7 +17,12 @@ impl Driver {
     /// Lets the engine decide, and starts what it decided.
     pub(super) fn decide(&mut self) {
         let devices_changed = std::mem::take(&mut self.devices_changed);
-        for decision in self.engine.cycle(gang::time(Timestamp::now())) {
+        let began = Instant::now();
+        let decisions = self.engine.cycle(gang::time(Timestamp::now()));
+        let world = self.committer.world().clone();
+        world.counts.cycled(began.elapsed());
+        for decision in decisions {
+            world.counts.decided(decision.word());
             match decision {
                 Decision::Place {
                     gang: id,

@@ -98,6 +98,7 @@ impl Driver {
 
     pub(super) fn put_off(&mut self, job: &Key, reason: Reason, message: String) {
         info!(%job, %reason, why = %message, "put off");
+        self.committer.world().counts.put_off(reason);
         self.withdraw(job);
         self.write(job, move |before| {
             journal::put_off(before, reason, message, Timestamp::now())
@@ -108,6 +109,7 @@ impl Driver {
     /// then it may have to be gone on with.
     pub(super) fn undo(&mut self, job: &Key, reason: Reason, message: String, failed: bool) {
         info!(%job, %reason, why = %message, "undone");
+        self.committer.world().counts.undone(reason);
         self.write(job, move |before| {
             journal::undone(before, reason, message, failed, Timestamp::now())
         });

@@ -8,7 +8,7 @@ use trellis_scheduler::{FlavorName, NodeName, QueueName, TopologyName};
 use super::Driver;
 use super::avoided::Avoided;
 use crate::key::Key;
-use crate::scheduling::{Feed, QueueReport, Wish, gang};
+use crate::scheduling::{Feed, QueueReport, TotalsReport, Wish, gang};
 
 impl Driver {
     pub(super) fn hear(&mut self, feed: Feed, touched: &mut BTreeSet<Key>) {
@@ -95,6 +95,9 @@ impl Driver {
                 // Who asked may have gone.
                 let _ = answer.send(self.report_queues());
             }
+            Feed::AskTotals(answer) => {
+                let _ = answer.send(self.report_totals());
+            }
             Feed::AskLimits(answer) => {
                 let _ = answer.send(self.report_limits());
             }
@@ -141,6 +144,13 @@ impl Driver {
         let from = self.over_quota.range(Key::new(namespace, "")..);
         let here = from.take_while(|(job, _)| &*job.namespace == namespace);
         touched.extend(here.map(|(job, _)| job.clone()));
+    }
+
+    fn report_totals(&self) -> TotalsReport {
+        TotalsReport {
+            by_resource: self.engine.totals(),
+            wrong_limits: self.limits_wrong_for_long(),
+        }
     }
 
     fn report_queues(&self) -> BTreeMap<QueueName, QueueReport> {

@@ -147,6 +147,15 @@ impl Driver {
         report
     }
 
+    /// How many limits were found wrong for long when they were last reported.
+    pub(super) fn limits_wrong_for_long(&self) -> usize {
+        let now = Instant::now();
+        let since = self.wrong_limits.values();
+        since
+            .filter(|since| now.saturating_duration_since(**since) >= WRONG_FOR)
+            .count()
+    }
+
     /// Limits of which the engine's account is for long not what is counted anew.
     fn wrong_for_long(&mut self, report: &LimitsReport) -> BTreeSet<LimitId> {
         let wrong: BTreeSet<LimitId> = self

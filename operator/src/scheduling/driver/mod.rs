@@ -11,6 +11,7 @@ mod ended;
 mod hearing;
 mod limits;
 mod neighbours;
+mod orphans;
 mod pause;
 mod places;
 mod runtimes;
@@ -126,6 +127,8 @@ pub struct Driver {
     /// Gangs that the engine takes for ones that leave, and that hold their place still.
     leaving: BTreeMap<Key, Leaving>,
     alarms: Alarms,
+    /// Jobs that are gone, of which pods have been deleted by force.
+    orphans: BTreeMap<Key, Deletions>,
     /// What gangs ask for that were put off since a quota of their namespace
     /// had no room for it.
     over_quota: BTreeMap<Key, Ask>,
@@ -172,6 +175,7 @@ impl Driver {
             gangs: HashMap::new(),
             leaving: BTreeMap::new(),
             alarms: Alarms::default(),
+            orphans: BTreeMap::new(),
             over_quota: BTreeMap::new(),
             flavors: Flavors::default(),
             hours: Hours::default(),
@@ -212,6 +216,7 @@ impl Driver {
                 news = self.heard.next() => news,
                 () = tokio::time::sleep(pause) => Vec::new(),
             };
+            self.committer.world().scheduler.beat();
             let mut touched = BTreeSet::new();
             for feed in news {
                 self.hear(feed, &mut touched);

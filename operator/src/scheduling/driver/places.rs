@@ -229,29 +229,13 @@ impl Driver {
     /// The engine learns of a nomination that is written down: of those who make
     /// room, it has those who have a place still.
     pub(super) fn adopt_nomination(&mut self, job: &Key, group: &PodGroup, plan: &Plan) {
-        let world = self.committer.world().clone();
         let journal = group.status.clone().unwrap_or_default();
         let mut victims = Vec::new();
         for victim in &journal.victims {
-            let who = Key::new(&victim.namespace, &victim.name);
-            let Some(theirs) = world.pod_groups.get(&who) else {
-                continue;
-            };
-            let theirs_plan = theirs.status.as_ref().and_then(|s| s.plan.clone());
-            let Some(theirs_plan) = theirs_plan.filter(|p| p.hash == victim.plan) else {
-                continue;
-            };
-            if !self.note(job, group, victim, false) {
-                // It has been told: its place is its own until its pods are gone.
-                let phase = theirs.status.as_ref().and_then(|s| s.phase);
-                if phase != Some(PodGroupPhase::Unwinding) {
-                    continue;
-                }
-                self.gangs.entry(who.clone()).or_default();
-                self.adopt(&who, &theirs, &theirs_plan);
-            }
-            // A pod beyond a gang counts as any other until its job has been looked at.
-            if victim.pod.is_none() {
+            // One that has been told stops already. A pod beyond a gang counts as any other until
+            // its job has been looked at.
+            if self.note(job, group, victim, false) && victim.pod.is_none() {
+                let who = Key::new(&victim.namespace, &victim.name);
                 victims.push(gang::id(&who));
             }
         }

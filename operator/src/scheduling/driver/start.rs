@@ -47,12 +47,15 @@ impl Driver {
             let beyond = pods.values().filter(|pod| pod.epoch.is_some());
             self.inherited_pods
                 .extend(beyond.map(|pod| pod.uid.clone()));
-            // What still stops holds its quota until it has: that is found out with its pods.
+            // What still stops holds its quota until it has.
             let stops = journal.phase == Some(PodGroupPhase::Unwinding)
                 && pods.values().any(|pod| !pod.phase.is_over());
             if holds(journal) || stops {
                 self.gangs.entry(job.clone()).or_default();
                 self.adopt(&job, group, plan);
+            }
+            if stops {
+                self.withdraw(&job);
             }
         }
         // Once everyone has their place: these follow some of them.
@@ -67,7 +70,7 @@ impl Driver {
 
     /// Uid of the job of that name, though it may not decode. What is no job's
     /// charges nothing, whatever it claims to hold.
-    fn any_uid(&self, job: &Key) -> Option<String> {
+    pub(super) fn any_uid(&self, job: &Key) -> Option<String> {
         match self.committer.world().job(job)? {
             Seen::Job(job) => job.metadata.uid.clone(),
             Seen::Undecodable(job) => Some(job.uid),

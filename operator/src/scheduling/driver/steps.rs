@@ -34,7 +34,7 @@ impl Driver {
         let world = self.committer.world().clone();
         let uid = self.job_uid(job);
         let Some(state) = self.gangs.get_mut(job) else {
-            return;
+            return self.reap(job);
         };
         if let Some(task) = &state.task {
             let another = uid.is_some_and(|uid| uid != task.uid);
@@ -112,6 +112,7 @@ impl Driver {
         match step {
             Step::AwaitPods => {
                 self.step_back(job, &journal);
+                self.reap(job);
                 self.say(
                     job,
                     Certificate::waits(Reason::PodsTerminating, still_there(&pods)),

@@ -1,0 +1,163 @@
+//! The table of all metrics: what each is called, says, and is told apart by.
+//!
+//! Names follow the conventions of Prometheus: base units, `_total` for what only rises. No label
+//! bears a word that a user makes up, but for the names of queues, which are cluster-wide objects.
+
+use std::fmt::Write as _;
+
+/// How a metric moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It only rises, from the start of the process.
+    Counter,
+    /// How it stands.
+    Gauge,
+    /// How often what took how long.
+    Histogram,
+}
+
+impl Kind {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+/// One metric.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fact {
+    /// Without `trellis_` and without `_total`.
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    pub(super) labels: &'static [&'static str],
+    /// What it says, in one sentence.
+    pub(super) help: &'static str,
+}
+
+impl Fact {
+    /// As it is asked for.
+    fn full_name(&self) -> String {
+        let total = match self.kind {
+            Kind::Counter => "_total",
+            Kind::Gauge | Kind::Histogram => "",
+        };
+        format!("trellis_{}{total}", self.name)
+    }
+}
+
+macro_rules! facts {
+    ($($id:ident: $kind:ident $name:literal [$($label:literal),*] $help:literal;)+) => {
+        $(pub(super) const $id: Fact = Fact {
+            name: $name,
+            kind: Kind::$kind,
+            labels: &[$($label),*],
+            help: $help,
+        };)+
+        /// All of them.
+        const ALL: &[Fact] = &[$($id),+];
+    };
+}
+
+facts! {
+    BUILD_INFO: Gauge "build_info" ["version"] "1, with the version of this process";
+    LEADER: Gauge "leader" [] "1: this process leads; 0: it stands by";
+    LEADER_EPOCH: Gauge "leader_epoch" [] "Term of this leader, which rises with each change; 0: it does not lead";
+    CACHES_SYNCED: Gauge "caches_synced" [] "1: all that is watched has been listed since this process leads";
+    WATCH_AGE: Gauge "watch_age_seconds" ["resource"] "Time since the watch of that resource last showed that it lives; from 180 s on nothing new is decided";
+
+    RECONCILES: Counter "reconciles" ["result"] "Looks at a TrainingJob that have ended: done, behind (something had changed meanwhile: tried again) or failed";
+    RECONCILE_SECONDS: Histogram "reconcile_duration_seconds" [] "Time that a look at a TrainingJob took, its writes included";
+    RECONCILES_DUE: Gauge "reconciles_due" [] "TrainingJobs that are due to be looked at";
+    RECONCILE_OLDEST: Gauge "reconcile_oldest_seconds" [] "How long the longest look that is under way has taken";
+
+    CYCLE_SECONDS: Histogram "scheduling_cycle_duration_seconds" [] "Time in which the scheduler decided about all that was due";
+    DECISIONS: Counter "scheduling_decisions" ["decision"] "What the scheduler has decided of gangs: Place, Wait, Preempt, Drain or Reserve";
+    PLACED: Counter "gangs_placed" ["queue"] "Gangs whose pods were all created";
+    PUT_OFF: Counter "gangs_put_off" ["reason"] "Gangs that had found a place and could not take it, before any pod was created";
+    UNDONE: Counter "gangs_undone" ["reason"] "Plans that were undone, with what pods they had";
+    WAIT_SECONDS: Histogram "queue_wait_duration_seconds" ["queue"] "From when an attempt was queued to when all of its pods were created; the exemplar names the job";
+    START_SECONDS: Histogram "gang_start_duration_seconds" [] "From when all pods of a gang were created to when all run; the exemplar names the job";
+
+    ATTEMPTS_ENDED: Counter "attempts_ended" ["reason"] "Attempts that others followed, by why";
+    JOBS_ENDED: Counter "jobs_ended" ["phase", "reason"] "TrainingJobs that have ended for good";
+
+    WRITES: Counter "writes" ["outcome"] "Writes to the API server: ok, or what came of them";
+    WRITE_SECONDS: Histogram "write_duration_seconds" [] "Time that a write took from when it was sent";
+    WRITES_IN_FLIGHT: Gauge "writes_in_flight" [] "Writes that are under way";
+    WRITES_LIMIT: Gauge "writes_in_flight_limit" [] "Writes that may be under way at once, as the API server bears them";
+
+    JOBS: Gauge "jobs" ["queue", "phase"] "TrainingJobs; the queue is empty where none is known";
+    WAITING: Gauge "jobs_waiting" ["queue", "reason"] "TrainingJobs that wait for a place, by why";
+    OLDEST_WAIT: Gauge "queue_oldest_wait_seconds" ["queue"] "How long the one has waited for a place that has waited longest";
+    QUEUE_NOMINAL: Gauge "queue_nominal" ["queue", "flavor", "resource"] "Quota of the queue's own, in base units (cores, bytes, devices)";
+    QUEUE_USED: Gauge "queue_used" ["queue", "flavor", "resource"] "What is held of it, in base units";
+    QUEUE_BORROWED: Gauge "queue_borrowed" ["queue", "flavor", "resource"] "How much of that is more than its own, in base units";
+    QUEUE_SHARE: Gauge "queue_share" ["queue"] "What the queue has had of late for its weight: the smallest has the next turn";
+
+    DEVICES: Gauge "devices" ["resource", "state"] "Devices of nodes that take pods: allocatable, and of those held (by gangs), others (by other pods) and free";
+    NODES: Gauge "nodes" ["state"] "Nodes: ready, unschedulable, unhealthy or lost";
+    LEDGER_WRONG: Gauge "ledger_wrong_limits" [] "Limits of QuotaPolicies of which the ledger says something else than a recount, for some seconds at least";
+}
+
+/// What stands before the table.
+const HEAD: &str = "\
+# Metrics
+
+Counts are those of the process since it began, and only of the one that leads; how things stand \
+is looked up when somebody asks. No label bears a word that a user makes up but the names of \
+queues: there are as many series as queues, flavors and resources make, however many jobs come \
+and go. The exemplar of a duration names the job.
+
+`/metrics` of the [endpoint](endpoint.md) serves these. The [admission webhook](webhook.md) serves \
+its own on its own port, also where the process stands by.
+
+";
+
+/// The documentation: `docs/metrics.md`.
+#[must_use]
+pub fn markdown() -> String {
+    let mut text = String::from(HEAD);
+    text.push_str("| metric | type | labels | what it says |\n|---|---|---|---|\n");
+    for fact in ALL {
+        let labels = fact.labels.iter().map(|label| format!("`{label}`"));
+        let labels = labels.collect::<Vec<_>>().join(", ");
+        // Writing to a String does not fail.
+        let _ = writeln!(
+            text,
+            "| `{}` | {} | {labels} | {} |",
+            fact.full_name(),
+            fact.kind.as_str(),
+            fact.help
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_fact_has_one_name_by_the_conventions() {
+        let mut names = BTreeSet::new();
+        for fact in ALL {
+            assert!(names.insert(fact.name), "{} stands twice", fact.name);
+            let fits = fact
+                .name
+                .chars()
+                .all(|c| c.is_ascii_lowercase() || c == '_');
+            assert!(fits && !fact.name.ends_with("_total"), "{}", fact.name);
+            assert!(
+                !fact.help.ends_with('.') && !fact.help.contains('|'),
+                "{}",
+                fact.help
+            );
+            let seconds = fact.kind == Kind::Histogram;
+            assert!(!seconds || fact.name.ends_with("_seconds"), "{}", fact.name);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What a kubelet asks: whether the process is to be started again, and whether it can be asked.
+//!
+//! Neither tells anything but names of its own parts, since whoever reaches the port may ask.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::Leading;
+use crate::world::World;
+
+/// The scheduler looks at its news at least once a minute. Where it has not for so long it hangs.
+const HANGS: Duration = Duration::from_secs(300);
+
+/// One part, and what is wrong with it. None: nothing.
+pub type Check = (&'static str, Option<String>);
+
+/// Whether the process does what it should, or must be started again. One that stands by does.
+#[must_use]
+pub fn live(leading: Option<&Leading>) -> Vec<Check> {
+    let Some(Leading { world, .. }) = leading else {
+        return vec![("ping", None)];
+    };
+    let idle = world.scheduler.age();
+    // Until all is listed it has nothing to look at.
+    let hangs = world.is_synced() && idle > HANGS;
+    let hangs = hangs.then(|| format!("it has not looked at its news for {} s", idle.as_secs()));
+    vec![("ping", None), ("scheduler", hangs)]
+}
+
+/// Whether the process knows what it is asked about. One that stands by is ready to lead.
+#[must_use]
+pub fn ready(leading: Option<&Leading>) -> Vec<Check> {
+    let Some(Leading { world, commands }) = leading else {
+        return vec![("ping", None)];
+    };
+    let lease = commands.epoch().err().map(|error| error.to_string());
+    vec![
+        ("lease", lease),
+        ("caches", unlisted(world)),
+        ("watches", stale(world)),
+    ]
+}
+
+fn unlisted(world: &World) -> Option<String> {
+    (!world.is_synced()).then(|| "not all that is watched has been listed yet".to_owned())
+}
+
+fn stale(world: &World) -> Option<String> {
+    let kind = world.unseen()?;
+    Some(format!("nothing has been heard of {kind} for minutes"))
+}
+
+/// Whether all is well, and a line for each part, as the API server writes them.
+#[must_use]
+pub fn report(path: &str, checks: &[Check]) -> (bool, String) {
+    let is_well = checks.iter().all(|(_, wrong)| wrong.is_none());
+    let mut text = String::new();
+    for (name, wrong) in checks {
+        // Writing to a String does not fail.
+        let _ = match wrong {
+            None => writeln!(text, "[+]{name} ok"),
+            Some(wrong) => writeln!(text, "[-]{name} failed: {wrong}"),
+        };
+    }
+    let verdict = match is_well {
+        true => "passed",
+        false => "failed",
+    };
+    let _ = writeln!(text, "{path} check {verdict}");
+    (is_well, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::Commands;
+    use crate::leader::Leadership;
+    use kube::Client;
+
+    fn leading(left: Duration) -> Leading {
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = Client::try_from(nowhere).unwrap();
+        let (world, _heard) = World::of(crate::watch::Unhealthy::default(), 0);
+        Leading {
+            world,
+            commands: Commands::new(client, Leadership::with_left(left)),
+        }
+    }
+
+    fn says(path: &str, checks: &[Check]) -> (bool, String) {
+        report(path, checks)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_scheduler_that_hangs_is_started_again_and_one_that_waits_is_not() {
+        let leading = leading(Duration::from_secs(3600));
+        assert!(says("livez", &live(Some(&leading))).0);
+        tokio::time::advance(HANGS).await;
+        assert!(says("livez", &live(Some(&leading))).0);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let (is_well, text) = says("livez", &live(Some(&leading)));
+        assert!(!is_well);
+        assert_eq!(
+            text,
+            "[+]ping ok\n[-]scheduler failed: it has not looked at its news for 301 s\n\
+             livez check failed\n"
+        );
+        leading.world.scheduler.beat();
+        assert!(says("livez", &live(Some(&leading))).0);
+        assert!(says("livez", &live(None)).0, "one that stands by");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_lost_its_lease_or_sees_nothing_is_not_ready() {
+        let blind = leading(Duration::from_secs(3600));
+        let _pods = blind.world.pulse("pods");
+        assert!(says("readyz", &ready(Some(&blind))).0);
+        tokio::time::advance(Duration::from_secs(181)).await;
+        let (is_well, text) = says("readyz", &ready(Some(&blind)));
+        assert!(!is_well && text.contains("[-]watches failed: nothing has been heard of pods"));
+        let lost = leading(Duration::ZERO);
+        let (is_well, text) = says("readyz", &ready(Some(&lost)));
+        assert!(!is_well && text.contains("[-]lease failed"), "{text}");
+        assert!(says("readyz", &ready(None)).0);
+    }
+}

@@ -1,0 +1,203 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use kube::Client;
+use serde_json::{Value, json};
+use trellis_api::Reason;
+use trellis_api::job::JobPhase;
+use trellis_scheduler::{FlavorName, QueueName, QueueStanding, ResourceName, StandingLine, Totals};
+
+use super::*;
+use crate::commands::{Commands, WriteError};
+use crate::key::Key;
+use crate::leader::Leadership;
+use crate::scheduling::{Feed, Heard, QueueReport, TotalsReport};
+use crate::world::World;
+
+fn leading() -> (Leading, Heard) {
+    let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+    let client = Client::try_from(nowhere).unwrap();
+    let (world, heard) = World::new();
+    let commands = Commands::new(client, Leadership::of_a_test());
+    (Leading { world, commands }, heard)
+}
+
+fn observe<K: serde::de::DeserializeOwned>(object: Value) -> K {
+    serde_json::from_value(object).unwrap()
+}
+
+fn job(name: &str, queue: &str) -> Value {
+    json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+        "metadata": {"name": name, "namespace": "team-a", "uid": name, "resourceVersion": "1"},
+        "spec": {"framework": "None", "taskGroups": []},
+        "status": {"phase": "Queued", "reason": "QuotaExceeded", "queue": queue,
+            "queuedTime": "2026-01-01T00:00:00Z"},
+    })
+}
+
+/// Everything happens once, and everything is there.
+fn busy() -> (Leading, Heard) {
+    let (leading, heard) = leading();
+    let world = &leading.world;
+    let key = Key::new("team-a", "llm");
+    let queue = json!({"apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+        "metadata": {"name": "vision", "resourceVersion": "1"}, "spec": {}});
+    world
+        .queues
+        .observed(Key::new("", "vision"), observe(queue));
+    let made_up = job("other", "x\"} evil 1");
+    world
+        .jobs
+        .observed(key.clone(), observe(job("llm", "vision")));
+    world
+        .jobs
+        .observed(Key::new("team-a", "other"), observe(made_up));
+    let _pods = world.pulse("pods");
+    let counts = &world.counts;
+    let took = Duration::from_millis(3);
+    counts.reconciled(Looked::Behind, took);
+    counts.cycled(took);
+    counts.decided("Place");
+    counts.placed(&key, "vision", took);
+    counts.put_off(Reason::PodRefused);
+    counts.undone(Reason::Preempted);
+    counts.started(&key, took);
+    counts.attempt_ended("OutOfMemory");
+    counts.attempt_ended("a word of nobody");
+    counts.ended(JobPhase::Failed, Reason::PodFailed);
+    counts.wrote(Ok(()), took);
+    counts.wrote(Err(&WriteError::NotWanted), took);
+    (leading, heard)
+}
+
+fn queues() -> BTreeMap<QueueName, QueueReport> {
+    let line = StandingLine {
+        flavor: FlavorName::new("a100"),
+        resource: ResourceName::new("cpu"),
+        nominal: 64_000,
+        usage: 1_500,
+        borrowed: 0,
+    };
+    let report = QueueReport {
+        standing: Some(QueueStanding {
+            fault: None,
+            share: 0.25,
+            lines: vec![line],
+        }),
+        ..QueueReport::default()
+    };
+    [(QueueName::new("vision"), report)].into()
+}
+
+fn totals() -> TotalsReport {
+    let gpus = Totals {
+        allocatable: 16,
+        held: 8,
+        others: 1,
+    };
+    let beside = Totals::default();
+    TotalsReport {
+        by_resource: [("nvidia.com/gpu", gpus), ("cpu", beside)]
+            .map(|(name, totals)| (ResourceName::new(name), totals))
+            .into(),
+        wrong_limits: 2,
+    }
+}
+
+async fn told() -> String {
+    let (leading, mut heard) = busy();
+    let answers = async {
+        loop {
+            for feed in heard.next().await {
+                match feed {
+                    Feed::AskQueues(answer) => answer.send(queues()).unwrap(),
+                    Feed::AskTotals(answer) => answer.send(totals()).unwrap(),
+                    _ => {}
+                }
+            }
+        }
+    };
+    tokio::select! {
+        text = text(Some(&leading)) => text.unwrap(),
+        () = answers => unreachable!("it goes on for ever"),
+    }
+}
+
+#[tokio::test]
+async fn what_happens_and_how_things_stand_is_told() {
+    let text = told().await;
+    for line in [
+        "trellis_leader 1.0",
+        "trellis_leader_epoch 1.0",
+        "trellis_caches_synced 0.0",
+        "trellis_jobs{queue=\"vision\",phase=\"Queued\"} 1.0",
+        "trellis_jobs{queue=\"\",phase=\"Queued\"} 1.0",
+        "trellis_jobs_waiting{queue=\"vision\",reason=\"QuotaExceeded\"} 1.0",
+        "trellis_queue_used{queue=\"vision\",flavor=\"a100\",resource=\"cpu\"} 1.5",
+        "trellis_devices{resource=\"nvidia.com/gpu\",state=\"free\"} 7.0",
+        "trellis_ledger_wrong_limits 2.0",
+        "trellis_reconciles_total{result=\"behind\"} 1",
+        "trellis_attempts_ended_total{reason=\"OutOfMemory\"} 1",
+        "trellis_attempts_ended_total{reason=\"Unrecognized\"} 1",
+        "trellis_jobs_ended_total{phase=\"Failed\",reason=\"PodFailed\"} 1",
+        "trellis_writes_total{outcome=\"not_wanted\"} 1",
+        "trellis_nodes{state=\"lost\"} 0.0",
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line}: {text}");
+    }
+    let exemplar =
+        "trellis_gang_start_duration_seconds_bucket{le=\"0.01\"} 1 # {job=\"team-a/llm\"}";
+    assert!(text.contains(exemplar), "{text}");
+    assert!(!text.contains("evil"), "a user's word is no label: {text}");
+    assert!(text.ends_with("# EOF\n"));
+}
+
+/// The table is what is told, no more and no less.
+#[tokio::test]
+async fn each_fact_is_documented_with_its_labels() {
+    let text = told().await;
+    let table = markdown();
+    let mut documented: BTreeMap<&str, (&str, BTreeSet<&str>)> = BTreeMap::new();
+    for row in table.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let labels = cells[3].split(", ").map(|label| label.trim_matches('`'));
+        let labels = labels.filter(|label| !label.is_empty()).collect();
+        documented.insert(cells[1].trim_matches('`'), (cells[2], labels));
+    }
+    let mut told = BTreeSet::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let line = line.split(" # ").next().unwrap();
+        let (name, labels) = match line.split_once('{') {
+            Some((name, rest)) => (name, rest.rsplit_once('}').unwrap().0),
+            None => (line.split(' ').next().unwrap(), ""),
+        };
+        let base = ["_bucket", "_sum", "_count"]
+            .iter()
+            .find_map(|end| name.strip_suffix(end))
+            .unwrap_or(name);
+        let (_, wanted) = &documented[base];
+        let labels = labels
+            .split(',')
+            .filter_map(|label| label.split('=').next());
+        let labels = labels.filter(|label| !label.is_empty() && *label != "le");
+        assert_eq!(labels.collect::<BTreeSet<_>>(), *wanted, "{line}");
+        told.insert(base);
+    }
+    let documented: BTreeSet<&str> = documented.into_keys().collect();
+    assert_eq!(told, documented);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scheduler_that_does_not_answer_hides_nothing_else() {
+    let (leading, _heard) = busy();
+    let text = text(Some(&leading)).await.unwrap();
+    assert!(text.contains("trellis_jobs{"), "{text}");
+    assert!(!text.contains("trellis_devices{"), "{text}");
+}
+
+#[tokio::test]
+async fn who_stands_by_says_so() {
+    let text = text(None).await.unwrap();
+    assert!(text.contains("trellis_leader 0.0") && text.contains("trellis_build_info{version="));
+}
