@@ -46,7 +46,7 @@ pub fn launch(name: &str, port: u16) -> Launch {
         .argument("--webhook-host=127.0.0.1")
 }
 
-/// Applies the chart's `webhook.yaml`. There is no network of Services here: the API server is
+/// Applies the chart's `files/webhook.yaml`. There is no network of Services here: the API server is
 /// told of the address instead.
 ///
 /// # Errors
@@ -56,7 +56,7 @@ pub async fn install(
     port: u16,
     unanswered: Unanswered,
 ) -> Result<()> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/trellis/webhook.yaml");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/trellis/files/webhook.yaml");
     let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
     let documents: Vec<Value> = serde_saphyr::from_multiple(&text)?;
     for mut document in documents {

@@ -19,6 +19,7 @@ pub mod cluster;
 pub mod control_plane;
 pub mod early;
 pub mod external_secrets;
+pub mod helm;
 pub mod history;
 pub mod jobs;
 pub mod kubelet;

@@ -15,8 +15,8 @@ pub(super) fn modules() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("control-plane")
 }
 
-/// `<cache>/control-plane/<hash>`, or `<cache>/nodes/<hash>` for what is built of sources of
-/// ours.
+/// `<cache>/control-plane/<hash>`, and apart from it what changes at other times:
+/// `<cache>/helm/<hash>`, and `<cache>/nodes/<hash>` for what is built of sources of ours.
 pub(super) fn folder(program: Program) -> Result<PathBuf> {
     let (kind, files): (_, &[&str]) = match program {
         Program::CoreDns | Program::SimulatedGpus => (
@@ -28,6 +28,7 @@ pub(super) fn folder(program: Program) -> Result<PathBuf> {
                 "nodes/simulated-gpus/main.go",
             ],
         ),
+        Program::Helm => ("helm", &["helm/go.mod", "helm/go.sum"]),
         _ => (
             "control-plane",
             &[

@@ -26,10 +26,14 @@ pub enum Program {
     KubeApiserver,
     /// Garbage collection, namespaces, service accounts, node lifecycle.
     KubeControllerManager,
+    /// Who places pods that are not of a gang.
+    KubeScheduler,
     /// The command line.
     Kubectl,
     /// What plays the kubelet of every simulated node.
     Kwok,
+    /// Who installs charts.
+    Helm,
     /// The kubelet of real nodes.
     Kubelet,
     /// Names of Services for pods of real nodes.
@@ -57,8 +61,10 @@ impl Program {
             Self::Etcd => "etcd",
             Self::KubeApiserver => "kube-apiserver",
             Self::KubeControllerManager => "kube-controller-manager",
+            Self::KubeScheduler => "kube-scheduler",
             Self::Kubectl => "kubectl",
             Self::Kwok => "kwok",
+            Self::Helm => "helm",
             Self::Kubelet => "kubelet",
             Self::CoreDns => "coredns",
             Self::SimulatedGpus => "simulated-gpus",

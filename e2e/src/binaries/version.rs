@@ -12,6 +12,7 @@ pub const KUBERNETES_VERSION: &str = "v1.37.1";
 pub(super) fn fits(path: &Path, program: Program) -> bool {
     let arguments: &[&str] = match program {
         Program::Kubectl => &["version", "--client"],
+        Program::Helm => &["version", "--short"],
         _ => &["--version"],
     };
     let Ok(output) = Command::new(path).args(arguments).output() else {
@@ -23,12 +24,14 @@ pub(super) fn fits(path: &Path, program: Program) -> bool {
 /// Kubernetes by minor version; etcd and kwok by what Kubernetes 1.37 and the Stage files need.
 fn says_fitting(said: &str, program: Program) -> bool {
     let prefixes: &[&str] = match program {
-        Program::KubeApiserver | Program::KubeControllerManager | Program::Kubelet => {
-            &["Kubernetes v1.37."]
-        }
+        Program::KubeApiserver
+        | Program::KubeControllerManager
+        | Program::KubeScheduler
+        | Program::Kubelet => &["Kubernetes v1.37."],
         Program::Kubectl => &["Client Version: v1.37."],
         Program::Etcd => &["etcd Version: 3.6.", "etcd Version: 3.7."],
         Program::Kwok => &["kwok version v0.8.", "kwok version 0.8."],
+        Program::Helm => &["v4."],
         Program::CoreDns => &["CoreDNS-1.15."],
         // Ours: nobody has it installed.
         Program::SimulatedGpus => &[],
@@ -73,6 +76,9 @@ mod tests {
                 "kwok version v0.8.0 go1.26.8 (linux/amd64)\n",
                 true,
             ),
+            (Program::Helm, "v4.3\n", true),
+            (Program::Helm, "v3.19.0+g3d8990f\n", false),
+            (Program::KubeScheduler, "Kubernetes v1.37.1\n", true),
             (
                 Program::Kwok,
                 "kwok version v0.7.0 go1.24.0 (linux/amd64)\n",

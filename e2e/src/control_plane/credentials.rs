@@ -12,6 +12,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose,
 };
 
+use super::SERVICE;
 use super::kubeconfig::KubeconfigWriter;
 
 /// Somebody the API server knows by a token from its start.
@@ -79,6 +80,7 @@ impl Credentials {
             "localhost",
             "kubernetes",
             "kubernetes.default.svc",
+            SERVICE,
         ];
         let mut params = CertificateParams::new(names.map(String::from).to_vec())?;
         params

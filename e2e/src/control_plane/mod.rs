@@ -44,6 +44,9 @@ pub use crate::process::Signal;
 /// How long a component may take to become ready. Far more than it takes on an idle machine.
 const READY: Duration = Duration::from_secs(90);
 
+/// The address of the Service `kubernetes`, the first that Services have (`component.rs`).
+pub(crate) const SERVICE: &str = "10.96.0.1";
+
 static SHARED: OnceCell<ControlPlane> = OnceCell::const_new();
 
 /// A running control plane. It ends when it is dropped, and also when the process that started

@@ -32,7 +32,7 @@ const TAKES_JOBS: Duration = Duration::from_secs(30);
 
 fn chart(file: &str) -> Result<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../charts/trellis")
+        .join("../charts/trellis/files")
         .join(file);
     std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
 }
@@ -61,12 +61,7 @@ pub fn options() -> Result<Options> {
 pub async fn install(control_plane: &ControlPlane) -> Result<()> {
     let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {NAMESPACE}}}\n");
     control_plane.apply_yaml(&namespace).await?;
-    for file in [
-        "templates/rbac.yaml",
-        "templates/admission.yaml",
-        "templates/queue.yaml",
-        "templates/policies.yaml",
-    ] {
+    for file in ["rbac.yaml", "admission.yaml", "queue.yaml", "policies.yaml"] {
         control_plane.apply_yaml(&chart(file)?).await?;
     }
     takes_jobs(control_plane).await

@@ -11,6 +11,7 @@ mod image;
 mod names;
 mod network;
 mod node;
+mod ours;
 mod processes;
 
 use std::{
@@ -27,6 +28,7 @@ use kube::Api;
 pub use able::unable;
 pub use image::{IMAGE, JAX};
 pub use node::RealNode;
+pub use ours::start_scheduler;
 pub use processes::kill_rank;
 
 use crate::{

@@ -25,6 +25,12 @@ const SNAPSHOT: &str = "/v1alpha1/snapshot";
 
 /// What the endpoint answers to the bearer of a token: the code and the body.
 async fn ask(token: Option<&str>, path: &str) -> (StatusCode, Value) {
+    let (code, text) = text(token, path).await;
+    (code, serde_json::from_str(&text).unwrap())
+}
+
+/// The same, whatever it is.
+async fn text(token: Option<&str>, path: &str) -> (StatusCode, String) {
     let address = operator::of_all().unwrap().endpoint().await.unwrap();
     let mut config = Config::new(format!("https://{address}").parse().unwrap());
     // Its certificate is one of its own, which nobody can know.
@@ -35,7 +41,7 @@ async fn ask(token: Option<&str>, path: &str) -> (StatusCode, Value) {
     let answer = client.send(request).await.unwrap();
     let code = answer.status();
     let body = answer.into_body().collect().await.unwrap().to_bytes();
-    (code, serde_json::from_slice(&body).unwrap())
+    (code, String::from_utf8(body.to_vec()).unwrap())
 }
 
 async fn code(token: Option<&str>, path: &str) -> u16 {
@@ -174,4 +180,58 @@ async fn what_the_scheduler_knows_is_written_on_request_and_replayed() {
         assert!(told.contains(&job), "{told}");
         assert_eq!(replay(), told, "the same every time");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn metrics_are_for_who_may_get_them_and_health_is_for_everybody() {
+    let site = site("metrics", 1).await;
+    site.submit("runs", 1, 8).await;
+    site.reaches("runs", JobPhase::Running).await;
+    for path in ["/livez", "/readyz"] {
+        let (code, text) = text(None, path).await;
+        assert_eq!(code, StatusCode::OK, "{text}");
+        assert!(
+            text.ends_with(&format!("{} check passed\n", &path[1..])),
+            "{text}"
+        );
+    }
+    let metrics = "/metrics";
+    assert_eq!(code(None, metrics).await, 401);
+    let nobody = account(&site, "nobody", false).await;
+    assert_eq!(code(Some(&nobody), metrics).await, 403);
+    let name = format!("{}-scraper", site.name());
+    let rules = json!([{"nonResourceURLs": [metrics], "verbs": ["get"]}]);
+    let kinds = [
+        json!({"kind": "ClusterRole", "rules": rules}),
+        json!({"kind": "ClusterRoleBinding",
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": "nobody", "namespace": site.name()}]}),
+    ];
+    for mut object in kinds {
+        object["apiVersion"] = json!("rbac.authorization.k8s.io/v1");
+        object["metadata"] = json!({"name": name});
+        let control_plane = shared().await;
+        control_plane.apply_yaml(&object.to_string()).await.unwrap();
+    }
+    let told = eventually(SOON, || async {
+        let (code, text) = text(Some(&nobody), metrics).await;
+        anyhow::ensure!(code == StatusCode::OK, "{code}: {text}");
+        Ok(text)
+    });
+    let told = told.await.unwrap();
+    for line in ["trellis_leader 1.0", "trellis_caches_synced 1.0"] {
+        assert!(told.lines().any(|l| l == line), "{line}: {told}");
+    }
+    for start in [
+        "trellis_gangs_placed_total{queue=\"default\"} ",
+        "trellis_devices{resource=\"nvidia.com/gpu\",state=\"held\"} ",
+        "trellis_watch_age_seconds{resource=\"pods\"} ",
+        "trellis_gang_start_duration_seconds_count ",
+    ] {
+        assert!(
+            told.lines().any(|l| l.starts_with(start)),
+            "{start}: {told}"
+        );
+    }
+    assert!(!told.contains(&format!("namespace=\"{}", site.name())));
 }

@@ -1,9 +1,11 @@
 //! `trellis crds`: what is generated from the code.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use trellis_api::{crds, reason, reference};
+
+use crate::rbac;
 
 /// What to print.
 #[derive(clap::Args, Debug)]
@@ -18,9 +20,12 @@ pub(super) struct Options {
     /// Print the list of reasons.
     #[arg(long)]
     reasons: bool,
-    /// Print the operator's roles.
+    /// Print the list of metrics.
     #[arg(long)]
-    rbac: bool,
+    metrics: bool,
+    /// Write the roles of the operator and of people into files of this folder.
+    #[arg(long, value_name = "DIR")]
+    rbac: Option<PathBuf>,
 }
 
 pub(super) fn run(options: &Options) -> anyhow::Result<()> {
@@ -30,18 +35,28 @@ pub(super) fn run(options: &Options) -> anyhow::Result<()> {
     if options.reasons {
         return super::print(&reason::markdown());
     }
-    if options.rbac {
-        return super::print(&crate::rbac::yaml());
+    if options.metrics {
+        return super::print(&crate::telemetry::markdown());
+    }
+    if let Some(folder) = &options.rbac {
+        let files = [
+            ("rbac", rbac::operator()),
+            ("rbac-secrets", rbac::secrets()),
+            ("roles", rbac::people()),
+            ("roles-everybody", rbac::everybody()),
+            ("roles-metrics", rbac::metrics()),
+        ];
+        for (name, yaml) in files {
+            write(folder, name, &yaml)?;
+        }
+        return Ok(());
     }
     let mut all = String::new();
     for crd in crds::all() {
         let yaml = crds::yaml(&crd)?;
         match &options.out {
             Some(folder) => {
-                std::fs::create_dir_all(folder)
-                    .with_context(|| format!("cannot make the folder {folder:?}"))?;
-                let file = folder.join(format!("{}.yaml", crd.spec.names.plural));
-                std::fs::write(&file, yaml).with_context(|| format!("cannot write {file:?}"))?;
+                write(folder, &crd.spec.names.plural, &yaml)?;
             }
             None => {
                 all.push_str("---\n");
@@ -50,4 +65,11 @@ pub(super) fn run(options: &Options) -> anyhow::Result<()> {
         }
     }
     super::print(&all)
+}
+
+fn write(folder: &Path, name: &str, yaml: &str) -> anyhow::Result<()> {
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make the folder {folder:?}"))?;
+    let file = folder.join(format!("{name}.yaml"));
+    std::fs::write(&file, yaml).with_context(|| format!("cannot write {file:?}"))
 }

@@ -112,11 +112,8 @@ impl Around<'_> {
         outcome: Result<AuthorizedJob, NotAuthorized>,
         verdict: &Verdict,
     ) -> Result<AuthorizedJob, Held> {
-        let job = outcome.map_err(|not| Held::from(&not))?;
-        let held = over(&verdict.denied)
-            .or_else(|| unsupported::of_job(job.compiled()).map(Held::from))
-            .or_else(|| unusable(self.quotas.1));
-        held.map_or(Ok(job), Err)
+        let job = may(outcome, verdict)?;
+        unusable(self.quotas.1).map_or(Ok(job), Err)
     }
 
     /// What would be decided if somebody else had submitted it.
@@ -307,8 +304,20 @@ fn held_at(
     let verdict = around.limit(&compiled);
     let (decision, outcome) = around.authorize(compiled);
     let told = decision.status(&outcome);
-    let held = around.settle(outcome, &verdict).err()?;
+    // A quota policy that is unusable holds the stage of now: of a later one it says no more.
+    let held = may(outcome, &verdict).err()?;
     Some((held, Some(told)))
+}
+
+/// The job, if nothing about it is denied.
+fn may(
+    outcome: Result<AuthorizedJob, NotAuthorized>,
+    verdict: &Verdict,
+) -> Result<AuthorizedJob, Held> {
+    let job = outcome.map_err(|not| Held::from(&not))?;
+    let held = over(&verdict.denied);
+    let held = held.or_else(|| unsupported::of_job(job.compiled()).map(Held::from));
+    held.map_or(Ok(job), Err)
 }
 
 /// What asks for more than it could ever have is refused until the job or a policy changes.

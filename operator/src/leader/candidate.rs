@@ -56,13 +56,13 @@ impl Candidate {
                     let since = *refused.get_or_insert_with(Instant::now);
                     if since.elapsed() > REFUSED_FOR_GOOD {
                         anyhow::bail!(
-                            "the lease {LEASE_NAME:?} cannot be taken: {}: its namespace must be there (--namespace), and the roles of charts/trellis/templates",
+                            "the lease {LEASE_NAME:?} cannot be taken: {}: its namespace must be there (--namespace), and the roles of the chart",
                             status.message
                         )
                     }
                     warn!(
                         error = status.message,
-                        "the lease was not taken: its namespace must be there (--namespace), and the roles of charts/trellis/templates"
+                        "the lease was not taken: its namespace must be there (--namespace), and the roles of the chart"
                     );
                     tokio::time::sleep(pause).await;
                     continue;

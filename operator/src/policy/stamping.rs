@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use trellis_api::document;
 
-const CHART: &str = include_str!("../../../charts/trellis/templates/admission.yaml");
+const CHART: &str = include_str!("../../../charts/trellis/files/admission.yaml");
 
 /// Name of each part.
 const NAME: &str = "trellis-requested-by";

@@ -4,7 +4,7 @@ use trellis_api::ClusterAuthorizationPolicy;
 use trellis_api::document;
 use trellis_policies::cedar::PolicyObject;
 
-const CHART: &str = include_str!("../../../charts/trellis/templates/policies.yaml");
+const CHART: &str = include_str!("../../../charts/trellis/files/policies.yaml");
 
 /// Its objects.
 #[must_use]

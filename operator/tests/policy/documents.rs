@@ -38,7 +38,7 @@ fn the_policy_of_secrets_is_for_the_job_of_secrets() {
     };
     let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: team-a, labels: {trellis.dev/team: llm}}\n";
     let job = format!("{}---\n{namespace}", of("TrainingJob"));
-    let starter = "charts/trellis/templates/policies.yaml";
+    let starter = "charts/trellis/files/policies.yaml";
     let eval = |files: &str| policy_in(&root(), &["eval", "-f", starter, "-f", "-"], files);
     let run = eval(&format!("{job}---\n{}", of("ClusterAuthorizationPolicy")));
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);

@@ -58,7 +58,7 @@ fn what_is_missing_for_want_of_the_starter_set_is_told() {
         "{}",
         run.err
     );
-    let starter = super::root().join("charts/trellis/templates/policies.yaml");
+    let starter = super::root().join("charts/trellis/files/policies.yaml");
     let with = [&files[..], &["-f", starter.to_str().unwrap()]].concat();
     assert_eq!(policy(&with).err, "");
 }

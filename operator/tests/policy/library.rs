@@ -28,7 +28,7 @@ fn the_library_is_formatted() {
 /// Beside the starter set each keeps out what it is about, and lets the rest pass.
 #[test]
 fn the_library_goes_with_the_starter_set() {
-    let starter = "charts/trellis/templates/policies.yaml";
+    let starter = "charts/trellis/files/policies.yaml";
     let run = policy_in(&root(), &["test", "docs/policies", starter], "");
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
 }

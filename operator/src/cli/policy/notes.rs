@@ -27,7 +27,7 @@ pub(super) fn of_jobs<'a>(
     let without = unpermitted && of_starter.is_empty() && !own.is_empty();
     let without = without.then(|| {
         "the starter set is not among these policies, and what it permits is not permitted: \
-         where it is applied, name its file too (charts/trellis/templates/policies.yaml)"
+         where it is applied, name its file too (charts/trellis/files/policies.yaml)"
             .to_owned()
     });
     let about_flavors = own.iter().any(|object| object.cedar.contains(A_FLAVOR));

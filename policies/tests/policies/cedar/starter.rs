@@ -6,7 +6,7 @@ use trellis_policies::cedar::{Policies, PolicyObject};
 
 use super::support::set;
 
-const CHART: &str = include_str!("../../../../charts/trellis/templates/policies.yaml");
+const CHART: &str = include_str!("../../../../charts/trellis/files/policies.yaml");
 
 /// All of it, valid and with its tests passed.
 pub fn policies() -> Policies {

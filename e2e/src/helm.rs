@@ -1,0 +1,126 @@
+//! Helm, and the chart of Trellis.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+use tempfile::{NamedTempFile, TempDir};
+
+use crate::binaries::{Binaries, Program};
+use crate::control_plane::ControlPlane;
+
+/// Name of the release.
+pub const RELEASE: &str = "trellis";
+
+/// The folder of the chart.
+#[must_use]
+pub fn chart() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/trellis")
+}
+
+/// Helm, with settings of its own that nobody else sees.
+#[derive(Debug)]
+pub struct Helm {
+    program: PathBuf,
+    home: TempDir,
+    kubeconfig: Option<PathBuf>,
+}
+
+impl Helm {
+    /// Helm without a cluster. The first time on a machine it is built, in three minutes.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be built.
+    pub fn find_or_build() -> Result<Self> {
+        let binaries = Binaries::find_or_build(&[Program::Helm])?;
+        Ok(Self {
+            program: binaries.path(Program::Helm).to_owned(),
+            home: tempfile::tempdir()?,
+            kubeconfig: None,
+        })
+    }
+
+    /// The same for a control plane, as a user with all rights.
+    #[must_use]
+    pub fn on(self, control_plane: &ControlPlane) -> Self {
+        Self {
+            kubeconfig: Some(control_plane.kubeconfig()),
+            ..self
+        }
+    }
+
+    /// The folder that it is in, for a `PATH`.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.program.parent().unwrap_or(Path::new("."))
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started. What it thinks of its arguments is in the output.
+    pub fn run(&self, arguments: &[&str]) -> Result<Output> {
+        let mut helm = Command::new(&self.program);
+        helm.args(arguments).env_remove("KUBECONFIG");
+        for kind in ["CACHE", "CONFIG", "DATA"] {
+            helm.env(format!("HELM_{kind}_HOME"), self.home.path().join(kind));
+        }
+        if let Some(kubeconfig) = &self.kubeconfig {
+            helm.env("KUBECONFIG", kubeconfig);
+        }
+        helm.output().context("start helm")
+    }
+
+    /// Runs it and gives back what it printed.
+    ///
+    /// # Errors
+    ///
+    /// When it fails: what it said.
+    pub fn ok(&self, arguments: &[&str]) -> Result<String> {
+        let output = self.run(arguments)?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            bail!("helm {}: {}", arguments.join(" "), said.trim_end());
+        }
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Runs `helm COMMAND trellis CHART` in a namespace, with those values and more arguments.
+    ///
+    /// # Errors
+    ///
+    /// When it fails: what it said.
+    pub fn chart(
+        &self,
+        command: &str,
+        namespace: &str,
+        values: &Value,
+        more: &[&str],
+    ) -> Result<String> {
+        let file = NamedTempFile::new_in(self.home.path())?;
+        fs::write(&file, values.to_string())?;
+        let (chart, path) = (
+            chart().display().to_string(),
+            file.path().display().to_string(),
+        );
+        let mut arguments = vec![command, RELEASE, &chart];
+        arguments.extend(["--namespace", namespace, "--values", &path]);
+        arguments.extend(more);
+        self.ok(&arguments)
+    }
+
+    /// The objects that the chart is with those values, in their order.
+    ///
+    /// # Errors
+    ///
+    /// When Helm refuses the values, or what comes out is no YAML.
+    pub fn objects(&self, namespace: &str, values: &Value) -> Result<Vec<Value>> {
+        let text = self.chart("template", namespace, values, &[])?;
+        let objects: Vec<Value> = serde_saphyr::from_multiple(&text)?;
+        Ok(objects.into_iter().filter(|o| !o.is_null()).collect())
+    }
+}

@@ -1,0 +1,216 @@
+//! The image: built by buildah of the static program that `.ci/image` has made.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+use anyhow::{Context as _, Result, ensure};
+use flate2::read::ZlibDecoder;
+use libtest_mimic::{Completion, Failed, Trial};
+use serde_json::Value;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The static program.
+fn program() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("image/trellis")
+}
+
+/// What stands against an image, if something does: one line.
+pub(crate) fn unable() -> Option<String> {
+    if Command::new("buildah").arg("--version").output().is_err() {
+        return Some("the image needs `buildah` (Debian: buildah)".to_owned());
+    }
+    let Ok(made) = fs::metadata(program()).and_then(|meta| meta.modified()) else {
+        return Some("the image needs its program: run .ci/image".to_owned());
+    };
+    let sources = [
+        "api/src",
+        "compiler/src",
+        "policies/src",
+        "operator/src",
+        "operator/scheduler/src",
+    ];
+    let newest = sources
+        .iter()
+        .filter_map(|s| newest(&root().join(s)).ok())
+        .max();
+    let is_old = newest.is_none_or(|newest| newest > made);
+    is_old.then(|| {
+        "the image's program is older than the operator's sources: run .ci/image".to_owned()
+    })
+}
+
+fn newest(folder: &Path) -> Result<SystemTime> {
+    let mut newest = SystemTime::UNIX_EPOCH;
+    for entry in folder.read_dir()? {
+        let entry = entry?;
+        let changed = match entry.file_type()?.is_dir() {
+            true => self::newest(&entry.path())?,
+            false => entry.metadata()?.modified()?,
+        };
+        newest = newest.max(changed);
+    }
+    Ok(newest)
+}
+
+pub(crate) fn trial() -> Trial {
+    let name = "the_image_is_one_static_program_that_knows_its_crates";
+    Trial::ignorable_test(name, || match unable() {
+        Some(why) => Ok(Completion::ignored_with(why)),
+        None => match test() {
+            Ok(()) => Ok(Completion::Completed),
+            Err(error) => Err(Failed::from(format!("{error:#}"))),
+        },
+    })
+}
+
+/// Builds the image into `folder`.
+pub(crate) fn build(folder: &Path) -> Result<PathBuf> {
+    let archive = folder.join("trellis.tar");
+    let output = Command::new(root().join(".ci/image"))
+        .arg("archive")
+        .arg(&archive)
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{said}");
+    Ok(archive)
+}
+
+fn test() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let archive = build(folder.path())?;
+    let image = Archive::unpack(&archive, folder.path())?;
+    let config = image.config()?;
+    let of = |field: &str| config["config"][field].clone();
+    ensure!(of("User") == "65532:65532", "{config}");
+    ensure!(
+        of("Entrypoint") == serde_json::json!(["/trellis"]),
+        "{config}"
+    );
+    let files = image.files()?;
+    let files: Vec<&str> = files.lines().filter(|f| !f.ends_with('/')).collect();
+    ensure!(files == ["trellis"], "{files:?}");
+
+    let bytes = fs::read(program())?;
+    let elf = Elf(&bytes);
+    ensure!(!elf.has_interpreter()?, "the program is not static");
+    let crates = elf.crates()?;
+    let locked = fs::read_to_string(root().join("Cargo.lock"))?;
+    for name in ["kube-client", "rustls", "cedar-policy", "trellis"] {
+        let version = crates.get(name).with_context(|| format!("no {name}"))?;
+        let line = format!("name = \"{name}\"\nversion = \"{version}\"\n");
+        ensure!(locked.contains(&line), "{name} {version} is not locked");
+    }
+    let said = Command::new(program()).arg("version").output()?.stdout;
+    ensure!(said == concat!("trellis ", env!("CARGO_PKG_VERSION"), "\n").as_bytes());
+    Ok(())
+}
+
+/// An OCI archive, unpacked.
+struct Archive {
+    folder: PathBuf,
+    manifest: Value,
+}
+
+impl Archive {
+    fn unpack(archive: &Path, folder: &Path) -> Result<Self> {
+        let folder = folder.join("oci");
+        fs::create_dir(&folder)?;
+        let mut tar = Command::new("tar");
+        tar.arg("-xf").arg(archive).arg("-C").arg(&folder);
+        ensure!(tar.status()?.success(), "tar");
+        let index: Value = serde_json::from_slice(&fs::read(folder.join("index.json"))?)?;
+        let mut this = Self {
+            folder,
+            manifest: Value::Null,
+        };
+        this.manifest = serde_json::from_slice(&fs::read(this.blob(&index["manifests"][0])?)?)?;
+        Ok(this)
+    }
+
+    fn blob(&self, described: &Value) -> Result<PathBuf> {
+        let digest = described["digest"].as_str().context("no digest")?;
+        Ok(self.folder.join("blobs").join(digest.replace(':', "/")))
+    }
+
+    fn config(&self) -> Result<Value> {
+        Ok(serde_json::from_slice(&fs::read(
+            self.blob(&self.manifest["config"])?,
+        )?)?)
+    }
+
+    /// What its one layer has.
+    fn files(&self) -> Result<String> {
+        let layers = self.manifest["layers"].as_array().context("no layers")?;
+        ensure!(layers.len() == 1, "{} layers", layers.len());
+        let output = Command::new("tar")
+            .arg("-tf")
+            .arg(self.blob(&layers[0])?)
+            .output()?;
+        Ok(String::from_utf8(output.stdout)?)
+    }
+}
+
+/// A program of 64 bits, little-endian.
+struct Elf<'a>(&'a [u8]);
+
+impl Elf<'_> {
+    fn number(&self, at: usize, size: usize) -> Result<usize> {
+        let bytes = self.0.get(at..at + size).context("it ends early")?;
+        Ok(bytes
+            .iter()
+            .rev()
+            .fold(0, |number, byte| number << 8 | usize::from(*byte)))
+    }
+
+    /// Whether another program must be there to start it (PT_INTERP).
+    fn has_interpreter(&self) -> Result<bool> {
+        let (start, size, count) = (
+            self.number(32, 8)?,
+            self.number(54, 2)?,
+            self.number(56, 2)?,
+        );
+        for index in 0..count {
+            if self.number(start + index * size, 4)? == 3 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn section(&self, name: &str) -> Result<&[u8]> {
+        let (start, size) = (self.number(40, 8)?, self.number(58, 2)?);
+        let (count, names) = (self.number(60, 2)?, self.number(62, 2)?);
+        let names = self.number(start + names * size + 24, 8)?;
+        for index in 0..count {
+            let header = start + index * size;
+            let called = names + self.number(header, 4)?;
+            let called = self.0.get(called..called + name.len() + 1);
+            if called.is_some_and(|c| c == [name.as_bytes(), b"\0"].concat()) {
+                let (at, long) = (self.number(header + 24, 8)?, self.number(header + 32, 8)?);
+                return self.0.get(at..at + long).context("it ends early");
+            }
+        }
+        anyhow::bail!("no section {name}")
+    }
+
+    /// The crates that it is of, and their versions.
+    fn crates(&self) -> Result<BTreeMap<String, String>> {
+        let mut text = String::new();
+        ZlibDecoder::new(self.section(".dep-v0")?).read_to_string(&mut text)?;
+        let list: Value = serde_json::from_str(&text)?;
+        let packages = list["packages"].as_array().context("no packages")?;
+        let of =
+            |package: &Value, field: &str| package[field].as_str().unwrap_or_default().to_owned();
+        Ok(packages
+            .iter()
+            .map(|p| (of(p, "name"), of(p, "version")))
+            .collect())
+    }
+}

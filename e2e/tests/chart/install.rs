@@ -1,0 +1,201 @@
+//! Installed, upgraded and uninstalled, with an operator that runs as the chart says, under the
+//! ServiceAccount that the chart makes.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingWebhook, ValidatingWebhookConfiguration,
+};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
+use kube::api::ListParams;
+use serde_json::{Value, json};
+use trellis_api::job::JobPhase;
+use trellis_api::{ClusterAuthorizationPolicy, Queue, TrainingJob};
+use trellis_e2e::binaries::Program;
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::control_plane::{ControlPlane, Options, free_port};
+use trellis_e2e::helm::{Helm, chart};
+use trellis_e2e::jobs::SOON;
+use trellis_e2e::operator::{self, ACCOUNT, Launch, NAMESPACE, Operator};
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::{eventually, wait_gone};
+
+/// How long a cluster may take until kinds that are deleted are gone, with their objects.
+const GONE: Duration = Duration::from_secs(60);
+
+const CREATE: &[&str] = &["--create-namespace"];
+
+/// An operator that is told what the Deployment's container is told, but for addresses: they are
+/// of this machine.
+async fn operator(control_plane: &ControlPlane) -> Result<Operator> {
+    let api: Api<Deployment> = Api::namespaced(control_plane.client(), NAMESPACE);
+    let deployment = serde_json::to_value(api.get("trellis-operator").await?)?;
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    let told = container["args"].as_array().context("no args")?;
+    let told: Vec<&str> = told.iter().filter_map(Value::as_str).collect();
+    ensure!(told.first() == Some(&"operator"), "{told:?}");
+    let mut launch = Launch::named("operator");
+    for argument in told.into_iter().skip(1) {
+        // Tests have a lease of their own.
+        if argument.starts_with("--lease-seconds=") {
+            continue;
+        }
+        let argument = match argument.split_once("=0.0.0.0:") {
+            Some((name, _)) => format!("{name}=127.0.0.1:{}", free_port()?),
+            None => argument.to_owned(),
+        };
+        launch = launch.argument(&argument);
+    }
+    let kubeconfig = control_plane
+        .service_account_kubeconfig(NAMESPACE, ACCOUNT)
+        .await?;
+    let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
+    Operator::launch(control_plane, program, &kubeconfig, &launch)
+}
+
+async fn crds(control_plane: &ControlPlane) -> Result<usize> {
+    let api: Api<CustomResourceDefinition> = Api::all(control_plane.client());
+    let all = api.list(&ListParams::default()).await?;
+    let ours = all.items.iter().filter(|c| c.spec.group == "trellis.dev");
+    Ok(ours.count())
+}
+
+pub(crate) async fn life(helm: Helm) -> Result<()> {
+    let control_plane = ControlPlane::start(Options::default()).await?;
+    let helm = helm.on(&control_plane);
+    let said = helm.chart("install", NAMESPACE, &json!({}), CREATE)?;
+    ensure!(said.contains("STATUS: deployed"), "{said}");
+    let mut running = operator(&control_plane).await?;
+    operator::takes_jobs(&control_plane).await?;
+    let site = Site::new(&control_plane, "chart", Nodes::new(3).gpus(8)).await;
+    site.submit("before", 2, 4).await;
+    site.reaches("before", JobPhase::Running).await;
+
+    let queues: Api<Queue> = Api::all(control_plane.client());
+    let policies: Api<ClusterAuthorizationPolicy> = Api::all(control_plane.client());
+    let starter = policies.get("starter").await?;
+    let uids = |queue: &Queue| queue.metadata.uid.clone();
+    let queue = uids(&queues.get("default").await?);
+
+    // What the operator writes into the chart's objects is its own.
+    let webhooks: Api<ValidatingWebhookConfiguration> = Api::all(control_plane.client());
+    let trusted = async || {
+        let webhook = webhooks.get("trellis-webhook").await?;
+        let of = |w: ValidatingWebhook| w.client_config.ca_bundle;
+        let bundles = webhook.webhooks.into_iter().flatten().map(of);
+        let bundles: Option<Vec<_>> = bundles.collect();
+        bundles.context("the API server is not told whom to trust")
+    };
+    let told = eventually(SOON, &trusted).await?;
+    let mut values = json!({"replicas": 3,
+        "operator": {"logFormat": "human", "lookForSecretsIn": [site.name()]}});
+    let said = helm.chart("upgrade", NAMESPACE, &values, &[])?;
+    ensure!(said.contains("REVISION: 2"), "{said}");
+    ensure!(trusted().await? == told, "the upgrade has changed it");
+    values["webhook"] = json!({"enabled": false});
+    helm.chart("upgrade", NAMESPACE, &values, &[])?;
+    ensure!(webhooks.get_opt("trellis-webhook").await?.is_none());
+    let deployments: Api<Deployment> = Api::namespaced(control_plane.client(), NAMESPACE);
+    let deployment = deployments.get("trellis-operator").await?;
+    let replicas = deployment.spec.replicas;
+    ensure!(replicas == Some(3), "{replicas:?}");
+    // What was a start is nobody's to change any more.
+    ensure!(uids(&queues.get("default").await?) == queue);
+    ensure!(policies.get("starter").await?.metadata.uid == starter.metadata.uid);
+
+    // The next operator finds what the one before has left.
+    running.kill()?;
+    drop(running);
+    operator::give_lease_back(&control_plane).await?;
+    let mut running = operator(&control_plane).await?;
+    site.submit("after", 2, 4).await;
+    site.reaches("after", JobPhase::Running).await;
+    site.reaches("before", JobPhase::Running).await;
+    running.assert_runs();
+    drop(running);
+
+    helm.ok(&["uninstall", "trellis", "--namespace", NAMESPACE])?;
+    ensure!(deployments.get_opt("trellis-operator").await?.is_none());
+    let kinds = crds(&control_plane).await?;
+    ensure!(kinds == trellis_api::crds::all().len(), "{kinds} kinds");
+    for name in ["before", "after"] {
+        let job = site.api::<TrainingJob>().get(name).await?;
+        ensure!(job.metadata.deletion_timestamp.is_none(), "{name}");
+        ensure!(site.pods(name).await.len() == 2, "{name}");
+    }
+
+    // Installed again, all of it goes on.
+    helm.chart("install", NAMESPACE, &json!({}), &[])?;
+    ensure!(uids(&queues.get("default").await?) == queue);
+    let _running = operator(&control_plane).await?;
+    operator::takes_jobs(&control_plane).await?;
+    site.submit("again", 2, 2).await;
+    site.reaches("again", JobPhase::Running).await;
+    site.reaches("before", JobPhase::Running).await;
+    Ok(())
+}
+
+pub(crate) async fn nothing_is_kept(helm: Helm) -> Result<()> {
+    let control_plane = ControlPlane::start(Options::default()).await?;
+    let helm = helm.on(&control_plane);
+    let values = json!({"crds": {"keep": false}, "replicas": 0});
+    // Another namespace than that of the plain files.
+    helm.chart("install", "elsewhere", &values, CREATE)?;
+    ensure!(crds(&control_plane).await? > 0);
+    helm.ok(&["uninstall", "trellis", "--namespace", "elsewhere"])?;
+    let api: Api<CustomResourceDefinition> = Api::all(control_plane.client());
+    for crd in trellis_api::crds::all() {
+        let name = crd.metadata.name.unwrap_or_default();
+        wait_gone(&api, &name, GONE).await?;
+    }
+    Ok(())
+}
+
+/// A block of docs/install.md that begins with these words.
+fn block(begins: &str) -> Result<String> {
+    let docs = std::fs::read_to_string(chart().join("../../docs/install.md"))?;
+    let mut blocks = docs.split("```sh\n").skip(1);
+    let block = blocks.find(|block| block.starts_with(begins));
+    let block = block.and_then(|block| block.split("```").next());
+    Ok(block.with_context(|| format!("no {begins:?}"))?.to_owned())
+}
+
+/// Installs by these commands, as a reader would, and takes a job then.
+async fn installed_by(helm: &Helm, commands: &str) -> Result<()> {
+    let control_plane = ControlPlane::start(Options::default()).await?;
+    let kubectl = control_plane.binaries().path(Program::Kubectl).parent();
+    let mut path = vec![helm.folder(), kubectl.context("kubectl is nowhere")?];
+    let more = std::env::var_os("PATH").unwrap_or_default();
+    let more: Vec<_> = std::env::split_paths(&more).collect();
+    path.extend(more.iter().map(PathBuf::as_path));
+    let output = Command::new("sh")
+        .args(["-euc", commands])
+        .current_dir(chart().join("../.."))
+        .env("KUBECONFIG", control_plane.kubeconfig())
+        .env("HOME", control_plane.folder())
+        .env("PATH", std::env::join_paths(path)?)
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{commands}: {said}");
+    let _running = operator(&control_plane).await?;
+    operator::takes_jobs(&control_plane).await?;
+    let queues: Api<Queue> = Api::all(control_plane.client());
+    queues.get("default").await?;
+    Ok(())
+}
+
+pub(crate) async fn by_helm(helm: Helm) -> Result<()> {
+    let commands = block("helm install")?;
+    let readme = std::fs::read_to_string(chart().join("../../README.md"))?;
+    ensure!(readme.contains(&commands), "README has not {commands:?}");
+    installed_by(&helm, &commands).await
+}
+
+pub(crate) async fn by_kubectl(helm: Helm) -> Result<()> {
+    installed_by(&helm, &block("kubectl create namespace")?).await
+}

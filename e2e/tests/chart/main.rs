@@ -1,0 +1,55 @@
+//! The Helm chart and the image: what it renders, what a cluster makes of it, and what comes with
+//! an install, an upgrade and an uninstall.
+//!
+//! A harness of its own: whether a machine can build an image shows only when it tries, and what
+//! it cannot is counted as ignored, with the reason.
+
+mod alerts;
+mod image;
+mod install;
+mod others;
+mod real;
+mod roles;
+mod same;
+mod scene;
+mod schema;
+mod taken;
+mod values;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, run};
+use scene::{on_cluster, trial};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let trials = vec![
+        trial("helm_has_nothing_against_it", same::lint),
+        trial("it_renders_to_the_same_bytes_twice", same::twice),
+        trial("what_it_renders_is_what_its_plain_files_say", same::files),
+        trial("an_unknown_value_is_refused_with_its_path", schema::unknown),
+        trial("its_roles_are_those_of_the_table", roles::operator),
+        trial("no_role_has_a_wildcard_or_reads_secrets", roles::least),
+        trial("people_have_roles_for_each_kind", roles::people),
+        trial(
+            "alerts_and_dashboard_ask_for_metrics_that_are_there",
+            alerts::names,
+        ),
+        trial("each_value_is_in_the_table_of_docs", values::table),
+        on_cluster(
+            "each_value_that_is_turned_gives_objects_that_are_taken",
+            taken::toggles,
+        ),
+        on_cluster(
+            "its_pods_are_as_restricted_namespaces_have_them",
+            taken::restricted,
+        ),
+        on_cluster("it_is_installed_upgraded_and_uninstalled", install::life),
+        on_cluster("crds_that_are_not_kept_go", install::nothing_is_kept),
+        on_cluster("readme_and_docs_install_it_by_helm", install::by_helm),
+        on_cluster("docs_install_it_by_kubectl", install::by_kubectl),
+        image::trial(),
+        real::trial(),
+    ];
+    run(&arguments, trials).exit_code()
+}

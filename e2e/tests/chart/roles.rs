@@ -1,0 +1,123 @@
+//! Who may do what.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+use trellis_api::crds;
+use trellis_e2e::helm::Helm;
+
+use crate::scene::{NAMESPACE, called, everything};
+
+fn rules(objects: &[Value]) -> Vec<(String, Vec<Value>)> {
+    let roles = objects.iter().filter(|object| {
+        let kind = object["kind"].as_str();
+        kind.is_some_and(|kind| kind == "Role" || kind == "ClusterRole")
+    });
+    roles
+        .map(|role| {
+            let rules = role["rules"].as_array().cloned().unwrap_or_default();
+            (called(role), rules)
+        })
+        .collect()
+}
+
+fn words<'a>(rule: &'a Value, field: &str) -> Vec<&'a str> {
+    let words = rule[field].as_array().into_iter().flatten();
+    words.filter_map(Value::as_str).collect()
+}
+
+pub(crate) fn operator(helm: &Helm) -> Result<()> {
+    let rendered = rules(&helm.objects("trellis-system", &everything())?);
+    let mut tables: Vec<Value> = serde_saphyr::from_multiple(&trellis::rbac::operator())?;
+    for namespace in ["team-a", "team-b"] {
+        let there = trellis::rbac::secrets().replace("NAMESPACE", namespace);
+        tables.extend(serde_saphyr::from_multiple::<Value>(&there)?);
+    }
+    // Those of people are bound to nobody here.
+    let of_people = [
+        "trellis-view",
+        "trellis-edit",
+        "trellis-admin",
+        "trellis-platform",
+    ];
+    let of_others = ["trellis-queues", "trellis-metrics-reader"];
+    let others: Vec<String> = of_people
+        .iter()
+        .chain(&of_others)
+        .map(|name| format!("ClusterRole /{name}"))
+        .collect();
+    let rendered: Vec<_> = rendered
+        .into_iter()
+        .filter(|(name, _)| !others.contains(name))
+        .collect();
+    let mut expected = rules(&tables);
+    expected.sort_by(|a, b| a.0.cmp(&b.0));
+    let mut rendered = rendered;
+    rendered.sort_by(|a, b| a.0.cmp(&b.0));
+    ensure!(rendered == expected, "{rendered:#?}");
+    Ok(())
+}
+
+pub(crate) fn least(helm: &Helm) -> Result<()> {
+    let mut of_secrets = BTreeSet::new();
+    for (role, rules) in rules(&helm.objects(NAMESPACE, &everything())?) {
+        ensure!(!rules.is_empty(), "{role} has no rules");
+        for rule in rules {
+            for field in ["apiGroups", "resources", "verbs", "nonResourceURLs"] {
+                let has = words(&rule, field).iter().any(|word| word.contains('*'));
+                ensure!(!has, "{role}: {rule}");
+            }
+            let risky = ["bind", "escalate", "impersonate"];
+            let verbs = words(&rule, "verbs");
+            ensure!(
+                !verbs.iter().any(|verb| risky.contains(verb)),
+                "{role}: {rule}"
+            );
+            if words(&rule, "resources").contains(&"secrets") {
+                of_secrets.insert(format!(
+                    "{role} {} {}",
+                    verbs.join(","),
+                    rule["resourceNames"]
+                ));
+            }
+        }
+    }
+    let expected = [
+        "ClusterRole /trellis-operator create null",
+        "Role elsewhere/trellis-operator get,update [\"trellis-webhook\"]",
+        "Role team-a/trellis-secrets get null",
+        "Role team-b/trellis-secrets get null",
+    ];
+    ensure!(of_secrets.iter().eq(expected), "{of_secrets:#?}");
+    Ok(())
+}
+
+pub(crate) fn people(helm: &Helm) -> Result<()> {
+    let all = rules(&helm.objects(NAMESPACE, &json!({}))?);
+    let of = |name: &str, verb: &str| -> Result<BTreeSet<String>> {
+        let name = format!("ClusterRole /{name}");
+        let (_, rules) = all.iter().find(|r| r.0 == name).context(name)?;
+        let with = rules
+            .iter()
+            .filter(|rule| words(rule, "verbs").contains(&verb));
+        let resources = with.flat_map(|rule| words(rule, "resources"));
+        Ok(resources.map(str::to_owned).collect())
+    };
+    let (read, platform) = (
+        of("trellis-view", "list")?,
+        of("trellis-platform", "create")?,
+    );
+    for crd in crds::all() {
+        let plural = &crd.spec.names.plural;
+        ensure!(read.contains(plural), "nobody reads {plural}");
+        let is_of_cluster = crd.spec.scope == "Cluster";
+        ensure!(platform.contains(plural) == is_of_cluster, "{plural}");
+    }
+    // What the operator writes down, and what tells it apart from people, is no one else's.
+    let edit = of("trellis-edit", "create")?;
+    ensure!(edit.iter().eq(["trainingjobs"]), "{edit:?}");
+    let admin = of("trellis-admin", "create")?;
+    ensure!(admin.iter().eq(["authorizationpolicies"]), "{admin:?}");
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! What all of them share: Helm, values with everything on, and one runtime.
+
+use std::sync::LazyLock;
+
+use anyhow::Result;
+use libtest_mimic::{Failed, Trial};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use trellis_e2e::helm::Helm;
+
+pub(crate) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
+
+/// Where tests without a cluster let it be: another namespace than that of the plain files.
+pub(crate) const NAMESPACE: &str = "elsewhere";
+
+/// A test that needs no cluster.
+pub(crate) fn trial(
+    name: &'static str,
+    test: impl FnOnce(&Helm) -> Result<()> + Send + 'static,
+) -> Trial {
+    Trial::test(name, move || {
+        let tested = Helm::find_or_build().and_then(|helm| test(&helm));
+        tested.map_err(|error| Failed::from(format!("{error:#}")))
+    })
+}
+
+/// A test on a control plane.
+pub(crate) fn on_cluster(
+    name: &'static str,
+    test: impl AsyncFnOnce(Helm) -> Result<()> + Send + 'static,
+) -> Trial {
+    Trial::test(name, move || {
+        let tested = Helm::find_or_build();
+        let tested = tested.and_then(|helm| RUNTIME.block_on(test(helm)));
+        tested.map_err(|error| Failed::from(format!("{error:#}")))
+    })
+}
+
+/// Every part that there is.
+pub(crate) fn everything() -> Value {
+    json!({
+        "operator": {"lookForSecretsIn": ["team-a", "team-b"]},
+        "certificates": {"source": "certManager"},
+        "userRoles": {"everybodyReadsQueues": true},
+        "metrics": {
+            "readers": [{"namespace": "monitoring", "name": "prometheus"}],
+            "serviceMonitor": {"enabled": true},
+            "prometheusRule": {"enabled": true},
+            "dashboard": {"enabled": true},
+        },
+    })
+}
+
+/// `Kind namespace/name` of an object.
+pub(crate) fn called(object: &Value) -> String {
+    let of = |path: &str| object.pointer(path).and_then(Value::as_str);
+    let namespace = of("/metadata/namespace").unwrap_or_default();
+    let name = of("/metadata/name").unwrap_or_default();
+    format!("{} {namespace}/{name}", of("/kind").unwrap_or_default())
+}

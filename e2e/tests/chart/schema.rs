@@ -1,0 +1,43 @@
+//! Values that nobody reads.
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use trellis_e2e::helm::{Helm, chart};
+
+use crate::scene::NAMESPACE;
+
+pub(crate) fn unknown(helm: &Helm) -> Result<()> {
+    let schema = std::fs::read_to_string(chart().join("values.schema.json"))?;
+    let schema: Value = serde_json::from_str(&schema)?;
+    let mut places = Vec::new();
+    sections(&schema, &mut Vec::new(), &mut places);
+    ensure!(places.len() > 15, "only {places:?}");
+    for place in places {
+        let path = format!("/{}", place.join("/"));
+        let within = json!({"unknown": true});
+        let values = place
+            .iter()
+            .rev()
+            .fold(within, |inner, key| json!({*key: inner}));
+        let Err(error) = helm.objects(NAMESPACE, &values) else {
+            anyhow::bail!("{path}/unknown is taken");
+        };
+        let said = format!("{error:#}");
+        let at = format!("at '{}'", path.trim_end_matches('/'));
+        ensure!(said.contains(&at) && said.contains("'unknown'"), "{said}");
+    }
+    Ok(())
+}
+
+/// Where values have fields of ours: not where they are a part of an object of Kubernetes.
+fn sections<'a>(schema: &'a Value, at: &mut Vec<&'a str>, places: &mut Vec<Vec<&'a str>>) {
+    let Some(properties) = schema["properties"].as_object() else {
+        return;
+    };
+    places.push(at.clone());
+    for (key, schema) in properties {
+        at.push(key);
+        sections(schema, at, places);
+        at.pop();
+    }
+}

@@ -1,0 +1,163 @@
+//! Whatever is turned on or off, the API server takes what comes out.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::GroupVersionKind;
+use kube::discovery::{self, Scope};
+use kube::{Client, ResourceExt as _};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+use trellis_e2e::control_plane::{ControlPlane, FIELD_MANAGER};
+use trellis_e2e::helm::{Helm, chart};
+use trellis_e2e::namespace::TestNamespace;
+use trellis_e2e::operator;
+
+use crate::others;
+use crate::scene::{called, everything};
+
+const NAMESPACE: &str = "trellis-system";
+
+static CLUSTER: OnceCell<ControlPlane> = OnceCell::const_new();
+
+/// A control plane with all kinds, and with the namespaces that values name.
+async fn cluster() -> Result<&'static ControlPlane> {
+    let start = async || {
+        let mut options = operator::options()?;
+        options.manifests.extend(others::crds()?);
+        for namespace in [NAMESPACE, "team-a", "team-b"] {
+            let namespace = json!({"apiVersion": "v1", "kind": "Namespace",
+                "metadata": {"name": namespace}});
+            options.manifests.push(namespace.to_string());
+        }
+        ControlPlane::start(options).await
+    };
+    CLUSTER.get_or_try_init(start).await
+}
+
+/// Applies an object without storing it, strictly.
+async fn dry_run(client: &Client, object: &Value) -> Result<()> {
+    let object: DynamicObject = serde_json::from_value(object.clone())?;
+    let types = object.types.as_ref().context("no apiVersion and kind")?;
+    let kind = GroupVersionKind::try_from(types)?;
+    let (resource, capabilities) = discovery::pinned_kind(client, &kind).await?;
+    let api: Api<DynamicObject> = match capabilities.scope {
+        Scope::Cluster => Api::all_with(client.clone(), &resource),
+        Scope::Namespaced => {
+            let namespace = object.namespace().context("no namespace")?;
+            Api::namespaced_with(client.clone(), &namespace, &resource)
+        }
+    };
+    let params = PatchParams::apply(FIELD_MANAGER)
+        .force()
+        .dry_run()
+        .validation_strict();
+    let name = object.name_any();
+    api.patch(&name, &params, &Patch::Apply(&object)).await?;
+    Ok(())
+}
+
+/// Values of which one is turned: what is true is false, and the other way round.
+fn turned() -> Result<Vec<Value>> {
+    let defaults = std::fs::read_to_string(chart().join("values.yaml"))?;
+    let defaults: Value = serde_saphyr::from_str(&defaults)?;
+    let mut all = Vec::new();
+    turn(&defaults, &mut Vec::new(), &mut all);
+    ensure!(all.len() > 10, "only {all:?}");
+    Ok(all)
+}
+
+fn turn<'a>(value: &'a Value, at: &mut Vec<&'a str>, all: &mut Vec<Value>) {
+    match value {
+        Value::Bool(is) => {
+            let turned = at.iter().rev();
+            all.push(turned.fold(json!(!is), |inner, key| json!({*key: inner})));
+        }
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                at.push(key);
+                turn(value, at, all);
+                at.pop();
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Values that are no matter of on and off.
+fn others_set() -> Vec<Value> {
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let selector = json!({"namespaceSelector": {"matchLabels": {"team": "platform"}}});
+    vec![
+        json!({}),
+        everything(),
+        json!({"image": {"digest": digest}, "imagePullSecrets": [{"name": "pull"}], "replicas": 1}),
+        json!({"certificates": {"source": "certManager", "certManager": {
+            "issuerRef": {"kind": "ClusterIssuer", "name": "internal"}}}}),
+        json!({"endpoint": {"tlsSecret": "endpoint"}, "webhook": {"enabled": false},
+            "certificates": {"source": "certManager"}, "metrics": {"serviceMonitor": {"enabled": true}}}),
+        json!({"operator": {"logFormat": "human", "leaseSeconds": 30, "bindAddress": "[::]",
+            "extraArgs": ["--unhealthy-taints=example.com/broken"],
+            "extraEnv": [{"name": "RUST_LOG", "value": "debug"}]}}),
+        json!({"networkPolicy": {"endpointFrom": [selector], "webhookFrom": [{"ipBlock": {"cidr": "10.0.0.0/8"}}],
+            "apiServer": [{"ipBlock": {"cidr": "192.0.2.1/32"}}], "apiServerPorts": [6443],
+            "extraEgress": [{"ports": [{"port": 4317}], "to": [selector]}]}}),
+        json!({"podDisruptionBudget": {"maxUnavailable": "50%"}, "priorityClassName": "system-cluster-critical",
+            "nodeSelector": {"pool": "system"}, "tolerations": [{"key": "pool", "operator": "Exists"}],
+            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [{"key": "pool", "operator": "Exists"}]}]}}},
+            "topologySpreadConstraints": [{"topologyKey": "rack", "maxSkew": 1,
+                "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}],
+            "podAnnotations": {"a": "b"}, "podLabels": {"c": "d"}, "commonLabels": {"team": "platform"}}),
+        // Of a chart that has this one in it.
+        json!({"global": {"whatever": 1}}),
+    ]
+}
+
+pub(crate) async fn toggles(helm: Helm) -> Result<()> {
+    let client = cluster().await?.client();
+    // What does not differ from before is not asked for again.
+    let mut taken = BTreeSet::new();
+    let mut wrong = Vec::new();
+    for values in turned()?.into_iter().chain(others_set()) {
+        for object in helm.objects(NAMESPACE, &values)? {
+            if !taken.insert(object.to_string()) {
+                continue;
+            }
+            if let Err(error) = dry_run(&client, &object).await {
+                wrong.push(format!("{values}: {}: {error:#}", called(&object)));
+            }
+        }
+    }
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    ensure!(taken.len() > 80, "only {} objects", taken.len());
+    Ok(())
+}
+
+pub(crate) async fn restricted(helm: Helm) -> Result<()> {
+    let control_plane = cluster().await?;
+    let labels = [("pod-security.kubernetes.io/enforce", "restricted")];
+    let namespace = TestNamespace::create_with_labels(control_plane, "pss", &labels).await?;
+    let pods = namespace.api::<Pod>();
+    let params = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    for values in [json!({}), everything()] {
+        let objects = helm.objects(namespace.name(), &values)?;
+        let deployment = objects.iter().find(|o| o["kind"] == "Deployment");
+        let mut pod = deployment.context("no Deployment")?["spec"]["template"].clone();
+        pod["metadata"]["name"] = json!("operator");
+        // That of the release is not there.
+        pod["spec"]["serviceAccountName"] = json!("default");
+        pods.create(&params, &serde_json::from_value(pod.clone())?)
+            .await?;
+        // And what is not so is refused there.
+        pod["spec"]["containers"][0]["securityContext"] = json!({});
+        let refused = pods.create(&params, &serde_json::from_value(pod)?).await;
+        ensure!(refused.is_err(), "anything is taken there");
+    }
+    Ok(())
+}

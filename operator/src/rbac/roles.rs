@@ -1,0 +1,121 @@
+//! What people may do with our kinds: the chart's roles, which those of the cluster that are
+//! called view, edit and admin take up.
+
+use super::{GENERATED, Row, file, role, rules};
+
+/// Namespaced kinds that tell how jobs stand.
+const READ: &[Row] = &[
+    (
+        "trellis.dev",
+        &[
+            "trainingjobs",
+            "trainingjobs/status",
+            "podgroups",
+            "podgroups/status",
+            "authorizationpolicies",
+            "authorizationpolicies/status",
+        ],
+        READS,
+    ),
+    // Where a RoleBinding gives the role, these are not in it: they belong to no namespace.
+    (
+        "trellis.dev",
+        &[
+            "queues",
+            "resourceflavors",
+            "topologies",
+            "runtimeprofiles",
+            "quotapolicies",
+            "clusterauthorizationpolicies",
+        ],
+        READS,
+    ),
+];
+
+/// Whoever may run pods may run jobs. PodGroups are the operator's.
+const EDIT: &[Row] = &[("trellis.dev", &["trainingjobs"], WRITES)];
+
+/// An AuthorizationPolicy refuses jobs of its namespace, and allows none.
+const ADMIN: &[Row] = &[("trellis.dev", &["authorizationpolicies"], WRITES)];
+
+/// Kinds of the whole cluster, for those who look after it.
+const PLATFORM: &[Row] = &[(
+    "trellis.dev",
+    &[
+        "queues",
+        "resourceflavors",
+        "topologies",
+        "runtimeprofiles",
+        "quotapolicies",
+        "clusterauthorizationpolicies",
+    ],
+    &[
+        "get",
+        "list",
+        "watch",
+        "create",
+        "update",
+        "patch",
+        "delete",
+        "deletecollection",
+    ],
+)];
+
+/// What jobs name.
+const EVERYBODY: &[Row] = &[(
+    "trellis.dev",
+    &["queues", "resourceflavors", "topologies", "runtimeprofiles"],
+    READS,
+)];
+
+const READS: &[&str] = &["get", "list", "watch"];
+const WRITES: &[&str] = &["create", "update", "patch", "delete", "deletecollection"];
+
+/// The role of that name, which the cluster's roles take up that are named.
+fn aggregated(name: &str, into: &[&str], rows: &[Row]) -> String {
+    let labels: String = into
+        .iter()
+        .map(|role| format!("    rbac.authorization.k8s.io/aggregate-to-{role}: \"true\"\n"))
+        .collect();
+    let labelled = format!("  labels:\n{labels}{}", rules(rows, None));
+    role("ClusterRole", name, None, &labelled)
+}
+
+/// charts/trellis/files/roles.yaml: what people may do.
+#[must_use]
+pub fn people() -> String {
+    file(&[
+        aggregated("trellis-view", &["view", "edit", "admin"], READ),
+        aggregated("trellis-edit", &["edit", "admin"], EDIT),
+        aggregated("trellis-admin", &["admin"], ADMIN),
+        role(
+            "ClusterRole",
+            "trellis-platform",
+            None,
+            &rules(PLATFORM, None),
+        ),
+    ])
+}
+
+/// charts/trellis/files/roles-everybody.yaml: what everybody may do who has logged in.
+#[must_use]
+pub fn everybody() -> String {
+    let name = "trellis-queues";
+    let group = "system:authenticated";
+    let binding = format!(
+        "roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {name}}}\n\
+         subjects:\n- {{apiGroup: rbac.authorization.k8s.io, kind: Group, name: {group:?}}}\n"
+    );
+    file(&[
+        role("ClusterRole", name, None, &rules(EVERYBODY, None)),
+        role("ClusterRoleBinding", name, None, &binding),
+    ])
+}
+
+/// charts/trellis/files/roles-metrics.yaml: who has it may read the operator's metrics.
+#[must_use]
+pub fn metrics() -> String {
+    let rules = "rules:\n- nonResourceURLs: [\"/metrics\"]\n  verbs: [\"get\"]\n";
+    let role = role("ClusterRole", "trellis-metrics-reader", None, rules);
+    format!("{GENERATED}{role}")
+}
