@@ -114,7 +114,7 @@ impl Build {
         match &self.result {
             Ok(job) if !is_of_another_profile(job, seen) => profile(job.compiled()),
             Err(_) if !seen.has_pods() => None,
-            _ => seen.status().profile,
+            _ => seen.told_profile().cloned(),
         }
     }
 
@@ -150,9 +150,8 @@ fn is_of_another_profile(job: &AuthorizedJob, seen: &Surrounded) -> bool {
     let is_as_planned = planned.is_none_or(|plan| plan.compiled == compiled.hash());
     !is_as_planned
         && seen
-            .status()
-            .profile
-            .is_some_and(|told| Some(told) != profile(compiled))
+            .told_profile()
+            .is_some_and(|told| Some(told) != profile(compiled).as_ref())
 }
 
 /// The profile that a job is compiled with, as its status tells it.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
-use trellis_api::job::TrainingJobStatus;
+use trellis_api::job::{JobProfile, TrainingJobStatus};
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Queue, TrainingJob};
 use trellis_compiler::Profile;
@@ -99,20 +99,24 @@ impl Surrounded {
         stage(&self.job)
     }
 
-    /// The job's status, empty before the first.
-    pub(super) fn status(&self) -> TrainingJobStatus {
-        self.job.status.clone().unwrap_or_default()
+    /// The profile that its status names.
+    pub(super) fn told_profile(&self) -> Option<&JobProfile> {
+        self.job.status.as_ref()?.profile.as_ref()
     }
 
-    /// The journal, empty before the first entry. None: no PodGroup of the job's is known.
-    pub(super) fn journal(&self) -> Option<PodGroupStatus> {
-        let group = own_group(self.pod_group.as_deref(), self.uid())?;
-        Some(group.status.clone().unwrap_or_default())
+    /// Its PodGroup, if one is known.
+    pub(super) fn own_group(&self) -> Option<&PodGroup> {
+        own_group(self.pod_group.as_deref(), self.uid())
+    }
+
+    /// The journal. None: nothing stands in it yet, or no PodGroup of the job's is known.
+    pub(super) fn journal(&self) -> Option<&PodGroupStatus> {
+        self.own_group()?.status.as_ref()
     }
 
     /// The plan of the place that the gang has, or is getting.
     pub(super) fn place(&self) -> Option<&Plan> {
-        own_group(self.pod_group.as_deref(), self.uid()).and_then(place)
+        self.own_group().and_then(place)
     }
 
     /// True if the attempt of now has its place, or is getting it.
@@ -123,8 +127,7 @@ impl Surrounded {
 
     /// True if pods of this attempt are being created, and its claims bound before.
     pub(super) fn is_committing(&self) -> bool {
-        let group = own_group(self.pod_group.as_deref(), self.uid());
-        let phase = group.and_then(|group| group.status.as_ref()?.phase);
+        let phase = self.journal().and_then(|journal| journal.phase);
         self.is_placed() && phase == Some(PodGroupPhase::Committing)
     }
 
@@ -140,16 +143,14 @@ impl Surrounded {
 
     /// True if a place of this attempt is written down, though others may have to leave it first.
     pub(super) fn is_planned(&self) -> bool {
-        let group = own_group(self.pod_group.as_deref(), self.uid());
-        let plan = group.and_then(|group| group.status.as_ref()?.plan.as_ref());
+        let plan = self.journal().and_then(|journal| journal.plan.as_ref());
         plan.is_some_and(|plan| plan.attempt == self.attempt())
     }
 
     /// True if pods of the job are there, or may be at any moment.
     pub(super) fn has_pods(&self) -> bool {
-        let holds = own_group(self.pod_group.as_deref(), self.uid())
-            .and_then(|group| group.status.as_ref()?.phase)
-            .is_some_and(|phase| phase != PodGroupPhase::Pending);
+        let phase = self.journal().and_then(|journal| journal.phase);
+        let holds = phase.is_some_and(|phase| phase != PodGroupPhase::Pending);
         let status = self.job.status.as_ref();
         let of_now = |pod: &PodView| {
             let is_left = |status: &TrainingJobStatus| status.is_of_earlier_stage(pod.attempt);

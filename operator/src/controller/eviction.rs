@@ -75,7 +75,8 @@ impl Violated {
             return Evicting::new();
         };
         // Compiled with another profile it is not what runs.
-        let is_what_runs = plan.compiled == self.compiled || seen.status().profile == self.profile;
+        let is_what_runs =
+            plan.compiled == self.compiled || seen.told_profile() == self.profile.as_ref();
         if !(seen.namespace_is_known && is_what_runs) {
             return Evicting::new();
         }

@@ -1,6 +1,6 @@
 //! What ended an attempt, and whose fault it was.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::Reason;
@@ -8,7 +8,7 @@ use trellis_api::job::{RestartAction, RestartRule};
 use trellis_api::names;
 use trellis_api::pod_group::Plan;
 
-use super::lifecycle::{Awaited, Finished};
+use super::lifecycle::{Ailing, Awaited, Finished, Named};
 use super::rules;
 use crate::scheduling::plan_members;
 use crate::watch::{Leave, PodPhase, PodView};
@@ -67,7 +67,7 @@ impl Fault {
     }
 
     pub(super) fn of_pod(
-        (name, pod): (&str, &PodView),
+        (name, pod): Named<'_>,
         reason: Reason,
         message: String,
         blame: Blame,
@@ -88,14 +88,12 @@ type Matched = (usize, RestartAction);
 /// An attempt, and what is known of its nodes.
 #[derive(Clone, Copy)]
 pub struct Attempt<'a> {
-    /// Its pods.
-    pub members: &'a BTreeMap<&'a str, &'a PodView>,
+    /// Those of its pods that are looked at.
+    pub pods: &'a [Named<'a>],
     /// Its plan.
     pub plan: Option<&'a Plan>,
-    /// Nodes that are lost.
-    pub lost: &'a dyn Fn(&str) -> bool,
-    /// Why a node is unhealthy.
-    pub unhealthy: &'a dyn Fn(&str) -> Option<String>,
+    /// Those of its nodes that something is wrong with.
+    pub nodes: &'a Ailing<'a>,
     /// Whether what runs on an unhealthy node leaves it now.
     pub leave: &'a dyn Fn(&str) -> Leave,
     /// What failures do.
@@ -141,23 +139,23 @@ impl Attempt<'_> {
     /// What is wrong with each of its pods that something is wrong with, and with those that are
     /// gone.
     pub fn faults(&self) -> impl Iterator<Item = Fault> {
-        let of = |(name, pod): (&&str, &&PodView)| {
+        let of = |&(name, pod): &Named<'_>| {
             self.on_lost_node(name, pod)
                 .or_else(|| self.on_unhealthy_node(name, pod, &mut None))
                 .or_else(|| refused(name, pod))
                 .or_else(|| self.taken_away(name, pod))
                 .or_else(|| own(name, pod).filter(|_| !self.is_ignored(pod)))
         };
-        self.members.iter().filter_map(of).chain(self.missing())
+        self.pods.iter().filter_map(of).chain(self.missing())
     }
 
     fn by(&self, mut which: impl FnMut(&str, &PodView) -> Option<Fault>) -> Option<Fault> {
-        self.members.iter().find_map(|(name, pod)| which(name, pod))
+        self.pods.iter().find_map(|(name, pod)| which(name, pod))
     }
 
     fn on_lost_node(&self, name: &str, pod: &PodView) -> Option<Fault> {
         let node = pod.node.as_deref()?;
-        let lost = !pod.phase.is_over() && (self.lost)(node);
+        let lost = !pod.phase.is_over() && self.nodes.is_lost(node);
         let message = || format!("node {node:?} of pod {name:?} is lost");
         lost.then(|| Fault::of_pod((name, pod), Reason::NodeLost, message(), Blame::Cluster))
     }
@@ -173,7 +171,7 @@ impl Attempt<'_> {
         if pod.phase == PodPhase::Succeeded || self.is_ignored(pod) {
             return None;
         }
-        let why = (self.unhealthy)(node)?;
+        let why = self.nodes.why_unhealthy(node)?;
         if !pod.phase.is_over() {
             let leave = (self.leave)(node);
             if leave != Leave::Now {
@@ -208,7 +206,7 @@ impl Attempt<'_> {
     /// The failure of a container. Of several the one that a rule speaks of, the first rule
     /// first; then the one that ended first, which is most likely the cause of the others.
     fn own(&self) -> Option<Fault> {
-        let failed = self.members.iter().filter_map(|(name, pod)| {
+        let failed = self.pods.iter().filter_map(|(name, pod)| {
             let PodPhase::Failed { at, .. } = &pod.phase else {
                 return None;
             };
@@ -249,15 +247,12 @@ impl Attempt<'_> {
             let counts = plan.assignments.iter().map(|a| a.count);
             counts.fold(0_i64, i64::saturating_add)
         };
-        let there = i64::try_from(self.members.len()).unwrap_or(i64::MAX);
+        let there = i64::try_from(self.pods.len()).unwrap_or(i64::MAX);
         // Names only when something is missing: the usual case costs one comparison.
         let plan = self.plan.filter(|plan| there < planned(plan));
-        let members = plan.map(|_| self.members.values());
-        let present: BTreeSet<(&str, u32)> = members
-            .into_iter()
-            .flatten()
-            .map(|p| (p.group.as_str(), p.index))
-            .collect();
+        let pods = plan.into_iter().flat_map(|_| self.pods);
+        let present = pods.map(|(_, pod)| (pod.group.as_str(), pod.index));
+        let present: BTreeSet<(&str, u32)> = present.collect();
         let members = plan.into_iter().flat_map(plan_members);
         let missing = members.filter(move |(group, index, _)| {
             !present.contains(&(*group, *index))

@@ -1,7 +1,7 @@
 //! The last step: what is written about the job, and then what is wanted of
 //! its gang. In this order: an attempt counts once it is written.
 
-use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -10,6 +10,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use tracing::info;
 use trellis_api::job::{CompiledObject, JobPhase, JobPolicy, TrainingJobStatus};
+use trellis_api::pod_group::PodGroupStatus;
 use trellis_api::{Reason, TrainingJob, names};
 use trellis_compiler::CompiledGroup;
 use trellis_policies::AuthorizedJob;
@@ -85,13 +86,12 @@ impl Controller {
             },
             Err(held) => Standing::Held(held.clone()),
         };
-        let status = seen.status();
-        let journal = seen.journal();
-        let has_journal = journal.is_some();
-        let journal = journal.unwrap_or_default();
+        let (no_status, no_journal) = (TrainingJobStatus::default(), PodGroupStatus::default());
+        let status = seen.job.status.as_ref().unwrap_or(&no_status);
+        let journal = seen.journal().unwrap_or(&no_journal);
         let queue = seen.queue.as_ref().ok();
         let certificate = seen.certificate.clone();
-        let certificate = certificate.or_else(|| self.unheard(key, &status));
+        let certificate = certificate.or_else(|| self.unheard(key, status));
         let decided = build.and_then(|build| build.decided.as_ref());
         let eviction = self.eviction(key, seen, decided, now);
         let next = lifecycle::next(Observed {
@@ -106,15 +106,15 @@ impl Controller {
             uid: seen.uid(),
             spec: &seen.job.spec,
             whole: &seen.whole.spec,
-            status: &status,
+            status,
             standing: &standing,
             evicted: eviction.now.as_deref(),
             queue: queue.and_then(|q| q.metadata.name.as_deref()),
-            journal: &journal,
-            has_journal,
+            journal,
+            has_journal: seen.own_group().is_some(),
             pods: &seen.pods,
-            lost: &in_turn(|node| self.world.is_lost(node)),
-            unhealthy: &in_turn(|node| self.world.why_unhealthy(node)),
+            lost: &|node| self.world.is_lost(node),
+            unhealthy: &|node| self.world.why_unhealthy(node),
             open: &|node| self.world.is_open(node),
             leave: &|node| self.world.may_leave(node, Instant::now()),
             certificate: certificate.as_ref(),
@@ -136,7 +136,7 @@ impl Controller {
         let mut attempt = status.attempt.unwrap_or(1);
         let mut preempted = status.was_preempted();
         self.note_violations(key, seen, decided);
-        if let Some(node) = said.as_ref().and_then(|said| left(&status, said)) {
+        if let Some(node) = said.as_ref().and_then(|said| left(status, said)) {
             self.world.left(node, Instant::now());
         }
         if let Some(mut said) = said {
@@ -172,10 +172,10 @@ impl Controller {
             }
             attempt = said.attempt.unwrap_or(1);
             preempted = said.was_preempted();
-            match self.due_write(key, &status, &said, certificate.as_ref()) {
+            match self.due_write(key, status, &said, certificate.as_ref()) {
                 StatusWrite::None => {}
                 StatusWrite::Later(at) => again = earliest(again, Some(at)),
-                StatusWrite::Now => self.write_status(key, seen, &status, &said).await?,
+                StatusWrite::Now => self.write_status(key, seen, status, &said).await?,
             }
         }
         let plan_attempt = journal.plan.as_ref().map(|p| p.attempt);
@@ -334,20 +334,6 @@ fn left<'s>(before: &TrainingJobStatus, said: &'s TrainingJobStatus) -> Option<&
     last.node.as_deref().filter(|_| leaves)
 }
 
-/// The same answers. Of a thousand pods those whose names follow each other are often on one node,
-/// of which it is asked once then.
-fn in_turn<T: Clone>(ask: impl Fn(&str) -> T) -> impl Fn(&str) -> T {
-    let last = RefCell::<Option<(String, T)>>::default();
-    move |node| {
-        if let Some((_, answer)) = last.borrow().as_ref().filter(|(last, _)| last == node) {
-            return answer.clone();
-        }
-        let answer = ask(node);
-        *last.borrow_mut() = Some((node.to_owned(), answer.clone()));
-        answer
-    }
-}
-
 fn earliest(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
     a.into_iter().chain(b).min()
 }
@@ -385,18 +371,26 @@ fn compiled(
             _ => false,
         };
     }
+    let up = up(seen, attempt);
     let groups = job.compiled().groups();
     let pods = list.iter_mut().filter(|o| o.kind == "Pod");
     for (entry, group) in pods.zip(groups) {
-        let up = seen
-            .pods
-            .values()
-            .filter(|p| p.job_uid == seen.uid() && p.attempt == attempt && p.group == group.name())
-            .filter(|p| matches!(p.phase, PodPhase::Running | PodPhase::Succeeded))
-            .count();
-        entry.ready = u32::try_from(up).is_ok_and(|up| up >= least(group));
+        let up = up.get(group.name()).copied().unwrap_or_default();
+        entry.ready = up >= least(group);
     }
     list
+}
+
+/// Pods of the attempt that run or have succeeded, by group.
+fn up(seen: &Surrounded, attempt: i64) -> BTreeMap<&str, u32> {
+    let is_up = |phase: &PodPhase| matches!(phase, PodPhase::Running | PodPhase::Succeeded);
+    let of_now = seen.pods.values().filter(|pod| pod.attempt == attempt);
+    let mut up: BTreeMap<&str, u32> = BTreeMap::new();
+    for pod in of_now.filter(|pod| is_up(&pod.phase) && pod.job_uid == seen.uid()) {
+        let count = up.entry(&pod.group).or_default();
+        *count = count.saturating_add(1);
+    }
+    up
 }
 
 /// What is worth an event of its own when it becomes another.

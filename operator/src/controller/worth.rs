@@ -73,6 +73,9 @@ fn worth(
     after: &TrainingJobStatus,
     certificate: Option<&Certificate>,
 ) -> Worth {
+    if before == after {
+        return Worth::Nothing;
+    }
     // Of ten thousand jobs each hash is another with each change of a policy.
     let after = &with_hash_of(before, after.clone());
     if without_counts(before) != without_counts(after) {

@@ -49,7 +49,7 @@ impl Model {
     fn stops(&self, id: &GangId, placed: &Gang, pods: BTreeSet<PodKey>) -> Option<Stopping> {
         (!pods.is_empty()).then(|| Stopping {
             gang: placed.clone(),
-            drawn: Self::drawn(&self.gangs[id], placed),
+            drawn: Self::drawn(self.gangs.get(id).unwrap_or(placed), placed),
             pods,
         })
     }

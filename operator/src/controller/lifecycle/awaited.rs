@@ -93,9 +93,11 @@ impl Evaluation<'_> {
         }
     }
 
-    /// It is so from now on.
+    /// It is so from now on: others are of the attempt, perhaps, and others of them have ended.
     pub(super) fn set_awaited(&mut self, awaited: AwaitedPods) {
         self.awaited = Awaited::of(&awaited);
+        self.roster = self.muster();
+        self.finished = self.who_finished();
         // Of a job of which nothing is ever awaited nothing need be said.
         let waits = |group: &TaskGroup| !group.depends_on.is_empty();
         let is_said = awaited.round > 0
@@ -106,9 +108,12 @@ impl Evaluation<'_> {
 
     /// Who was awaited has come, and who waited need not any more.
     pub(super) fn note_arrivals(&mut self) {
+        if !self.awaited.is_any() {
+            return;
+        }
         let mut awaited = self.awaited_pods();
         let mut arrived: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
-        for pod in self.members() {
+        for pod in self.roster.pods() {
             if self.awaited.round(&pod.group, pod.index).is_some() {
                 arrived.entry(&pod.group).or_default().insert(pod.index);
             }
@@ -140,11 +145,11 @@ impl Evaluation<'_> {
 
     /// All pods of a group that are part of the gang are ready, or have succeeded.
     fn is_ready(&self, group: &TaskGroup) -> bool {
-        let finished = self.finished();
-        let of_group = self.members().filter(|pod| pod.group == group.name);
+        let of_group = self.roster.pods().filter(|pod| pod.group == group.name);
         let is_up = |pod: &&PodView| pod.phase == PodPhase::Running && pod.ready && !pod.deleting;
         let mut ready: BTreeSet<u32> = of_group.filter(is_up).map(|pod| pod.index).collect();
-        ready.extend((0..group.gang_size()).filter(|i| finished.has_completed(&group.name, *i)));
-        (0..group.gang_size()).all(|index| ready.contains(&index))
+        let gang = || 0..group.gang_size();
+        ready.extend(gang().filter(|i| self.finished.has_completed(&group.name, *i)));
+        gang().all(|index| ready.contains(&index))
     }
 }

@@ -28,11 +28,13 @@ impl Evaluation<'_> {
         let before = self.o.status.checkpoint.clone().unwrap_or_default();
         let known = before.last_time.map(|time| time.0);
         let ahead = before.ahead_time.map(|time| time.0);
-        let latest = self.said().filter_map(|(_, said)| match said {
-            Checkpoint::At(at) => Some(*at),
-            Checkpoint::Unreadable(_) => None,
-        });
-        let latest = latest.max();
+        let (mut latest, mut problem) = (None, None);
+        for (name, said) in self.said() {
+            if let Checkpoint::At(at) = said {
+                latest = latest.max(Some(*at));
+            }
+            problem = problem.or_else(|| self.wrong(name, said));
+        }
         let (last, ahead) = match latest {
             // It was taken for then.
             Some(at) if ahead == Some(at) => (known, ahead),
@@ -42,7 +44,7 @@ impl Evaluation<'_> {
         CheckpointStatus {
             last_time: last.map(Time),
             ahead_time: ahead.map(Time),
-            problem: self.wrong_checkpoint(),
+            problem,
         }
     }
 
@@ -52,14 +54,15 @@ impl Evaluation<'_> {
             .filter_map(|(name, pod)| Some((name, &**pod.checkpoint.as_ref()?)))
     }
 
-    fn wrong_checkpoint(&self) -> Option<String> {
+    /// What is wrong with what a pod says.
+    fn wrong(&self, name: &str, said: &Checkpoint) -> Option<String> {
         let to_come = after(self.o.now, SKEW);
-        self.said().find_map(|(name, said)| match said {
+        match said {
             Checkpoint::At(at) if *at > to_come => Some(format!(
                 "pod {name:?} says that its checkpoint was complete at {at}, which is to come"
             )),
             Checkpoint::At(_) => None,
             Checkpoint::Unreadable(why) => Some(format!("pod {name:?}: {why}")),
-        })
+        }
     }
 }

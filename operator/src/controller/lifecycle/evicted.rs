@@ -16,7 +16,7 @@ impl Evaluation<'_> {
             let message = format!("{why}; restart.scope is Never");
             return self.fail(Reason::NoRestart, message);
         }
-        self.status.attempt = Some(self.attempt().saturating_add(1));
+        self.begin(self.attempt().saturating_add(1));
         self.status.queued_time = Some(Time(self.o.now));
         self.status.retry_time = None;
         self.status.scheduled_time = None;

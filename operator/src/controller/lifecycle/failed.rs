@@ -47,7 +47,7 @@ impl Evaluation<'_> {
         let has_failed = |pod: &PodView| pod.phase.is_over() && pod.phase != PodPhase::Succeeded;
         match reason {
             Reason::PodDisrupted | Reason::JournalLost => true,
-            Reason::NodeUnhealthy => !self.members().any(has_failed),
+            Reason::NodeUnhealthy => !self.roster.pods().any(has_failed),
             _ => false,
         }
     }
@@ -137,7 +137,7 @@ impl Evaluation<'_> {
             // not go round and round.
             Blame::Nobody => backoff(&restart, starts.saturating_sub(1)).max(UNCOUNTED_BACKOFF),
         };
-        self.status.attempt = Some(self.attempt().saturating_add(1));
+        self.begin(self.attempt().saturating_add(1));
         self.status.retry_time = (wait > 0).then(|| Time(after(self.o.now, wait)));
         self.status.scheduled_time = None;
         let wish = self.wish_to_run();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_api::job::{FinishedGroup, FinishedPods, RestartAction, RestartRule, indexes, ranges};
 
-use super::Evaluation;
+use super::{Ailing, Evaluation};
 use crate::watch::{PodPhase, PodView};
 
 /// Pods by group and index.
@@ -114,17 +114,15 @@ impl<'a> Finished<'a> {
 
 impl<'a> Evaluation<'a> {
     /// Pods of the current attempt that have ended: those that are seen, and those that were.
-    pub(super) fn finished(&self) -> Finished<'a> {
+    pub(super) fn who_finished(&self) -> Finished<'a> {
         let told = self.o.status.finished_pods.as_ref();
         // What goes on after a suspension begins anew.
         let told = told.filter(|_| !self.o.spec.is_suspended());
         let mut finished = Finished::told(told, self.attempt());
         // Of a pod that is started again it does not matter that it had ended.
         finished.retain(|group, index| !self.awaited.contains(group, index));
-        let completed = self
-            .members()
-            .filter(|pod| pod.phase == PodPhase::Succeeded);
-        for pod in completed {
+        let completed = self.roster.pods();
+        for pod in completed.filter(|pod| pod.phase == PodPhase::Succeeded) {
             let indexes = finished.completed.entry(&pod.group).or_default();
             indexes.insert(pod.index);
         }
@@ -133,18 +131,13 @@ impl<'a> Evaluation<'a> {
             return finished;
         }
         // Whether a failure is ignored depends on whether others go on, or have succeeded.
-        let members = self.named_members().collect();
-        let attempt = self.attempt_of(&members, &finished);
-        let ignored: Vec<&PodView> = self
-            .members()
-            .filter(|pod| attempt.is_ignored(pod))
-            .collect();
+        let nodes = Ailing::default();
+        let attempt = self.attempt_of(&[], &nodes, &finished);
+        let ignored = self.roster.pods().filter(|pod| attempt.is_ignored(pod));
+        let ignored: Vec<&PodView> = ignored.collect();
         for pod in ignored {
-            finished
-                .failed
-                .entry(&pod.group)
-                .or_default()
-                .insert(pod.index);
+            let indexes = finished.failed.entry(&pod.group).or_default();
+            indexes.insert(pod.index);
         }
         finished
     }

@@ -5,6 +5,7 @@
 //! attempt, then the pods of the old one go. However many ranks die together,
 //! and whenever the operator does, the attempt in status decides.
 
+mod ailing;
 mod awaited;
 mod checkpoint;
 mod committing;
@@ -15,6 +16,7 @@ mod failed;
 mod finished;
 mod placed;
 mod recovered;
+mod roster;
 mod staged;
 mod starting;
 mod staying;
@@ -24,13 +26,14 @@ mod tests;
 mod types;
 mod waiting;
 
+pub(in crate::controller) use ailing::Ailing;
 pub(in crate::controller) use awaited::Awaited;
 pub use excluded::avoid_for;
 pub(in crate::controller) use finished::Finished;
+pub(in crate::controller) use roster::Named;
 pub use types::{Next, Observed, Standing};
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -40,7 +43,8 @@ use trellis_api::job::{JobPhase, PodCounts, TrainingJobSpec, TrainingJobStatus};
 use trellis_api::pod_group::PodGroupPhase;
 
 use crate::scheduling::{Attempt, Wish, has_all, makes_room};
-use crate::watch::{PodPhase, PodView};
+use crate::watch::PodView;
+use roster::Roster;
 
 /// What is to be written and wanted now.
 #[must_use]
@@ -55,12 +59,17 @@ struct Evaluation<'a> {
     again: Option<Timestamp>,
     /// An unhealthy node that the gang does not leave yet: the reason, where it lasts, and words.
     staying: Option<(Option<Reason>, String)>,
-    /// Pods that come while the others are there, as the status says it now.
+    /// Pods that come while the others are there, as the status says it now. With it goes who is
+    /// of the attempt, and who of them has ended ([`Self::set_awaited`]).
     awaited: Awaited,
+    /// The pods of the current attempt.
+    roster: Roster<'a>,
+    /// Those of it that have ended and need not run again, seen now or before.
+    finished: Finished<'a>,
     /// The spec of the stage that it is at, or about to be.
     spec: Cow<'a, TrainingJobSpec>,
-    /// The job's pods with their names, in whatever attempt: of a thousand each is asked often.
-    own: Vec<(&'a str, &'a PodView)>,
+    /// The job's pods by name, in whatever attempt.
+    own: Vec<Named<'a>>,
 }
 
 fn after(at: Timestamp, seconds: i64) -> Timestamp {
@@ -85,15 +94,19 @@ impl<'a> Evaluation<'a> {
         if let Some(queue) = o.queue {
             status.queue = Some(queue.to_owned());
         }
-        let own = o.pods.iter().filter(|(_, pod)| pod.job_uid == o.uid);
+        let mut own: Vec<Named<'a>> = Vec::with_capacity(o.pods.len());
+        let named = o.pods.iter().map(|(name, pod)| (name.as_str(), pod));
+        own.extend(named.filter(|(_, pod)| pod.job_uid == o.uid));
         let mut evaluation = Self {
             o,
             status,
             again: None,
             staying: None,
             awaited: Awaited::default(),
+            roster: Roster::default(),
+            finished: Finished::default(),
             spec: Cow::Borrowed(o.spec),
-            own: own.map(|(name, pod)| (name.as_str(), pod)).collect(),
+            own,
         };
         let awaited = evaluation.awaited_pods();
         evaluation.set_awaited(awaited);
@@ -179,6 +192,13 @@ impl<'a> Evaluation<'a> {
         }
     }
 
+    /// From now on it is at another attempt, of which no pod is there yet.
+    fn begin(&mut self, attempt: i64) {
+        self.status.attempt = Some(attempt);
+        let awaited = self.awaited_pods();
+        self.set_awaited(awaited);
+    }
+
     fn look_again(&mut self, at: Timestamp) {
         self.again = Some(self.again.map_or(at, |a| a.min(at)));
     }
@@ -204,9 +224,6 @@ impl<'a> Evaluation<'a> {
             self.stop_clock();
         }
         self.count_pods(phase.is_terminal());
-        // Of another attempt by now, perhaps.
-        let awaited = self.awaited_pods();
-        self.set_awaited(awaited);
         if phase.is_terminal() {
             self.status.awaited_pods = None;
         }
@@ -251,45 +268,23 @@ impl<'a> Evaluation<'a> {
     /// and nobody counts again.
     fn count_pods(&mut self, ended: bool) {
         let total = i64::from(self.spec.pod_count());
-        let mut counts = PodCounts {
-            total,
-            ..PodCounts::default()
+        let count = |pods: usize| i64::try_from(pods).unwrap_or(i64::MAX);
+        let tally = self.roster.tally();
+        let (running, nodes) = match ended {
+            true => (0, 0),
+            false => (tally.running, self.roster.nodes.len()),
         };
-        let mut nodes = BTreeSet::new();
-        for pod in self.members() {
-            match pod.phase {
-                PodPhase::Pending => {}
-                PodPhase::Running if ended => {}
-                PodPhase::Running => counts.running = counts.running.saturating_add(1),
-                PodPhase::Succeeded => {}
-                PodPhase::Refused { .. } | PodPhase::Failed { .. } => {
-                    counts.failed = counts.failed.saturating_add(1);
-                }
-            }
-            if !ended {
-                nodes.extend(pod.node.as_deref());
-            }
-        }
-        let finished = self.finished();
-        counts.succeeded = i64::try_from(finished.completed()).unwrap_or(i64::MAX);
-        self.status.finished_pods = finished.status(self.attempt());
+        let counts = PodCounts {
+            total,
+            running: count(running),
+            succeeded: count(self.finished.completed()),
+            failed: count(tally.failed),
+        };
         let ready = counts.running.saturating_add(counts.succeeded);
-        let nodes = i64::try_from(nodes.len()).unwrap_or(i64::MAX);
         self.status.ready = Some(format!("{ready}/{total}"));
         self.status.pods = Some(counts);
-        self.status.nodes = Some(nodes);
-    }
-
-    /// The pods of the current attempt, without those in whose place others are awaited.
-    fn members<'s>(&'s self) -> impl Iterator<Item = &'a PodView> + use<'a, 's> {
-        self.named_members().map(|(_, pod)| pod)
-    }
-
-    /// The same with their names.
-    fn named_members<'s>(&'s self) -> impl Iterator<Item = (&'a str, &'a PodView)> + use<'a, 's> {
-        let attempt = self.attempt();
-        let of_now = self.own.iter().filter(move |(_, p)| p.attempt == attempt);
-        of_now.filter(|(_, pod)| !self.awaited.is_old(pod)).copied()
+        self.status.nodes = Some(count(nodes));
+        self.status.finished_pods = self.finished.status(self.attempt());
     }
 
     fn wish_to_run(&self) -> Wish<Attempt> {

@@ -12,10 +12,10 @@ use trellis_api::job::{
 use super::excluded::forget_refusals;
 use super::finished::Finished;
 use super::recovered::Recovery;
-use super::{Evaluation, Next, Standing, after};
+use super::{Ailing, Evaluation, Named, Next, Standing, after};
 use crate::controller::failure::{self, Diagnosis, Fault};
 use crate::scheduling::{Attempt, Wish};
-use crate::watch::{PodPhase, PodView};
+use crate::watch::PodView;
 
 /// Nodes that a message names.
 const NAMED: usize = 8;
@@ -27,10 +27,6 @@ struct Found {
     recoveries: Vec<Recovery>,
     /// When to look again at surplus that does not start.
     again: Option<Timestamp>,
-}
-
-fn is_up(pod: &PodView) -> bool {
-    matches!(pod.phase, PodPhase::Running | PodPhase::Succeeded)
 }
 
 impl Evaluation<'_> {
@@ -128,10 +124,9 @@ impl Evaluation<'_> {
             );
             return (Reason::Recovering, message);
         }
-        let (total, up) = (
-            self.o.spec.pod_count(),
-            self.members().filter(|p| is_up(p)).count(),
-        );
+        let tally = self.roster.tally();
+        let up = tally.running.saturating_add(tally.succeeded);
+        let total = self.o.spec.pod_count();
         let is_all = usize::try_from(total).is_ok_and(|total| up >= total);
         let message = match self.o.certificate {
             _ if is_all => format!("all pods run{}", self.on_nodes()),
@@ -182,17 +177,14 @@ impl Evaluation<'_> {
 
     /// The sentence of success, if the job has succeeded.
     pub(super) fn succeeded(&self) -> Option<String> {
-        let finished = self.finished();
+        let finished = &self.finished;
         match self.o.spec.success_policy() {
             SuccessPolicy::All => {
                 let groups = || self.o.spec.task_groups.iter().filter(|g| g.is_in_gang());
                 let counted = |name: &str| groups().any(|group| group.name == name);
                 // Of surplus whoever came counts, while it has not ended.
-                let goes_on = |pod: &&PodView| !pod.phase.is_over() && counted(&pod.group);
-                if self
-                    .members()
-                    .any(|pod| goes_on(&pod) && self.is_surplus(pod))
-                {
+                let mut surplus = self.roster.surplus.pods.iter();
+                if surplus.any(|(_, pod)| !pod.phase.is_over() && counted(&pod.group)) {
                     return None;
                 }
                 let total = usize::try_from(self.o.spec.gang_size()).ok()?;
@@ -234,26 +226,22 @@ impl Evaluation<'_> {
 
     /// What is found of the current attempt.
     fn found(&self) -> Found {
-        let finished = self.finished();
-        // In their order: to collect them is quicker than to insert one by one.
-        let mut members: BTreeMap<_, _> = self.of_gang().collect();
-        let surplus = self.named_members();
-        let surplus: BTreeMap<_, _> = surplus.filter(|(_, pod)| self.is_surplus(pod)).collect();
+        let nodes = Ailing::among(self.roster.nodes.iter().copied(), &self.o);
+        let of = |pods| self.attempt_of(pods, &nodes, &self.finished);
+        let (gang, surplus) = (&self.roster.gang.pods, &self.roster.surplus.pods);
         let mut recoveries: Vec<Recovery> = Vec::new();
-        let alone = self.attempt_of(&surplus, &finished);
         let alone = failure::Attempt {
             plan: None,
-            ..alone
+            ..of(surplus)
         };
-        let stuck = surplus
-            .iter()
-            .filter_map(|(name, pod)| self.stuck((name, pod)));
+        let stuck = surplus.iter().filter_map(|pod| self.stuck(*pod));
         let (late, later): (Vec<_>, Vec<_>) = stuck.partition(|(_, until)| *until <= self.o.now);
         let again = later.into_iter().map(|(_, until)| until).min();
         // Whoever takes one away takes what its job can do without.
         let is_taken = |fault: &Fault| {
-            let pod = surplus.get(fault.pod.as_str());
-            pod.is_some_and(|pod| pod.deleting)
+            let at = surplus.binary_search_by_key(&fault.pod.as_str(), |(name, _)| name);
+            let pod = at.ok().and_then(|at| surplus.get(at));
+            pod.is_some_and(|(_, pod)| pod.deleting)
         };
         let late = late.into_iter().map(|(fault, _)| fault);
         let of_surplus = alone.faults().filter(|fault| !is_taken(fault)).chain(late);
@@ -268,16 +256,17 @@ impl Evaluation<'_> {
         }
         // The usual case: nothing of it may recover alone, and one look is enough.
         if self.may_recover() {
-            let attempt = self.attempt_of(&members, &finished);
-            let of_gang = attempt.faults().filter_map(|fault| self.recovery(&fault));
-            recoveries.extend(of_gang.collect::<Vec<_>>());
+            let attempt = of(gang);
+            recoveries.extend(attempt.faults().filter_map(|fault| self.recovery(&fault)));
         }
         let awaited = recoveries.iter().map(Recovery::fault);
         let awaited = self.awaited.and(awaited);
-        members.retain(|_, pod| !awaited.contains(&pod.group, pod.index));
+        let others = gang.iter().copied();
+        let others = others.filter(|(_, pod)| !awaited.contains(&pod.group, pod.index));
+        let others: Vec<_> = others.collect();
         let attempt = failure::Attempt {
             awaited: &awaited,
-            ..self.attempt_of(&members, &finished)
+            ..of(&others)
         };
         let mut diagnosis = attempt.diagnose();
         let fault = diagnosis.fault.take().or_else(|| self.on_closed_node());
@@ -291,14 +280,11 @@ impl Evaluation<'_> {
 
     /// Pods of the gang that run or need not.
     fn up(&self) -> usize {
-        let finished = self.finished();
-        let of_gang = self.members().filter(|pod| !self.is_surplus(pod));
-        let running = of_gang.filter(|pod| pod.phase == PodPhase::Running);
         let groups = || self.o.spec.task_groups.iter();
         let sizes = || groups().map(|g| (g.name.as_str(), g.gang_size()));
-        let ended = finished.completed_of(sizes());
-        let ended = ended.saturating_add(finished.ignored_of(sizes()));
-        running.count().saturating_add(ended)
+        let ended = self.finished.completed_of(sizes());
+        let ended = ended.saturating_add(self.finished.ignored_of(sizes()));
+        self.roster.gang.tally.running.saturating_add(ended)
     }
 
     /// True if failures of some of its pods leave the others alone.
@@ -315,16 +301,12 @@ impl Evaluation<'_> {
             || self.rules().iter().any(|rule| alone(rule.action))
     }
 
-    /// True of a pod that is not part of the gang.
-    pub(super) fn is_surplus(&self, pod: &PodView) -> bool {
-        let group = self.o.spec.group(&pod.group);
-        group.is_none_or(|group| pod.index >= group.gang_size())
-    }
-
-    /// The current attempt, whose pods these are, and of which some have ended.
+    /// The current attempt, as far as these of its pods are asked about, with what is wrong with
+    /// its nodes and who of it has ended.
     pub(super) fn attempt_of<'m>(
         &'m self,
-        members: &'m BTreeMap<&'m str, &'m PodView>,
+        pods: &'m [Named<'m>],
+        nodes: &'m Ailing<'m>,
         finished: &'m Finished<'m>,
     ) -> failure::Attempt<'m> {
         // Those outside the gang are none of its success.
@@ -332,7 +314,7 @@ impl Evaluation<'_> {
             let group = self.o.spec.group(&pod.group);
             group.is_none_or(TaskGroup::is_in_gang)
         };
-        let mut gang = self.members().filter(|pod| in_gang(pod));
+        let mut gang = self.roster.pods().filter(|pod| in_gang(pod));
         let goes_on = gang.any(|pod| !pod.phase.is_over());
         let has_completed = || {
             let groups = self.o.spec.task_groups.iter().filter(|g| g.is_in_gang());
@@ -340,10 +322,9 @@ impl Evaluation<'_> {
             finished.completed_of(sizes) > 0
         };
         failure::Attempt {
-            members,
+            pods,
             plan: self.o.journal.plan.as_ref(),
-            lost: self.o.lost,
-            unhealthy: self.o.unhealthy,
+            nodes,
             leave: self.o.leave,
             rules: self.rules(),
             leader: self.leader(),

@@ -12,7 +12,7 @@ use super::{Evaluation, Next, after, seconds_between};
 use crate::controller::failure::{Blame, Fault};
 use crate::controller::rules;
 use crate::scheduling::plan_members;
-use crate::watch::{PodPhase, PodView};
+use crate::watch::PodView;
 
 /// Seconds before a pod outside the gang that has failed is created again: it costs the job
 /// nothing, and must not go round and round.
@@ -108,8 +108,8 @@ impl Evaluation<'_> {
         };
         // What has ended holds nothing any more: others may be there by now.
         let is_whole = || {
-            let finished = self.finished();
-            (0..group.gang_size()).all(|i| !finished.contains(&group.name, i))
+            let mut indexes = 0..group.gang_size();
+            indexes.all(|i| !self.finished.contains(&group.name, i))
         };
         let own = |pod: &&PodView| match scope {
             Scope::Group => pod.group == group.name,
@@ -118,7 +118,7 @@ impl Evaluation<'_> {
         let twice = || {
             let before = self.last_counted();
             let soon = before.is_some_and(|at| seconds_between(at, self.o.now) < TWICE);
-            soon && self.members().filter(own).any(|pod| pod.round > 0)
+            soon && self.roster.pods().filter(own).any(|pod| pod.round > 0)
         };
         // Of ten thousand that fail together each is asked: what is dear comes last.
         passes
@@ -130,9 +130,9 @@ impl Evaluation<'_> {
     /// Whether all nodes on which a group has its place take its pods.
     fn is_open_to(&self, group: &TaskGroup) -> bool {
         let plan = self.o.journal.plan.as_ref();
-        let members = plan.into_iter().flat_map(plan_members);
-        let mut own = members.filter(|(of, ..)| *of == group.name);
-        own.all(|(.., node)| self.is_open(node))
+        let runs = plan.into_iter().flat_map(|plan| &plan.assignments);
+        let mut own = runs.filter(|run| run.group == group.name);
+        own.all(|run| self.is_open(&run.node))
     }
 
     /// When the last failure of this attempt was.
@@ -219,10 +219,9 @@ impl Evaluation<'_> {
         if round <= 0 || !soon {
             return false;
         }
-        let members = self
-            .members()
-            .map(|p| ((p.group.as_str(), p.index), p.round));
-        let rounds: BTreeMap<(&str, u32), i64> = members.collect();
+        let pods = self.roster.pods();
+        let rounds = pods.map(|p| ((p.group.as_str(), p.index), p.round));
+        let rounds: BTreeMap<(&str, u32), i64> = rounds.collect();
         let is_of_before = |recovery: &Recovery| {
             let index = recovery.fault.index.unwrap_or_default();
             let own = rounds.get(&(recovery.fault.group.as_str(), index));
@@ -242,7 +241,7 @@ impl Evaluation<'_> {
             if recovery.scope == Scope::Group && whole.insert(group) {
                 let spec = self.o.spec.group(group);
                 pods.extend(0..spec.map_or(0, TaskGroup::gang_size));
-                let others = self.members().filter(|pod| pod.group == *group);
+                let others = self.roster.pods().filter(|pod| pod.group == *group);
                 pods.extend(others.map(|pod| pod.index));
             }
         }
@@ -255,10 +254,8 @@ impl Evaluation<'_> {
             return None;
         }
         let plan = self.o.journal.plan.as_ref()?;
-        let there: BTreeSet<(&str, u32)> = self
-            .members()
-            .map(|pod| (pod.group.as_str(), pod.index))
-            .collect();
+        let pods = self.roster.pods();
+        let there: BTreeSet<_> = pods.map(|pod| (pod.group.as_str(), pod.index)).collect();
         let is_to_come = |(group, index, _): &(&str, u32, &str)| {
             !there.contains(&(*group, *index)) && self.awaited.contains(group, *index)
         };
@@ -281,11 +278,10 @@ impl Evaluation<'_> {
 
     /// Until when pods that are started again while the others go on must run.
     pub(super) fn recovery_ends(&self) -> Option<Timestamp> {
-        let is_late = |pod: &PodView| !self.is_surplus(pod) && pod.phase == PodPhase::Pending;
         let groups = || self.o.spec.task_groups.iter();
         let mut sizes = groups().map(|g| (g.name.as_str(), g.gang_size()));
         let waits = sizes.any(|(name, size)| self.awaited.has_pods_of(name, size))
-            || self.members().any(is_late);
+            || self.roster.gang.tally.pending > 0;
         let since = self.last_counted().filter(|_| waits)?;
         let startup = self.startup_seconds();
         let restart = self.o.spec.restart.clone().unwrap_or_default();
@@ -296,7 +292,7 @@ impl Evaluation<'_> {
     /// A pod of a gang that runs is started again, and does not come to run.
     pub(super) fn came_too_late(&self) -> Option<Fault> {
         self.o.status.running_time.as_ref()?;
-        let stuck = self.of_gang().find_map(|pod| self.stuck(pod));
+        let stuck = self.first_stuck();
         if let Some((fault, _)) = stuck.filter(|(_, until)| *until <= self.o.now) {
             return Some(fault);
         }

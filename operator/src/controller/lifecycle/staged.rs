@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use trellis_api::Reason;
 use trellis_api::job::{JobPhase, JobStage};
 
-use super::{Evaluation, Next, Observed};
+use super::{Evaluation, Named, Next, Observed};
 use crate::scheduling::Wish;
 use crate::watch::PodView;
 
@@ -41,7 +41,7 @@ impl<'a> Evaluation<'a> {
         });
         self.spec = self.o.whole.of_stage(self.status.stage_number());
         self.status.gpus = Some(i64::from(self.spec.gpu_count()));
-        self.status.attempt = Some(next);
+        self.begin(next);
         self.status.scheduled_time = None;
         self.status.retry_time = None;
         self.status.failed_starts = None;
@@ -64,7 +64,7 @@ impl<'a> Evaluation<'a> {
     }
 
     /// The pods of the job, in whatever attempt, but for those that are left of earlier stages.
-    pub(super) fn own_pods(&self) -> impl Iterator<Item = (&'a str, &'a PodView)> {
+    pub(super) fn own_pods(&self) -> impl Iterator<Item = Named<'a>> {
         let own = self.own.iter().copied();
         own.filter(|(_, pod)| !self.is_left(pod))
     }

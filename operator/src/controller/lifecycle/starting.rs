@@ -4,10 +4,10 @@ use k8s_openapi::jiff::Timestamp;
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 
-use super::{Evaluation, Next, after};
+use super::{Evaluation, Named, Next, after};
 use crate::controller::failure::{Blame, Fault};
 use crate::scheduling::{Attempt, Wish};
-use crate::watch::{Obstacle, PodPhase, PodView, Stuck};
+use crate::watch::{Obstacle, PodPhase, Stuck};
 
 /// How long room is held for an image that does not come, in seconds.
 const IMAGE_SECONDS: i64 = 300;
@@ -25,11 +25,9 @@ impl Evaluation<'_> {
         if deadline <= self.o.now {
             let message =
                 format!("{up} of {total} pods ran within deadlines.startupSeconds = {startup} s");
-            let slow = self
-                .of_gang()
-                .find(|(_, pod)| pod.phase == PodPhase::Pending);
-            let fault = match slow {
-                Some(slow) => Fault::of_pod(slow, Reason::StartupTimeout, message, Blame::Job),
+            let mut gang = self.roster.gang.pods.iter();
+            let fault = match gang.find(|(_, pod)| pod.phase == PodPhase::Pending) {
+                Some(slow) => Fault::of_pod(*slow, Reason::StartupTimeout, message, Blame::Job),
                 None => Fault::of_gang(Reason::StartupTimeout, message, Blame::Job),
             };
             return self.failed(fault);
@@ -40,7 +38,7 @@ impl Evaluation<'_> {
             "waits for {waits} of {total} pods to run{}",
             self.on_nodes()
         );
-        let stuck = self.of_gang().find_map(|pod| self.stuck(pod));
+        let stuck = self.first_stuck();
         let Some((fault, gives_up)) = stuck else {
             let (reason, message) = self.staying(Reason::Starting, message);
             return self.say(JobPhase::Starting, reason, message, wish);
@@ -59,14 +57,14 @@ impl Evaluation<'_> {
         deadlines.startup_seconds()
     }
 
-    /// The pods that are part of the gang.
-    pub(super) fn of_gang(&self) -> impl Iterator<Item = (&str, &PodView)> {
-        let members = self.named_members();
-        members.filter(|(_, pod)| !self.is_surplus(pod))
+    /// What keeps the first pod of the gang from starting that something does.
+    pub(super) fn first_stuck(&self) -> Option<(Fault, Timestamp)> {
+        let mut gang = self.roster.gang.pods.iter();
+        gang.find_map(|pod| self.stuck(*pod))
     }
 
     /// What keeps a pod from starting, and until when its room is held.
-    pub(super) fn stuck(&self, pod: (&str, &PodView)) -> Option<(Fault, Timestamp)> {
+    pub(super) fn stuck(&self, pod: Named<'_>) -> Option<(Fault, Timestamp)> {
         let stuck = pod.1.stuck.as_ref()?;
         let placed = self.status.scheduled_time.as_ref();
         let since = stuck.since.or(placed.map(|t| t.0)).unwrap_or(self.o.now);
@@ -80,7 +78,7 @@ impl Evaluation<'_> {
     }
 }
 
-fn stuck_fault((name, pod): (&str, &PodView), stuck: &Stuck) -> Fault {
+fn stuck_fault((name, pod): Named<'_>, stuck: &Stuck) -> Fault {
     let container = &stuck.container;
     let words = &stuck.message;
     let (reason, blame, what) = match stuck.obstacle {

@@ -39,7 +39,7 @@ impl Evaluation<'_> {
     /// an attempt that is not written might be counted twice.
     pub(super) fn resumed(mut self) -> Next {
         if self.o.status.admitted_time.is_some() {
-            self.status.attempt = Some(self.attempt().saturating_add(1));
+            self.begin(self.attempt().saturating_add(1));
         }
         self.status.queued_time = Some(Time(self.o.now));
         self.status.retry_time = None;

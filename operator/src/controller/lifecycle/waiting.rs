@@ -1,9 +1,12 @@
 //! A job that has no place yet, or none for its attempt.
 
+use std::collections::BTreeSet;
+
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 use trellis_api::pod_group::PodGroupPhase;
 
+use super::roster::nodes_of;
 use super::{Evaluation, Next, Standing, after};
 use crate::scheduling::{Attempt, Wish};
 use crate::watch::PodView;
@@ -20,7 +23,9 @@ impl Evaluation<'_> {
         let message = message.split(WAITS_FOR).next().unwrap_or(message);
         let own = || self.own_pods();
         // Those of lost nodes first: they are there for longest.
-        let lost = |pod: &PodView| pod.node.as_deref().is_some_and(self.o.lost);
+        let nodes = nodes_of(own().map(|(_, pod)| pod)).into_iter();
+        let nodes: BTreeSet<&str> = nodes.filter(|node| (self.o.lost)(node)).collect();
+        let lost = |pod: &PodView| pod.node.as_deref().is_some_and(|n| nodes.contains(n));
         let stuck = own().filter(|(_, p)| lost(p));
         let named: Vec<String> = stuck
             .chain(own().filter(|(_, p)| !lost(p)))
