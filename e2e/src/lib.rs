@@ -17,6 +17,7 @@ mod background;
 pub mod binaries;
 pub mod cluster;
 pub mod control_plane;
+pub mod dry_run;
 pub mod early;
 pub mod external_secrets;
 pub mod helm;

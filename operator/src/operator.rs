@@ -34,7 +34,7 @@ use crate::scheduling::{Committer, Driver};
 use crate::serve;
 use crate::snapshot;
 use crate::tasks::Tasks;
-use crate::telemetry::Leading;
+use crate::telemetry::{self, Leading};
 use crate::watch::{
     SlimAdmission, SlimClaim, SlimConfigMap, SlimDaemonSet, SlimDeviceClass, SlimExternalSecret,
     SlimNamespace, SlimNetworkPolicy, SlimNode, SlimPod, SlimService, SlimStorageClass, SlimVolume,
@@ -64,6 +64,9 @@ pub struct Options {
     /// The read-only endpoint.
     #[command(flatten)]
     pub endpoint: endpoint::Listen,
+    /// Address and port of `/livez` and `/readyz` (HTTP, for anybody who reaches them). Without: none.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub health: Option<SocketAddr>,
     /// The admission webhook.
     #[command(flatten)]
     pub webhook: webhook::Options,
@@ -115,7 +118,10 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         always.start("the admission webhook", answers);
         webhook
     });
-    let lead = endpoint::Lead::default();
+    let lead = telemetry::Lead::default();
+    if let Some(address) = options.health {
+        always.start("health", telemetry::health::answer(address, lead.clone()));
+    }
     if let Some((address, tls)) = endpoint {
         let served = endpoint::serve(address, tls, lead.clone(), clients.command.clone());
         always.start("the read-only endpoint", served);
@@ -226,6 +232,7 @@ fn check(options: &Options) -> anyhow::Result<()> {
     let addresses = [
         ("--listen", options.endpoint.listen),
         ("--webhook", options.webhook.listen),
+        ("--health", options.health),
     ];
     for (option, address) in addresses {
         let Some(address) = address else { continue };

@@ -1,6 +1,7 @@
 //! What Trellis says about a job.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -193,6 +194,18 @@ impl TrainingJobStatus {
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.completion_time.is_some() || self.phase.is_some_and(JobPhase::is_terminal)
+    }
+
+    /// Since when it waits for its place, if it does: since it was queued, or since what ended
+    /// its last attempt or stage. Absent before its first status.
+    #[must_use]
+    pub fn waits_since(&self) -> Option<Timestamp> {
+        let failed = self.last_failure.as_ref().map(|failure| failure.time.0);
+        let preempted = self.last_preemption.as_ref().map(|last| last.time.0);
+        let stage = self.stage.as_ref().and_then(|stage| stage.since.as_ref());
+        let queued = self.queued_time.as_ref().map(|time| time.0);
+        let all = [failed, preempted, stage.map(|since| since.0), queued];
+        all.into_iter().flatten().max()
     }
 
     /// The stage that the job is at, from 1.

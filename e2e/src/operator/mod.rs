@@ -112,6 +112,7 @@ pub async fn shared(program: &Path) -> Result<&'static ControlPlane> {
         let launch = Launch::named("operator")
             .lease_seconds(60)
             .argument("--listen=127.0.0.1:0")
+            .argument("--health=127.0.0.1:0")
             .argument(&format!("--snapshots={}", folder.display()));
         Operator::launch(control_plane, program, &kubeconfig, &launch)
     };

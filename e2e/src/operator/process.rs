@@ -180,11 +180,22 @@ impl Operator {
     /// # Errors
     /// If it has not said so in a while.
     pub async fn endpoint(&self) -> Result<String> {
+        self.listens("read-only endpoint").await
+    }
+
+    /// Where it tells of its health, as it says itself.
+    ///
+    /// # Errors
+    /// If it has not said so in a while.
+    pub async fn health(&self) -> Result<String> {
+        self.listens("health").await
+    }
+
+    async fn listens(&self, what: &str) -> Result<String> {
+        let what = format!("{what} listens");
         let said = || -> Result<Option<String>> {
             let log = self.log()?;
-            let line = log
-                .lines()
-                .find(|l| l.contains("read-only endpoint listens"));
+            let line = log.lines().find(|line| line.contains(&what));
             // Its fields are coloured.
             let port = line.and_then(|l| l.rsplit_once("127.0.0.1:"));
             let digits = |port: &str| {

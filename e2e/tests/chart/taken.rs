@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
-use kube::core::GroupVersionKind;
-use kube::discovery::{self, Scope};
-use kube::{Client, ResourceExt as _};
+use kube::Client;
+use kube::api::PostParams;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
-use trellis_e2e::control_plane::{ControlPlane, FIELD_MANAGER};
+use trellis_e2e::control_plane::ControlPlane;
+use trellis_e2e::dry_run::dry_run;
 use trellis_e2e::helm::{Helm, chart};
 use trellis_e2e::namespace::TestNamespace;
 use trellis_e2e::operator;
@@ -37,26 +36,8 @@ async fn cluster() -> Result<&'static ControlPlane> {
     CLUSTER.get_or_try_init(start).await
 }
 
-/// Applies an object without storing it, strictly.
-async fn dry_run(client: &Client, object: &Value) -> Result<()> {
-    let object: DynamicObject = serde_json::from_value(object.clone())?;
-    let types = object.types.as_ref().context("no apiVersion and kind")?;
-    let kind = GroupVersionKind::try_from(types)?;
-    let (resource, capabilities) = discovery::pinned_kind(client, &kind).await?;
-    let api: Api<DynamicObject> = match capabilities.scope {
-        Scope::Cluster => Api::all_with(client.clone(), &resource),
-        Scope::Namespaced => {
-            let namespace = object.namespace().context("no namespace")?;
-            Api::namespaced_with(client.clone(), &namespace, &resource)
-        }
-    };
-    let params = PatchParams::apply(FIELD_MANAGER)
-        .force()
-        .dry_run()
-        .validation_strict();
-    let name = object.name_any();
-    api.patch(&name, &params, &Patch::Apply(&object)).await?;
-    Ok(())
+async fn is_taken(client: &Client, object: &Value) -> Result<()> {
+    dry_run(client, &serde_json::from_value(object.clone())?, None).await
 }
 
 /// Values of which one is turned: what is true is false, and the other way round.
@@ -126,7 +107,7 @@ pub(crate) async fn toggles(helm: Helm) -> Result<()> {
             if !taken.insert(object.to_string()) {
                 continue;
             }
-            if let Err(error) = dry_run(&client, &object).await {
+            if let Err(error) = is_taken(&client, &object).await {
                 wrong.push(format!("{values}: {}: {error:#}", called(&object)));
             }
         }

@@ -11,12 +11,12 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
-use kube::discovery::{self, Scope};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams};
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
 use trellis_e2e::cluster::Nodes;
-use trellis_e2e::control_plane::{ControlPlane, FIELD_MANAGER, Options};
+use trellis_e2e::control_plane::{ControlPlane, Options};
+use trellis_e2e::dry_run::dry_run;
 use trellis_e2e::jobs::phase;
 use trellis_e2e::namespace::TestNamespace;
 use trellis_e2e::operator;
@@ -83,34 +83,6 @@ fn ours(yaml: &str) -> Result<Vec<DynamicObject>> {
         .collect()
 }
 
-/// Applies an object without storing it, strictly: an unknown field is an error. One of a
-/// namespace goes to `namespace`, whichever it names: that need not be there.
-async fn dry_run(
-    control_plane: &ControlPlane,
-    namespace: &str,
-    object: &DynamicObject,
-) -> Result<()> {
-    let client = control_plane.client();
-    let types = object.types.as_ref().context("no apiVersion and kind")?;
-    let kind = kube::core::GroupVersionKind::try_from(types)?;
-    let (resource, capabilities) = discovery::pinned_kind(&client, &kind).await?;
-    let mut object = object.clone();
-    let api: Api<DynamicObject> = match capabilities.scope {
-        Scope::Cluster => Api::all_with(client, &resource),
-        Scope::Namespaced => {
-            object.metadata.namespace = Some(namespace.to_owned());
-            Api::namespaced_with(client, namespace, &resource)
-        }
-    };
-    let params = PatchParams::apply(FIELD_MANAGER)
-        .force()
-        .dry_run()
-        .validation_strict();
-    let name = object.name_any();
-    api.patch(&name, &params, &Patch::Apply(&object)).await?;
-    Ok(())
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_object_in_documents_and_examples_is_taken() {
     let control_plane = shared().await;
@@ -133,7 +105,7 @@ async fn every_object_in_documents_and_examples_is_taken() {
     for (place, yaml) in sources {
         let objects = ours(&yaml).unwrap_or_else(|error| panic!("{place}: {error:#}"));
         for object in objects {
-            match dry_run(control_plane, namespace.name(), &object).await {
+            match dry_run(&control_plane.client(), &object, Some(namespace.name())).await {
                 Ok(()) => taken += 1,
                 Err(error) => wrong.push(format!("{place}: {error:#}")),
             }
@@ -149,11 +121,11 @@ async fn what_is_not_taken_is_noticed() {
     let namespace = TestNamespace::create(control_plane, "dry").await.unwrap();
     let (_, good) = examples().pop_first().unwrap();
     let mut object = ours(&good).unwrap().remove(0);
-    dry_run(control_plane, namespace.name(), &object)
+    dry_run(&control_plane.client(), &object, Some(namespace.name()))
         .await
         .unwrap();
     object.data["spec"]["taskGroups"][0]["gpu"] = serde_json::json!(1);
-    let error = dry_run(control_plane, namespace.name(), &object)
+    let error = dry_run(&control_plane.client(), &object, Some(namespace.name()))
         .await
         .unwrap_err();
     assert!(format!("{error:#}").contains("gpu"), "{error:#}");

@@ -32,7 +32,11 @@ async fn ask(token: Option<&str>, path: &str) -> (StatusCode, Value) {
 /// The same, whatever it is.
 async fn text(token: Option<&str>, path: &str) -> (StatusCode, String) {
     let address = operator::of_all().unwrap().endpoint().await.unwrap();
-    let mut config = Config::new(format!("https://{address}").parse().unwrap());
+    text_of(&format!("https://{address}"), token, path).await
+}
+
+async fn text_of(server: &str, token: Option<&str>, path: &str) -> (StatusCode, String) {
+    let mut config = Config::new(server.parse().unwrap());
     // Its certificate is one of its own, which nobody can know.
     config.accept_invalid_certs = true;
     config.auth_info.token = token.map(|t| t.to_owned().into());
@@ -187,8 +191,9 @@ async fn metrics_are_for_who_may_get_them_and_health_is_for_everybody() {
     let site = site("metrics", 1).await;
     site.submit("runs", 1, 8).await;
     site.reaches("runs", JobPhase::Running).await;
+    let health = operator::of_all().unwrap().health().await.unwrap();
     for path in ["/livez", "/readyz"] {
-        let (code, text) = text(None, path).await;
+        let (code, text) = text_of(&format!("http://{health}"), None, path).await;
         assert_eq!(code, StatusCode::OK, "{text}");
         assert!(
             text.ends_with(&format!("{} check passed\n", &path[1..])),

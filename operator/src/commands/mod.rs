@@ -161,8 +161,11 @@ impl Commands {
             Ok(_) => false,
         };
         permit.report(pushed_back);
-        let outcome = result.as_ref().map(|_| ());
-        self.counts.wrote(outcome, began.elapsed());
+        // What is asked of admission is refused where a user's pod is: that is no write of ours.
+        if effect == Effect::Lasting {
+            let outcome = result.as_ref().map(|_| ());
+            self.counts.wrote(outcome, began.elapsed());
+        }
         result
     }
 

@@ -20,7 +20,6 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use kube::Client;
-use parking_lot::RwLock;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::{Mutex, Semaphore, oneshot};
@@ -30,7 +29,7 @@ use trellis_scheduler::Snapshot;
 
 use crate::scheduling::Feed;
 use crate::serve::{self, Limits, Tls};
-use crate::telemetry::{self, Leading, health};
+use crate::telemetry::{self, Lead};
 use crate::world::World;
 use access::{Denied, Wants};
 use told::{Download, Told};
@@ -72,9 +71,6 @@ pub struct Listen {
     #[arg(long, value_name = "FOLDER", requires = "listen")]
     pub tls: Option<std::path::PathBuf>,
 }
-
-/// What leads in this process, once it does.
-pub type Lead = Arc<RwLock<Option<Leading>>>;
 
 /// The endpoint of one process.
 struct Endpoint {
@@ -121,8 +117,6 @@ fn router(endpoint: Endpoint) -> Router {
         .route("/v1alpha1/waiting", get(waiting))
         .route("/v1alpha1/snapshot", get(snapshot))
         .route("/metrics", get(metrics))
-        .route("/livez", get(livez))
-        .route("/readyz", get(readyz))
         .fallback(async |uri: Uri| Failure::no_such_path(&uri))
         .with_state(Arc::new(endpoint))
 }
@@ -181,28 +175,6 @@ async fn metrics(
         })
         .await?;
     Ok(([(header::CONTENT_TYPE, telemetry::FORMAT)], text).into_response())
-}
-
-/// For a kubelet, which has no token.
-async fn livez(State(endpoint): State<Arc<Endpoint>>) -> Response {
-    let checks = health::live(endpoint.lead.read().as_ref());
-    told_health("livez", &checks)
-}
-
-/// The same.
-async fn readyz(State(endpoint): State<Arc<Endpoint>>) -> Response {
-    let checks = health::ready(endpoint.lead.read().as_ref());
-    told_health("readyz", &checks)
-}
-
-fn told_health(path: &str, checks: &[health::Check]) -> Response {
-    let (is_well, text) = health::report(path, checks);
-    let code = match is_well {
-        true => StatusCode::OK,
-        // The API server's own code for it.
-        false => StatusCode::INTERNAL_SERVER_ERROR,
-    };
-    (code, text).into_response()
 }
 
 /// Asks the scheduler for all that its engine knows.
@@ -314,7 +286,7 @@ impl Failure {
 
     fn no_such_path(uri: &Uri) -> Self {
         let message = format!(
-            "there is nothing at {:?}: ask for /v1alpha1/waiting, /v1alpha1/snapshot, /metrics, /livez or /readyz",
+            "there is nothing at {:?}: ask for /v1alpha1/waiting, /v1alpha1/snapshot or /metrics",
             uri.path()
         );
         Self::new(StatusCode::NOT_FOUND, message)
@@ -371,6 +343,8 @@ mod tests {
     use super::*;
     use crate::commands::Commands;
     use crate::leader::Leadership;
+    use crate::telemetry::Leading;
+    use parking_lot::RwLock;
     use trellis_scheduler::Engine;
 
     #[tokio::test]

@@ -3,6 +3,16 @@
 
 use super::{GENERATED, Row, file, role, rules};
 
+/// Kinds that belong to no namespace.
+const OF_THE_CLUSTER: &[&str] = &[
+    "queues",
+    "resourceflavors",
+    "topologies",
+    "runtimeprofiles",
+    "quotapolicies",
+    "clusterauthorizationpolicies",
+];
+
 /// Namespaced kinds that tell how jobs stand.
 const READ: &[Row] = &[
     (
@@ -18,18 +28,7 @@ const READ: &[Row] = &[
         READS,
     ),
     // Where a RoleBinding gives the role, these are not in it: they belong to no namespace.
-    (
-        "trellis.dev",
-        &[
-            "queues",
-            "resourceflavors",
-            "topologies",
-            "runtimeprofiles",
-            "quotapolicies",
-            "clusterauthorizationpolicies",
-        ],
-        READS,
-    ),
+    ("trellis.dev", OF_THE_CLUSTER, READS),
 ];
 
 /// Whoever may run pods may run jobs. PodGroups are the operator's.
@@ -41,14 +40,7 @@ const ADMIN: &[Row] = &[("trellis.dev", &["authorizationpolicies"], WRITES)];
 /// Kinds of the whole cluster, for those who look after it.
 const PLATFORM: &[Row] = &[(
     "trellis.dev",
-    &[
-        "queues",
-        "resourceflavors",
-        "topologies",
-        "runtimeprofiles",
-        "quotapolicies",
-        "clusterauthorizationpolicies",
-    ],
+    OF_THE_CLUSTER,
     &[
         "get",
         "list",

@@ -11,6 +11,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
@@ -53,12 +54,32 @@ pub struct Limits {
     pub last: Duration,
 }
 
-/// Answers whoever connects, until it is told to stop: then no connection is accepted any
-/// more, and the requests that are being answered are given their last time.
+/// Answers whoever connects over TLS, until it is told to stop: then no connection is accepted
+/// any more, and the requests that are being answered are given their last time.
 pub async fn serve(
     listener: TcpListener,
     limits: Limits,
     identity: Identity,
+    router: Router,
+    stop: CancellationToken,
+) {
+    accept(listener, limits, Some(identity), router, stop).await;
+}
+
+/// The same without TLS, for what anybody may read.
+pub async fn serve_plain(
+    listener: TcpListener,
+    limits: Limits,
+    router: Router,
+    stop: CancellationToken,
+) {
+    accept(listener, limits, None, router, stop).await;
+}
+
+async fn accept(
+    listener: TcpListener,
+    limits: Limits,
+    identity: Option<Identity>,
     router: Router,
     stop: CancellationToken,
 ) {
@@ -82,9 +103,13 @@ pub async fn serve(
                 continue;
             }
         };
-        // Before there is a certificate nobody can be answered.
-        let Some(config) = identity.config() else {
-            continue;
+        let config = match &identity {
+            None => None,
+            Some(identity) => match identity.config() {
+                Some(config) => Some(config),
+                // Before there is a certificate nobody can be answered.
+                None => continue,
+            },
         };
         let (router, stop) = (router.clone(), stop.clone());
         tokio::spawn(async move {
@@ -102,15 +127,27 @@ pub async fn serve(
 
 async fn connection(
     tcp: TcpStream,
-    config: Arc<ServerConfig>,
+    config: Option<Arc<ServerConfig>>,
     router: Router,
     limits: Limits,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     // Answers are small: none is to wait for the next.
     tcp.set_nodelay(true)?;
+    let Some(config) = config else {
+        return requests(tcp, router, limits, stop).await;
+    };
     let acceptor = TlsAcceptor::from(config);
     let stream = tokio::time::timeout(limits.head, acceptor.accept(tcp)).await??;
+    requests(stream, router, limits, stop).await
+}
+
+async fn requests(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    router: Router,
+    limits: Limits,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
     let service = TowerToHyperService::new(router);
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())

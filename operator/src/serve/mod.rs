@@ -4,5 +4,5 @@
 mod listen;
 mod tls;
 
-pub use listen::{Limits, bind, serve};
+pub use listen::{Limits, bind, serve, serve_plain};
 pub use tls::{Certificate, Identity, Pem, Tls};

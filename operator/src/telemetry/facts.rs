@@ -77,14 +77,14 @@ facts! {
     DECISIONS: Counter "scheduling_decisions" ["decision"] "What the scheduler has decided of gangs: Place, Wait, Preempt, Drain or Reserve";
     PLACED: Counter "gangs_placed" ["queue"] "Gangs whose pods were all created";
     PUT_OFF: Counter "gangs_put_off" ["reason"] "Gangs that had found a place and could not take it, before any pod was created";
-    UNDONE: Counter "gangs_undone" ["reason"] "Plans that were undone, with what pods they had";
+    UNDONE: Counter "gangs_undone" ["reason"] "Plans that failed and were undone, with what pods they had";
     WAIT_SECONDS: Histogram "queue_wait_duration_seconds" ["queue"] "From when an attempt was queued to when all of its pods were created; the exemplar names the job";
     START_SECONDS: Histogram "gang_start_duration_seconds" [] "From when all pods of a gang were created to when all run; the exemplar names the job";
 
     ATTEMPTS_ENDED: Counter "attempts_ended" ["reason"] "Attempts that others followed, by why";
     JOBS_ENDED: Counter "jobs_ended" ["phase", "reason"] "TrainingJobs that have ended for good";
 
-    WRITES: Counter "writes" ["outcome"] "Writes to the API server: ok, or what came of them";
+    WRITES: Counter "writes" ["outcome"] "Writes to the API server, without dry runs: ok, or what came of them";
     WRITE_SECONDS: Histogram "write_duration_seconds" [] "Time that a write took from when it was sent";
     WRITES_IN_FLIGHT: Gauge "writes_in_flight" [] "Writes that are under way";
     WRITES_LIMIT: Gauge "writes_in_flight_limit" [] "Writes that may be under way at once, as the API server bears them";

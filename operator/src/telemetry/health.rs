@@ -1,22 +1,65 @@
 //! What a kubelet asks: whether the process is to be started again, and whether it can be asked.
 //!
-//! Neither tells anything but names of its own parts, since whoever reaches the port may ask.
+//! Neither tells anything but names of its own parts, since whoever reaches the port may ask. It
+//! is a port of its own: whoever keeps that of the endpoint busy must not have the process killed.
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::Leading;
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::get;
+use tokio_util::sync::CancellationToken;
+
+use super::{Lead, Leading};
+use crate::serve::{self, Limits};
 use crate::world::World;
+
+/// A kubelet asks every few seconds, and takes a new connection each time.
+const LIMITS: Limits = Limits {
+    connections: 16,
+    head: Duration::from_secs(2),
+    life: Duration::from_secs(5),
+    last: Duration::from_secs(2),
+};
+
+/// Answers for as long as it is polled.
+pub async fn answer(address: SocketAddr, lead: Lead) {
+    let listener = serve::bind(address, "health").await;
+    let router = Router::new()
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
+        .with_state(lead);
+    serve::serve_plain(listener, LIMITS, router, CancellationToken::new()).await;
+}
+
+async fn livez(State(lead): State<Lead>) -> (StatusCode, String) {
+    told("livez", &live(lead.read().as_ref()))
+}
+
+async fn readyz(State(lead): State<Lead>) -> (StatusCode, String) {
+    told("readyz", &ready(lead.read().as_ref()))
+}
+
+fn told(path: &str, checks: &[Check]) -> (StatusCode, String) {
+    let (is_well, text) = report(path, checks);
+    match is_well {
+        true => (StatusCode::OK, text),
+        // The API server's own code for it.
+        false => (StatusCode::INTERNAL_SERVER_ERROR, text),
+    }
+}
 
 /// The scheduler looks at its news at least once a minute. Where it has not for so long it hangs.
 const HANGS: Duration = Duration::from_secs(300);
 
 /// One part, and what is wrong with it. None: nothing.
-pub type Check = (&'static str, Option<String>);
+type Check = (&'static str, Option<String>);
 
 /// Whether the process does what it should, or must be started again. One that stands by does.
-#[must_use]
-pub fn live(leading: Option<&Leading>) -> Vec<Check> {
+fn live(leading: Option<&Leading>) -> Vec<Check> {
     let Some(Leading { world, .. }) = leading else {
         return vec![("ping", None)];
     };
@@ -28,8 +71,7 @@ pub fn live(leading: Option<&Leading>) -> Vec<Check> {
 }
 
 /// Whether the process knows what it is asked about. One that stands by is ready to lead.
-#[must_use]
-pub fn ready(leading: Option<&Leading>) -> Vec<Check> {
+fn ready(leading: Option<&Leading>) -> Vec<Check> {
     let Some(Leading { world, commands }) = leading else {
         return vec![("ping", None)];
     };
@@ -51,8 +93,7 @@ fn stale(world: &World) -> Option<String> {
 }
 
 /// Whether all is well, and a line for each part, as the API server writes them.
-#[must_use]
-pub fn report(path: &str, checks: &[Check]) -> (bool, String) {
+fn report(path: &str, checks: &[Check]) -> (bool, String) {
     let is_well = checks.iter().all(|(_, wrong)| wrong.is_none());
     let mut text = String::new();
     for (name, wrong) in checks {

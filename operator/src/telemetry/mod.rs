@@ -15,4 +15,4 @@ mod tests;
 pub use counts::{Counts, Looked};
 pub use facts::markdown;
 pub use log::{LogFormat, log};
-pub use state::{FORMAT, Leading, text};
+pub use state::{FORMAT, Lead, Leading, text};

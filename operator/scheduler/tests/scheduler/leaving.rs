@@ -133,10 +133,8 @@ fn a_drained_gang_lends_nothing_before_it_has_left() {
     assert_eq!(said, ["+borrows", "-drained QueueStopped"]);
 }
 
-/// The first victim stops slowly. What it leaves beyond what its own follower needs is
-/// counted on by the next, which must wait for it though its own victim has left.
-#[test]
-fn who_follows_one_waits_for_the_quota_that_another_holds_still() {
+/// Two gangs that hold the whole quota: 12 and 4, the second of higher priority.
+fn slow_and_quick() -> (Engine, Gang, Gang) {
     let mut engine = limited(6, 16);
     let (slow, quick) = (q(small("q", 0, "slow", 12)), q(small("q", 1, "quick", 4)));
     for gang in [&slow, &quick] {
@@ -144,11 +142,22 @@ fn who_follows_one_waits_for_the_quota_that_another_holds_still() {
         engine.cycle(seconds(0));
         see(&mut engine, gang);
     }
-    // There is room elsewhere: it is quota that they lack.
-    let elsewhere = |gang: Gang| Gang {
+    (engine, slow, quick)
+}
+
+/// The same where others than those are: there is room, and it is quota that it lacks.
+fn elsewhere(gang: Gang) -> Gang {
+    Gang {
         excluded_nodes: vec![NodeName::new("n00"), NodeName::new("n01")],
         ..gang
-    };
+    }
+}
+
+/// The first victim stops slowly. What it leaves beyond what its own follower needs is
+/// counted on by the next, which must wait for it though its own victim has left.
+#[test]
+fn who_follows_one_waits_for_the_quota_that_another_holds_still() {
+    let (mut engine, slow, quick) = slow_and_quick();
     engine.apply_gang(elsewhere(q(small("q", 9, "one", 4))));
     let (_, victims) = preempts(&mut engine, seconds(1));
     assert_eq!(victims[0].gang, id("slow"));
@@ -170,17 +179,7 @@ fn who_follows_one_waits_for_the_quota_that_another_holds_still() {
 /// It is its quota that others were given to follow it.
 #[test]
 fn who_counts_on_one_that_stays_after_all_waits_again() {
-    let mut engine = limited(6, 16);
-    let (slow, quick) = (q(small("q", 0, "slow", 12)), q(small("q", 1, "quick", 4)));
-    for gang in [&slow, &quick] {
-        engine.apply_gang(gang.clone());
-        engine.cycle(seconds(0));
-        see(&mut engine, gang);
-    }
-    let elsewhere = |gang: Gang| Gang {
-        excluded_nodes: vec![NodeName::new("n00"), NodeName::new("n01")],
-        ..gang
-    };
+    let (mut engine, _, quick) = slow_and_quick();
     engine.apply_gang(elsewhere(q(small("q", 9, "one", 4))));
     preempts(&mut engine, seconds(1));
     engine.apply_gang(elsewhere(q(small("q", 8, "two", 10))));

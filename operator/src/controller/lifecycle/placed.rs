@@ -131,7 +131,7 @@ impl Evaluation<'_> {
         let message = match self.o.certificate {
             _ if is_all => format!("all pods run{}", self.on_nodes()),
             Some(lack) => format!(
-                "the gang runs{}, {up} of {total} pods; the others come when there is room: {}",
+                "the gang runs{}, {up} of {total} pods; {}",
                 self.on_nodes(),
                 lack.message
             ),
@@ -140,14 +140,20 @@ impl Evaluation<'_> {
         (Reason::Running, message)
     }
 
-    /// Where the gang has its place, as `, on 2 nodes: a (4), b (4)`. By its plan, so that it
-    /// says the same as long as it has it.
+    /// Where it has its place, as `, on 2 nodes: a (4), b (4)`: the gang by its plan, so that it
+    /// says the same as long as it has it, and pods beyond it where they are.
     pub(super) fn on_nodes(&self) -> String {
         let plan = self.o.journal.plan.as_ref();
         let mut nodes: BTreeMap<&str, i64> = BTreeMap::new();
         for run in plan.into_iter().flat_map(|plan| &plan.assignments) {
             let pods = nodes.entry(&run.node).or_default();
             *pods = pods.saturating_add(run.count);
+        }
+        let surplus = self.roster.surplus.pods.iter();
+        let surplus = surplus.filter(|(_, pod)| !pod.phase.is_over());
+        for node in surplus.filter_map(|(_, pod)| pod.node.as_deref()) {
+            let pods = nodes.entry(node).or_default();
+            *pods = pods.saturating_add(1);
         }
         let named: Vec<String> = nodes
             .iter()
@@ -191,6 +197,7 @@ impl Evaluation<'_> {
                 let of_gang = || groups().map(|g| (g.name.as_str(), g.gang_size()));
                 let succeeded = finished.completed_of(of_gang());
                 match total.checked_sub(succeeded)? {
+                    0 if total == 1 => Some("its pod has succeeded".to_owned()),
                     0 => Some(format!("all {total} pods have succeeded")),
                     left if succeeded > 0 && left == finished.ignored_of(of_gang()) => {
                         Some(format!(

@@ -18,7 +18,10 @@ impl Evaluation<'_> {
         );
         let pods = self.own_pods().count();
         if held || pods > 0 {
-            let message = format!("suspending: {pods} pods are still there");
+            let message = match pods {
+                1 => "suspending: 1 pod is still there".to_owned(),
+                many => format!("suspending: {many} pods are still there"),
+            };
             return self.say(
                 JobPhase::Restarting,
                 Reason::PodsTerminating,

@@ -106,22 +106,7 @@ impl Evaluation<'_> {
             };
             return self.say(phase, reason, message, wish);
         }
-        let waits_since = self
-            .status
-            .last_failure
-            .as_ref()
-            .map(|f| f.time.0)
-            .into_iter()
-            .chain(self.status.last_preemption.as_ref().map(|p| p.time.0))
-            .chain(self.status.queued_time.as_ref().map(|t| t.0))
-            .chain(
-                self.status
-                    .stage
-                    .as_ref()
-                    .and_then(|s| Some(s.since.as_ref()?.0)),
-            )
-            .max()
-            .unwrap_or(self.o.created);
+        let waits_since = self.status.waits_since().unwrap_or(self.o.created);
         if let Some(limit) = self.o.spec.deadlines.as_ref().and_then(|d| d.queue_seconds) {
             let deadline = after(waits_since, limit);
             if deadline <= self.o.now {

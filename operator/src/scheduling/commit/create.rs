@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Toleration;
 use k8s_openapi::jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
+use trellis_api::job::TrainingJobStatus;
 use trellis_api::pod_group::Plan;
 use trellis_api::{Reason, names};
 use trellis_compiler::{CompiledGroup, PodPlacement, PodTemplate};
@@ -133,14 +134,21 @@ impl Committer {
         match closed {
             Ok(()) => {
                 info!(%job, attempt = plan.attempt, pods = total, reason = %Reason::Placed, "placed");
-                let waited = Timestamp::now().duration_since(run.submitted);
-                let waited = Duration::try_from(waited).unwrap_or_default();
-                let queue = run.job.compiled().queue();
-                self.world.counts.placed(job, queue, waited);
+                self.count_placed(job, run);
                 Outcome::Done
             }
             Err(outcome) => outcome,
         }
+    }
+
+    fn count_placed(&self, job: &Key, run: &Run) {
+        let written = self.world.jobs.get(job);
+        let status = written.as_ref().and_then(|job| job.status.as_ref());
+        let since = status.and_then(TrainingJobStatus::waits_since);
+        let waited = Timestamp::now().duration_since(since.unwrap_or(run.submitted));
+        let waited = Duration::try_from(waited).unwrap_or_default();
+        let queue = run.job.compiled().queue();
+        self.world.counts.placed(job, queue, waited);
     }
 
     /// Creates pods of a plan. None: they are there, all of them.

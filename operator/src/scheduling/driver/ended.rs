@@ -109,7 +109,10 @@ impl Driver {
     /// then it may have to be gone on with.
     pub(super) fn undo(&mut self, job: &Key, reason: Reason, message: String, failed: bool) {
         info!(%job, %reason, why = %message, "undone");
-        self.committer.world().counts.undone(reason);
+        // What is told to go is no failure of its plan.
+        if failed {
+            self.committer.world().counts.undone(reason);
+        }
         self.write(job, move |before| {
             journal::undone(before, reason, message, failed, Timestamp::now())
         });

@@ -196,6 +196,7 @@ impl Driver {
     fn take_back_wish(&mut self, job: &Key) {
         self.unadopted.remove(job);
         self.committer.world().certificates.write().remove(job);
+        self.leaves_orphans(job);
         if let Some(state) = self.gangs.get_mut(job)
             && let Some(task) = &state.task
         {

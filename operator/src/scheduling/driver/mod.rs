@@ -46,6 +46,7 @@ use crate::key::Key;
 use crate::quota::{Hours, JobLimits};
 use alarms::Alarms;
 use avoided::Avoided;
+use orphans::Orphans;
 use pause::Pause;
 use surplus::Surplus;
 use task::Task;
@@ -127,8 +128,8 @@ pub struct Driver {
     /// Gangs that the engine takes for ones that leave, and that hold their place still.
     leaving: BTreeMap<Key, Leaving>,
     alarms: Alarms,
-    /// Jobs that are gone, of which pods have been deleted by force.
-    orphans: BTreeMap<Key, Deletions>,
+    /// Pods of jobs that are deleted.
+    orphans: BTreeMap<Key, Orphans>,
     /// What gangs ask for that were put off since a quota of their namespace
     /// had no room for it.
     over_quota: BTreeMap<Key, Ask>,
@@ -142,6 +143,8 @@ pub struct Driver {
     hour_limits: BTreeMap<LimitName, LimitId>,
     /// Limits of which what is held is not what is counted anew, and since when.
     wrong_limits: BTreeMap<LimitId, Instant>,
+    /// How many of them were told of last.
+    wrong_told: usize,
     /// Uid of each pod that the engine counts.
     pods: HashMap<Key, Box<str>>,
     /// Jobs with a plan that the controller has not looked at since we lead:
@@ -182,6 +185,7 @@ impl Driver {
             hours_version: 0,
             hour_limits: BTreeMap::new(),
             wrong_limits: BTreeMap::new(),
+            wrong_told: 0,
             pods: HashMap::new(),
             unadopted: HashSet::new(),
             inherited: HashMap::new(),

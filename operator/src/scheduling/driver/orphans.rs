@@ -1,35 +1,59 @@
-//! Pods of jobs that are gone. The garbage collector deletes them; on a node that is lost nobody
+//! Pods of jobs that are deleted. The garbage collector deletes them; on a node that is lost nobody
 //! stops them then, and the quota of their gang would be held until somebody mends the node.
+//!
+//! Known are those whose job this process has seen go, and has read: whether a rank that is cut
+//! off may still write (`restart.lostNode: Wait`) stands in the job alone.
 
 use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 
 use super::Driver;
+use super::steps::waits_for_lost_nodes;
 use crate::key::Key;
 use crate::scheduling::deletions::Deletions;
 use crate::scheduling::keeper::Doomed;
 use crate::watch::PodView;
 
+/// Pods of one job that is deleted.
+#[derive(Debug)]
+pub(super) struct Orphans {
+    uid: String,
+    asked: Deletions,
+}
+
 impl Driver {
-    /// Deletes by force the pods under a job's name that are of a job that is gone, being deleted,
-    /// and on a node that is given up.
+    /// A job is deleted. Its pods on lost nodes need not be waited for, unless it says so.
+    pub(super) fn leaves_orphans(&mut self, job: &Key) {
+        let run = self.gangs.get(job).and_then(super::Gang::run);
+        let job_of = |run: &crate::scheduling::Run| run.job.compiled().job().spec().clone();
+        let waits = run.is_none_or(|run| waits_for_lost_nodes(&job_of(run)));
+        if let Some(run) = run.filter(|_| !waits) {
+            let orphans = Orphans {
+                uid: run.uid.clone(),
+                asked: Deletions::default(),
+            };
+            self.orphans.insert(job.clone(), orphans);
+        }
+    }
+
+    /// Deletes by force the pods under a job's name that are of one that is deleted, are going, and
+    /// on a node that is given up.
     pub(super) fn reap(&mut self, job: &Key) {
+        let Some(Orphans { uid, asked }) = self.orphans.get_mut(job) else {
+            return;
+        };
         let world = self.committer.world().clone();
         let pods = world.pods.of(job);
-        if pods.is_empty() {
+        if !pods.values().any(|pod| pod.job_uid == *uid) {
             self.orphans.remove(job);
             return;
         }
-        let uid = self.any_uid(job);
         let is_orphan = |pod: &PodView| {
             let given_up = |node: &String| world.is_given_up(node);
-            pod.deleting
-                && uid.as_deref() != Some(&*pod.job_uid)
-                && pod.node.as_ref().is_some_and(given_up)
+            pod.deleting && pod.job_uid == *uid && pod.node.as_ref().is_some_and(given_up)
         };
         let now = Instant::now();
-        let asked = self.orphans.entry(job.clone()).or_default();
         asked.retain_those_of(&pods);
         let doomed = due(&pods, is_orphan, asked, now);
         if let Some(at) = asked.next(now) {

@@ -70,7 +70,7 @@ impl Driver {
 
     /// Uid of the job of that name, though it may not decode. What is no job's
     /// charges nothing, whatever it claims to hold.
-    pub(super) fn any_uid(&self, job: &Key) -> Option<String> {
+    fn any_uid(&self, job: &Key) -> Option<String> {
         match self.committer.world().job(job)? {
             Seen::Job(job) => job.metadata.uid.clone(),
             Seen::Undecodable(job) => Some(job.uid),

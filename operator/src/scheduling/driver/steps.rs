@@ -8,9 +8,9 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
-use trellis_api::job::{LostNode, TrainingJobStatus};
+use trellis_api::job::{LostNode, TrainingJobSpec, TrainingJobStatus};
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
-use trellis_api::{PodGroup, Reason, TrainingJob};
+use trellis_api::{PodGroup, Reason};
 
 use super::task::Task;
 use super::victims::Leaving;
@@ -71,7 +71,7 @@ impl Driver {
         let pods = world.pods.of(job);
         let waits = written
             .as_ref()
-            .is_some_and(|job| waits_for_lost_nodes(job));
+            .is_some_and(|job| waits_for_lost_nodes(&job.spec));
         let lost = lost_nodes(&pods, |node| !waits && world.is_given_up(node));
         state.deletions.retain_those_of(&pods);
         let dismissed = self.dismissed(job, &pods);
@@ -383,8 +383,8 @@ fn is_expired(journal: &PodGroupStatus) -> bool {
 }
 
 /// Nobody else than the user knows whether a rank that is cut off may still write.
-fn waits_for_lost_nodes(job: &TrainingJob) -> bool {
-    let restart = job.spec.restart.as_ref();
+pub(super) fn waits_for_lost_nodes(job: &TrainingJobSpec) -> bool {
+    let restart = job.restart.as_ref();
     restart.and_then(|restart| restart.lost_node) == Some(LostNode::Wait)
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
+use trellis_api::Reason;
 use trellis_api::job::FinishedPods;
 use trellis_api::pod_group::{Plan, PodGroupStatus};
 use trellis_scheduler::{Draw, Drawn, GangId, NodeName, Placement};
@@ -76,6 +77,12 @@ impl Gang {
     }
 }
 
+/// Why pods are missing though there may be room.
+fn paused() -> String {
+    let every = GROWS_EVERY.as_secs();
+    format!("it grows at most once in {every} s, since all begin again when others join")
+}
+
 /// Task groups of which some have done their work: they need nobody any more.
 fn ending<'a>(
     plan: &Plan,
@@ -122,6 +129,7 @@ impl Driver {
         let grows_at = grows_at.filter(|at| *at > now);
         let mut vacancies = Vec::new();
         let mut joins = false;
+        let mut is_paused = false;
         for (member, seat) in seats {
             let group = run.job.compiled().job().spec().group(&member.group);
             let is_elastic = group.is_some_and(trellis_api::job::TaskGroup::is_in_gang);
@@ -134,6 +142,7 @@ impl Driver {
                 Seat::Free { round, .. }
                     if is_elastic && (ends || (round == 0 && grows_at.is_some())) =>
                 {
+                    is_paused |= !ends;
                     self.give_up(job, &member);
                 }
                 Seat::Free { round, not_before } => {
@@ -157,7 +166,8 @@ impl Driver {
                 .values()
                 .all(|i| !matches!(i, Inside::Waiting))
             {
-                state.surplus.lack = None;
+                state.surplus.lack =
+                    is_paused.then(|| Certificate::waits(Reason::Running, paused()));
             }
         }
         vacancies
@@ -342,7 +352,14 @@ impl Driver {
         let Some(state) = self.gangs.get_mut(job) else {
             return;
         };
-        state.surplus.lack = Some(certificate);
+        let message = format!(
+            "the others come when there is room: {}",
+            certificate.message
+        );
+        state.surplus.lack = Some(Certificate {
+            message,
+            ..certificate
+        });
         let world = self.committer.world();
         world.tell(crate::scheduling::Feed::Look(job.clone()));
     }

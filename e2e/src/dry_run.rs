@@ -1,0 +1,43 @@
+//! Objects that are applied without being stored.
+
+use anyhow::{Context as _, Result};
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::core::GroupVersionKind;
+use kube::discovery::{self, Scope};
+use kube::{Client, ResourceExt as _};
+
+use crate::control_plane::FIELD_MANAGER;
+
+/// Applies an object without storing it, strictly: an unknown field is an error. One of a
+/// namespace goes to `namespace`, else to its own.
+///
+/// # Errors
+///
+/// When the API server refuses it, or it has no kind that is known.
+pub async fn dry_run(
+    client: &Client,
+    object: &DynamicObject,
+    namespace: Option<&str>,
+) -> Result<()> {
+    let types = object.types.as_ref().context("no apiVersion and kind")?;
+    let kind = GroupVersionKind::try_from(types)?;
+    let (resource, capabilities) = discovery::pinned_kind(client, &kind).await?;
+    let mut object = object.clone();
+    let api: Api<DynamicObject> = match capabilities.scope {
+        Scope::Cluster => Api::all_with(client.clone(), &resource),
+        Scope::Namespaced => {
+            let own = object.namespace();
+            let namespace = namespace.map(str::to_owned).or(own);
+            let namespace = namespace.context("no namespace")?;
+            object.metadata.namespace = Some(namespace.clone());
+            Api::namespaced_with(client.clone(), &namespace, &resource)
+        }
+    };
+    let params = PatchParams::apply(FIELD_MANAGER)
+        .force()
+        .dry_run()
+        .validation_strict();
+    let name = object.name_any();
+    api.patch(&name, &params, &Patch::Apply(&object)).await?;
+    Ok(())
+}
