@@ -192,7 +192,8 @@ async fn limits_hold_over_a_restart_and_burnt_hours_are_remembered() {
     write_limit(&control_plane, &site, limits(1), "Queue").await;
     // An operator before has counted it all: long ago, so that this part of the window comes
     // before what is burnt from now on, whenever that is first written.
-    let now = Timestamp::now();
+    // In whole seconds, as the operator writes it.
+    let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap();
     let start = now - SignedDuration::from_hours(10 * 24);
     let burnt = json!([{"start": start.to_string(), "gpuSeconds": "3600"}]);
     let status = Patch::Merge(json!({"status": {"burntUntil": now.to_string(), "burnt": burnt}}));
