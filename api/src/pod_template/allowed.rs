@@ -3,6 +3,7 @@
 //! policies decide on the final pod.
 
 mod beside;
+mod ephemeral;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -277,8 +278,9 @@ fn of_volume<'a>(volume: &'a Volume, path: &str, names: &mut BTreeSet<&'a str>, 
             "is the name of a volume that Trellis makes of mounts or sharedMemory: choose another";
         found.add(format!("{path}.name"), message);
     }
-    let message = "makes a claim of each pod's own, whose place nobody knows before: use a claim that is there, or emptyDir";
-    found.none_of(path, volume, &[("ephemeral", message)]);
+    if let Some(source) = &volume.ephemeral {
+        ephemeral::of_source(source, &format!("{path}.ephemeral"), found);
+    }
 }
 
 fn of_container<'a>(

@@ -1,6 +1,7 @@
 //! Words for what is written in a pod template, and what is said of it.
 
 mod containers;
+mod ephemeral;
 mod holders;
 mod kubernetes;
 mod own;

@@ -1,10 +1,13 @@
 //! After the k-th write for a job whose claim is bound with its first pod.
 
+use anyhow::ensure;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::Api;
 use kube::api::DeleteParams;
 use serde_json::json;
+use trellis_e2e::admission::PodPolicy;
 use trellis_e2e::cluster::Nodes;
+use trellis_e2e::kubelet::HANG;
 use trellis_e2e::proxy::{Moment, Request};
 use trellis_e2e::site::Site;
 use trellis_e2e::volumes::{disk, late_claim, late_class};
@@ -21,30 +24,87 @@ fn counts_with_volumes(namespace: &str) -> impl Fn(&Request) -> bool + Send + Sy
     }
 }
 
-async fn survives(operators: &mut Succession, k: u64, moment: Moment) -> bool {
+/// Which claim it is.
+#[derive(Clone, Copy)]
+enum Claim {
+    /// One that is there, which both pods mount.
+    Shared,
+    /// One that comes with the job's pod.
+    Own,
+}
+
+impl Claim {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Shared => "data",
+            Self::Own => "j-worker-0-data",
+        }
+    }
+
+    fn pods(self) -> u32 {
+        match self {
+            Self::Shared => 2,
+            Self::Own => 1,
+        }
+    }
+}
+
+async fn survives(operators: &mut Succession, k: u64, moment: Moment, which: Claim) -> bool {
     let site = Site::new(&operators.control_plane, "claims", Nodes::new(2).gpus(8)).await;
     let class = site.name();
     for yaml in [
         late_class(class, None),
-        late_claim(class, "data", class, "ReadWriteOnce", "1Gi"),
         disk(class, class, &site.nodes().names()[1]),
     ] {
         operators.control_plane.apply_yaml(&yaml).await.unwrap();
     }
+    let mut job = site.job("j", which.pods(), 1);
+    let group = &mut job["spec"]["taskGroups"][0];
+    let held = match which {
+        Claim::Shared => {
+            let claim = late_claim(class, "data", class, "ReadWriteOnce", "1Gi");
+            operators.control_plane.apply_yaml(&claim).await.unwrap();
+            group["mounts"] = json!([{"claim": "data", "path": "/data"}]);
+            None
+        }
+        Claim::Own => {
+            let asked = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": class,
+                "resources": {"requests": {"storage": "1Gi"}}});
+            group["podTemplate"] = json!({"spec": {"volumes": [
+                {"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": asked}}}]}});
+            // A kubelet starts nothing before it is bound.
+            let words = [(HANG, "true")];
+            let held = PodPolicy::tell_kubelets(&operators.control_plane, class, &words);
+            Some(held.await.unwrap())
+        }
+    };
     let fired = operators.kill_after(k, moment, counts_with_volumes(class));
-    let mut job = site.job("j", 2, 1);
-    job["spec"]["taskGroups"][0]["mounts"] = json!([{"claim": "data", "path": "/data"}]);
     site.create(job).await.unwrap();
-    let (status, reached) = sees_through(operators, &site, (fired, k, moment), running).await;
+    let bound = async {
+        if held.is_some() {
+            let claims = site.api::<PersistentVolumeClaim>();
+            let bound = eventually(RECOVERY, || async {
+                let claim = claims.get(which.name()).await?;
+                let phase = claim.status.and_then(|status| status.phase);
+                ensure!(phase.as_deref() == Some("Bound"), "{phase:?}");
+                Ok(())
+            });
+            let bound = bound.await;
+            bound.unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
+            site.annotate("j-worker-0", HANG, "false").await;
+        }
+    };
+    let seen = sees_through(operators, &site, (fired, k, moment), running);
+    let ((status, reached), ()) = tokio::join!(seen, bound);
     assert_eq!(
         (status.attempt, status.restarts, status.disruptions),
         (Some(1), Some(0), Some(0)),
         "after write {k} ({moment:?})"
     );
-    let whole = eventually(RECOVERY, || site.try_whole("j", 2)).await;
+    let whole = eventually(RECOVERY, || site.try_whole("j", which.pods() as usize)).await;
     whole.unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
     let claims = site.api::<PersistentVolumeClaim>();
-    let claim = claims.get("data").await.unwrap();
+    let claim = claims.get(which.name()).await.unwrap();
     let volume = claim.spec.unwrap().volume_name;
     assert_eq!(
         volume.as_deref(),
@@ -62,7 +122,17 @@ async fn a_claim_is_bound_though_its_operator_is_killed_after_each_write(moment:
     let mut operators = Succession::begin().await;
     // 3 children, the journal twice, the volume, the pods, a status.
     let least = 3 + 2 + 1 + 2 + 1;
-    every_k(least, async |k| survives(&mut operators, k, moment).await).await;
+    let survives = async |k| survives(&mut operators, k, moment, Claim::Shared).await;
+    every_k(least, survives).await;
 }
 
+async fn a_pods_own_claim_is_bound_though_its_operator_is_killed_after_each_write(moment: Moment) {
+    let mut operators = Succession::begin().await;
+    // 3 children, the journal twice, a pod, the volume of its claim, a status.
+    let least = 3 + 2 + 1 + 1 + 1;
+    let survives = async |k| survives(&mut operators, k, moment, Claim::Own).await;
+    every_k(least, survives).await;
+}
+
+at_both_moments!(a_pods_own_claim_is_bound_though_its_operator_is_killed_after_each_write);
 at_both_moments!(a_claim_is_bound_though_its_operator_is_killed_after_each_write);

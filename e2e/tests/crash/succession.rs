@@ -6,6 +6,7 @@ use anyhow::ensure;
 use k8s_openapi::api::core::v1::Pod;
 use trellis_e2e::control_plane::ControlPlane;
 use trellis_e2e::jobs::{Jobs, SOON};
+use trellis_e2e::kubelet::HANG;
 use trellis_e2e::operator::{self, Launch, Operator};
 use trellis_e2e::proxy::{Fired, Moment, Proxy, Request};
 use trellis_e2e::wait::eventually;
@@ -69,7 +70,11 @@ impl Succession {
 /// Whether its kubelet has nothing more to do.
 fn is_settled(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|s| s.phase.as_deref());
-    pod.metadata.deletion_timestamp.is_none() && phase != Some("Pending")
+    let annotations = pod.metadata.annotations.as_ref();
+    let hangs = annotations
+        .and_then(|a| a.get(HANG))
+        .is_some_and(|hangs| hangs == "true");
+    pod.metadata.deletion_timestamp.is_none() && (hangs || phase != Some("Pending"))
 }
 
 async fn start(control_plane: &ControlPlane) -> (Arc<Mutex<Operator>>, Proxy) {

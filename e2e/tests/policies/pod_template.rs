@@ -126,7 +126,7 @@ async fn what_may_not_stand_in_a_template_is_refused_with_its_path() {
         (
             "c",
             json!({"spec": {"volumes": [{"name": "v", "ephemeral": {}}]}}),
-            "spec.volumes[0].ephemeral",
+            "spec.volumes[0].ephemeral.volumeClaimTemplate",
         ),
         (
             "d",

@@ -5,6 +5,7 @@
 //! what it cannot have is counted as ignored, with the reason.
 
 mod containers;
+mod ephemeral;
 mod faults;
 mod gang;
 mod gpus;
@@ -66,6 +67,11 @@ fn main() -> ExitCode {
             gpus::all,
         ),
         trial("jax_adds_over_processes", Calm, jax::psum),
+        trial(
+            "each_pod_has_a_volume_of_its_own_where_it_is",
+            Calm,
+            ephemeral::scratch,
+        ),
         trial("a_gang_leaves_a_node_that_dies", Storm, faults::crash),
         trial(
             "torchrun_loses_a_rank_and_ends_with_the_same_loss",

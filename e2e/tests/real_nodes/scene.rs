@@ -243,11 +243,25 @@ impl Place {
         std::fs::create_dir_all(&folder).unwrap();
         let volume = volumes::folder(self.name(), claim, &folder);
         let claim = volumes::claim(self.name(), claim);
-        let client = self.namespace.client();
-        apply(&client, &format!("{volume}\n---\n{claim}"), self.name())
-            .await
-            .unwrap();
+        self.apply(&format!("{volume}\n---\n{claim}")).await;
         folder
+    }
+
+    /// A disk of one node, of a class that binds late, and the folder that it is.
+    pub(crate) async fn disk(&self, name: &str, class: &str, node: &str) -> PathBuf {
+        let folder = self.folder.join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        let disk = volumes::disk(&format!("{}-{name}", self.name()), class, node);
+        let mut disk: Value = serde_json::from_str(&disk).unwrap();
+        disk["spec"]["local"]["path"] = json!(folder);
+        self.apply(&disk.to_string()).await;
+        folder
+    }
+
+    /// Applies these objects.
+    pub(crate) async fn apply(&self, yaml: &str) {
+        let client = self.namespace.client();
+        apply(&client, yaml, self.name()).await.unwrap();
     }
 
     /// A job of one group that runs `command`, with that program.

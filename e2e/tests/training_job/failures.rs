@@ -171,17 +171,27 @@ async fn who_waits_for_lost_nodes_is_not_placed_beside_what_may_still_run() {
     site.runs_again("j", 2).await;
 }
 
-/// The garbage collector deletes them, and nobody is left to stop them.
+/// The garbage collector deletes them, and nobody is left to stop them. Those of a job that waits
+/// for its lost nodes may still write, and stay until somebody says that they do not.
 #[tokio::test]
 async fn pods_of_a_deleted_job_on_a_lost_node_are_in_nobodys_way_for_ever() {
     let site = site("orphans", 2).await;
-    site.submit("j", 1, 8).await;
-    site.reaches("j", JobPhase::Running).await;
+    site.submit("j", 1, 4).await;
+    let mut waits = site.job("w", 1, 4);
+    waits["spec"]["restart"]["lostNode"] = json!("Wait");
+    site.create(waits).await.unwrap();
+    for job in ["j", "w"] {
+        site.reaches(job, JobPhase::Running).await;
+    }
     let pod = site.whole("j", 1).await[0].clone();
+    let waits = site.whole("w", 1).await[0].clone();
     let node = pod.spec.unwrap().node_name.unwrap();
+    assert_eq!(waits.spec.unwrap().node_name.as_ref(), Some(&node));
     site.nodes().not_ready(&node).await.unwrap();
     let before = site.api::<TrainingJob>().get("j").await.unwrap();
-    site.delete::<TrainingJob>("j").await;
+    for job in ["j", "w"] {
+        site.delete::<TrainingJob>(job).await;
+    }
     // One of the same name needs its pods' names.
     site.submit("j", 1, 8).await;
     let jobs = site.api::<TrainingJob>();
@@ -190,6 +200,10 @@ async fn pods_of_a_deleted_job_on_a_lost_node_are_in_nobodys_way_for_ever() {
         job.metadata.uid != before.metadata.uid && phase == Some(JobPhase::Running)
     });
     runs.await.unwrap();
+    let left = site.pods("w").await;
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0].metadata.uid, waits.metadata.uid);
+    assert!(left[0].metadata.deletion_timestamp.is_some());
 }
 
 /// As it goes with its node, or by the hand of somebody who tidies up.

@@ -6,6 +6,7 @@ mod defaults;
 mod drift;
 mod elastic;
 mod endpoint;
+mod ephemeral;
 mod failures;
 mod frameworks;
 mod journal;

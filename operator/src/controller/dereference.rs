@@ -19,7 +19,7 @@ use super::lookup;
 use crate::key::Key;
 use crate::policy::requester;
 use crate::scheduling::is_owned;
-use crate::scheduling::volumes::{Mounted, Volumes};
+use crate::scheduling::volumes::Volumes;
 use crate::watch::{PodView, Pods};
 use crate::world::{Certificate, World};
 
@@ -134,11 +134,8 @@ impl Surrounded {
     /// Where the volumes are that it mounts. Where nobody can say, no node will do.
     pub(super) fn volumes_or_nowhere(&self) -> Volumes {
         let profile = self.profile.as_ref().ok().and_then(|p| p.as_deref());
-        let mounted = || claims::mounted(&self.job.spec, None, profile.map(Profile::spec));
-        self.volumes.clone().unwrap_or_else(|_| {
-            let names = mounted().into_iter().map(|(_, name)| name);
-            names.map(|name| (name, Mounted::nowhere())).collect()
-        })
+        let nowhere = |_: &Held| claims::nowhere(&self.job.spec, profile.map(Profile::spec));
+        self.volumes.as_ref().cloned().unwrap_or_else(nowhere)
     }
 
     /// True if a place of this attempt is written down, though others may have to leave it first.
@@ -283,10 +280,7 @@ fn volumes(
         &job.spec,
         stage(job),
         profile.map(Profile::spec),
-        |name| world.claims.get(&Key::new(namespace, name)),
-        |name| world.volumes.get(&Key::new("", name)),
-        || world.volumes.all(),
-        |name| world.storage_classes.get(&Key::new("", name)),
+        &world.storage(namespace),
     );
     found.map_err(Held::from)
 }

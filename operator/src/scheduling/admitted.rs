@@ -10,7 +10,7 @@ use trellis_scheduler::{Constraints, Resources};
 
 use super::namespace_quota::Counted;
 use super::{constraints, gang, request, unsupported};
-use crate::watch::SlimPod;
+use crate::watch::{SlimClaimSpec, SlimPod};
 use unsupported::Unsupported;
 
 /// Labels that tell jobs and pods apart: what is known of one job's pod holds
@@ -26,6 +26,8 @@ pub struct Admitted {
     pub constraints: Constraints,
     /// Claims that it mounts.
     pub claims: BTreeSet<String>,
+    /// What the claims of its own ask for, by volume: they come with it.
+    pub ephemeral: BTreeMap<String, SlimClaimSpec>,
     /// Its labels, without those of [`OF_ONE_POD`].
     pub labels: BTreeMap<String, String>,
     /// What it asks for that is not evaluated: it must not be placed.
@@ -41,18 +43,25 @@ impl PartialEq for Admitted {
             request,
             constraints,
             claims,
+            ephemeral,
             labels,
             unsupported,
             counted: _,
         } = self;
-        (request, constraints, claims, labels, unsupported)
-            == (
-                &other.request,
-                &other.constraints,
-                &other.claims,
-                &other.labels,
-                &other.unsupported,
-            )
+        let alike = ephemeral.len() == other.ephemeral.len()
+            && ephemeral.iter().all(|(volume, asked)| {
+                let other = other.ephemeral.get(volume);
+                other.is_some_and(|other| asked.asks_as(other))
+            });
+        alike
+            && (request, constraints, claims, labels, unsupported)
+                == (
+                    &other.request,
+                    &other.constraints,
+                    &other.claims,
+                    &other.labels,
+                    &other.unsupported,
+                )
     }
 }
 
@@ -102,6 +111,7 @@ impl Admitted {
             request,
             constraints: spec.map(constraints::of_pod).unwrap_or_default(),
             claims: spec.map(claims).unwrap_or_default(),
+            ephemeral: spec.map(ephemeral).unwrap_or_default(),
             labels,
             unsupported: spec.and_then(unsupported::of_pod),
             counted,
@@ -109,13 +119,19 @@ impl Admitted {
     }
 
     /// What keeps the pod from being placed: what it asks for and nobody
-    /// evaluates, or a claim of which nothing is known.
+    /// evaluates, or a claim of which nothing is known. `sent` is the pod before admission.
     #[must_use]
-    pub fn refusal(&self, known: impl Fn(&str) -> bool) -> Option<Unsupported> {
+    pub fn refusal(&self, sent: &Self, known: impl Fn(&str) -> bool) -> Option<Unsupported> {
         let strange = self.claims.iter().find(|claim| !known(claim));
+        let mut ephemeral = self.ephemeral.iter();
+        let other = ephemeral.find(|(volume, asked)| {
+            let sent = sent.ephemeral.get(*volume);
+            sent.is_none_or(|sent| !sent.asks_as(asked))
+        });
         self.unsupported
             .clone()
             .or_else(|| strange.map(|claim| unsupported::claim(claim)))
+            .or_else(|| other.map(|(volume, _)| unsupported::ephemeral(volume)))
     }
 }
 
@@ -124,6 +140,16 @@ fn claims(pod: &PodSpec) -> BTreeSet<String> {
     let volumes = pod.volumes.iter().flatten();
     let claims = volumes.filter_map(|v| v.persistent_volume_claim.as_ref());
     claims.map(|c| c.claim_name.clone()).collect()
+}
+
+/// What the claims ask for that are made with the pod, by volume.
+fn ephemeral(pod: &PodSpec) -> BTreeMap<String, SlimClaimSpec> {
+    let volumes = pod.volumes.iter().flatten();
+    let own = volumes.filter_map(|volume| {
+        let template = volume.ephemeral.as_ref()?.volume_claim_template.as_ref()?;
+        Some((volume.name.clone(), template.spec.clone().into()))
+    });
+    own.collect()
 }
 
 #[cfg(test)]
@@ -172,19 +198,35 @@ mod tests {
     #[test]
     fn what_admission_adds_and_nobody_evaluates_refuses_the_pod() {
         let sent = Admitted::of(pod(json!({}))).unwrap();
-        assert_eq!(sent.refusal(|_| true), None);
+        assert_eq!(sent.refusal(&sent, |_| true), None);
         let claim = Admitted::of(pod(json!({"volumes": [
             {"name": "v", "persistentVolumeClaim": {"claimName": "cache"}},
         ]})))
         .unwrap();
-        assert_eq!(claim.refusal(|claim| claim == "cache"), None);
-        let refusal = claim.refusal(|_| false).unwrap();
+        assert_eq!(claim.refusal(&sent, |claim| claim == "cache"), None);
+        let refusal = claim.refusal(&sent, |_| false).unwrap();
         assert!(refusal.message.contains("\"cache\""), "{refusal:?}");
         let spread = Admitted::of(pod(json!({"topologySpreadConstraints": [{
             "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
         }]})))
         .unwrap();
-        assert!(spread.refusal(|_| true).is_some());
+        assert!(spread.refusal(&sent, |_| true).is_some());
+        let ephemeral = |size: &str| {
+            let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}});
+            Admitted::of(pod(json!({"volumes": [
+                {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}},
+            ]})))
+            .unwrap()
+        };
+        let own = ephemeral("1Gi");
+        assert!(own.refusal(&sent, |_| true).is_some(), "added");
+        assert!(
+            ephemeral("2Gi").refusal(&own, |_| true).is_some(),
+            "changed"
+        );
+        // However it is written.
+        assert_eq!(ephemeral("1024Mi").refusal(&own, |_| true), None);
+        assert_eq!(ephemeral("1024Mi"), own);
     }
 
     #[test]

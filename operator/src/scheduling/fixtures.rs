@@ -1,5 +1,9 @@
 //! What the tests of the scheduler have in common.
 
+mod shelf;
+
+pub(crate) use shelf::Shelf;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

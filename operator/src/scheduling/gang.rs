@@ -260,7 +260,12 @@ fn task_group(
         .map(|g| ResourceName::new(g.gpu_resource()));
     let flavors = spec.iter().flat_map(|g| &g.flavors);
     let claims = admitted.claims.iter();
-    let volumes = claims.filter_map(|c| ticket.volumes.get(c));
+    let of_pods = admitted.ephemeral.keys().filter_map(|volume| {
+        let own = (group.name().to_owned(), volume.clone());
+        ticket.volumes.ephemeral.get(&own)
+    });
+    let volumes = claims.filter_map(|c| ticket.volumes.claims.get(c));
+    let volumes = volumes.chain(of_pods);
     let one_node = volumes.clone().any(|mounted| mounted.one_node);
     let mut volumes: Vec<_> = volumes
         .flat_map(|mounted| &mounted.reach)

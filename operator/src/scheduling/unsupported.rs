@@ -73,6 +73,14 @@ pub fn claim(name: &str) -> Unsupported {
     ))
 }
 
+/// A volume whose claim comes with its pod, which admission adds or changes.
+#[must_use]
+pub fn ephemeral(volume: &str) -> Unsupported {
+    not_supported(&format!(
+        "the ephemeral volume {volume:?}, for which the job does not ask so"
+    ))
+}
+
 fn not_supported(what: &str) -> Unsupported {
     Unsupported {
         reason: Reason::ConstraintNotSupported,
@@ -100,18 +108,14 @@ fn constraint(pod: &PodSpec) -> Option<String> {
         .is_some_and(|terms| !terms.is_empty());
     let mut spread = pod.topology_spread_constraints.iter().flatten();
     let port = ports(pod).find_map(|p| p.host_port.filter(|port| *port > 0));
-    let mut volumes = pod.volumes.iter().flatten();
     if near {
         Some("required pod affinity".to_owned())
     } else if apart {
         Some("required pod anti-affinity".to_owned())
     } else if spread.any(|s| s.when_unsatisfiable != "ScheduleAnyway") {
         Some("a topology spread constraint".to_owned())
-    } else if let Some(port) = port {
-        Some(format!("the host port {port}"))
     } else {
-        let ephemeral = volumes.find(|v| v.ephemeral.is_some());
-        ephemeral.map(|v| format!("the ephemeral volume {:?}", v.name))
+        port.map(|port| format!("the host port {port}"))
     }
 }
 
@@ -169,7 +173,7 @@ mod tests {
             ),
             (
                 json!({"volumes": [{"name": "scratch", "ephemeral": {}}]}),
-                Some("ephemeral volume \"scratch\""),
+                None,
             ),
         ] {
             let said = of(spec.clone());

@@ -8,8 +8,14 @@ use trellis_scheduler::{Expression, NodeSelectorTerm, Operator};
 use super::constraints;
 use crate::watch::{SlimVolume, ZONE_LABELS};
 
-/// What the volume of each claim asks of the nodes of its pods.
-pub type Volumes = BTreeMap<String, Mounted>;
+/// What the volumes that a job's pods mount ask of their nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Volumes {
+    /// Those of claims that are there, by the claim.
+    pub claims: BTreeMap<String, Mounted>,
+    /// Those of claims that come with their pods, by task group and volume.
+    pub ephemeral: BTreeMap<(String, String), Mounted>,
+}
 
 /// What the volume of a claim asks of the nodes of its pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,7 +43,7 @@ pub fn together<'a>(
     volumes: &Volumes,
     groups: impl Iterator<Item = &'a BTreeSet<String>> + Clone,
 ) -> bool {
-    let one_node = volumes.iter().filter(|(_, mounted)| mounted.one_node);
+    let one_node = volumes.claims.iter().filter(|(_, m)| m.one_node);
     let mut names = one_node.map(|(claim, _)| claim);
     groups.clone().count() > 1
         && names.any(|claim| groups.clone().all(|mounted| mounted.contains(claim)))
@@ -47,7 +53,10 @@ pub fn together<'a>(
 #[must_use]
 pub fn one_node(volumes: &Volumes, waits: Reason) -> Option<String> {
     let for_closeness = matches!(waits, Reason::ExceedsTopology | Reason::TopologyFragmented);
-    let mut one_node = volumes.iter().filter(|(_, m)| for_closeness && m.one_node);
+    let mut one_node = volumes
+        .claims
+        .iter()
+        .filter(|(_, m)| for_closeness && m.one_node);
     let (claim, _) = one_node.next()?;
     Some(format!(
         "PersistentVolumeClaim {claim:?}, which is ReadWriteOnce and not bound yet, keeps them together"

@@ -40,8 +40,8 @@ pub use slim::{
     SlimNetworkPolicy, SlimNode, SlimPod, SlimPodSpec, SlimPodStatus, SlimService,
 };
 pub use storage::{
-    BOUND_BY_CONTROLLER, SELECTED_NODE, SlimClaim, SlimClaimRef, SlimStorageClass, SlimVolume,
-    ZONE_LABELS,
+    BOUND_BY_CONTROLLER, SELECTED_NODE, SlimClaim, SlimClaimRef, SlimClaimSpec, SlimStorageClass,
+    SlimVolume, ZONE_LABELS, default_class,
 };
 pub use store::Store;
 pub use unhealthy::Unhealthy;

@@ -2,54 +2,60 @@
 //! Each change is told to the jobs that mount the claim, or that could have the volume.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use tokio::sync::futures::Notified;
 use trellis_api::TrainingJob;
 use trellis_compiler::Profile;
-use trellis_scheduler::{Node, NodeName, Resources};
 
 use super::{Watched, World};
-use crate::controller::{claims, lookup};
+use crate::controller::claims::{self, What};
+use crate::controller::lookup;
 use crate::key::Key;
-use crate::scheduling::binding::{Mounts, Stock};
-use crate::watch::{Sink, SlimClaim, SlimStorageClass, SlimVolume};
+use crate::scheduling::binding::Storage;
+use crate::watch::{Sink, SlimClaim, SlimStorageClass, SlimVolume, default_class};
+
+/// The storage of a namespace, as the watches show it.
+#[derive(Clone, Copy)]
+pub struct StorageOf<'a> {
+    world: &'a World,
+    namespace: &'a str,
+}
+
+impl Storage for StorageOf<'_> {
+    fn claim(&self, name: &str) -> Option<Arc<SlimClaim>> {
+        self.world.claims.get(&Key::new(self.namespace, name))
+    }
+
+    fn volume(&self, name: &str) -> Option<Arc<SlimVolume>> {
+        self.world.volumes.get(&Key::new("", name))
+    }
+
+    fn volumes(&self) -> Vec<Arc<SlimVolume>> {
+        self.world.volumes.all()
+    }
+
+    fn class(&self, name: &str) -> Option<Arc<SlimStorageClass>> {
+        self.world.storage_classes.get(&Key::new("", name))
+    }
+
+    fn default_class(&self) -> Option<Arc<SlimStorageClass>> {
+        default_class(self.world.storage_classes.all())
+    }
+
+    fn node_labels(&self, name: &str) -> Option<BTreeMap<String, String>> {
+        let node = self.world.nodes.get(&Key::new("", name))?;
+        Some(node.metadata.labels.clone().unwrap_or_default())
+    }
+}
 
 impl World {
-    /// What is known of these claims of a namespace, and of what they may be bound to.
+    /// What is known of the storage of a namespace.
     #[must_use]
-    pub fn stock(&self, namespace: &str, mounts: &Mounts) -> Stock {
-        let claims: BTreeMap<_, _> = mounts
-            .keys()
-            .filter_map(|name| {
-                let claim = self.claims.get(&Key::new(namespace, name))?;
-                Some((name.clone(), claim))
-            })
-            .collect();
-        let classes = claims.values().filter_map(|claim| {
-            let class = self.storage_classes.get(&Key::new("", claim.class()))?;
-            Some((claim.class().to_owned(), class))
-        });
-        let nodes = mounts.values().flat_map(|mount| &mount.nodes);
-        let nodes = nodes.filter_map(|name| {
-            let known = self.nodes.get(&Key::new("", name))?;
-            let mut node = Node::new(NodeName::new(name.as_str()), Resources::new());
-            node.labels = known.metadata.labels.clone().unwrap_or_default();
-            Some((name.clone(), node))
-        });
-        // All volumes are looked at only where one is to be chosen.
-        let volumes = match claims.values().all(|claim| claim.is_bound()) {
-            true => claims
-                .values()
-                .filter_map(|claim| self.volumes.get(&Key::new("", &claim.spec.volume_name)))
-                .collect(),
-            false => self.volumes.all(),
-        };
-        Stock {
-            classes: classes.collect(),
-            nodes: nodes.collect(),
-            volumes,
-            claims,
-            taken: BTreeSet::new(),
+    pub fn storage<'a>(&'a self, namespace: &'a str) -> StorageOf<'a> {
+        StorageOf {
+            world: self,
+            namespace,
         }
     }
 
@@ -77,8 +83,18 @@ impl World {
     pub(crate) fn claims_of(&self, job: &TrainingJob) -> BTreeSet<String> {
         let profile = lookup::profile(&job.spec, &self.profiles);
         let profile = profile.ok().flatten();
-        let mounted = claims::mounted(&job.spec, None, profile.as_deref().map(Profile::spec));
-        mounted.into_iter().map(|(_, claim)| claim).collect()
+        claims::names(&job.spec, None, profile.as_deref().map(Profile::spec))
+    }
+
+    /// True if a claim comes with each pod of one of its groups.
+    fn has_ephemeral(&self, job: &TrainingJob) -> bool {
+        let profile = lookup::profile(&job.spec, &self.profiles);
+        let profile = profile.ok().flatten();
+        let profile = profile.as_deref().map(Profile::spec);
+        let mounted = claims::mounted(&job.spec, None, profile);
+        mounted
+            .iter()
+            .any(|wanted| matches!(wanted.what, What::Ephemeral { .. }))
     }
 
     fn claim_changed(&self, key: &Key) {
@@ -106,20 +122,23 @@ impl World {
                 }
             }
         }
-        if told.is_empty() {
+        let is_free = |volume: &&SlimVolume| volume.spec.claim_ref.is_none();
+        let free = states.into_iter().flatten().any(|volume| is_free(&volume));
+        if told.is_empty() && !free {
             return;
         }
         self.look_again_at(|job| {
             let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
             let mut claims = self.claims_of(job).into_iter();
             claims.any(|claim| told.contains(&Key::new(namespace, &claim)))
+                || free && self.has_ephemeral(job)
         });
     }
 
     /// Other volumes can be had for claims that are not bound, or none.
     fn class_changed(&self) {
         self.storage_changed.notify_waiters();
-        self.look_again_at(|job| !self.claims_of(job).is_empty());
+        self.look_again_at(|job| !self.claims_of(job).is_empty() || self.has_ephemeral(job));
     }
 }
 

@@ -147,11 +147,6 @@ fn volumes() {
         []
     );
     one(
-        spec("volumes", json!([{"name": "v", "ephemeral": {}}])),
-        "spec.volumes[0].ephemeral",
-        "emptyDir",
-    );
-    one(
         spec("volumes", json!([{"emptyDir": {}}])),
         "spec.volumes[0].name",
         "is required",

@@ -1,15 +1,14 @@
 //! What the claims of planned jobs would be bound to before their first pod is created.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use trellis_scheduler::{Node, NodeName, Placement, Resources};
+use trellis_scheduler::Placement;
 
 use super::outcome::Planned;
 use super::snapshot::Snapshot;
 use crate::controller::Held;
 use crate::key::Key;
-use crate::scheduling::binding::{Mounts, Step, Stock, Stuck, choose, mounts};
+use crate::scheduling::binding::{Mounts, PlacedPod, Step, Stock, Stuck, choose, mounts};
 use crate::watch::{SELECTED_NODE, SlimClaimRef};
 
 /// Each job that would run says what its claims would be bound to. One that cannot have them
@@ -37,10 +36,12 @@ fn carry_out(key: &Key, step: &Step, snapshot: &mut Snapshot) {
     let Some(claim) = snapshot.claims.as_mut().and_then(|all| all.get_mut(key)) else {
         return;
     };
+    let claim = Arc::make_mut(claim);
     match step {
         Step::Bound | Step::Wait => {}
         Step::Give(volume) => {
             if let Some(volume) = snapshot.volumes.get_mut(volume) {
+                let volume = Arc::make_mut(volume);
                 volume.spec.claim_ref = Some(SlimClaimRef {
                     namespace: key.namespace.to_string(),
                     name: key.name.to_string(),
@@ -57,40 +58,31 @@ fn carry_out(key: &Key, step: &Step, snapshot: &mut Snapshot) {
     }
 }
 
-fn pods(placement: &Placement) -> impl Iterator<Item = (&str, &str, u64)> {
+fn pods(placement: &Placement) -> impl Iterator<Item = PlacedPod<'_>> {
     placement.groups().iter().flat_map(|group| {
         let runs = group.runs.iter();
-        runs.map(|(node, count)| (group.group.as_str(), node.as_str(), u64::from(*count)))
+        let nodes = runs.flat_map(|(node, count)| {
+            let count = usize::try_from(*count).unwrap_or(0);
+            std::iter::repeat_n(node.as_str(), count)
+        });
+        (0..).zip(nodes).map(|(index, node)| PlacedPod {
+            group: group.group.as_str(),
+            index,
+            node,
+            uid: None,
+        })
     })
 }
 
 fn steps(job: &Key, mounts: &Mounts, snapshot: &Snapshot) -> Result<Vec<(String, Step)>, Stuck> {
     // Where nobody has said which claims there are, every node reaches them.
-    let Some(claims) = &snapshot.claims else {
-        return Ok(Vec::new());
-    };
-    let own = mounts.keys().filter_map(|name| {
-        let claim = claims.get(&Key::new(&job.namespace, name))?;
-        Some((name.clone(), Arc::new(claim.clone())))
-    });
-    let classes = snapshot.storage_classes.iter();
-    let nodes = mounts.values().flat_map(|mount| &mount.nodes);
-    let nodes = nodes.filter_map(|name| {
-        let mut node = Node::new(NodeName::new(name.as_str()), Resources::new());
-        let known = snapshot.nodes.get(name)?;
-        node.labels = known.metadata.labels.clone().unwrap_or_default();
-        Some((name.clone(), node))
-    });
-    let stock = Stock {
-        claims: own.collect(),
-        classes: classes
-            .map(|(name, class)| (name.clone(), Arc::new(class.clone())))
-            .collect(),
-        volumes: snapshot.volumes.values().cloned().map(Arc::new).collect(),
-        nodes: nodes.collect(),
-        taken: BTreeSet::new(),
-    };
-    choose(mounts, &stock)
+    match snapshot.claims {
+        None => Ok(Vec::new()),
+        Some(_) => choose(
+            mounts,
+            &Stock::of(&snapshot.storage(&job.namespace), mounts),
+        ),
+    }
 }
 
 fn told((claim, step): &(String, Step)) -> Option<String> {

@@ -1,6 +1,5 @@
 //! The cluster of the kubeconfig, read and never written.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,10 +16,12 @@ use trellis_policies::cedar::Requester;
 
 use super::facts::{self, Unread, list, named};
 use super::snapshot::{self, Snapshot};
-use crate::controller::{claims, lookup};
+use crate::controller::claims::{self, What};
+use crate::controller::lookup;
 use crate::policy::requester_of;
 use crate::watch::{
     SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNode, SlimPod, SlimStorageClass, SlimVolume,
+    default_class,
 };
 
 /// Longest wait for a connection, and for an answer.
@@ -295,9 +296,13 @@ async fn read_claims(
     let profile = lookup::profile(&job.spec, &snapshot.profiles)
         .ok()
         .flatten();
-    let mounted = claims::mounted(&job.spec, None, profile.as_deref().map(Profile::spec));
-    let names: BTreeSet<String> = mounted.into_iter().map(|(_, name)| name).collect();
-    for name in names {
+    let profile = profile.as_deref().map(Profile::spec);
+    for wanted in claims::mounted(&job.spec, None, profile) {
+        if let What::Ephemeral { asked, .. } = wanted.what {
+            read_class(client, asked.storage_class_name.as_deref(), snapshot).await?;
+        }
+    }
+    for name in claims::names(&job.spec, None, profile) {
         let api: Api<SlimClaim> = Api::namespaced(client.clone(), namespace);
         let Some(claim) = named(&api, &name).await? else {
             continue;
@@ -306,18 +311,34 @@ async fn read_claims(
         if !volume.is_empty() {
             let found = named(&Api::<SlimVolume>::all(client.clone()), volume).await?;
             found.into_iter().for_each(|v| snapshot.volume(v));
-        } else if let Some(class) = class {
-            let api = Api::<SlimStorageClass>::all(client.clone());
-            let found = named(&api, class).await?;
-            if found.as_ref().is_some_and(SlimStorageClass::binds_late) {
-                let all = Api::<SlimVolume>::all(client.clone());
-                let volumes = list(&all, &ListParams::default()).await?;
-                let volumes = volumes.unwrap_or_default().into_iter();
-                volumes.for_each(|v| snapshot.volume(v));
-            }
-            found.into_iter().for_each(|c| snapshot.storage_class(c));
+        } else if class.is_some() {
+            read_class(client, class.as_deref(), snapshot).await?;
         }
         snapshot.claim(claim);
     }
+    Ok(())
+}
+
+/// The class of that name, or the default, and the volumes that its claims may be bound to.
+async fn read_class(
+    client: &Client,
+    name: Option<&str>,
+    snapshot: &mut Snapshot,
+) -> Result<(), Unread> {
+    let api = Api::<SlimStorageClass>::all(client.clone());
+    let class = match name {
+        Some(name) => named(&api, name).await?,
+        None => {
+            let all = list(&api, &ListParams::default()).await?;
+            default_class(all.unwrap_or_default())
+        }
+    };
+    if class.as_ref().is_some_and(SlimStorageClass::binds_late) {
+        let all = Api::<SlimVolume>::all(client.clone());
+        let volumes = list(&all, &ListParams::default()).await?;
+        let volumes = volumes.unwrap_or_default().into_iter();
+        volumes.for_each(|v| snapshot.volume(v));
+    }
+    class.into_iter().for_each(|c| snapshot.storage_class(c));
     Ok(())
 }

@@ -16,6 +16,7 @@ mod report;
 pub(super) mod runs;
 pub(super) mod snapshot;
 pub(super) mod standing;
+mod storage;
 pub(super) mod who;
 
 use std::path::PathBuf;

@@ -96,9 +96,9 @@ pub(in crate::cli) struct Snapshot {
     pub(in crate::cli) services: BTreeMap<Key, Service>,
     pub(in crate::cli) resource_quotas: BTreeMap<Key, ResourceQuota>,
     /// None: nobody has said which there are.
-    pub(in crate::cli) claims: Option<BTreeMap<Key, SlimClaim>>,
-    pub(in crate::cli) volumes: BTreeMap<String, SlimVolume>,
-    pub(in crate::cli) storage_classes: BTreeMap<String, SlimStorageClass>,
+    pub(in crate::cli) claims: Option<BTreeMap<Key, Arc<SlimClaim>>>,
+    pub(in crate::cli) volumes: BTreeMap<String, Arc<SlimVolume>>,
+    pub(in crate::cli) storage_classes: BTreeMap<String, Arc<SlimStorageClass>>,
     pub(in crate::cli) daemon_sets: BTreeMap<Key, SlimDaemonSet>,
     pub(in crate::cli) device_classes: BTreeMap<String, SlimDeviceClass>,
 }
@@ -215,15 +215,17 @@ impl Snapshot {
 
     pub(super) fn claim(&mut self, claim: SlimClaim) {
         let claims = self.claims.get_or_insert_default();
-        claims.insert(key(&claim.metadata), claim);
+        claims.insert(key(&claim.metadata), Arc::new(claim));
     }
 
     pub(super) fn volume(&mut self, volume: SlimVolume) {
-        self.volumes.insert(name(&volume.metadata), volume);
+        self.volumes
+            .insert(name(&volume.metadata), Arc::new(volume));
     }
 
     pub(super) fn storage_class(&mut self, class: SlimStorageClass) {
-        self.storage_classes.insert(name(&class.metadata), class);
+        self.storage_classes
+            .insert(name(&class.metadata), Arc::new(class));
     }
 
     pub(super) fn daemon_set(&mut self, set: SlimDaemonSet) {

@@ -10,7 +10,6 @@ use super::judge::{Court, attempt_of, stage_of};
 use super::snapshot::Snapshot;
 use crate::controller::build::NO_LABELS;
 use crate::controller::{Held, claims, lookup};
-use crate::key::Key;
 use crate::quota::JobLimits;
 use crate::scheduling::volumes::Volumes;
 
@@ -94,21 +93,13 @@ fn authorized(
 /// Where the volumes of the job's claims are. Where nobody has said which claims
 /// there are, every node reaches them.
 fn volumes(job: &AuthorizedJob, snapshot: &Snapshot) -> Result<Volumes, Held> {
-    let Some(all) = &snapshot.claims else {
-        return Ok(Volumes::new());
-    };
+    if snapshot.claims.is_none() {
+        return Ok(Volumes::default());
+    }
     let profile = job.compiled().profile().map(|profile| profile.spec());
     let job = job.compiled().job();
     // It is the job of one stage.
-    let found = claims::find(
-        job.spec(),
-        1,
-        profile,
-        |name| all.get(&Key::new(job.namespace(), name)),
-        |name| snapshot.volumes.get(name),
-        || snapshot.volumes.values().collect(),
-        |name| snapshot.storage_classes.get(name),
-    );
+    let found = claims::find(job.spec(), 1, profile, &snapshot.storage(job.namespace()));
     Ok(found?)
 }
 

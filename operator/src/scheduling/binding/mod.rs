@@ -6,8 +6,10 @@ mod choose;
 mod matching;
 mod mounts;
 mod reach;
+mod storage;
 
 pub use choose::{Step, Stock, Stuck, choose, no_volume};
 pub use matching::is_given;
-pub use mounts::{Mount, Mounts, mounts};
-pub use reach::reach;
+pub use mounts::{Mount, Mounts, Own, PlacedPod, mounts};
+pub use reach::{provisioned, reach};
+pub use storage::Storage;

@@ -40,7 +40,7 @@ pub(super) fn one_node(claim: &SlimClaim) -> bool {
 }
 
 /// What the class asks of the nodes for which a volume is provisioned. None: none is.
-pub(super) fn provisioned(
+pub fn provisioned(
     claim: &SlimClaim,
     class: &SlimStorageClass,
 ) -> Option<Vec<Vec<NodeSelectorTerm>>> {

@@ -131,7 +131,9 @@ impl Committer {
                 }
                 other => other.into(),
             })?;
-            if let Some(refusal) = admitted.refusal(|claim| run.volumes.contains_key(claim)) {
+            let sent = Admitted::unchanged(group);
+            let known = |claim: &str| run.volumes.claims.contains_key(claim);
+            if let Some(refusal) = admitted.refusal(&sent, known) {
                 return Err(Outcome::PutOff(refusal.reason, refusal.message));
             }
             actual.insert(group.name().to_owned(), admitted.without(brought, group));

@@ -34,7 +34,7 @@ pub(super) const VOLUME: Fields = &[
         "emptyDir",
         Has(&[("medium", Free), ("mode", Free), ("sizeLimit", Free)]),
     ),
-    ("ephemeral", Never("use a claim that is there, or emptyDir")),
+    ("ephemeral", Has(&[("volumeClaimTemplate", Has(CLAIM))])),
     ("fc", Judged),
     ("flexVolume", Judged),
     ("flocker", Judged),
@@ -75,6 +75,55 @@ pub(super) const VOLUME: Fields = &[
     ),
     ("storageos", Judged),
     ("vsphereVolume", Judged),
+];
+
+/// It would read what policies about claims have not been asked of.
+const NO_DATA: &str = "leave it out: mount the claim that has the data";
+
+const CLAIM: Fields = &[
+    ("metadata", Has(CLAIM_METADATA)),
+    (
+        "spec",
+        Has(&[
+            ("accessModes", Free),
+            ("dataSource", Never(NO_DATA)),
+            ("dataSourceRef", Never(NO_DATA)),
+            ("resources", Has(&[("limits", Free), ("requests", Free)])),
+            (
+                "selector",
+                Has(&[("matchExpressions", Has(EXPRESSION)), ("matchLabels", Free)]),
+            ),
+            ("storageClassName", Free),
+            ("volumeAttributesClassName", Free),
+            ("volumeMode", Free),
+            (
+                "volumeName",
+                Never("leave it out: each pod has a volume of its own"),
+            ),
+        ]),
+    ),
+];
+
+/// `ValidatePersistentVolumeClaimTemplate` takes no other.
+const OF_CLAIM: &str =
+    "leave it out: the claim bears labels and annotations of the template, and nothing else";
+
+const CLAIM_METADATA: Fields = &[
+    ("annotations", Free),
+    ("creationTimestamp", Never(OF_CLAIM)),
+    ("deletionGracePeriodSeconds", Never(OF_CLAIM)),
+    ("deletionTimestamp", Never(OF_CLAIM)),
+    ("finalizers", Never(OF_CLAIM)),
+    ("generateName", Never(OF_CLAIM)),
+    ("generation", Never(OF_CLAIM)),
+    ("labels", Free),
+    ("managedFields", Never(OF_CLAIM)),
+    ("name", Never(OF_CLAIM)),
+    ("namespace", Never(OF_CLAIM)),
+    ("ownerReferences", Never(OF_CLAIM)),
+    ("resourceVersion", Never(OF_CLAIM)),
+    ("selfLink", Never(OF_CLAIM)),
+    ("uid", Never(OF_CLAIM)),
 ];
 
 const ITEM: Fields = &[
