@@ -27,6 +27,8 @@ pub enum Demand {
     UseConfigMap(String),
     /// A PersistentVolumeClaim of the job's namespace.
     UseVolume(String),
+    /// A volume of each pod's own, by its StorageClass; [`DEFAULT_CLASS`] where it names none.
+    UseEphemeralVolume(String),
     /// To connect there.
     ConnectTo(Endpoint),
     /// To be reached from there.
@@ -64,6 +66,9 @@ pub enum Peer {
     /// The pods behind a Service of the job's namespace.
     Service(String),
 }
+
+/// What the cluster's default StorageClass is called where nobody names it.
+pub const DEFAULT_CLASS: &str = "default";
 
 /// The ServiceAccount of a pod that names none (`admission.ServiceAccount`).
 const DEFAULT_ACCOUNT: &str = "default";
@@ -105,6 +110,12 @@ fn account(spec: &PodSpec) -> Demand {
 fn of_volume(volume: &Volume, pod: &PodSpec, demands: &mut BTreeSet<Demand>) {
     let claim = volume.persistent_volume_claim.as_ref();
     demands.extend(claim.map(|c| Demand::UseVolume(c.claim_name.clone())));
+    if let Some(ephemeral) = &volume.ephemeral {
+        let template = ephemeral.volume_claim_template.as_ref();
+        let class = template.and_then(|template| template.spec.storage_class_name.clone());
+        let class = class.unwrap_or_else(|| DEFAULT_CLASS.to_owned());
+        demands.insert(Demand::UseEphemeralVolume(class));
+    }
     let secret = volume.secret.as_ref().and_then(|s| s.secret_name.clone());
     demands.extend(secret.map(Demand::UseSecret));
     let config_map = volume.config_map.as_ref();

@@ -170,6 +170,8 @@ pub enum TestVolumeKind {
     Claim,
     /// A ConfigMap, mounted or in the environment.
     ConfigMap,
+    /// A volume of each pod's own: `name` is that of its StorageClass.
+    Ephemeral,
 }
 
 /// What is known of the job beside what it asks for.

@@ -1,10 +1,10 @@
 //! After the k-th write for a job whose claim is bound with its first pod.
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use kube::Api;
-use kube::api::DeleteParams;
-use serde_json::json;
+use kube::api::{DeleteParams, PostParams};
+use kube::{Api, ResourceExt as _};
+use serde_json::{Value, json};
 use trellis_e2e::admission::PodPolicy;
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::kubelet::HANG;
@@ -15,6 +15,8 @@ use trellis_e2e::wait::eventually;
 
 use super::succession::Succession;
 use super::{RECOVERY, counts, every_k, leave, running, sees_through};
+
+const SELECTED: &str = "volume.kubernetes.io/selected-node";
 
 /// A volume is in no namespace.
 fn counts_with_volumes(namespace: &str) -> impl Fn(&Request) -> bool + Send + Sync + 'static {
@@ -41,6 +43,13 @@ impl Claim {
         }
     }
 
+    fn provisioner(self) -> Option<&'static str> {
+        match self {
+            Self::Shared => None,
+            Self::Own => Some("disks.example"),
+        }
+    }
+
     fn pods(self) -> u32 {
         match self {
             Self::Shared => 2,
@@ -52,18 +61,17 @@ impl Claim {
 async fn survives(operators: &mut Succession, k: u64, moment: Moment, which: Claim) -> bool {
     let site = Site::new(&operators.control_plane, "claims", Nodes::new(2).gpus(8)).await;
     let class = site.name();
-    for yaml in [
-        late_class(class, None),
-        disk(class, class, &site.nodes().names()[1]),
-    ] {
-        operators.control_plane.apply_yaml(&yaml).await.unwrap();
-    }
+    let late = late_class(class, which.provisioner());
+    operators.control_plane.apply_yaml(&late).await.unwrap();
     let mut job = site.job("j", which.pods(), 1);
     let group = &mut job["spec"]["taskGroups"][0];
     let held = match which {
         Claim::Shared => {
+            let disk = disk(class, class, &site.nodes().names()[1]);
             let claim = late_claim(class, "data", class, "ReadWriteOnce", "1Gi");
-            operators.control_plane.apply_yaml(&claim).await.unwrap();
+            for yaml in [disk, claim] {
+                operators.control_plane.apply_yaml(&yaml).await.unwrap();
+            }
             group["mounts"] = json!([{"claim": "data", "path": "/data"}]);
             None
         }
@@ -80,9 +88,23 @@ async fn survives(operators: &mut Succession, k: u64, moment: Moment, which: Cla
     };
     let fired = operators.kill_after(k, moment, counts_with_volumes(class));
     site.create(job).await.unwrap();
+    let volumes: Api<PersistentVolume> = Api::all(operators.control_plane.client());
     let bound = async {
         if held.is_some() {
             let claims = site.api::<PersistentVolumeClaim>();
+            let asked = eventually(RECOVERY, || async {
+                let claim = claims.get(which.name()).await?;
+                let node = claim.annotations().get(SELECTED).cloned();
+                Ok((node.context("no node is selected")?, claim.uid()))
+            });
+            let asked = asked.await;
+            let (node, uid) =
+                asked.unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
+            let mut made: Value = serde_json::from_str(&disk(class, class, &node)).unwrap();
+            made["spec"]["claimRef"] = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+                "namespace": class, "name": which.name(), "uid": uid});
+            let made: PersistentVolume = serde_json::from_value(made).unwrap();
+            volumes.create(&PostParams::default(), &made).await.unwrap();
             let bound = eventually(RECOVERY, || async {
                 let claim = claims.get(which.name()).await?;
                 let phase = claim.status.and_then(|status| status.phase);
@@ -112,7 +134,6 @@ async fn survives(operators: &mut Succession, k: u64, moment: Moment, which: Cla
         "after write {k} ({moment:?})"
     );
     leave(&site, &["j"]).await;
-    let volumes: Api<PersistentVolume> = Api::all(operators.control_plane.client());
     let gone = volumes.delete(class, &DeleteParams::default()).await;
     gone.unwrap();
     reached
@@ -128,7 +149,7 @@ async fn a_claim_is_bound_though_its_operator_is_killed_after_each_write(moment:
 
 async fn a_pods_own_claim_is_bound_though_its_operator_is_killed_after_each_write(moment: Moment) {
     let mut operators = Succession::begin().await;
-    // 3 children, the journal twice, a pod, the volume of its claim, a status.
+    // 3 children, the journal twice, a pod, the node of its claim, a status.
     let least = 3 + 2 + 1 + 1 + 1;
     let survives = async |k| survives(&mut operators, k, moment, Claim::Own).await;
     every_k(least, survives).await;

@@ -1,22 +1,23 @@
 //! Volumes whose claims come with the pods: a kubelet starts nothing before they are bound.
 
+use anyhow::Context as _;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::ResourceExt as _;
 use serde_json::json;
+use trellis_e2e::jobs::SOON;
 use trellis_e2e::volumes::late_class;
+use trellis_e2e::wait::eventually;
 
-use crate::scene::{End, Place, Scene, Weather};
+use crate::scene::{End, Place, Scene};
+
+const SELECTED: &str = "volume.kubernetes.io/selected-node";
 
 pub(crate) async fn scratch(_: &'static Scene, place: Place) -> End {
     place.program("unused", "").await;
     let class = place.name().to_owned();
-    place.apply(&late_class(&class, None)).await;
-    let mut disks = Vec::new();
-    for node in Weather::Calm.nodes() {
-        for at in ["x", "y"] {
-            let name = format!("{node}-{at}");
-            let folder = place.disk(&name, &class, &node).await;
-            disks.push((node.clone(), folder));
-        }
-    }
+    place
+        .apply(&late_class(&class, Some("disks.example")))
+        .await;
     let writes = "echo \"$HOSTNAME on $NODE\" > /scratch/who && cat /scratch/who";
     let mut job = place.runs("j", 2, &["sh", "-c", writes]);
     let group = &mut job["spec"]["taskGroups"][0];
@@ -30,17 +31,29 @@ pub(crate) async fn scratch(_: &'static Scene, place: Place) -> End {
             "env": [{"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]}],
     }});
     place.create(job).await.unwrap();
+    // The test is who provisions: a disk of the node that each claim names.
+    let claims = place.api::<PersistentVolumeClaim>();
+    let mut folders = Vec::new();
+    for pod in ["j-worker-0", "j-worker-1"] {
+        let name = format!("{pod}-scratch");
+        let asked = eventually(SOON, || async {
+            let claim = claims.get(&name).await?;
+            let node = claim.annotations().get(SELECTED).cloned();
+            Ok((node.context("no node is selected")?, claim.uid()))
+        });
+        let (node, uid) = asked.await.unwrap();
+        let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "namespace": place.name(), "name": name, "uid": uid});
+        folders.push((
+            pod,
+            node.clone(),
+            place.disk(&name, &class, &node, &claim).await,
+        ));
+    }
     place.ends("j").await;
-    let written: Vec<_> = disks
-        .iter()
-        .filter_map(|(node, folder)| {
-            let who = std::fs::read_to_string(folder.join("who")).ok()?;
-            assert!(who.ends_with(&format!("on {node}\n")), "{who} on {node}");
-            Some(who)
-        })
-        .collect();
-    let logs = place.logs("j").await;
-    assert_eq!(written.len(), 2, "{logs:?}");
-    assert_ne!(written[0], written[1]);
+    for (pod, node, folder) in folders {
+        let who = std::fs::read_to_string(folder.join("who")).unwrap();
+        assert_eq!(who, format!("{pod} on {node}\n"));
+    }
     End::Passed
 }

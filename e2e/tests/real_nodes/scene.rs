@@ -247,13 +247,14 @@ impl Place {
         folder
     }
 
-    /// A disk of one node, of a class that binds late, and the folder that it is.
-    pub(crate) async fn disk(&self, name: &str, class: &str, node: &str) -> PathBuf {
+    /// A disk of one node that is given to a claim, and the folder that it is.
+    pub(crate) async fn disk(&self, name: &str, class: &str, node: &str, claim: &Value) -> PathBuf {
         let folder = self.folder.join(name);
         std::fs::create_dir_all(&folder).unwrap();
         let disk = volumes::disk(&format!("{}-{name}", self.name()), class, node);
         let mut disk: Value = serde_json::from_str(&disk).unwrap();
         disk["spec"]["local"]["path"] = json!(folder);
+        disk["spec"]["claimRef"] = claim.clone();
         self.apply(&disk.to_string()).await;
         folder
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, ensure};
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
@@ -69,9 +69,9 @@ async fn asked_for(site: &Site, claim: &str, not: Option<&str>) -> String {
 }
 
 /// What a provisioner makes for a claim: a disk of the node.
-async fn provision(site: &Site, claim: &str, node: &str) {
+async fn provision(site: &Site, claim: &str, node: &str, volume: &str) {
     let uid = claims(site).get(claim).await.unwrap().uid();
-    let made = disk(&format!("{}-{claim}", site.name()), site.name(), node);
+    let made = disk(volume, site.name(), node);
     let mut made: Value = serde_json::from_str(&made).unwrap();
     made["spec"]["claimRef"] = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
         "namespace": site.name(), "name": claim, "uid": uid});
@@ -82,6 +82,10 @@ async fn provision(site: &Site, claim: &str, node: &str) {
 async fn placed(site: &Site, pods: usize) -> Vec<Pod> {
     site.becomes("j", |s| s.scheduled_time.is_some()).await;
     site.whole("j", pods).await
+}
+
+fn volume(site: &Site, claim: &str) -> String {
+    format!("{}-{claim}", site.name())
 }
 
 fn node_of(pod: &Pod) -> &str {
@@ -102,7 +106,7 @@ async fn each_pod_has_a_volume_where_it_is_and_the_gang_is_whole_once_all_are_th
         let claim = format!("{}-scratch", pod.name_any());
         let node = asked_for(&site, &claim, None).await;
         assert_eq!(node, node_of(pod));
-        provision(&site, &claim, &node).await;
+        provision(&site, &claim, &node, &volume(&site, &claim)).await;
     }
     let pods = placed(&site, 2).await;
     let_go(&site, &pods).await;
@@ -121,49 +125,72 @@ async fn each_pod_has_a_volume_where_it_is_and_the_gang_is_whole_once_all_are_th
     .unwrap();
 }
 
-/// Two disks on one node and one on the other: of four free places there, three will do, and the
-/// gang of four is not begun.
+/// How many disks a node has that are there already is counted by nobody.
 #[tokio::test]
-async fn a_gang_for_which_there_are_too_few_disks_is_not_begun() {
-    let site = site("few-disks", 2).await;
+async fn a_class_that_provisions_nothing_is_told() {
+    let site = site("no-scratch", 1).await;
     apply(&late_class(site.name(), None)).await;
-    let names = site.nodes().names();
-    let volume = |at: usize| format!("{}-{at}", site.name());
-    for (at, node) in [(0, 0), (1, 0), (2, 1)] {
-        apply(&disk(&volume(at), site.name(), &names[node])).await;
-    }
-    let _held = holding(&site).await;
-    site.create(scratch(&site, site.name(), 4, 4))
+    site.create(scratch(&site, site.name(), 1, 1))
         .await
         .unwrap();
     let not_bound = |r: Reason| r == Reason::ClaimNotBound;
     let waits = site.becomes("j", |s| s.reason.is_some_and(not_bound)).await;
-    let words = "-scratch\" is not bound";
-    assert!(message(&waits).contains(words), "{}", message(&waits));
+    let field = "spec.taskGroups[0].podTemplate.spec.volumes[0].ephemeral.volumeClaimTemplate: ";
+    assert!(message(&waits).starts_with(field), "{}", message(&waits));
+    assert!(
+        message(&waits).contains("provisions none"),
+        "{}",
+        message(&waits)
+    );
     assert!(site.pods("j").await.is_empty());
-    let volumes: Api<PersistentVolume> = Api::all(shared().await.client());
-    for at in 0..3 {
-        let volume = volumes.get(&volume(at)).await.unwrap();
-        assert!(volume.spec.unwrap().claim_ref.is_none(), "{at}");
-    }
-    apply(&disk(&volume(3), site.name(), &names[1])).await;
-    let pods = placed(&site, 4).await;
-    let bound: BTreeSet<String> = claims(&site)
-        .list(&Default::default())
+}
+
+/// The names of pods are those of before, and so are those of their claims.
+#[tokio::test]
+async fn a_gang_that_starts_again_has_new_volumes() {
+    let site = site("again", 1).await;
+    apply(&late_class(site.name(), Some("disks.example"))).await;
+    let _held = holding(&site).await;
+    site.create(scratch(&site, site.name(), 1, 1))
         .await
-        .unwrap()
-        .into_iter()
-        .filter_map(|claim| claim.spec?.volume_name)
-        .collect();
-    assert_eq!(bound.len(), 4);
-    let_go(&site, &pods).await;
-    site.reaches("j", JobPhase::Running).await;
+        .unwrap();
+    let claim = "j-worker-0-scratch";
+    let claims = claims(&site);
+    let mut uids = BTreeSet::new();
+    for attempt in 1..=2 {
+        let pods = placed(&site, 1).await;
+        let claim = eventually(SOON, || async {
+            let claim = claims.get(claim).await?;
+            let owner = claim
+                .owner_references()
+                .first()
+                .map(|owner| owner.uid.clone());
+            ensure!(owner == pods[0].uid(), "of another pod");
+            ensure!(
+                claim.annotations().contains_key(SELECTED),
+                "no node is selected"
+            );
+            Ok(claim)
+        })
+        .await
+        .unwrap();
+        assert!(uids.insert(claim.uid()));
+        // The volume of the first is still there.
+        let volume = format!("{}-{attempt}", site.name());
+        provision(&site, "j-worker-0-scratch", node_of(&pods[0]), &volume).await;
+        let_go(&site, &pods).await;
+        site.runs_again("j", attempt).await;
+        if attempt == 1 {
+            site.exit("j-worker-0", "1").await;
+            site.becomes("j", |s| s.attempt == Some(2)).await;
+        }
+    }
 }
 
 /// A provisioner that cannot takes the selected node away again: the gang goes elsewhere, whole.
 #[tokio::test]
-async fn where_a_pods_volume_cannot_be_provisioned_the_gang_is_undone() {
-    let site = site("no-scratch", 2).await;
+async fn where_a_pods_volume_cannot_be_provisioned_the_gang_goes_elsewhere() {
+    let site = site("refused-disk", 2).await;
     apply(&late_class(site.name(), Some("disks.example"))).await;
     let _held = holding(&site).await;
     site.create(scratch(&site, site.name(), 1, 1))
@@ -171,15 +198,25 @@ async fn where_a_pods_volume_cannot_be_provisioned_the_gang_is_undone() {
         .unwrap();
     let claim = "j-worker-0-scratch";
     let first = asked_for(&site, claim, None).await;
+    let not_bound = |r: Reason| r == Reason::ClaimNotBound;
+    let waits = site.becomes("j", |s| s.reason.is_some_and(not_bound)).await;
+    let words =
+        "PersistentVolumeClaim \"j-worker-0-scratch\" of pod \"j-worker-0\" is not bound yet";
+    assert!(message(&waits).starts_with(words), "{}", message(&waits));
     let refused = Patch::Merge(json!({"metadata": {"annotations": {SELECTED: null}}}));
     let params = PatchParams::default();
     claims(&site).patch(claim, &params, &refused).await.unwrap();
+    let again = site.becomes("j", |s| s.attempt == Some(2)).await;
+    let failure = again.status.unwrap().last_failure.unwrap();
+    assert_eq!(failure.reason, "ClaimNotBound");
+    assert_eq!(failure.node.as_ref(), Some(&first));
     let second = asked_for(&site, claim, Some(&first)).await;
-    provision(&site, claim, &second).await;
+    provision(&site, claim, &second, &volume(&site, claim)).await;
     let pods = placed(&site, 1).await;
     assert_eq!(node_of(&pods[0]), second);
     let_go(&site, &pods).await;
-    site.reaches("j", JobPhase::Running).await;
+    let runs = site.reaches("j", JobPhase::Running).await.status.unwrap();
+    assert_eq!((runs.restarts, runs.disruptions), (Some(0), Some(0)));
 }
 
 #[tokio::test]
@@ -209,7 +246,7 @@ async fn a_claim_of_somebody_else_with_the_name_is_told_before_anything_is_begun
         .await
         .unwrap();
     let node = asked_for(&site, claim, None).await;
-    provision(&site, claim, &node).await;
+    provision(&site, claim, &node, &volume(&site, claim)).await;
     let_go(&site, &placed(&site, 1).await).await;
     site.reaches("j", JobPhase::Running).await;
 }
@@ -231,7 +268,7 @@ async fn a_pod_beyond_the_gang_has_its_volume_too() {
     site.create(job).await.unwrap();
     let claim = "j-board-0-scratch";
     let node = asked_for(&site, claim, None).await;
-    provision(&site, claim, &node).await;
+    provision(&site, claim, &node, &volume(&site, claim)).await;
     let claims = claims(&site);
     eventually(SOON, || async {
         let phase = claims.get(claim).await?.status.and_then(|s| s.phase);

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Volume;
 use trellis_api::{PodTemplate, Reason, RuntimeProfileSpec, TrainingJobSpec};
+use trellis_compiler::Profile;
 
 use super::lookup::Missing;
 use crate::scheduling::binding::{self, Storage};
@@ -91,6 +92,16 @@ pub fn names(
     names.collect()
 }
 
+/// Task groups with the volumes that each of their pods has for itself.
+pub fn ephemeral(job: &TrainingJobSpec, profile: Option<&Profile>) -> Vec<(String, String)> {
+    let wanted = mounted(job, None, profile.map(Profile::spec)).into_iter();
+    let own = wanted.filter_map(|wanted| match wanted.what {
+        What::Claim(_) => None,
+        What::Ephemeral { group, volume, .. } => Some((group, volume)),
+    });
+    own.collect()
+}
+
 /// That no node will do for whatever the job mounts.
 pub fn nowhere(job: &TrainingJobSpec, profile: Option<&RuntimeProfileSpec>) -> Volumes {
     let mut volumes = Volumes::default();
@@ -140,7 +151,8 @@ fn wanted(field: &str, volume: &Volume, group: &str) -> Option<Wanted> {
 }
 
 /// Where the volumes of all claims are that the job mounts at that stage, from 1; of those that are bound with their
-/// first pod, where they can be.
+/// first pod, where they can be. A job that `is_placed` has what comes with its pods, or waits for
+/// it there: whether there is more of it is nothing to hold it up for.
 ///
 /// # Errors
 /// The first claim that is not there, is going, or has no volume and can have none.
@@ -149,6 +161,7 @@ pub fn find(
     stage: u32,
     profile: Option<&RuntimeProfileSpec>,
     storage: &impl Storage,
+    is_placed: bool,
 ) -> Result<Volumes, Missing> {
     let mut found = Volumes::default();
     for Wanted { field, what } in mounted(job, Some(stage), profile) {
@@ -159,6 +172,10 @@ pub fn find(
             })?,
             What::Ephemeral { volume, asked, .. } => {
                 let mounted = of_pods(volume, asked, storage);
+                let mounted = mounted.or_else(|what| match is_placed {
+                    true => Ok(Mounted::nowhere()),
+                    false => Err(what),
+                });
                 mounted.map_err(|what| Missing {
                     reason: Reason::ClaimNotBound,
                     message: format!("{field}: the claim of each pod's own {what}"),
@@ -195,37 +212,39 @@ fn of_claim(name: &str, storage: &impl Storage) -> Result<Mounted, (Reason, Stri
     })
 }
 
-/// Where claims can be bound that come with their pods.
+/// Where volumes can be provisioned for claims that come with their pods.
 ///
 /// # Errors
 /// Why they can have no volume, as far as their class and the volumes say.
 fn of_pods(volume: &str, asked: &SlimClaimSpec, storage: &impl Storage) -> Result<Mounted, String> {
     let claim = storage.asked(volume, asked);
-    let Some(class) = storage.class(claim.class()) else {
-        return match claim.class() {
-            // Of no class, and bound at once to any volume of none.
-            "" if claim.spec.storage_class_name.is_some() => Ok(Mounted::default()),
-            "" => Err(
-                "names no StorageClass, and none is the cluster's default: set storageClassName"
-                    .to_owned(),
-            ),
-            class => Err(format!(
+    let class = match (storage.class(claim.class()), claim.class()) {
+        (Some(class), _) => class,
+        (None, "") if claim.spec.storage_class_name.is_none() => {
+            let what =
+                "names no StorageClass, and none is the cluster's default: set storageClassName";
+            return Err(what.to_owned());
+        }
+        (None, "") => {
+            return Err("is of no StorageClass: name one that provisions volumes".to_owned());
+        }
+        (None, class) => {
+            return Err(format!(
                 "asks for StorageClass {class:?}, which does not exist: create it or name another"
-            )),
-        };
+            ));
+        }
     };
-    let reach = match class.binds_late() {
-        true => binding::reach(&claim, &class, &storage.volumes()),
-        // Wherever its volume comes to be: what the class says of that is all that is known before.
-        false => Some(Mounted {
-            reach: binding::provisioned(&claim, &class).unwrap_or_default(),
-            one_node: false,
-        }),
-    };
-    let reach = reach.ok_or_else(|| binding::no_volume(&claim))?;
+    // How many volumes that are there each node reaches is counted by nobody: a gang would be
+    // begun where there are too few.
+    let reach = binding::provisioned(&claim, &class).ok_or_else(|| {
+        format!(
+            "asks for StorageClass {:?}, which provisions none: name one that does, or mount a claim",
+            claim.class()
+        )
+    })?;
     Ok(Mounted {
+        reach,
         one_node: false,
-        ..reach
     })
 }
 

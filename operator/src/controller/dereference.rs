@@ -15,6 +15,7 @@ use trellis_policies::quota::QuotaPolicies;
 
 use super::Held;
 use super::claims;
+use super::ephemeral::{self, Ask};
 use super::lookup;
 use crate::key::Key;
 use crate::policy::requester;
@@ -59,6 +60,8 @@ pub(super) struct Surrounded {
     pub(super) pod_group: Option<Arc<PodGroup>>,
     /// Pods of its name.
     pub(super) pods: Arc<Pods>,
+    /// Claims of its pods' own that wait to be told where their pod is.
+    pub(super) asks: Vec<Ask>,
     /// Why it waits.
     pub(super) certificate: Option<Certificate>,
 }
@@ -184,11 +187,28 @@ pub(super) fn job(world: &World, key: &Key, whole: Arc<TrainingJob>) -> Surround
     let uid = job.metadata.uid.as_deref().unwrap_or_default();
     let place = own_group(pod_group.as_deref(), uid).and_then(place);
     let profile = lookup::profile(&job.spec, &world.profiles).map_err(Held::from);
+    let is_placed = place.is_some_and(|plan| {
+        let attempt = job.status.as_ref().and_then(|status| status.attempt);
+        plan.attempt == attempt.unwrap_or(1)
+    });
+    let own = claims::ephemeral(
+        &whole.spec,
+        profile.as_ref().ok().and_then(|p| p.as_deref()),
+    );
+    let storage = world.storage(&key.namespace);
+    let (pods, asks) = ephemeral::look(&storage, uid, &own, pods);
     Surrounded {
+        asks,
         queue: queue(world, &job, &namespace_labels, place),
         placed_in: place.and_then(|plan| world.queues.get(&Key::new("", plan.queue.as_deref()?))),
         priority: priority(world, &job, place),
-        volumes: volumes(world, &whole, profile.as_ref().ok(), &key.namespace),
+        volumes: volumes(
+            world,
+            &whole,
+            profile.as_ref().ok(),
+            &key.namespace,
+            is_placed,
+        ),
         profile,
         policies: world.policies.active(),
         quotas: world.quotas.active(),
@@ -274,6 +294,7 @@ fn volumes(
     job: &TrainingJob,
     profile: Option<&Option<Arc<Profile>>>,
     namespace: &str,
+    is_placed: bool,
 ) -> Result<Volumes, Held> {
     let profile = profile.and_then(|profile| profile.as_deref());
     let found = claims::find(
@@ -281,6 +302,7 @@ fn volumes(
         stage(job),
         profile.map(Profile::spec),
         &world.storage(namespace),
+        is_placed,
     );
     found.map_err(Held::from)
 }

@@ -9,6 +9,7 @@ mod builds;
 pub mod claims;
 mod dereference;
 mod drift;
+mod ephemeral;
 mod eviction;
 mod failure;
 mod foresee;
@@ -38,6 +39,7 @@ pub(crate) use held::Held;
 pub use lifecycle::avoid_for;
 pub use profile_status::keep_profile_status;
 pub use queue_status::keep_queue_status;
+pub(crate) use queue_status::share;
 pub(crate) use undecodable::does_not_decode;
 pub use work_queue::WorkQueue;
 
@@ -265,7 +267,8 @@ impl Controller {
             Some(build) => apply::children(&self.commands, &self.world, key, &seen, build).await,
             None => Ok(None),
         };
-        match children {
+        let asked = ephemeral::ask(&self.commands, &self.world, key, &seen.asks).await;
+        match children.and_then(|conflict| asked.map(|()| conflict)) {
             Ok(conflict) => self.conclude(key, &seen, build.as_deref(), conflict).await,
             Err(error) => {
                 // What passes with the next try is nothing to tell of.

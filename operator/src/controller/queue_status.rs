@@ -252,7 +252,7 @@ fn usage(standing: &QueueStanding) -> impl Iterator<Item = FlavorUsage> {
 }
 
 /// To three digits: it changes all the time, and a change is a write.
-fn share(share: f64) -> String {
+pub(crate) fn share(share: f64) -> String {
     if share.is_finite() {
         format!("{share:.3}")
     } else {

@@ -3,7 +3,7 @@
 
 mod counted;
 
-pub use counted::Counted;
+pub use counted::{Counted, OwnClaim};
 
 use std::collections::BTreeMap;
 
@@ -35,15 +35,30 @@ enum Item<'a> {
     Pods,
     Request(&'a str),
     Limit(&'a str),
+    /// Claims, of that class or of any.
+    Claims(Option<&'a str>),
+    /// Bytes that claims ask for, of that class or of any.
+    Storage(Option<&'a str>),
 }
+
+/// What stands between a class and what is counted of it
+/// (`k8s.io/kubernetes/pkg/quota/v1/evaluator/core`).
+const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
 
 impl<'a> Item<'a> {
     /// None: nothing of ours.
     fn of(key: &'a str) -> Option<Self> {
         match key {
             "pods" | "count/pods" => Some(Self::Pods),
+            "persistentvolumeclaims" | "count/persistentvolumeclaims" => Some(Self::Claims(None)),
+            "requests.storage" => Some(Self::Storage(None)),
             "cpu" | "memory" | "ephemeral-storage" => Some(Self::Request(key)),
             _ if key.starts_with("hugepages-") => Some(Self::Request(key)),
+            _ if key.contains(OF_CLASS) => match key.split_once(OF_CLASS)? {
+                (class, "persistentvolumeclaims") => Some(Self::Claims(Some(class))),
+                (class, "requests.storage") => Some(Self::Storage(Some(class))),
+                _ => None,
+            },
             _ => match key.split_once('.')? {
                 ("requests", resource) => Some(Self::Request(resource)),
                 ("limits", resource) => Some(Self::Limit(resource)),
@@ -66,8 +81,16 @@ impl Pods {
             Item::Pods => 1,
             Item::Request(resource) => self.request.get(&ResourceName::new(*resource)),
             Item::Limit(resource) => self.counted.limits.get(&ResourceName::new(*resource)),
+            Item::Claims(class) => self.claims(*class, |_| 1),
+            Item::Storage(class) => self.claims(*class, |claim| claim.bytes),
         };
         one.saturating_mul(self.count)
+    }
+
+    fn claims(&self, class: Option<&str>, amount: impl Fn(&OwnClaim) -> i64) -> i64 {
+        let claims = self.counted.claims.iter();
+        let claims = claims.filter(|claim| class.is_none_or(|c| claim.class.as_deref() == Some(c)));
+        claims.map(amount).fold(0, i64::saturating_add)
     }
 }
 

@@ -150,6 +150,7 @@ mod tests {
             epoch: None,
             ready: false,
             plan: plan.to_owned(),
+            created: None,
             node: None,
             phase: PodPhase::Pending,
             stuck: None,

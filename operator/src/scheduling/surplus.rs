@@ -157,6 +157,7 @@ mod tests {
             round: 0,
             plan: "plan".to_owned(),
             epoch: Some(1),
+            created: None,
             node: Some("n".to_owned()),
             phase: PodPhase::Running,
             ready: true,

@@ -2,9 +2,13 @@
 //! for none of it but ports of nodes, by hostNetwork; admission may. Such a pod is not placed as if it had not
 //! asked. Pure.
 
-use k8s_openapi::api::core::v1::{ContainerPort, PodSpec};
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{ContainerPort, PodSpec, Volume};
 use trellis_api::Reason;
 use trellis_compiler::{CompiledJob, PodPlacement};
+
+use super::admitted::Admitted;
 
 /// Why a pod is not placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +42,33 @@ pub fn of_job(job: &CompiledJob) -> Option<Unsupported> {
         reason: Reason::InvalidSpec,
         message,
     });
-    too_long.or_else(|| node_ports(job))
+    too_long
+        .or_else(|| node_ports(job))
+        .or_else(|| one_claim_of_two(job))
+}
+
+/// A claim of a pod's own bears the names of pod and volume, which two of them may do
+/// (`ephemeral.VolumeClaimName`): `a-0` with `b-0-c`, and `a-0-b-0` with `c`.
+fn one_claim_of_two(job: &CompiledJob) -> Option<Unsupported> {
+    let mut names = BTreeSet::new();
+    let groups = job
+        .groups()
+        .iter()
+        .map(|group| (group, Admitted::unchanged(group)));
+    let own = groups.filter(|(_, pod)| !pod.ephemeral.is_empty());
+    own.flat_map(|(group, pod)| {
+        let pods = (0..group.replicas()).map(|index| group.pod_name(index));
+        let names = pods.flat_map(|pod_name| {
+            let volumes: Vec<_> = pod.ephemeral.keys().cloned().collect();
+            volumes.into_iter().map(move |volume| format!("{pod_name}-{volume}"))
+        });
+        names.collect::<Vec<_>>()
+    })
+    .find(|claim| !names.insert(claim.clone()))
+    .map(|claim| Unsupported {
+        reason: Reason::InvalidSpec,
+        message: format!("spec.taskGroups: two pods would have the PersistentVolumeClaim {claim:?} for an ephemeral volume: rename a volume or a group"),
+    })
 }
 
 /// Ports that pods of the job would take of their nodes: with hostNetwork the API server makes
@@ -88,6 +118,17 @@ fn not_supported(what: &str) -> Unsupported {
     }
 }
 
+/// Policies are not asked about what a claim begins with.
+fn copies_data(volume: &Volume) -> bool {
+    let template = volume
+        .ephemeral
+        .as_ref()
+        .and_then(|e| e.volume_claim_template.as_ref());
+    template.is_some_and(|template| {
+        template.spec.data_source.is_some() || template.spec.data_source_ref.is_some()
+    })
+}
+
 fn constraint(pod: &PodSpec) -> Option<String> {
     let affinity = pod.affinity.as_ref();
     let near = affinity
@@ -108,14 +149,23 @@ fn constraint(pod: &PodSpec) -> Option<String> {
         .is_some_and(|terms| !terms.is_empty());
     let mut spread = pod.topology_spread_constraints.iter().flatten();
     let port = ports(pod).find_map(|p| p.host_port.filter(|port| *port > 0));
+    let mut volumes = pod.volumes.iter().flatten();
     if near {
         Some("required pod affinity".to_owned())
     } else if apart {
         Some("required pod anti-affinity".to_owned())
     } else if spread.any(|s| s.when_unsatisfiable != "ScheduleAnyway") {
         Some("a topology spread constraint".to_owned())
+    } else if let Some(port) = port {
+        Some(format!("the host port {port}"))
     } else {
-        port.map(|port| format!("the host port {port}"))
+        let copies = volumes.find(|volume| copies_data(volume));
+        copies.map(|v| {
+            format!(
+                "data of another volume in the ephemeral volume {:?}",
+                v.name
+            )
+        })
     }
 }
 
@@ -174,6 +224,11 @@ mod tests {
             (
                 json!({"volumes": [{"name": "scratch", "ephemeral": {}}]}),
                 None,
+            ),
+            (
+                json!({"volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {
+                    "dataSource": {"kind": "PersistentVolumeClaim", "name": "other"}}}}}]}),
+                Some("data of another volume in the ephemeral volume \"scratch\""),
             ),
         ] {
             let said = of(spec.clone());

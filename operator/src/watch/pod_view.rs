@@ -30,6 +30,8 @@ pub struct PodView {
     pub epoch: Option<i64>,
     /// Node.
     pub node: Option<String>,
+    /// When it was created.
+    pub created: Option<Timestamp>,
     /// How it does.
     pub phase: PodPhase,
     /// True if its readiness probes say so, or it has none and runs.
@@ -87,7 +89,7 @@ pub enum PodPhase {
 pub struct Stuck {
     /// What is in its way.
     pub obstacle: Obstacle,
-    /// The container.
+    /// The container; of a claim, its name.
     pub container: String,
     /// The kubelet's words.
     pub message: String,
@@ -110,6 +112,10 @@ pub enum Obstacle {
     Setup,
     /// Its image runs as root, and it must not.
     Root,
+    /// The claim of its own, of a generic ephemeral volume, is not bound yet.
+    Claim,
+    /// That claim will not be bound where the pod is.
+    Volume,
 }
 
 /// Longest text that is kept of what a kubelet or a container says.
@@ -159,6 +165,7 @@ impl PodView {
             plan: annotation(names::PLAN).cloned().unwrap_or_default(),
             epoch: annotation(names::EPOCH).and_then(|epoch| epoch.parse().ok()),
             node: pod.spec.node_name.clone(),
+            created: meta.creation_timestamp.as_ref().map(|time| time.0),
             phase: phase(pod),
             stuck: stuck(pod).map(Arc::new),
             deleting: meta.deletion_timestamp.is_some(),

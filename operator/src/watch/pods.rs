@@ -217,6 +217,11 @@ impl PodIndex {
         }
     }
 
+    /// The job that a pod belongs to. None: to none of ours.
+    pub fn job_of(&self, pod: &Key) -> Option<Key> {
+        self.inner.read().owners.get(pod).cloned()
+    }
+
     /// True if a pod of one of our jobs bears the name.
     #[must_use]
     pub fn knows(&self, key: &Key) -> bool {

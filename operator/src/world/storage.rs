@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use tokio::sync::futures::Notified;
 use trellis_api::TrainingJob;
 use trellis_compiler::Profile;
 
 use super::{Watched, World};
-use crate::controller::claims::{self, What};
-use crate::controller::lookup;
+use crate::controller::{claims, lookup};
 use crate::key::Key;
 use crate::scheduling::binding::Storage;
 use crate::watch::{Sink, SlimClaim, SlimStorageClass, SlimVolume, default_class};
@@ -67,7 +67,8 @@ impl World {
     /// The answer to a change of ours of a claim.
     pub fn claim_answered(&self, key: &Key, claim: SlimClaim) {
         if self.claims.answered(key.clone(), claim) {
-            self.claim_changed(key);
+            let claim = self.claims.get(key);
+            self.claim_changed(key, claim.as_ref().and_then(|claim| claim.pod()));
         }
     }
 
@@ -90,19 +91,26 @@ impl World {
     fn has_ephemeral(&self, job: &TrainingJob) -> bool {
         let profile = lookup::profile(&job.spec, &self.profiles);
         let profile = profile.ok().flatten();
-        let profile = profile.as_deref().map(Profile::spec);
-        let mounted = claims::mounted(&job.spec, None, profile);
-        mounted
-            .iter()
-            .any(|wanted| matches!(wanted.what, What::Ephemeral { .. }))
+        !claims::ephemeral(&job.spec, profile.as_deref()).is_empty()
     }
 
-    fn claim_changed(&self, key: &Key) {
+    /// `pod`: the one whose own it is.
+    fn claim_changed(&self, key: &Key, pod: Option<&OwnerReference>) {
         self.storage_changed.notify_waiters();
+        if let Some(pod) = pod {
+            self.look_again_at_job_of(&Key::new(&key.namespace, &pod.name));
+            return;
+        }
         self.look_again_at(|job| {
             job.metadata.namespace.as_deref() == Some(&*key.namespace)
                 && self.claims_of(job).contains(&*key.name)
         });
+    }
+
+    fn look_again_at_job_of(&self, pod: &Key) {
+        if let Some(job) = self.pods.job_of(pod).filter(|_| self.is_synced()) {
+            self.work.add(job);
+        }
     }
 
     /// It is told to the jobs of the claims that it was given to before and after, and of those
@@ -122,16 +130,22 @@ impl World {
                 }
             }
         }
-        let is_free = |volume: &&SlimVolume| volume.spec.claim_ref.is_none();
-        let free = states.into_iter().flatten().any(|volume| is_free(&volume));
-        if told.is_empty() && !free {
+        if told.is_empty() {
             return;
+        }
+        for key in &told {
+            let claim = self.claims.get(key);
+            if let Some(pod) = claim.as_ref().and_then(|claim| claim.pod()) {
+                self.look_again_at_job_of(&Key::new(&key.namespace, &pod.name));
+            }
         }
         self.look_again_at(|job| {
             let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
-            let mut claims = self.claims_of(job).into_iter();
-            claims.any(|claim| told.contains(&Key::new(namespace, &claim)))
-                || free && self.has_ephemeral(job)
+            // Most are of other namespaces: what they mount need not be read.
+            told.iter().any(|claim| &*claim.namespace == namespace) && {
+                let mut claims = self.claims_of(job).into_iter();
+                claims.any(|claim| told.contains(&Key::new(namespace, &claim)))
+            }
         });
     }
 
@@ -146,15 +160,18 @@ impl Sink<SlimClaim> for Watched {
     fn apply(&self, key: Key, object: SlimClaim) {
         let before = self.world.claims.get(&key);
         let changed = before.is_none_or(|before| !before.is_like(&object));
+        let pod = object.pod().cloned();
         self.world.claims.observed(key.clone(), object);
         if changed {
-            self.world.claim_changed(&key);
+            self.world.claim_changed(&key, pod.as_ref());
         }
     }
 
     fn delete(&self, key: &Key, uid: &str) {
+        let before = self.world.claims.get(key);
         self.world.claims.deleted(key, uid);
-        self.world.claim_changed(key);
+        let pod = before.as_ref().and_then(|claim| claim.pod());
+        self.world.claim_changed(key, pod);
     }
 
     fn synced(&self) {

@@ -78,6 +78,8 @@ pub enum VolumeKind {
     Claim,
     /// A ConfigMap, mounted or in the environment.
     ConfigMap,
+    /// A volume of each pod's own, made for it: its name is that of its StorageClass.
+    Ephemeral,
 }
 
 impl VolumeKind {
@@ -87,6 +89,7 @@ impl VolumeKind {
         match self {
             Self::Claim => "claim",
             Self::ConfigMap => "configMap",
+            Self::Ephemeral => "ephemeral",
         }
     }
 }
@@ -134,6 +137,9 @@ impl Ask {
             Self::UseRemoteSecret(remote) => format!("secret {}", remote.words()),
             Self::UseVolume(VolumeKind::Claim, o) => object("claim", o),
             Self::UseVolume(VolumeKind::ConfigMap, o) => object("ConfigMap", o),
+            Self::UseVolume(VolumeKind::Ephemeral, o) => {
+                format!("ephemeral volume of StorageClass {:?}", o.name)
+            }
             Self::ConnectTo(far) | Self::AcceptFrom(far) => far.words(),
             Self::UsePrivilege(name) => format!("Privilege {name:?}"),
         })

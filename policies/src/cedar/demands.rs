@@ -77,6 +77,7 @@ fn ask(demand: &Demand, job: &CompiledJob, facts: &Facts<'_>) -> Ask {
         }),
         Demand::UseConfigMap(name) => Ask::UseVolume(VolumeKind::ConfigMap, object(name)),
         Demand::UseVolume(name) => Ask::UseVolume(VolumeKind::Claim, object(name)),
+        Demand::UseEphemeralVolume(class) => Ask::UseVolume(VolumeKind::Ephemeral, object(class)),
         Demand::ConnectTo(endpoint) => Ask::ConnectTo(far(endpoint)),
         Demand::AcceptFrom(endpoint) => Ask::AcceptFrom(far(endpoint)),
     }
@@ -159,6 +160,10 @@ fn words(ask: &Ask, namespace: &str, job: &str) -> String {
         Ask::UseVolume(VolumeKind::ConfigMap, o) => {
             format!("the job reads the ConfigMap {:?}", o.name)
         }
+        Ask::UseVolume(VolumeKind::Ephemeral, o) => format!(
+            "each pod has an ephemeral volume of StorageClass {:?}",
+            o.name
+        ),
         Ask::ConnectTo(far) => format!("the job connects to {}", far.words()),
         Ask::AcceptFrom(far) => format!("the job is reached from {}", far.words()),
         Ask::UsePrivilege(name) => format!("the job uses the privilege {name:?}"),

@@ -101,7 +101,7 @@ impl Kind {
                 "A Secret, \"<namespace>/<name>\"; it is in its namespace. Or what is kept in a store outside the cluster, \"ClusterSecretStore/<store>/<path>\" or \"<namespace>/SecretStore/<store>/<path>\"; that is in no namespace."
             }
             Self::Volume => {
-                "A claim, \"<namespace>/claim/<name>\", or a ConfigMap, \"<namespace>/configMap/<name>\"; it is in its namespace."
+                "A claim, \"<namespace>/claim/<name>\", a ConfigMap, \"<namespace>/configMap/<name>\", or an ephemeral volume, \"<namespace>/ephemeral/<StorageClass>\", with \"default\" where the job names no class; it is in its namespace."
             }
             Self::Endpoint => {
                 "The other end of a connection: exactly one of cidr, namespace and service (with namespace)."
@@ -177,7 +177,14 @@ impl Kind {
                     ]
                 }
             }
-            Self::Volume => const { &[NAME, always("kind", "String", "claim or configMap")] },
+            Self::Volume => {
+                const {
+                    &[
+                        NAME,
+                        always("kind", "String", "claim, configMap or ephemeral"),
+                    ]
+                }
+            }
             Self::Endpoint => {
                 const {
                     &[

@@ -106,6 +106,7 @@ fn ask(namespace: &str, action: TestAction, resource: &TestResource) -> Result<A
             let kind = match resource.kind.unwrap_or_default() {
                 TestVolumeKind::Claim => VolumeKind::Claim,
                 TestVolumeKind::ConfigMap => VolumeKind::ConfigMap,
+                TestVolumeKind::Ephemeral => VolumeKind::Ephemeral,
             };
             Ask::UseVolume(kind, object()?)
         }

@@ -17,7 +17,12 @@ const MODES: [&str; 4] = [
 ];
 
 /// Prefixes of what is written on a claim by those who bind it.
-const BINDING: [&str; 2] = ["volume.kubernetes.io/", "pv.kubernetes.io/"];
+const BINDING: [&str; 3] = [
+    "volume.kubernetes.io/",
+    // The class of old, which comes before storageClassName.
+    "volume.beta.kubernetes.io/",
+    "pv.kubernetes.io/",
+];
 
 /// `path` is that of `ephemeral`.
 pub(super) fn of_source(source: &EphemeralVolumeSource, path: &str, found: &mut Found) {

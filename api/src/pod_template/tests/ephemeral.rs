@@ -75,6 +75,7 @@ fn what_nobody_could_bind_is_told_with_its_field() {
         "trellis.dev/plan",
         "volume.kubernetes.io/selected-node",
         "pv.kubernetes.io/bind-completed",
+        "volume.beta.kubernetes.io/storage-class",
     ] {
         let mut written = asks("storageClassName", json!("fast"));
         let template = &mut written["spec"]["volumes"][0]["ephemeral"]["volumeClaimTemplate"];

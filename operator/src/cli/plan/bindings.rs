@@ -8,7 +8,7 @@ use super::outcome::Planned;
 use super::snapshot::Snapshot;
 use crate::controller::Held;
 use crate::key::Key;
-use crate::scheduling::binding::{Mounts, PlacedPod, Step, Stock, Stuck, choose, mounts};
+use crate::scheduling::binding::{Mounts, Step, Stock, Stuck, choose, mounts};
 use crate::watch::{SELECTED_NODE, SlimClaimRef};
 
 /// Each job that would run says what its claims would be bound to. One that cannot have them
@@ -58,19 +58,10 @@ fn carry_out(key: &Key, step: &Step, snapshot: &mut Snapshot) {
     }
 }
 
-fn pods(placement: &Placement) -> impl Iterator<Item = PlacedPod<'_>> {
+fn pods(placement: &Placement) -> impl Iterator<Item = (&str, &str, u64)> {
     placement.groups().iter().flat_map(|group| {
         let runs = group.runs.iter();
-        let nodes = runs.flat_map(|(node, count)| {
-            let count = usize::try_from(*count).unwrap_or(0);
-            std::iter::repeat_n(node.as_str(), count)
-        });
-        (0..).zip(nodes).map(|(index, node)| PlacedPod {
-            group: group.group.as_str(),
-            index,
-            node,
-            uid: None,
-        })
+        runs.map(|(node, count)| (group.group.as_str(), node.as_str(), u64::from(*count)))
     })
 }
 

@@ -99,7 +99,13 @@ fn volumes(job: &AuthorizedJob, snapshot: &Snapshot) -> Result<Volumes, Held> {
     let profile = job.compiled().profile().map(|profile| profile.spec());
     let job = job.compiled().job();
     // It is the job of one stage.
-    let found = claims::find(job.spec(), 1, profile, &snapshot.storage(job.namespace()));
+    let found = claims::find(
+        job.spec(),
+        1,
+        profile,
+        &snapshot.storage(job.namespace()),
+        false,
+    );
     Ok(found?)
 }
 

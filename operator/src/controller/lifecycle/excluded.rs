@@ -39,7 +39,7 @@ impl Evaluation<'_> {
             follows && before.node.as_ref() == Some(node) && before.exit_code.is_some()
         });
         let excludes = match fault.reason {
-            Reason::KubeletRefused => true,
+            Reason::KubeletRefused | Reason::ClaimNotBound => true,
             Reason::PodFailed => twice,
             Reason::ContainerConfigError => fault.blame == Blame::Cluster,
             _ => false,

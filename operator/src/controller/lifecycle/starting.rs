@@ -15,6 +15,10 @@ const IMAGE_SECONDS: i64 = 300;
 /// How long a kubelet has to set a container up after it could not, in seconds.
 const SETUP_SECONDS: i64 = 60;
 
+/// How long a claim of a pod's own has to be bound, in seconds: what kube-scheduler gives those
+/// of a pod (`VolumeBindingArgs.bindTimeoutSeconds`).
+const CLAIM_SECONDS: i64 = 600;
+
 impl Evaluation<'_> {
     /// So many of all pods run.
     pub(super) fn starting(mut self, up: usize, total: usize, wish: Wish<Attempt>) -> Next {
@@ -25,6 +29,11 @@ impl Evaluation<'_> {
         if deadline <= self.o.now {
             let message =
                 format!("{up} of {total} pods ran within deadlines.startupSeconds = {startup} s");
+            // Who waits for a volume cannot help it.
+            let unbound = self.first_stuck().map(|(fault, _)| fault);
+            if let Some(fault) = unbound.filter(|fault| fault.reason == Reason::ClaimNotBound) {
+                return self.failed(fault);
+            }
             let mut gang = self.roster.gang.pods.iter();
             let fault = match gang.find(|(_, pod)| pod.phase == PodPhase::Pending) {
                 Some(slow) => Fault::of_pod(*slow, Reason::StartupTimeout, message, Blame::Job),
@@ -72,7 +81,10 @@ impl Evaluation<'_> {
             // A registry may be down for a while; a typing error must not hold GPUs for long.
             Obstacle::Image => after(since, IMAGE_SECONDS),
             Obstacle::Setup => after(since, SETUP_SECONDS),
-            Obstacle::NoImage | Obstacle::Config | Obstacle::Root => Timestamp::MIN,
+            Obstacle::Claim => after(since, CLAIM_SECONDS),
+            Obstacle::NoImage | Obstacle::Config | Obstacle::Root | Obstacle::Volume => {
+                Timestamp::MIN
+            }
         };
         Some((stuck_fault(pod, stuck), until))
     }
@@ -98,6 +110,12 @@ fn stuck_fault((name, pod): Named<'_>, stuck: &Stuck) -> Fault {
             "cannot be set up",
         ),
         Obstacle::Root => (Reason::ContainerConfigError, Blame::Job, "cannot be set up"),
+        // Whoever provides volumes may be away for hours: no limit ends the job for that.
+        Obstacle::Claim | Obstacle::Volume => {
+            let message = format!("PersistentVolumeClaim {container:?} of pod {name:?} {words}");
+            let reason = Reason::ClaimNotBound;
+            return Fault::of_pod((name, pod), reason, message, Blame::Nobody);
+        }
     };
     let message = format!("container {container:?} of pod {name:?} {what}: {words}");
     Fault {

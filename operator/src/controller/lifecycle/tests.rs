@@ -240,6 +240,7 @@ impl Case {
                     plan: format!("plan-{attempt}"),
                     epoch: None,
                     ready: *phase == PodPhase::Running,
+                    created: None,
                     node: Some(format!("node-{index}")),
                     phase: phase.clone(),
                     stuck: None,

@@ -18,7 +18,7 @@ const NAMED: usize = 3;
 /// What is known of the claims that pods mount, and of all that they may be bound to.
 #[derive(Clone, Debug, Default)]
 pub struct Stock {
-    /// The claims, by name; those that are not there yet as they will be.
+    /// The claims, by name.
     pub claims: BTreeMap<String, Arc<SlimClaim>>,
     /// Their classes, by name.
     pub classes: BTreeMap<String, Arc<SlimStorageClass>>,
@@ -28,10 +28,6 @@ pub struct Stock {
     pub nodes: BTreeMap<String, Node>,
     /// Volumes that others are about to take.
     pub taken: BTreeSet<String>,
-    /// Claims that come with their pods, and are not there yet.
-    pub to_come: BTreeSet<String>,
-    /// Of those such as cannot come: somebody else's claim bears the name.
-    pub strange: BTreeSet<String>,
 }
 
 /// What is to be done for a claim.
@@ -86,13 +82,6 @@ impl Stock {
             message: format!("PersistentVolumeClaim {name:?} {what}"),
             nodes,
         };
-        if let Some(own) = mount.own.as_ref().filter(|_| self.strange.contains(name)) {
-            let what = format!(
-                "is there and is not pod {:?}'s, whose ephemeral volume bears that name: delete it, or rename the volume",
-                own.pod
-            );
-            return Err(stuck(Reason::NameConflict, what, BTreeSet::new()));
-        }
         let claim = self.claims.get(name);
         let claim = claim.filter(|claim| claim.metadata.deletion_timestamp.is_none());
         let Some(claim) = claim else {

@@ -10,6 +10,6 @@ mod storage;
 
 pub use choose::{Step, Stock, Stuck, choose, no_volume};
 pub use matching::is_given;
-pub use mounts::{Mount, Mounts, Own, PlacedPod, mounts};
+pub use mounts::{Mount, Mounts, mounts};
 pub use reach::{provisioned, reach};
 pub use storage::Storage;

@@ -8,7 +8,7 @@ use kube::api::ObjectMeta;
 use trellis_scheduler::{Node, NodeName, Resources};
 
 use super::choose::Stock;
-use super::mounts::{Mount, Mounts, Own};
+use super::mounts::Mounts;
 use crate::watch::{SlimClaim, SlimClaimSpec, SlimStorageClass, SlimVolume};
 
 /// The claims of a namespace, and what they may be bound to.
@@ -48,10 +48,12 @@ impl Stock {
     /// What is known of these claims.
     #[must_use]
     pub fn of(storage: &impl Storage, mounts: &Mounts) -> Self {
-        let mut stock = Self::default();
-        for (name, mount) in mounts {
-            stock.add(storage, name, mount);
-        }
+        let claims = mounts.keys();
+        let claims = claims.filter_map(|name| Some((name.clone(), storage.claim(name)?)));
+        let mut stock = Self {
+            claims: claims.collect(),
+            ..Self::default()
+        };
         let classes = stock.claims.values().filter_map(|claim| {
             let class = storage.class(claim.class())?;
             Some((claim.class().to_owned(), class))
@@ -70,32 +72,6 @@ impl Stock {
             false => storage.volumes(),
         };
         stock
-    }
-
-    fn add(&mut self, storage: &impl Storage, name: &str, mount: &Mount) {
-        let there = storage.claim(name);
-        let claim = match (&mount.own, there) {
-            (None, there) => there,
-            (Some(own), Some(claim)) if own.is_made(&claim) => Some(claim),
-            (Some(own), there) => {
-                let left = |claim: &Arc<SlimClaim>| claim.pod().is_some_and(|p| p.name == own.pod);
-                if there.is_some_and(|claim| !left(&claim)) {
-                    self.strange.insert(name.to_owned());
-                }
-                self.to_come.insert(name.to_owned());
-                Some(Arc::new(storage.asked(name, &own.asked)))
-            }
-        };
-        self.claims
-            .extend(claim.map(|claim| (name.to_owned(), claim)));
-    }
-}
-
-impl Own {
-    /// True of the claim that was made for this very pod.
-    fn is_made(&self, claim: &SlimClaim) -> bool {
-        let pod = claim.pod();
-        pod.is_some_and(|pod| pod.name == self.pod && Some(&pod.uid) == self.uid.as_ref())
     }
 }
 

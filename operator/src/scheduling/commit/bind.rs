@@ -20,18 +20,11 @@ use super::{Committer, Outcome};
 use crate::commands::WriteError;
 use crate::key::Key;
 use crate::scheduling::admitted::Admitted;
-use crate::scheduling::binding::{Mounts, PlacedPod, Step, Stock, Stuck, choose, mounts};
-use crate::scheduling::journal;
+use crate::scheduling::binding::{Mounts, Step, Stock, Stuck, choose, mounts};
 use crate::scheduling::wish::Run;
-use crate::watch::{
-    BOUND_BY_CONTROLLER, PodPhase, PodView, Pods, SELECTED_NODE, SlimClaim, SlimVolume,
-};
+use crate::watch::{BOUND_BY_CONTROLLER, SELECTED_NODE, SlimClaim, SlimVolume};
 use crate::world::Certificate;
 
-/// How long after its plan's deadline a gang that has all of its pods waits for the claims that
-/// come with them: with the plan's two minutes what kube-scheduler gives a pod
-/// (`VolumeBindingArgs.bindTimeoutSeconds`).
-const OWN_CLAIMS: SignedDuration = SignedDuration::from_secs(480);
 /// Longest sleep without an event: no correctness rests on it.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -79,28 +72,11 @@ fn avoid(nodes: BTreeSet<String>, outcome: Outcome) -> Outcome {
 
 /// What the pods of a plan mount.
 pub(super) fn of_plan(run: &Run, plan: &Plan, counted: &BTreeMap<String, Admitted>) -> Mounts {
-    let pods = journal::members(plan).map(|(group, index, node)| PlacedPod {
-        group,
-        index,
-        node,
-        uid: None,
+    let pods = plan.assignments.iter().map(|a| {
+        let count = u64::try_from(a.count).unwrap_or(0);
+        (a.group.as_str(), a.node.as_str(), count)
     });
     mounts(run.job.compiled(), counted, pods)
-}
-
-/// The same without the claims that come with the pods: what is bound before them.
-pub(super) fn before_pods(run: &Run, plan: &Plan, counted: &BTreeMap<String, Admitted>) -> Mounts {
-    let mut mounts = of_plan(run, plan, counted);
-    mounts.retain(|_, mount| mount.own.is_none());
-    mounts
-}
-
-/// When a gang that has all of its pods has waited long enough for the claims that come with them.
-pub(super) fn patience(plan: &Plan) -> Timestamp {
-    let deadline = plan.deadline.as_ref().map_or(Timestamp::MIN, |d| d.0);
-    deadline
-        .saturating_add(OWN_CLAIMS)
-        .unwrap_or(Timestamp::MAX)
 }
 
 impl Committer {
@@ -120,16 +96,12 @@ impl Committer {
         let others = promises.values().filter(|(other, _)| other != job);
         stock.taken = others.filter_map(|(_, volume)| volume.clone()).collect();
         let mut steps = choose(&own, &stock)?;
-        for (claim, step) in &mut steps {
+        for (claim, step) in &steps {
             let volume = match step {
                 Step::Bound | Step::Wait => continue,
                 Step::Give(volume) => Some(volume.clone()),
                 Step::Provision(_) => None,
             };
-            if stock.to_come.contains(claim) {
-                // What it is to be bound to is kept for it.
-                *step = Step::Wait;
-            }
             let claim = Key::new(&job.namespace, claim);
             promises.insert(claim, (job.clone(), volume));
         }
@@ -158,17 +130,6 @@ impl Committer {
         let stock = Stock::of(&self.world.storage(&job.namespace), mounts);
         let steps = choose(mounts, &stock);
         steps.is_ok_and(|steps| steps.iter().all(|(_, step)| *step == Step::Bound))
-    }
-
-    /// The claims that came with the job's pods and are not bound: the pods wait for them.
-    #[must_use]
-    pub fn unbound(&self, job: &Key, run: &Run, counted: &BTreeMap<String, Admitted>) -> Mounts {
-        let mut mounts = with_pods(run, counted, &self.world.pods.of(job));
-        mounts.retain(|name, _| {
-            let claim = self.world.claims.get(&Key::new(&job.namespace, name));
-            claim.is_none_or(|claim| !claim.is_bound())
-        });
-        mounts
     }
 
     /// Binds the claims of a plan's pods, until then or until nobody wants it any more.
@@ -231,21 +192,8 @@ impl Committer {
             };
             let left = until.duration_since(Timestamp::now());
             if left <= SignedDuration::ZERO {
-                let own = mounts.get(&claim).and_then(|mount| mount.own.as_ref());
-                let is_there = self
-                    .world
-                    .claims
-                    .get(&Key::new(&job.namespace, &claim))
-                    .is_some();
-                let who = match own {
-                    Some(own) if !is_there => format!(
-                        "the controller manager has not made it: events of pod {:?} say why",
-                        own.pod
-                    ),
-                    _ => "its events say why".to_owned(),
-                };
                 let mut message = format!(
-                    "PersistentVolumeClaim {claim:?} was not bound before the plan's deadline: {who}"
+                    "PersistentVolumeClaim {claim:?} was not bound before the plan's deadline: its events say why"
                 );
                 if let Some(failed) = failed {
                     message.push_str(&format!("; the last try: {failed}"));
@@ -323,35 +271,12 @@ impl Committer {
     }
 }
 
-/// What one pod of a group mounts that is bound before it.
-pub(super) fn before_pod(
+/// What one pod of a group mounts.
+pub(super) fn of_pod(
     run: &Run,
     counted: &BTreeMap<String, Admitted>,
-    pod: PlacedPod<'_>,
+    group: &str,
+    node: &str,
 ) -> Mounts {
-    let mut mounts = mounts(run.job.compiled(), counted, [pod]);
-    mounts.retain(|_, mount| mount.own.is_none());
-    mounts
-}
-
-/// The claims that came with pods of the job that have not begun, bound or not.
-fn with_pods(run: &Run, counted: &BTreeMap<String, Admitted>, pods: &Pods) -> Mounts {
-    if run.volumes.ephemeral.is_empty() {
-        return Mounts::new();
-    }
-    let waits = |pod: &&PodView| {
-        let is_own = pod.job_uid == run.uid && pod.attempt == run.attempt;
-        is_own && !pod.deleting && pod.phase == PodPhase::Pending
-    };
-    let pods = pods.values().filter(waits).filter_map(|pod| {
-        Some(PlacedPod {
-            group: &pod.group,
-            index: pod.index,
-            node: pod.node.as_deref()?,
-            uid: Some(&pod.uid),
-        })
-    });
-    let mut mounts = mounts(run.job.compiled(), counted, pods);
-    mounts.retain(|_, mount| mount.own.is_some());
-    mounts
+    mounts(run.job.compiled(), counted, [(group, node, 1)])
 }

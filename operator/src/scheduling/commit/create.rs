@@ -101,7 +101,7 @@ impl Committer {
         counted: &BTreeMap<String, Admitted>,
         stop: &CancellationToken,
     ) -> Outcome {
-        let mounts = bind::before_pods(run, plan, counted);
+        let mounts = bind::of_plan(run, plan, counted);
         let until = plan.deadline.as_ref().map_or(Timestamp::MIN, |d| d.0);
         if let Err(outcome) = self.bind(job, plan, &mounts, until, stop).await {
             return outcome;
@@ -122,12 +122,6 @@ impl Committer {
             .create_all(job, run, plan, missing, counted, stop)
             .await
         {
-            return outcome;
-        }
-        // Their claims came with them, and nothing else would say where their volumes are to be.
-        let own = self.unbound(job, run, counted);
-        let until = bind::patience(plan);
-        if let Err(outcome) = self.bind(job, plan, &own, until, stop).await {
             return outcome;
         }
         let hash = plan.hash.clone();

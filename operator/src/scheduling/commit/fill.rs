@@ -13,7 +13,7 @@ use super::{Committer, Outcome, bind};
 use crate::commands::WriteError;
 use crate::key::Key;
 use crate::scheduling::admitted::Admitted;
-use crate::scheduling::binding::{Mounts, PlacedPod};
+use crate::scheduling::binding::Mounts;
 use crate::scheduling::keeper::Vacancy;
 use crate::scheduling::wish::Run;
 
@@ -69,19 +69,15 @@ impl Committer {
             _ => missing,
         };
         let pods = missing.len();
-        if let Some(outcome) = self
+        match self
             .create_all(job, run, plan, missing, counted, stop)
             .await
         {
-            return again(outcome);
-        }
-        info!(%job, attempt = plan.attempt, pods, "filled up");
-        let until = Timestamp::now().saturating_add(BOUND_WITHIN);
-        let until = until.unwrap_or(Timestamp::MAX);
-        let own = self.unbound(job, run, counted);
-        match self.bind(job, plan, &own, until, stop).await {
-            Ok(()) => Outcome::Done,
-            Err(outcome) => again(outcome),
+            None => {
+                info!(%job, attempt = plan.attempt, pods, "filled up");
+                Outcome::Done
+            }
+            Some(outcome) => again(outcome),
         }
     }
 }
@@ -101,13 +97,7 @@ impl Committer {
         let mut ready = Vec::new();
         let mut unbound = None;
         for pod in pods {
-            let placed = PlacedPod {
-                group: pod.pods.group().name(),
-                index: pod.index,
-                node: pod.node,
-                uid: None,
-            };
-            let mounts = bind::before_pod(run, counted, placed);
+            let mounts = bind::of_pod(run, counted, pod.pods.group().name(), pod.node);
             // The gang's own are where its claims were bound.
             if pod.beyond.is_none() || mounts.is_empty() || self.are_bound(job, &mounts) {
                 ready.push(pod);

@@ -42,6 +42,7 @@ impl Committer {
             return Err(Outcome::Done);
         }
         self.can_bind(job, &bind::of_plan(run, &plan, &actual))?;
+        self.has_names(job, run, &plan, &actual)?;
         self.has_children(job, &run.uid, run.job.compiled().has_hosts())?;
         let open = open_plan(run, &plan, &actual);
         let whole = open.whole();
@@ -58,6 +59,38 @@ impl Committer {
         self.journal(job, &run.uid, move |before| journal::opened(before, opened))
             .await?;
         Ok((plan, actual))
+    }
+
+    /// That the claims that come with the pods can have their names.
+    pub(super) fn has_names(
+        &self,
+        job: &Key,
+        run: &Run,
+        plan: &Plan,
+        counted: &BTreeMap<String, Admitted>,
+    ) -> Result<(), Outcome> {
+        for group in run.job.compiled().groups() {
+            let volumes = counted.get(group.name()).map(|pod| &pod.ephemeral);
+            let Some(volumes) = volumes.filter(|volumes| !volumes.is_empty()) else {
+                continue;
+            };
+            let members = journal::members(plan).filter(|(name, ..)| *name == group.name());
+            let pods = members.map(|(_, index, _)| group.pod_name(index));
+            for (pod, volume) in pods.flat_map(|pod| volumes.keys().map(move |v| (pod.clone(), v)))
+            {
+                let claim = format!("{pod}-{volume}");
+                let there = self.world.claims.get(&Key::new(&job.namespace, &claim));
+                // That of the pod before goes with it.
+                let is_strange = there.is_some_and(|c| c.pod().is_none_or(|p| p.name != pod));
+                if is_strange {
+                    let message = format!(
+                        "PersistentVolumeClaim {claim:?} is there and is not pod {pod:?}'s, whose ephemeral volume bears that name: delete it, or rename the volume"
+                    );
+                    return Err(Outcome::PutOff(Reason::NameConflict, message));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Whether the policies of now have allowed the job. Those that have changed since are asked

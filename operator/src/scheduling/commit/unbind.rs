@@ -29,30 +29,12 @@ impl Committer {
                 let annotations = json!({SELECTED_NODE: null, names::PLAN: null});
                 self.unselect(&key, &claim, annotations).await?;
             }
-        }
-        for volume in self.world.volumes.all() {
-            if volume.plan() == Some(plan) && self.waits_for(job, &volume) {
+            let volumes = self.world.volumes.all().into_iter();
+            for volume in volumes.filter(|v| v.plan() == Some(plan) && is_given(v, &claim)) {
                 self.take_back(&volume).await?;
             }
         }
         Ok(())
-    }
-
-    /// True of a volume that is given to a claim of the job's namespace, and that nothing has been
-    /// bound to. The claim of a pod's own is gone with its pod.
-    fn waits_for(&self, job: &Key, volume: &SlimVolume) -> bool {
-        let Some(given) = &volume.spec.claim_ref else {
-            return false;
-        };
-        let claim = self
-            .world
-            .claims
-            .get(&Key::new(&given.namespace, &given.name));
-        let is_unused = match claim.filter(|claim| is_given(volume, claim)) {
-            Some(claim) => claim.is_free(),
-            None => volume.status.phase == "Available",
-        };
-        given.namespace == *job.namespace && is_unused
     }
 
     async fn unselect(

@@ -182,18 +182,9 @@ impl Driver {
                 self.committer.world().certificates.write().remove(job);
             }
         }
-        if !vacancies.is_empty() || self.has_unbound(job) {
+        if !vacancies.is_empty() {
             self.fill(job, journal, vacancies);
         }
-    }
-
-    /// True if pods of it wait for claims that came with them.
-    fn has_unbound(&self, job: &Key) -> bool {
-        let Some(state) = self.gangs.get(job) else {
-            return false;
-        };
-        let unbound = |run: &Arc<Run>| self.committer.unbound(job, run, &state.actual);
-        state.run().is_some_and(|run| !unbound(run).is_empty())
     }
 
     /// Creates pods of a gang that has its place.

@@ -57,6 +57,7 @@ fn pod(name: &str, job_uid: &str, phase: PodPhase) -> (String, PodView) {
         epoch: None,
         ready: false,
         plan: "plan".to_owned(),
+        created: None,
         node: Some(format!("node-{name}")),
         phase,
         stuck: None,

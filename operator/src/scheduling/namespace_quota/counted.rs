@@ -1,6 +1,7 @@
 //! What core quotas see of one pod beside its request.
 
-use k8s_openapi::api::core::v1::{Affinity, Pod, PodAffinityTerm, ResourceQuota};
+use k8s_openapi::api::core::v1::{Affinity, Pod, PodAffinityTerm, ResourceQuota, Volume};
+use trellis_api::Quantity;
 use trellis_scheduler::Resources;
 
 /// What quotas see of a pod beside its request: what they count, and what their
@@ -19,6 +20,30 @@ pub struct Counted {
     pub is_terminating: bool,
     /// It has to do with pods of other namespaces.
     pub is_across_namespaces: bool,
+    /// The claims that come with it.
+    pub claims: Vec<OwnClaim>,
+}
+
+/// A claim that comes with a pod, as quotas count it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnClaim {
+    /// Its StorageClass. None: the default of the cluster, which nobody asks for here.
+    pub class: Option<String>,
+    /// How much it asks for, in bytes.
+    pub bytes: i64,
+}
+
+impl OwnClaim {
+    fn of(volume: &Volume) -> Option<Self> {
+        let template = volume.ephemeral.as_ref()?.volume_claim_template.as_ref()?;
+        let resources = template.spec.resources.as_ref();
+        let size = resources.and_then(|r| r.requests.as_ref()?.get("storage"));
+        let size = size.and_then(|size| Quantity::new(size.0.as_str()).amount().ok());
+        Some(Self {
+            class: template.spec.storage_class_name.clone(),
+            bytes: size.map_or(0, |size| size.units_up().unwrap_or(i64::MAX)),
+        })
+    }
 }
 
 impl Counted {
@@ -37,6 +62,11 @@ impl Counted {
             is_across_namespaces: spec
                 .and_then(|s| s.affinity.as_ref())
                 .is_some_and(is_across_namespaces),
+            claims: spec
+                .iter()
+                .flat_map(|spec| spec.volumes.iter().flatten())
+                .filter_map(OwnClaim::of)
+                .collect(),
         }
     }
 

@@ -43,6 +43,50 @@ fn what_others_have_still_to_create_counts() {
 }
 
 #[test]
+fn claims_that_come_with_the_pods_count() {
+    let claim = |class: &str| OwnClaim {
+        class: Some(class.to_owned()),
+        bytes: 1 << 30,
+    };
+    let counted = Counted {
+        claims: vec![claim("fast"), claim("slow")],
+        ..Counted::default()
+    };
+    let mut ask = Ask::default();
+    ask.add(4, &Resources::new(), &counted);
+    let of = |key: &str, limit: &str| exceeded(&quota(json!({key: limit}), json!({})), &ask, &[]);
+    for (key, enough, little) in [
+        ("persistentvolumeclaims", "8", "7"),
+        ("count/persistentvolumeclaims", "8", "7"),
+        ("requests.storage", "8Gi", "7Gi"),
+        (
+            "fast.storageclass.storage.k8s.io/requests.storage",
+            "4Gi",
+            "3Gi",
+        ),
+        (
+            "fast.storageclass.storage.k8s.io/persistentvolumeclaims",
+            "4",
+            "3",
+        ),
+        (
+            "none.storageclass.storage.k8s.io/persistentvolumeclaims",
+            "0",
+            "",
+        ),
+    ] {
+        assert_eq!(of(key, enough), None, "{key}");
+        if !little.is_empty() {
+            let message = of(key, little).unwrap();
+            assert!(
+                message.contains(&format!("allows {little} {key}")),
+                "{message}"
+            );
+        }
+    }
+}
+
+#[test]
 fn what_others_create_outside_the_quotas_scope_does_not_count() {
     let mut scoped = quota(json!({"pods": "2"}), json!({}));
     let selector = json!({"matchExpressions": [

@@ -55,6 +55,7 @@ fn one_of_each() -> Vec<Ask> {
         remote(SecretStoreKind::ClusterSecretStore, "ml/wandb"),
         Ask::UseVolume(VolumeKind::Claim, object()),
         Ask::UseVolume(VolumeKind::ConfigMap, object()),
+        Ask::UseVolume(VolumeKind::Ephemeral, object()),
         Ask::ConnectTo(far(Peer::Cidr(text("10.20.0.0/16")), &[443, 80, 443])),
         Ask::ConnectTo(far(Peer::Cidr(text("::ffff:10.0.0.1/128")), &[])),
         Ask::ConnectTo(far(Peer::Service(text("store")), &[])),

@@ -308,6 +308,45 @@ fn what_cannot_come_right_by_itself_is_undone_at_once() {
 }
 
 #[test]
+fn a_volume_of_a_pods_own_has_ten_minutes_and_then_the_gang_goes_elsewhere() {
+    let mut case = Case::new(json!({"deadlines": {"startupSeconds": 900}}));
+    case.place(1, &PodPhase::Pending);
+    case.pod(0).stuck = stuck(Obstacle::Claim, 0);
+    case.second = 599;
+    case.says(JobPhase::Starting, Reason::ClaimNotBound);
+    let message = case.status.message.clone().unwrap();
+    assert!(
+        message.starts_with("PersistentVolumeClaim \"main\" of pod \"llm-worker-0\" "),
+        "{message}"
+    );
+    case.second = 600;
+    case.says(JobPhase::Restarting, Reason::ClaimNotBound);
+    // A provisioner may be away for hours: no limit ends the job for that.
+    assert_eq!(counted(&case), (0, 0));
+    assert_eq!(case.status.excluded_nodes[0].node, "node-0");
+    assert!(
+        excluded(&case).is_empty(),
+        "it is tried there if nowhere else"
+    );
+}
+
+#[test]
+fn a_volume_that_cannot_be_is_not_waited_for() {
+    let mut case = Case::new(json!({}));
+    case.place(1, &PodPhase::Pending);
+    case.pod(0).stuck = stuck(Obstacle::Volume, 0);
+    case.says(JobPhase::Restarting, Reason::ClaimNotBound);
+    // And who has less time than a volume: it is not the job's fault.
+    let mut case = Case::new(json!({"deadlines": {"startupSeconds": 60}}));
+    case.place(1, &PodPhase::Pending);
+    case.pod(0).stuck = stuck(Obstacle::Claim, 0);
+    case.says(JobPhase::Starting, Reason::ClaimNotBound);
+    case.second = 60;
+    case.says(JobPhase::Restarting, Reason::ClaimNotBound);
+    assert_eq!(counted(&case), (0, 0));
+}
+
+#[test]
 fn what_is_missing_is_waited_for_longer_each_time_and_for_ever() {
     let restart = json!({"limit": 0, "scope": "Never", "backoffSeconds": 10,
         "maxBackoffSeconds": 30});

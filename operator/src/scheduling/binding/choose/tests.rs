@@ -1,6 +1,4 @@
 use super::*;
-use crate::scheduling::binding::mounts::Own;
-use crate::scheduling::fixtures::Shelf;
 use serde_json::{Value, json};
 use trellis_scheduler::{NodeName, Resources};
 
@@ -45,7 +43,7 @@ fn stock(claims: &[(&str, &str, &str)], volumes: &[(&str, &[&str])], provisions:
         classes: [("late".to_owned(), Arc::new(class))].into(),
         volumes: volumes.iter().map(volume).collect(),
         nodes: ["a", "b", "c", "d"].map(node).into(),
-        ..Stock::default()
+        taken: BTreeSet::new(),
     }
 }
 
@@ -57,7 +55,6 @@ fn on(claim: &str, nodes: &[&str]) -> (String, Mount) {
     let mount = Mount {
         nodes: nodes.iter().map(|n| (*n).to_owned()).collect(),
         pods: 2,
-        own: None,
     };
     (claim.to_owned(), mount)
 }
@@ -194,95 +191,4 @@ fn access_modes_say_how_many_may_mount_it() {
     let stock = stock(&[], &[], false);
     let gone = choose(&[on("data", &["a"])].into(), &stock).unwrap_err();
     assert_eq!(gone.reason, Reason::ClaimNotFound);
-}
-
-/// Pods "p-0" and "p-1" on these nodes, each with a claim of its own for the volume "scratch".
-fn own(nodes: [&str; 2], uid: Option<&str>) -> Mounts {
-    let asked = json!({"storageClassName": "late", "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": "10"}}});
-    let mount = |(at, node): (usize, &str)| {
-        let pod = format!("p-{at}");
-        let mount = Mount {
-            nodes: [node.to_owned()].into(),
-            pods: 1,
-            own: Some(Own {
-                pod: pod.clone(),
-                uid: uid.map(str::to_owned),
-                asked: decoded(asked.clone()),
-            }),
-        };
-        (format!("{pod}-scratch"), mount)
-    };
-    nodes.into_iter().enumerate().map(mount).collect()
-}
-
-/// A claim of that name, whose owner is that pod.
-fn made(name: &str, pod: &str, uid: &str) -> Value {
-    json!({"metadata": {"name": name, "namespace": "ns", "uid": name, "ownerReferences": [
-        {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": uid, "controller": true}]},
-        "status": {"phase": "Pending"},
-        "spec": {"storageClassName": "late", "accessModes": ["ReadWriteOnce"],
-            "resources": {"requests": {"storage": "10"}}}})
-}
-
-fn shelf(provisioner: &str) -> Shelf {
-    Shelf::default().with_class(json!({"metadata": {"name": "late"},
-        "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}))
-}
-
-fn local(shelf: Shelf, name: &str, node: &str) -> Shelf {
-    shelf.with_volume(
-        json!({"metadata": {"name": name}, "status": {"phase": "Available"},
-        "spec": {"storageClassName": "late", "capacity": {"storage": "10"},
-            "accessModes": ["ReadWriteOnce"],
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [
-                {"matchExpressions": [{"key": HOST, "operator": "In", "values": [node]}]}]}}}}),
-    )
-}
-
-#[test]
-fn claims_that_come_with_their_pods_have_a_volume_each_before_there_is_a_pod() {
-    let disks = local(
-        local(shelf("kubernetes.io/no-provisioner"), "x", "a"),
-        "y",
-        "b",
-    );
-    let steps = |nodes, shelf: &Shelf| {
-        let mounts = own(nodes, None);
-        let stock = Stock::of(shelf, &mounts);
-        assert_eq!(stock.to_come.len(), 2);
-        choose(&mounts, &stock)
-    };
-    let given = |to: &str, volume: &str| (to.to_owned(), Step::Give(volume.to_owned()));
-    let both = [given("p-0-scratch", "x"), given("p-1-scratch", "y")];
-    assert_eq!(steps(["a", "b"], &disks).unwrap(), both);
-    // There is one disk on the node, and two want it.
-    let stuck = steps(["a", "a"], &disks).unwrap_err();
-    assert_eq!(stuck.reason, Reason::ClaimNotBound);
-    let made = steps(["a", "a"], &shelf("disks.example")).unwrap();
-    let provision = |to: &str| (to.to_owned(), Step::Provision("a".to_owned()));
-    assert_eq!(made, [provision("p-0-scratch"), provision("p-1-scratch")]);
-}
-
-#[test]
-fn a_claim_is_its_pods_own_or_nothing_is_done_for_it() {
-    let step = |owner: (&str, &str), uid| {
-        let shelf = shelf("disks.example").with_claim(made("p-0-scratch", owner.0, owner.1));
-        let mut mounts = own(["a", "a"], uid);
-        mounts.retain(|name, _| name == "p-0-scratch");
-        let stock = Stock::of(&shelf, &mounts);
-        let to_come = stock.to_come.contains("p-0-scratch");
-        choose(&mounts, &stock).map(|steps| (steps[0].1.clone(), to_come))
-    };
-    let provision = Step::Provision("a".to_owned());
-    let now = step(("p-0", "now"), Some("now"));
-    assert_eq!(now.unwrap(), (provision.clone(), false));
-    // Of the pod before, which goes with it.
-    for uid in [Some("now"), None] {
-        let before = step(("p-0", "before"), uid);
-        assert_eq!(before.unwrap(), (provision.clone(), true), "{uid:?}");
-    }
-    let stuck = step(("other", "x"), None).unwrap_err();
-    assert_eq!(stuck.reason, Reason::NameConflict);
-    assert!(stuck.message.contains("pod \"p-0\"'s"), "{}", stuck.message);
 }
