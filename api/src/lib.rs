@@ -25,6 +25,7 @@ pub mod rules;
 pub mod runtime_profile;
 pub mod topology;
 pub mod validate;
+pub mod visibility;
 mod word;
 
 pub use authorization_policy::{

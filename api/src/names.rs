@@ -25,6 +25,11 @@ pub const EPOCH: &str = "trellis.dev/epoch";
 /// Annotation of a pod: the annotation by which it says when its last checkpoint was complete.
 pub const CHECKPOINT_ANNOTATION: &str = "trellis.dev/checkpoint-annotation";
 
+/// Label of an operator's pod: [`LEADER`] if it leads.
+pub const ROLE: &str = "trellis.dev/role";
+/// Value of [`ROLE`].
+pub const LEADER: &str = "leader";
+
 /// Label of a node that is Trellis' own, value [`OWN_NODE_VALUE`], and key of
 /// the taint that keeps other pods off it: both together make it one. Every pod
 /// of a TrainingJob tolerates the taint.

@@ -1,6 +1,8 @@
 //! The command line.
 
+mod completions;
 mod crds;
+mod import;
 mod node;
 mod plan;
 mod policy;
@@ -14,6 +16,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use trellis_api::document::Problem;
+use trellis_cli::suspend::{self, Want};
 
 use crate::operator;
 use crate::telemetry::LogFormat;
@@ -29,7 +32,7 @@ pub struct Cli {
 #[derive(Subcommand, Debug)]
 enum Command {
     /// Run the operator.
-    Operator(operator::Options),
+    Operator(Box<operator::Options>),
     /// Print what is generated from the code: CRDs, roles, API reference, reasons.
     Crds(crds::Options),
     /// Show what jobs would be compiled into, and where they would go or why they
@@ -42,9 +45,40 @@ enum Command {
     /// engine makes of them. Exit status: 0 all was as expected, 1 something was
     /// not, 2 invalid input.
     Simulate(simulate::Options),
+    /// Turn what Volcano, Kueue, Kubeflow and Lattice use into Trellis' objects, and say of
+    /// every field what was not carried over. Reads files; writes nothing. Exit status: 0
+    /// all is turned, 1 a document cannot be (--strict: or something is to be said of one),
+    /// 2 invalid input.
+    Import(import::Options),
     /// Decide again what a running scheduler had to decide when it wrote a snapshot:
     /// the decisions, and why those wait that do. The same every time.
     Replay(replay::Options),
+    /// Show all that waits and all that runs, queue by queue: position, who, GPUs, state, since
+    /// when, when it starts or ends, and why it waits. Exit status: 0 shown, 2 no cluster, or
+    /// none that tells.
+    Queue(trellis_cli::queue::Options),
+    /// Show what of each node is free, who holds the rest, for whom it is reserved, and what is
+    /// wrong with it. Exit status: 0 shown, 1 there is no such node, 2 no cluster, or none that
+    /// tells.
+    Nodes(trellis_cli::nodes::Options),
+    /// Say why a job waits: what it lacks, what each node is to it, who would make room, when it
+    /// starts, and the smallest change that would help. Exit status: 0 said, 1 there is no such
+    /// job, 2 no cluster.
+    Explain(trellis_cli::explain::Options),
+    /// Create jobs, and wait for them. Exit status: 0 done, 1 a job was not taken or did not end
+    /// well, 2 invalid input or no cluster, 124 the time is over.
+    Submit(trellis_cli::submit::Options),
+    /// Have jobs give their places back; they keep their place in history and can be resumed.
+    /// Exit status: 0 done, 1 a job is not there or has ended, 2 no cluster, 124 the time is over.
+    Suspend(trellis_cli::suspend::Options),
+    /// Have suspended jobs wait for a place again. Exit status: as of suspend.
+    Resume(trellis_cli::suspend::Options),
+    /// End jobs and delete them; their pods have their grace. Exit status: as of suspend.
+    Cancel(trellis_cli::cancel::Options),
+    /// Print what completes commands and options in a shell.
+    Completions(completions::Options),
+    /// Write man pages, one a command, into a folder.
+    Man(completions::Man),
     /// Print the version.
     Version,
 }
@@ -56,8 +90,18 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Plan(options) => return status(plan::run(&options)),
         Command::Policy(options) => return status(policy::run(&options)),
         Command::Simulate(options) => return status(simulate::run(&options)),
+        Command::Import(options) => return status(import::run(&options)),
         Command::Replay(options) => return status(replay::run(&options)),
-        Command::Operator(options) => return operate(options),
+        Command::Operator(options) => return operate(*options),
+        Command::Queue(options) => return status(trellis_cli::queue::run(&options)),
+        Command::Nodes(options) => return status(trellis_cli::nodes::run(&options)),
+        Command::Explain(options) => return status(trellis_cli::explain::run(&options)),
+        Command::Submit(options) => return status(trellis_cli::submit::run(&options)),
+        Command::Suspend(options) => return status(suspend::run(&options, Want::Suspended)),
+        Command::Resume(options) => return status(suspend::run(&options, Want::Resumed)),
+        Command::Cancel(options) => return status(trellis_cli::cancel::run(&options)),
+        Command::Completions(options) => completions::print(&options),
+        Command::Man(options) => completions::write(&options),
         Command::Crds(options) => crds::run(&options),
         Command::Version => print(concat!("trellis ", env!("CARGO_PKG_VERSION"), "\n")),
     };

@@ -2,27 +2,19 @@
 //! classes, and the namespaces and Services of jobs.
 
 use std::collections::BTreeSet;
-use std::fmt::Debug;
 
-use anyhow::anyhow;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::ListParams;
-use kube::{Api, Client, Resource};
-use serde::de::DeserializeOwned;
+use kube::{Api, Client};
 use trellis_api::{
     AuthorizationPolicy, ClusterAuthorizationPolicy, PodGroup, Queue, RuntimeProfile, TrainingJob,
 };
+use trellis_cli::cluster::{Unread, list, named};
 use trellis_policies::cedar::PolicyObject;
 
-use super::live::Purpose;
 use super::snapshot::Snapshot;
 use crate::watch::SlimNamespace;
-
-/// Objects of one answer of the API server.
-const PAGE: u32 = 500;
-/// Lists that are begun anew because the pages of an earlier one have expired.
-const RESTARTS: usize = 3;
 
 /// Reads what policies decide about these jobs by. Gives what the user might not expect.
 pub(super) async fn read(
@@ -132,91 +124,4 @@ fn services(job: &TrainingJob) -> BTreeSet<&str> {
         .flat_map(|n| n.egress.iter().chain(&n.ingress))
         .filter_map(|rule| rule.service.as_deref())
         .collect()
-}
-/// All objects of a kind, page by page. None if the cluster does not know the kind.
-pub(super) async fn list<K>(api: &Api<K>, params: &ListParams) -> Result<Option<Vec<K>>, Unread>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
-{
-    let mut objects = Vec::new();
-    let mut params = params.clone().limit(PAGE);
-    let mut restarts = 0_usize;
-    loop {
-        match api.list(&params).await {
-            Ok(page) => {
-                objects.extend(page.items);
-                match page.metadata.continue_.filter(|c| !c.is_empty()) {
-                    Some(token) => params.continue_token = Some(token),
-                    None => return Ok(Some(objects)),
-                }
-            }
-            Err(kube::Error::Api(status)) if status.code == 410 && restarts < RESTARTS => {
-                restarts = restarts.saturating_add(1);
-                objects.clear();
-                params.continue_token = None;
-            }
-            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
-            Err(error) => return Err(Unread::new::<K>("list", error)),
-        }
-    }
-}
-
-/// The object of that name, if it is there.
-pub(super) async fn named<K>(api: &Api<K>, name: &str) -> Result<Option<K>, Unread>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
-{
-    match api.get(name).await {
-        Ok(object) => Ok(Some(object)),
-        // As in a list: a kind that the cluster does not know is no "NotFound".
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(error) => Err(Unread::new::<K>("get", error)),
-    }
-}
-
-/// What could not be read, and why.
-pub(super) struct Unread {
-    verb: &'static str,
-    kinds: String,
-    error: Box<kube::Error>,
-}
-
-impl Unread {
-    fn new<K: Resource<DynamicType = ()>>(verb: &'static str, error: kube::Error) -> Self {
-        Self {
-            verb,
-            kinds: K::plural(&()).into_owned(),
-            error: Box::new(error),
-        }
-    }
-
-    /// What keeps us from reading, and what to do about it.
-    pub(super) fn explain(self, purpose: Purpose) -> anyhow::Error {
-        let Self { verb, kinds, error } = self;
-        let offline = purpose.offline();
-        match *error {
-            kube::Error::Api(status) if matches!(status.code, 401 | 403) => anyhow!(
-                "cannot {verb} {kinds}: the right to do so is missing: {} ({}; {offline})",
-                status.message,
-                purpose.rights(),
-            ),
-            kube::Error::Api(status) => anyhow!("cannot {verb} {kinds}: {}", status.message),
-            kube::Error::SerdeError(error) => {
-                anyhow!("cannot {verb} {kinds}: an answer does not decode: {error}")
-            }
-            error => anyhow!(
-                "cannot {verb} {kinds}: the cluster cannot be reached: {} ({offline})",
-                root_of(&error)
-            ),
-        }
-    }
-}
-
-/// The innermost cause: what is around it only says that there is one.
-fn root_of(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
 }

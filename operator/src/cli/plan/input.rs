@@ -1,15 +1,15 @@
 //! The files that a plan is made from, and everything that is wrong with them.
 
-use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use trellis_api::document::{self, Document, Problem};
 use trellis_api::{GROUP, TrainingJob};
+use trellis_cli::files::of_folder;
+pub(in crate::cli) use trellis_cli::files::{shown, text};
+pub(in crate::cli) use trellis_cli::given::{Given, settle};
 
 use super::snapshot::Snapshot;
 use crate::cli::source::OUR_VERSION;
-use crate::key::Key;
 
 /// Our kinds.
 const KINDS: [&str; 9] = [
@@ -23,13 +23,6 @@ const KINDS: [&str; 9] = [
     "AuthorizationPolicy",
     "QuotaPolicy",
 ];
-
-/// A job that is to be planned, and where it is written.
-pub(in crate::cli) struct Given {
-    job: TrainingJob,
-    document: Document,
-    file: String,
-}
 
 /// What the files hold.
 #[derive(Default)]
@@ -140,99 +133,4 @@ fn no_kind(document: &Document) -> Problem {
         None => format!("its kinds are {}", KINDS.join(", ")),
     };
     document.problem("kind", format!("{OUR_VERSION} has no {kind:?}: {known}"))
-}
-
-/// The files of a folder that kubectl would read, by name. None: it is no folder.
-fn of_folder(path: &Path) -> Result<Option<Vec<PathBuf>>, String> {
-    if !path.is_dir() {
-        return Ok(None);
-    }
-    let entries = std::fs::read_dir(path).map_err(|error| format!("cannot be read: {error}"))?;
-    let mut files: Vec<PathBuf> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|file| {
-            let extension = file.extension().and_then(|e| e.to_str());
-            matches!(extension, Some("yaml" | "yml" | "json")) && file.is_file()
-        })
-        .collect();
-    files.sort_unstable();
-    if files.is_empty() {
-        return Err(
-            "is a folder without .yaml, .yml and .json files: name one that has some".to_owned(),
-        );
-    }
-    Ok(Some(files))
-}
-
-/// Gives every job its namespace: its own, else `default`. `asked` is the one
-/// that the user insists on.
-///
-/// # Errors
-/// If a job is of another namespace than is asked for, or is there twice.
-pub(in crate::cli) fn settle(
-    jobs: Vec<Given>,
-    default: &str,
-    asked: Option<&str>,
-) -> Result<Vec<TrainingJob>, Vec<Problem>> {
-    let mut settled: Vec<TrainingJob> = Vec::new();
-    let mut places: BTreeMap<Key, String> = BTreeMap::new();
-    let mut problems = Vec::new();
-    for given in jobs {
-        let mut job = given.job;
-        let own = job.metadata.namespace.take();
-        if let (Some(own), Some(asked)) = (&own, asked)
-            && own != asked
-        {
-            let message = format!(
-                "is {own:?}, but --namespace asks for {asked:?}: leave one out, or make them the same"
-            );
-            let problem = given.document.problem("metadata.namespace", message);
-            problems.push(problem.in_file(given.file.as_str()));
-            continue;
-        }
-        job.metadata.namespace = Some(own.unwrap_or_else(|| default.to_owned()));
-        let key = Key::of(&job.metadata);
-        let problem = given.document.problem("metadata.name", "");
-        let place = format!("{}:{}:{}", given.file, problem.line, problem.column);
-        if let Some(before) = places.insert(key.clone(), place) {
-            let message =
-                format!("TrainingJob \"{key}\" is given twice, before at {before}: rename one");
-            let problem = given.document.problem("metadata.name", message);
-            problems.push(problem.in_file(given.file.as_str()));
-            continue;
-        }
-        settled.push(job);
-    }
-    if problems.is_empty() {
-        Ok(settled)
-    } else {
-        Err(problems)
-    }
-}
-
-/// The text of a file; `-` is standard input.
-pub(in crate::cli) fn text(path: &Path) -> std::io::Result<String> {
-    let mut bytes = Vec::new();
-    // One more than is taken, so that a larger file is seen to be one.
-    let most = u64::try_from(document::MAX_FILE)
-        .unwrap_or(u64::MAX)
-        .saturating_add(1);
-    if path == Path::new("-") {
-        std::io::stdin().lock().take(most).read_to_end(&mut bytes)?;
-    } else {
-        std::fs::File::open(path)?
-            .take(most)
-            .read_to_end(&mut bytes)?;
-    }
-    String::from_utf8(bytes)
-        .map_err(|_| std::io::Error::other("it is no text in UTF-8: save it as UTF-8"))
-}
-
-/// The name of a file as messages bear it.
-pub(in crate::cli) fn shown(path: &Path) -> String {
-    if path == Path::new("-") {
-        "<stdin>".to_owned()
-    } else {
-        path.display().to_string()
-    }
 }

@@ -1,20 +1,16 @@
 //! The cluster of the kubeconfig, read and never written.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
-use anyhow::anyhow;
-use http::{HeaderName, HeaderValue};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::api::{ListParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
-use kube::{Api, Client, Config};
+use kube::{Api, Client};
 use trellis_api::{PodGroup, QuotaPolicy, ResourceFlavor, Topology, TrainingJob};
+pub(in crate::cli) use trellis_cli::cluster::Access;
+use trellis_cli::cluster::{Hints, Unread, list, named};
 use trellis_compiler::Profile;
 use trellis_policies::cedar::Requester;
 
-use super::facts::{self, Unread, list, named};
+use super::facts;
 use super::snapshot::{self, Snapshot};
 use crate::controller::claims::{self, What};
 use crate::controller::lookup;
@@ -23,10 +19,6 @@ use crate::watch::{
     SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNode, SlimPod, SlimStorageClass, SlimVolume,
     default_class,
 };
-
-/// Longest wait for a connection, and for an answer.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What a cluster is read for.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +31,7 @@ pub(in crate::cli) enum Purpose {
 
 impl Purpose {
     /// What to do where the cluster is of no use.
-    pub(super) const fn offline(self) -> &'static str {
+    const fn offline(self) -> &'static str {
         match self {
             Self::Plan => {
                 "to plan without a cluster, give its nodes by --nodes FILE, where FILE is what `kubectl get nodes -o yaml` wrote"
@@ -47,6 +39,14 @@ impl Purpose {
             Self::Policies => {
                 "to do without a cluster, leave --cluster out, and give jobs, policies, Queues and Namespaces by -f FILE"
             }
+        }
+    }
+
+    /// What to do where something cannot be read.
+    fn hints(self) -> Hints {
+        Hints {
+            rights: self.rights(),
+            otherwise: Some(self.offline()),
         }
     }
 
@@ -59,7 +59,7 @@ impl Purpose {
     }
 
     /// Which rights it takes.
-    pub(super) fn rights(self) -> String {
+    fn rights(self) -> String {
         match self {
             Self::Plan => format!(
                 "a plan gets and lists {} of all namespaces: docs/plan.md has the ClusterRole",
@@ -67,24 +67,6 @@ impl Purpose {
             ),
             Self::Policies => "policies decide by clusterauthorizationpolicies, authorizationpolicies, queues, runtimeprofiles, trainingjobs, podgroups, priorityclasses, namespaces and services of all namespaces, which are got and listed: the ClusterRole of docs/plan.md has all of them".to_owned(),
         }
-    }
-}
-
-/// Which cluster, as kubectl has it.
-#[derive(clap::Args, Debug)]
-pub(in crate::cli) struct Access {
-    /// The kubeconfig file. Without it, $KUBECONFIG, else ~/.kube/config.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig. Without it, its current one.
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
-}
-
-impl Access {
-    /// True if it says anything.
-    pub(in crate::cli) fn is_given(&self) -> bool {
-        self.kubeconfig.is_some() || self.context.is_some()
     }
 }
 
@@ -98,114 +80,68 @@ pub(in crate::cli) struct Seen {
 /// A cluster that can be read.
 pub(in crate::cli) struct Cluster {
     purpose: Purpose,
-    runtime: tokio::runtime::Runtime,
-    client: Client,
-    namespace: String,
+    cluster: trellis_cli::cluster::Cluster,
 }
 
 impl Cluster {
     /// Finds the cluster. Whether it answers, the first read shows.
     pub(in crate::cli) fn connect(access: &Access, purpose: Purpose) -> anyhow::Result<Self> {
-        let offline = purpose.offline();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        let mut config = runtime
-            .block_on(config(access))
-            .map_err(|error| anyhow!("no cluster is configured: {} ({offline})", said(&error)))?;
-        config.headers.push((
-            HeaderName::from_static("user-agent"),
-            HeaderValue::from_static(purpose.agent()),
-        ));
-        config.connect_timeout = Some(CONNECT_TIMEOUT);
-        config.read_timeout = Some(READ_TIMEOUT);
-        // A user who waits wants to hear soon.
-        config.default_retry = false;
-        let namespace = config.default_namespace.clone();
-        let client = runtime
-            .block_on(async { Client::try_from(config) })
-            .map_err(|error| {
-                anyhow!("the cluster's configuration is of no use: {error} ({offline})")
-            })?;
-        Ok(Self {
-            purpose,
-            runtime,
-            client,
-            namespace,
-        })
+        let offline = Some(purpose.offline());
+        let cluster = trellis_cli::cluster::Cluster::connect(access, purpose.agent(), offline)?;
+        Ok(Self { purpose, cluster })
     }
 
     /// The namespace of the context.
     pub(in crate::cli) fn namespace(&self) -> &str {
-        &self.namespace
+        self.cluster.namespace()
     }
 
     /// Reads all that a plan of these jobs depends on.
     pub(super) fn read(&self, jobs: &[TrainingJob]) -> anyhow::Result<Seen> {
-        let seen = self.runtime.block_on(read(&self.client, jobs));
-        seen.map_err(|unread| unread.explain(self.purpose))
+        let seen = self.cluster.wait_for(read(self.cluster.client(), jobs));
+        seen.map_err(|unread| unread.explain(&self.purpose.hints()))
     }
 
     /// Reads what policies decide about these jobs by, and the policies.
     pub(in crate::cli) fn facts(&self, jobs: &[TrainingJob]) -> anyhow::Result<Seen> {
         let mut snapshot = Snapshot::default();
         let notes = self
-            .runtime
-            .block_on(facts::read(&self.client, jobs, &mut snapshot))
-            .map_err(|unread| unread.explain(self.purpose))?;
+            .cluster
+            .wait_for(facts::read(self.cluster.client(), jobs, &mut snapshot))
+            .map_err(|unread| unread.explain(&self.purpose.hints()))?;
         Ok(Seen { snapshot, notes })
     }
 
     /// Those of the jobs that are there, as they are there.
     pub(in crate::cli) fn named(&self, jobs: &[TrainingJob]) -> anyhow::Result<Vec<TrainingJob>> {
-        let found = self.runtime.block_on(facts::of_names(&self.client, jobs));
-        found.map_err(|unread| unread.explain(self.purpose))
+        let found = self
+            .cluster
+            .wait_for(facts::of_names(self.cluster.client(), jobs));
+        found.map_err(|unread| unread.explain(&self.purpose.hints()))
     }
 
     /// Who we are to the cluster, as the stamp of what we write would say. None: it does not
     /// say, which is nothing to fail for.
     pub(super) fn whoami(&self) -> Option<Requester> {
-        let api = Api::<SelfSubjectReview>::all(self.client.clone());
+        let api = Api::<SelfSubjectReview>::all(self.cluster.client().clone());
         let question = SelfSubjectReview::default();
         let params = PostParams::default();
-        let answer = self.runtime.block_on(api.create(&params, &question)).ok()?;
+        let answer = self.cluster.wait_for(api.create(&params, &question)).ok()?;
         requester_of(&answer.status?.user_info?)
     }
 
     /// Every TrainingJob.
     pub(in crate::cli) fn jobs(&self) -> anyhow::Result<Vec<TrainingJob>> {
-        let jobs = self.runtime.block_on(facts::jobs(&self.client));
-        jobs.map_err(|unread| unread.explain(self.purpose))
+        let jobs = self.cluster.wait_for(facts::jobs(self.cluster.client()));
+        jobs.map_err(|unread| unread.explain(&self.purpose.hints()))
     }
 
     /// Every PodGroup.
     pub(in crate::cli) fn pod_groups(&self) -> anyhow::Result<Vec<PodGroup>> {
-        let groups = self.runtime.block_on(facts::pod_groups(&self.client));
-        groups.map_err(|unread| unread.explain(self.purpose))
-    }
-}
-
-/// What is wrong with a kubeconfig. kube quotes the file twice.
-fn said(error: &KubeconfigError) -> String {
-    match error {
-        KubeconfigError::ReadConfig(error, file) => format!("cannot read {file:?}: {error}"),
-        other => other.to_string(),
-    }
-}
-
-/// The kubeconfig's cluster; where there is no kubeconfig, that of the pod that we run in.
-async fn config(access: &Access) -> Result<Config, KubeconfigError> {
-    let options = KubeConfigOptions {
-        context: access.context.clone(),
-        ..KubeConfigOptions::default()
-    };
-    if let Some(file) = &access.kubeconfig {
-        let kubeconfig = Kubeconfig::read_from(file)?;
-        return Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    }
-    match Config::from_kubeconfig(&options).await {
-        Err(error) if access.context.is_none() => Config::incluster().map_err(|_| error),
-        config => config,
+        let groups = self
+            .cluster
+            .wait_for(facts::pod_groups(self.cluster.client()));
+        groups.map_err(|unread| unread.explain(&self.purpose.hints()))
     }
 }
 

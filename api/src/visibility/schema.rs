@@ -1,0 +1,68 @@
+//! What the fields of the group's kinds mean, as OpenAPI 3: what `kubectl explain` shows.
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Value, json};
+
+use super::{Explanation, GROUP, NodeState, QueueState, QueuedJob, Served, VERSION};
+
+/// Each kind with its schema, which refers to nothing outside of itself.
+#[must_use]
+pub fn schemas() -> Vec<(&'static Served, Value)> {
+    vec![
+        (&QueuedJob::SERVED, of::<QueuedJob>(&QueuedJob::SERVED)),
+        (&QueueState::SERVED, of::<QueueState>(&QueueState::SERVED)),
+        (&NodeState::SERVED, of::<NodeState>(&NodeState::SERVED)),
+        (
+            &Explanation::SERVED,
+            of::<Explanation>(&Explanation::SERVED),
+        ),
+    ]
+}
+
+fn of<T: JsonSchema>(served: &Served) -> Value {
+    let settings = SchemaSettings::openapi3().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let schema = settings.into_generator().into_root_schema_for::<T>();
+    let mut schema = schema.to_value();
+    if let Some(schema) = schema.as_object_mut() {
+        let kind = json!([{"group": GROUP, "version": VERSION, "kind": served.kind}]);
+        schema.insert("x-kubernetes-group-version-kind".to_owned(), kind);
+    }
+    let mut fields = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for (field, about) in [
+        ("apiVersion", "Group and version of this kind."),
+        ("kind", "This kind."),
+    ] {
+        if let Some(fields) = &mut fields {
+            let schema = json!({"type": "string", "description": about});
+            fields.insert(field.to_owned(), schema);
+        }
+    }
+    schema
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ALL;
+    use super::*;
+
+    #[test]
+    fn each_field_of_each_kind_says_what_it_is() {
+        let all = schemas();
+        let kinds: Vec<&str> = all.iter().map(|(served, _)| served.kind).collect();
+        let served: Vec<&str> = ALL.iter().map(|served| served.kind).collect();
+        assert_eq!(kinds, served);
+        for (served, schema) in all {
+            assert!(!schema.to_string().contains("$ref"), "{}", served.kind);
+            let fields = schema["properties"].as_object().unwrap();
+            assert!(fields.len() > 8, "{}: {fields:?}", served.kind);
+            for (name, field) in fields {
+                let about = field["description"].as_str().unwrap_or_default();
+                assert!(!about.is_empty(), "{}.{name}", served.kind);
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! What a job lacks, in numbers, and what would help. Pure.
+
+use trellis_api::visibility::{Amount, Explanation, QueueState, Shortage, SmallestChange};
+
+use super::view::section;
+use crate::output::{Table, Tone, wrapped};
+
+/// The arithmetic.
+pub(super) fn text(explanation: &Explanation, queue: Option<&QueueState>, width: usize) -> String {
+    let mut out = String::new();
+    if let Some(shortage) = &explanation.shortage {
+        out.push_str(&section("What is missing"));
+        out.push_str(&numbers(shortage));
+    }
+    if let Some(queue) = queue.filter(|queue| !queue.resources.is_empty()) {
+        out.push_str(&section(&format!("Queue {}", explanation.queue)));
+        out.push_str(&quota(queue));
+        let share = queue.share.as_deref().unwrap_or("-");
+        let line = format!(
+            "{} jobs hold a place, {} wait, share {share}",
+            queue.admitted, queue.pending
+        );
+        out.push_str(&wrapped(&line, 2, width, Tone::Plain));
+    }
+    if !explanation.preempts.is_empty() {
+        out.push_str(&section("Who makes room"));
+        for victim in &explanation.preempts {
+            let pod = victim.pod.as_ref().map(|pod| format!(" (pod {pod} alone)"));
+            let because = victim.because.as_deref().unwrap_or("is leaving");
+            let line = format!(
+                "{}/{}{}: {because}",
+                victim.job.namespace,
+                victim.job.name,
+                pod.unwrap_or_default()
+            );
+            out.push_str(&wrapped(&line, 2, width, Tone::Plain));
+        }
+    }
+    out
+}
+
+fn numbers(shortage: &Shortage) -> String {
+    let mut table = Table::headless();
+    let texts = [
+        ("task group", &shortage.task_group),
+        ("resource", &shortage.resource),
+        ("flavor", &shortage.flavor),
+        ("quota of queue", &shortage.queue),
+        ("limit", &shortage.limit),
+        ("level", &shortage.level),
+        ("domain", &shortage.domain),
+    ];
+    for (name, value) in texts {
+        if let Some(value) = value {
+            table.row([name.into(), value.clone().into()]);
+        }
+    }
+    let quantities = [
+        ("needed", &shortage.needs),
+        ("there is at most", &shortage.most),
+        ("used", &shortage.used),
+        ("held by jobs", &shortage.held_by_jobs),
+        ("held by others", &shortage.held_by_others),
+        ("free", &shortage.free),
+        ("missing", &shortage.missing),
+    ];
+    for (name, value) in quantities {
+        if let Some(value) = value {
+            table.row([name.into(), value.to_string().into()]);
+        }
+    }
+    let counts = [
+        ("on nodes", shortage.nodes),
+        ("pods", shortage.pods),
+        ("room for", shortage.room),
+    ];
+    for (name, value) in counts {
+        if let Some(value) = value {
+            table.row([name.into(), value.to_string().into()]);
+        }
+    }
+    if let Some(behind) = &shortage.behind {
+        let behind = format!("{}/{}", behind.namespace, behind.name);
+        table.row(["goes first".into(), behind.into()]);
+    }
+    table.text(2, None)
+}
+
+fn quota(queue: &QueueState) -> String {
+    let mut table = Table::new([
+        "FLAVOR",
+        "RESOURCE",
+        "QUOTA",
+        "USED",
+        "BORROWED",
+        "MAY HAVE MORE",
+    ]);
+    for of in &queue.resources {
+        let more = of
+            .available
+            .as_ref()
+            .map_or("*".to_owned(), ToString::to_string);
+        table.row([
+            of.flavor.clone().into(),
+            of.resource.clone().into(),
+            of.nominal.to_string().into(),
+            of.used.to_string().into(),
+            of.borrowed.to_string().into(),
+            more.into(),
+        ]);
+    }
+    table.text(2, None)
+}
+
+/// The smallest change.
+pub(super) fn helps(explanation: &Explanation, width: usize) -> String {
+    let Some(change) = &explanation.smallest_change else {
+        return String::new();
+    };
+    let mut out = section("The smallest change that would help");
+    for line in changes(change) {
+        out.push_str(&wrapped(&line, 2, width, Tone::Good));
+    }
+    out
+}
+
+fn changes(change: &SmallestChange) -> Vec<String> {
+    let quotas = change.raise_quotas.iter().map(|quota| {
+        let flavor = quota
+            .flavor
+            .as_ref()
+            .map(|flavor| format!(" of flavor {flavor}"));
+        format!(
+            "raise {} of queue {} by {} {}{}",
+            quota.field,
+            quota.queue,
+            quota.by,
+            quota.resource,
+            flavor.unwrap_or_default()
+        )
+    });
+    let limits = change.raise_limits.iter().map(|limit| {
+        let of = limit.resource.as_deref().unwrap_or("jobs");
+        format!("raise {} by {} {of}", limit.limit, limit.by)
+    });
+    let free = change
+        .free
+        .iter()
+        .map(|freed| format!("free {} on node {}", amounts(&freed.amounts), freed.node));
+    quotas.chain(limits).chain(free).collect()
+}
+
+pub(super) fn amounts(amounts: &[Amount]) -> String {
+    let each = amounts
+        .iter()
+        .map(|of| format!("{} {}", of.amount, of.resource));
+    each.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,90 @@
+//! What the nodes are to a job. Pure.
+
+use trellis_api::visibility::{Candidate, ExcludedNodes, Explanation, TaskGroupNodes};
+
+use super::lacks::amounts;
+use super::view::section;
+use crate::output::{Table, Tone, wrapped};
+
+/// Nodes that are named where not all are asked for.
+const NAMED: usize = 3;
+
+pub(super) fn text(explanation: &Explanation, wide: bool, width: usize) -> String {
+    let mut out = String::new();
+    for group in &explanation.task_groups {
+        out.push_str(&section(&format!("Nodes for task group {}", group.name)));
+        out.push_str(&of_group(group, wide, width));
+    }
+    if !explanation.reserved_nodes.is_empty() {
+        let nodes = explanation.reserved_nodes.join(", ");
+        out.push_str(&wrapped(
+            &format!("reserved for it: {nodes}"),
+            2,
+            width,
+            Tone::Good,
+        ));
+    }
+    out
+}
+
+fn of_group(group: &TaskGroupNodes, wide: bool, width: usize) -> String {
+    let requests = amounts(&group.requests);
+    let flavors = match group.flavors.is_empty() {
+        true => String::new(),
+        false => format!(", flavors {}", group.flavors.join(", ")),
+    };
+    let head = format!(
+        "{} of {requests} each{flavors}: {} of {} nodes match, with room for {} now",
+        pods(group.pods),
+        group.matching,
+        group.nodes,
+        pods(group.room)
+    );
+    let mut out = wrapped(&head, 2, width, Tone::Plain);
+    out.push_str(&table(&group.excluded, &group.candidates, wide));
+    out
+}
+
+fn table(excluded: &[ExcludedNodes], candidates: &[Candidate], wide: bool) -> String {
+    let mut table = Table::headless();
+    for of in excluded {
+        let what = match &of.detail {
+            Some(detail) => format!("{} {detail}", of.constraint),
+            None => of.constraint.clone(),
+        };
+        let count = usize::try_from(of.count).unwrap_or(0);
+        table.row([
+            "excluded".into(),
+            of.count.to_string().into(),
+            what.into(),
+            some(of.nodes.iter().map(String::as_str), count, wide).into(),
+        ]);
+    }
+    let shown = if wide { candidates.len() } else { NAMED };
+    for of in candidates.iter().take(shown) {
+        table.row([
+            "best".into(),
+            format!("room for {}", of.room).into(),
+            of.node.clone().into(),
+            format!("free: {}", amounts(&of.free)).into(),
+        ]);
+    }
+    table.text(2, None)
+}
+
+/// The first of so many.
+fn some<'a>(names: impl Iterator<Item = &'a str>, of: usize, wide: bool) -> String {
+    let most = if wide { usize::MAX } else { NAMED };
+    let names: Vec<_> = names.take(most).collect();
+    match of.saturating_sub(names.len()) {
+        0 => names.join(", "),
+        _ => format!("{}, ...", names.join(", ")),
+    }
+}
+
+fn pods(count: i64) -> String {
+    match count {
+        1 => "1 pod".to_owned(),
+        count => format!("{count} pods"),
+    }
+}

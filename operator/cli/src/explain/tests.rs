@@ -1,0 +1,90 @@
+use super::*;
+use serde_json::{Value, json};
+
+fn known(status: Value, explanation: Value, queue: Value) -> Known {
+    let job = json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+        "metadata": {"name": "llm", "namespace": "team-a"},
+        "spec": {"taskGroups": []}, "status": status,
+    });
+    Known {
+        job: serde_json::from_value(job).unwrap(),
+        explanation: serde_json::from_value(explanation).unwrap(),
+        queue: serde_json::from_value(queue).unwrap(),
+        notes: Vec::new(),
+    }
+}
+
+fn text(known: &Known, wide: bool) -> String {
+    let now: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
+    anstream::adapter::strip_str(&view::text(known, now, wide, 96)).to_string()
+}
+
+fn waits() -> Known {
+    let status = json!({"phase": "Queued", "reason": "InsufficientCapacity", "message": "older",
+        "queue": "research", "queuedTime": "2026-01-01T11:48:00Z", "policy": {"decision": "Allowed",
+            "policies": ["ClusterAuthorizationPolicy/starter/images", "ClusterAuthorizationPolicy/starter/queues"],
+            "warnings": ["warn-only: the image has no digest"]}});
+    let explanation = json!({
+        "apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "Explanation",
+        "metadata": {"namespace": "team-a", "name": "llm"}, "time": "2026-01-01T12:00:00Z",
+        "queue": "research", "priority": 100, "position": 1, "reason": "InsufficientCapacity",
+        "message": "needs 16 nvidia.com/gpu, 8 are free on 2 matching nodes: 8 are missing; gangs hold 8, other pods 0",
+        "shortage": {"resource": "nvidia.com/gpu", "needs": "16", "free": "8", "missing": "8",
+            "heldByJobs": "8", "heldByOthers": "0", "nodes": 2, "pods": 2, "room": 1},
+        "taskGroups": [{"name": "worker", "pods": 2, "requests": [{"resource": "nvidia.com/gpu", "amount": "8"}],
+            "nodes": 6, "matching": 2, "room": 1,
+            "excluded": [
+                {"constraint": "NodeSelector", "detail": "pool=h100", "count": 3, "nodes": ["a-1", "a-2", "a-3"]},
+                {"constraint": "Unhealthy", "detail": "GpuMemWatch", "count": 1, "nodes": ["b-9"]}],
+            "candidates": [
+                {"node": "b-1", "room": 1, "free": [{"resource": "nvidia.com/gpu", "amount": "8"}]},
+                {"node": "b-2", "room": 0, "free": [{"resource": "nvidia.com/gpu", "amount": "0"}]}]}],
+        "preempts": [{"namespace": "team-b", "name": "bert", "because": "has a lower priority (0)"}],
+        "reservedNodes": ["b-1", "b-2"], "expectedStart": "2026-01-01T13:03:20Z",
+        "smallestChange": {"free": [{"node": "b-2", "amounts": [{"resource": "nvidia.com/gpu", "amount": "8"}]}]},
+    });
+    let queue = json!({"apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "QueueState",
+        "metadata": {"name": "research"}, "weight": 1000, "pending": 3, "admitted": 9, "share": "0.4",
+        "resources": [{"flavor": "default", "resource": "nvidia.com/gpu", "nominal": "64",
+            "used": "48", "borrowed": "0", "lendable": "16", "available": "16"}]});
+    known(status, explanation, queue)
+}
+
+#[test]
+fn a_job_that_waits_for_nodes() {
+    insta::assert_snapshot!(text(&waits(), false));
+}
+
+#[test]
+fn a_job_that_waits_for_quota() {
+    let mut known = waits();
+    let explanation = known.explanation.as_mut().unwrap();
+    explanation.task_groups.clear();
+    explanation.preempts.clear();
+    explanation.reserved_nodes.clear();
+    explanation.expected_start = None;
+    explanation.smallest_change = serde_json::from_value(json!({
+        "raiseQuotas": [{"queue": "research", "field": "nominal", "flavor": "h100",
+            "resource": "nvidia.com/gpu", "by": "8"}],
+        "raiseLimits": [{"limit": "QuotaPolicy team limits[0]", "by": "1"}]}))
+    .unwrap();
+    insta::assert_snapshot!(text(&known, false));
+}
+
+/// What the engine has not been asked for, status says.
+#[test]
+fn a_job_that_is_denied_or_runs() {
+    let denied = json!({"phase": "Refused", "reason": "PolicyDenied", "message": "no policy permits it",
+        "policy": {"decision": "Denied", "missingPermits": ["permit (\n  principal == Trellis::Namespace::\"team-a\",\n  action, resource);"],
+            "errors": ["policy x: no such attribute"]}});
+    insta::assert_snapshot!(text(&known(denied, Value::Null, Value::Null), false));
+    let runs = json!({"phase": "Running", "reason": "Running", "message": "all 2 pods run"});
+    let mut runs = known(runs, Value::Null, Value::Null);
+    runs.notes.push("no scheduler answers now".to_owned());
+    let said = text(&runs, false);
+    assert!(
+        said.starts_with("team-a/llm  Running\n  Running: all 2 pods run\nnote: no scheduler"),
+        "{said}"
+    );
+}

@@ -1,0 +1,109 @@
+use super::*;
+use serde_json::{Value, json};
+
+fn node(name: &str, rack: &str, [jobs, others, kept]: [i64; 3], more: Value) -> NodeState {
+    let free = 8 - jobs - others - kept;
+    let mut node = json!({
+        "apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "NodeState",
+        "metadata": {"name": name}, "schedulable": true, "otherPods": 2,
+        "domains": [{"topology": "dc", "level": "zone", "domain": "z1"}, {"topology": "dc", "level": "rack", "domain": rack}],
+        "resources": [
+            {"resource": "cpu", "allocatable": "96", "jobs": "64", "others": "1", "kept": "0", "free": "31"},
+            {"resource": "memory", "allocatable": "1Ti", "jobs": "0", "others": "0", "kept": "0", "free": "1Ti"},
+            {"resource": "nvidia.com/gpu", "allocatable": "8", "jobs": jobs.to_string(),
+                "others": others.to_string(), "kept": kept.to_string(), "free": free.to_string()}],
+    });
+    let more = more.as_object().unwrap().clone();
+    node.as_object_mut().unwrap().extend(more);
+    serde_json::from_value(node).unwrap()
+}
+
+fn hold(name: &str, gpus: &str) -> Value {
+    json!({"namespace": "team-a", "name": name, "pods": 1, "state": "Running",
+        "devices": [{"resource": "nvidia.com/gpu", "amount": gpus}]})
+}
+
+fn cluster() -> Vec<NodeState> {
+    let mut starting = hold("bert", "2");
+    starting["state"] = json!("Starting");
+    let mut reserved = hold("next", "4");
+    reserved["expectedStart"] = json!("2026-01-01T13:03:20Z");
+    let mut kept = hold("llm", "2");
+    kept["until"] = json!("2026-01-01T12:01:30Z");
+    vec![
+        node(
+            "gpu-10",
+            "r2",
+            [0, 0, 0],
+            json!({"reservedFor": [reserved], "excludedBy": [{"namespace": "team-a", "name": "llm"}]}),
+        ),
+        node(
+            "gpu-9",
+            "r1",
+            [4, 2, 2],
+            json!({"jobs": [hold("llm", "2"), starting], "keptFor": [kept]}),
+        ),
+        node(
+            "gpu-2",
+            "r1",
+            [8, 0, 0],
+            json!({"jobs": [hold("a", "2"), hold("b", "2"), hold("c", "1"), hold("d", "1"), hold("e", "2")], "otherPods": 1}),
+        ),
+        node(
+            "gpu-3",
+            "r2",
+            [3, 0, 0],
+            json!({"schedulable": false, "otherPods": 0, "jobs": [hold("x", "3")],
+            "reasons": [{"reason": "Unhealthy", "message": "GpuMemWatch: XID 79"}], "taints": ["nvidia.com/gpu=bad:NoSchedule"]}),
+        ),
+    ]
+}
+
+fn sorted(nodes: &[NodeState]) -> Vec<&NodeState> {
+    let mut sorted: Vec<_> = nodes.iter().collect();
+    sorted.sort_by(|a, b| sums::place(a).cmp(&sums::place(b)));
+    sorted
+}
+
+fn plain(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string()
+}
+
+fn now() -> Timestamp {
+    "2026-01-01T12:00:00Z".parse().unwrap()
+}
+
+#[test]
+fn who_holds_what() {
+    let nodes = cluster();
+    let nodes = sorted(&nodes);
+    let rows = rows::text(&nodes, now(), false, None);
+    insta::assert_snapshot!(plain(&format!("{rows}\n{}", sums::text(&nodes))));
+}
+
+#[test]
+fn wide() {
+    let nodes = cluster();
+    insta::assert_snapshot!(plain(&rows::text(&sorted(&nodes), now(), true, None)));
+}
+
+#[test]
+fn drawn() {
+    let nodes = cluster();
+    insta::assert_snapshot!(plain(&map::text(&sorted(&nodes))));
+}
+
+#[test]
+fn a_node_without_devices_or_domains() {
+    let bare = json!({"apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "NodeState",
+        "metadata": {"name": "cpu-1"}, "schedulable": true, "otherPods": 0});
+    let bare: NodeState = serde_json::from_value(bare).unwrap();
+    let rows = plain(&rows::text(&[&bare], now(), false, None));
+    assert_eq!(
+        rows,
+        "NODE    STATE   FREE   DEVICES   HELD BY\ncpu-1   Idle    -      -\n"
+    );
+    assert_eq!(plain(&sums::text(&[&bare])), "no devices\n");
+    assert!(plain(&map::text(&[&bare])).starts_with("cpu-1  no devices\n"));
+    assert!(!sums::is_free(&bare));
+}

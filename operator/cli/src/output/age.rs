@@ -1,0 +1,91 @@
+//! Spans of time, as kubectl writes them (`duration.HumanDuration` of k8s.io/apimachinery): two
+//! units where the larger one is small, one where it is not.
+
+use k8s_openapi::jiff::Timestamp;
+
+const MINUTE: i64 = 60;
+const HOUR: i64 = 60 * MINUTE;
+const DAY: i64 = 24 * HOUR;
+const YEAR: i64 = 365 * DAY;
+
+/// How long it is since then.
+#[must_use]
+pub fn age(since: Timestamp, now: Timestamp) -> String {
+    span(now.as_second().saturating_sub(since.as_second()))
+}
+
+/// How long it is until then; `now` where that is over.
+#[must_use]
+pub fn until(then: Timestamp, now: Timestamp) -> String {
+    match then.as_second().saturating_sub(now.as_second()) {
+        over if over <= 0 => "now".to_owned(),
+        seconds => span(seconds),
+    }
+}
+
+fn span(seconds: i64) -> String {
+    let seconds = seconds.max(0);
+    // (below this, larger unit, its name, smaller unit, its name)
+    let two = |large: i64, name: &str, small: i64, small_name: &str| {
+        let rest = seconds.checked_rem(large).unwrap_or(0);
+        let (many, few) = (parts(seconds, large), parts(rest, small));
+        match few {
+            0 => format!("{many}{name}"),
+            few => format!("{many}{name}{few}{small_name}"),
+        }
+    };
+    match seconds {
+        s if s < 2 * MINUTE => format!("{s}s"),
+        s if s < 10 * MINUTE => two(MINUTE, "m", 1, "s"),
+        s if s < 3 * HOUR => format!("{}m", parts(s, MINUTE)),
+        s if s < 8 * HOUR => two(HOUR, "h", MINUTE, "m"),
+        s if s < 2 * DAY => format!("{}h", parts(s, HOUR)),
+        s if s < 8 * DAY => two(DAY, "d", HOUR, "h"),
+        s if s < 2 * YEAR => format!("{}d", parts(s, DAY)),
+        s if s < 8 * YEAR => two(YEAR, "y", DAY, "d"),
+        s => format!("{}y", parts(s, YEAR)),
+    }
+}
+
+fn parts(of: i64, size: i64) -> i64 {
+    of.checked_div(size).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_as_kubectl_writes_them() {
+        for (seconds, written) in [
+            (-1, "0s"),
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (121, "2m1s"),
+            (599, "9m59s"),
+            (600, "10m"),
+            (10_799, "179m"),
+            (10_800, "3h"),
+            (11_000, "3h3m"),
+            (28_800, "8h"),
+            (172_799, "47h"),
+            (172_800, "2d"),
+            (180_000, "2d2h"),
+            (691_200, "8d"),
+            (63_072_000, "2y"),
+        ] {
+            assert_eq!(span(seconds), written);
+        }
+    }
+
+    #[test]
+    fn what_is_over_is_now() {
+        let at = |seconds| Timestamp::from_second(seconds).unwrap();
+        assert_eq!(until(at(10), at(10)), "now");
+        assert_eq!(until(at(70), at(10)), "60s");
+        assert_eq!(age(at(10), at(15)), "5s");
+        // A clock that is behind.
+        assert_eq!(age(at(20), at(15)), "0s");
+    }
+}

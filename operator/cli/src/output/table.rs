@@ -1,0 +1,165 @@
+//! Tables as kubectl prints them: a head in capitals, columns three spaces apart. The last column
+//! is cut where the terminal ends.
+
+use super::style::{Tone, paint};
+
+const GAP: usize = 3;
+
+/// A cell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    text: String,
+    tone: Tone,
+}
+
+impl Cell {
+    /// A text in a tone.
+    pub fn new(text: impl Into<String>, tone: Tone) -> Self {
+        Self {
+            text: text.into(),
+            tone,
+        }
+    }
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self::new(text, Tone::Plain)
+    }
+}
+
+/// A table.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    head: Vec<Cell>,
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    /// One with these columns.
+    pub fn new<'a>(columns: impl IntoIterator<Item = &'a str>) -> Self {
+        let head = columns.into_iter().map(|name| Cell::new(name, Tone::Head));
+        Self {
+            head: head.collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// One without a head.
+    #[must_use]
+    pub fn headless() -> Self {
+        Self::default()
+    }
+
+    /// Another row.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// True if it has no rows.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The text, each line after `indent` spaces. `width`: columns of the terminal; None: nothing
+    /// is cut.
+    #[must_use]
+    pub fn text(&self, indent: usize, width: Option<usize>) -> String {
+        let head = Some(&self.head).filter(|head| !head.is_empty());
+        let rows = || head.into_iter().chain(&self.rows);
+        let mut widths: Vec<usize> = Vec::new();
+        for row in rows() {
+            widths.resize(widths.len().max(row.len()), 0);
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(length(&cell.text));
+            }
+        }
+        let mut out = String::new();
+        for row in rows() {
+            line(row, &widths, indent, width, &mut out);
+        }
+        out
+    }
+}
+
+fn line(row: &[Cell], widths: &[usize], indent: usize, width: Option<usize>, out: &mut String) {
+    let used = row.iter().rposition(|cell| !cell.text.is_empty());
+    let used = used.map_or(0, |last| last.saturating_add(1));
+    out.push_str(&" ".repeat(indent));
+    let mut at = indent;
+    for (number, (cell, column)) in row.iter().zip(widths).take(used).enumerate() {
+        if number.saturating_add(1) == used {
+            let left = width.map(|width| width.saturating_sub(at));
+            out.push_str(&paint(&cut(&cell.text, left), cell.tone));
+        } else {
+            out.push_str(&paint(&cell.text, cell.tone));
+            let rest = column
+                .saturating_sub(length(&cell.text))
+                .saturating_add(GAP);
+            out.push_str(&" ".repeat(rest));
+            at = at.saturating_add(column.saturating_add(GAP));
+        }
+    }
+    out.push('\n');
+}
+
+/// Characters: names are ASCII, and what is not stands in the last column.
+fn length(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// What of the text there is room for. Where there is hardly any, the line is left to wrap.
+fn cut(text: &str, room: Option<usize>) -> String {
+    const LEAST: usize = 20;
+    match room.filter(|room| *room >= LEAST && length(text) > *room) {
+        None => text.to_owned(),
+        Some(room) => {
+            let kept = text.chars().take(room.saturating_sub(1));
+            kept.chain(['…']).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let mut table = Table::new(["NAME", "GPUS", "REASON"]);
+        table.row(["llm".into(), "64".into(), Cell::new("Running", Tone::Good)]);
+        table.row([
+            "a-long-name".into(),
+            "8".into(),
+            "needs 8 more GPUs than there are".into(),
+        ]);
+        table.row(["x".into(), "".into(), "".into()]);
+        table
+    }
+
+    fn plain(text: &str) -> String {
+        anstream::adapter::strip_str(text).to_string()
+    }
+
+    #[test]
+    fn columns_are_under_each_other() {
+        assert_eq!(
+            plain(&table().text(0, None)),
+            "NAME          GPUS   REASON\n\
+             llm           64     Running\n\
+             a-long-name   8      needs 8 more GPUs than there are\n\
+             x\n"
+        );
+    }
+
+    #[test]
+    fn the_last_column_ends_with_the_terminal() {
+        let text = plain(&table().text(2, Some(46)));
+        let longest = text.lines().map(|line| line.chars().count()).max();
+        assert_eq!(longest, Some(46));
+        assert!(text.contains("needs 8 more GPUs than…\n"), "{text}");
+        // There is no use in a word of a few letters.
+        let narrow = plain(&table().text(0, Some(30)));
+        assert!(narrow.contains("than there are"), "{narrow}");
+    }
+}

@@ -1,0 +1,49 @@
+//! Text in lines.
+
+use super::style::{Tone, paint};
+
+/// The text in lines of at most `width` characters, each behind `indent` spaces. A word that is
+/// longer stands alone.
+#[must_use]
+pub fn wrapped(text: &str, indent: usize, width: usize, tone: Tone) -> String {
+    const LEAST: usize = 20;
+    let room = width.saturating_sub(indent).max(LEAST);
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        match lines.last_mut() {
+            Some(line) if line.chars().count().saturating_add(length) < room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    let indent = " ".repeat(indent);
+    let lines = lines
+        .into_iter()
+        .map(|line| format!("{indent}{}\n", paint(&line, tone)));
+    lines.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_line_is_longer_than_it_may_be_but_for_one_word() {
+        let text = "needs 8 nvidia.com/gpu, of which none are free on a node that matches";
+        let lines = wrapped(text, 2, 30, Tone::Plain);
+        assert!(
+            lines.lines().all(|line| line.chars().count() <= 30),
+            "{lines}"
+        );
+        assert_eq!(lines.split_whitespace().collect::<Vec<_>>().join(" "), text);
+        let long = "x".repeat(50);
+        assert_eq!(
+            wrapped(&format!("a {long} b"), 0, 30, Tone::Plain),
+            format!("a\n{long}\nb\n")
+        );
+        assert_eq!(wrapped("", 2, 30, Tone::Plain), "");
+    }
+}

@@ -1,0 +1,173 @@
+//! `trellis queue`: all that waits and all that runs, in one table, as Slurm's squeue, sprio and
+//! sshare tell it in three.
+
+mod rows;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use k8s_openapi::jiff::Timestamp;
+use kube::Api;
+use kube::api::PostParams;
+use trellis_api::visibility::{QueueState, QueuedJob};
+
+use crate::cluster::Unread;
+use crate::exit::Exit;
+use crate::output::{self, Format, Tone, paint, warn};
+use crate::target::{Place, Site};
+use crate::visible::{self, Visible};
+use rows::Which;
+
+/// What of the queues.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Options {
+    /// Only this queue.
+    #[arg(value_name = "QUEUE")]
+    queue: Option<String>,
+    /// Only jobs of mine: those whose trellis.dev/requested-by names me.
+    #[arg(long)]
+    mine: bool,
+    /// Only jobs that wait.
+    #[arg(long, conflicts_with = "running")]
+    waiting: bool,
+    /// Only jobs that hold a place.
+    #[arg(long)]
+    running: bool,
+    /// Show it again every few seconds.
+    #[arg(short, long)]
+    watch: bool,
+    /// How often, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    interval: u64,
+    /// For scripts (json, yaml), or with more columns (wide).
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
+    output: Option<Format>,
+    /// Where. Without a namespace, all of them, or that of the context for whoever may not see all.
+    #[command(flatten)]
+    place: Place,
+}
+
+/// What is seen at one moment.
+#[derive(Debug, Default)]
+struct Seen {
+    jobs: Vec<QueuedJob>,
+    /// None: who asks may not see them.
+    queues: Option<Vec<QueueState>>,
+    notes: Vec<String>,
+}
+
+/// Shows the queues.
+///
+/// # Errors
+/// If the cluster cannot be asked.
+pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    let site = options.place.connect()?;
+    site.cluster.wait_for(async {
+        let me = match options.mine {
+            true => Some(whoami(&site).await?),
+            false => None,
+        };
+        loop {
+            let Some(seen) = look(&site, options).await? else {
+                return Ok(Exit::Invalid.into());
+            };
+            let text = shown(&seen, options, me.as_deref())?;
+            match options.watch {
+                false => {
+                    output::print(&text)?;
+                    return Ok(Exit::Done.into());
+                }
+                true => output::redraw(&text)?,
+            }
+            tokio::time::sleep(Duration::from_secs(options.interval)).await;
+        }
+    })
+}
+
+/// None: nothing is to be had, and why has been said.
+async fn look(site: &Site, options: &Options) -> anyhow::Result<Option<Seen>> {
+    let client = || site.cluster.client().clone();
+    let denied = |error: Unread| site.explain(error, "list queuedjobs.visibility.trellis.dev");
+    let mut seen = Seen::default();
+    let everywhere = options.place.namespace.is_none();
+    let mut jobs = match everywhere {
+        true => visible::all(&Api::<QueuedJob>::all(client()))
+            .await
+            .map_err(denied)?,
+        false => Visible::Denied(String::new()),
+    };
+    if let Visible::Denied(_) = jobs {
+        let api = Api::<QueuedJob>::namespaced(client(), &site.namespace);
+        jobs = visible::all(&api).await.map_err(denied)?;
+        if everywhere {
+            seen.notes.push(format!(
+                "jobs of namespace {:?} alone: to see all takes the right to list queuedjobs.visibility.trellis.dev in all namespaces",
+                site.namespace
+            ));
+        }
+    }
+    match jobs {
+        Visible::Told(jobs) => seen.jobs = jobs,
+        Visible::Denied(message) => {
+            warn(&format!(
+                "error: {message}: ask for the ClusterRole trellis-view, or view, in namespace {:?}",
+                site.namespace
+            ));
+            return Ok(None);
+        }
+        Visible::Nothing => {}
+        Visible::Unserved(why) => {
+            warn(&format!(
+                "error: {why}; `kubectl get tj -A` shows phases and reasons without it"
+            ));
+            return Ok(None);
+        }
+    }
+    let queues = visible::all(&Api::<QueueState>::all(client()))
+        .await
+        .map_err(denied)?;
+    seen.queues = queues.told();
+    Ok(Some(seen))
+}
+
+fn shown(seen: &Seen, options: &Options, me: Option<&str>) -> anyhow::Result<String> {
+    let which = Which {
+        queue: options.queue.as_deref(),
+        user: me,
+        waiting: !options.running,
+        running: !options.waiting,
+    };
+    let jobs = which.of(&seen.jobs);
+    if let Some(text) = output::object(options.output, &jobs)? {
+        return Ok(text);
+    }
+    let wide = options.output == Some(Format::Wide);
+    let width = output::width().filter(|_| !wide);
+    let now = Timestamp::now();
+    let mut text = String::new();
+    for note in &seen.notes {
+        text.push_str(&paint(&format!("# {note}\n"), Tone::Dim));
+    }
+    let queues = seen.queues.as_deref().unwrap_or_default();
+    let queues = queues.iter().filter(|queue| which.is_of(queue));
+    text.push_str(&summary::text(queues, wide));
+    text.push_str(&rows::text(&jobs, now, wide, width));
+    Ok(text)
+}
+
+/// The name by which the API server knows us.
+async fn whoami(site: &Site) -> anyhow::Result<String> {
+    let api = Api::<SelfSubjectReview>::all(site.cluster.client().clone());
+    let asked = api
+        .create(&PostParams::default(), &SelfSubjectReview::default())
+        .await;
+    let asked = asked.map_err(|error| Unread::new::<SelfSubjectReview>("create", error));
+    let asked = asked
+        .map_err(|error| site.explain(error, "create selfsubjectreviews.authentication.k8s.io"))?;
+    let user = asked.status.and_then(|status| status.user_info?.username);
+    Ok(user.unwrap_or_default())
+}

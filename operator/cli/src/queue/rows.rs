@@ -1,0 +1,151 @@
+//! The jobs. Pure.
+
+use std::cmp::Reverse;
+
+use k8s_openapi::jiff::Timestamp;
+use trellis_api::job::JobPhase;
+use trellis_api::visibility::{QueueState, QueuedJob};
+
+use crate::output::{Cell, Table, Tone, age, of_phase, until};
+
+/// Which of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Which<'a> {
+    pub(super) queue: Option<&'a str>,
+    pub(super) user: Option<&'a str>,
+    pub(super) waiting: bool,
+    pub(super) running: bool,
+}
+
+impl Which<'_> {
+    /// Those of all: by queue, first who holds a place, the longest first, then who waits, in
+    /// their order.
+    pub(super) fn of<'j>(&self, jobs: &'j [QueuedJob]) -> Vec<&'j QueuedJob> {
+        let mut of: Vec<_> = jobs.iter().filter(|job| self.is(job)).collect();
+        of.sort_by_key(|job| {
+            let meta = &job.metadata;
+            let name = (meta.namespace.as_deref(), meta.name.as_deref());
+            (
+                job.queue.as_str(),
+                job.position,
+                job.since.0,
+                Reverse(job.priority),
+                name,
+            )
+        });
+        of
+    }
+
+    fn is(&self, job: &QueuedJob) -> bool {
+        let waits = job.position.is_some();
+        self.queue.is_none_or(|queue| job.queue == queue)
+            && self
+                .user
+                .is_none_or(|user| job.user.as_deref() == Some(user))
+            && (if waits { self.waiting } else { self.running })
+    }
+
+    /// True of a queue that is asked for.
+    pub(super) fn is_of(&self, queue: &QueueState) -> bool {
+        self.queue
+            .is_none_or(|name| queue.metadata.name.as_deref() == Some(name))
+    }
+}
+
+pub(super) fn text(
+    jobs: &[&QueuedJob],
+    now: Timestamp,
+    wide: bool,
+    width: Option<usize>,
+) -> String {
+    if jobs.is_empty() {
+        return "no job waits or runs that is asked for\n".to_owned();
+    }
+    let mut columns = vec![
+        "POS",
+        "NAMESPACE",
+        "JOB",
+        "USER",
+        "QUEUE",
+        "PRIORITY",
+        "GPUS",
+        "PODS",
+    ];
+    if wide {
+        columns.extend(["SHARE", "NODES"]);
+    }
+    columns.extend(["STATE", "SINCE", "ETA", "REASON"]);
+    let mut table = Table::new(columns);
+    for job in jobs {
+        table.row(row(job, now, wide));
+    }
+    table.text(0, width)
+}
+
+fn row(job: &QueuedJob, now: Timestamp, wide: bool) -> Vec<Cell> {
+    let phase = job.phase.unwrap_or(JobPhase::Queued);
+    let position = job
+        .position
+        .map_or("-".to_owned(), |position| position.to_string());
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let mut cells: Vec<Cell> = vec![
+        position.into(),
+        text(&job.metadata.namespace).into(),
+        text(&job.metadata.name).into(),
+        job.user.clone().unwrap_or_else(|| "-".to_owned()).into(),
+        job.queue.clone().into(),
+        job.priority.to_string().into(),
+        job.gpus.to_string().into(),
+        job.pods.to_string().into(),
+    ];
+    if wide {
+        let share = job.queue_share.clone().unwrap_or_else(|| "-".to_owned());
+        cells.extend([share.into(), nodes(job).into()]);
+    }
+    cells.extend([
+        Cell::new(phase.as_str(), of_phase(phase)),
+        age(job.since.0, now).into(),
+        Cell::new(eta(job, now), Tone::Plain),
+        why(job, phase).into(),
+    ]);
+    cells
+}
+
+/// When it starts, or ends.
+fn eta(job: &QueuedJob, now: Timestamp) -> String {
+    let known =
+        |word: &str, time: Option<&k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>| {
+            time.map(|time| match until(time.0, now).as_str() {
+                "now" => format!("{word} now"),
+                span => format!("{word} in {span}"),
+            })
+        };
+    let eta = match job.position {
+        Some(_) => known("starts", job.expected_start.as_ref()),
+        None => known("ends", job.expected_end.as_ref()),
+    };
+    eta.unwrap_or_else(|| "-".to_owned())
+}
+
+/// Of a job that runs as it should there is nothing to say.
+fn why(job: &QueuedJob, phase: JobPhase) -> String {
+    let Some(reason) = job.reason.filter(|_| phase != JobPhase::Running) else {
+        return String::new();
+    };
+    match &job.message {
+        Some(message) => format!("{reason}: {message}"),
+        None => reason.to_string(),
+    }
+}
+
+fn nodes(job: &QueuedJob) -> String {
+    let all = job
+        .node_count
+        .map_or(0, |count| usize::try_from(count).unwrap_or(usize::MAX));
+    let named = job.nodes.join(",");
+    match all.saturating_sub(job.nodes.len()) {
+        _ if all == 0 => "-".to_owned(),
+        0 => named,
+        more => format!("{named},+{more}"),
+    }
+}

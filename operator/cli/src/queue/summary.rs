@@ -1,0 +1,109 @@
+//! The queues: quota, what is used and borrowed of it, and the share by which turns go. Pure.
+
+use trellis_api::visibility::{QueueResource, QueueState};
+
+use crate::output::{Cell, Table, Tone};
+
+/// Resources that are no devices: people look at them where devices are not what they lack.
+const NO_DEVICES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
+
+pub(super) fn text<'a>(queues: impl Iterator<Item = &'a QueueState>, wide: bool) -> String {
+    let mut columns = vec![
+        "QUEUE", "RUNNING", "WAITING", "SHARE", "RESOURCE", "QUOTA", "USED", "BORROWED", "FREE",
+    ];
+    if wide {
+        columns.extend(["LENDABLE", "WEIGHT", "PARENT"]);
+    }
+    columns.push("STATE");
+    let mut table = Table::new(columns);
+    for queue in queues {
+        let lines: Vec<_> = queue
+            .resources
+            .iter()
+            .filter(|of| wide || is_shown(queue, of))
+            .collect();
+        if lines.is_empty() {
+            table.row(row(queue, None, true, wide));
+        }
+        for (at, resource) in lines.into_iter().enumerate() {
+            table.row(row(queue, Some(resource), at == 0, wide));
+        }
+    }
+    match table.is_empty() {
+        true => String::new(),
+        false => format!("{}\n", table.text(0, None)),
+    }
+}
+
+/// Devices; of a queue without any, all.
+fn is_shown(queue: &QueueState, of: &QueueResource) -> bool {
+    let is_device = |of: &QueueResource| !NO_DEVICES.contains(&of.resource.as_str());
+    is_device(of) || !queue.resources.iter().any(is_device)
+}
+
+fn row(queue: &QueueState, of: Option<&QueueResource>, is_first: bool, wide: bool) -> Vec<Cell> {
+    let once = |text: String| match is_first {
+        true => text,
+        false => String::new(),
+    };
+    let some = |amount: fn(&QueueResource) -> String| of.map_or("-".to_owned(), amount);
+    let mut cells: Vec<Cell> = vec![
+        once(queue.metadata.name.clone().unwrap_or_default()).into(),
+        once(queue.admitted.to_string()).into(),
+        once(queue.pending.to_string()).into(),
+        once(queue.share.clone().unwrap_or_else(|| "-".to_owned())).into(),
+        some(name).into(),
+        some(|of| of.nominal.to_string()).into(),
+        some(|of| of.used.to_string()).into(),
+        some(|of| of.borrowed.to_string()).into(),
+        // Without a bound: what nodes have decides.
+        some(|of| {
+            of.available
+                .as_ref()
+                .map_or("*".to_owned(), ToString::to_string)
+        })
+        .into(),
+    ];
+    if wide {
+        cells.extend([
+            some(|of| of.lendable.to_string()).into(),
+            once(weight(queue.weight)).into(),
+            once(queue.parent.clone().unwrap_or_else(|| "-".to_owned())).into(),
+        ]);
+    }
+    cells.push(state(queue, is_first));
+    cells
+}
+
+fn name(of: &QueueResource) -> String {
+    match of.flavor.as_str() {
+        "default" | "" => of.resource.clone(),
+        flavor => format!("{} ({flavor})", of.resource),
+    }
+}
+
+/// Thousandths, as people write a weight.
+fn weight(thousandths: i64) -> String {
+    let whole = thousandths.checked_div(1000).unwrap_or(0);
+    match thousandths.checked_rem(1000).unwrap_or(0).abs() {
+        0 => whole.to_string(),
+        rest => format!("{whole}.{rest:03}")
+            .trim_end_matches('0')
+            .to_owned(),
+    }
+}
+
+fn state(queue: &QueueState, is_first: bool) -> Cell {
+    match (is_first, queue.active) {
+        (false, _) | (_, None) => "".into(),
+        (_, Some(true)) => Cell::new("Active", Tone::Good),
+        (_, Some(false)) => {
+            let reason = queue.reason.map(|reason| format!("{reason}: "));
+            let message = queue.message.clone().unwrap_or_default();
+            Cell::new(
+                format!("{}{message}", reason.unwrap_or_default()),
+                Tone::Bad,
+            )
+        }
+    }
+}

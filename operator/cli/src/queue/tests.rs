@@ -1,0 +1,140 @@
+use super::*;
+use serde_json::{Value, json};
+
+fn seen(jobs: Value, queues: Value) -> Seen {
+    Seen {
+        jobs: serde_json::from_value(jobs).unwrap(),
+        queues: serde_json::from_value(queues).unwrap(),
+        notes: Vec::new(),
+    }
+}
+
+fn job(namespace: &str, name: &str, more: Value) -> Value {
+    let mut job = json!({
+        "apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "QueuedJob",
+        "metadata": {"namespace": namespace, "name": name},
+        "queue": "research", "priority": 0, "gpus": 8, "pods": 1,
+        "submitted": "2026-01-01T10:00:00Z", "since": "2026-01-01T10:00:00Z",
+    });
+    let more = more.as_object().unwrap().clone();
+    job.as_object_mut().unwrap().extend(more);
+    job
+}
+
+fn busy() -> Seen {
+    let jobs = json!([
+        job(
+            "team-b",
+            "bert",
+            json!({"position": 2, "phase": "Queued", "user": "bob@example.org",
+            "reason": "InsufficientCapacity", "message": "needs 8 nvidia.com/gpu, 0 are free",
+            "expectedStart": "2026-01-01T13:03:20Z"})
+        ),
+        job(
+            "team-a",
+            "urgent",
+            json!({"position": 1, "phase": "Queued", "priority": 1000,
+            "reason": "QuotaExceeded", "message": "quota of queue research"})
+        ),
+        job(
+            "team-a",
+            "llm",
+            json!({"phase": "Running", "user": "ada@example.org", "gpus": 64,
+            "pods": 8, "since": "2026-01-01T08:00:00Z", "reason": "Running", "message": "all run",
+            "expectedEnd": "2026-01-01T18:00:00Z", "queueShare": "0.421", "nodeCount": 8,
+            "nodes": ["n1", "n2", "n3"]})
+        ),
+        job(
+            "team-c",
+            "eval",
+            json!({"queue": "default", "phase": "Starting", "gpus": 0, "pods": 2})
+        ),
+    ]);
+    let queues = json!([
+        {"apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "QueueState",
+            "metadata": {"name": "research"}, "weight": 1500, "active": true, "pending": 2,
+            "admitted": 1, "share": "0.421", "parent": "lab", "resources": [
+            {"flavor": "h100", "resource": "nvidia.com/gpu", "nominal": "56", "used": "64",
+                "borrowed": "8", "lendable": "0", "available": "0"},
+            {"flavor": "h100", "resource": "cpu", "nominal": "560", "used": "512", "borrowed": "0",
+                "lendable": "48"}]},
+        {"apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "QueueState",
+            "metadata": {"name": "default"}, "weight": 1000, "active": false,
+            "reason": "QueueStopped", "message": "stopPolicy is HoldAndDrain", "pending": 0, "admitted": 1},
+    ]);
+    seen(jobs, queues)
+}
+
+fn text(seen: &Seen, which: Which<'_>, wide: bool, width: Option<usize>) -> String {
+    let now: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
+    let queues = seen.queues.as_deref().unwrap_or_default();
+    let queues = queues.iter().filter(|queue| which.is_of(queue));
+    let mut text = summary::text(queues, wide);
+    text.push_str(&rows::text(&which.of(&seen.jobs), now, wide, width));
+    anstream::adapter::strip_str(&text).to_string()
+}
+
+const ALL: Which<'static> = Which {
+    queue: None,
+    user: None,
+    waiting: true,
+    running: true,
+};
+
+#[test]
+fn all_that_waits_and_runs() {
+    insta::assert_snapshot!(text(&busy(), ALL, false, Some(120)));
+}
+
+#[test]
+fn wide() {
+    insta::assert_snapshot!(text(&busy(), ALL, true, None));
+}
+
+#[test]
+fn some_of_it() {
+    let names = |which: Which<'_>| {
+        let seen = busy();
+        let jobs = which.of(&seen.jobs);
+        jobs.iter()
+            .map(|job| job.metadata.name.clone().unwrap())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(ALL), ["eval", "llm", "urgent", "bert"]);
+    assert_eq!(
+        names(Which {
+            running: false,
+            ..ALL
+        }),
+        ["urgent", "bert"]
+    );
+    assert_eq!(
+        names(Which {
+            waiting: false,
+            ..ALL
+        }),
+        ["eval", "llm"]
+    );
+    assert_eq!(
+        names(Which {
+            queue: Some("default"),
+            ..ALL
+        }),
+        ["eval"]
+    );
+    assert_eq!(
+        names(Which {
+            user: Some("ada@example.org"),
+            ..ALL
+        }),
+        ["llm"]
+    );
+    let none = Which {
+        queue: Some("other"),
+        ..ALL
+    };
+    assert_eq!(
+        text(&busy(), none, false, None),
+        "no job waits or runs that is asked for\n"
+    );
+}

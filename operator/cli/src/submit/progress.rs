@@ -1,0 +1,226 @@
+//! What becomes of a job, a line for each step. Pure.
+
+use k8s_openapi::jiff::Timestamp;
+use trellis_api::job::{JobPhase, LastFailure, TrainingJobStatus};
+use trellis_api::{Reason, TrainingJob};
+
+use crate::exit::Exit;
+use crate::output::{Tone, age, of_phase, paint};
+
+/// What a job has been seen to do so far.
+#[derive(Debug)]
+pub struct Progress {
+    name: String,
+    uid: Option<String>,
+    /// Where lines have to say which job they are about.
+    several: bool,
+    submitted: Option<Timestamp>,
+    told: Option<(JobPhase, Option<Reason>, Option<i64>)>,
+    failure: Option<Timestamp>,
+}
+
+/// What a look at a job shows.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// What is new.
+    pub line: Option<String>,
+    /// Some once it has ended.
+    pub end: Option<Exit>,
+}
+
+impl Progress {
+    /// Of a job that was just created. `several`: others are told of beside it.
+    #[must_use]
+    pub fn of(job: &TrainingJob, several: bool) -> Self {
+        Self {
+            name: job.metadata.name.clone().unwrap_or_default(),
+            uid: job.metadata.uid.clone(),
+            several,
+            submitted: job.metadata.creation_timestamp.as_ref().map(|time| time.0),
+            told: None,
+            failure: None,
+        }
+    }
+
+    /// Looks at the job, or sees that it is gone.
+    pub fn look(&mut self, job: Option<&TrainingJob>, now: Timestamp) -> Seen {
+        let Some(job) = job.filter(|job| job.metadata.uid == self.uid) else {
+            let line = self.line("Gone", Tone::Bad, "somebody has deleted it", now);
+            return Seen {
+                line: Some(line),
+                end: Some(Exit::Not),
+            };
+        };
+        let Some(status) = &job.status else {
+            return Seen::default();
+        };
+        let Some(phase) = status.phase else {
+            return Seen::default();
+        };
+        let mut line = self.failed(status, now).unwrap_or_default();
+        let told = (phase, status.reason, status.attempt);
+        if self.told != Some(told) {
+            self.told = Some(told);
+            line.push_str(&self.line(phase.as_str(), of_phase(phase), &said(phase, status), now));
+        }
+        Seen {
+            line: Some(line).filter(|line| !line.is_empty()),
+            end: end(phase, status),
+        }
+    }
+
+    /// What failed since, told once.
+    fn failed(&mut self, status: &TrainingJobStatus, now: Timestamp) -> Option<String> {
+        let failure = status.last_failure.as_ref()?;
+        if self.failure == Some(failure.time.0) {
+            return None;
+        }
+        self.failure = Some(failure.time.0);
+        Some(self.line("Failure", Tone::Bad, &of_failure(failure), now))
+    }
+
+    fn line(&self, word: &str, tone: Tone, message: &str, now: Timestamp) -> String {
+        let since = self.submitted.map(|since| age(since, now));
+        let whose = match self.several {
+            true => format!("{}  ", self.name),
+            false => String::new(),
+        };
+        let since = since.unwrap_or_default();
+        let painted = paint(word, tone);
+        match message {
+            "" => format!("{since:>6}  {whose}{painted}\n"),
+            message => {
+                let gap = " ".repeat(12_usize.saturating_sub(word.len()));
+                format!("{since:>6}  {whose}{painted}{gap}{message}\n")
+            }
+        }
+    }
+}
+
+fn said(phase: JobPhase, status: &TrainingJobStatus) -> String {
+    let ready = status.ready.as_deref().unwrap_or_default();
+    match (phase, status.reason) {
+        (JobPhase::Running | JobPhase::Starting, _) => {
+            let attempt = status.attempt.filter(|attempt| *attempt > 1);
+            let attempt = attempt.map(|attempt| format!(", attempt {attempt}"));
+            format!("{ready} pods{}", attempt.unwrap_or_default())
+        }
+        (JobPhase::Complete, _) => String::new(),
+        (_, Some(reason)) => {
+            let message = status.message.as_deref().unwrap_or_default();
+            format!("{reason}: {message}")
+        }
+        (_, None) => status.message.clone().unwrap_or_default(),
+    }
+}
+
+fn of_failure(failure: &LastFailure) -> String {
+    let exit = failure
+        .exit_code
+        .map(|code| format!(" with exit code {code}"));
+    let node = failure.node.as_ref().map(|node| format!(" on {node}"));
+    let last = failure.last_line.as_ref().map(|line| format!(": {line}"));
+    let pod = match failure.pod.as_str() {
+        "" => String::new(),
+        pod => format!(" of pod {pod}"),
+    };
+    format!(
+        "{}{pod}{}{}{}",
+        failure.reason,
+        node.unwrap_or_default(),
+        exit.unwrap_or_default(),
+        last.unwrap_or_default()
+    )
+}
+
+fn end(phase: JobPhase, status: &TrainingJobStatus) -> Option<Exit> {
+    match phase {
+        JobPhase::Complete => Some(Exit::Done),
+        JobPhase::Failed | JobPhase::Refused => Some(Exit::Not),
+        _ if status.has_ended() => Some(Exit::Not),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn job(status: Value) -> TrainingJob {
+        serde_json::from_value(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+            "metadata": {"name": "llm", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"taskGroups": []}, "status": status,
+        }))
+        .unwrap()
+    }
+
+    fn at(seconds: i64) -> Timestamp {
+        let begin: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        Timestamp::from_second(begin.as_second().saturating_add(seconds)).unwrap()
+    }
+
+    fn plain(seen: &Seen) -> String {
+        let line = seen.line.clone().unwrap_or_default();
+        anstream::adapter::strip_str(&line).to_string()
+    }
+
+    #[test]
+    fn each_step_is_told_once() {
+        let mut progress = Progress::of(&job(json!(null)), false);
+        assert_eq!(
+            progress.look(Some(&job(json!(null))), at(0)),
+            Seen::default()
+        );
+        let queued = |message: &str| {
+            job(json!({"phase": "Queued", "reason": "InsufficientCapacity", "message": message}))
+        };
+        let seen = progress.look(Some(&queued("needs 8")), at(5));
+        assert_eq!(
+            plain(&seen),
+            "    5s  Queued      InsufficientCapacity: needs 8\n"
+        );
+        // Numbers that change are no step.
+        assert_eq!(
+            progress.look(Some(&queued("needs 7")), at(6)),
+            Seen::default()
+        );
+        let running = job(json!({"phase": "Running", "ready": "2/2", "attempt": 1}));
+        let seen = progress.look(Some(&running), at(300));
+        assert_eq!(plain(&seen), "    5m  Running     2/2 pods\n");
+        let failure = json!({"pod": "llm-worker-1", "node": "n2", "exitCode": 1, "reason": "Error",
+            "lastLine": "out of data", "attempt": 1, "time": "2026-01-01T00:06:00Z"});
+        let again = job(
+            json!({"phase": "Restarting", "reason": "Restarting", "message": "attempt 2 is next",
+            "attempt": 2, "lastFailure": failure}),
+        );
+        let seen = progress.look(Some(&again), at(360));
+        assert_eq!(
+            plain(&seen),
+            "    6m  Failure     Error of pod llm-worker-1 on n2 with exit code 1: out of data\n    6m  Restarting  Restarting: attempt 2 is next\n"
+        );
+        assert_eq!(seen.end, None);
+        let complete = job(json!({"phase": "Complete", "attempt": 2, "lastFailure": failure}));
+        let seen = progress.look(Some(&complete), at(400));
+        assert_eq!(plain(&seen), " 6m40s  Complete\n");
+        assert_eq!(seen.end, Some(Exit::Done));
+    }
+
+    #[test]
+    fn a_job_that_is_another_or_gone_ends_the_waiting() {
+        let mut progress = Progress::of(&job(json!(null)), true);
+        let seen = progress.look(None, at(1));
+        assert_eq!(seen.end, Some(Exit::Not));
+        assert!(plain(&seen).contains("llm  Gone"), "{seen:?}");
+        let mut other = job(json!({"phase": "Running"}));
+        other.metadata.uid = Some("v".to_owned());
+        assert_eq!(progress.look(Some(&other), at(1)).end, Some(Exit::Not));
+        let refused =
+            job(json!({"phase": "Refused", "reason": "InvalidSpec", "message": "spec: x"}));
+        assert_eq!(progress.look(Some(&refused), at(1)).end, Some(Exit::Not));
+        // Of another version: whatever the word, it has ended.
+        let strange = job(json!({"phase": "Dissolved", "completionTime": "2026-01-01T00:00:01Z"}));
+        assert_eq!(progress.look(Some(&strange), at(1)).end, Some(Exit::Not));
+    }
+}

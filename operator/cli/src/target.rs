@@ -1,0 +1,113 @@
+//! Which jobs a command is about.
+
+use anyhow::{anyhow, bail};
+use kube::Api;
+use trellis_api::{TrainingJob, rules};
+
+use crate::cluster::{AGENT, Access, Cluster, Hints, Unread};
+
+/// Which cluster and namespace.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct Place {
+    /// The namespace. Without it, that of the context.
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+    /// Which cluster.
+    #[command(flatten)]
+    pub access: Access,
+}
+
+/// A cluster, and the namespace in it that is meant.
+#[derive(Debug)]
+pub struct Site {
+    /// The cluster.
+    pub cluster: Cluster,
+    /// The namespace.
+    pub namespace: String,
+}
+
+impl Place {
+    /// Finds it.
+    ///
+    /// # Errors
+    /// If no cluster is configured.
+    pub fn connect(&self) -> anyhow::Result<Site> {
+        let cluster = Cluster::connect(&self.access, AGENT, None)?;
+        let namespace = self.namespace.as_deref().unwrap_or(cluster.namespace());
+        let namespace = namespace.to_owned();
+        Ok(Site { cluster, namespace })
+    }
+}
+
+impl Site {
+    /// Its jobs.
+    #[must_use]
+    pub fn jobs(&self) -> Api<TrainingJob> {
+        Api::namespaced(self.cluster.client().clone(), &self.namespace)
+    }
+
+    /// What could not be read or done, in words. `right` is what the user needs.
+    #[must_use]
+    pub fn explain(&self, error: Unread, right: &str) -> anyhow::Error {
+        error.explain(&Hints {
+            rights: format!(
+                "the ClusterRoles trellis-view and trellis-edit, which view and edit include, have it: {right} in namespace {:?}",
+                self.namespace
+            ),
+            otherwise: None,
+        })
+    }
+
+    /// That no such job is there.
+    #[must_use]
+    pub fn not_there(&self, name: &str) -> anyhow::Error {
+        anyhow!(
+            "there is no TrainingJob {name:?} in namespace {:?}: `kubectl get tj -A` lists all that there are",
+            self.namespace
+        )
+    }
+}
+
+/// The name of a job, however people write it: `llm`, `tj/llm`, `trainingjob.trellis.dev/llm`.
+///
+/// # Errors
+/// If it names something else, or nothing can bear it.
+pub fn job_name(written: &str) -> anyhow::Result<String> {
+    let name = match written.split_once('/') {
+        None => written,
+        Some((kind, name)) => {
+            let kind = kind.to_ascii_lowercase();
+            let kind = kind.trim_end_matches(".trellis.dev");
+            if !matches!(kind, "tj" | "trainingjob" | "trainingjobs") {
+                bail!("{written:?} is no TrainingJob: write its name, or tj/NAME");
+            }
+            name
+        }
+    };
+    if rules::object_name(name, &()).is_err() {
+        bail!("{name:?} is no name of a TrainingJob: lower-case letters, digits and -");
+    }
+    Ok(name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_is_named_as_kubectl_has_it() {
+        for written in [
+            "llm",
+            "tj/llm",
+            "trainingjob/llm",
+            "TrainingJobs.trellis.dev/llm",
+        ] {
+            assert_eq!(job_name(written).unwrap(), "llm", "{written}");
+        }
+        let error = job_name("pod/llm").unwrap_err().to_string();
+        assert!(error.contains("tj/NAME"), "{error}");
+        for wrong in ["", "tj/", "A", "a/b/c", "a b"] {
+            assert!(job_name(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

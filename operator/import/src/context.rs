@@ -1,0 +1,89 @@
+//! What all documents say together.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use trellis_api::document::Document;
+
+use crate::Options;
+
+/// The words of LocalQueues, Cohorts and Queues that other documents go by.
+#[derive(Default)]
+pub(crate) struct Context {
+    pub(crate) options: Options,
+    /// ClusterQueue by namespace and name of the LocalQueue.
+    local: BTreeMap<(String, String), String>,
+    /// Queues that others may be below: Cohorts of Kueue, Queues of Volcano.
+    parents: BTreeSet<(Parents, String)>,
+    /// Parents that were made since nobody has given them.
+    implied: RefCell<BTreeSet<String>>,
+}
+
+/// Whose parents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Parents {
+    /// Cohorts.
+    Kueue,
+    /// Queues.
+    Volcano,
+}
+
+impl Context {
+    pub(crate) fn of(documents: &[Document], values: &[Value], options: &Options) -> Self {
+        let mut context = Self {
+            options: options.clone(),
+            ..Self::default()
+        };
+        for (document, value) in documents.iter().zip(values) {
+            let group = document.api_version.split('/').next().unwrap_or_default();
+            let Some(name) = word(value, "metadata", "name") else {
+                continue;
+            };
+            match (group, document.kind.as_str()) {
+                ("kueue.x-k8s.io", "LocalQueue") => {
+                    let namespace = word(value, "metadata", "namespace").unwrap_or("default");
+                    let Some(queue) = word(value, "spec", "clusterQueue") else {
+                        continue;
+                    };
+                    let key = (namespace.to_owned(), name.to_owned());
+                    context.local.insert(key, queue.to_owned());
+                }
+                ("kueue.x-k8s.io", "Cohort") => {
+                    context.parents.insert((Parents::Kueue, name.to_owned()));
+                }
+                ("scheduling.volcano.sh", "Queue") => {
+                    context.parents.insert((Parents::Volcano, name.to_owned()));
+                }
+                _ => {}
+            }
+        }
+        context
+    }
+
+    /// The ClusterQueue that a LocalQueue of the documents leads to.
+    pub(crate) fn cluster_queue(&self, namespace: &str, local: &str) -> Option<&str> {
+        let key = (namespace.to_owned(), local.to_owned());
+        self.local.get(&key).map(String::as_str)
+    }
+
+    /// Namespaces with a LocalQueue that leads to a ClusterQueue; of `name` alone, where given.
+    pub(crate) fn namespaces(&self, cluster_queue: &str, name: Option<&str>) -> Vec<String> {
+        let leads = self.local.iter().filter(|((_, local), queue)| {
+            *queue == cluster_queue && name.is_none_or(|name| name == local)
+        });
+        let namespaces: BTreeSet<_> = leads.map(|((namespace, _), _)| namespace.clone()).collect();
+        namespaces.into_iter().collect()
+    }
+
+    /// True, once, of a parent that no document is.
+    pub(crate) fn implies(&self, of: Parents, name: &str) -> bool {
+        let is_given = self.parents.contains(&(of, name.to_owned()));
+        !is_given && self.implied.borrow_mut().insert(name.to_owned())
+    }
+}
+
+fn word<'a>(value: &'a Value, part: &str, key: &str) -> Option<&'a str> {
+    let word = value.get(part)?.get(key)?.as_str()?;
+    Some(word).filter(|word| !word.is_empty())
+}

@@ -1,0 +1,249 @@
+//! A TrainingJob in the making: what pods say for themselves elsewhere, and the job says here.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::{Value, json};
+use trellis_api::job::{
+    Checkpoint, Cleanup, Deadlines, Framework, PodMetadata, Restart, SecurityContext, Success,
+    SuccessPolicy, TrainingJob, TrainingJobSpec,
+};
+use trellis_api::{PodTemplate, Quantity};
+
+use crate::log::Log;
+use crate::object::Object;
+use crate::pod::{Pods, Said};
+
+/// A job, and its groups as they were read.
+pub(crate) struct Draft {
+    pub(crate) metadata: ObjectMeta,
+    pub(crate) spec: TrainingJobSpec,
+    pub(crate) pods: Vec<Pods>,
+}
+
+impl Draft {
+    pub(crate) fn new(metadata: ObjectMeta, framework: Framework) -> Self {
+        Self {
+            metadata,
+            spec: TrainingJobSpec {
+                framework: Some(framework).filter(|f| *f != Framework::None),
+                queue: None,
+                priority_class_name: None,
+                preemptible: None,
+                min_runtime_seconds: None,
+                suspend: None,
+                managed_by: None,
+                profile: None,
+                task_groups: Vec::new(),
+                placement: None,
+                topology: None,
+                restart: None,
+                deadlines: None,
+                checkpoint: None,
+                success: None,
+                cleanup: None,
+                secrets: Vec::new(),
+                service_account_name: None,
+                security_context: None,
+                network: None,
+                pod_metadata: None,
+            },
+            pods: Vec::new(),
+        }
+    }
+
+    /// When nothing was said of it, it is not in the object.
+    pub(crate) fn restart(&mut self) -> &mut Restart {
+        self.spec.restart.get_or_insert_default()
+    }
+
+    pub(crate) fn deadlines(&mut self) -> &mut Deadlines {
+        self.spec.deadlines.get_or_insert_default()
+    }
+
+    pub(crate) fn cleanup(&mut self) -> &mut Cleanup {
+        self.spec.cleanup.get_or_insert_default()
+    }
+
+    /// Seconds after the end when a job is deleted: of what it has made, and the job itself.
+    pub(crate) fn ttl(&mut self, seconds: Option<i64>) {
+        if let Some(seconds) = seconds {
+            self.cleanup().ttl_seconds = Some(seconds);
+            self.cleanup().delete_job = Some(true);
+        }
+    }
+
+    pub(crate) fn success(&mut self, policy: SuccessPolicy) {
+        let policy = Some(policy);
+        self.spec.success = Some(Success { policy });
+    }
+
+    /// The job. What its groups do not agree on is told.
+    pub(crate) fn finish(mut self, log: &Log) -> Vec<Object> {
+        if log.is_wrong() {
+            return Vec::new();
+        }
+        self.account_and_class(log);
+        self.ids();
+        self.grace(log);
+        self.pod_metadata();
+        self.spec.task_groups = self.pods.into_iter().map(|pods| pods.group).collect();
+        let mut job = TrainingJob::new("", self.spec);
+        job.metadata = self.metadata;
+        vec![Object::TrainingJob(job)]
+    }
+
+    fn account_and_class(&mut self, log: &Log) {
+        let accounts = self.pods.iter().map(|pods| pods.service_account.clone());
+        let accounts: Vec<_> = accounts.collect();
+        self.spec.service_account_name = one(
+            accounts,
+            log,
+            "is of one task group, and a job has one ServiceAccount here",
+            "give it what the others need too, or make a job of its own",
+        );
+        let classes = self.pods.iter().map(|pods| pods.priority_class.clone());
+        let own = self.spec.priority_class_name.clone();
+        let own = own.map(|value| Said {
+            value,
+            path: String::new(),
+        });
+        let classes: Vec<_> = own.map(Some).into_iter().chain(classes).collect();
+        self.spec.priority_class_name = one(
+            classes.into_iter().filter(Option::is_some).collect(),
+            log,
+            "is another than the job's, and a gang has one priority",
+            "set spec.priorityClassName to the one that is meant",
+        );
+    }
+
+    /// User and group ids: the job's where all groups say the same, else each group's own.
+    fn ids(&mut self) {
+        let agreed = |of: fn(&Pods) -> Option<i64>| -> Option<i64> {
+            let mut values = self.pods.iter().map(of);
+            let first = values.next().flatten()?;
+            values.all(|value| value == Some(first)).then_some(first)
+        };
+        let run_as_user = agreed(|pods| pods.run_as_user.as_ref().map(|said| said.value));
+        let fs_group = agreed(|pods| pods.fs_group.as_ref().map(|said| said.value));
+        if run_as_user.is_some() || fs_group.is_some() {
+            self.spec.security_context = Some(SecurityContext {
+                run_as_user,
+                fs_group,
+            });
+        }
+        for pods in &mut self.pods {
+            let user = pods.run_as_user.take().filter(|_| run_as_user.is_none());
+            let group = pods.fs_group.take().filter(|_| fs_group.is_none());
+            for (key, said) in [("runAsUser", user), ("fsGroup", group)] {
+                if let Some(said) = said {
+                    put(pods, &["spec", "securityContext", key], json!(said.value));
+                }
+            }
+        }
+    }
+
+    /// The longest time to stop that a group asks for.
+    fn grace(&mut self, log: &Log) {
+        let said: Vec<_> = self
+            .pods
+            .iter()
+            .filter_map(|pods| pods.grace.clone())
+            .collect();
+        let Some(most) = said.iter().map(|said| said.value).max() else {
+            return;
+        };
+        for said in said.iter().filter(|said| said.value != most) {
+            let why = "is less than another group's, and a gang stops together";
+            let told = format!("{most} seconds are given to all");
+            log.note(&said.path, Some(&json!(said.value)), why, told);
+        }
+        let checkpoint = self.spec.checkpoint.get_or_insert_with(Checkpoint::default);
+        checkpoint.grace_period_seconds = Some(most);
+    }
+
+    /// Labels and annotations: the job's where all groups have the same, else each group's own.
+    fn pod_metadata(&mut self) {
+        let mut all = self
+            .pods
+            .iter()
+            .map(|pods| (&pods.labels, &pods.annotations));
+        let Some(first) = all.next() else { return };
+        if all.all(|other| other == first) {
+            let (labels, annotations) = (first.0.clone(), first.1.clone());
+            if !labels.is_empty() || !annotations.is_empty() {
+                self.spec.pod_metadata = Some(PodMetadata {
+                    labels,
+                    annotations,
+                });
+            }
+            return;
+        }
+        for pods in &mut self.pods {
+            let labels = std::mem::take(&mut pods.labels);
+            let annotations = std::mem::take(&mut pods.annotations);
+            for (key, map) in [("labels", labels), ("annotations", annotations)] {
+                if !map.is_empty() {
+                    put(pods, &["metadata", key], json!(map));
+                }
+            }
+        }
+    }
+}
+
+/// What is the whole job's: the first that is said. Others are told.
+fn one(said: Vec<Option<Said<String>>>, log: &Log, why: &str, instead: &str) -> Option<String> {
+    let mut values = said.iter().flatten();
+    let first = values.next()?;
+    for other in values.filter(|other| other.value != first.value) {
+        log.note(&other.path, Some(&json!(other.value)), why, instead);
+    }
+    // Who said nothing gets it too.
+    if !first.path.is_empty() && said.iter().any(Option::is_none) {
+        log.note(&first.path, Some(&json!(first.value)), why, instead);
+    }
+    Some(first.value.clone())
+}
+
+/// Puts something into a group's template.
+fn put(pods: &mut Pods, path: &[&str], value: Value) {
+    let template = pods.group.pod_template.as_ref();
+    let mut template = template.map(|t| json!(t)).unwrap_or_else(|| json!({}));
+    let mut place = &mut template;
+    for key in path {
+        let Some(map) = place.as_object_mut() else {
+            return;
+        };
+        place = map.entry(*key).or_insert_with(|| json!({}));
+    }
+    *place = value;
+    pods.group.pod_template = serde_json::from_value::<PodTemplate>(template).ok();
+}
+
+/// A quantity of what is left of one without another. None: one of them is no amount.
+pub(crate) fn less(from: &Quantity, other: &Quantity) -> Option<Quantity> {
+    let left = from.amount().ok()?.saturating_less(other.amount().ok()?);
+    let zero = left.units_up() == Some(0);
+    Some(Quantity::new(if zero {
+        "0".to_owned()
+    } else {
+        written(left.to_string(), from)
+    }))
+}
+
+/// An amount in the unit that another is written in, where it is a whole number of those.
+fn written(plain: String, like: &Quantity) -> String {
+    const UNITS: [(&str, i64); 4] = [
+        ("Ti", 1 << 40),
+        ("Gi", 1 << 30),
+        ("Mi", 1 << 20),
+        ("Ki", 1 << 10),
+    ];
+    let amount = Quantity::new(plain.as_str()).amount().ok();
+    let bytes = amount.filter(|a| a.is_whole()).and_then(|a| a.units_up());
+    let binary = like.as_str().ends_with('i');
+    let whole = |(unit, size): &(&str, i64)| {
+        let count = bytes?.checked_div(*size)?;
+        (bytes?.checked_rem(*size)? == 0).then(|| format!("{count}{unit}"))
+    };
+    let in_units = binary.then(|| UNITS.iter().find_map(whole)).flatten();
+    in_units.unwrap_or(plain)
+}

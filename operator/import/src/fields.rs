@@ -1,0 +1,315 @@
+//! A document, read field by field: who reads one says so by reading it.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+use trellis_api::Quantity;
+use trellis_api::document::Document;
+
+use crate::log::Log;
+
+/// A part of a document.
+#[derive(Clone)]
+pub(crate) struct Fields<'a> {
+    log: &'a Log,
+    value: &'a Value,
+    path: String,
+    /// What is meant where this part says nothing.
+    otherwise: Option<Box<Self>>,
+}
+
+/// The value of a document.
+pub(crate) fn value(document: &Document) -> Value {
+    document.decode().unwrap_or_default()
+}
+
+impl<'a> Fields<'a> {
+    /// The whole of a document.
+    pub(crate) fn root(log: &'a Log, value: &'a Value) -> Self {
+        Self {
+            log,
+            value,
+            path: String::new(),
+            otherwise: None,
+        }
+    }
+
+    /// The same, with something else where it says nothing: fields of mappings one by one, all
+    /// else as a whole.
+    pub(crate) fn or(self, otherwise: Option<Self>) -> Self {
+        Self {
+            otherwise: otherwise.map(Box::new),
+            ..self
+        }
+    }
+
+    pub(crate) fn log(&self) -> &'a Log {
+        self.log
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    pub(crate) fn value(&self) -> &'a Value {
+        self.value
+    }
+
+    /// The path of a field in it.
+    pub(crate) fn inside(&self, key: &str) -> String {
+        if self.path.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{}.{key}", self.path)
+        }
+    }
+
+    /// A field. None: it is not there, or null, which Kubernetes takes for the same.
+    pub(crate) fn at(&self, key: &str) -> Option<Self> {
+        let own = self.value.get(key).filter(|value| !value.is_null());
+        let other = self.otherwise.as_ref().and_then(|other| other.at(key));
+        let Some(value) = own else {
+            return other;
+        };
+        let mut found = Self {
+            log: self.log,
+            value,
+            path: self.inside(key),
+            otherwise: None,
+        };
+        match other {
+            Some(other) if value.is_object() && other.value.is_object() => {
+                found.otherwise = Some(Box::new(other));
+            }
+            // It says something else, and that is what counts.
+            Some(other) => other.take(),
+            None => {}
+        }
+        Some(found)
+    }
+
+    /// It and all in it has been read.
+    pub(crate) fn take(&self) {
+        self.log.take(&self.path);
+        if let Some(other) = &self.otherwise {
+            other.take();
+        }
+    }
+
+    /// A mapping, or nothing where it is none, which is told.
+    pub(crate) fn object(&self, key: &str) -> Option<Self> {
+        let found = self.at(key)?;
+        if !found.value.is_object() {
+            found.refuse("a mapping");
+            return None;
+        }
+        found.open();
+        Some(found)
+    }
+
+    fn open(&self) {
+        self.log.open(&self.path);
+        if let Some(other) = &self.otherwise {
+            other.open();
+        }
+    }
+
+    /// The items of a list.
+    pub(crate) fn items(&self, key: &str) -> Vec<Self> {
+        let Some(found) = self.at(key) else {
+            return Vec::new();
+        };
+        let Some(items) = found.value.as_array() else {
+            found.refuse("a list");
+            return Vec::new();
+        };
+        self.log.open(&found.path);
+        let items = items.iter().enumerate();
+        items
+            .map(|(index, value)| Self {
+                log: self.log,
+                value,
+                path: format!("{}[{index}]", found.path),
+                otherwise: None,
+            })
+            .collect()
+    }
+
+    /// The items of a list of mappings.
+    pub(crate) fn objects(&self, key: &str) -> Vec<Self> {
+        let mut items = self.items(key);
+        items.retain(|item| {
+            let is_object = item.value.is_object();
+            if is_object {
+                item.open();
+            } else {
+                item.refuse("a mapping");
+            }
+            is_object
+        });
+        items
+    }
+
+    /// The keys of this mapping and of what stands in for it, each once, in order.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        let own = self.value.as_object().into_iter().flat_map(Map::keys);
+        let mut keys: Vec<String> = own.cloned().collect();
+        for key in self.otherwise.iter().flat_map(|other| other.keys()) {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        keys
+    }
+
+    /// The entries of a mapping, by key.
+    pub(crate) fn entries(&self, key: &str) -> Vec<(String, Self)> {
+        let Some(found) = self.object(key) else {
+            return Vec::new();
+        };
+        let keys = found.keys().into_iter();
+        keys.filter_map(|key| Some((key.clone(), found.at(&key)?)))
+            .collect()
+    }
+
+    /// The entries of a mapping of mappings.
+    pub(crate) fn object_entries(&self, key: &str) -> Vec<(String, Self)> {
+        let Some(found) = self.object(key) else {
+            return Vec::new();
+        };
+        let keys = found.keys().into_iter();
+        keys.filter_map(|key| Some((key.clone(), found.object(&key)?)))
+            .collect()
+    }
+
+    /// It is of another type than is wanted.
+    fn refuse(&self, wanted: &str) {
+        let fix = match (wanted, self.value) {
+            ("a text", Value::Number(_) | Value::Bool(_)) => ": put it in quotes",
+            ("a list", Value::Object(_)) => ": begin it with a dash",
+            _ => "",
+        };
+        let is = kind(self.value);
+        let message = format!("must be {wanted}, not {is}{fix}");
+        self.log.wrong(&self.path, message);
+    }
+
+    fn read<T>(&self, wanted: &str, read: impl FnOnce(&'a Value) -> Option<T>) -> Option<T> {
+        self.take();
+        let read = read(self.value);
+        if read.is_none() {
+            self.refuse(wanted);
+        }
+        read
+    }
+
+    /// Itself as a text.
+    pub(crate) fn as_text(&self) -> Option<String> {
+        self.read("a text", Value::as_str).map(str::to_owned)
+    }
+
+    /// Itself as a quantity: a number or a text.
+    pub(crate) fn as_quantity(&self) -> Option<Quantity> {
+        let quantity = self.read("a quantity", |value| match value {
+            Value::String(text) => Some(Quantity::new(text.as_str())),
+            Value::Number(number) => Some(Quantity::new(number.to_string())),
+            _ => None,
+        })?;
+        if let Err(error) = quantity.amount() {
+            self.log.wrong(&self.path, error.to_string());
+            return None;
+        }
+        Some(quantity)
+    }
+
+    /// A text. Empty ones count as absent, as in Go.
+    pub(crate) fn text(&self, key: &str) -> Option<String> {
+        let text = self.at(key)?.as_text()?;
+        Some(text).filter(|text| !text.is_empty())
+    }
+
+    /// A whole number.
+    pub(crate) fn integer(&self, key: &str) -> Option<i64> {
+        self.at(key)?.read("a whole number", Value::as_i64)
+    }
+
+    /// Itself as a whole number of 32 bits.
+    pub(crate) fn as_small(&self) -> Option<i32> {
+        let small = |value: &Value| i32::try_from(value.as_i64()?).ok();
+        self.read("a whole number of at most 2147483647", small)
+    }
+
+    /// A whole number of 32 bits.
+    pub(crate) fn small(&self, key: &str) -> Option<i32> {
+        self.at(key)?.as_small()
+    }
+
+    /// A truth.
+    pub(crate) fn boolean(&self, key: &str) -> Option<bool> {
+        self.at(key)?.read("true or false", Value::as_bool)
+    }
+
+    /// A quantity.
+    pub(crate) fn quantity(&self, key: &str) -> Option<Quantity> {
+        self.at(key)?.as_quantity()
+    }
+
+    /// A list of texts.
+    pub(crate) fn texts(&self, key: &str) -> Vec<String> {
+        let items = self.items(key);
+        items.iter().filter_map(Self::as_text).collect()
+    }
+
+    /// A mapping of texts.
+    pub(crate) fn map(&self, key: &str) -> BTreeMap<String, String> {
+        let entries = self.entries(key).into_iter();
+        entries
+            .filter_map(|(key, value)| Some((key, value.as_text()?)))
+            .collect()
+    }
+
+    /// Tells of it: what becomes of it and why, and what to do instead.
+    pub(crate) fn note(&self, why: impl Into<String>, instead: impl Into<String>) {
+        self.take();
+        self.log.note(&self.path, Some(self.value), why, instead);
+    }
+
+    /// Tells of a field, if it is there and means something.
+    pub(crate) fn note_at(&self, key: &str, why: &str, instead: &str) {
+        if let Some(found) = self.at(key).filter(|found| !self.log.is_quiet(&found.path)) {
+            found.note(why, instead);
+        }
+    }
+
+    /// Fields that mean nothing here.
+    pub(crate) fn quiet(&self, keys: &[&str]) {
+        for key in keys {
+            if let Some(found) = self.at(key) {
+                found.take();
+                self.log.quiet(&found.path);
+            }
+        }
+    }
+
+    /// A field that means nothing where it has this value.
+    pub(crate) fn quiet_if(&self, key: &str, value: &Value) {
+        if self.at(key).is_some_and(|found| found.value == value) {
+            self.quiet(&[key]);
+        }
+    }
+}
+
+/// What a value is, in words of YAML.
+fn kind(value: &Value) -> String {
+    match value {
+        Value::Null => "nothing".to_owned(),
+        Value::Bool(b) => b.to_string(),
+        Value::Number(number) => format!("the number {number}"),
+        Value::String(text) => {
+            let start: String = text.chars().take(40).collect();
+            format!("the text {start:?}")
+        }
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "a mapping".to_owned(),
+    }
+}

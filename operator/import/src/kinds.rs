@@ -1,0 +1,196 @@
+//! Which documents are turned, and by whom.
+
+use serde_json::Value;
+use trellis_api::document::{self, Document};
+
+use crate::context::Context;
+use crate::fields::Fields;
+use crate::log::Log;
+use crate::object::Object;
+use crate::{kubeflow, kueue, lattice, volcano};
+
+type Turn = fn(&Fields<'_>, &Context) -> Vec<Object>;
+
+/// Group, versions, kind, and who turns it.
+const KINDS: [(&str, &[&str], &str, Turn); 10] = [
+    ("batch.volcano.sh", &["v1alpha1"], "Job", volcano::job),
+    (
+        "scheduling.volcano.sh",
+        &["v1beta1"],
+        "Queue",
+        volcano::queue,
+    ),
+    ("batch", &["v1"], "Job", kueue::job),
+    ("kubeflow.org", &["v1"], "PyTorchJob", kubeflow::job),
+    ("lattice.dev", &["v1alpha1"], "LatticeJob", lattice::job),
+    (
+        "kueue.x-k8s.io",
+        KUEUE,
+        "ClusterQueue",
+        kueue::cluster_queue,
+    ),
+    ("kueue.x-k8s.io", COHORT, "Cohort", kueue::cohort),
+    ("kueue.x-k8s.io", KUEUE, "LocalQueue", kueue::local_queue),
+    ("kueue.x-k8s.io", KUEUE, "ResourceFlavor", kueue::flavor),
+    ("kueue.x-k8s.io", COHORT, "Topology", kueue::topology),
+];
+const KUEUE: &[&str] = &["v1beta1", "v1beta2"];
+/// Cohort and Topology were alpha for longer than the others, with the same fields.
+const COHORT: &[&str] = &["v1alpha1", "v1beta1", "v1beta2"];
+
+/// Kinds of the same systems that nothing is made of, and what to do instead.
+const OTHERS: [(&str, &str, &str); 15] = [
+    (
+        "kueue.x-k8s.io",
+        "AdmissionCheck",
+        "who may run is decided by policies (docs/policies.md), and no nodes are ordered",
+    ),
+    (
+        "kueue.x-k8s.io",
+        "ProvisioningRequestConfig",
+        "no nodes are ordered: leave it out",
+    ),
+    (
+        "kueue.x-k8s.io",
+        "MultiKueueConfig",
+        "there is one cluster: leave it out",
+    ),
+    (
+        "kueue.x-k8s.io",
+        "MultiKueueCluster",
+        "there is one cluster: leave it out",
+    ),
+    (
+        "kueue.x-k8s.io",
+        "Workload",
+        "Trellis makes a PodGroup for each TrainingJob: import the job itself",
+    ),
+    (
+        "kueue.x-k8s.io",
+        "WorkloadPriorityClass",
+        "make a PriorityClass (scheduling.k8s.io/v1) of the same name and value",
+    ),
+    (
+        "scheduling.volcano.sh",
+        "PodGroup",
+        "Trellis makes one for each TrainingJob: import the job itself",
+    ),
+    (
+        "batch.volcano.sh",
+        "CronJob",
+        "nothing here runs by the clock: import what its jobTemplate makes, and let a CronJob apply it",
+    ),
+    (
+        "batch",
+        "CronJob",
+        "nothing here runs by the clock: import what its jobTemplate makes, and let a CronJob apply it",
+    ),
+    (
+        "batch.volcano.sh",
+        "JobTemplate",
+        "import a Job that was made of it",
+    ),
+    (
+        "flow.volcano.sh",
+        "JobFlow",
+        "task groups that wait for others to be Complete are stages of one job (docs/stages.md)",
+    ),
+    (
+        "kubeflow.org",
+        "MPIJob",
+        "write a TrainingJob of framework MPI (docs/frameworks/mpi.md)",
+    ),
+    (
+        "kubeflow.org",
+        "TFJob",
+        "write a TrainingJob of framework TensorFlow (docs/frameworks/tensorflow.md)",
+    ),
+    (
+        "kubeflow.org",
+        "JAXJob",
+        "write a TrainingJob of framework JAX (docs/frameworks/jax.md)",
+    ),
+    (
+        "jobset.x-k8s.io",
+        "JobSet",
+        "write a TrainingJob with a task group for each replicatedJob (docs/coming-from-kueue.md)",
+    ),
+];
+
+/// What can be turned, as `kind (group)`.
+#[must_use]
+pub fn known() -> Vec<String> {
+    let kinds = KINDS.iter();
+    kinds
+        .map(|(group, _, kind, _)| format!("{kind} ({group})"))
+        .collect()
+}
+
+/// Kind, namespace and name, as people say it.
+pub(crate) fn title(document: &Document, value: &Value) -> String {
+    let word = |key: &str| {
+        let word = value.get("metadata").and_then(|metadata| metadata.get(key));
+        word.and_then(Value::as_str).filter(|word| !word.is_empty())
+    };
+    let name = word("name").unwrap_or("without a name");
+    let kind = match document.api_version.split_once('/') {
+        // Two systems have a Job, two a Queue.
+        Some((group, _)) => format!("{} ({group})", document.kind),
+        None => document.kind.clone(),
+    };
+    let text = match word("namespace") {
+        Some(namespace) => format!("{kind} {namespace}/{name}"),
+        None => format!("{kind} {name}"),
+    };
+    text.replace(|c: char| c.is_control(), " ")
+}
+
+/// Turns a document, or says why it cannot be.
+pub(crate) fn turn(
+    document: &Document,
+    value: &Value,
+    context: &Context,
+    log: &Log,
+) -> Vec<Object> {
+    let (group, version) = group_and_version(document);
+    let of_kind = |kind: &&(&str, &[&str], &str, Turn)| kind.0 == group && kind.2 == document.kind;
+    if let Some((_, versions, kind, turn)) = KINDS.iter().find(of_kind) {
+        if !versions.contains(&version) {
+            let known = versions.join(" and ");
+            let message = format!("{kind} of {group} is read in version {known}: convert it");
+            log.wrong("apiVersion", message);
+            return Vec::new();
+        }
+        let root = Fields::root(log, value);
+        return turn(&root, context);
+    }
+    let other = |(of, kind, _): &&(&str, &str, &str)| *of == group && *kind == document.kind;
+    let message = match OTHERS.iter().find(other) {
+        Some((_, kind, instead)) => format!("of {kind} nothing is made: {instead}"),
+        None if group == trellis_api::GROUP => {
+            "is Trellis' own already: apply it as it is".to_owned()
+        }
+        None => unknown(document),
+    };
+    log.wrong("kind", message);
+    Vec::new()
+}
+
+fn group_and_version(document: &Document) -> (&str, &str) {
+    let version = document.api_version.as_str();
+    version.split_once('/').unwrap_or(("", version))
+}
+
+fn unknown(document: &Document) -> String {
+    let (kind, version) = (&document.kind, &document.api_version);
+    let kinds: Vec<&str> = KINDS.iter().map(|(_, _, kind, _)| *kind).collect();
+    let near = document::nearest(kind, &kinds);
+    let fix = match near.and_then(|near| KINDS.iter().find(|known| known.2 == near)) {
+        Some((group, versions, kind, _)) => {
+            let version = versions.last().unwrap_or(&"");
+            format!("did you mean {kind} of {group}/{version}?")
+        }
+        None => format!("what can be turned is {}", known().join(", ")),
+    };
+    format!("{kind:?} of {version:?} is no kind that is turned: {fix}")
+}

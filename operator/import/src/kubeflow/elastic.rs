@@ -1,0 +1,64 @@
+//! Elastic training: how many pods a job works with.
+
+use serde_json::json;
+
+use super::restart;
+use crate::draft::Draft;
+use crate::fields::Fields;
+
+/// Reads the elastic policy: its limits are those of the workers.
+pub(super) fn read(spec: &Fields<'_>, draft: &mut Draft) {
+    let Some(policy) = spec.object("elasticPolicy") else {
+        return;
+    };
+    let (least, most) = (policy.integer("minReplicas"), policy.integer("maxReplicas"));
+    let mut pods = draft.pods.iter_mut();
+    let worker = pods.find(|pods| pods.group.name == "worker");
+    if worker.is_none() {
+        for key in ["minReplicas", "maxReplicas"] {
+            policy.note_at(key, "is about workers, and there are none", "leave it out");
+        }
+    }
+    if let Some(worker) = worker {
+        let now = i64::from(worker.group.replicas());
+        let all = most.unwrap_or(now).max(now);
+        if all != now {
+            let value = json!(most);
+            let why = format!(
+                "is what the job grows to while there is room, from minReplicas; there it began with {now}"
+            );
+            policy.log().note(
+                &policy.inside("maxReplicas"),
+                Some(&value),
+                why,
+                "lower replicas if it is not to grow by itself",
+            );
+        }
+        worker.group.replicas = Some(all).filter(|all| *all != 1);
+        worker.group.min_replicas = least.filter(|least| *least < all);
+    }
+    policy.quiet_if("rdzvBackend", &json!("c10d"));
+    policy.quiet_if("standalone", &json!(false));
+    if let Some(limit) = policy.integer("maxRestarts") {
+        restart::limit(draft, &policy, "maxRestarts", limit);
+    }
+    for key in [
+        "rdzvBackend",
+        "rdzvPort",
+        "rdzvHost",
+        "rdzvId",
+        "rdzvConf",
+        "standalone",
+    ] {
+        policy.note_at(
+            key,
+            "is about where processes meet: that is rank 0, backend c10d, port 29500 here",
+            "leave it out, or set what torchrun is to do on its command line",
+        );
+    }
+    policy.note_at(
+        "metrics",
+        "lets an autoscaler choose the number of pods, and here a job grows while there is room",
+        "leave it out",
+    );
+}

@@ -1,0 +1,88 @@
+//! What a failure does, by the restart policy of each replica type.
+
+use serde_json::json;
+use trellis_api::job::{RestartAction, RestartRule, RestartScope};
+
+use crate::draft::Draft;
+use crate::fields::Fields;
+use crate::kueue::failure::of_codes;
+
+/// Exit codes of failures for good, by policy ExitCode: 1 to 127; those above are tried again.
+const FOR_GOOD: std::ops::RangeInclusive<i32> = 1..=127;
+/// Codes that one rule holds (docs/api.md).
+const CODES: usize = 32;
+
+/// The restart policy of a group.
+pub(super) struct Policy {
+    group: String,
+    policy: Option<String>,
+}
+
+impl Policy {
+    pub(super) fn read(of_type: &Fields<'_>, group: &str) -> Self {
+        let policy = of_type.text("restartPolicy");
+        if matches!(policy.as_deref(), Some("OnFailure" | "Always")) {
+            of_type.note_at(
+                "restartPolicy",
+                "starts one container again there, and here the gang starts again together: static ranks that have lost one cannot go on",
+                "spec.restart.scope Pod starts one alone; elastic groups do so by themselves",
+            );
+        }
+        Self {
+            group: group.to_owned(),
+            policy,
+        }
+    }
+}
+
+/// Restarts that a job is given. Two fields say it: the larger counts.
+pub(super) fn limit(draft: &mut Draft, owner: &Fields<'_>, key: &str, limit: i64) {
+    match draft.restart().limit {
+        Some(other) if other != limit => {
+            let value = json!(limit);
+            let most = limit.max(other);
+            draft.restart().limit = Some(most);
+            owner.log().note(
+                &owner.inside(key),
+                Some(&value),
+                "is not the only limit of restarts: elasticPolicy.maxRestarts and runPolicy.backoffLimit are one here",
+                format!("spec.restart.limit is {most}, the larger"),
+            );
+        }
+        _ => draft.restart().limit = Some(limit),
+    }
+}
+
+/// Puts the policies into the job.
+pub(super) fn settle(policies: &[Policy], draft: &mut Draft) {
+    let of = |wanted: &str| -> Vec<String> {
+        let are = policies
+            .iter()
+            .filter(|p| p.policy.as_deref() == Some(wanted));
+        are.map(|policy| policy.group.clone()).collect()
+    };
+    let (never, by_code) = (of("Never"), of("ExitCode"));
+    let named = |groups: &[String]| -> Vec<String> {
+        let all = groups.len() == policies.len();
+        if all { Vec::new() } else { groups.to_vec() }
+    };
+    let mut rules = Vec::new();
+    if never.len() == policies.len() && !never.is_empty() {
+        draft.restart().scope = Some(RestartScope::Never);
+    } else if !never.is_empty() {
+        rules.push(RestartRule {
+            on_exit_codes: Vec::new(),
+            on_reasons: Vec::new(),
+            groups: never,
+            action: RestartAction::Fail,
+        });
+    }
+    if !by_code.is_empty() {
+        let codes: Vec<i32> = FOR_GOOD.collect();
+        let of_codes = |codes| of_codes(codes, named(&by_code), RestartAction::Fail);
+        rules.extend(codes.chunks(CODES).map(of_codes));
+    }
+    if !rules.is_empty() {
+        draft.restart().rules = rules;
+    }
+}

@@ -1,0 +1,71 @@
+//! ResourceFlavor and Topology.
+
+use trellis_api::job::TolerationEffect;
+use trellis_api::resource_flavor::{NodeTaint, ResourceFlavor, ResourceFlavorSpec};
+use trellis_api::topology::{Topology, TopologySpec};
+
+use crate::context::Context;
+use crate::fields::Fields;
+use crate::metadata;
+use crate::object::Object;
+use crate::pod::placement;
+
+/// Turns a ResourceFlavor.
+pub(crate) fn flavor(root: &Fields<'_>, _: &Context) -> Vec<Object> {
+    let Some(metadata) = metadata::read(root, false) else {
+        return Vec::new();
+    };
+    let mut spec = ResourceFlavorSpec::default();
+    if let Some(fields) = root.object("spec") {
+        spec.node_labels = fields.map("nodeLabels");
+        spec.tolerations = placement::tolerations(&fields);
+        let taints = fields.objects("nodeTaints").into_iter();
+        spec.node_taints = taints.filter_map(|taint| node_taint(&taint)).collect();
+        fields.note_at(
+            "topologyName",
+            "binds the flavor to a topology, and a Topology holds for all nodes here",
+            "make a Topology; jobs ask for its levels by topology: {level: LABEL}",
+        );
+        fields.note_at(
+            "resourceWeights",
+            "weighs resources for fair sharing, which counts each as a part of all there is",
+            "set weight of the queues",
+        );
+    }
+    let mut flavor = ResourceFlavor::new("", spec);
+    flavor.metadata = metadata;
+    vec![Object::ResourceFlavor(flavor)]
+}
+
+fn node_taint(taint: &Fields<'_>) -> Option<NodeTaint> {
+    taint.quiet(&["timeAdded"]);
+    let key = taint.text("key");
+    if key.is_none() {
+        let log = taint.log();
+        log.wrong(&taint.inside("key"), "is required: add it");
+    }
+    let effect = placement::effect(taint, "effect");
+    Some(NodeTaint {
+        key: key?,
+        value: taint.text("value"),
+        effect: effect.unwrap_or(TolerationEffect::NoSchedule),
+    })
+}
+
+/// Turns a Topology.
+pub(crate) fn topology(root: &Fields<'_>, _: &Context) -> Vec<Object> {
+    let Some(metadata) = metadata::read(root, false) else {
+        return Vec::new();
+    };
+    let levels = root.object("spec").map(|spec| spec.objects("levels"));
+    let levels = levels.unwrap_or_default();
+    let levels = levels.iter().filter_map(|level| level.text("nodeLabel"));
+    let mut topology = Topology::new(
+        "",
+        TopologySpec {
+            levels: levels.collect(),
+        },
+    );
+    topology.metadata = metadata;
+    vec![Object::Topology(topology)]
+}

@@ -1,0 +1,177 @@
+//! A core Job that Kueue queues.
+
+use serde_json::{Value, json};
+use trellis_api::job::{Framework, RestartScope, SuccessPolicy};
+
+use super::failure;
+use crate::context::Context;
+use crate::draft::Draft;
+use crate::fields::Fields;
+use crate::metadata;
+use crate::object::Object;
+use crate::pod::words::Provided;
+use crate::pod::{self, Hints};
+
+const LEAST: &str = "kueue.x-k8s.io/job-min-parallelism";
+/// Failures that a Job stands where it does not say how many.
+const BACKOFF_LIMIT: i64 = 6;
+
+/// Turns a Job with Kueue's label.
+pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
+    let log = root.log();
+    let mut draft = Draft::new(Default::default(), Framework::None);
+    if !super::labels(root, context, &mut draft) {
+        log.wrong(
+            "metadata.labels",
+            "must have kueue.x-k8s.io/queue-name, since of Jobs those are turned that Kueue queues: add it, with the name of a queue",
+        );
+        return Vec::new();
+    }
+    let annotations = root
+        .object("metadata")
+        .and_then(|m| m.object("annotations"));
+    let least = annotations
+        .as_ref()
+        .and_then(|annotations| annotations.at(LEAST));
+    if let Some(annotations) = &annotations {
+        annotations.quiet(&["kueue.x-k8s.io/job-completions-equal-parallelism"]);
+    }
+    let least = least.and_then(|least| {
+        let count = least.as_text()?.parse::<i64>().ok();
+        if count.is_none() {
+            log.wrong(least.path(), "must be a number of pods: write digits alone");
+        }
+        count
+    });
+    let Some(metadata) = metadata::read(root, true) else {
+        return Vec::new();
+    };
+    draft.metadata = metadata;
+    let Some(spec) = root.object("spec") else {
+        log.wrong("spec", "is required: add the spec of the Job");
+        return Vec::new();
+    };
+    let indexed = spec.text("completionMode").as_deref() == Some("Indexed");
+    let hints = Hints {
+        options: &context.options,
+        framework: Framework::None,
+        main: "",
+        own_ports: &[],
+        index: if indexed {
+            &["JOB_COMPLETION_INDEX"]
+        } else {
+            &[]
+        },
+        provided: Provided::default(),
+    };
+    let Some(mut pods) = pod::read(&spec, "template", &hints) else {
+        return Vec::new();
+    };
+    pods.group.name = "worker".to_owned();
+    pods.group.replicas = replicas(&spec, indexed).filter(|count| *count != 1);
+    pods.group.min_replicas = least;
+    // Whether the kubelet starts it again or the Job does: one pod comes back alone, and counts.
+    pods.restart_policy = None;
+    draft.pods.push(pods);
+    failures(&spec, &mut draft);
+    success(&spec, &mut draft);
+    if let Some(seconds) = spec.integer("activeDeadlineSeconds") {
+        draft.deadlines().active_seconds = Some(seconds);
+    }
+    draft.ttl(spec.integer("ttlSecondsAfterFinished"));
+    // Kueue suspends what it has not admitted: that is to be queued, and not to be stopped.
+    spec.quiet(&["suspend", "podReplacementPolicy"]);
+    if spec.value().get("manualSelector") != Some(&json!(true)) {
+        spec.quiet(&["selector", "manualSelector"]);
+    }
+    spec.note_at(
+        "managedBy",
+        "leaves the job to another cluster, and there is one here",
+        "leave it out",
+    );
+    draft.finish(log)
+}
+
+/// How many pods there are at once.
+fn replicas(spec: &Fields<'_>, indexed: bool) -> Option<i64> {
+    let parallelism = spec.integer("parallelism").unwrap_or(1);
+    let Some(completions) = spec.at("completions") else {
+        if parallelism > 1 {
+            let why = "share one queue of work: the job is done there when one has succeeded and all have ended";
+            let value = json!(parallelism);
+            let path = spec.inside("parallelism");
+            let instead = "all of them are to succeed here; spec.success.policy Any needs one";
+            spec.log().note(&path, Some(&value), why, instead);
+        }
+        return Some(parallelism);
+    };
+    let count = spec.integer("completions")?;
+    if count > parallelism {
+        let (why, instead) = if indexed {
+            (
+                "is more than parallelism: some indexes run after others there, and all at once here",
+                "see that the queue has room for all, or split the work into several jobs",
+            )
+        } else {
+            (
+                "is more than parallelism: pods come after others there, and all at once here",
+                "see that the queue has room for all, or let each pod do more",
+            )
+        };
+        completions.note(why, instead);
+    }
+    // More at once than there is to do there is not.
+    Some(count)
+}
+
+/// What failures do: a pod comes back alone, as often as the Job says.
+fn failures(spec: &Fields<'_>, draft: &mut Draft) {
+    let limit = spec.integer("backoffLimit");
+    let per_index = spec.at("backoffLimitPerIndex").is_some();
+    spec.note_at(
+        "backoffLimitPerIndex",
+        "counts failures by index, and here they are counted for the job",
+        "set spec.restart.limit to what all may fail together",
+    );
+    spec.note_at(
+        "maxFailedIndexes",
+        "lets some indexes fail, and here a job is complete when all pods are",
+        "action Ignore in spec.restart.rules lets pods fail with some exit codes",
+    );
+    let restart = draft.restart();
+    restart.scope = Some(RestartScope::Pod);
+    restart.limit = limit.or_else(|| (!per_index).then_some(BACKOFF_LIMIT));
+    if let Some(policy) = spec.object("podFailurePolicy") {
+        restart.rules = failure::rules(&policy);
+    }
+}
+
+/// Whose success is the job's.
+fn success(spec: &Fields<'_>, draft: &mut Draft) {
+    let Some(policy) = spec.object("successPolicy") else {
+        return;
+    };
+    let rules = policy.objects("rules");
+    let says = |rule: &Fields<'_>, value: Value| *rule.value() == value;
+    match rules.as_slice() {
+        [rule]
+            if says(rule, json!({"succeededIndexes": "0"}))
+                || says(rule, json!({"succeededIndexes": "0", "succeededCount": 1})) =>
+        {
+            rule.take();
+            draft.success(SuccessPolicy::Leader);
+        }
+        [rule] if says(rule, json!({"succeededCount": 1})) => {
+            rule.take();
+            draft.success(SuccessPolicy::Any);
+        }
+        rules => {
+            for rule in rules {
+                rule.note(
+                    "cannot be said: a job is complete when all pods are, one of them, or rank 0",
+                    "choose one of these in spec.success.policy",
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Kueue: the core Jobs that it queues, its queues, flavors and topologies.
+//!
+//! Fields and what they mean: kubernetes-sigs/kueue, `apis/kueue/v1beta1` and `v1beta2`; of a
+//! Job: Kubernetes' own batch/v1.
+
+pub(crate) mod failure;
+mod flavor;
+mod job;
+mod queue;
+mod quota;
+
+use trellis_api::job::TrainingJobSpec;
+
+use crate::context::Context;
+use crate::draft::Draft;
+use crate::fields::Fields;
+
+pub(crate) use flavor::{flavor, topology};
+pub(crate) use job::job;
+pub(crate) use queue::{cluster_queue, cohort, local_queue};
+
+const QUEUE_NAME: &str = "kueue.x-k8s.io/queue-name";
+const PRIORITY_CLASS: &str = "kueue.x-k8s.io/priority-class";
+const MAX_SECONDS: &str = "kueue.x-k8s.io/max-exec-time-seconds";
+
+/// What a job's labels say to Kueue: its queue, its priority, and how long it may run. To be
+/// read before the metadata is. True if it is in a queue of Kueue's.
+pub(crate) fn labels(root: &Fields<'_>, context: &Context, draft: &mut Draft) -> bool {
+    let Some(metadata) = root.object("metadata") else {
+        return false;
+    };
+    let Some(labels) = metadata.object("labels") else {
+        return of_annotation(&metadata, context, &mut draft.spec);
+    };
+    if let Some(seconds) = labels.text(MAX_SECONDS) {
+        match seconds.parse() {
+            Ok(seconds) => draft.deadlines().active_seconds = Some(seconds),
+            Err(_) => {
+                let message = "must be a number of seconds: write digits alone";
+                root.log().wrong(&labels.inside(MAX_SECONDS), message);
+            }
+        }
+    }
+    if let Some(class) = labels.at(PRIORITY_CLASS) {
+        draft.spec.priority_class_name = class.as_text();
+        class.note(
+            "is a WorkloadPriorityClass, which orders the queue alone; here it is a PriorityClass of that name, which pods bear too",
+            "make one (scheduling.k8s.io/v1) of the same value",
+        );
+    }
+    match labels.at(QUEUE_NAME) {
+        Some(label) => {
+            queue(&label, &metadata, context, &mut draft.spec);
+            true
+        }
+        None => of_annotation(&metadata, context, &mut draft.spec),
+    }
+}
+
+/// As it was said before there was the label.
+fn of_annotation(metadata: &Fields<'_>, context: &Context, spec: &mut TrainingJobSpec) -> bool {
+    let annotations = metadata.object("annotations");
+    let Some(name) = annotations.and_then(|annotations| annotations.at(QUEUE_NAME)) else {
+        return false;
+    };
+    queue(&name, metadata, context, spec);
+    true
+}
+
+/// The queue that a LocalQueue leads to.
+fn queue(name: &Fields<'_>, metadata: &Fields<'_>, context: &Context, spec: &mut TrainingJobSpec) {
+    let Some(local) = name.as_text() else { return };
+    let namespace = metadata.value().get("namespace").and_then(|n| n.as_str());
+    let namespace = namespace.unwrap_or("default");
+    if let Some(queue) = context.cluster_queue(namespace, &local) {
+        spec.queue = Some(queue.to_owned());
+        return;
+    }
+    spec.queue = Some(local);
+    name.note(
+        "is a LocalQueue that is not among the documents, and jobs name the Queue itself here",
+        "give its document too, or write the name of its ClusterQueue into spec.queue",
+    );
+}

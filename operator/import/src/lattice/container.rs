@@ -1,0 +1,320 @@
+//! A task of a LatticeJob: its workload, as a task group.
+
+use serde_json::{Map, Value, json};
+use trellis_api::job::{ContainerPort, EnvVar, KeyReference};
+use trellis_api::pod_template::MAIN_CONTAINER;
+use trellis_api::rules;
+
+use super::{dependencies, volumes};
+use crate::draft::Draft;
+use crate::fields::Fields;
+use crate::pod::kept::Kept;
+use crate::pod::{Hints, Pods, Said, env, resources, template};
+
+/// Probes and the like, which are written as Kubernetes writes them.
+const AS_IN_KUBERNETES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
+
+/// Reads a task.
+pub(super) fn task(task: &Fields<'_>, hints: &Hints<'_>, draft: &mut Draft) -> Option<Pods> {
+    let workload = task.object("workload");
+    let containers = workload.as_ref().map(|w| w.object_entries("containers"));
+    let containers = containers.unwrap_or_default();
+    let named = containers.iter().find(|(name, _)| name == hints.main);
+    let Some((name, main)) = named.or_else(|| containers.first()) else {
+        let path = task.inside("workload.containers");
+        task.log().wrong(&path, "is required: add a container");
+        return None;
+    };
+    let workload = workload?;
+    let mut pods = Pods::default();
+    let mut spec = Kept::map(task.path());
+    let kept = main_container(main, hints, &mut pods);
+    let mut beside: Vec<Kept> = template::main_container(kept).into_iter().collect();
+    for (other, container) in containers.iter().filter(|(other, _)| other != name) {
+        beside.push(other_container(other, container, hints));
+    }
+    let mut init = Vec::new();
+    for (name, sidecar) in task.object_entries("sidecars") {
+        let mut kept = other_container(&name, &sidecar, hints);
+        if sidecar.boolean("init") != Some(true) {
+            // In a job it must not keep the pod from ending.
+            kept.put("restartPolicy", Kept::leaf(sidecar.path(), "Always"));
+        }
+        init.push(kept);
+    }
+    for (key, list) in [("containers", beside), ("initContainers", init)] {
+        if !list.is_empty() {
+            spec.put(key, Kept::list(main.path(), list));
+        }
+    }
+    of_pod(task, &mut spec);
+    if let Some(service) = workload.object("service") {
+        ports(&service, &mut pods);
+    }
+    dependencies::read(&workload, draft);
+    let mut kept = Kept::map(task.path());
+    kept.put("spec", spec);
+    pods.group.pod_template = template::checked(kept, hints.framework, task.log());
+    Some(pods)
+}
+
+/// What Lattice says of pods beside their containers.
+fn of_pod(task: &Fields<'_>, spec: &mut Kept) {
+    let secrets = task.items("imagePullSecrets");
+    for secret in secrets {
+        secret.note(
+            "names an ImageProvider or Secret of Lattice",
+            "name a Secret of the namespace in imagePullSecrets of the task group",
+        );
+    }
+    if let Some(share) = task.at("shareProcessNamespace") {
+        spec.put("shareProcessNamespace", Kept::of(&share));
+    }
+    task.quiet_if("hostNetwork", &json!(false));
+    task.note_at(
+        "hostNetwork",
+        "would make every port of the pod one of its node, which is not counted here",
+        "RDMA needs none: ask for its device in resources.extended",
+    );
+    let sysctls = task.entries("sysctls").into_iter();
+    let sysctls = sysctls.map(|(name, value)| {
+        let value = value.as_text();
+        json!({"name": name, "value": value})
+    });
+    let sysctls: Vec<Value> = sysctls.collect();
+    if !sysctls.is_empty() {
+        let path = task.inside("sysctls");
+        let mut context = Kept::map(&path);
+        context.put("sysctls", Kept::leaf(&path, sysctls));
+        spec.put("securityContext", context);
+    }
+}
+
+fn main_container(container: &Fields<'_>, hints: &Hints<'_>, pods: &mut Pods) -> Kept {
+    let group = &mut pods.group;
+    let mut kept = Kept::map(container.path());
+    if let Some(amounts) = resources::read(container, hints.options) {
+        amounts.of_group(group, container);
+    }
+    match container.text("image") {
+        Some(image) => group.image = image,
+        None => {
+            let log = container.log();
+            log.wrong(&container.inside("image"), "is required: add it");
+        }
+    }
+    group.command = container.texts("command");
+    group.args = container.texts("args");
+    group.working_dir = container.text("workingDir");
+    group.env = variables(container, hints);
+    volumes::read(container, group);
+    files(container);
+    for key in AS_IN_KUBERNETES {
+        if let Some(probe) = container.at(key) {
+            kept.put(key, Kept::of(&probe));
+        }
+    }
+    if let Some(security) = container.object("security") {
+        if let Some(user) = security.integer("runAsUser") {
+            let path = security.inside("runAsUser");
+            pods.run_as_user = Some(Said { value: user, path });
+        }
+        let context = security_context(&security);
+        if !context.is_empty() {
+            kept.put("securityContext", context);
+        }
+    }
+    kept
+}
+
+/// A container beside the main one.
+fn other_container(name: &str, container: &Fields<'_>, hints: &Hints<'_>) -> Kept {
+    let mut kept = Kept::map(container.path());
+    let name = if name == MAIN_CONTAINER {
+        "main-beside"
+    } else {
+        name
+    };
+    kept.put("name", Kept::leaf(container.path(), name));
+    for key in ["image", "command", "args", "workingDir"]
+        .into_iter()
+        .chain(AS_IN_KUBERNETES)
+    {
+        if let Some(field) = container.at(key) {
+            kept.put(key, Kept::of(&field));
+        }
+    }
+    if let Some(amounts) = resources::read(container, hints.options) {
+        let limits = amounts.limits(container);
+        kept.put(
+            "resources",
+            Kept::leaf(&container.inside("resources"), limits),
+        );
+    }
+    let variables = variables(container, hints);
+    if !variables.is_empty() {
+        let path = container.inside("variables");
+        let variables = variables.iter().map(|variable| match &variable.secret {
+            Some(key) => json!({"name": variable.name, "valueFrom": {"secretKeyRef": key}}),
+            None => env::json_of(variable),
+        });
+        kept.put("env", Kept::leaf(&path, variables.collect::<Vec<_>>()));
+    }
+    files(container);
+    container.note_at(
+        "volumes",
+        "are of a container beside the main one",
+        "write them into podTemplate, as volumes and volumeMounts",
+    );
+    if let Some(security) = container.object("security") {
+        let mut context = security_context(&security);
+        for key in ["runAsUser"] {
+            if let Some(field) = security.at(key) {
+                context.put(key, Kept::of(&field));
+            }
+        }
+        if !context.is_empty() {
+            kept.put("securityContext", context);
+        }
+    }
+    kept
+}
+
+/// Variables: a text, or a key of a secret of the task.
+fn variables(container: &Fields<'_>, hints: &Hints<'_>) -> Vec<EnvVar> {
+    let mut found = Vec::new();
+    for (name, field) in container.entries("variables") {
+        let Some(text) = field.as_text() else {
+            continue;
+        };
+        if rules::is_reserved_env(&name, hints.framework) {
+            field.note(
+                format!("is what Trellis sets for framework {:?}", hints.framework),
+                "leave it out: docs/frameworks says what it is set to",
+            );
+            continue;
+        }
+        let secret = text
+            .strip_prefix("${secret.")
+            .and_then(|rest| rest.strip_suffix('}'));
+        let secret = secret.and_then(|rest| rest.split_once('.'));
+        match secret {
+            Some((resource, key)) if !key.contains("${") => found.push(EnvVar {
+                name,
+                secret: Some(KeyReference {
+                    name: resource.to_owned(),
+                    key: key.to_owned(),
+                }),
+                ..EnvVar::default()
+            }),
+            _ if text.replace("$${", "").contains("${") => field.note(
+                "has a placeholder of Lattice in it, which nobody fills in here",
+                "have the secret in a variable of its own, and write $(NAME) for it",
+            ),
+            _ => found.push(env::variable(&name, text.replace("$${", "${"))),
+        }
+    }
+    found
+}
+
+fn files(container: &Fields<'_>) {
+    for (_, file) in container.entries("files") {
+        file.note(
+            "is a file that Lattice writes",
+            "put it into a ConfigMap, or a Secret, and mount that",
+        );
+    }
+}
+
+/// The same in the words of Kubernetes, but for the user, who is the job's.
+fn security_context(security: &Fields<'_>) -> Kept {
+    let mut context = Kept::map(security.path());
+    let mut capabilities = Map::new();
+    for (key, theirs) in [("add", "capabilities"), ("drop", "dropCapabilities")] {
+        let names = security.texts(theirs);
+        if !names.is_empty() {
+            capabilities.insert(key.to_owned(), json!(names));
+        }
+    }
+    if !capabilities.is_empty() {
+        let path = security.inside("capabilities");
+        context.put("capabilities", Kept::leaf(&path, capabilities));
+    }
+    for key in [
+        "privileged",
+        "readOnlyRootFilesystem",
+        "runAsNonRoot",
+        "runAsGroup",
+        "allowPrivilegeEscalation",
+    ] {
+        if let Some(field) = security.at(key) {
+            context.put(key, Kept::of(&field));
+        }
+    }
+    for (key, theirs) in [
+        ("seccompProfile", "seccompProfile"),
+        ("appArmorProfile", "apparmorProfile"),
+    ] {
+        if let Some(kind) = security.text(theirs) {
+            let path = security.inside(theirs);
+            context.put(key, Kept::leaf(&path, json!({"type": kind})));
+        }
+    }
+    security.note_at(
+        "allowedBinaries",
+        "is enforced by Tetragon, which Trellis knows nothing of",
+        "write a TracingPolicy for the pods",
+    );
+    context
+}
+
+/// Ports of the workload's service: here all ports are of the job's one Service.
+fn ports(service: &Fields<'_>, pods: &mut Pods) {
+    for (name, port) in service.object_entries("ports") {
+        let (own, target) = (port.integer("port"), port.integer("targetPort"));
+        if target.is_some() && own != target {
+            port.note_at(
+                "port",
+                "is a port of the Service alone, which has the ports of the pods here",
+                "let those that call it use targetPort",
+            );
+        }
+        let number = target.or(own);
+        port.quiet_if("protocol", &json!("TCP"));
+        let Some(number) = number else {
+            let message = "is required: add it";
+            port.log().wrong(&port.inside("port"), message);
+            continue;
+        };
+        pods.group.ports.push(ContainerPort {
+            name,
+            port: i32::try_from(number).unwrap_or_default(),
+        });
+    }
+}
+
+/// Settings of NCCL, which are variables.
+pub(super) fn nccl(training: &Fields<'_>) -> Vec<EnvVar> {
+    let Some(nccl) = training.object("nccl") else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for (key, name) in [
+        ("netIf", "NCCL_SOCKET_IFNAME"),
+        ("ibHca", "NCCL_IB_HCA"),
+        ("debug", "NCCL_DEBUG"),
+    ] {
+        if let Some(value) = nccl.text(key) {
+            found.push(env::variable(name, value));
+        }
+    }
+    nccl.note_at(
+        "gdr",
+        "is a switch of several variables, by what the nodes have",
+        "set NCCL_NET_GDR_LEVEL where it is not found by itself",
+    );
+    for (name, value) in nccl.map("extraEnv") {
+        found.push(env::variable(&name, value));
+    }
+    found
+}

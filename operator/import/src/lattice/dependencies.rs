@@ -1,0 +1,110 @@
+//! What a workload needs: secrets, services, volumes.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+use trellis_api::job::{JobSecret, SecretStore, SecretStoreKind, TrafficRule};
+
+use crate::draft::Draft;
+use crate::fields::Fields;
+
+/// Reads the resources that a workload declares.
+pub(super) fn read(workload: &Fields<'_>, draft: &mut Draft) {
+    for (name, resource) in workload.object_entries("resources") {
+        match resource.text("type").as_deref() {
+            Some("secret") => secret(&name, &resource, draft),
+            Some("service") => service(&name, &resource, draft),
+            Some("volume") => resource.note(
+                "is a volume that Lattice makes, and Trellis makes none",
+                "create a PersistentVolumeClaim of that name",
+            ),
+            Some("external-service") => resource.note(
+                "is outside of the cluster, and the network is closed here",
+                "open it by its addresses in spec.network.egress",
+            ),
+            _ => resource.note("is of a type that nothing here does", "leave it out"),
+        }
+    }
+}
+
+/// A secret that is kept in a store: External Secrets fetches it, there and here.
+fn secret(name: &str, resource: &Fields<'_>, draft: &mut Draft) {
+    resource.quiet(&["direction"]);
+    let params = resource.object("params");
+    let (id, store) = (
+        resource.text("id"),
+        params.as_ref().and_then(|params| params.text("provider")),
+    );
+    let keys = params
+        .map(|params| params.texts("keys"))
+        .unwrap_or_default();
+    let (Some(id), Some(store)) = (id, store) else {
+        resource.note(
+            "does not say where the secret is kept",
+            "create a Secret of that name, or write it into spec.secrets",
+        );
+        return;
+    };
+    if draft.spec.secrets.iter().any(|secret| secret.name == name) {
+        return;
+    }
+    let data = keys.iter().map(|key| (key.clone(), format!("{id}#{key}")));
+    let data: BTreeMap<String, String> = data.collect();
+    if data.is_empty() {
+        resource.note_at(
+            "params",
+            "names no keys, and each is named here",
+            "add them to spec.secrets[].data",
+        );
+        return;
+    }
+    resource.log().note(
+        &resource.inside("params.provider"),
+        Some(&json!(store)),
+        "is a SecretProvider of Lattice, and here a ClusterSecretStore of External Secrets of that name",
+        "correct spec.secrets[].store if it is called otherwise (docs/secrets.md)",
+    );
+    draft.spec.secrets.push(JobSecret {
+        name: name.to_owned(),
+        store: Some(SecretStore {
+            kind: SecretStoreKind::ClusterSecretStore,
+            name: store,
+        }),
+        data,
+        refresh_seconds: None,
+    });
+}
+
+/// A service that the pods call: the network is closed but for it.
+fn service(name: &str, resource: &Fields<'_>, draft: &mut Draft) {
+    let direction = resource.text("direction");
+    let id = resource.text("id").unwrap_or_else(|| name.to_owned());
+    let mut rule = TrafficRule::default();
+    match resource.text("namespace") {
+        Some(namespace) => {
+            resource.note_at(
+                "namespace",
+                "has a service of another namespace: all of that namespace is open here",
+                "close it with a NetworkPolicy there, or name addresses in spec.network",
+            );
+            rule.namespace = Some(namespace);
+        }
+        None => rule.service = Some(id),
+    }
+    let network = draft.spec.network.get_or_insert_default();
+    let (out, inward) = match direction.as_deref() {
+        Some("inbound") => (false, true),
+        Some("both") => (true, true),
+        None | Some("outbound") => (true, false),
+        Some(_) => {
+            let message = "must be inbound, outbound or both: write one of them";
+            resource.log().wrong(&resource.inside("direction"), message);
+            return;
+        }
+    };
+    for (wanted, rules) in [(out, &mut network.egress), (inward, &mut network.ingress)] {
+        if wanted && !rules.contains(&rule) {
+            rules.push(rule.clone());
+        }
+    }
+}

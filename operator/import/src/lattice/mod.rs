@@ -1,0 +1,180 @@
+//! LatticeJob: task groups that Lattice compiles into a Job of Volcano.
+//!
+//! Fields and what they mean are those of its CRD, `lattice.dev/v1alpha1`, and of the workloads
+//! that all its kinds share.
+
+mod container;
+mod dependencies;
+mod volumes;
+
+use serde_json::json;
+use trellis_api::job::{Framework, Role};
+
+use crate::context::Context;
+use crate::draft::Draft;
+use crate::fields::Fields;
+use crate::metadata;
+use crate::object::Object;
+use crate::pod::{Hints, words::Provided};
+use crate::volcano::policies::Policies;
+
+/// Turns a LatticeJob.
+pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
+    let log = root.log();
+    let Some(metadata) = metadata::read(root, true) else {
+        return Vec::new();
+    };
+    let Some(spec) = root.object("spec") else {
+        log.wrong("spec", "is required: add the job's tasks");
+        return Vec::new();
+    };
+    let names = spec
+        .object("tasks")
+        .map(|tasks| tasks.keys())
+        .unwrap_or_default();
+    if names.is_empty() && !log.is_wrong() {
+        let message = "is required: add a task; LatticeJobs with containers beside it are of an earlier form, and each is one task";
+        log.wrong("spec.tasks", message);
+    }
+    let training = spec.object("training");
+    let framework = training.as_ref().map_or(Framework::None, framework);
+    let mut draft = Draft::new(metadata, framework);
+    let coordinator = training.as_ref().map(|training| {
+        let named = training.text("coordinatorTask");
+        named.unwrap_or_else(|| "master".to_owned())
+    });
+    if let Some(name) = coordinator.as_ref().filter(|name| !names.contains(name)) {
+        let message = format!(
+            "names task {name:?}, which is not there: name one of {}",
+            names.join(", ")
+        );
+        log.wrong("spec.training.coordinatorTask", message);
+    }
+    of_spec(&spec, &mut draft);
+    let nccl = training.as_ref().map(container::nccl).unwrap_or_default();
+    let mut policies = Policies::read(&spec, None);
+    let hints = Hints {
+        options: &context.options,
+        framework,
+        main: "main",
+        own_ports: &[],
+        index: &[],
+        provided: Provided::default(),
+    };
+    let defaults = spec.object("defaults");
+    let tasks = spec.object("tasks");
+    for name in &names {
+        let Some(task) = tasks.as_ref().and_then(|tasks| tasks.object(name)) else {
+            let message =
+                "must be a mapping, not nothing: write {} for a task of the defaults alone";
+            log.wrong(&format!("spec.tasks.{name}"), message);
+            continue;
+        };
+        let task = task.or(defaults.clone());
+        let Some(mut pods) = container::task(&task, &hints, &mut draft) else {
+            continue;
+        };
+        pods.group.name.clone_from(name);
+        pods.group.replicas = task.integer("replicas").filter(|count| *count != 1);
+        let leads = coordinator.as_ref() == Some(name);
+        pods.group.role = leads.then_some(Role::Coordinator);
+        for variable in &nccl {
+            if !pods.group.env.iter().any(|own| own.name == variable.name) {
+                pods.group.env.push(variable.clone());
+            }
+        }
+        restart_policy(&task);
+        policies.add(Policies::read(&task, Some(&pods.group)));
+        draft.pods.push(pods);
+    }
+    gang(&spec, &draft);
+    policies.settle(&mut draft, log);
+    draft.finish(log)
+}
+
+fn framework(training: &Fields<'_>) -> Framework {
+    match training.text("framework").as_deref() {
+        // What it is where nothing is said.
+        None | Some("PyTorch") => Framework::PyTorch,
+        Some("DeepSpeed") => Framework::DeepSpeed,
+        Some("Jax") => Framework::JAX,
+        Some(_) => {
+            training.note_at(
+                "framework",
+                "is none that is known here",
+                "choose spec.framework (docs/frameworks)",
+            );
+            Framework::None
+        }
+    }
+}
+
+fn of_spec(spec: &Fields<'_>, draft: &mut Draft) {
+    spec.quiet_if("schedulerName", &json!("volcano"));
+    spec.note_at(
+        "schedulerName",
+        "is another scheduler, and Trellis places its pods itself",
+        "leave it out",
+    );
+    draft.spec.queue = spec.text("queue");
+    draft.spec.priority_class_name = spec.text("priorityClassName");
+    if let Some(limit) = spec.integer("maxRetry") {
+        draft.restart().limit = Some(limit);
+    }
+    spec.note_at(
+        "schedule",
+        "runs the job again and again, and a TrainingJob runs once",
+        "let a CronJob apply it, under a new name each time",
+    );
+    for key in [
+        "concurrencyPolicy",
+        "successfulJobsHistoryLimit",
+        "failedJobsHistoryLimit",
+        "startingDeadlineSeconds",
+    ] {
+        spec.note_at(key, "goes with schedule", "leave it out");
+    }
+    spec.quiet_if("suspend", &json!(false));
+    spec.note_at(
+        "suspend",
+        "keeps the schedule from making jobs, and is not about one that is there",
+        "spec.suspend stops a TrainingJob",
+    );
+    spec.note_at(
+        "topology",
+        "speaks of tiers of HyperNodes, and here levels are labels of nodes",
+        "make a Topology, and write topology: {level: LABEL, mode: Required} (docs/topology.md)",
+    );
+    spec.note_at(
+        "observability",
+        "lets Lattice read metrics of the pods",
+        "annotate the pods for whoever reads them, in spec.podMetadata",
+    );
+}
+
+fn restart_policy(task: &Fields<'_>) {
+    task.quiet_if("restartPolicy", &json!("Never"));
+    task.note_at(
+        "restartPolicy",
+        "lets the kubelet start a container again by itself, and pods here are never started again so",
+        "spec.restart says what a failure starts again",
+    );
+}
+
+fn gang(spec: &Fields<'_>, draft: &Draft) {
+    let all: i64 = draft
+        .pods
+        .iter()
+        .map(|p| i64::from(p.group.replicas()))
+        .sum();
+    if !spec.log().is_wrong() {
+        spec.quiet_if("minAvailable", &json!(all));
+        spec.note_at(
+            "minAvailable",
+            &format!(
+                "does not say which of the {all} pods may be missing: all of them are the gang"
+            ),
+            "write minReplicas for a task group that works with fewer (docs/elastic.md)",
+        );
+    }
+}

@@ -1,0 +1,76 @@
+//! Volumes of a container.
+
+use trellis_api::job::{EmptyDir, Mount, TaskGroup};
+
+use crate::fields::Fields;
+use crate::pod::volumes::trimmed;
+
+const SHM: &str = "/dev/shm";
+
+/// Reads the volumes of the main container: by the path where they are mounted, or by a name
+/// with the path in them.
+pub(super) fn read(container: &Fields<'_>, group: &mut TaskGroup) {
+    for (key, volume) in container.object_entries("volumes") {
+        let Some(path) = volume.text("mountPath").or_else(|| {
+            // Where it is the key there is no field to read.
+            key.starts_with('/').then(|| key.clone())
+        }) else {
+            let message = "is required: say where it is mounted";
+            volume.log().wrong(&volume.inside("mountPath"), message);
+            continue;
+        };
+        one(&volume, trimmed(&path), group);
+    }
+}
+
+fn one(volume: &Fields<'_>, path: &str, group: &mut TaskGroup) {
+    let mut mount = Mount {
+        path: path.to_owned(),
+        read_only: volume.boolean("readOnly").filter(|only| *only),
+        sub_path: volume.text("path"),
+        ..Mount::default()
+    };
+    // What goes with another source is not read, and so is told.
+    if let Some(claim) = volume.text("claimName") {
+        mount.claim = Some(claim);
+        group.mounts.push(mount);
+        return;
+    }
+    if let Some(source) = volume.text("source") {
+        let name = source
+            .strip_prefix("${resources.")
+            .and_then(|rest| rest.strip_suffix('}'));
+        let Some(name) = name else {
+            volume.note_at(
+                "source",
+                "is no volume that can be read here",
+                "name a PersistentVolumeClaim in mounts of the task group",
+            );
+            return;
+        };
+        mount.claim = Some(name.to_owned());
+        volume.note_at(
+            "source",
+            "is a volume that Lattice makes, and here a PersistentVolumeClaim that is there",
+            "create the claim, or write the name of the one that Lattice has made",
+        );
+        group.mounts.push(mount);
+        return;
+    }
+    let (medium, size) = (volume.text("medium"), volume.quantity("sizeLimit"));
+    if medium.as_deref() == Some("Memory") {
+        if path == SHM {
+            group.shared_memory = size.or_else(|| Some(group.resources.memory.clone()));
+            return;
+        }
+        volume.note_at(
+            "medium",
+            "is memory, and a mount here is on disk",
+            "write an emptyDir of medium Memory into podTemplate",
+        );
+    } else if medium.is_some() {
+        volume.note_at("medium", "is none that is known here", "leave it out");
+    }
+    mount.empty_dir = Some(EmptyDir { size_limit: size });
+    group.mounts.push(mount);
+}

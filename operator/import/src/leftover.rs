@@ -1,0 +1,79 @@
+//! What nobody has read of a document: each field of it is told.
+
+use serde_json::Value;
+
+use crate::log::Log;
+
+/// Fields that say nothing of what is wanted: the API server and its tools write them.
+const QUIET: [&str; 12] = [
+    "apiVersion",
+    "kind",
+    "status",
+    "metadata.uid",
+    "metadata.resourceVersion",
+    "metadata.generation",
+    "metadata.creationTimestamp",
+    "metadata.deletionTimestamp",
+    "metadata.deletionGracePeriodSeconds",
+    "metadata.managedFields",
+    "metadata.selfLink",
+    "metadata.annotations.kubectl.kubernetes.io/last-applied-configuration",
+];
+
+/// Tells of everything that was not taken.
+pub(crate) fn note(value: &Value, log: &Log) {
+    // Where the document cannot be turned nothing of it is carried over at all.
+    if !log.is_wrong() {
+        walk(value, "", log);
+    }
+}
+
+fn walk(value: &Value, path: &str, log: &Log) {
+    let inside = |key: &str| {
+        if path.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{path}.{key}")
+        }
+    };
+    if QUIET.contains(&path) || log.is_taken(path) {
+        return;
+    }
+    match value {
+        // Nothing is the same as absent.
+        Value::Null => {}
+        Value::Object(map) if path.is_empty() || log.is_opened(path) => {
+            for (key, value) in map {
+                walk(value, &inside(key), log);
+            }
+        }
+        Value::Array(items) if log.is_opened(path) => {
+            for (index, value) in items.iter().enumerate() {
+                walk(value, &format!("{path}[{index}]"), log);
+            }
+        }
+        value => {
+            let (why, instead) = said(path);
+            log.note(path, Some(value), why, instead);
+        }
+    }
+}
+
+/// What is said of a field: some everything of Kubernetes may have.
+fn said(path: &str) -> (&'static str, &'static str) {
+    match path {
+        "metadata.ownerReferences" => (
+            "is left out: what it was made of does not own what it becomes",
+            "let its owner make a TrainingJob",
+        ),
+        "metadata.finalizers" => (
+            "is left out: its controllers know nothing of what it becomes",
+            "let those that wait for its end watch status.phase",
+        ),
+        "metadata.generateName" => ("is left out: what is made has one name", ""),
+        _ => (
+            "is left out: nothing here is known to be like it",
+            "look for a field that does it in docs/api.md, or leave it out",
+        ),
+    }
+}

@@ -1,0 +1,87 @@
+//! What other systems use, turned into Trellis' objects: jobs of Volcano, Kueue, Kubeflow and
+//! Lattice, and the queues, flavors and topologies of Kueue and Volcano.
+//!
+//! Nothing is lost on the way without a word. Every importer reads its document through
+//! `Fields`, which remembers each field that was taken; what nobody took becomes a [`Note`] by
+//! itself. What is made is checked by Trellis' own rules before it is handed out.
+//!
+//! Pure: documents in, objects and notes out.
+
+mod context;
+mod draft;
+mod fields;
+mod kinds;
+mod kubeflow;
+mod kueue;
+mod lattice;
+mod leftover;
+mod log;
+mod metadata;
+mod object;
+mod pod;
+mod render;
+mod volcano;
+
+use trellis_api::Quantity;
+use trellis_api::document::{Document, Problem};
+
+use context::Context;
+use log::Log;
+
+pub use kinds::known;
+pub use log::Note;
+pub use object::Object;
+pub use render::{json, yaml};
+
+/// What is taken where the documents do not say it.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// CPU of containers that name none, in cores. Absent: such a job is not turned.
+    pub cpu: Option<Quantity>,
+    /// Memory of containers that name none, in bytes. Absent: such a job is not turned.
+    pub memory: Option<Quantity>,
+}
+
+/// What came of one document.
+#[derive(Clone, Debug)]
+pub struct Imported {
+    /// Which it is of the documents given, from 0.
+    pub document: usize,
+    /// What it was, such as `PyTorchJob team-a/resnet`.
+    pub from: String,
+    /// What it has become, each by Trellis' own rules. Of a document that cannot be turned: none.
+    pub objects: Vec<Object>,
+    /// What was not carried over exactly, in order of the document.
+    pub notes: Vec<Note>,
+    /// Why it cannot be turned. Empty: it was.
+    pub problems: Vec<Problem>,
+}
+
+/// Turns documents. They are read together: a LocalQueue says which queue the jobs of another
+/// document go to.
+#[must_use]
+pub fn import(documents: &[Document], options: &Options) -> Vec<Imported> {
+    let values: Vec<_> = documents.iter().map(fields::value).collect();
+    let context = Context::of(documents, &values, options);
+    let mut made = object::Made::default();
+    let turned = documents.iter().zip(&values).enumerate();
+    turned
+        .map(|(at, (document, value))| {
+            let log = Log::default();
+            let mut objects = kinds::turn(document, value, &context, &log);
+            leftover::note(value, &log);
+            objects.retain(|object| made.takes(object, &log));
+            let (notes, problems) = log.told(document);
+            if !problems.is_empty() {
+                objects.clear();
+            }
+            Imported {
+                document: at,
+                from: kinds::title(document, value),
+                objects,
+                notes,
+                problems,
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,185 @@
+//! What was read of one document, and what is told of it.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use serde_json::Value;
+use trellis_api::document::{Document, Problem};
+
+/// Problems that are told of one document: whoever has more has another kind.
+const MOST: usize = 64;
+/// Longest value that a note shows, in characters.
+const SHOWN: usize = 60;
+
+/// A field that was not carried over exactly.
+#[derive(Serialize, Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The field, such as `spec.tasks[0].maxRetry`.
+    pub path: String,
+    /// What it says, shortened. Empty: it does not stand there.
+    pub value: String,
+    /// What becomes of it, and why.
+    pub why: String,
+    /// What to do instead. Empty: nothing.
+    pub instead: String,
+    /// Its line in the file, from 1. 0: not known.
+    pub line: usize,
+    /// Its column in characters, from 1.
+    pub column: usize,
+}
+
+impl Note {
+    /// All of it but the path, in a line.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let instead = if self.instead.is_empty() {
+            String::new()
+        } else {
+            format!("; {}", self.instead)
+        };
+        let value = if self.value.is_empty() {
+            String::new()
+        } else {
+            format!("{} ", self.value)
+        };
+        format!("{value}{}{instead}", self.why)
+    }
+}
+
+/// Something that keeps a document from being turned.
+struct Wrong {
+    path: String,
+    message: String,
+}
+
+/// The marks and words of one document.
+#[derive(Default)]
+pub(crate) struct Log {
+    /// Paths that were read, or told of, with all in them.
+    taken: RefCell<BTreeSet<String>>,
+    /// Paths that were opened: what is in them is looked at one by one.
+    opened: RefCell<BTreeSet<String>>,
+    /// Paths that mean nothing with what stands there: nobody tells of them.
+    quiet: RefCell<BTreeSet<String>>,
+    notes: RefCell<Vec<Note>>,
+    wrong: RefCell<Vec<Wrong>>,
+}
+
+impl Log {
+    /// The field and all in it has been read.
+    pub(crate) fn take(&self, path: &str) {
+        self.taken.borrow_mut().insert(path.to_owned());
+    }
+
+    /// The field is known, and what is in it is looked at.
+    pub(crate) fn open(&self, path: &str) {
+        self.opened.borrow_mut().insert(path.to_owned());
+    }
+
+    /// The field means nothing.
+    pub(crate) fn quiet(&self, path: &str) {
+        self.take(path);
+        self.quiet.borrow_mut().insert(path.to_owned());
+    }
+
+    pub(crate) fn is_quiet(&self, path: &str) -> bool {
+        self.quiet.borrow().contains(path)
+    }
+
+    pub(crate) fn is_taken(&self, path: &str) -> bool {
+        self.taken.borrow().contains(path)
+    }
+
+    /// True of a field that was opened, or in which something was taken.
+    pub(crate) fn is_opened(&self, path: &str) -> bool {
+        let within = |end: char| {
+            let start = format!("{path}{end}");
+            let taken = self.taken.borrow();
+            let next = taken.range(start.clone()..).next();
+            next.is_some_and(|next| next.starts_with(&start))
+        };
+        self.opened.borrow().contains(path) || within('.') || within('[')
+    }
+
+    /// Tells of a field; with its value, of it as a whole.
+    pub(crate) fn note(
+        &self,
+        path: &str,
+        value: Option<&Value>,
+        why: impl Into<String>,
+        instead: impl Into<String>,
+    ) {
+        if value.is_some() {
+            self.take(path);
+        }
+        self.notes.borrow_mut().push(Note {
+            path: path.to_owned(),
+            value: value.map(shown).unwrap_or_default(),
+            why: why.into(),
+            instead: instead.into(),
+            line: 0,
+            column: 0,
+        });
+    }
+
+    /// The document cannot be turned.
+    pub(crate) fn wrong(&self, path: &str, message: impl Into<String>) {
+        self.take(path);
+        let mut wrong = self.wrong.borrow_mut();
+        // Of a field that is wrong, or what stands in it, it need not be said that it is
+        // missing too.
+        let is_within = |known: &str| {
+            let rest = known.strip_prefix(path);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        if wrong.len() < MOST
+            && (path.is_empty() || !wrong.iter().any(|known| is_within(&known.path)))
+        {
+            wrong.push(Wrong {
+                path: path.to_owned(),
+                message: message.into(),
+            });
+        }
+    }
+
+    /// True if something keeps the document from being turned.
+    pub(crate) fn is_wrong(&self) -> bool {
+        !self.wrong.borrow().is_empty()
+    }
+
+    /// All that is told, with its places.
+    pub(crate) fn told(self, document: &Document) -> (Vec<Note>, Vec<Problem>) {
+        let mut notes = self.notes.into_inner();
+        for note in &mut notes {
+            let place = document.problem(&note.path, "");
+            note.line = place.line;
+            note.column = place.column;
+            // Of an item of a list it is the place in the whole.
+            note.path = place.field;
+        }
+        notes.sort_by_key(|note| (note.line, note.column));
+        notes.dedup_by(|a, b| a.path == b.path && a.why == b.why);
+        let wrong = self.wrong.into_inner().into_iter();
+        let problems = wrong.map(|w| document.problem(&w.path, w.message));
+        let mut problems: Vec<Problem> = problems.collect();
+        problems.sort_by_key(|problem| (problem.line, problem.column));
+        (notes, problems)
+    }
+}
+
+/// A value in a few words.
+fn shown(value: &Value) -> String {
+    let text = match value {
+        Value::Null => return String::new(),
+        Value::String(text) => format!("{text:?}"),
+        other => other.to_string(),
+    };
+    // What steers a terminal, or ends a comment, is not shown as it is.
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let text: String = text.chars().map(plain).collect();
+    match text.char_indices().nth(SHOWN) {
+        None => text,
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+    }
+}

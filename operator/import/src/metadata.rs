@@ -1,0 +1,110 @@
+//! Name, labels and annotations.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use trellis_api::names;
+
+use crate::fields::Fields;
+
+/// Domains whose labels and annotations mean something to the system that they come from, and
+/// nothing here. Importers take what they understand before.
+const FOREIGN: [&str; 6] = [
+    "kueue.x-k8s.io",
+    "volcano.sh",
+    "training.kubeflow.org",
+    "lattice.dev",
+    "batch.kubernetes.io",
+    "scheduling.x-k8s.io",
+];
+
+/// Keys that controllers write into what they make.
+const WRITTEN: [&str; 8] = [
+    "kubectl.kubernetes.io/last-applied-configuration",
+    "controller-uid",
+    "job-name",
+    "batch.kubernetes.io/controller-uid",
+    "batch.kubernetes.io/job-name",
+    "batch.kubernetes.io/job-tracking",
+    "kueue.x-k8s.io/managed",
+    "deployment.kubernetes.io/revision",
+];
+
+/// Finalizers that controllers write into what they see.
+const FINALIZERS: [&str; 2] = [
+    "kueue.x-k8s.io/resource-in-use",
+    "batch.kubernetes.io/job-tracking",
+];
+
+/// The name of an object; none is an error.
+pub(crate) fn name(root: &Fields<'_>) -> Option<String> {
+    let metadata = root.object("metadata");
+    for finalizer in metadata
+        .iter()
+        .flat_map(|metadata| metadata.items("finalizers"))
+    {
+        if FINALIZERS.iter().any(|known| finalizer.value() == known) {
+            finalizer.take();
+        }
+    }
+    let name = metadata.as_ref().and_then(|metadata| metadata.text("name"));
+    if name.is_none() && !root.log().is_taken("metadata.name") {
+        let log = root.log();
+        log.wrong("metadata.name", "is required: add it");
+    }
+    name
+}
+
+/// The metadata of what is made of an object: name, namespace where it has one, and the labels
+/// and annotations that are the user's own.
+pub(crate) fn read(root: &Fields<'_>, namespaced: bool) -> Option<ObjectMeta> {
+    let name = name(root)?;
+    let metadata = root.object("metadata")?;
+    let namespace = namespaced.then(|| metadata.text("namespace")).flatten();
+    let some = |map: BTreeMap<String, String>| Some(map).filter(|map| !map.is_empty());
+    Some(ObjectMeta {
+        name: Some(name),
+        namespace,
+        labels: some(own(&metadata, "labels", is_managed)),
+        annotations: some(own(&metadata, "annotations", |_| false)),
+        ..ObjectMeta::default()
+    })
+}
+
+/// Nobody but Trellis may say of an object that Trellis has made it.
+fn is_managed(key: &str) -> bool {
+    key == names::MANAGED_BY
+}
+
+/// The labels or annotations of a pod: what is reserved in those of Trellis is told.
+pub(crate) fn of_pods(metadata: &Fields<'_>, key: &str) -> BTreeMap<String, String> {
+    own(metadata, key, names::is_reserved_key)
+}
+
+fn own(
+    metadata: &Fields<'_>,
+    key: &str,
+    is_reserved: impl Fn(&str) -> bool,
+) -> BTreeMap<String, String> {
+    let mut map = BTreeMap::new();
+    for (key, value) in metadata.entries(key) {
+        let domain = key.split_once('/').map(|(domain, _)| domain);
+        let is_of = |of: &str| domain.is_some_and(|d| d == of || d.ends_with(&format!(".{of}")));
+        if metadata.log().is_taken(value.path()) {
+            continue;
+        }
+        if WRITTEN.contains(&key.as_str()) {
+            value.take();
+        } else if FOREIGN.iter().any(|of| is_of(of)) {
+            value.note(
+                "means nothing here",
+                "look in docs/import.md for what stands for it, or leave it out",
+            );
+        } else if is_reserved(&key) {
+            value.note("is a reserved key", "use a domain of your own");
+        } else if let Some(text) = value.as_text() {
+            map.insert(key, text);
+        }
+    }
+    map
+}

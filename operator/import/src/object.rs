@@ -1,0 +1,93 @@
+//! What a document has become, checked by Trellis' own rules.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use trellis_api::document::{self, Problems};
+use trellis_api::{Queue, ResourceFlavor, Topology, TrainingJob};
+
+use crate::log::Log;
+
+/// An object of Trellis.
+#[derive(Serialize, Clone, Debug, PartialEq)]
+#[serde(untagged)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there are as many as documents, no more"
+)]
+pub enum Object {
+    /// A job.
+    TrainingJob(TrainingJob),
+    /// A queue.
+    Queue(Queue),
+    /// A kind of nodes.
+    ResourceFlavor(ResourceFlavor),
+    /// Which nodes are close to each other.
+    Topology(Topology),
+}
+
+impl Object {
+    /// Kind, namespace and name.
+    fn key(&self) -> (&'static str, String) {
+        let (kind, metadata) = match self {
+            Self::TrainingJob(job) => ("TrainingJob", &job.metadata),
+            Self::Queue(queue) => ("Queue", &queue.metadata),
+            Self::ResourceFlavor(flavor) => ("ResourceFlavor", &flavor.metadata),
+            Self::Topology(topology) => ("Topology", &topology.metadata),
+        };
+        let name = metadata.name.as_deref().unwrap_or_default();
+        match &metadata.namespace {
+            Some(namespace) => (kind, format!("{namespace}/{name}")),
+            None => (kind, name.to_owned()),
+        }
+    }
+
+    /// Everything that Trellis would say is wrong with it, as of a file.
+    fn problems(&self) -> Vec<(String, String)> {
+        let text = match document::to_yaml(self) {
+            Ok(text) => text,
+            Err(error) => return vec![(String::new(), error.to_string())],
+        };
+        let said = |problems: Problems| -> Vec<(String, String)> {
+            let problems = problems.into_iter();
+            problems.map(|p| (p.field, p.message)).collect()
+        };
+        let documents = match document::split(&text) {
+            Ok(documents) => documents,
+            Err(problems) => return said(problems),
+        };
+        let wrong = documents.iter().filter_map(|document| match self {
+            Self::TrainingJob(_) => document.valid::<TrainingJob>().err(),
+            Self::Queue(_) => document.valid::<Queue>().err(),
+            Self::ResourceFlavor(_) => document.valid::<ResourceFlavor>().err(),
+            Self::Topology(_) => document.valid::<Topology>().err(),
+        });
+        wrong.flat_map(said).collect()
+    }
+}
+
+/// All that has been made so far.
+#[derive(Default)]
+pub(crate) struct Made(BTreeSet<(&'static str, String)>);
+
+impl Made {
+    /// True of an object that is valid, and the first of its name; else says what is wrong.
+    pub(crate) fn takes(&mut self, object: &Object, log: &Log) -> bool {
+        let problems = object.problems();
+        for (field, message) in &problems {
+            let of = object.key().0;
+            let message = format!("becomes a {of} that Trellis would refuse: {field}: {message}");
+            log.wrong("", message);
+        }
+        if !problems.is_empty() {
+            return false;
+        }
+        let (kind, name) = object.key();
+        let is_new = self.0.insert((kind, name.clone()));
+        if !is_new {
+            let message = format!("becomes a second {kind} {name:?}: rename one of the two");
+            log.wrong("metadata.name", message);
+        }
+        is_new
+    }
+}

@@ -1,0 +1,232 @@
+//! The main container, as fields of a task group; and those beside it.
+
+use serde_json::{Value, json};
+use trellis_api::job::{ContainerPort, Framework, PullPolicy, TaskGroup};
+use trellis_api::pod_template::MAIN_CONTAINER;
+
+use super::kept::Kept;
+use super::resources::{self, Amounts};
+use super::volumes::Volumes;
+use super::{Hints, SHARED_MEMORY, env, words};
+use crate::fields::Fields;
+
+/// Fields of a container that say nothing where they have these values, which the API server
+/// writes.
+const DEFAULTS: [(&str, &str); 2] = [
+    ("terminationMessagePath", "/dev/termination-log"),
+    ("terminationMessagePolicy", "File"),
+];
+
+/// The port that a framework opens by itself (docs/pods.md).
+fn own_port(framework: Framework) -> Option<i64> {
+    match framework {
+        Framework::PyTorch | Framework::DeepSpeed => Some(29500),
+        Framework::JAX => Some(6666),
+        Framework::MPI | Framework::TensorFlow => Some(2222),
+        Framework::None => None,
+    }
+}
+
+/// Reads the main container into a group. What has no short form is returned.
+pub(super) fn main(
+    container: &Fields<'_>,
+    amounts: Option<Amounts>,
+    volumes: Volumes,
+    hints: &Hints<'_>,
+    group: &mut TaskGroup,
+) -> Kept {
+    let mut kept = Kept::map(container.path());
+    container.quiet(&["name"]);
+    if let Some(amounts) = amounts {
+        amounts.of_group(group, container);
+    }
+    match container.text("image") {
+        Some(image) => {
+            group.image_pull_policy = pull_policy(container, &image);
+            group.image = image;
+        }
+        None => {
+            let log = container.log();
+            log.wrong(&container.inside("image"), "is required: add it");
+        }
+    }
+    group.command = container.texts("command");
+    group.args = container.texts("args");
+    group.working_dir = container.text("workingDir");
+    let (variables, other) = env::read(container, hints.framework);
+    group.env = variables;
+    if let Some(other) = other {
+        kept.put("env", other);
+    }
+    let (from, other) = env::from(container);
+    group.env_from = from;
+    if let Some(other) = other {
+        kept.put("envFrom", other);
+    }
+    let other = ports(container, hints, group);
+    if !other.is_empty() {
+        let path = container.inside("ports");
+        kept.put("ports", Kept::list(&path, other));
+    }
+    group.mounts = volumes.mounts;
+    group.shared_memory = volumes.shared_memory;
+    if !volumes.kept_mounts.is_empty() {
+        let path = container.inside("volumeMounts");
+        kept.put("volumeMounts", Kept::list(&path, volumes.kept_mounts));
+    }
+    let needed = words::look(container, group, hints);
+    let mut variables: Vec<_> = hints.variables().chain(needed).collect();
+    variables.retain(|variable| !group.env.iter().any(|own| own.name == variable.name));
+    // Others may read them in theirs, so they stand before them.
+    variables.append(&mut group.env);
+    group.env = variables;
+    rest(container, &mut kept);
+    kept
+}
+
+/// All other fields, as they are.
+fn rest(container: &Fields<'_>, kept: &mut Kept) {
+    const SHORT: [&str; 11] = [
+        "name",
+        "image",
+        "imagePullPolicy",
+        "command",
+        "args",
+        "workingDir",
+        "env",
+        "envFrom",
+        "resources",
+        "ports",
+        "volumeMounts",
+    ];
+    for (key, default) in DEFAULTS {
+        container.quiet_if(key, &json!(default));
+    }
+    container.quiet_if("securityContext", &json!({}));
+    for key in container.keys() {
+        let Some(field) = container.at(&key) else {
+            continue;
+        };
+        if !SHORT.contains(&key.as_str()) && !container.log().is_taken(field.path()) {
+            kept.put(&key, Kept::of(&field));
+        }
+    }
+}
+
+/// When the image is pulled. Where Kubernetes would pull it always, that is said: here nothing
+/// is the same as IfNotPresent.
+fn pull_policy(container: &Fields<'_>, image: &str) -> Option<PullPolicy> {
+    let Some(policy) = container.text("imagePullPolicy") else {
+        let name = image.rsplit('/').next().unwrap_or(image);
+        let floats = !name.contains('@') && (!name.contains(':') || name.ends_with(":latest"));
+        return floats.then_some(PullPolicy::Always);
+    };
+    match policy.as_str() {
+        "Always" => Some(PullPolicy::Always),
+        "Never" => Some(PullPolicy::Never),
+        "IfNotPresent" => None,
+        _ => {
+            let message = "must be Always, IfNotPresent or Never: write one of them";
+            let log = container.log();
+            log.wrong(&container.inside("imagePullPolicy"), message);
+            None
+        }
+    }
+}
+
+/// The ports that have no short form.
+fn ports(container: &Fields<'_>, hints: &Hints<'_>, group: &mut TaskGroup) -> Vec<Kept> {
+    let mut kept = Vec::new();
+    for port in container.objects("ports") {
+        let number = port.value().get("containerPort").and_then(Value::as_i64);
+        let name = port.value().get("name").and_then(Value::as_str);
+        let tcp = json!("TCP");
+        let protocol = port.value().get("protocol").unwrap_or(&tcp);
+        let is_own = number.is_some() && number == own_port(hints.framework);
+        if is_own || name.is_some_and(|name| hints.own_ports.contains(&name)) {
+            port.note(
+                "is where processes meet, and the framework opens a port for that",
+                "use MASTER_PORT, or what docs/frameworks says",
+            );
+            continue;
+        }
+        let (Some(number), true) = (number, *protocol == tcp) else {
+            kept.push(Kept::of(&port));
+            continue;
+        };
+        port.quiet(&["containerPort", "name", "protocol"]);
+        port.note_at(
+            "hostPort",
+            "is a port of the node, which is not counted here",
+            "leave it out: the job's Service has the port of the pod",
+        );
+        port.note_at("hostIP", "goes with hostPort", "leave it out");
+        group.ports.push(ContainerPort {
+            name: name.map_or_else(|| format!("port-{number}"), str::to_owned),
+            port: i32::try_from(number).unwrap_or_default(),
+        });
+    }
+    kept
+}
+
+/// A container beside the main one: an init container, a sidecar, or another.
+pub(super) fn beside(
+    container: &Fields<'_>,
+    volumes: &Volumes,
+    hints: &Hints<'_>,
+    group: &TaskGroup,
+) -> Kept {
+    let mut kept = Kept::map(container.path());
+    let amounts = resources::read(container, hints.options);
+    let needed = words::look(container, group, hints);
+    for key in container.keys() {
+        let Some(field) = container.at(&key) else {
+            continue;
+        };
+        match key.as_str() {
+            "resources" => {}
+            "name" if field.value() == MAIN_CONTAINER => {
+                field.note(
+                    "is the name of the task group's own container",
+                    "it is called main-beside here",
+                );
+                kept.put("name", Kept::leaf(field.path(), "main-beside"));
+            }
+            "volumeMounts" => kept.put(&key, mounts(container, volumes)),
+            _ => kept.put(&key, Kept::of(&field)),
+        }
+    }
+    if let Some(amounts) = amounts {
+        let limits = amounts.limits(container);
+        kept.put(
+            "resources",
+            Kept::leaf(&container.inside("resources"), limits),
+        );
+    }
+    let variables: Vec<_> = hints.variables().chain(needed).collect();
+    if !variables.is_empty() {
+        let path = container.inside("env");
+        let own = kept
+            .get("env")
+            .map(Kept::items)
+            .unwrap_or_default()
+            .to_vec();
+        let added = variables.iter().map(|v| Kept::leaf(&path, env::json_of(v)));
+        let all: Vec<_> = added.chain(own).collect();
+        kept.put("env", Kept::list(&path, all));
+    }
+    kept
+}
+
+/// Mounts of a container beside the main one. What is `sharedMemory` now has another name.
+fn mounts(container: &Fields<'_>, volumes: &Volumes) -> Kept {
+    let mounts = container.objects("volumeMounts").into_iter().map(|mount| {
+        let mut kept = Kept::of(&mount);
+        let name = mount.value().get("name").and_then(Value::as_str);
+        if name.is_some_and(|name| volumes.shm.contains(name)) {
+            kept.put("name", Kept::leaf(&mount.inside("name"), SHARED_MEMORY));
+        }
+        kept
+    });
+    Kept::list(&container.inside("volumeMounts"), mounts.collect())
+}

@@ -1,0 +1,187 @@
+//! Environment variables.
+
+use serde_json::{Value, json};
+use trellis_api::job::{EnvFrom, EnvVar, Framework, KeyReference};
+use trellis_api::rules;
+
+use super::kept::Kept;
+use crate::fields::Fields;
+
+/// What the systems write onto pods, and the variable of Trellis that says the same.
+const SAME: [(&str, &str); 15] = [
+    (
+        "annotations['batch.kubernetes.io/job-completion-index']",
+        "TRELLIS_INDEX",
+    ),
+    (
+        "labels['batch.kubernetes.io/job-completion-index']",
+        "TRELLIS_INDEX",
+    ),
+    ("annotations['volcano.sh/task-index']", "TRELLIS_INDEX"),
+    ("labels['volcano.sh/task-index']", "TRELLIS_INDEX"),
+    (
+        "labels['training.kubeflow.org/replica-index']",
+        "TRELLIS_INDEX",
+    ),
+    ("annotations['volcano.sh/task-spec']", "TRELLIS_GROUP"),
+    ("labels['volcano.sh/task-spec']", "TRELLIS_GROUP"),
+    (
+        "labels['training.kubeflow.org/replica-type']",
+        "TRELLIS_GROUP",
+    ),
+    ("annotations['volcano.sh/job-name']", "TRELLIS_JOB"),
+    ("labels['volcano.sh/job-name']", "TRELLIS_JOB"),
+    ("labels['training.kubeflow.org/job-name']", "TRELLIS_JOB"),
+    ("labels['batch.kubernetes.io/job-name']", "TRELLIS_JOB"),
+    ("labels['job-name']", "TRELLIS_JOB"),
+    ("labels['lattice.dev/job']", "TRELLIS_JOB"),
+    ("annotations['volcano.sh/job-version']", "TRELLIS_ATTEMPT"),
+];
+
+/// The variables of the main container: those that have a short form, and the others as they are.
+pub(super) fn read(container: &Fields<'_>, framework: Framework) -> (Vec<EnvVar>, Option<Kept>) {
+    let mut short: Vec<EnvVar> = Vec::new();
+    let mut kept = Vec::new();
+    for variable in container.objects("env") {
+        let Some(name) = variable.text("name") else {
+            let path = variable.inside("name");
+            variable.log().wrong(&path, "is required: add it");
+            continue;
+        };
+        if rules::is_reserved_env(&name, framework) {
+            let why = match framework {
+                _ if rules::is_own_env(&name) => "is what Trellis sets".to_owned(),
+                framework => format!("is what Trellis sets for framework {framework:?}"),
+            };
+            variable.note(why, "leave it out: docs/frameworks says what it is set to");
+        } else if let Some(of) = one(&name, &variable) {
+            if let Some(before) = short.iter().position(|v| v.name == name) {
+                let why = "stands twice, and the last one counts";
+                variable.note(why, "remove the one before");
+                short.remove(before);
+            }
+            short.push(of);
+        } else {
+            kept.push(Kept::of(&variable));
+        }
+    }
+    let path = container.inside("env");
+    let kept = Some(Kept::list(&path, kept)).filter(|kept| !kept.is_empty());
+    (short, kept)
+}
+
+/// A variable in its short form, if it has one.
+fn one(name: &str, variable: &Fields<'_>) -> Option<EnvVar> {
+    let of = EnvVar {
+        name: name.to_owned(),
+        ..EnvVar::default()
+    };
+    let Some(from) = variable.object("valueFrom") else {
+        let value = variable.at("value").map_or_else(
+            // A variable without a value is there, and empty.
+            || Some(String::new()),
+            |value| value.as_text(),
+        );
+        return Some(EnvVar { value, ..of });
+    };
+    let sources = from.keys();
+    let [source] = sources.as_slice() else {
+        return None;
+    };
+    let at = from.object(source)?;
+    let known = |keys: &[&str]| at.keys().iter().all(|key| keys.contains(&key.as_str()));
+    match source.as_str() {
+        "secretKeyRef" if known(&["name", "key"]) => Some(EnvVar {
+            secret: Some(key(&at)?),
+            ..of
+        }),
+        "configMapKeyRef" if known(&["name", "key"]) => Some(EnvVar {
+            config_map: Some(key(&at)?),
+            ..of
+        }),
+        "fieldRef" if known(&["apiVersion", "fieldPath"]) => {
+            let path = at.text("fieldPath")?;
+            at.quiet(&["apiVersion"]);
+            let field = path.strip_prefix("metadata.").unwrap_or_default();
+            Some(match SAME.iter().find(|(theirs, _)| *theirs == field) {
+                Some((_, ours)) => EnvVar {
+                    value: Some(format!("$({ours})")),
+                    ..of
+                },
+                None => EnvVar {
+                    field: Some(path),
+                    ..of
+                },
+            })
+        }
+        _ => None,
+    }
+}
+
+fn key(at: &Fields<'_>) -> Option<KeyReference> {
+    Some(KeyReference {
+        name: at.text("name")?,
+        key: at.text("key")?,
+    })
+}
+
+/// What comes from all keys of ConfigMaps and Secrets, in its short form where it has one.
+pub(super) fn from(container: &Fields<'_>) -> (Vec<EnvFrom>, Option<Kept>) {
+    let mut short = Vec::new();
+    let mut kept = Vec::new();
+    for from in container.objects("envFrom") {
+        let keys = from.keys();
+        let name_of = |source: &str| -> Option<String> {
+            let fits = keys.iter().all(|key| key == source || key == "prefix");
+            let at = from.value().get(source).filter(|_| fits)?;
+            // `optional` has no short form.
+            let name = at.as_object()?.get("name")?.as_str()?;
+            (*at == json!({ "name": name })).then(|| name.to_owned())
+        };
+        let (config_map, secret) = (name_of("configMapRef"), name_of("secretRef"));
+        if config_map.is_none() && secret.is_none() {
+            kept.push(Kept::of(&from));
+            continue;
+        }
+        let prefix = from.text("prefix");
+        from.take();
+        short.push(EnvFrom {
+            config_map,
+            secret,
+            prefix,
+        });
+    }
+    let path = container.inside("envFrom");
+    let kept = Some(Kept::list(&path, kept)).filter(|kept| !kept.is_empty());
+    (short, kept)
+}
+
+/// Variables that a container reads by `$NAME`, `${NAME}` or `$(NAME)`.
+pub(crate) fn reads(text: &str, name: &str) -> bool {
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        rest = rest.get(at.saturating_add(1)..).unwrap_or_default();
+        let inner = rest.strip_prefix(['{', '(']).unwrap_or(rest);
+        let is_it = inner.strip_prefix(name).is_some_and(|after| {
+            !after.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+        });
+        if is_it {
+            return true;
+        }
+    }
+    false
+}
+
+/// A variable of that value.
+pub(crate) fn variable(name: &str, value: impl Into<String>) -> EnvVar {
+    EnvVar {
+        name: name.to_owned(),
+        value: Some(value.into()),
+        ..EnvVar::default()
+    }
+}
+
+/// What a variable is as JSON, for a container beside the main one.
+pub(crate) fn json_of(variable: &EnvVar) -> Value {
+    json!({"name": variable.name, "value": variable.value})
+}

@@ -1,0 +1,178 @@
+//! A part of a document that is handed on as it is, and where each piece of it came from.
+
+use serde_json::{Map, Value};
+
+use crate::fields::Fields;
+
+/// A piece, which may be taken apart without forgetting where it stood.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    origin: String,
+    node: Node,
+}
+
+#[derive(Clone, Debug)]
+enum Node {
+    Leaf(Value),
+    Map(Vec<(String, Kept)>),
+    List(Vec<Kept>),
+}
+
+impl Kept {
+    /// All of a part. It has been read then.
+    pub(crate) fn of(fields: &Fields<'_>) -> Self {
+        fields.take();
+        Self::copy(fields)
+    }
+
+    fn copy(fields: &Fields<'_>) -> Self {
+        if !fields.value().is_object() {
+            return Self::values(fields.path(), fields.value());
+        }
+        let keys = fields.keys().into_iter();
+        let entries = keys.filter_map(|key| Some((key.clone(), Self::copy(&fields.at(&key)?))));
+        Self {
+            origin: fields.path().to_owned(),
+            node: Node::Map(entries.collect()),
+        }
+    }
+
+    fn values(origin: &str, value: &Value) -> Self {
+        let node = match value {
+            Value::Array(items) => {
+                let items = items.iter().enumerate();
+                let item = |(at, item)| Self::values(&format!("{origin}[{at}]"), item);
+                Node::List(items.map(item).collect())
+            }
+            Value::Object(map) => {
+                let entries = map.iter().filter(|(_, value)| !value.is_null());
+                let entry = |(key, value): (&String, &Value)| {
+                    (key.clone(), Self::values(&format!("{origin}.{key}"), value))
+                };
+                Node::Map(entries.map(entry).collect())
+            }
+            other => Node::Leaf(other.clone()),
+        };
+        Self {
+            origin: origin.to_owned(),
+            node,
+        }
+    }
+
+    /// A value in the place of what stands there.
+    pub(crate) fn leaf(origin: &str, value: impl Into<Value>) -> Self {
+        Self::values(origin, &value.into())
+    }
+
+    /// A mapping of nothing yet.
+    pub(crate) fn map(origin: &str) -> Self {
+        Self {
+            origin: origin.to_owned(),
+            node: Node::Map(Vec::new()),
+        }
+    }
+
+    /// A list of these.
+    pub(crate) fn list(origin: &str, items: Vec<Self>) -> Self {
+        Self {
+            origin: origin.to_owned(),
+            node: Node::List(items),
+        }
+    }
+
+    /// Where it stood.
+    pub(crate) fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    /// Puts a field into a mapping, in the place of what there is.
+    pub(crate) fn put(&mut self, key: &str, value: Self) {
+        if let Node::Map(entries) = &mut self.node {
+            entries.retain(|(known, _)| known != key);
+            entries.push((key.to_owned(), value));
+        }
+    }
+
+    /// True of a mapping or list of nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        match &self.node {
+            Node::Leaf(_) => false,
+            Node::Map(entries) => entries.is_empty(),
+            Node::List(items) => items.is_empty(),
+        }
+    }
+
+    /// The field of a mapping.
+    pub(crate) fn get(&self, key: &str) -> Option<&Self> {
+        match &self.node {
+            Node::Map(entries) => entries.iter().find(|(k, _)| k == key).map(|(_, v)| v),
+            Node::Leaf(_) | Node::List(_) => None,
+        }
+    }
+
+    /// The items of a list.
+    pub(crate) fn items(&self) -> &[Self] {
+        match &self.node {
+            Node::List(items) => items,
+            Node::Leaf(_) | Node::Map(_) => &[],
+        }
+    }
+
+    /// What it says.
+    pub(crate) fn value(&self) -> Value {
+        match &self.node {
+            Node::Leaf(value) => value.clone(),
+            Node::List(items) => items.iter().map(Self::value).collect(),
+            Node::Map(entries) => {
+                let entries = entries.iter().map(|(k, v)| (k.clone(), v.value()));
+                Value::Object(entries.collect::<Map<_, _>>())
+            }
+        }
+    }
+
+    /// Removes what stands at a path such as `spec.volumes[1]`, or the nearest thing around it
+    /// that is there. None: that is all of it.
+    pub(crate) fn remove(&mut self, path: &str) -> Option<Self> {
+        let (at, rest) = self.step(path)?;
+        let is_whole = rest.is_empty() || rest == ".name";
+        if !is_whole && let Some(removed) = self.child(at)?.remove(rest) {
+            return Some(removed);
+        }
+        match &mut self.node {
+            Node::Map(entries) if at < entries.len() => Some(entries.remove(at).1),
+            Node::List(items) if at < items.len() => Some(items.remove(at)),
+            _ => None,
+        }
+    }
+
+    fn child(&mut self, at: usize) -> Option<&mut Self> {
+        match &mut self.node {
+            Node::Map(entries) => entries.get_mut(at).map(|(_, value)| value),
+            Node::List(items) => items.get_mut(at),
+            Node::Leaf(_) => None,
+        }
+    }
+
+    /// The first step of a path: which child, and what is left. Keys may have dots in them: the
+    /// longest that fits is meant.
+    fn step<'p>(&self, path: &'p str) -> Option<(usize, &'p str)> {
+        let path = path.strip_prefix('.').unwrap_or(path);
+        match &self.node {
+            Node::Leaf(_) => None,
+            Node::List(items) => {
+                let (index, rest) = path.strip_prefix('[')?.split_once(']')?;
+                let index = index.parse().ok().filter(|at| *at < items.len())?;
+                Some((index, rest))
+            }
+            Node::Map(entries) => {
+                let fits = |(at, (key, _)): (usize, &(String, Self))| {
+                    let rest = path.strip_prefix(key.as_str())?;
+                    let ends = rest.is_empty() || rest.starts_with(['.', '[']);
+                    ends.then_some((key.len(), at, rest))
+                };
+                let found = entries.iter().enumerate().filter_map(fits).max()?;
+                Some((found.1, found.2))
+            }
+        }
+    }
+}

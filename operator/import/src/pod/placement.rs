@@ -1,0 +1,99 @@
+//! Where pods may go: labels, taints, affinity, topology.
+
+use k8s_openapi::api::core::v1::NodeAffinity;
+use serde_json::Value;
+use trellis_api::job::{Affinity, TaskGroup, Toleration, TolerationEffect, TolerationOperator};
+use trellis_api::topology::{TopologyMode, TopologyRequest};
+
+use super::kept::Kept;
+use crate::fields::Fields;
+
+/// Reads node selector, tolerations and affinity.
+pub(super) fn read(spec: &Fields<'_>, group: &mut TaskGroup, kept: &mut Kept) {
+    group.node_selector = spec.map("nodeSelector");
+    group.tolerations = tolerations(spec);
+    let Some(affinity) = spec.object("affinity") else {
+        return;
+    };
+    let mut rest = Kept::map(affinity.path());
+    for key in affinity.keys() {
+        let Some(field) = affinity.at(&key) else {
+            continue;
+        };
+        match (key.as_str(), same(field.value())) {
+            ("nodeAffinity", Some(of_nodes)) => {
+                field.take();
+                group.affinity = Some(Affinity {
+                    node_affinity: Some(of_nodes),
+                });
+            }
+            _ => rest.put(&key, Kept::of(&field)),
+        }
+    }
+    if !rest.is_empty() {
+        kept.put("affinity", rest);
+    }
+}
+
+/// Kubernetes' type, if it says all that is written.
+fn same(value: &Value) -> Option<NodeAffinity> {
+    let read: NodeAffinity = serde_json::from_value(value.clone()).ok()?;
+    let written = serde_json::to_value(&read).ok()?;
+    (written == *value).then_some(read)
+}
+
+/// Tolerations, as pods and flavors have them.
+pub(crate) fn tolerations(owner: &Fields<'_>) -> Vec<Toleration> {
+    let tolerations = owner.objects("tolerations").into_iter();
+    tolerations.filter_map(|t| toleration(&t)).collect()
+}
+
+fn toleration(of: &Fields<'_>) -> Option<Toleration> {
+    let operator = match of.text("operator").as_deref() {
+        None => None,
+        Some("Exists") => Some(TolerationOperator::Exists),
+        // What is taken where nothing is said.
+        Some("Equal") => None,
+        Some(_) => {
+            of.note(
+                "compares in a way that Trellis does not evaluate",
+                "use Exists or Equal",
+            );
+            return None;
+        }
+    };
+    Some(Toleration {
+        key: of.text("key"),
+        operator,
+        value: of.text("value"),
+        effect: effect(of, "effect"),
+        toleration_seconds: of.integer("tolerationSeconds"),
+    })
+}
+
+/// The effect of a taint.
+pub(crate) fn effect(of: &Fields<'_>, key: &str) -> Option<TolerationEffect> {
+    match of.text(key)?.as_str() {
+        "NoSchedule" => Some(TolerationEffect::NoSchedule),
+        "PreferNoSchedule" => Some(TolerationEffect::PreferNoSchedule),
+        "NoExecute" => Some(TolerationEffect::NoExecute),
+        _ => {
+            let message = "must be NoSchedule, PreferNoSchedule or NoExecute: write one of them";
+            of.log().wrong(&of.inside(key), message);
+            None
+        }
+    }
+}
+
+/// What Kueue's annotations of pods say of topology.
+pub(super) fn topology(metadata: &Fields<'_>) -> Option<TopologyRequest> {
+    let annotations = metadata.object("annotations")?;
+    let request = |key: &str, mode| {
+        let level = annotations.text(key)?;
+        Some(TopologyRequest { level, mode })
+    };
+    annotations.quiet(&["kueue.x-k8s.io/podset-unconstrained-topology"]);
+    let preferred = Some(TopologyMode::Preferred);
+    request("kueue.x-k8s.io/podset-required-topology", None)
+        .or_else(|| request("kueue.x-k8s.io/podset-preferred-topology", preferred))
+}

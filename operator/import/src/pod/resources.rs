@@ -1,0 +1,204 @@
+//! What a container may use: here requests and limits are the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+use trellis_api::job::{Resources, TaskGroup};
+use trellis_api::{Quantity, rules};
+
+use crate::Options;
+use crate::fields::Fields;
+
+/// What `gpus` counts where `gpuResource` says nothing.
+const DEFAULT_GPU: &str = "nvidia.com/gpu";
+
+/// Ends of the names of resources that are a part of a GPU (HAMi, Volcano's device sharing).
+const PARTS_OF_GPU: [&str; 9] = [
+    "/gpumem",
+    "/gpumem-percentage",
+    "/gpucores",
+    "/vgpu-number",
+    "/vgpu-memory",
+    "/vgpu-memory-percentage",
+    "/vgpu-cores",
+    "/gpu-memory",
+    "/gpu-number",
+];
+
+/// What one container asks for.
+pub(crate) struct Amounts {
+    cpu: Quantity,
+    memory: Quantity,
+    disk: Option<Quantity>,
+    devices: BTreeMap<String, (Quantity, String)>,
+}
+
+/// The amounts of a container. None: it has none, which is told.
+pub(crate) fn read(container: &Fields<'_>, options: &Options) -> Option<Amounts> {
+    let resources = container.object("resources");
+    let of = |field: &str| -> BTreeMap<String, Fields<'_>> {
+        let resources = resources.as_ref();
+        let entries = resources.map(|resources| resources.entries(field));
+        entries.into_iter().flatten().collect()
+    };
+    let (limits, requests) = (of("limits"), of("requests"));
+    let names: BTreeSet<&String> = limits.keys().chain(requests.keys()).collect();
+    let mut found: BTreeMap<String, (Quantity, String)> = BTreeMap::new();
+    for name in names {
+        let (limit, request) = (limits.get(name), requests.get(name));
+        if let Some(amount) = one(name, limit, request) {
+            let path = limit.or(request).map(|at| at.path().to_owned());
+            found.insert(name.clone(), (amount, path.unwrap_or_default()));
+        }
+    }
+    let mut take = |name: &str| found.remove(name).map(|(amount, _)| amount);
+    let (cpu, memory, disk) = (take("cpu"), take("memory"), take("ephemeral-storage"));
+    let cpu = or_option(cpu, "cpu", options.cpu.as_ref(), container);
+    let memory = or_option(memory, "memory", options.memory.as_ref(), container);
+    Some(Amounts {
+        cpu: cpu?,
+        memory: memory?,
+        disk,
+        devices: found,
+    })
+}
+
+fn one(name: &str, limit: Option<&Fields<'_>>, request: Option<&Fields<'_>>) -> Option<Quantity> {
+    let unknown = !matches!(name, "cpu" | "memory" | "ephemeral-storage") && !name.contains('/');
+    let part = PARTS_OF_GPU.iter().any(|end| name.ends_with(end));
+    if unknown || part {
+        for given in [limit, request].into_iter().flatten() {
+            if part {
+                given.note(
+                    "is a part of a GPU, and pods have whole ones here",
+                    "ask for nvidia.com/gpu, or for a MIG profile, in gpus and gpuResource",
+                );
+            } else {
+                given.note(
+                    "is no resource that a task group can ask for",
+                    "name a device with its vendor's domain in resources.extended",
+                );
+            }
+        }
+        return None;
+    }
+    let asked = request.map(|request| (request, request.as_quantity()));
+    let most = limit.and_then(Fields::as_quantity);
+    match (most, asked) {
+        (Some(most), Some((request, Some(asked)))) => {
+            if asked.amount().ok() != most.amount().ok() {
+                request.note(
+                    "is less than its limit, and requests and limits are the same here",
+                    format!("{most} is what is counted and placed: lower it in resources if that is too much"),
+                );
+            }
+            Some(most)
+        }
+        (None, Some((request, Some(asked)))) => {
+            // Devices are never more than was asked for, so nothing is new to them.
+            if !name.contains('/') {
+                request.note(
+                    "is the limit too, since requests and limits are the same here",
+                    "raise it in resources if the container uses more at times",
+                );
+            }
+            Some(asked)
+        }
+        (most, _) => most,
+    }
+}
+
+fn or_option(
+    amount: Option<Quantity>,
+    name: &str,
+    option: Option<&Quantity>,
+    container: &Fields<'_>,
+) -> Option<Quantity> {
+    let path = container.inside("resources");
+    let log = container.log();
+    match (amount, option) {
+        (Some(amount), _) => Some(amount),
+        (None, Some(option)) => {
+            log.open(&path);
+            let why = format!("names no {name}, and every container does here");
+            let told = format!("{option} is taken, by --{name}: write what it needs");
+            log.note(&format!("{path}.limits.{name}"), None, why, told);
+            Some(option.clone())
+        }
+        (None, None) => {
+            let message = format!(
+                "is required, since every container is judged, placed and charged by it here: add it, or say with --{name} what is taken where there is none"
+            );
+            log.wrong(&format!("{path}.limits.{name}"), message);
+            None
+        }
+    }
+}
+
+impl Amounts {
+    /// Memory, in bytes.
+    pub(crate) fn memory(&self) -> &Quantity {
+        &self.memory
+    }
+
+    /// Puts them into a task group.
+    pub(crate) fn of_group(self, group: &mut TaskGroup, container: &Fields<'_>) {
+        let log = container.log();
+        let mut extended = BTreeMap::new();
+        for (name, (amount, path)) in self.devices {
+            let is_nothing = amount.amount().is_ok_and(|a| a.units_up() == Some(0));
+            if is_nothing {
+                continue;
+            }
+            if !rules::is_gpu(&name) {
+                extended.insert(name, amount);
+                continue;
+            }
+            if group.gpus.is_some() {
+                let value = Value::String(amount.to_string());
+                let why = "is a second kind of GPU, and a task group has one";
+                log.note(
+                    &path,
+                    Some(&value),
+                    why,
+                    "give each kind a task group of its own",
+                );
+                continue;
+            }
+            let whole = amount.amount().ok().filter(|amount| amount.is_whole());
+            match whole.and_then(|amount| amount.units_up()) {
+                Some(count) => group.gpus = Some(count),
+                None => log.wrong(&path, "must be a whole number of devices: write one"),
+            }
+            if name != DEFAULT_GPU {
+                group.gpu_resource = Some(name);
+            }
+        }
+        group.resources = Resources {
+            cpu: self.cpu,
+            memory: self.memory,
+            ephemeral_storage: self.disk,
+            extended,
+        };
+    }
+
+    /// The same as the limits of a container beside the main one.
+    pub(crate) fn limits(self, container: &Fields<'_>) -> Value {
+        let mut limits = Map::new();
+        limits.insert("cpu".to_owned(), json!(self.cpu));
+        limits.insert("memory".to_owned(), json!(self.memory));
+        if let Some(disk) = self.disk {
+            limits.insert("ephemeral-storage".to_owned(), json!(disk));
+        }
+        for (amount, path) in self.devices.into_values() {
+            let value = Value::String(amount.to_string());
+            container.log().note(
+                &path,
+                Some(&value),
+                "is a device of a container beside the main one, which has none here",
+                "let the main container have it, by gpus or resources.extended",
+            );
+        }
+        json!({ "limits": limits })
+    }
+}

@@ -1,0 +1,59 @@
+//! What was made, as text.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+use trellis_api::document;
+
+use crate::{Imported, Note, Object};
+
+/// What is different of every job, whatever it was.
+const CLOSED: &str =
+    "# Its pods reach each other and DNS alone: open what else they need in spec.network.\n";
+
+/// The objects as YAML documents, with what they were and what is told of them above.
+#[must_use]
+pub fn yaml(imported: &[Imported]) -> String {
+    let mut text = String::new();
+    for one in imported {
+        for (at, object) in one.objects.iter().enumerate() {
+            if !text.is_empty() {
+                text.push_str("---\n");
+            }
+            let _ = writeln!(text, "# From {}.", one.from);
+            // All that is told stands once, above the first.
+            let notes = if at == 0 { one.notes.as_slice() } else { &[] };
+            for note in notes {
+                let _ = writeln!(text, "# {}", comment(note));
+            }
+            if let Object::TrainingJob(job) = object
+                && job.spec.network.is_none()
+            {
+                text.push_str(CLOSED);
+            }
+            // It was written before, to be checked.
+            text.push_str(&document::to_yaml(object).unwrap_or_default());
+        }
+    }
+    text
+}
+
+fn comment(note: &Note) -> String {
+    let line = format!("{}: {}", note.path, note.text());
+    // A comment ends with its line.
+    line.replace(|c: char| c.is_control(), " ")
+}
+
+/// The same as one JSON structure: for each document what it was, its objects, and its notes.
+#[must_use]
+pub fn json(imported: &[Imported]) -> Value {
+    let of = |one: &Imported| {
+        let problems = one.problems.iter().map(|problem| {
+            json!({"path": problem.field, "message": problem.message,
+                "line": problem.line, "column": problem.column})
+        });
+        json!({"from": one.from, "objects": one.objects, "notes": one.notes,
+            "problems": problems.collect::<Vec<_>>()})
+    };
+    imported.iter().map(of).collect()
+}

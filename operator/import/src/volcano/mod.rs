@@ -1,0 +1,132 @@
+//! Volcano: its Job and its Queue.
+//!
+//! Fields and what they mean: volcano-sh/apis, `batch/v1alpha1/job.go` and
+//! `scheduling/v1beta1/types.go`; plugins: `pkg/controllers/job/plugins` of volcano-sh/volcano.
+
+mod plugins;
+pub(crate) mod policies;
+mod queue;
+mod task;
+
+use serde_json::json;
+use trellis_api::job::{Framework, Mount, SuccessPolicy};
+
+use crate::context::Context;
+use crate::draft::Draft;
+use crate::fields::Fields;
+use crate::metadata;
+use crate::object::Object;
+use crate::pod::volumes::trimmed;
+use plugins::Plugins;
+use policies::Policies;
+
+pub(crate) use queue::{named, queue};
+
+/// Turns a Job.
+pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
+    let Some(metadata) = metadata::read(root, true) else {
+        return Vec::new();
+    };
+    let Some(spec) = root.object("spec") else {
+        let log = root.log();
+        log.wrong("spec", "is required: add the job's tasks");
+        return Vec::new();
+    };
+    let tasks = task::with_pods(spec.objects("tasks"));
+    if tasks.is_empty() {
+        let log = root.log();
+        log.wrong("spec.tasks", "is required: add a task with pods");
+        return Vec::new();
+    }
+    let plugins = Plugins::read(&spec, &task::names(&tasks));
+    let mut draft = Draft::new(metadata, plugins.framework);
+    of_spec(&spec, &mut draft);
+    let mounts = volumes(&spec);
+    let mut policies = Policies::read(&spec, None);
+    let hosts = task::hosts(&tasks, draft.metadata.name.as_deref().unwrap_or_default());
+    for (at, task) in tasks.iter().enumerate() {
+        let hints = plugins.hints(&context.options, &hosts);
+        let Some(mut pods) = task::read(task, at, &plugins, &hints) else {
+            continue;
+        };
+        pods.group.mounts.extend(mounts.iter().cloned());
+        policies.add(Policies::read(task, Some(&pods.group)));
+        draft.pods.push(pods);
+    }
+    task::gang(&spec, &tasks, &mut draft);
+    task::order(&tasks, &mut draft);
+    policies.settle(&mut draft, root.log());
+    draft.finish(root.log())
+}
+
+fn of_spec(spec: &Fields<'_>, draft: &mut Draft) {
+    spec.quiet_if("schedulerName", &json!("volcano"));
+    spec.note_at(
+        "schedulerName",
+        "is another scheduler, and Trellis places its pods itself",
+        "leave it out",
+    );
+    draft.spec.queue = spec.text("queue");
+    draft.spec.priority_class_name = spec.text("priorityClassName");
+    if let Some(limit) = spec.integer("maxRetry") {
+        draft.restart().limit = Some(limit);
+    }
+    draft.ttl(spec.integer("ttlSecondsAfterFinished"));
+    match spec.at("minSuccess") {
+        Some(least) if *least.value() == json!(1) => {
+            least.take();
+            draft.success(SuccessPolicy::Any);
+        }
+        Some(least) => least.note(
+            "cannot be said: a job is complete when all pods are, one of them, or rank 0",
+            "choose one of these in spec.success.policy",
+        ),
+        None => {}
+    }
+    spec.note_at(
+        "networkTopology",
+        "speaks of tiers of HyperNodes, and here levels are labels of nodes",
+        "make a Topology, and write topology: {level: LABEL, mode: Required} (docs/topology.md)",
+    );
+    spec.note_at(
+        "runningEstimate",
+        "is an estimate, and backfill goes by what jobs may take at most, or have taken",
+        "write deadlines.activeSeconds, or defaultRuntimeSeconds of the queue",
+    );
+}
+
+/// The volumes of the whole job, which every container mounts there.
+fn volumes(spec: &Fields<'_>) -> Vec<Mount> {
+    let mut mounts = Vec::new();
+    for volume in spec.objects("volumes") {
+        volume.note_at(
+            "volumeClaim",
+            "would make a PersistentVolumeClaim, and Trellis makes none",
+            "create it, and name it in a mount of each task group",
+        );
+        let Some(claim) = volume.text("volumeClaimName") else {
+            volume.note_at(
+                "mountPath",
+                "is where nothing is mounted, since no claim is named",
+                "name a claim in a mount of each task group",
+            );
+            continue;
+        };
+        let Some(path) = volume.text("mountPath") else {
+            let message = "is required: say where it is mounted";
+            volume.log().wrong(&volume.inside("mountPath"), message);
+            continue;
+        };
+        mounts.push(Mount {
+            claim: Some(claim),
+            path: trimmed(&path).to_owned(),
+            ..Mount::default()
+        });
+    }
+    mounts
+}
+
+/// True of frameworks whose groups may start with fewer pods (docs/elastic.md).
+fn can_be_elastic(framework: Option<Framework>) -> bool {
+    matches!(framework, None | Some(Framework::None | Framework::PyTorch))
+}

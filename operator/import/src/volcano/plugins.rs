@@ -1,0 +1,193 @@
+//! Plugins of a Job: what they inject, Trellis' frameworks do.
+
+use trellis_api::job::{Framework, Role};
+
+use crate::Options;
+use crate::fields::Fields;
+use crate::pod::Hints;
+use crate::pod::words::Provided;
+
+/// What the plugins of a job say.
+pub(super) struct Plugins {
+    pub(super) framework: Framework,
+    /// Task by role.
+    roles: Vec<(String, Role)>,
+    /// True with `env`.
+    has_index: bool,
+    /// Name of the tasks that are the hosts of MPI.
+    pub(super) mpi_workers: Option<String>,
+}
+
+/// Plugins that are a framework: the options that name tasks, their defaults, and roles.
+type Named = (&'static str, &'static str, Role);
+const FRAMEWORKS: [(&str, Framework, &[Named]); 3] = [
+    (
+        "pytorch",
+        Framework::PyTorch,
+        &[
+            ("master", "master", Role::Coordinator),
+            ("worker", "worker", Role::Worker),
+        ],
+    ),
+    (
+        "mpi",
+        Framework::MPI,
+        &[
+            ("master", "master", Role::Launcher),
+            ("worker", "worker", Role::Worker),
+        ],
+    ),
+    (
+        "tensorflow",
+        Framework::TensorFlow,
+        &[
+            ("ps", "ps", Role::Server),
+            ("worker", "worker", Role::Worker),
+            ("chief", "chief", Role::Coordinator),
+            ("evaluator", "evaluator", Role::Evaluator),
+        ],
+    ),
+];
+
+impl Plugins {
+    /// Reads them. `names` are those of the job's tasks.
+    pub(super) fn read(spec: &Fields<'_>, names: &[String]) -> Self {
+        let mut found = Self {
+            framework: Framework::None,
+            roles: Vec::new(),
+            has_index: false,
+            mpi_workers: None,
+        };
+        let Some(plugins) = spec.object("plugins") else {
+            return found;
+        };
+        for name in plugins.keys() {
+            let Some(plugin) = plugins.at(&name) else {
+                continue;
+            };
+            let is_list = plugin.value().is_array();
+            let arguments = if is_list {
+                plugins.items(&name)
+            } else {
+                Vec::new()
+            };
+            let framework = FRAMEWORKS.iter().find(|(of, _, _)| *of == name);
+            match (name.as_str(), framework) {
+                (_, Some((_, framework, tasks))) if found.framework == Framework::None => {
+                    found.framework = *framework;
+                    found.of_framework(tasks, &arguments, names);
+                }
+                ("env", _) => {
+                    found.has_index = true;
+                    take(&arguments);
+                }
+                ("svc", _) => of_svc(&arguments),
+                ("ssh", _) => of_ssh(&plugin, &plugins, &arguments),
+                _ => plugin.note(
+                    "is a plugin that nothing here does the work of",
+                    "set what it injects in env, or choose spec.framework",
+                ),
+            }
+        }
+        found
+    }
+
+    fn of_framework(&mut self, tasks: &[Named], arguments: &[Fields<'_>], tasks_named: &[String]) {
+        let mut named: Vec<(&str, String, Role)> = tasks
+            .iter()
+            .map(|(option, default, role)| (*option, (*default).to_owned(), *role))
+            .collect();
+        for argument in arguments {
+            let Some(text) = argument.as_text() else {
+                continue;
+            };
+            let option = text.trim_start_matches('-').split_once('=');
+            let of = named
+                .iter_mut()
+                .find(|(o, _, _)| option.is_some_and(|(k, _)| k == *o));
+            match (of, option) {
+                (Some(of), Some((_, value))) if tasks_named.iter().any(|t| t == value) => {
+                    of.1 = value.to_owned();
+                }
+                (Some(_), Some(_)) => argument.note("names no task of the job", "correct it"),
+                (None, Some(("port", _))) => argument.note(
+                    "is the port where processes meet, which is the framework's own here",
+                    "docs/pods.md has its number",
+                ),
+                _ => argument.note("is no option that is known here", "leave it out"),
+            }
+        }
+        if self.framework == Framework::MPI {
+            let workers = named.iter().find(|(_, _, role)| *role == Role::Worker);
+            self.mpi_workers = workers.map(|(_, task, _)| task.clone());
+        }
+        self.roles = named
+            .into_iter()
+            .map(|(_, task, role)| (task, role))
+            .collect();
+    }
+
+    /// The role of a task, where it is another than Worker.
+    pub(super) fn role(&self, task: &str) -> Option<Role> {
+        let of = self.roles.iter().find(|(name, _)| name == task);
+        of.map(|(_, role)| *role)
+            .filter(|role| *role != Role::Worker)
+    }
+
+    /// What Volcano does for the pods.
+    pub(super) fn hints<'h>(&self, options: &'h Options, hosts: &[(String, String)]) -> Hints<'h> {
+        let mut provided: Vec<_> = hosts.to_vec();
+        if let Some(workers) = &self.mpi_workers {
+            let name = super::task::hosts_variable(workers);
+            let of = hosts.iter().find(|(known, _)| *known == name);
+            provided.extend(of.map(|(_, value)| ("MPI_HOST".to_owned(), value.clone())));
+        }
+        Hints {
+            options,
+            framework: self.framework,
+            main: "",
+            own_ports: &[],
+            index: if self.has_index {
+                &["VC_TASK_INDEX", "VK_TASK_INDEX"]
+            } else {
+                &[]
+            },
+            provided: Provided(provided),
+        }
+    }
+}
+
+fn take(arguments: &[Fields<'_>]) {
+    arguments.iter().for_each(Fields::take);
+}
+
+/// Every pod has an address here, ready or not, and nobody else may talk to it.
+fn of_svc(arguments: &[Fields<'_>]) {
+    for argument in arguments {
+        let text = argument.as_text().unwrap_or_default();
+        match text.trim_start_matches('-').split('=').next() {
+            Some("publish-not-ready-addresses") => argument.take(),
+            Some("disable-network-policy") => argument.note(
+                "is about the network, which is closed here but for the job's own pods and DNS",
+                "open what the pods need in spec.network",
+            ),
+            _ => argument.note("is no option that is known here", "leave it out"),
+        }
+    }
+}
+
+fn of_ssh(plugin: &Fields<'_>, plugins: &Fields<'_>, arguments: &[Fields<'_>]) {
+    if plugins.at("mpi").is_none() {
+        plugin.note(
+            "makes keys for ssh between the pods, which framework MPI does here",
+            "set spec.framework to MPI, and roles Launcher and Worker (docs/frameworks/mpi.md)",
+        );
+        return;
+    }
+    for argument in arguments {
+        argument.note(
+            "is about keys, which framework MPI makes by itself",
+            "leave it out",
+        );
+    }
+}

@@ -1,0 +1,205 @@
+//! Volcano's Queue.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use serde_json::json;
+use trellis_api::Quantity;
+use trellis_api::queue::{
+    DEFAULT_FLAVOR, FlavorQuotas, Queue, QueueOrder, QueueSpec, ResourceGroup, ResourceQuota,
+    StopPolicy,
+};
+
+use crate::context::{Context, Parents};
+use crate::draft::less;
+use crate::fields::Fields;
+use crate::metadata;
+use crate::object::Object;
+
+/// The queue that all others are below, in Volcano, whoever names none.
+const ROOT: &str = "root";
+
+/// Turns a Queue, and makes the root where that is named and not given.
+pub(crate) fn queue(root: &Fields<'_>, context: &Context) -> Vec<Object> {
+    let Some(metadata) = metadata::read(root, false) else {
+        return Vec::new();
+    };
+    let name = metadata.name.clone().unwrap_or_default();
+    let mut spec = QueueSpec::default();
+    if name != ROOT {
+        // There is nobody who may not use a queue of Volcano.
+        spec.namespace_selector = Some(LabelSelector::default());
+        spec.default_for = (name == "default").then(LabelSelector::default);
+    }
+    if let Some(fields) = root.object("spec") {
+        of_spec(&fields, &name, &mut spec);
+    }
+    state(root, &mut spec);
+    let mut objects = Vec::new();
+    if let Some(parent) = &spec.parent
+        && context.implies(Parents::Volcano, parent)
+    {
+        let why =
+            format!("{parent:?} is not among the documents: it is made, without quota of its own");
+        let instead = "leave it out where the cluster has it";
+        root.log().note("spec.parent", None, why, instead);
+        objects.push(named(parent, QueueSpec::default()));
+    }
+    let mut queue = Queue::new("", spec);
+    queue.metadata = metadata;
+    objects.push(Object::Queue(queue));
+    objects
+}
+
+/// A queue that nothing is said of but this.
+pub(crate) fn named(name: &str, spec: QueueSpec) -> Object {
+    let mut queue = Queue::new("", spec);
+    queue.metadata = ObjectMeta {
+        name: Some(name.to_owned()),
+        ..ObjectMeta::default()
+    };
+    Object::Queue(queue)
+}
+
+fn of_spec(fields: &Fields<'_>, name: &str, spec: &mut QueueSpec) {
+    let parent = fields.text("parent").filter(|parent| !parent.is_empty());
+    spec.resource_groups = quotas(fields);
+    // Queues lend to each other below a common parent alone, and in Volcano all of them do.
+    let lends = !spec.resource_groups.is_empty() && name != ROOT;
+    spec.parent = parent.or_else(|| lends.then(|| ROOT.to_owned()));
+    if let Some(weight) = fields.integer("weight") {
+        spec.weight = Some(weight.saturating_mul(1000)).filter(|weight| *weight != 1000);
+        fields.quiet_if("weight", &json!(1));
+        if weight != 1 {
+            fields.note_at(
+                "weight",
+                "divides the cluster there; here it orders turns alone, and is counted in thousandths",
+                "write what the queue is to have as nominal quota (docs/queues.md)",
+            );
+        }
+    }
+    spec.order = match fields.text("dequeueStrategy").as_deref() {
+        Some("fifo") => Some(QueueOrder::StrictFifo),
+        None | Some("traverse") => None,
+        Some(_) => {
+            let message = "must be fifo or traverse: write one of them";
+            fields
+                .log()
+                .wrong(&fields.inside("dequeueStrategy"), message);
+            None
+        }
+    };
+    fields.quiet_if("reclaimable", &json!(true));
+    fields.note_at(
+        "reclaimable",
+        "protects what the queue has borrowed, and here what is borrowed can be asked back by whoever may reclaim",
+        "preemptible: false protects jobs within the quota of their queue",
+    );
+    fields.note_at(
+        "priority",
+        "orders queues, and here who is within its quota goes first, then fair share",
+        "set weight",
+    );
+    fields.note_at(
+        "affinity",
+        "binds the queue to groups of nodes, which are flavors here",
+        "make a ResourceFlavor of the nodes' labels, and name it in the quotas instead of default",
+    );
+    fields.note_at(
+        "extendClusters",
+        "is about other clusters, and here is one",
+        "leave it out",
+    );
+    fields.note_at("type", "means nothing here", "leave it out");
+}
+
+/// One group of one flavor: `default`, which is every node.
+fn quotas(fields: &Fields<'_>) -> Vec<ResourceGroup> {
+    let amounts = |owner: &Fields<'_>, key: &str| -> BTreeMap<String, (Quantity, String)> {
+        let entries = owner.entries(key).into_iter();
+        entries
+            .filter_map(|(name, at)| Some((name, (at.as_quantity()?, at.path().to_owned()))))
+            .collect()
+    };
+    let deserved = amounts(fields, "deserved");
+    let most = amounts(fields, "capability");
+    let guarantee = fields.object("guarantee");
+    let least = guarantee
+        .map(|guarantee| amounts(&guarantee, "resource"))
+        .unwrap_or_default();
+    let names: BTreeSet<&String> = deserved.keys().chain(most.keys()).collect();
+    let log = fields.log();
+    for (amount, path) in least
+        .iter()
+        .filter(|(name, _)| !names.contains(name))
+        .map(|(_, of)| of)
+    {
+        let why = "is kept for the queue, and without deserved or capability of it the queue has no quota to keep";
+        log.note(
+            path,
+            Some(&json!(amount)),
+            why,
+            "write it as nominal, with lendingLimit 0",
+        );
+    }
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let quota = |name: &&String| {
+        let (name, amount) = (*name, |of: &BTreeMap<String, (Quantity, String)>| {
+            of.get(*name).map(|(amount, _)| amount.clone())
+        });
+        // Where nothing is deserved, what may be held at most is all that the queue is known for.
+        let has_deserved = !deserved.is_empty();
+        let nominal = match (amount(&deserved), amount(&most)) {
+            (Some(deserved), _) => deserved,
+            (None, Some(most)) if !has_deserved => most,
+            (None, _) => Quantity::from_units(0),
+        };
+        ResourceQuota {
+            resource: name.clone(),
+            borrowing_limit: amount(&most).and_then(|most| less(&most, &nominal)),
+            lending_limit: amount(&least).and_then(|least| less(&nominal, &least)),
+            nominal,
+        }
+    };
+    let quotas: Vec<ResourceQuota> = names.iter().map(quota).collect();
+    let all: Vec<_> = names.iter().map(|name| name.as_str()).collect();
+    let path = if deserved.is_empty() {
+        "capability"
+    } else {
+        "deserved"
+    };
+    let why = format!(
+        "names {}, and a queue offers no resource here that it does not name",
+        all.join(", ")
+    );
+    log.open(&fields.inside(path));
+    log.note(
+        &fields.inside(path),
+        None,
+        why,
+        "add what else its jobs ask for; preemption.reclaim: Any asks back at once what others have borrowed",
+    );
+    vec![ResourceGroup {
+        resources: names.into_iter().cloned().collect(),
+        flavors: vec![FlavorQuotas {
+            name: DEFAULT_FLAVOR.to_owned(),
+            quotas,
+        }],
+    }]
+}
+
+/// A queue that is closed is so by its status.
+fn state(root: &Fields<'_>, spec: &mut QueueSpec) {
+    let state = root
+        .value()
+        .get("status")
+        .and_then(|status| status.get("state"));
+    if state.is_some_and(|state| state == "Closed" || state == "Closing") {
+        spec.stop = Some(StopPolicy::Hold);
+        let why = "is closed by its status, and here by spec.stop";
+        root.log()
+            .note("status.state", state, why, "set stop to None to open it");
+    }
+}

@@ -1,0 +1,250 @@
+//! Tasks of a Job, as task groups.
+
+use serde_json::{Value, json};
+use trellis_api::job::{Dependency, Role, TaskGroup};
+
+use super::plugins::Plugins;
+use crate::draft::Draft;
+use crate::fields::Fields;
+use crate::pod::{self, Hints, Pods};
+
+/// Task groups that a job has at most (docs/api.md).
+const GROUPS: usize = 16;
+/// Longest value of a variable, in characters (`env[].value`, docs/api.md).
+const LONGEST: usize = 32_768;
+
+/// The name of a task. One without is given one by Volcano's webhook: `default` and its place.
+fn name(task: &Fields<'_>, at: usize) -> String {
+    let name = task.value().get("name").and_then(Value::as_str);
+    let name = name.filter(|name| !name.is_empty());
+    name.map_or_else(|| format!("default{at}"), str::to_owned)
+}
+
+/// Leaves out tasks without pods, which Volcano takes.
+pub(super) fn with_pods<'a>(tasks: Vec<Fields<'a>>) -> Vec<Fields<'a>> {
+    let mut tasks = tasks;
+    tasks.retain(|task| {
+        let has_pods = replicas(task) != 0;
+        if !has_pods {
+            task.note("has no pods, and is no task group here", "leave it out");
+        }
+        has_pods
+    });
+    tasks
+}
+
+/// The names of all tasks.
+pub(super) fn names(tasks: &[Fields<'_>]) -> Vec<String> {
+    let tasks = tasks.iter().enumerate();
+    tasks.map(|(at, task)| name(task, at)).collect()
+}
+
+/// Pods of a task: one where nothing is said.
+fn replicas(task: &Fields<'_>) -> i64 {
+    let replicas = task.value().get("replicas").and_then(Value::as_i64);
+    replicas.unwrap_or(1)
+}
+
+/// The variable with the names of the pods of a task.
+pub(super) fn hosts_variable(task: &str) -> String {
+    format!("VC_{}_HOSTS", task.replace('-', "_").to_uppercase())
+}
+
+/// What the svc plugin tells of the tasks' pods. They have the same names here.
+pub(super) fn hosts(tasks: &[Fields<'_>], job: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    // Of more than a job has groups it need not be known.
+    for (at, task) in tasks.iter().enumerate().take(GROUPS) {
+        let (name, count) = (name(task, at), replicas(task));
+        let host = |index| format!("{job}-{name}-{index}.{job}");
+        let hosts: Vec<String> = (0..count.clamp(0, 4096)).map(host).collect();
+        let variable = hosts_variable(&name);
+        found.push((variable.replace("_HOSTS", "_NUM"), count.to_string()));
+        let hosts = hosts.join(",");
+        if hosts.len() <= LONGEST {
+            found.push((variable, hosts));
+        }
+    }
+    found
+}
+
+/// Reads a task.
+pub(super) fn read(
+    task: &Fields<'_>,
+    at: usize,
+    plugins: &Plugins,
+    hints: &Hints<'_>,
+) -> Option<Pods> {
+    task.quiet(&["name"]);
+    let mut pods = pod::read(task, "template", hints)?;
+    let group = &mut pods.group;
+    group.name = name(task, at);
+    group.replicas = task.integer("replicas").filter(|count| *count != 1);
+    group.role = plugins.role(&group.name);
+    if let Some(policy) = &pods.restart_policy
+        && policy.value != "Never"
+    {
+        let value = json!(policy.value);
+        task.log().note(
+            &policy.path,
+            Some(&value),
+            "lets the kubelet start a container again by itself, and pods here are never started again so",
+            "spec.restart says what a failure starts again",
+        );
+    }
+    // sshd of the job's own runs in workers that have nothing else to do.
+    let is_host = plugins.mpi_workers.as_deref() == Some(group.name.as_str());
+    let words = group.command.iter().chain(&group.args);
+    if is_host && words.into_iter().any(|word| word.contains("sshd")) {
+        for (key, words) in [("command", &mut group.command), ("args", &mut group.args)] {
+            let words = std::mem::take(words);
+            if !words.is_empty() {
+                task.log().note(
+                    &format!("{}.{key}", pods.main),
+                    Some(&json!(words)),
+                    "starts sshd, which framework MPI does by itself",
+                    "write what else it does, and end it with exec /etc/trellis/hosts/sshd",
+                );
+            }
+        }
+    }
+    task.quiet_if("topologyPolicy", &json!("none"));
+    task.note_at(
+        "topologyPolicy",
+        "is about NUMA nodes, which Trellis does not look at",
+        "set the topology manager policy of the kubelets",
+    );
+    task.quiet_if("maxRetry", &json!(3));
+    task.note_at(
+        "maxRetry",
+        "counts the failures of one task, and here they are counted for the job",
+        "set spec.restart.limit",
+    );
+    task.note_at(
+        "partitionPolicy",
+        "divides a task, and pods of a task group are all alike",
+        "give each part a task group of its own, with topology",
+    );
+    Some(pods)
+}
+
+/// How many pods are the gang.
+pub(super) fn gang(spec: &Fields<'_>, tasks: &[Fields<'_>], draft: &mut Draft) {
+    let elastic = super::can_be_elastic(draft.spec.framework);
+    let mut least = 0_i64;
+    for (task, pods) in tasks.iter().zip(&mut draft.pods) {
+        let replicas = i64::from(pods.group.replicas());
+        let count = task.integer("minAvailable").unwrap_or(replicas);
+        least = least.saturating_add(count);
+        if let Some(min) = task.at("minAvailable").filter(|_| count != replicas) {
+            of_task(&min, count, elastic, &mut pods.group);
+        }
+    }
+    let all = draft.pods.iter().map(|p| i64::from(p.group.replicas()));
+    let all: i64 = all.fold(0, i64::saturating_add);
+    let Some(count) = spec.integer("minAvailable") else {
+        return;
+    };
+    match draft.pods.as_mut_slice() {
+        // 0 is what Go writes where nothing is said.
+        _ if count == all || count == least || count == 0 => {}
+        [pods] if elastic && count > 0 && count < all => pods.group.min_replicas = Some(count),
+        _ => spec.note_at(
+            "minAvailable",
+            &format!(
+                "does not say which of the {all} pods may be missing: all of them are the gang"
+            ),
+            "write minReplicas for a task group that works with fewer (docs/elastic.md)",
+        ),
+    }
+}
+
+fn of_task(min: &Fields<'_>, count: i64, elastic: bool, group: &mut TaskGroup) {
+    let framework_needs_all = "is less than replicas, and this framework starts with a fixed number of pods: all are the gang";
+    if !elastic {
+        min.note(
+            framework_needs_all,
+            "lower replicas to what the job works with",
+        );
+    } else if count > 0 {
+        group.min_replicas = Some(count);
+    } else if group.role.is_some_and(|role| role != Role::Evaluator) {
+        min.note(
+            "is 0, and without this group there is no rank 0",
+            "leave it out",
+        );
+    } else {
+        group.gang = Some(false);
+        min.note(
+            "lets the job run without the task: it is a group with gang: false, which is none of the world size and is not waited for",
+            "leave out gang: false if its pods train with the others",
+        );
+    }
+}
+
+/// What tasks wait for, and the order that follows from it.
+pub(super) fn order(tasks: &[Fields<'_>], draft: &mut Draft) {
+    for (task, pods) in tasks.iter().zip(&mut draft.pods) {
+        let Some(on) = task.object("dependsOn") else {
+            continue;
+        };
+        let names = on.texts("name");
+        if names.len() > 1 && on.value().get("iteration") == Some(&json!("any")) {
+            on.note_at(
+                "iteration",
+                "starts the task when one of the others is ready, and here it waits for all",
+                "leave out of dependsOn whom it need not wait for",
+            );
+        }
+        on.quiet(&["iteration"]);
+        let of = |group| Dependency {
+            group,
+            status: None,
+        };
+        pods.group.depends_on = names.into_iter().map(of).collect();
+    }
+    let before: Vec<String> = draft.pods.iter().map(|p| p.group.name.clone()).collect();
+    sort(&mut draft.pods);
+    let after: Vec<String> = draft.pods.iter().map(|p| p.group.name.clone()).collect();
+    if before != after
+        && let Some(task) = tasks.first()
+    {
+        let log = task.log();
+        log.open("spec.tasks");
+        let why = format!(
+            "puts the task groups in another order, {}, since who is waited for stands first here",
+            after.join(", ")
+        );
+        let instead =
+            "ranks go by that order: give a group the role Coordinator if it is to have rank 0";
+        let at = tasks
+            .iter()
+            .map(|task| task.inside("dependsOn"))
+            .find(|p| log.is_opened(p));
+        let path = at.unwrap_or_else(|| "spec.tasks".to_owned());
+        log.note(&path, None, why, instead);
+    }
+}
+
+/// Puts groups behind those that they wait for. Of a cycle the order is left: validation tells.
+fn sort(pods: &mut Vec<Pods>) {
+    let mut waiting = std::mem::take(pods);
+    while !waiting.is_empty() {
+        let names: Vec<String> = waiting.iter().map(|p| p.group.name.clone()).collect();
+        let free = waiting.iter().position(|pods| {
+            let mut on = pods.group.depends_on.iter();
+            !on.any(|d| d.group != pods.group.name && names.contains(&d.group))
+        });
+        let Some(next) = free else { break };
+        pods.push(waiting.remove(next));
+    }
+    pods.append(&mut waiting);
+}
+
+/// True if rank 0 is of the group.
+pub(super) fn leads(group: &TaskGroup, all: &[Pods]) -> bool {
+    let has_leader = all.iter().any(|pods| pods.group.role().leads());
+    let first = all.iter().find(|pods| pods.group.is_in_world());
+    group.role().leads()
+        || (!has_leader && first.is_some_and(|first| first.group.name == group.name))
+}

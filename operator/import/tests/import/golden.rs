@@ -1,0 +1,77 @@
+//! Every input, and all that is made and told of it.
+
+use std::fmt::Write as _;
+
+use trellis_api::document;
+use trellis_api::{Queue, ResourceFlavor, Topology, TrainingJob};
+use trellis_import::{json, yaml};
+
+use super::{folder, inputs, object, of};
+
+#[test]
+fn inputs_as_yaml() {
+    for (name, text) in inputs() {
+        let imported = of(&text);
+        let mut said = yaml(&imported);
+        for one in imported.iter().filter(|one| one.objects.is_empty()) {
+            let _ = writeln!(said, "--- nothing of {}", one.from);
+            for note in &one.notes {
+                let _ = writeln!(said, "{}: {}", note.path, note.text());
+            }
+            for problem in &one.problems {
+                let _ = writeln!(said, "{problem}");
+            }
+        }
+        insta::with_settings!({prepend_module_to_snapshot => false, omit_expression => true}, {
+            insta::assert_snapshot!(name, said);
+        });
+    }
+}
+
+#[test]
+fn as_json() {
+    let text = inputs()
+        .into_iter()
+        .find(|(name, _)| name == "volcano-queues")
+        .unwrap()
+        .1;
+    insta::with_settings!({prepend_module_to_snapshot => false, omit_expression => true}, {
+        insta::assert_snapshot!("json", serde_json::to_string_pretty(&json(&of(&text))).unwrap());
+    });
+}
+
+/// The page shows what comes of its example, but for the comments.
+#[test]
+fn the_example_of_the_page() {
+    let page = folder().join("../../../../../docs/import.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let blocks = page.split("```yaml\n").skip(1);
+    let blocks: Vec<_> = blocks
+        .map(|rest| rest.split("```").next().unwrap())
+        .collect();
+    let [before, after] = blocks.as_slice() else {
+        panic!("{blocks:?}")
+    };
+    let shown: serde_json::Value = document::split(after).unwrap()[0].decode().unwrap();
+    assert_eq!(object(before), shown);
+}
+
+/// What is printed is what `trellis plan` and the API server read.
+#[test]
+fn what_is_printed_is_valid() {
+    let mut count = 0;
+    for (name, text) in inputs() {
+        for document in document::split(&yaml(&of(&text))).unwrap() {
+            let wrong = match document.kind.as_str() {
+                "TrainingJob" => document.valid::<TrainingJob>().err(),
+                "Queue" => document.valid::<Queue>().err(),
+                "ResourceFlavor" => document.valid::<ResourceFlavor>().err(),
+                "Topology" => document.valid::<Topology>().err(),
+                other => panic!("{other}"),
+            };
+            assert_eq!(wrong, None, "{name}");
+            count += 1;
+        }
+    }
+    assert!(count > 15, "{count}");
+}

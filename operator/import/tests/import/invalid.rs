@@ -1,0 +1,193 @@
+//! What cannot be turned, and what is said of it.
+
+use trellis_api::Quantity;
+use trellis_api::document;
+use trellis_import::{Options, import};
+
+use super::{documents, of};
+
+/// Why the one document of a text cannot be turned.
+fn refused(text: &str) -> Vec<String> {
+    let imported = of(text);
+    let [one] = imported.as_slice() else {
+        panic!("{imported:?}")
+    };
+    assert_eq!(one.objects, [], "{text}");
+    let problems = one.problems.iter();
+    problems
+        .map(|p| format!("{}: {}", p.field, p.message))
+        .collect()
+}
+
+fn volcano(spec: &str) -> String {
+    format!(
+        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: a}}\nspec: {spec}\n"
+    )
+}
+
+#[test]
+fn one_error_with_its_path() {
+    let container = "{name: c, image: i, resources: {limits: {cpu: 1, memory: 1Gi}}}";
+    let task = format!("{{name: t, template: {{spec: {{containers: [{container}]}}}}}}");
+    for (text, wanted) in [
+        (volcano("[1]"), "spec: must be a mapping, not a list"),
+        (volcano("{}"), "spec.tasks: is required: add a task with pods"),
+        (volcano("{tasks: {a: 1}}"), "spec.tasks: must be a list, not a mapping: begin it with a dash"),
+        (
+            volcano("{tasks: [one]}"),
+            "spec.tasks[0]: must be a mapping, not the text \"one\"",
+        ),
+        (
+            volcano(&format!("{{maxRetry: many, tasks: [{task}]}}")),
+            "spec.maxRetry: must be a whole number, not the text \"many\"",
+        ),
+        (
+            volcano(&format!("{{queue: 7, tasks: [{task}]}}")),
+            "spec.queue: must be a text, not the number 7: put it in quotes",
+        ),
+        (
+            volcano("{tasks: [{name: t}]}"),
+            "spec.tasks[0].template: is required: add a pod template",
+        ),
+        (
+            volcano("{tasks: [{name: t, template: {spec: {containers: []}}}]}"),
+            "spec.tasks[0].template.spec.containers: is required: add a container",
+        ),
+        (
+            volcano(&format!("{{tasks: [{}]}}", task.replace("cpu: 1", "cpu: one"))),
+            "spec.tasks[0].template.spec.containers[0].resources.limits.cpu: is not a number: write digits with an optional point, such as 1.5",
+        ),
+        (
+            volcano(&format!("{{tasks: [{}]}}", task.replace("image: i, ", ""))),
+            "spec.tasks[0].template.spec.containers[0].image: is required: add it",
+        ),
+        (
+            "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {generateName: a-}\nspec: {}\n".to_owned(),
+            "metadata.name: is required: add it",
+        ),
+        (
+            "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {}\n".to_owned(),
+            "metadata.labels: must have kueue.x-k8s.io/queue-name, since of Jobs those are turned that Kueue queues: add it, with the name of a queue",
+        ),
+        (
+            "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: a}\nspec: {}\n".to_owned(),
+            "spec.pytorchReplicaSpecs: is required: add Master, Worker or both",
+        ),
+        (
+            "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: a}\nspec: {pytorchReplicaSpecs: {}}\n".to_owned(),
+            "spec.pytorchReplicaSpecs: has no pods: add Master, Worker or both",
+        ),
+        (
+            "apiVersion: lattice.dev/v1alpha1\nkind: LatticeJob\nmetadata: {name: a}\nspec: {workers: 2}\n".to_owned(),
+            "spec.tasks: is required: add a task; LatticeJobs with containers beside it are of an earlier form, and each is one task",
+        ),
+        (
+            "apiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue\nmetadata: {name: a}\nspec: {}\n".to_owned(),
+            "spec.clusterQueue: is required: name the ClusterQueue",
+        ),
+        (
+            "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: a}\nspec: {stopPolicy: Now}\n".to_owned(),
+            "spec.stopPolicy: is \"Now\", which is no word that is known here: correct it",
+        ),
+    ] {
+        assert_eq!(refused(&text), [wanted], "{text}");
+    }
+}
+
+#[test]
+fn kinds_that_are_not_turned_say_what_to_do() {
+    for (version, kind, wanted) in [
+        (
+            "v1",
+            "ConfigMap",
+            "\"ConfigMap\" of \"v1\" is no kind that is turned: what can be turned is Job (batch.volcano.sh), Queue (scheduling.volcano.sh), ",
+        ),
+        (
+            "kubeflow.org/v1",
+            "PytorchJob",
+            "did you mean PyTorchJob of kubeflow.org/v1?",
+        ),
+        (
+            "kubeflow.org/v1",
+            "MPIJob",
+            "of MPIJob nothing is made: write a TrainingJob of framework MPI",
+        ),
+        (
+            "kueue.x-k8s.io/v1beta1",
+            "Workload",
+            "import the job itself",
+        ),
+        (
+            "kueue.x-k8s.io/v1alpha1",
+            "ClusterQueue",
+            "is read in version v1beta1 and v1beta2: convert it",
+        ),
+        (
+            "trellis.dev/v1alpha1",
+            "TrainingJob",
+            "is Trellis' own already: apply it as it is",
+        ),
+    ] {
+        let text = format!("apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\n");
+        let said = refused(&text);
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].contains(wanted), "{said:?}");
+    }
+}
+
+/// What is no object is refused before anybody asks what it is.
+#[test]
+fn what_is_no_object() {
+    for text in ["- 1\n", "just words\n", "{}\n", "kind: Job\n"] {
+        assert!(document::split(text).is_err(), "{text}");
+    }
+    assert!(documents("# nothing\n---\n").is_empty());
+}
+
+#[test]
+fn containers_without_an_amount_take_that_of_the_options() {
+    let text =
+        volcano("{tasks: [{name: t, template: {spec: {containers: [{name: c, image: i}]}}}]}");
+    let said = refused(&text);
+    assert_eq!(said.len(), 2, "{said:?}");
+    let path = "spec.tasks[0].template.spec.containers[0].resources.limits.";
+    assert!(said.iter().all(|said| said.starts_with(path)), "{said:?}");
+    let options = Options {
+        cpu: Some(Quantity::new("2")),
+        memory: Some(Quantity::new("4Gi")),
+    };
+    let imported = import(&documents(&text), &options);
+    assert_eq!(imported[0].problems, []);
+    let told = imported[0].notes.iter().map(|note| note.text());
+    assert_eq!(told.filter(|text| text.contains("by --")).count(), 2);
+    let object = serde_json::to_value(&imported[0].objects[0]).unwrap();
+    assert_eq!(object["spec"]["taskGroups"][0]["resources"]["cpu"], "2");
+}
+
+/// What Trellis' own rules refuse is never handed out.
+#[test]
+fn what_would_be_refused_is_told() {
+    let text = volcano(
+        "{tasks: [{name: a-name-of-more-than-24-letters, template: {spec: {containers: [{name: c, image: i, resources: {limits: {cpu: 1, memory: 1Gi}}}]}}}]}",
+    );
+    assert_eq!(
+        refused(&text),
+        [
+            ": becomes a TrainingJob that Trellis would refuse: spec.taskGroups[0].name: must be a DNS label of at most 24 characters: a-z, 0-9 and -, not starting or ending with -"
+        ]
+    );
+}
+
+/// Kueue has queues and cohorts of one name; here both are Queues.
+#[test]
+fn two_of_one_name() {
+    let text = "apiVersion: kueue.x-k8s.io/v1beta2\nkind: Cohort\nmetadata: {name: a}\n---\n\
+                apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: a}\n";
+    let imported = of(text);
+    assert_eq!(imported[0].objects.len(), 1);
+    assert_eq!(imported[1].objects, []);
+    assert_eq!(
+        imported[1].problems[0].message,
+        "becomes a second Queue \"a\": rename one of the two"
+    );
+}

@@ -1,0 +1,69 @@
+//! Documents of other systems, as people write them, and what becomes of them. Whoever changes
+//! that reads the golden files in `snapshots` and accepts them with `INSTA_UPDATE=always`.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests may panic"
+)]
+
+mod golden;
+mod invalid;
+mod nothing_lost;
+mod rules;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use trellis_api::document::{self, Document};
+use trellis_import::{Imported, Options, import};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import/input")
+}
+
+/// The inputs, by name.
+fn inputs() -> Vec<(String, String)> {
+    let files = std::fs::read_dir(folder()).unwrap();
+    let mut inputs: Vec<_> = files
+        .map(|file| {
+            let path = file.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            (name, std::fs::read_to_string(path).unwrap())
+        })
+        .collect();
+    inputs.sort();
+    assert!(!inputs.is_empty());
+    inputs
+}
+
+fn documents(text: &str) -> Vec<Document> {
+    document::split(text).unwrap()
+}
+
+/// Imports a text, without options.
+fn of(text: &str) -> Vec<Imported> {
+    import(&documents(text), &Options::default())
+}
+
+/// The one document of a text, and the one object that it becomes, as JSON.
+fn object(text: &str) -> Value {
+    let imported = of(text);
+    let [one] = imported.as_slice() else {
+        panic!("{imported:?}")
+    };
+    assert_eq!(one.problems, [], "{text}");
+    let [object] = one.objects.as_slice() else {
+        panic!("{one:?}")
+    };
+    serde_json::to_value(object).unwrap()
+}
+
+/// Paths of the notes, with what they say.
+fn notes(text: &str) -> Vec<String> {
+    let imported = of(text);
+    let all = imported.iter().flat_map(|one| &one.notes);
+    all.map(|note| format!("{}: {}", note.path, note.text()))
+        .collect()
+}

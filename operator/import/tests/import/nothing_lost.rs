@@ -1,0 +1,224 @@
+//! Nothing of a document is lost without a word: whatever is added is told or carried over, and
+//! whatever is changed changes what comes of it.
+
+use serde_json::{Value, json};
+use trellis_api::document::{self, Document};
+use trellis_import::{Imported, Options, import};
+
+use super::{documents, inputs};
+
+const MARK: &str = "zzUnknown";
+
+/// A document of that value.
+fn document(value: &Value) -> Document {
+    let text = serde_json::to_string(value).unwrap();
+    document::split(&text).unwrap().remove(0)
+}
+
+/// Every place in a value, as a pointer and as a path.
+fn places(value: &Value, pointer: &str, path: &str, found: &mut Vec<(String, String)>) {
+    found.push((pointer.to_owned(), path.to_owned()));
+    let escaped = |key: &str| key.replace('~', "~0").replace('/', "~1");
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                let inside = if path.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{path}.{key}")
+                };
+                places(
+                    value,
+                    &format!("{pointer}/{}", escaped(key)),
+                    &inside,
+                    found,
+                );
+            }
+        }
+        Value::Array(items) => {
+            for (at, value) in items.iter().enumerate() {
+                places(
+                    value,
+                    &format!("{pointer}/{at}"),
+                    &format!("{path}[{at}]"),
+                    found,
+                );
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The documents of an input, one of them with something else at a place.
+fn with(values: &[Value], at: usize, pointer: &str, change: impl Fn(&mut Value)) -> Vec<Imported> {
+    let changed = values.iter().enumerate().map(|(index, value)| {
+        let mut value = value.clone();
+        if index == at {
+            change(value.pointer_mut(pointer).unwrap());
+        }
+        document(&value)
+    });
+    let documents: Vec<_> = changed.collect();
+    import(&documents, &Options::default())
+}
+
+/// All that came of documents, without the lines.
+fn outcome(imported: &[Imported]) -> Vec<String> {
+    let of = |one: &Imported| {
+        let notes = one
+            .notes
+            .iter()
+            .map(|note| format!("{} {}", note.path, note.text()));
+        let problems = one
+            .problems
+            .iter()
+            .map(|p| format!("{} {}", p.field, p.message));
+        let objects = one
+            .objects
+            .iter()
+            .map(|o| serde_json::to_string(o).unwrap());
+        notes.chain(problems).chain(objects).collect::<Vec<_>>()
+    };
+    imported.iter().flat_map(of).collect()
+}
+
+/// What the API server writes is no word of the user's.
+fn is_written_by_others(path: &str) -> bool {
+    path.starts_with("status") || ["metadata.uid", "metadata.creationTimestamp"].contains(&path)
+}
+
+fn values(text: &str) -> Vec<Value> {
+    documents(text)
+        .iter()
+        .map(|d| d.decode().unwrap())
+        .collect()
+}
+
+#[test]
+fn an_unknown_field_anywhere_is_told_with_its_path() {
+    let (mut count, mut lost) = (0, Vec::new());
+    for (name, text) in inputs() {
+        let values = values(&text);
+        for (at, value) in values.iter().enumerate() {
+            let mut all = Vec::new();
+            places(value, "", "", &mut all);
+            all.retain(|(pointer, path)| {
+                !is_written_by_others(path) && value.pointer(pointer).unwrap().is_object()
+            });
+            for (pointer, path) in all {
+                let imported = with(&values, at, &pointer, |place| {
+                    place[MARK] = json!(MARK);
+                });
+                let wanted = if path.is_empty() {
+                    MARK.to_owned()
+                } else {
+                    format!("{path}.{MARK}")
+                };
+                let one = &imported[at];
+                let told = one.notes.iter().filter(|note| !note.value.is_empty());
+                let told = told.map(|note| note.path.as_str());
+                let told = told.chain(one.problems.iter().map(|p| p.field.as_str()));
+                // As a whole, where nothing of what it stands in is carried over.
+                let is_told = told.into_iter().any(|told| {
+                    !told.is_empty()
+                        && wanted
+                            .strip_prefix(told)
+                            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+                });
+                let objects = serde_json::to_string(&one.objects).unwrap();
+                if !is_told && !objects.contains(MARK) {
+                    lost.push(format!("{name} {wanted}"));
+                }
+                count += 1;
+            }
+        }
+    }
+    assert_eq!(lost, Vec::<String>::new());
+    assert!(count > 250, "{count}");
+}
+
+/// Fields whose value means nothing, or nothing by itself.
+fn says_nothing(path: &str) -> bool {
+    const ENDS: [&str; 8] = [
+        // What a fieldRef of Kubernetes is always of.
+        "fieldRef.apiVersion",
+        // Kueue suspends what it has not admitted.
+        "spec.suspend",
+        "runPolicy.suspend",
+        // More at once than there is to do there is not.
+        "spec.parallelism",
+        // Each pod has an address from the beginning.
+        "plugins.svc[0]",
+        // A Job starts a pod again, whoever does it.
+        "spec.template.spec.restartPolicy",
+        // Of one task that is waited for, any is all.
+        "dependsOn.iteration",
+        // Whoever reads a secret.
+        "wandb.direction",
+    ];
+    ENDS.iter().any(|end| path.ends_with(end))
+        || (path.contains("containers[") && path.ends_with("].name") && !path.contains("env["))
+        // Of a port that is the framework's own.
+        || path.ends_with("ports[0].containerPort")
+}
+
+#[test]
+fn whatever_is_changed_changes_what_comes_of_it() {
+    let (mut count, mut lost) = (0, Vec::new());
+    for (name, text) in inputs() {
+        let values = values(&text);
+        let imported = with(&values, 0, "", |_| {});
+        let told = imported.iter().flat_map(|one| {
+            let told = one.notes.iter().filter(|note| !note.value.is_empty());
+            told.map(|note| (one.document, note.path.clone()))
+        });
+        let told: Vec<_> = told.collect();
+        let before = outcome(&imported);
+        for (at, value) in values.iter().enumerate() {
+            let mut all = Vec::new();
+            places(value, "", "", &mut all);
+            for (pointer, path) in all {
+                let changed = match value.pointer(&pointer).unwrap() {
+                    Value::String(text) => json!(format!("{text}9")),
+                    Value::Number(number) => json!(number.as_i64().unwrap() + 1),
+                    Value::Bool(given) => json!(!given),
+                    _ => continue,
+                };
+                if is_written_by_others(&path) || says_nothing(&path) {
+                    continue;
+                }
+                // `path` as apiVersion and kind say which document it is.
+                // What is told as a whole is not shown to its end.
+                if told
+                    .iter()
+                    .any(|(of, told)| *of == at && path != *told && path.starts_with(told.as_str()))
+                {
+                    continue;
+                }
+                let after = outcome(&with(&values, at, &pointer, |place| {
+                    *place = changed.clone()
+                }));
+                if before == after {
+                    lost.push(format!("{name} {path}: {changed}"));
+                }
+                count += 1;
+            }
+        }
+    }
+    assert_eq!(lost, Vec::<String>::new());
+    assert!(count > 400, "{count}");
+}
+
+/// Null is the same as absent, and is told by nobody.
+#[test]
+fn null_is_nothing() {
+    for (_, text) in inputs() {
+        let values = values(&text);
+        let before = outcome(&with(&values, 0, "", |_| {}));
+        let after = outcome(&with(&values, 0, "/metadata", |metadata| {
+            metadata["creationTimestamp"] = Value::Null;
+            metadata["zz"] = Value::Null;
+        }));
+        assert_eq!(before, after);
+    }
+}

@@ -1,0 +1,326 @@
+//! Single rules of what becomes of a field.
+
+use serde_json::{Value, json};
+
+use super::{notes, object, of};
+
+const CONTAINER: &str = "name: c, image: 'i:1', resources: {limits: {cpu: 1, memory: 1Gi}}";
+
+/// A Job of Volcano with these fields and tasks, each of a name and what stands beside it.
+fn volcano(fields: &str, tasks: &[(&str, &str)]) -> String {
+    let tasks: String = tasks
+        .iter()
+        .map(|(name, beside)| {
+            format!("  - {{name: {name}, {beside} template: {{spec: {{containers: [{{{CONTAINER}}}]}}}}}}\n")
+        })
+        .collect();
+    format!(
+        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: a}}\nspec:\n{fields}  tasks:\n{tasks}"
+    )
+}
+
+/// A Job of Kueue with these fields, and this spec of its pods.
+fn kueue(fields: &str, pods: &str) -> String {
+    format!(
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: a, labels: {{kueue.x-k8s.io/queue-name: q}}}}\n\
+         spec:\n{fields}  template:\n    spec:\n{pods}"
+    )
+}
+
+fn group(object: &Value, at: usize) -> &Value {
+    &object["spec"]["taskGroups"][at]
+}
+
+#[test]
+fn one_task_with_fewer_pods_than_it_asks_for_is_elastic() {
+    let text = volcano("  minAvailable: 2\n", &[("t", "replicas: 4,")]);
+    assert_eq!(group(&object(&text), 0)["minReplicas"], 2);
+    assert_eq!(notes(&text), Vec::<String>::new());
+    // Of MPI all pods are the gang.
+    let text = volcano(
+        "  minAvailable: 2\n  plugins: {mpi: [\"--master=t\", \"--worker=w\"]}\n",
+        &[("t", ""), ("w", "replicas: 4,")],
+    );
+    assert_eq!(group(&object(&text), 1)["minReplicas"], Value::Null);
+    let notes = notes(&text);
+    assert!(
+        notes.len() == 1 && notes[0].starts_with("spec.minAvailable: 2 "),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn a_task_that_need_not_be_there_is_beside_the_gang() {
+    let text = volcano("", &[("t", ""), ("board", "minAvailable: 0,")]);
+    let object = object(&text);
+    assert_eq!(group(&object, 0)["gang"], Value::Null);
+    assert_eq!(group(&object, 1)["gang"], false);
+}
+
+#[test]
+fn a_task_without_pods_is_left_out() {
+    let text = volcano("", &[("none", "replicas: 0,"), ("t", "")]);
+    assert_eq!(group(&object(&text), 0)["name"], "t");
+    assert!(notes(&text)[0].starts_with("spec.tasks[0]: "));
+    let text = volcano("", &[("none", "replicas: 0,")]);
+    assert_eq!(of(&text)[0].problems.len(), 1);
+}
+
+/// The variable would be longer than the API server takes it.
+#[test]
+fn hosts_of_many_pods_are_told() {
+    let job = |replicas: usize| {
+        format!(
+            "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: a}}\nspec:\n  plugins: {{svc: []}}\n  tasks: [{{name: t, replicas: {replicas}, template: {{spec: {{containers: [{{name: c, image: 'i:1', command: [run, $VC_T_HOSTS], resources: {{limits: {{cpu: 1, memory: 1Gi}}}}}}]}}}}}}]\n"
+        )
+    };
+    assert_eq!(
+        group(&object(&job(2)), 0)["env"],
+        json!([{"name": "VC_T_HOSTS", "value": "a-t-0.a,a-t-1.a"}])
+    );
+    assert_eq!(notes(&job(2)), Vec::<String>::new());
+    assert_eq!(group(&object(&job(4096)), 0)["env"], Value::Null);
+    assert!(notes(&job(4096))[0].contains("VC_T_HOSTS"));
+}
+
+#[test]
+fn policies_of_tasks_go_before_those_of_the_job() {
+    let text = volcano(
+        "  policies:\n  - {event: PodFailed, action: RestartTask}\n  - {exitCode: 9, action: AbortJob}\n",
+        &[
+            (
+                "t",
+                "policies: [{exitCode: 9, action: RestartJob}, {event: PodFailed, action: RestartPod}],",
+            ),
+            (
+                "u",
+                "policies: [{event: PodEvicted, action: TerminateJob}],",
+            ),
+        ],
+    );
+    assert_eq!(
+        object(&text)["spec"]["restart"],
+        json!({"scope": "Group", "rules": [
+            {"onReasons": ["Evicted"], "groups": ["u"], "action": "Fail"},
+            {"onExitCodes": [9], "groups": ["t"], "action": "Restart"},
+            {"groups": ["t"], "action": "RestartPod"},
+            {"onExitCodes": [9], "action": "Fail"},
+        ]})
+    );
+}
+
+#[test]
+fn the_end_of_a_task_is_the_jobs_if_it_has_rank_0() {
+    let ends = "policies: [{event: TaskCompleted, action: CompleteJob}],";
+    // It becomes the one with rank 0, and that is told.
+    let text = volcano("", &[("worker", "replicas: 2,"), ("driver", ends)]);
+    let made = object(&text);
+    assert_eq!(group(&made, 1)["role"], "Coordinator");
+    assert_eq!(made["spec"]["success"]["policy"], "Leader");
+    assert_eq!(notes(&text).len(), 1);
+    // Of several pods nothing says it.
+    let text = volcano("", &[("t", ""), ("u", &format!("replicas: 2, {ends}"))]);
+    assert_eq!(object(&text)["spec"]["success"], Value::Null);
+    assert!(notes(&text)[0].contains("a task of several pods"));
+}
+
+#[test]
+fn who_is_waited_for_stands_first() {
+    let text = volcano(
+        "",
+        &[
+            ("c", "dependsOn: {name: [b]},"),
+            ("b", "dependsOn: {name: [a]},"),
+            ("a", ""),
+        ],
+    );
+    let object = object(&text);
+    let names: Vec<_> = (0..3)
+        .map(|at| group(&object, at)["name"].clone())
+        .collect();
+    assert_eq!(names, ["a", "b", "c"]);
+    assert_eq!(group(&object, 2)["dependsOn"], json!([{"group": "b"}]));
+    assert!(notes(&text)[0].contains("in another order, a, b, c"));
+    // A circle is no order.
+    let text = volcano(
+        "",
+        &[
+            ("a", "dependsOn: {name: [b]},"),
+            ("b", "dependsOn: {name: [a]},"),
+        ],
+    );
+    assert!(of(&text)[0].problems[0].message.contains("stands after it"));
+}
+
+#[test]
+fn what_a_template_cannot_have_is_told_where_it_stood() {
+    let text = kueue(
+        "",
+        "      nodeName: gpu-1
+      shareProcessNamespace: true
+      restartPolicy: Never
+      containers:
+      - {name: a, image: 'a:1', stdin: true, resources: {limits: {cpu: 1, memory: 1Gi}}}
+      - name: b
+        image: b:1
+        env: [{name: X, value: x}, {name: TRELLIS_RANK, value: '1'}]
+        ports: [{containerPort: 80, hostPort: 80}]
+        resources: {limits: {cpu: 1, memory: 1Gi}}
+        volumeMounts: [{name: claim-0, mountPath: /a}]
+      volumes:
+      - {name: claim-0, nfs: {server: a, path: /}}
+",
+    );
+    let template = group(&object(&text), 0)["podTemplate"]["spec"].clone();
+    assert_eq!(
+        template,
+        json!({"shareProcessNamespace": true, "containers": [
+            {"name": "main", "stdin": true},
+            {"name": "b", "image": "b:1", "env": [{"name": "X", "value": "x"}],
+                "ports": [{"containerPort": 80}], "volumeMounts": [],
+                "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}},
+        ]})
+    );
+    let paths: Vec<String> = of(&text)[0]
+        .notes
+        .iter()
+        .map(|note| note.path.clone())
+        .collect();
+    let within = "spec.template.spec";
+    for path in [
+        "nodeName",
+        "containers[1].env[1]",
+        "containers[1].ports[0].hostPort",
+        "containers[1].volumeMounts[0]",
+        "volumes[0]",
+    ] {
+        assert!(
+            paths.contains(&format!("{within}.{path}")),
+            "{path}: {paths:?}"
+        );
+    }
+}
+
+#[test]
+fn a_volume_that_others_mount_too_stays_a_volume() {
+    let pods = |mounts: &str| {
+        kueue(
+            "",
+            &format!(
+                "      containers:
+      - name: a
+        image: a:1
+        resources: {{limits: {{cpu: 1, memory: 8Gi}}}}
+        volumeMounts: [{{name: data, mountPath: /data}}, {{name: shm, mountPath: /dev/shm}}]
+      - name: b
+        image: b:1
+        resources: {{limits: {{cpu: 1, memory: 1Gi}}}}
+        volumeMounts: [{mounts}]
+      volumes:
+      - {{name: data, persistentVolumeClaim: {{claimName: data}}}}
+      - {{name: shm, emptyDir: {{medium: Memory}}}}
+"
+            ),
+        )
+    };
+    let alone = object(&pods(""));
+    assert_eq!(
+        group(&alone, 0)["mounts"],
+        json!([{"claim": "data", "path": "/data"}])
+    );
+    // tmpfs without a limit is as large as the pod's memory.
+    assert_eq!(group(&alone, 0)["sharedMemory"], "8Gi");
+    let shared = object(&pods(
+        "{name: data, mountPath: /d}, {name: shm, mountPath: /dev/shm}",
+    ));
+    assert_eq!(group(&shared, 0)["mounts"], Value::Null);
+    let spec = &group(&shared, 0)["podTemplate"]["spec"];
+    assert_eq!(spec["volumes"][0]["name"], "data");
+    assert_eq!(
+        spec["containers"][0]["volumeMounts"],
+        json!([{"name": "data", "mountPath": "/data"}])
+    );
+    assert_eq!(
+        spec["containers"][1]["volumeMounts"][1]["name"],
+        "shared-memory"
+    );
+}
+
+#[test]
+fn more_indexes_than_run_at_once_are_told() {
+    let pods = format!("      containers: [{{{CONTAINER}}}]\n");
+    let text = kueue(
+        "  completions: 8\n  parallelism: 2\n  completionMode: Indexed\n",
+        &pods,
+    );
+    assert_eq!(group(&object(&text), 0)["replicas"], 8);
+    let notes = notes(&text);
+    let told = |note: &String| note.starts_with("spec.completions: 8 is more than parallelism");
+    assert!(notes.iter().any(told), "{notes:?}");
+}
+
+#[test]
+fn more_exit_codes_than_a_rule_holds_are_several() {
+    let pods = format!("      containers: [{{{CONTAINER}}}]\n");
+    let codes: Vec<String> = (1..=40).map(|code| code.to_string()).collect();
+    let rule = format!(
+        "  podFailurePolicy: {{rules: [{{action: FailJob, onExitCodes: {{operator: In, values: [{}]}}}}]}}\n",
+        codes.join(", ")
+    );
+    let object = object(&kueue(&rule, &pods));
+    let rules = object["spec"]["restart"]["rules"].as_array().unwrap();
+    let counts: Vec<_> = rules
+        .iter()
+        .map(|r| r["onExitCodes"].as_array().unwrap().len())
+        .collect();
+    assert_eq!(counts, [32, 8]);
+}
+
+#[test]
+fn groups_that_disagree_keep_what_is_theirs() {
+    let pods = |account: &str, user: u32, label: &str| {
+        format!(
+            "template: {{metadata: {{labels: {{part: {label}}}}}, spec: {{serviceAccountName: {account}, \
+             securityContext: {{runAsUser: {user}}}, containers: [{{{CONTAINER}}}]}}}}"
+        )
+    };
+    let text = format!(
+        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: a}}\nspec:\n  tasks:\n  \
+         - {{name: t, {}}}\n  - {{name: u, {}}}\n",
+        pods("one", 1, "a"),
+        pods("two", 2, "b")
+    );
+    let object = object(&text);
+    assert_eq!(object["spec"]["serviceAccountName"], "one");
+    assert_eq!(object["spec"]["securityContext"], Value::Null);
+    let template = &group(&object, 1)["podTemplate"];
+    assert_eq!(template["spec"]["securityContext"]["runAsUser"], 2);
+    assert_eq!(template["metadata"]["labels"], json!({"part": "b"}));
+    let notes = notes(&text);
+    assert!(
+        notes.len() == 1
+            && notes[0].starts_with("spec.tasks[1].template.spec.serviceAccountName: \"two\""),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn variables_of_volcano_are_told_where_nothing_sets_them() {
+    let task = "template: {spec: {containers: [{name: c, image: 'i:1', command: [run, '$VC_TASK_INDEX', '/etc/volcano/t.host'], \
+                resources: {limits: {cpu: 1, memory: 1Gi}}}]}}";
+    let job = |plugins: &str| {
+        format!(
+            "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: a}}\nspec:\n  plugins: {plugins}\n  tasks: [{{name: t, {task}}}]\n"
+        )
+    };
+    let told = |text: &str| -> Vec<String> {
+        let notes = of(text)[0].notes.clone();
+        notes.into_iter().map(|note| note.value).collect()
+    };
+    assert_eq!(
+        told(&job("{svc: []}")),
+        ["\"VC_TASK_INDEX\"", "\"/etc/volcano\""]
+    );
+    // The env plugin sets it, and so does what is made here.
+    assert_eq!(told(&job("{env: [], svc: []}")), ["\"/etc/volcano\""]);
+}

@@ -1,0 +1,153 @@
+//! `trellis import`: what other systems use, as Trellis' objects, and what of it was not
+//! carried over exactly. Reads files alone; writes nothing but its output.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use trellis_api::Quantity;
+use trellis_api::document::{self, Document, Problem};
+use trellis_cli::files::{of_folder, shown, text};
+use trellis_import::{Imported, Note};
+
+use super::{print, refuse, warn};
+
+/// Exit status where a document cannot be turned, or `--strict` finds a note.
+const LEFT: u8 = 1;
+
+/// What to turn, and how it is printed.
+#[derive(clap::Args, Debug)]
+pub(super) struct Options {
+    /// Files with Jobs and Queues of Volcano, Jobs with Kueue's label, PyTorchJobs,
+    /// LatticeJobs, ClusterQueues, LocalQueues, Cohorts, ResourceFlavors and Topologies of
+    /// Kueue, or folders of such files (.yaml, .yml and .json); - is standard input. They are
+    /// read together: a LocalQueue says which Queue the jobs of another file go to.
+    #[arg(short, long = "filename", required = true, value_name = "FILE")]
+    filenames: Vec<PathBuf>,
+    /// How the objects are printed. What is told of them goes to standard error too.
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t = Format::Yaml)]
+    output: Format,
+    /// Exit status 1 where anything was not carried over exactly.
+    #[arg(long)]
+    strict: bool,
+    /// CPU of containers that name none. Without it, such a job is not turned.
+    #[arg(long, value_name = "CORES", value_parser = amount)]
+    cpu: Option<Quantity>,
+    /// Memory of containers that name none, such as 4Gi. Without it, such a job is not turned.
+    #[arg(long, value_name = "BYTES", value_parser = amount)]
+    memory: Option<Quantity>,
+}
+
+/// How the objects are printed.
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+enum Format {
+    /// Documents, with what is told of each above it.
+    Yaml,
+    /// One list: of each document what it was, its objects, notes and problems.
+    Json,
+}
+
+fn amount(text: &str) -> Result<Quantity, String> {
+    let quantity = Quantity::new(text);
+    quantity.amount().map_err(|error| error.to_string())?;
+    Ok(quantity)
+}
+
+/// Turns, prints, and says by the exit status whether all could be turned.
+pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    let read = match read(&options.filenames) {
+        Ok(read) => read,
+        Err(problems) => return Ok(refuse(&problems)),
+    };
+    let (files, documents): (Vec<String>, Vec<Document>) = read.into_iter().unzip();
+    let imported = trellis_import::import(
+        &documents,
+        &trellis_import::Options {
+            cpu: options.cpu.clone(),
+            memory: options.memory.clone(),
+        },
+    );
+    print(&match options.output {
+        Format::Yaml => trellis_import::yaml(&imported),
+        Format::Json => {
+            let text = serde_json::to_string_pretty(&trellis_import::json(&imported))?;
+            format!("{text}\n")
+        }
+    })?;
+    for one in &imported {
+        let file = files.get(one.document).map_or("", String::as_str);
+        tell(one, file);
+    }
+    let is_wrong = imported.iter().any(|one| !one.problems.is_empty());
+    let is_noted = imported.iter().any(|one| !one.notes.is_empty());
+    if is_wrong || (options.strict && is_noted) {
+        return Ok(ExitCode::from(LEFT));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Every document with its file, or everything that keeps one from being read.
+fn read(paths: &[PathBuf]) -> Result<Vec<(String, Document)>, Vec<Problem>> {
+    let mut found = Vec::new();
+    let mut problems = Vec::new();
+    for path in paths {
+        match of_folder(path) {
+            Ok(None) => file(path, &mut found, &mut problems),
+            Ok(Some(files)) => files
+                .iter()
+                .for_each(|path| file(path, &mut found, &mut problems)),
+            Err(message) => problems.push(Problem::of_file(message).in_file(shown(path))),
+        }
+    }
+    if found.is_empty() && problems.is_empty() {
+        let files: Vec<_> = paths.iter().map(|path| shown(path)).collect();
+        let message = "holds no object: name a file by -f that does";
+        problems.push(Problem::of_file(message).in_file(files.join(", ")));
+    }
+    if problems.is_empty() {
+        Ok(found)
+    } else {
+        Err(problems)
+    }
+}
+
+fn file(path: &Path, found: &mut Vec<(String, Document)>, problems: &mut Vec<Problem>) {
+    let name = shown(path);
+    let text = match text(path) {
+        Ok(text) => text,
+        Err(error) => {
+            let problem = Problem::of_file(format!("cannot be read: {error}"));
+            problems.push(problem.in_file(name));
+            return;
+        }
+    };
+    for document in document::read(&text) {
+        match document {
+            Ok(document) => found.push((name.clone(), document)),
+            Err(problem) => problems.push(problem.in_file(name.as_str())),
+        }
+    }
+}
+
+/// Says what keeps a document from being turned, or what was not carried over of it.
+fn tell(one: &Imported, file: &str) {
+    for problem in &one.problems {
+        let problem = problem.clone().in_file(file);
+        warn(&format!("error: {problem}"));
+    }
+    // Of what is not turned at all it is no use to know what would have been left out.
+    if one.problems.is_empty() {
+        for note in &one.notes {
+            warn(&format!("note: {}", place(note, file)));
+        }
+    }
+}
+
+/// A note with its place, as problems are written.
+fn place(note: &Note, file: &str) -> Problem {
+    Problem {
+        line: note.line,
+        column: note.column,
+        field: note.path.clone(),
+        ..Problem::of_file(note.text()).in_file(file)
+    }
+}

@@ -1,0 +1,129 @@
+//! `trellis import`, as a user runs it. Whoever changes what it prints reads the golden files
+//! in `snapshots` and accepts them with `INSTA_UPDATE=always`. What becomes of each kind is
+//! tested where it is done, in `operator/import`.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
+#[path = "../command/mod.rs"]
+mod command;
+
+use std::path::{Path, PathBuf};
+
+use command::Run;
+
+fn input() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import/input")
+}
+
+fn run(command: &str, arguments: &[&str], stdin: &str) -> Run {
+    let program = Path::new(env!("CARGO_BIN_EXE_trellis"));
+    command::run(program, &input(), &[&[command], arguments].concat(), stdin)
+}
+
+/// `trellis import` with these arguments.
+fn import(arguments: &[&str]) -> Run {
+    run("import", arguments, "")
+}
+
+#[test]
+fn files_are_read_together() {
+    let run = import(&["-f", "job.yaml", "-f", "queue.yaml"]);
+    insta::assert_snapshot!("together", run.golden());
+}
+
+#[test]
+fn standard_input_and_folders_are_files() {
+    let both = import(&["-f", "job.yaml", "-f", "queue.yaml"]);
+    let text = |name: &str| std::fs::read_to_string(input().join(name)).unwrap();
+    let joined = format!("{}---\n{}", text("job.yaml"), text("queue.yaml"));
+    let piped = run("import", &["-f", "-"], &joined);
+    assert_eq!(
+        (piped.code, piped.out),
+        (0, both.out.clone()),
+        "{}",
+        piped.err
+    );
+    assert!(piped.err.contains("note: <stdin>:"), "{}", piped.err);
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["job.yaml", "queue.yaml"] {
+        std::fs::copy(input().join(name), folder.path().join(name)).unwrap();
+    }
+    let run = import(&["-f", folder.path().to_str().unwrap()]);
+    assert_eq!((run.code, run.out), (0, both.out), "{}", run.err);
+}
+
+/// What is printed is what the other commands read.
+#[test]
+fn what_is_printed_can_be_planned() {
+    let imported = import(&["-f", "job.yaml", "-f", "queue.yaml"]);
+    let folder = tempfile::tempdir().unwrap();
+    let nodes = folder.path().join("nodes.yaml");
+    let node = "apiVersion: v1\nkind: Node\nmetadata: {name: a}\nstatus:\n  \
+                conditions: [{type: Ready, status: \"True\"}]\n  \
+                allocatable: {cpu: 32, memory: 128Gi, pods: 110}\n";
+    std::fs::write(&nodes, node).unwrap();
+    let arguments = ["-f", "-", "--nodes", nodes.to_str().unwrap()];
+    let planned = run("plan", &arguments, &imported.out);
+    assert!(
+        planned.out.starts_with("TrainingJob vision/sweep "),
+        "{planned:?}"
+    );
+}
+
+#[test]
+fn as_json() {
+    let run = import(&["-f", "job.yaml", "-o", "json"]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    let said: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(said[1]["from"], "Job (batch) vision/sweep");
+    assert_eq!(said[1]["objects"][0]["kind"], "TrainingJob");
+    assert_eq!(
+        said[1]["notes"][0]["path"],
+        "items[1].spec.template.spec.hostname"
+    );
+    assert_eq!(said[1]["notes"][0]["line"], 24);
+}
+
+/// The others are turned all the same.
+#[test]
+fn what_cannot_be_turned_is_told() {
+    let run = import(&["-f", "mixed.yaml"]);
+    insta::assert_snapshot!("mixed", run.golden());
+    let run = import(&["-f", "mixed.yaml", "--cpu", "1", "--memory", "1Gi"]);
+    assert_eq!(run.err.matches("error: ").count(), 2, "{}", run.err);
+}
+
+#[test]
+fn strict_fails_where_anything_is_told() {
+    assert_eq!(import(&["-f", "job.yaml", "--strict"]).code, 1);
+    assert_eq!(import(&["-f", "queue.yaml", "--strict"]).code, 0);
+}
+
+#[test]
+fn what_cannot_be_read_is_refused_as_a_whole() {
+    let run = import(&[
+        "-f",
+        "queue.yaml",
+        "-f",
+        "broken.yaml",
+        "-f",
+        "no-such.yaml",
+    ]);
+    assert_eq!((run.code, run.out.as_str()), (2, ""), "{run:?}");
+    assert!(run.err.contains("error: broken.yaml:"), "{}", run.err);
+    assert!(
+        run.err.contains("error: no-such.yaml: cannot be read"),
+        "{}",
+        run.err
+    );
+    let run = of_nothing();
+    assert_eq!(run.code, 2);
+    assert!(run.err.contains("<stdin>: holds no object"), "{}", run.err);
+    let run = import(&["-f", "queue.yaml", "--cpu", "lots"]);
+    assert_eq!(run.code, 2);
+    assert!(run.err.contains("is not a number"), "{}", run.err);
+}
+
+fn of_nothing() -> Run {
+    run("import", &["-f", "-"], "# nothing\n")
+}
