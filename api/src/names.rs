@@ -25,6 +25,13 @@ pub const EPOCH: &str = "trellis.dev/epoch";
 /// Annotation of a pod: the annotation by which it says when its last checkpoint was complete.
 pub const CHECKPOINT_ANNOTATION: &str = "trellis.dev/checkpoint-annotation";
 
+/// `spec.schedulerName` of the pods that Trellis places.
+pub const SCHEDULER: &str = "trellis";
+/// Label of a pod that its user has made: name of its PodGroup.
+pub const POD_GROUP: &str = "trellis.dev/pod-group";
+/// Label of a pod that its user has made and that is in no PodGroup: name of its Queue.
+pub const QUEUE: &str = "trellis.dev/queue";
+
 /// Label of an operator's pod: [`LEADER`] if it leads.
 pub const ROLE: &str = "trellis.dev/role";
 /// Value of [`ROLE`].

@@ -36,11 +36,19 @@ use crate::{Quantity, Reason};
 pub struct PodGroupSpec {
     /// Pods that must be placed together.
     pub min_member: i64,
-    /// Name of the Queue.
+    /// Name of the Queue. Absent, in a PodGroup that a user writes: the default of its namespace.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
     pub queue: String,
-    /// Priority: higher goes first.
+    /// Priority of a job's gang: higher goes first. What a user writes here counts for nothing:
+    /// that is said by `priorityClassName`.
+    #[serde(default)]
     pub priority: i32,
+    /// In a PodGroup that a user writes: name of the PriorityClass of its gang. Absent: the lowest
+    /// priority of its pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub priority_class_name: Option<String>,
     /// False: no victim of preemption, unless its queue borrows or is drained. Absent: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preemptible: Option<bool>,
@@ -55,7 +63,9 @@ pub struct PodGroupSpec {
     /// How close all pods are to be to each other. Absent: anywhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology: Option<TopologyRequest>,
-    /// The task groups.
+    /// The task groups of a job's gang. A PodGroup that a user writes has none: its pods say what they
+    /// ask for.
+    #[serde(default)]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub groups: Vec<PodGroupMember>,
 }
@@ -156,9 +166,9 @@ pub const MOST_VICTIMS: usize = 2048;
 pub struct NominatedVictim {
     /// Namespace of the job.
     pub namespace: String,
-    /// Name of the job.
+    /// Name of the job; of pods that others have made `PodGroup/<name>` or `Pod/<name>`.
     pub name: String,
-    /// Uid of the job.
+    /// Uid of the job, PodGroup or pod.
     pub uid: String,
     /// Hash of the plan that placed it: if it has another by now, it need not leave.
     pub plan: String,
@@ -290,4 +300,18 @@ pub struct Assignment {
     pub node: String,
     /// The next so many indexes of the group.
     pub count: i64,
+    /// Of pods that others have made: which they are, in that order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub pods: Vec<PlannedPod>,
+}
+
+/// A pod that somebody else has made, and that is bound.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PlannedPod {
+    /// Its name.
+    pub name: String,
+    /// Its uid: another of that name is not meant.
+    pub uid: String,
 }

@@ -53,6 +53,10 @@ reasons! {
     PolicyViolation: "Ask whoever owns the policy that the message names. Once its gang has ended it is not placed again before policies allow it.";
     /// The queue that the job names does not exist, or none is the default for its namespace.
     QueueNotFound: "Name an existing queue in spec.queue, or have a platform team create it; the job goes on by itself.";
+    /// The PodGroup that a pod names does not exist, or is a job's.
+    PodGroupNotFound: "Create the PodGroup in the pod's namespace, or correct the label trellis.dev/pod-group; the pod goes on by itself.";
+    /// Fewer pods of a PodGroup are there and without scheduling gates than its minMember. Of PodGroups that users write, and their pods.
+    MembersMissing: "Look at what is to create the missing pods and at their scheduling gates, or lower spec.minMember of the PodGroup; the gang goes on by itself.";
     /// The PriorityClass that the job names does not exist.
     PriorityClassNotFound: "Create the PriorityClass or name another; the job goes on by itself.";
     /// The RuntimeProfile that the job names does not exist.
@@ -215,6 +219,7 @@ impl Reason {
             | Self::PolicyWarning
             | Self::PolicyViolation
             | Self::QueueNotFound
+            | Self::PodGroupNotFound
             | Self::PriorityClassNotFound
             | Self::ProfileNotFound
             | Self::ProfileMisconfigured
@@ -260,7 +265,8 @@ impl Reason {
             | Self::ActiveDeadlineExceeded
             | Self::LedgerMismatch
             | Self::Unrecognized => true,
-            Self::Accepted
+            Self::MembersMissing
+            | Self::Accepted
             | Self::CacheNotReady
             | Self::Queued
             | Self::BehindHead

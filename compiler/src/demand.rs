@@ -73,8 +73,9 @@ pub const DEFAULT_CLASS: &str = "default";
 /// The ServiceAccount of a pod that names none (`admission.ServiceAccount`).
 const DEFAULT_ACCOUNT: &str = "default";
 
-/// What a pod makes use of.
-pub(crate) fn of_pod(spec: &PodSpec) -> BTreeSet<Demand> {
+/// What a pod makes use of by name.
+#[must_use]
+pub fn of_pod(spec: &PodSpec) -> BTreeSet<Demand> {
     let mut demands = BTreeSet::new();
     demands.extend(
         spec.priority_class_name

@@ -63,7 +63,7 @@ mod surroundings;
 
 pub use compile::compile;
 pub use compiled::CompiledJob;
-pub use demand::{Demand, Endpoint, Peer, RemoteSecret};
+pub use demand::{Demand, Endpoint, Peer, RemoteSecret, of_pod as demands_of_pod};
 pub use group::{CompiledGroup, PodPlacement, PodTemplate};
 pub use hash::hash_of;
 pub use needs::Need;

@@ -18,6 +18,7 @@ pub(crate) fn build(
             min_member: i64::from(spec.gang_size()),
             queue: surroundings.queue.clone(),
             priority: surroundings.priority,
+            priority_class_name: None,
             preemptible: spec.preemptible,
             min_runtime_seconds: spec.min_runtime_seconds,
             grace_period_seconds: spec

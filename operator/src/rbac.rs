@@ -77,7 +77,9 @@ const CLUSTER: &[Row] = &[
         &["patch"],
     ),
     ("", &["pods"], &["get", "list", "watch", "create", "delete"]),
-    ("", &["pods/eviction"], &["create"]),
+    // Those that others have made are bound, or told why not.
+    ("", &["pods/binding", "pods/eviction"], &["create"]),
+    ("", &["pods/status"], &["patch"]),
     ("policy", &["poddisruptionbudgets"], &["list"]),
     (
         "",

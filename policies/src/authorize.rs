@@ -145,7 +145,7 @@ pub(crate) fn select(queue: &str) -> String {
     )
 }
 
-fn may_use_class(class: &str) -> Option<Refusal> {
+pub(crate) fn may_use_class(class: &str) -> Option<Refusal> {
     class.starts_with(SYSTEM_PREFIX).then(|| Refusal {
         by: By::Rule(Rule::UserPriority),
         demand: asks_for(class),
@@ -157,7 +157,7 @@ pub(crate) fn asks_for(class: &str) -> String {
     format!("the job has the priority class {class:?}")
 }
 
-fn may_have_priority(priority: i32) -> Option<Refusal> {
+pub(crate) fn may_have_priority(priority: i32) -> Option<Refusal> {
     (priority > HIGHEST_USER_PRIORITY).then(|| Refusal {
         by: By::Rule(Rule::UserPriority),
         demand: format!("the job has the priority {priority}"),

@@ -3,6 +3,7 @@
 //! (`leader`), which leadership comes from, goes another way.
 
 mod error;
+mod guests;
 mod limiter;
 mod remove;
 

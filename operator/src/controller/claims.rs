@@ -187,7 +187,12 @@ pub fn find(
     Ok(found)
 }
 
-fn of_claim(name: &str, storage: &impl Storage) -> Result<Mounted, (Reason, String)> {
+/// Where the volume of a claim is; of one that is bound with its first pod, where it can be.
+///
+/// # Errors
+/// If it is not there, is going, or has no volume and can have none: the reason, and what is said
+/// after its name.
+pub fn of_claim(name: &str, storage: &impl Storage) -> Result<Mounted, (Reason, String)> {
     let not_found = |what: &str| (Reason::ClaimNotFound, what.to_owned());
     let Some(claim) = storage.claim(name) else {
         return Err(not_found("does not exist: create it or name another"));

@@ -31,8 +31,9 @@ const READ: &[Row] = &[
     ("trellis.dev", OF_THE_CLUSTER, READS),
 ];
 
-/// Whoever may run pods may run jobs. PodGroups are the operator's.
-const EDIT: &[Row] = &[("trellis.dev", &["trainingjobs"], WRITES)];
+/// Whoever may run pods may run jobs, and gangs of pods. PodGroups of jobs are the operator's, which
+/// puts right what others do to them.
+const EDIT: &[Row] = &[("trellis.dev", &["trainingjobs", "podgroups"], WRITES)];
 
 /// An AuthorizationPolicy refuses jobs of its namespace, and allows none.
 const ADMIN: &[Row] = &[("trellis.dev", &["authorizationpolicies"], WRITES)];

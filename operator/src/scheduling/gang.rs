@@ -168,11 +168,13 @@ fn runtime(spec: &TrainingJobSpec) -> Option<Duration> {
 }
 
 /// What is less than nothing is nothing.
-fn seconds(seconds: i64) -> Duration {
+pub(super) fn seconds(seconds: i64) -> Duration {
     Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
 }
 
-fn topology_request(request: &trellis_api::topology::TopologyRequest) -> TopologyRequest {
+pub(super) fn topology_request(
+    request: &trellis_api::topology::TopologyRequest,
+) -> TopologyRequest {
     TopologyRequest {
         level: request.level.clone(),
         mode: match request.mode() {

@@ -44,6 +44,7 @@ pub fn plan(run: &Run, place: &Place, now: Timestamp) -> Plan {
                 group: g.group.as_str().to_owned(),
                 node: node.as_str().to_owned(),
                 count: i64::from(*count),
+                pods: Vec::new(),
             })
         })
         .collect();

@@ -16,6 +16,7 @@ mod feed;
 pub(crate) mod fixtures;
 pub mod flavors;
 pub mod gang;
+pub mod guests;
 mod journal;
 mod keeper;
 pub mod namespace_quota;

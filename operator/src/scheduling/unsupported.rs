@@ -129,7 +129,9 @@ fn copies_data(volume: &Volume) -> bool {
     })
 }
 
-fn constraint(pod: &PodSpec) -> Option<String> {
+/// What must hold of the pod's place and is not evaluated, in words.
+#[must_use]
+pub fn constraint(pod: &PodSpec) -> Option<String> {
     let affinity = pod.affinity.as_ref();
     let near = affinity
         .and_then(|a| {

@@ -11,6 +11,7 @@ use kube::Resource;
 use kube::api::ObjectMeta;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
+use trellis_api::names;
 
 /// Metadata without `managedFields`, which is most of it.
 #[derive(Deserialize, Clone, Debug, Default)]
@@ -67,11 +68,22 @@ pub struct SlimPod {
     #[serde(deserialize_with = "slim")]
     pub metadata: ObjectMeta,
     /// Spec.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "pod_spec")]
     pub spec: SlimPodSpec,
     /// Status.
     #[serde(default)]
     pub status: SlimPodStatus,
+}
+
+/// The spec, and all of it where Trellis is to find a node for the pod: there are few of those.
+fn pod_spec<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SlimPodSpec, D::Error> {
+    let raw = Box::<RawValue>::deserialize(deserializer)?;
+    let mut spec: SlimPodSpec =
+        serde_json::from_str(raw.get()).map_err(serde::de::Error::custom)?;
+    if spec.scheduler_name.as_deref() == Some(names::SCHEDULER) && spec.node_name.is_none() {
+        spec.to_be_placed = Some(raw);
+    }
+    Ok(spec)
 }
 
 /// What is read of a pod's spec.
@@ -90,6 +102,18 @@ pub struct SlimPodSpec {
     pub resources: SlimResources,
     /// What it has against other pods.
     pub affinity: SlimPodAffinity,
+    /// Who is to find a node for it.
+    pub scheduler_name: Option<String>,
+    /// Its priority, as admission has found it.
+    pub priority: Option<i32>,
+    /// Seconds that it is given to stop.
+    pub termination_grace_period_seconds: Option<i64>,
+    /// Seconds that it may run.
+    pub active_deadline_seconds: Option<i64>,
+    /// All of the spec, as the API server writes it, of a pod that has no node and is to have one
+    /// by Trellis.
+    #[serde(skip)]
+    pub to_be_placed: Option<Box<RawValue>>,
 }
 
 /// What is read of a pod's affinity.
@@ -167,6 +191,8 @@ pub struct SlimCondition {
     pub status: String,
     /// Its reason.
     pub reason: Option<String>,
+    /// The same in words.
+    pub message: Option<String>,
     /// Since when it is so.
     pub last_transition_time: Option<Time>,
 }

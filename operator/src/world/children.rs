@@ -1,15 +1,17 @@
 //! What belongs to a job, as the watches show it: NetworkPolicy, ConfigMap,
 //! PodGroup, pods.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use trellis_api::{PodGroup, names};
 
 use super::Watched;
 use crate::key::Key;
-use crate::scheduling::Feed;
-use crate::watch::{Change, Sink, SlimConfigMap, SlimNetworkPolicy, SlimPod, Undecodable};
+use crate::scheduling::{Feed, guests};
+use crate::watch::{
+    Change, GuestPod, Sink, SlimConfigMap, SlimNetworkPolicy, SlimPod, Undecodable,
+};
 
 /// How long the news of pods that start are gathered before their job is looked at.
 const GATHER: Duration = Duration::from_millis(50);
@@ -73,21 +75,46 @@ impl Sink<SlimConfigMap> for Watched {
     }
 }
 
+impl Watched {
+    /// It is a job's of its name, or of pods that name it.
+    fn group_changed(&self, group: &Key) {
+        self.world.touch(group.clone());
+        self.world.tell(Feed::Look(guests::of_group(group)));
+    }
+
+    /// A pod that its user has made is another: its gang is looked at, and the pod itself.
+    fn guest_changed<'a>(&self, key: &Key, states: impl IntoIterator<Item = &'a GuestPod>) {
+        let mut is_one = false;
+        let mut groups = BTreeSet::new();
+        for pod in states {
+            is_one = true;
+            groups.extend(pod.group());
+        }
+        for group in groups {
+            let group = Key::new(&key.namespace, group);
+            self.world.tell(Feed::Look(guests::of_group(&group)));
+        }
+        if is_one {
+            self.world.tell(Feed::Look(guests::of_pod(key)));
+        }
+    }
+}
+
 impl Sink<PodGroup> for Watched {
     fn apply(&self, key: Key, object: PodGroup) {
         self.world.pod_groups.observed(key.clone(), object);
-        self.world.touch(key);
+        self.group_changed(&key);
     }
 
     /// Its job stands still.
     fn undecodable(&self, key: &Key, _: Undecodable) {
         self.world.pod_groups.remove(key);
-        self.world.touch(key.clone());
+        self.group_changed(key);
     }
 
     fn delete(&self, key: &Key, uid: &str) {
         self.world.pod_groups.deleted(key, uid);
-        self.world.touch(key.clone());
+        self.group_changed(key);
     }
 
     fn ghosts(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
@@ -121,6 +148,9 @@ impl Sink<SlimPod> for Watched {
         if let Some(over) = over {
             self.world.tell(over);
         }
+        if let Some(states) = self.world.guests.apply(&key, &object) {
+            self.guest_changed(&key, states.iter().flatten().map(AsRef::as_ref));
+        }
         for (job, change) in changes {
             match change {
                 Change::Urgent => self.world.touch(job),
@@ -142,6 +172,7 @@ impl Sink<SlimPod> for Watched {
 
     fn delete(&self, key: &Key, uid: &str) {
         let job = self.world.pods.delete(key, uid);
+        let guest = self.world.guests.delete(key, uid);
         for repulsion in self.world.repulsions.delete(key) {
             self.world.tell(Feed::Repulsion(repulsion));
         }
@@ -152,6 +183,7 @@ impl Sink<SlimPod> for Watched {
         if !self.world.pods.knows(key) {
             self.world.tell(Feed::PodGone(key.clone()));
         }
+        self.guest_changed(key, guest.as_deref());
         if let Some(job) = job {
             self.world.touch(job);
         }

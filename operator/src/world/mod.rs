@@ -31,12 +31,12 @@ use crate::controller::WorkQueue;
 use crate::key::Key;
 use crate::policy::{PolicySet, Stamping};
 use crate::quota::QuotaSet;
-use crate::scheduling::{self, Feed, Heard, Tell};
+use crate::scheduling::{self, Feed, Heard, Tell, guests};
 use crate::telemetry::Counts;
 use crate::watch::{
-    DaemonPods, Disruption, NodeHealth, PodIndex, Pulse, Repulsions, SlimClaim, SlimConfigMap,
-    SlimDaemonSet, SlimDeviceClass, SlimNamespace, SlimNetworkPolicy, SlimNode, SlimService,
-    SlimStorageClass, SlimVolume, Store, Unhealthy,
+    DaemonPods, Disruption, GuestIndex, NodeHealth, PodIndex, Pulse, Repulsions, SlimClaim,
+    SlimConfigMap, SlimDaemonSet, SlimDeviceClass, SlimNamespace, SlimNetworkPolicy, SlimNode,
+    SlimService, SlimStorageClass, SlimVolume, Store, Unhealthy,
 };
 
 pub use crate::watch::Undecodable;
@@ -119,6 +119,8 @@ pub struct World {
     disruption: Mutex<Disruption>,
     /// Pods of our jobs.
     pub pods: PodIndex,
+    /// Pods that others have made and that are to be placed by Trellis.
+    pub guests: GuestIndex,
     /// What anti-affinity of pods that are not ours keeps pods out of.
     pub repulsions: Repulsions,
     /// DaemonSets.
@@ -199,6 +201,7 @@ impl World {
             disruption: Mutex::new(Disruption::new(unhealthy.pace())),
             unhealthy,
             pods: PodIndex::default(),
+            guests: GuestIndex::default(),
             repulsions: Repulsions::default(),
             daemon_sets: Store::default(),
             daemon_pods: DaemonPods::default(),
@@ -279,9 +282,13 @@ impl World {
     }
 
     /// A job changed, or something that belongs to it: both look at it.
+    ///
+    /// Of guests the scheduler alone does: they have no job.
     pub fn touch(&self, job: Key) {
         self.tell(Feed::Look(job.clone()));
-        self.work.add(job);
+        if !guests::is_guest(&job) {
+            self.work.add(job);
+        }
     }
 
     /// The jobs of which this holds are looked at again: something that they

@@ -53,7 +53,12 @@ pub(super) fn of_job(job: &CompiledJob, facts: &Facts<'_>) -> Vec<Demanded> {
 }
 
 fn ask(demand: &Demand, job: &CompiledJob, facts: &Facts<'_>) -> Ask {
-    let namespace = job.job().namespace();
+    let selects_namespace = |queue: &str| knows(queue, job, facts) && selects_namespace(facts);
+    asked_by(demand, job.job().namespace(), selects_namespace)
+}
+
+/// What a demand asks for in that namespace. `selects` says whether a queue selects it.
+pub(super) fn asked_by(demand: &Demand, namespace: &str, selects: impl Fn(&str) -> bool) -> Ask {
     let object = |name: &String| Object {
         namespace: namespace.to_owned(),
         name: name.clone(),
@@ -65,7 +70,7 @@ fn ask(demand: &Demand, job: &CompiledJob, facts: &Facts<'_>) -> Ask {
     match demand {
         Demand::UseQueue(queue) => Ask::UseQueue {
             queue: queue.clone(),
-            selects_namespace: knows(queue, job, facts) && selects_namespace(facts),
+            selects_namespace: selects(queue),
         },
         Demand::UsePriorityClass(class) => Ask::UsePriorityClass(class.clone()),
         Demand::UseImage(image) => Ask::UseImage(image.clone()),
@@ -146,7 +151,7 @@ pub(super) const fn framework(framework: Framework) -> &'static str {
     }
 }
 
-fn words(ask: &Ask, namespace: &str, job: &str) -> String {
+pub(super) fn words(ask: &Ask, namespace: &str, job: &str) -> String {
     match ask {
         Ask::Submit => format!("namespace {namespace:?} submits the job {job:?}"),
         Ask::UseQueue { queue, .. } => crate::authorize::uses_queue(namespace, queue),
@@ -170,7 +175,7 @@ fn words(ask: &Ask, namespace: &str, job: &str) -> String {
     }
 }
 
-fn remedy(ask: &Ask) -> String {
+pub(super) fn remedy(ask: &Ask) -> String {
     match ask {
         Ask::UseQueue {
             queue,

@@ -72,23 +72,33 @@ pub fn authorize(
     submission: &Submission<'_>,
 ) -> (JobDecision, Result<AuthorizedJob, NotAuthorized>) {
     let decision = decide_job(policies, &job, facts, submission);
-    let mut refusals = always(&job, facts);
+    let outcome = match (judge(&decision, always(&job, facts)), policies) {
+        (Err(not), _) => Err(not),
+        (Ok(()), Some(policies)) => Ok(AuthorizedJob::new(job, policies, submission.attempt)),
+        (Ok(()), None) => Err(not_synced()),
+    };
+    (decision, outcome)
+}
+
+/// What comes of what was decided, and of what no policy can grant.
+pub(super) fn judge(
+    decision: &JobDecision,
+    mut refusals: Vec<Refusal>,
+) -> Result<(), NotAuthorized> {
     refusals.extend(decision.decided.iter().flat_map(refused));
     refusals.sort_by(|a, b| (&a.by, &a.demand).cmp(&(&b.by, &b.demand)));
     // What a rule denies is said once.
     let mut said = std::collections::BTreeSet::new();
     refusals.retain(|refusal| said.insert(refusal.demand.clone()));
-    let outcome = match (Denial::new(refusals), undecided(&decision), policies) {
-        (Some(denial), _, _) => Err(NotAuthorized::Denied(denial)),
-        (None, Some(undecided), _) => Err(undecided),
-        (None, None, Some(policies)) => Ok(AuthorizedJob::new(job, policies, submission.attempt)),
-        (None, None, None) => Err(not_synced()),
-    };
-    (decision, outcome)
+    match (Denial::new(refusals), undecided(decision)) {
+        (Some(denial), _) => Err(NotAuthorized::Denied(denial)),
+        (None, Some(undecided)) => Err(undecided),
+        (None, None) => Ok(()),
+    }
 }
 
 /// Before the policies have been read, whatever is demanded.
-fn not_synced() -> NotAuthorized {
+pub(super) fn not_synced() -> NotAuthorized {
     NotAuthorized::Undecided {
         reason: Undecided::NotSynced.reason(),
         message: Undecided::NotSynced.to_string(),

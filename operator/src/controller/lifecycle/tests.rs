@@ -202,6 +202,7 @@ impl Case {
             group: group.clone(),
             node: node.to_owned(),
             count: 1,
+            pods: Vec::new(),
         };
         let deadline = at(self.second).saturating_add(PLAN_TIME).unwrap();
         self.journal = PodGroupStatus {

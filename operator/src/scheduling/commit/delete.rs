@@ -35,15 +35,22 @@ impl Committer {
             .await;
         let key = Key::new(&job.namespace, &pod.name);
         match deleted {
-            Ok(Deletion::Begun) => self.world.pods.deleting(&key, &pod.uid),
+            Ok(Deletion::Begun) => self.going(&key, &pod.uid),
             Ok(Deletion::Gone) => self.gone(job, key, &pod.uid),
             Err(error) => debug!(%job, pod = %key, %error, "not deleted"),
         }
     }
 
+    /// A pod goes, whether or not the watch has shown it.
+    pub(super) fn going(&self, pod: &Key, uid: &str) {
+        self.world.pods.deleting(pod, uid);
+        self.world.guests.deleting(pod, uid);
+    }
+
     /// A pod is not there any more, whether or not the watch has shown it.
     pub(super) fn gone(&self, job: &Key, pod: Key, uid: &str) {
-        if self.world.pods.delete(&pod, uid).is_some() {
+        let guest = self.world.guests.delete(&pod, uid).is_some();
+        if self.world.pods.delete(&pod, uid).is_some() || guest {
             self.world.tell(Feed::PodGone(pod));
             self.world.touch(job.clone());
         }

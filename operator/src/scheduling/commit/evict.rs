@@ -33,7 +33,7 @@ impl Committer {
             .evict(&job.namespace, &pod.name, &pod.uid, false)
             .await;
         match evicted {
-            Ok(Eviction::Begun) => self.world.pods.deleting(&key, &pod.uid),
+            Ok(Eviction::Begun) => self.going(&key, &pod.uid),
             Ok(Eviction::Gone) => self.gone(job, key, &pod.uid),
             Ok(Eviction::Kept(why)) => info!(%job, pod = %key, %why, "not evicted yet"),
             Err(error) => debug!(%job, pod = %key, %error, "not evicted"),

@@ -10,8 +10,10 @@ mod delete;
 mod elsewhere;
 mod evict;
 mod fill;
+mod guests;
 mod nominate;
 mod open;
+mod tell;
 mod unbind;
 mod write;
 
@@ -22,6 +24,7 @@ use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::Resource;
 use tokio_util::sync::CancellationToken;
 use trellis_api::Reason;
+use trellis_api::pod_group::NominatedVictim;
 
 use super::admitted::Admitted;
 use super::flavors::Place;
@@ -35,6 +38,7 @@ use crate::world::World;
 
 use bind::Promises;
 pub use budgets::Kept;
+pub use guests::{GuestNomination, GuestPlan};
 pub use nominate::Nomination;
 
 /// What came of a task.
@@ -56,6 +60,8 @@ pub enum Outcome {
     Undo(Reason, String),
     /// The same as the other, which is the doing of these nodes: they are kept away from.
     Avoid(Vec<String>, Box<Self>),
+    /// Of a pod that others have made and that is alone: these may be told to leave.
+    Nominated(Vec<NominatedVictim>),
     /// Try the same again in a while.
     Again(String),
 }

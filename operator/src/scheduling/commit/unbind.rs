@@ -1,6 +1,8 @@
 //! What a plan that is undone has given its claims is taken back, where they are not bound yet:
 //! others may want it, and the gang may go elsewhere.
 
+use std::collections::BTreeSet;
+
 use kube::Resource;
 use serde_json::{Value, json};
 use tracing::{info, warn};
@@ -19,8 +21,19 @@ impl Committer {
         let Some(written) = self.world.jobs.get(job) else {
             return Ok(());
         };
-        for name in self.world.claims_of(&written) {
-            let key = Key::new(&job.namespace, &name);
+        let claims = self.world.claims_of(&written);
+        self.unbind_claims(&job.namespace, &claims, plan).await
+    }
+
+    /// The same of these claims.
+    pub(super) async fn unbind_claims(
+        &self,
+        namespace: &str,
+        claims: &BTreeSet<String>,
+        plan: &str,
+    ) -> Result<(), Outcome> {
+        for name in claims {
+            let key = Key::new(namespace, name);
             let claim = self.world.claims.get(&key);
             let Some(claim) = claim.filter(|claim| claim.is_free()) else {
                 continue;

@@ -16,7 +16,7 @@ use trellis_api::pod_group::PodGroupStatus;
 use super::{Committer, Outcome, is_owned};
 use crate::commands::WriteError;
 use crate::key::Key;
-use crate::scheduling::journal;
+use crate::scheduling::{guests, journal};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
@@ -31,11 +31,21 @@ impl Committer {
         change: impl FnOnce(&PodGroupStatus) -> Option<PodGroupStatus>,
     ) -> Result<(), Outcome> {
         let again = |message: &str| Err(Outcome::Again(message.to_owned()));
-        let Some(before) = self.world.pod_groups.get(job) else {
+        let guests = match guests::unit(job) {
+            Some(guests::Unit::Group(group)) => Some(group),
+            Some(guests::Unit::Pod(_)) => return again("a pod alone has no journal"),
+            None => None,
+        };
+        let at = guests.as_ref().unwrap_or(job);
+        let Some(before) = self.world.pod_groups.get(at) else {
             return again("the PodGroup is not there yet");
         };
-        if !is_owned(before.as_ref(), uid) {
-            return again("the PodGroup is another job's");
+        let is_its = match guests {
+            Some(_) => before.metadata.uid.as_deref() == Some(uid),
+            None => is_owned(before.as_ref(), uid),
+        };
+        if !is_its {
+            return again("the PodGroup is another's");
         }
         let Some(mut status) = change(&before.status.clone().unwrap_or_default()) else {
             return again("the journal has moved on");
@@ -47,7 +57,7 @@ impl Committer {
         loop {
             let error = match journal::write(&commands, &before, &status).await {
                 Ok(written) => {
-                    self.world.pod_groups.answered(job.clone(), written);
+                    self.world.pod_groups.answered(at.clone(), written);
                     self.world.touch(job.clone());
                     return Ok(());
                 }
@@ -64,7 +74,7 @@ impl Committer {
                 _ if unknown => {}
                 _ => return Err(error.into()),
             }
-            let now = self.reread(job).await?;
+            let now = self.reread(at).await?;
             match standing(now.as_deref(), &before, &status) {
                 Standing::Written => {
                     self.world.touch(job.clone());

@@ -46,7 +46,7 @@ impl Driver {
         self.unseen.is_some()
     }
 
-    fn say_what_is_seen(&self, job: &Key) {
+    fn say_what_is_seen(&mut self, job: &Key) {
         if let Some(kind) = &self.unseen {
             let message = format!(
                 "the watch of {kind} has been broken for minutes: nothing is placed on what may be so no more"

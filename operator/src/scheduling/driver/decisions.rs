@@ -10,7 +10,7 @@ use crate::key::Key;
 use crate::quota;
 use crate::scheduling::Feed;
 use crate::scheduling::flavors::Place;
-use crate::scheduling::{allocation, gang, journal, volumes};
+use crate::scheduling::{allocation, gang, guests, journal, volumes};
 use crate::world::Certificate;
 
 impl Driver {
@@ -31,6 +31,7 @@ impl Driver {
                 } => {
                     let place = self.place_of(&id, placement);
                     match gang::whose(&id) {
+                        (unit, None) if guests::is_guest(&unit) => self.place_guests(&unit, place),
                         (job, None) => self.place(&job, place),
                         (job, Some(member)) => self.place_surplus(&job, &member, place),
                     }
@@ -58,7 +59,11 @@ impl Driver {
                     victims,
                 } => {
                     let place = self.place_of(&id, placement);
-                    self.preempt(&gang::job_of(&id), place, &victims);
+                    let job = gang::job_of(&id);
+                    match guests::is_guest(&job) {
+                        true => self.preempt_for_guests(&job, &place, &victims),
+                        false => self.preempt(&job, place, &victims),
+                    }
                 }
                 Decision::Drain { victim } => self.drain(&victim),
                 Decision::Reserve { gang: id, .. } => {
@@ -123,8 +128,10 @@ impl Driver {
     pub(super) fn place_of(&self, id: &GangId, placement: Placement) -> Place {
         let flavors = self.engine.flavors(id).unwrap_or_default();
         let groups = self.flavors.planned(&flavors);
-        let limits = self.gangs.get(&gang::job_of(id));
+        let job = gang::job_of(id);
+        let limits = self.gangs.get(&job);
         let limits = limits.and_then(|state| state.limits.as_deref());
+        let limits = limits.or_else(|| self.limits_of_guests(&job));
         Place {
             placement,
             groups,
@@ -141,6 +148,9 @@ impl Driver {
 
     /// A gang that was nominated cannot have that place any more.
     fn waits(&mut self, job: &Key) {
+        if guests::is_guest(job) {
+            return self.guests_wait(job);
+        }
         let nominated = Inside::Nominated;
         if let Some(state) = self.gangs.get_mut(job).filter(|s| s.inside == nominated) {
             state.inside = Inside::Waiting;
@@ -186,7 +196,10 @@ impl Driver {
     }
 
     /// Says why a gang waits; the controller writes it down if the reason is new.
-    pub(super) fn say(&self, job: &Key, certificate: Certificate) {
+    pub(super) fn say(&mut self, job: &Key, certificate: Certificate) {
+        if guests::is_guest(job) {
+            return self.say_to_guests(job, certificate);
+        }
         let world = self.committer.world();
         let (reason, refused) = (certificate.reason, certificate.refused);
         let mut certificates = world.certificates.write();

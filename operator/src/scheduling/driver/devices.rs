@@ -8,15 +8,17 @@ use crate::scheduling::gang;
 impl Driver {
     /// Says anew why gangs wait that no node matches: the engine, which knows
     /// nothing of DeviceClasses, does not.
-    pub(super) fn tell_of_devices(&self) {
+    pub(super) fn tell_of_devices(&mut self) {
         if self.committer.world().device_classes.is_empty() {
             return;
         }
         let waiting = self
             .gangs
             .iter()
-            .filter(|(_, s)| s.inside == Inside::Waiting);
-        for (job, _) in waiting {
+            .filter(|(_, s)| s.inside == Inside::Waiting)
+            .map(|(job, _)| job.clone());
+        let waiting: Vec<_> = waiting.chain(self.guests.waiting().cloned()).collect();
+        for job in &waiting {
             let id = gang::id(job);
             let certificate = self.engine.certificate(&id);
             let unmatched = certificate.filter(|c| c.reason == WaitReason::NoMatchingNodes);

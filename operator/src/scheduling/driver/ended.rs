@@ -9,7 +9,7 @@ use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 use super::Driver;
 use crate::key::Key;
 use crate::scheduling::commit::Outcome;
-use crate::scheduling::journal;
+use crate::scheduling::{guests, journal};
 use crate::world::Certificate;
 
 /// Places in a row that are given up since admission changed the pods. Pods that
@@ -19,6 +19,9 @@ const MOST_REPLANS: u32 = 8;
 
 impl Driver {
     pub(super) fn ended(&mut self, job: &Key, outcome: Outcome) {
+        if guests::is_guest(job) {
+            return self.ended_guests(job, outcome);
+        }
         let uid = self.job_uid(job);
         let Some(state) = self.gangs.get_mut(job) else {
             return;
@@ -91,8 +94,8 @@ impl Driver {
                     self.say(job, Certificate::waits(Reason::BackingOff, message));
                 }
             }
-            // It is taken apart above.
-            Outcome::Avoid(..) => {}
+            // It is taken apart above; and a pod alone is no job.
+            Outcome::Avoid(..) | Outcome::Nominated(_) => {}
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_api::pod_group::PodGroupPhase;
-use trellis_scheduler::{FlavorName, NodeName, QueueName, TopologyName};
+use trellis_scheduler::{FlavorName, NodeName, PodKey, QueueName, TopologyName};
 
 use super::Driver;
 use super::avoided::Avoided;
@@ -27,10 +27,10 @@ impl Driver {
                 request,
                 leaves,
             } => {
-                let key = gang::pod_key(&pod);
                 if self.pods.get(&pod).is_some_and(|before| *before != uid) {
-                    self.engine.lose_pod(&key);
+                    self.lose(&pod);
                 }
+                let key = self.name_of(&pod);
                 self.engine
                     .apply_pod(key.clone(), NodeName::new(node), request);
                 if let Some(by) = leaves {
@@ -40,17 +40,23 @@ impl Driver {
             }
             Feed::PodGone(pod) => {
                 if self.pods.remove(&pod).is_some() {
-                    self.engine.lose_pod(&gang::pod_key(&pod));
+                    self.lose(&pod);
                 }
             }
             Feed::PodDone(pod) => {
                 if self.pods.remove(&pod).is_some() {
-                    self.engine.delete_pod(&gang::pod_key(&pod));
+                    let name = self.name_of(&pod);
+                    self.engine.delete_pod(&name);
+                    self.guests.forget_name(&pod);
                 }
             }
-            Feed::Repulsion(repulsion) => touched.extend(self.concerned_by(&repulsion)),
+            Feed::Repulsion(repulsion) => {
+                touched.extend(self.concerned_by(&repulsion));
+                touched.extend(self.guests.waiting().cloned());
+            }
             Feed::DeviceClass => self.devices_changed = true,
             Feed::Queue(name) => {
+                touched.extend(self.guests.waiting().cloned());
                 match self.committer.world().queues.get(&Key::new("", &name)) {
                     Some(queue) => self.engine.apply_queue(gang::queue(&name, &queue.spec)),
                     None => {
@@ -107,6 +113,20 @@ impl Driver {
                 self.close_plan(&job, touched);
                 touched.insert(job);
             }
+        }
+    }
+
+    /// The engine's name of a pod.
+    fn name_of(&self, pod: &Key) -> PodKey {
+        let guest = self.guests.name(pod).cloned();
+        guest.unwrap_or_else(|| gang::pod_key(pod))
+    }
+
+    /// A pod is gone. Of one that others have made none of that name comes in its place.
+    fn lose(&mut self, pod: &Key) {
+        match self.guests.forget_name(pod) {
+            Some(name) => self.engine.delete_pod(&name),
+            None => self.engine.lose_pod(&gang::pod_key(pod)),
         }
     }
 

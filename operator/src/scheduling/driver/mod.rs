@@ -8,6 +8,7 @@ mod blind;
 mod decisions;
 mod devices;
 mod ended;
+mod guests;
 mod hearing;
 mod limits;
 mod neighbours;
@@ -46,6 +47,7 @@ use crate::key::Key;
 use crate::quota::{Hours, JobLimits};
 use alarms::Alarms;
 use avoided::Avoided;
+use guests::Guests;
 use orphans::Orphans;
 use pause::Pause;
 use surplus::Surplus;
@@ -125,6 +127,8 @@ pub struct Driver {
     committer: Committer,
     heard: Heard,
     gangs: HashMap<Key, Gang>,
+    /// Gangs of pods that others have made.
+    guests: Guests,
     /// Gangs that the engine takes for ones that leave, and that hold their place still.
     leaving: BTreeMap<Key, Leaving>,
     alarms: Alarms,
@@ -176,6 +180,7 @@ impl Driver {
             committer,
             heard,
             gangs: HashMap::new(),
+            guests: Guests::default(),
             leaving: BTreeMap::new(),
             alarms: Alarms::default(),
             orphans: BTreeMap::new(),

@@ -11,7 +11,7 @@ use trellis_scheduler::{Gang, NodeName, Placement};
 
 use super::{Driver, Inside};
 use crate::key::Key;
-use crate::scheduling::{Wish, gang, journal};
+use crate::scheduling::{Wish, gang, guests, journal};
 use crate::watch::PodPhase;
 
 /// How long a gang that starts again has its nodes for itself.
@@ -149,6 +149,9 @@ impl Driver {
 
     /// The engine forgets the gang, but for the quota of what still stops.
     pub(super) fn withdraw(&mut self, job: &Key) {
+        if guests::is_guest(job) {
+            return self.withdraw_guests(job);
+        }
         if let Some(state) = self.gangs.get_mut(job)
             && state.inside != Inside::No
         {

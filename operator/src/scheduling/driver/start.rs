@@ -5,6 +5,7 @@ use tracing::{info, warn};
 use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 
 use super::Driver;
+use super::guests::is_users;
 use super::victims::holds;
 use crate::key::Key;
 use crate::leader::Epoch;
@@ -20,11 +21,15 @@ impl Driver {
     /// becomes of its queue or its class meanwhile.
     pub(super) async fn take_over(&mut self) {
         let mut groups = self.committer.world().pod_groups.all();
+        // Those of pods that others have made bear the term, too.
+        let of_guests = groups.iter().filter(|group| is_users(group)).cloned();
+        let of_guests: Vec<_> = of_guests.collect();
         groups.retain(|group| {
             let uid = self.any_uid(&Key::of(group.meta()));
             uid.is_some_and(|uid| is_owned(group.as_ref(), &uid))
         });
-        let journals = groups.iter().filter_map(|g| g.status.as_ref());
+        let journals = groups.iter().chain(&of_guests);
+        let journals = journals.filter_map(|g| g.status.as_ref());
         if let Ok(ours) = self.committer.commands().epoch()
             && let Some(seen) = highest(journals).filter(|seen| *seen >= ours)
         {
@@ -58,6 +63,7 @@ impl Driver {
                 self.withdraw(&job);
             }
         }
+        self.take_over_guests();
         // Once everyone has their place: these follow some of them.
         for group in &groups {
             let nominated = group.status.as_ref();

@@ -19,18 +19,24 @@ use crate::key::Key;
 use crate::scheduling::commit::{Outcome, is_owned};
 use crate::scheduling::journal::Author;
 use crate::scheduling::keeper::{self, Doomed, Step, Vacancy};
-use crate::scheduling::{Feed, Run, gang, journal};
+use crate::scheduling::{Feed, Run, gang, guests, journal};
 use crate::watch::PodView;
 use crate::world::Certificate;
 
 impl Driver {
     /// Uid of the job of that name as it is now.
     pub(super) fn job_uid(&self, job: &Key) -> Option<String> {
+        if guests::is_guest(job) {
+            return self.guest_uid(job);
+        }
         self.committer.world().jobs.get(job)?.metadata.uid.clone()
     }
 
     /// Does what the keeper says about one gang.
     pub(super) fn advance(&mut self, job: &Key) {
+        if guests::is_guest(job) {
+            return self.advance_guest(job);
+        }
         let world = self.committer.world().clone();
         let uid = self.job_uid(job);
         let Some(state) = self.gangs.get_mut(job) else {
@@ -275,7 +281,7 @@ impl Driver {
     }
 
     /// A gang that holds its place, and that nobody asks to leave it, does not leave.
-    fn stay_unless_asked(&mut self, job: &Key) {
+    pub(super) fn stay_unless_asked(&mut self, job: &Key) {
         if !self.leaving.contains_key(job) {
             self.stay(job, SignedDuration::ZERO);
         }
@@ -344,15 +350,19 @@ impl Driver {
     ) where
         F: Future<Output = Outcome> + Send + 'static,
     {
-        let (Some(uid), Some(state)) = (self.job_uid(job), self.gangs.get_mut(job)) else {
-            return;
-        };
         let stop = CancellationToken::new();
-        state.task = Some(Task {
-            uid,
-            run,
-            stop: stop.clone(),
-        });
+        if guests::is_guest(job) {
+            self.guest_starts(job, stop.clone());
+        } else {
+            let (Some(uid), Some(state)) = (self.job_uid(job), self.gangs.get_mut(job)) else {
+                return;
+            };
+            state.task = Some(Task {
+                uid,
+                run,
+                stop: stop.clone(),
+            });
+        }
         let world = self.committer.world().clone();
         let task = tokio::spawn(task(stop));
         let job = job.clone();

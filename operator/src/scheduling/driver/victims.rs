@@ -19,11 +19,11 @@ use super::{Driver, Inside};
 use crate::key::Key;
 use crate::scheduling::commit::Nomination;
 use crate::scheduling::flavors::Place;
-use crate::scheduling::{gang, journal};
+use crate::scheduling::{gang, guests, journal};
 
 /// How long a gang is no victim after its budget, or what we know of it, spoke
 /// against it.
-const SPARED: SignedDuration = SignedDuration::from_secs(60);
+pub(super) const SPARED: SignedDuration = SignedDuration::from_secs(60);
 /// Jobs that a message names.
 const NAMED: usize = 5;
 
@@ -75,42 +75,12 @@ impl Driver {
             return;
         };
         state.inside = Inside::Nominated;
-        let mut named = Vec::new();
-        let mut unreadable = BTreeSet::new();
-        for victim in victims {
-            let (of, member) = gang::whose(&victim.gang);
-            let who = who(victim);
-            let Some(because) = gang::because(victim.because) else {
-                continue;
-            };
-            let Some(uid) = self.job_uid(&of) else {
-                unreadable.insert(who);
-                continue;
-            };
-            let Some(plan) = self.held_plan(&of) else {
-                self.drop_unwritten(&of);
-                continue;
-            };
-            let nominated = NominatedVictim {
-                namespace: of.namespace.to_string(),
-                name: of.name.to_string(),
-                uid,
-                plan,
-                pod: member.map(|member| member.pod_name(&of.name)),
-                because,
-            };
-            self.note(job, &group, &nominated, false);
-            named.push(nominated);
-        }
-        if !unreadable.is_empty() || named.is_empty() {
-            // A journal cannot be undone while nobody can say what is wanted of its job.
-            for who in unreadable {
-                self.stay(&who, SPARED);
-            }
+        let named = self.name_victims(job, &group, victims);
+        let Some(named) = named.filter(|named| !named.is_empty()) else {
             self.withdraw(job);
             world.touch(job.clone());
             return;
-        }
+        };
         let busy = self.gangs.get(job).is_some_and(|s| s.task.is_some());
         if busy {
             // It is put back in the queue once its task has ended.
@@ -136,6 +106,47 @@ impl Driver {
         );
     }
 
+    /// Those who are to leave, and have a place that is written down. None: a journal cannot be undone
+    /// while nobody can say what is wanted of its job.
+    pub(super) fn name_victims(
+        &mut self,
+        job: &Key,
+        group: &PodGroup,
+        victims: &[Victim],
+    ) -> Option<Vec<NominatedVictim>> {
+        let mut named = Vec::new();
+        let mut unreadable = BTreeSet::new();
+        for victim in victims {
+            let (of, member) = gang::whose(&victim.gang);
+            let who = who(victim);
+            let Some(because) = gang::because(victim.because) else {
+                continue;
+            };
+            let Some(uid) = self.job_uid(&of) else {
+                unreadable.insert(who);
+                continue;
+            };
+            let Some(plan) = self.held_plan(&of) else {
+                self.drop_unwritten(&of);
+                continue;
+            };
+            let nominated = NominatedVictim {
+                namespace: of.namespace.to_string(),
+                name: of.name.to_string(),
+                uid,
+                plan,
+                pod: member.map(|member| member.pod_name(&of.name)),
+                because,
+            };
+            self.note(job, group, &nominated, false);
+            named.push(nominated);
+        }
+        for who in &unreadable {
+            self.stay(who, SPARED);
+        }
+        unreadable.is_empty().then_some(named)
+    }
+
     fn nominate(&mut self, job: &Key, nomination: Nomination) {
         let state = self.gangs.get(job);
         let (Some(state), Some(run)) = (state, state.and_then(|s| s.run().cloned())) else {
@@ -159,8 +170,7 @@ impl Driver {
             self.drop_unwritten(&of);
             return;
         };
-        let group = self.committer.world().pod_groups.get(&of);
-        let queue = group.map(|g| g.spec.queue.clone()).unwrap_or_default();
+        let queue = self.queue_of(&of);
         let leaving = Leaving {
             by: None,
             plan,
@@ -170,6 +180,15 @@ impl Driver {
         };
         self.leaving.insert(who, leaving);
         self.advance(&of);
+    }
+
+    /// Name of the queue that a gang counts in.
+    fn queue_of(&self, of: &Key) -> String {
+        if guests::is_guest(of) {
+            return self.counts_as(of, None).0;
+        }
+        let group = self.committer.world().pod_groups.get(of);
+        group.map(|g| g.spec.queue.clone()).unwrap_or_default()
     }
 
     /// A nomination stands: whoever has not been told to leave is.
@@ -241,6 +260,9 @@ impl Driver {
     /// waits again. Should the plan have been written meanwhile it stays, and who
     /// asked finds out that there is no room.
     fn drop_unwritten(&mut self, job: &Key) {
+        if guests::is_guest(job) {
+            return self.stop_unwritten(job);
+        }
         if let Some(task) = self.gangs.get(job).and_then(|state| state.task.as_ref()) {
             task.stop.cancel();
         }
@@ -248,12 +270,15 @@ impl Driver {
 
     /// Hash of the plan whose place the gang has.
     fn held_plan(&self, job: &Key) -> Option<String> {
+        if guests::is_guest(job) {
+            return self.guests_plan(job);
+        }
         let group = self.committer.world().pod_groups.get(job)?;
         let journal = group.status.as_ref().filter(|journal| holds(journal))?;
         journal.plan.as_ref().map(|plan| plan.hash.clone())
     }
 
-    fn told_to_follow(&self, place: &Place, victims: &[NominatedVictim]) -> String {
+    pub(super) fn told_to_follow(&self, place: &Place, victims: &[NominatedVictim]) -> String {
         let nodes: BTreeSet<_> = place.placement.iter().map(|(_, _, node)| node).collect();
         let mut all: Vec<String> = victims.iter().map(named).collect();
         all.dedup();

@@ -4,6 +4,7 @@ use trellis_api::pod_group::NominatedVictim;
 use trellis_scheduler::GangId;
 
 use crate::key::Key;
+use crate::scheduling::guests;
 
 /// A pod beyond the gang of its job: above `minReplicas` of an elastic group, or of a group with
 /// `gang: false`.
@@ -51,6 +52,10 @@ pub fn surplus_key(job: &Key, member: &Member) -> Key {
 #[must_use]
 pub fn whose(id: &GangId) -> (Key, Option<Member>) {
     let (namespace, rest) = id.as_str().split_once('/').unwrap_or(("", id.as_str()));
+    let whole = Key::new(namespace, rest);
+    if guests::is_guest(&whole) {
+        return (whole, None);
+    }
     let Some((job, pod)) = rest.split_once('/') else {
         return (Key::new(namespace, rest), None);
     };

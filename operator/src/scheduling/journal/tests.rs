@@ -122,6 +122,7 @@ fn a_nomination_becomes_a_plan_of_the_same_name_and_ends_with_it() {
             group: "worker".to_owned(),
             node: node.to_owned(),
             count: 2,
+            pods: Vec::new(),
         }],
         ..plan_of(hash)
     };

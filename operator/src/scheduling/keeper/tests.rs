@@ -43,6 +43,7 @@ fn on(node: &str) -> Assignment {
         group: "worker".to_owned(),
         node: node.to_owned(),
         count: 1,
+        pods: Vec::new(),
     }
 }
 

@@ -289,6 +289,7 @@ fn a_group_is_created_once_those_it_waits_for_are_ready() {
         group: "after".to_owned(),
         node: "node-2".to_owned(),
         count: 1,
+        pods: Vec::new(),
     });
     case.pod(1).ready = false;
     let next = case.says(JobPhase::Starting, Reason::Starting);

@@ -1,0 +1,185 @@
+//! Gangs of pods that a Job's controller has made.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::ensure;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::json;
+use trellis_api::pod_group::PodGroupPhase;
+use trellis_api::{PodGroup, Reason, names};
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::jobs::SOON;
+use trellis_e2e::wait::eventually;
+
+use super::scene::{group, job, journal, node, pods, runs, scheduled, told};
+use super::{shared, site};
+
+#[tokio::test]
+async fn an_indexed_job_is_bound_all_at_once_by_a_plan_that_is_written_down() {
+    let site = site("indexed", 2).await;
+    group(&site, "train", json!({"minMember": 4})).await;
+    job(&site, "train", 4, 4).await;
+    let bound = runs(&site, "train", 4).await;
+    let plan = journal(&site, "train").await.plan.unwrap();
+    assert_eq!(plan.queue.as_deref(), Some("default"));
+    let planned: BTreeSet<(String, String)> = plan
+        .assignments
+        .iter()
+        .flat_map(|run| {
+            run.pods
+                .iter()
+                .map(|pod| (pod.name.clone(), run.node.clone()))
+        })
+        .collect();
+    let seen: BTreeSet<(String, String)> = bound
+        .iter()
+        .map(|pod| (pod.name_any(), node(pod).unwrap().to_owned()))
+        .collect();
+    assert_eq!(planned, seen);
+    for pod in &bound {
+        assert_eq!(pod.annotations().get(names::PLAN), Some(&plan.hash));
+    }
+    // A pod of a gang that runs comes again alone.
+    let lost = bound[0].name_any();
+    let api = site.api::<Pod>();
+    api.delete(&lost, &DeleteParams::default()).await.unwrap();
+    eventually(SOON, || async {
+        let now = pods(&site, "train").await;
+        let there = now.iter().filter(|pod| node(pod).is_some()).count();
+        ensure!(
+            there == 4 && now.iter().all(|pod| pod.name_any() != lost),
+            "{there} are there"
+        );
+        Ok(())
+    })
+    .await
+    .unwrap();
+    assert_eq!(
+        journal(&site, "train").await.phase,
+        Some(PodGroupPhase::Placed)
+    );
+    // Once all have ended, nothing is held.
+    let jobs = site.api::<Job>();
+    jobs.delete("train", &DeleteParams::background())
+        .await
+        .unwrap();
+    eventually(SOON, || async {
+        let journal = journal(&site, "train").await;
+        ensure!(
+            journal.phase == Some(PodGroupPhase::Pending) && journal.plan.is_none(),
+            "{journal:?}"
+        );
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn a_gang_waits_for_room_and_says_so_and_for_its_members() {
+    let site = site("room", 1).await;
+    group(&site, "big", json!({"minMember": 4})).await;
+    job(&site, "big", 4, 4).await;
+    let waiting = eventually(SOON, || async {
+        let pods = pods(&site, "big").await;
+        ensure!(pods.len() == 4, "{} pods", pods.len());
+        Ok(pods)
+    })
+    .await
+    .unwrap();
+    for pod in &waiting {
+        told(&site, &pod.name_any(), "ExceedsCluster: ").await;
+    }
+    let said = journal(&site, "big").await;
+    assert_eq!(said.reason, Some(Reason::ExceedsCluster), "{said:?}");
+    assert!(
+        pods(&site, "big")
+            .await
+            .iter()
+            .all(|pod| node(pod).is_none())
+    );
+    let more = site.more_nodes(shared().await, Nodes::new(1).gpus(8)).await;
+    let bound = runs(&site, "big", 4).await;
+    assert_eq!(
+        bound.iter().filter_map(node).collect::<BTreeSet<_>>().len(),
+        2
+    );
+    assert!(
+        bound
+            .iter()
+            .all(|pod| scheduled(pod).is_some_and(|c| c.status == "True"))
+    );
+    drop(more);
+}
+
+#[tokio::test]
+async fn fewer_pods_than_the_group_asks_for_are_told_and_bound_once_the_rest_has_come() {
+    let site = site("members", 1).await;
+    group(&site, "few", json!({"minMember": 3})).await;
+    job(&site, "few", 2, 1).await;
+    let waiting = eventually(SOON, || async {
+        let pods = pods(&site, "few").await;
+        ensure!(pods.len() == 2, "{} pods", pods.len());
+        Ok(pods)
+    })
+    .await
+    .unwrap();
+    told(
+        &site,
+        &waiting[0].name_any(),
+        "MembersMissing: 2 of the 3 pods",
+    )
+    .await;
+    assert_eq!(
+        journal(&site, "few").await.reason,
+        Some(Reason::MembersMissing)
+    );
+    let groups = site.api::<PodGroup>();
+    let patch = Patch::Merge(json!({"spec": {"minMember": 2}}));
+    groups
+        .patch("few", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    runs(&site, "few", 2).await;
+}
+
+#[tokio::test]
+async fn of_two_gangs_that_compete_for_one_place_neither_is_torn() {
+    let site = site("compete", 2).await;
+    for name in ["one", "two"] {
+        group(&site, name, json!({"minMember": 4})).await;
+    }
+    tokio::join!(job(&site, "one", 4, 4), job(&site, "two", 4, 4));
+    let bound = || async {
+        let mut counts = Vec::new();
+        for name in ["one", "two"] {
+            let there = pods(&site, name).await;
+            counts.push(there.iter().filter(|pod| node(pod).is_some()).count());
+        }
+        counts.sort_unstable();
+        counts
+    };
+    eventually(SOON, || async {
+        let now = bound().await;
+        ensure!(now == [0, 4], "{now:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(bound().await, [0, 4]);
+    let first = match journal(&site, "one").await.phase {
+        Some(PodGroupPhase::Placed) => "one",
+        _ => "two",
+    };
+    let second = if first == "one" { "two" } else { "one" };
+    let jobs = site.api::<Job>();
+    jobs.delete(first, &DeleteParams::background())
+        .await
+        .unwrap();
+    runs(&site, second, 4).await;
+}

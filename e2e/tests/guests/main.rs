@@ -1,0 +1,26 @@
+//! Pods that others have made and that Trellis binds, on a real control plane under the chart's own
+//! rights.
+
+mod alone;
+mod gang;
+mod preemption;
+mod refusals;
+mod scene;
+
+use std::path::Path;
+
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::control_plane::ControlPlane;
+use trellis_e2e::operator;
+use trellis_e2e::site::Site;
+
+/// The control plane of this test process, with one operator on it.
+async fn shared() -> &'static ControlPlane {
+    let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
+    operator::shared(program).await.unwrap()
+}
+
+/// A place of a test's own, with so many nodes of 8 GPUs.
+async fn site(prefix: &str, nodes: usize) -> Site {
+    Site::new(shared().await, prefix, Nodes::new(nodes).gpus(8)).await
+}

@@ -1,0 +1,101 @@
+//! Guests make room for jobs, and jobs for guests: whole gangs.
+
+use anyhow::ensure;
+use serde_json::{Value, json};
+use trellis_api::Reason;
+use trellis_api::job::JobPhase;
+use trellis_api::pod_group::PodGroupPhase;
+use trellis_e2e::jobs::SOON;
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::eventually;
+
+use super::scene::{group, job, journal, node, pods, runs};
+use super::{shared, site};
+
+/// A queue in which priority preempts, and the class of who does.
+async fn by_priority(site: &Site) -> (String, String) {
+    let (queue, class) = (
+        format!("{}-q", site.name()),
+        format!("{}-high", site.name()),
+    );
+    let objects: [Value; 2] = [
+        json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue", "metadata": {"name": queue},
+            "spec": {"namespaceSelector": {}, "preemption": {"withinQueue": "LowerPriority"}},
+        }),
+        json!({
+            "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+            "metadata": {"name": class}, "value": 1000,
+        }),
+    ];
+    for object in objects {
+        shared()
+            .await
+            .apply_yaml(&object.to_string())
+            .await
+            .unwrap();
+    }
+    (queue, class)
+}
+
+#[tokio::test]
+async fn a_guest_gang_makes_room_whole_for_a_job_and_comes_back() {
+    let site = site("makeroom", 2).await;
+    let (queue, class) = by_priority(&site).await;
+    group(&site, "low", json!({"minMember": 4, "queue": queue})).await;
+    job(&site, "low", 4, 4).await;
+    runs(&site, "low", 4).await;
+    let mut high = site.job("high", 1, 8);
+    high["spec"]["queue"] = json!(queue);
+    high["spec"]["priorityClassName"] = json!(class);
+    site.create(high).await.unwrap();
+    site.runs_again("high", 1).await;
+    // Its controller has made its pods anew, and none of them has a node.
+    eventually(SOON, || async {
+        let there = pods(&site, "low").await;
+        let bound = there.iter().filter(|pod| node(pod).is_some()).count();
+        ensure!(
+            (there.len(), bound) == (4, 0),
+            "{bound} of {} are bound",
+            there.len()
+        );
+        Ok(())
+    })
+    .await
+    .unwrap();
+    site.delete::<trellis_api::TrainingJob>("high").await;
+    runs(&site, "low", 4).await;
+}
+
+#[tokio::test]
+async fn a_job_makes_room_for_a_guest_gang_of_higher_priority() {
+    let site = site("taken", 1).await;
+    let (queue, class) = by_priority(&site).await;
+    let mut low = site.job("low", 1, 8);
+    low["spec"]["queue"] = json!(queue);
+    site.create(low).await.unwrap();
+    site.runs_again("low", 1).await;
+    site.stop_slowly("low", "3s").await;
+    group(
+        &site,
+        "high",
+        json!({"minMember": 2, "queue": queue, "priorityClassName": class}),
+    )
+    .await;
+    job(&site, "high", 2, 4).await;
+    eventually(SOON, || async {
+        let journal = journal(&site, "high").await;
+        ensure!(
+            journal.phase == Some(PodGroupPhase::Nominated),
+            "{journal:?}"
+        );
+        ensure!(journal.reason == Some(Reason::Preempting), "{journal:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    runs(&site, "high", 2).await;
+    let left = site.reaches("low", JobPhase::Queued).await;
+    let status = left.status.unwrap();
+    assert_eq!((status.attempt, status.disruptions), (Some(2), Some(1)));
+}

@@ -1,0 +1,152 @@
+//! What cannot be placed is told why, and goes on once that is mended.
+
+use anyhow::ensure;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::ListParams;
+use serde_json::json;
+use trellis_e2e::jobs::SOON;
+use trellis_e2e::queues::resource_groups;
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::eventually;
+
+use super::scene::{bound, group, pod, told};
+use super::{shared, site};
+
+async fn event(site: &Site, pod: &str, reason: &str) {
+    eventually(SOON, || async {
+        let all = site
+            .api::<Event>()
+            .list(&ListParams::default())
+            .await?
+            .items;
+        let is_it = |event: &&Event| {
+            let about = event
+                .regarding
+                .as_ref()
+                .and_then(|about| about.name.as_deref());
+            about == Some(pod) && event.reason.as_deref() == Some(reason)
+        };
+        ensure!(
+            all.iter().any(|event| is_it(&event)),
+            "no event {reason} of {pod}"
+        );
+        Ok(())
+    })
+    .await
+    .unwrap_or_else(|error| panic!("{error:#}"));
+}
+
+#[tokio::test]
+async fn a_group_or_queue_that_is_not_there_is_told_and_waited_for() {
+    let site = site("missing", 1).await;
+    pod(&site, "member", 1, |pod| {
+        pod["metadata"]["labels"]["trellis.dev/pod-group"] = json!("nobody");
+    })
+    .await;
+    told(
+        &site,
+        "member",
+        "PodGroupNotFound: label trellis.dev/pod-group: PodGroup \"nobody\" does not exist",
+    )
+    .await;
+    event(&site, "member", "PodGroupNotFound").await;
+    group(
+        &site,
+        "nobody",
+        json!({"minMember": 1, "queue": "no-such-queue"}),
+    )
+    .await;
+    told(
+        &site,
+        "member",
+        "QueueNotFound: spec.queue of the PodGroup: queue \"no-such-queue\" does not exist",
+    )
+    .await;
+    event(&site, "member", "QueueNotFound").await;
+    pod(&site, "alone", 1, |pod| {
+        pod["metadata"]["labels"]["trellis.dev/queue"] = json!("no-such-queue");
+    })
+    .await;
+    told(
+        &site,
+        "alone",
+        "QueueNotFound: label trellis.dev/queue: queue \"no-such-queue\" does not exist",
+    )
+    .await;
+    let api = site.api::<Pod>();
+    let patch =
+        kube::api::Patch::Merge(json!({"metadata": {"labels": {"trellis.dev/queue": null}}}));
+    api.patch("alone", &Default::default(), &patch)
+        .await
+        .unwrap();
+    bound(&site, "alone").await;
+}
+
+#[tokio::test]
+async fn what_is_not_evaluated_is_said_and_policies_are_asked() {
+    let site = site("asked", 1).await;
+    pod(&site, "apart", 1, |pod| {
+        pod["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80, "hostPort": 8080}]);
+    })
+    .await;
+    told(
+        &site,
+        "apart",
+        "ConstraintNotSupported: pod \"apart\" asks for the host port 8080",
+    )
+    .await;
+    let control_plane = shared().await;
+    // A queue that does not select the namespace.
+    let closed = format!("{}-closed", site.name());
+    let queue = json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+        "metadata": {"name": closed}, "spec": {},
+    });
+    control_plane.apply_yaml(&queue.to_string()).await.unwrap();
+    pod(&site, "closed", 1, |pod| {
+        pod["metadata"]["labels"]["trellis.dev/queue"] = json!(closed);
+    })
+    .await;
+    let said = told(&site, "closed", "PolicyDenied: ").await;
+    assert!(said.contains("uses queue"), "{said}");
+    event(&site, "closed", "PolicyDenied").await;
+}
+
+#[tokio::test]
+async fn the_quota_of_a_queue_counts_guests_and_jobs_alike() {
+    let site = site("counted", 2).await;
+    let name = format!("{}-q", site.name());
+    let queue = json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue", "metadata": {"name": name},
+        "spec": {"namespaceSelector": {}, "resourceGroups": resource_groups(&[("default", 8)])},
+    });
+    shared().await.apply_yaml(&queue.to_string()).await.unwrap();
+    let in_queue = |pod: &mut serde_json::Value| {
+        pod["metadata"]["labels"]["trellis.dev/queue"] = json!(name);
+    };
+    pod(&site, "first", 6, in_queue).await;
+    bound(&site, "first").await;
+    let mut job = site.job("j", 1, 4);
+    job["spec"]["queue"] = json!(name);
+    site.create(job).await.unwrap();
+    let waits = site
+        .becomes("j", |status| {
+            status.reason == Some(trellis_api::Reason::QuotaExceeded)
+        })
+        .await;
+    assert!(
+        trellis_e2e::jobs::message(&waits).contains("6 of 8"),
+        "{waits:?}"
+    );
+    pod(&site, "second", 4, in_queue).await;
+    told(
+        &site,
+        "second",
+        "QuotaExceeded: needs 4 nvidia.com/gpu, 6 of 8 are held",
+    )
+    .await;
+    site.delete::<Pod>("first").await;
+    site.runs_again("j", 1).await;
+    bound(&site, "second").await;
+}

@@ -1,0 +1,98 @@
+//! Pods that others have made are bound, and told why they are not.
+
+use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use kube::Resource;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::core::Request as KubeRequest;
+use kube::runtime::events::{Event, Recorder, Reporter};
+use serde::de::IgnoredAny;
+use serde_json::json;
+use trellis_api::names;
+
+use super::{Commands, WriteError};
+
+impl Commands {
+    /// Binds one incarnation of a pod to a node, by a plan, whose hash it bears from then on.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells: `Conflict` if it is another, goes, has scheduling gates, or is bound.
+    pub async fn bind(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        node: &str,
+        plan: &str,
+    ) -> Result<(), WriteError> {
+        let params = PostParams {
+            dry_run: false,
+            field_manager: Some(names::SCHEDULER_MANAGER.to_owned()),
+        };
+        let body = json!({
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {
+                "namespace": namespace, "name": name, "uid": uid,
+                "annotations": {names::PLAN: plan},
+            },
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        });
+        let request = KubeRequest::new(Pod::url_path(&(), Some(namespace))).create_subresource(
+            "binding",
+            name,
+            &params,
+            body.to_string().into_bytes(),
+        );
+        let answer = async {
+            let IgnoredAny = self.answer(request).await?;
+            Ok(())
+        };
+        self.write(namespace, answer).await
+    }
+
+    /// Writes one condition of a pod. The others stay.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn set_condition(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        condition: &serde_json::Value,
+    ) -> Result<(), WriteError> {
+        let params = PatchParams {
+            field_manager: Some(names::SCHEDULER_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let patch = json!({"metadata": {"uid": uid}, "status": {"conditions": [condition]}});
+        let request = KubeRequest::new(Pod::url_path(&(), Some(namespace))).patch_subresource(
+            "status",
+            name,
+            &params,
+            &Patch::Strategic(patch),
+        );
+        let answer = async {
+            let IgnoredAny = self.answer(request).await?;
+            Ok(())
+        };
+        self.write(namespace, answer).await
+    }
+
+    /// Writes an event of the scheduler's own.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn tell_by_scheduler(
+        &self,
+        event: &Event,
+        about: &ObjectReference,
+    ) -> Result<(), WriteError> {
+        let reporter = Reporter {
+            controller: "trellis.dev/operator".to_owned(),
+            instance: None,
+        };
+        let recorder = Recorder::new(self.client.clone(), reporter);
+        self.tell(&recorder, event, about).await
+    }
+}

@@ -1,0 +1,324 @@
+//! Pods that others have made are bound: the plan of a gang is written down, its claims are bound,
+//! then its pods, and then it is closed. A pod alone needs no plan: one write binds it or does not.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream;
+use k8s_openapi::jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+use trellis_api::Reason;
+use trellis_api::pod_group::{NominatedVictim, Plan, PlannedPod};
+
+use super::{Committer, Outcome};
+use crate::commands::WriteError;
+use crate::key::Key;
+use crate::scheduling::binding::Mounts;
+use crate::scheduling::guests::next::planned;
+use crate::scheduling::guests::{self, Unit};
+use crate::scheduling::{Feed, journal};
+use crate::watch::SlimPod;
+
+/// Bindings of one gang that are under way at once.
+const BINDINGS: usize = 32;
+/// Tries of one pod before it is left to the plan's deadline.
+const TRIES: u32 = 6;
+
+/// What is to be bound.
+#[derive(Clone, Debug)]
+pub struct GuestPlan {
+    /// Uid of the PodGroup; of the pod, where it is alone.
+    pub uid: String,
+    /// Where its pods go.
+    pub plan: Plan,
+    /// The claims that they mount.
+    pub mounts: Mounts,
+}
+
+/// A place, and who leaves it first.
+#[derive(Clone, Debug)]
+pub struct GuestNomination {
+    /// As of [`GuestPlan`].
+    pub uid: String,
+    /// Where its pods are to go.
+    pub plan: Plan,
+    /// The claims that they mount.
+    pub mounts: Mounts,
+    /// Who leaves.
+    pub victims: Vec<NominatedVictim>,
+    /// The same in words.
+    pub message: String,
+}
+
+impl Committer {
+    /// Writes a nomination down, unless its claims or a budget of the victims speaks against it.
+    /// Nobody has been told to leave before. That of a pod alone is not written anywhere.
+    pub async fn nominate_guests(
+        &self,
+        unit: Key,
+        nomination: GuestNomination,
+        stop: CancellationToken,
+    ) -> Outcome {
+        let GuestNomination {
+            uid,
+            plan,
+            mounts,
+            victims,
+            message,
+        } = nomination;
+        let _promise = self.promises.of(&unit);
+        if let Err(outcome) = self.can_bind(&unit, &mounts) {
+            return outcome;
+        }
+        match self.kept(&victims).await {
+            Ok(Some(kept)) => return Outcome::Kept(kept),
+            Ok(None) => {}
+            Err(error) => return error.into(),
+        }
+        if stop.is_cancelled() {
+            return Outcome::Done;
+        }
+        if let Some(Unit::Pod(_)) = guests::unit(&unit) {
+            return Outcome::Nominated(victims);
+        }
+        let written = self.journal(&unit, &uid, move |before| {
+            journal::nominated(before, plan, victims, message)
+        });
+        written.await.err().unwrap_or(Outcome::Done)
+    }
+
+    /// Writes the plan of a gang down, and carries it out.
+    pub async fn commit_guests(
+        &self,
+        unit: Key,
+        wanted: GuestPlan,
+        stop: CancellationToken,
+    ) -> Outcome {
+        let _promise = self.promises.of(&unit);
+        if let Err(outcome) = self.can_bind(&unit, &wanted.mounts) {
+            return outcome;
+        }
+        if stop.is_cancelled() {
+            return Outcome::Done;
+        }
+        let opened = wanted.plan.clone();
+        let opened = self.journal(&unit, &wanted.uid, move |before| {
+            journal::opened(before, opened)
+        });
+        match opened.await {
+            Ok(()) => self.bind_guests(&unit, &wanted, &stop).await,
+            Err(outcome) => outcome,
+        }
+    }
+
+    /// Carries out a plan that is written down.
+    pub async fn resume_guests(
+        &self,
+        unit: Key,
+        wanted: GuestPlan,
+        stop: CancellationToken,
+    ) -> Outcome {
+        let _promise = self.promises.of(&unit);
+        self.bind_guests(&unit, &wanted, &stop).await
+    }
+
+    async fn bind_guests(
+        &self,
+        unit: &Key,
+        wanted: &GuestPlan,
+        stop: &CancellationToken,
+    ) -> Outcome {
+        if let Err(outcome) = self.bind_all(unit, wanted, stop).await {
+            return outcome;
+        }
+        if stop.is_cancelled() {
+            return Outcome::Done;
+        }
+        let hash = wanted.plan.hash.clone();
+        let closed = self
+            .after_others(stop)
+            .journal(unit, &wanted.uid, move |before| {
+                journal::closed(before, &hash)
+            })
+            .await;
+        match closed {
+            Ok(()) => {
+                let pods = planned(&wanted.plan).count();
+                info!(gang = %unit, pods, reason = %Reason::Placed, "bound");
+                Outcome::Done
+            }
+            Err(outcome) => outcome,
+        }
+    }
+
+    /// Binds a pod that is alone.
+    pub async fn bind_guest(
+        &self,
+        unit: Key,
+        wanted: GuestPlan,
+        stop: CancellationToken,
+    ) -> Outcome {
+        let _promise = self.promises.of(&unit);
+        if let Err(outcome) = self.can_bind(&unit, &wanted.mounts) {
+            return outcome;
+        }
+        match self.bind_all(&unit, &wanted, &stop).await {
+            Ok(()) => {
+                info!(pod = %unit, reason = %Reason::Placed, "bound");
+                Outcome::Done
+            }
+            Err(outcome) => outcome,
+        }
+    }
+
+    /// Binds the claims of a plan's pods, then those of the pods that are not bound yet.
+    async fn bind_all(
+        &self,
+        unit: &Key,
+        wanted: &GuestPlan,
+        stop: &CancellationToken,
+    ) -> Result<(), Outcome> {
+        let plan = &wanted.plan;
+        let until = plan.deadline.as_ref().map_or(Timestamp::MIN, |d| d.0);
+        self.bind(unit, plan, &wanted.mounts, until, stop).await?;
+        let is_bound = |pod: &PlannedPod, node: &str| {
+            let there = self.world.guests.get(&Key::new(&unit.namespace, &pod.name));
+            there.is_some_and(|there| {
+                there.uid == pod.uid
+                    && there.node.as_deref() == Some(node)
+                    && there.plan.as_ref() == Some(&plan.hash)
+            })
+        };
+        let missing = planned(plan).filter(|(pod, node)| !is_bound(pod, node));
+        let mut futures = Vec::new();
+        for (pod, node) in missing {
+            futures.push(self.bind_one(unit, pod, node, &plan.hash, stop));
+        }
+        let mut bindings = stream::iter(futures).buffer_unordered(BINDINGS);
+        let mut failure: Option<Outcome> = None;
+        while let Some(result) = bindings.next().await {
+            if let Err(failed) = result {
+                // What is under way is waited for: nothing may be bound after the undoing.
+                stop.cancel();
+                let worse = matches!(failed, Outcome::Undo(..));
+                if worse || failure.is_none() {
+                    failure = Some(failed);
+                }
+            }
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    async fn bind_one(
+        &self,
+        unit: &Key,
+        pod: &PlannedPod,
+        node: &str,
+        plan: &str,
+        stop: &CancellationToken,
+    ) -> Result<(), Outcome> {
+        let key = Key::new(&unit.namespace, &pod.name);
+        let refused = |why: String| {
+            let message = format!("pod {:?} was not bound: {why}", pod.name);
+            Outcome::Undo(Reason::PodRefused, message)
+        };
+        let mut tries: u32 = 0;
+        loop {
+            if stop.is_cancelled() {
+                return Ok(());
+            }
+            let bound = self
+                .commands
+                .bind(&key.namespace, &key.name, &pod.uid, node, plan)
+                .await;
+            let last = match bound {
+                Ok(()) => {
+                    self.seen_bound(unit, &key, pod, node, plan);
+                    return Ok(());
+                }
+                // Ours, by a try whose answer was lost? Somebody else's? Or it changed meanwhile.
+                Err(WriteError::Conflict(message) | WriteError::AlreadyExists(message)) => {
+                    match self.standing(&key, pod, node, plan).await? {
+                        Bound::AsPlanned => {
+                            self.seen_bound(unit, &key, pod, node, plan);
+                            return Ok(());
+                        }
+                        Bound::NotYet => message,
+                        Bound::Never => return Err(refused(message)),
+                    }
+                }
+                Err(WriteError::NotFound(message)) => return Err(refused(message)),
+                Err(WriteError::Refused { message, .. }) => return Err(refused(message)),
+                Err(error @ (WriteError::NotLeading(_) | WriteError::NotWanted)) => {
+                    return Err(error.into());
+                }
+                Err(error) => error.to_string(),
+            };
+            tries = tries.saturating_add(1);
+            if tries >= TRIES {
+                return Err(Outcome::Again(last));
+            }
+            let pause = Duration::from_millis(50 << tries.min(6));
+            tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    async fn standing(
+        &self,
+        key: &Key,
+        pod: &PlannedPod,
+        node: &str,
+        plan: &str,
+    ) -> Result<Bound, Outcome> {
+        let there = self.commands.get(&key.namespace, &key.name).await;
+        let there: Option<SlimPod> = there.map_err(Outcome::from)?;
+        let Some(there) = there.filter(|there| there.metadata.uid.as_ref() == Some(&pod.uid))
+        else {
+            return Ok(Bound::Never);
+        };
+        let annotations = there.metadata.annotations.as_ref();
+        let by = annotations.and_then(|a| a.get(trellis_api::names::PLAN));
+        let gated = there
+            .spec
+            .to_be_placed
+            .as_ref()
+            .is_some_and(|raw| raw.get().contains("\"schedulingGates\""));
+        Ok(match there.spec.node_name.as_deref() {
+            Some(there) if there == node && by.is_some_and(|by| by == plan) => Bound::AsPlanned,
+            Some(_) => Bound::Never,
+            None if there.metadata.deletion_timestamp.is_some() || gated => Bound::Never,
+            None => Bound::NotYet,
+        })
+    }
+
+    /// A pod is bound, whether or not the watch has shown it yet.
+    fn seen_bound(&self, unit: &Key, key: &Key, pod: &PlannedPod, node: &str, plan: &str) {
+        self.world.guests.bound(key, &pod.uid, node, plan);
+        self.world.tell(Feed::Look(unit.clone()));
+    }
+
+    /// The claims that pods of a guest gang mount are given back what a plan has given them.
+    pub async fn unbind_guests(
+        &self,
+        unit: &Key,
+        claims: &BTreeSet<String>,
+        plan: &str,
+    ) -> Result<(), Outcome> {
+        self.unbind_claims(&unit.namespace, claims, plan).await
+    }
+}
+
+/// How a pod is bound that could not be.
+enum Bound {
+    /// By this very plan.
+    AsPlanned,
+    /// It may be yet.
+    NotYet,
+    /// Somebody else has bound it, or it is gone, goes, or is not to be bound.
+    Never,
+}

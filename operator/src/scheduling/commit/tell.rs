@@ -1,0 +1,77 @@
+//! Pods that others have made are told why they have no node, as kube-scheduler does it: in their
+//! condition PodScheduled, and by an event.
+
+use futures::StreamExt;
+use futures::stream;
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::jiff::{Timestamp, Unit};
+use kube::runtime::events::{Event, EventType};
+use serde_json::json;
+use tracing::debug;
+use trellis_api::Reason;
+
+use super::Committer;
+use crate::key::Key;
+
+/// Pods that are told at once.
+const AT_ONCE: usize = 8;
+/// Longest note of an event (events.k8s.io/v1).
+const NOTE: usize = 1000;
+/// The reason of kube-scheduler's condition, which cluster autoscalers look for.
+const UNSCHEDULABLE: &str = "Unschedulable";
+
+/// What a pod's condition says, with our own word for the reason in front.
+fn words(reason: Reason, message: &str) -> String {
+    format!("{reason}: {message}")
+}
+
+impl Committer {
+    /// Tells pods, by name and uid. What is not written is said again when the reason is another.
+    pub async fn tell_pods(
+        &self,
+        namespace: String,
+        pods: Vec<(String, String)>,
+        reason: Reason,
+        message: String,
+    ) {
+        let commands = self.commands.after_others();
+        let now = Timestamp::now();
+        let now = now.round(Unit::Second).unwrap_or(now);
+        let condition = json!({
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": UNSCHEDULABLE,
+            "message": words(reason, &message),
+            "lastTransitionTime": now.to_string(),
+        });
+        let event = Event {
+            type_: match reason.is_warning() {
+                true => EventType::Warning,
+                false => EventType::Normal,
+            },
+            reason: reason.as_str().to_owned(),
+            note: Some(message.chars().take(NOTE).collect()),
+            action: "Scheduling".to_owned(),
+            secondary: None,
+        };
+        let told = stream::iter(pods).for_each_concurrent(AT_ONCE, async |(name, uid)| {
+            let written = commands.set_condition(&namespace, &name, &uid, &condition);
+            if let Err(error) = written.await {
+                debug!(pod = %Key::new(&namespace, &name), %error, "its condition was not written");
+                return;
+            }
+            let about = ObjectReference {
+                api_version: Some("v1".to_owned()),
+                kind: Some("Pod".to_owned()),
+                namespace: Some(namespace.clone()),
+                name: Some(name),
+                uid: Some(uid),
+                ..ObjectReference::default()
+            };
+            if let Err(error) = commands.tell_by_scheduler(&event, &about).await {
+                debug!(%error, "an event was not written");
+            }
+        });
+        told.await;
+    }
+}

@@ -1,0 +1,185 @@
+//! Guest gangs, beside those of jobs: what is to be done about each (`steps`), their places in the
+//! engine (`places`), what has come of their tasks (`ended`), and what their pods are told (`tell`).
+
+mod ended;
+mod places;
+mod preempt;
+mod steps;
+mod tell;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+use trellis_api::{PodGroup, Reason};
+use trellis_scheduler::PodKey;
+
+use super::avoided::Avoided;
+use super::pause::Pause;
+use super::{Driver, Inside};
+use crate::key::Key;
+use crate::scheduling::deletions::Deletions;
+use crate::scheduling::guests::asks::Asks;
+use crate::scheduling::guests::form::Held;
+use crate::scheduling::guests::{self, Unit};
+use crate::watch::GuestPod;
+
+/// All that is kept of guests.
+#[derive(Debug, Default)]
+pub(super) struct Guests {
+    gangs: HashMap<Key, Guest>,
+    /// The engine's names of pods: their own say nothing of their gang.
+    names: HashMap<Key, PodKey>,
+    /// How often a gang was given a place: no two have pods of one name in the engine.
+    places: u64,
+}
+
+/// One guest gang.
+#[derive(Debug, Default)]
+struct Guest {
+    inside: Inside,
+    /// Tells the one task that is under way that nobody wants it any more.
+    task: Option<CancellationToken>,
+    pause: Pause,
+    avoided: Avoided,
+    deletions: Deletions,
+    /// What it asks for, since it was last looked at.
+    asks: Option<Arc<Asks>>,
+    /// The pods that the engine has in its place.
+    held: Vec<Held>,
+    /// Which of the places it is that the engine's names of its pods are of.
+    place: u64,
+    /// Of a pod alone, whose failures no journal has: how many in a row, and when it is tried again.
+    failures: u32,
+    retry: Option<Timestamp>,
+    /// It has had to make room.
+    preempted: bool,
+    /// What its pods were told last, by uid.
+    told: HashMap<String, Reason>,
+}
+
+/// True of a PodGroup that no TrainingJob has made.
+pub(super) fn is_users(group: &PodGroup) -> bool {
+    let owners = group.metadata.owner_references.iter().flatten();
+    let mut controllers = owners.filter(|owner| owner.controller == Some(true));
+    !controllers
+        .any(|owner| owner.kind == "TrainingJob" && owner.api_version.starts_with("trellis.dev/"))
+}
+
+impl Guests {
+    /// The engine's name of a pod, if it is a guest's.
+    pub(super) fn name(&self, pod: &Key) -> Option<&PodKey> {
+        self.names.get(pod)
+    }
+
+    /// The pod is gone, or has ended.
+    pub(super) fn forget_name(&mut self, pod: &Key) -> Option<PodKey> {
+        self.names.remove(pod)
+    }
+
+    /// Guest gangs that have no place, and may be given one by what has changed.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &Key> {
+        let waiting = self
+            .gangs
+            .iter()
+            .filter(|(_, guest)| guest.inside != Inside::Placed);
+        waiting.map(|(unit, _)| unit)
+    }
+
+    fn next_place(&mut self) -> u64 {
+        self.places = self.places.saturating_add(1);
+        self.places
+    }
+}
+
+impl Driver {
+    /// The PodGroup of pods that others have made, if there is one that a user has written.
+    fn users_group(&self, group: &Key) -> Option<Arc<PodGroup>> {
+        let group = self.committer.world().pod_groups.get(group);
+        group.filter(|group| is_users(group))
+    }
+
+    /// Uid of what a guest gang is made of: its PodGroup, or the pod.
+    pub(super) fn guest_uid(&self, unit: &Key) -> Option<String> {
+        match guests::unit(unit)? {
+            Unit::Group(group) => self.users_group(&group)?.metadata.uid.clone(),
+            Unit::Pod(pod) => Some(self.committer.world().guests.get(&pod)?.uid.clone()),
+        }
+    }
+
+    /// What tells the place that a guest gang holds from a later one.
+    pub(super) fn guests_plan(&self, unit: &Key) -> Option<String> {
+        match guests::unit(unit)? {
+            Unit::Group(group) => {
+                let group = self.users_group(&group)?;
+                let journal = group.status.as_ref().filter(|j| super::victims::holds(j))?;
+                Some(journal.plan.as_ref()?.hash.clone())
+            }
+            Unit::Pod(pod) => {
+                let pod = self.committer.world().guests.get(&pod)?;
+                pod.is_bound().then(|| pod.uid.clone())
+            }
+        }
+    }
+
+    /// Nobody wants any more what is being begun for a guest gang.
+    pub(super) fn stop_unwritten(&self, unit: &Key) {
+        let state = self.guests.gangs.get(unit);
+        if let Some(task) = state.and_then(|state| state.task.as_ref()) {
+            task.cancel();
+        }
+    }
+
+    /// The limits that a guest gang draws on.
+    pub(super) fn limits_of_guests(&self, unit: &Key) -> Option<&crate::quota::JobLimits> {
+        self.guests.gangs.get(unit)?.limits()
+    }
+
+    /// The one task of a guest gang begins.
+    pub(super) fn guest_starts(&mut self, unit: &Key, stop: CancellationToken) {
+        self.guests.gangs.entry(unit.clone()).or_default().task = Some(stop);
+    }
+
+    /// The pods of a guest gang, by name.
+    fn guest_pods(&self, unit: &Key) -> Vec<(Key, Arc<GuestPod>)> {
+        let guests = &self.committer.world().guests;
+        match guests::unit(unit) {
+            Some(Unit::Group(group)) => guests
+                .of_group(&group)
+                .into_iter()
+                .map(|(name, pod)| (Key::new(&group.namespace, &name), pod))
+                .collect(),
+            Some(Unit::Pod(key)) => guests.get(&key).map(|pod| (key, pod)).into_iter().collect(),
+            None => Vec::new(),
+        }
+    }
+
+    /// What a new leader finds of guests: all are looked at, so that what is bound is charged before
+    /// anything is decided.
+    pub(super) fn take_over_guests(&mut self) {
+        let world = self.committer.world().clone();
+        let mut units = BTreeSet::new();
+        for group in world.pod_groups.all() {
+            let key = Key::of(&group.metadata);
+            let plan = group
+                .status
+                .as_ref()
+                .and_then(|journal| journal.plan.as_ref());
+            if let Some(plan) = plan.filter(|_| is_users(&group)) {
+                let unit = guests::of_group(&key);
+                self.inherited.insert(unit.clone(), plan.hash.clone());
+                units.insert(unit);
+            }
+        }
+        for (key, pod) in world.guests.all() {
+            units.insert(match pod.group() {
+                Some(group) => guests::of_group(&Key::new(&key.namespace, group)),
+                None => guests::of_pod(&key),
+            });
+        }
+        for unit in units {
+            self.advance_guest(&unit);
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! What the engine knows of guest gangs: that they wait, and what they hold.
+
+use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
+use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
+use trellis_api::topology::TopologyMode;
+use trellis_api::{PodGroup, PodGroupSpec, names};
+use trellis_scheduler::Draw;
+
+use super::super::{Driver, Inside};
+use super::Guest;
+use crate::controller::lookup;
+use crate::key::Key;
+use crate::scheduling::commit::GuestPlan;
+use crate::scheduling::flavors::Place;
+use crate::scheduling::guests::asks::Asks;
+use crate::scheduling::guests::form::{self, Held, Ticket};
+use crate::scheduling::guests::next::planned;
+use crate::scheduling::guests::{self, Unit, plan};
+use crate::scheduling::{Feed, gang, journal};
+use crate::watch::{GuestPod, Guests as Pods};
+
+impl Driver {
+    /// The pods wait for a place.
+    pub(super) fn enqueue_asks(
+        &mut self,
+        unit: &Key,
+        group: Option<&PodGroupSpec>,
+        asks: Asks,
+        retry: Option<Timestamp>,
+        near: Option<(String, String)>,
+    ) {
+        let now = Instant::now();
+        let fresh = self.guests.next_place();
+        let state = self.guests.gangs.entry(unit.clone()).or_default();
+        let before = std::mem::replace(&mut state.inside, Inside::Waiting);
+        if before == Inside::No {
+            state.place = fresh;
+        }
+        if let Some(end) = state.avoided.next_end(now) {
+            self.alarms.set(unit, end);
+        }
+        let ticket = Ticket {
+            not_before: retry,
+            excluded: state.avoided.now(now).cloned().collect(),
+            preempted: state.preempted,
+            near,
+            place: state.place,
+        };
+        let gang = form::waiting(unit, group, &asks, &ticket);
+        state.asks = Some(asks.into());
+        if matches!(before, Inside::Placed | Inside::Nominated) {
+            // The place was tentative and its plan was never written.
+            self.engine.delete_gang(&gang.id);
+            self.spare(unit);
+        }
+        self.engine.apply_gang(gang);
+    }
+
+    /// The engine has a place for pods that wait: they are bound to it.
+    pub(in super::super) fn place_guests(&mut self, unit: &Key, place: Place) {
+        self.spare(unit);
+        let world = self.committer.world().clone();
+        let Some(state) = self.guests.gangs.get_mut(unit) else {
+            return self.engine.retire_gang(&gang::id(unit));
+        };
+        state.inside = Inside::Placed;
+        state.held.clear();
+        let (asks, busy, number) = (state.asks.clone(), state.task.is_some(), state.place);
+        let is_there = |pod: &trellis_api::pod_group::PlannedPod| {
+            let there = world.guests.get(&Key::new(&unit.namespace, &pod.name));
+            there.is_some_and(|there| there.uid == pod.uid && there.waits())
+        };
+        // Of a policy that has changed since it is asked anew, and then the pods wait again.
+        let of_now = |asks: &Asks| {
+            let policies = world.policies.active();
+            let version = policies.map(|policies| policies.version(&unit.namespace));
+            version.as_deref() == Some(asks.allowed.version())
+                && asks.limits.version == world.quotas.version()
+        };
+        let uid = self.guest_uid(unit);
+        let fit = asks.filter(|asks| !busy && asks.pods().all(is_there) && of_now(asks));
+        let (Some(asks), Some(uid)) = (fit, uid) else {
+            self.withdraw(unit);
+            return world.tell(Feed::Look(unit.clone()));
+        };
+        let generation = match guests::unit(unit) {
+            Some(Unit::Group(group)) => world.pod_groups.get(&group),
+            _ => None,
+        };
+        let generation = generation.and_then(|group| group.metadata.generation);
+        let plan = plan::plan(
+            &uid,
+            generation.unwrap_or(0),
+            &asks,
+            &place,
+            Timestamp::now(),
+        );
+        for (pod, name) in plan::names(unit, number, &plan) {
+            self.guests.names.insert(pod, name);
+        }
+        let nodes = planned(&plan).map(|(pod, node)| (pod.name.as_str(), node));
+        let mounts = asks.mounts(nodes);
+        let wanted = GuestPlan { uid, plan, mounts };
+        let (committer, key) = (self.committer.clone(), unit.clone());
+        let alone = matches!(guests::unit(unit), Some(Unit::Pod(_)));
+        self.start(unit, None, |stop| async move {
+            match alone {
+                true => committer.bind_guest(key, wanted, stop).await,
+                false => committer.commit_guests(key, wanted, stop).await,
+            }
+        });
+    }
+
+    /// The engine learns of what a gang holds: the place of its open plan, or that of its pods.
+    pub(super) fn hold_group(
+        &mut self,
+        unit: &Key,
+        group: &PodGroup,
+        journal: &PodGroupStatus,
+        pods: &Pods,
+    ) {
+        let phase = journal.phase.unwrap_or_default();
+        let held = match (phase, &journal.plan) {
+            (PodGroupPhase::Committing, Some(plan)) => of_plan(unit, plan, pods),
+            (PodGroupPhase::Placed, _) => of_pods(unit, pods),
+            // What still stops holds its quota until it has, also where a new leader finds it.
+            (PodGroupPhase::Unwinding, _) => {
+                let mut held = of_pods(unit, pods);
+                held.retain(|pod| !self.guests.names.contains_key(&pod.pod));
+                if !self.is_outside(unit) || held.is_empty() {
+                    return self.withdraw(unit);
+                }
+                held
+            }
+            _ => return,
+        };
+        let plan = journal.plan.as_ref();
+        let counts = match plan.and_then(|plan| Some((plan.queue.clone()?, plan.priority?))) {
+            Some(counts) => counts,
+            None => self.counts_as(unit, Some(group)),
+        };
+        let since = plan
+            .and_then(journal::made_at)
+            .unwrap_or_else(Timestamp::now);
+        let draws = match plan {
+            Some(plan) => self.planned_draws(plan),
+            None => Vec::new(),
+        };
+        self.hold_pods(unit, Some(&group.spec), &counts, since, draws, held);
+        if phase == PodGroupPhase::Unwinding {
+            self.withdraw(unit);
+        }
+    }
+
+    /// The same where the PodGroup is gone and its pods run on.
+    pub(super) fn hold_without_group(&mut self, unit: &Key, pods: &Pods) {
+        let held = of_pods(unit, pods);
+        if held.is_empty() {
+            return self.withdraw(unit);
+        }
+        let counts = self.counts_as(unit, None);
+        self.hold_pods(unit, None, &counts, Timestamp::now(), Vec::new(), held);
+    }
+
+    /// The same of a pod alone.
+    pub(super) fn hold_single(&mut self, unit: &Key, key: &Key) {
+        let Some(pod) = self.committer.world().guests.get(key) else {
+            return;
+        };
+        let held = held(key.clone(), &pod).into_iter().collect();
+        let asks = self
+            .guests
+            .gangs
+            .get(unit)
+            .and_then(|state| state.asks.clone());
+        let counts = match &asks {
+            Some(asks) => (asks.queue.clone(), asks.priority),
+            None => self.counts_as(unit, None),
+        };
+        let draws = asks.map(|asks| asks.limits.draws()).unwrap_or_default();
+        let since = pod.created.unwrap_or_else(Timestamp::now);
+        self.hold_pods(unit, None, &counts, since, draws, held);
+        self.stay_unless_asked(unit);
+    }
+
+    fn hold_pods(
+        &mut self,
+        unit: &Key,
+        group: Option<&PodGroupSpec>,
+        (queue, priority): &(String, i32),
+        since: Timestamp,
+        draws: Vec<Draw>,
+        held: Vec<Held>,
+    ) {
+        if held.is_empty() {
+            return self.withdraw(unit);
+        }
+        let fresh = self.guests.next_place();
+        let state = self.guests.gangs.entry(unit.clone()).or_default();
+        let is_placed = state.inside == Inside::Placed;
+        // The engine takes a gang that leaves for what it was when it was told to.
+        if is_placed && (form::is_same(&state.held, &held) || self.leaving.contains_key(unit)) {
+            return;
+        }
+        let tentative = is_placed && state.held.is_empty();
+        if tentative
+            && held
+                .iter()
+                .all(|pod| self.guests.names.contains_key(&pod.pod))
+        {
+            // The place is the very one that the engine has just found.
+            state.held = held;
+            return;
+        }
+        state.inside = Inside::Placed;
+        state.place = fresh;
+        state.held.clone_from(&held);
+        let grace = held.iter().map(|pod| pod.grace).max().unwrap_or(0);
+        let mut standing = form::standing(unit, fresh, group, (queue, *priority), grace, &held);
+        standing.gang.draws = draws;
+        // Pods that came one by one are the gang's from now on.
+        for pod in &held {
+            let alone = guests::of_pod(&pod.pod);
+            if alone != *unit && self.guests.gangs.remove(&alone).is_some() {
+                self.engine.delete_gang(&gang::id(&alone));
+                self.alarms.clear(&alone);
+                self.leaving.remove(&alone);
+            }
+        }
+        for (pod, name) in standing.names {
+            let before = self.guests.names.insert(pod.clone(), name);
+            if self.pods.contains_key(&pod) {
+                self.engine
+                    .delete_pod(&before.unwrap_or_else(|| gang::pod_key(&pod)));
+            }
+        }
+        self.engine
+            .restore_gang_in(standing.gang, standing.placement, &[], gang::time(since));
+        for pod in held.iter().filter(|held| held.bound) {
+            if let Some(name) = self.guests.names.get(&pod.pod) {
+                let node = trellis_scheduler::NodeName::new(pod.node.as_str());
+                self.engine
+                    .apply_pod(name.clone(), node, pod.request.clone());
+                self.pods.insert(pod.pod.clone(), pod.uid.as_str().into());
+            }
+        }
+    }
+
+    /// The engine forgets the gang, but for the quota of what still stops.
+    pub(in super::super) fn withdraw_guests(&mut self, unit: &Key) {
+        let Some(state) = self.guests.gangs.get_mut(unit) else {
+            return;
+        };
+        if std::mem::take(&mut state.inside) != Inside::No {
+            state.held.clear();
+            self.engine.retire_gang(&gang::id(unit));
+        }
+        // What was promised to pods that are not bound is not theirs any more.
+        for (pod, _) in self.guest_pods(unit) {
+            if !self.pods.contains_key(&pod) && !self.is_promised_alone(unit, &pod) {
+                self.guests.names.remove(&pod);
+            }
+        }
+        self.spare(unit);
+    }
+
+    /// A pod of a gang that is being bound apart from it.
+    fn is_promised_alone(&self, unit: &Key, pod: &Key) -> bool {
+        let alone = guests::of_pod(pod);
+        alone != *unit && self.guests.gangs.contains_key(&alone)
+    }
+
+    /// The queue and the priority of pods that nobody has asked about: those of before are not
+    /// known any more.
+    pub(in super::super) fn counts_as(
+        &self,
+        unit: &Key,
+        group: Option<&PodGroup>,
+    ) -> (String, i32) {
+        let world = self.committer.world();
+        let labels = world.namespace_labels(&unit.namespace);
+        let pods = self.guest_pods(unit);
+        let label = pods
+            .iter()
+            .find_map(|(_, pod)| pod.labels.get(names::QUEUE));
+        let named = match group {
+            Some(group) => Some(&group.spec.queue),
+            None => label,
+        };
+        let named = named.map(String::as_str).filter(|name| !name.is_empty());
+        let get = |name: &str| world.queues.get(&Key::new("", name));
+        let queue = lookup::queue(named, &labels, get, || world.queues.all());
+        let queue = queue.ok().and_then(|queue| queue.metadata.name.clone());
+        let queue = queue.or_else(|| named.map(str::to_owned));
+        let lowest = pods.iter().map(|(_, pod)| pod.priority).min();
+        let class = group.and_then(|g| g.spec.priority_class_name.as_deref());
+        let class = class.and_then(|name| world.priority_classes.get(&Key::new("", name)));
+        let priority = class.and_then(|class| class.value).or(lowest);
+        (
+            queue.unwrap_or_else(|| names::DEFAULT_QUEUE.to_owned()),
+            priority.unwrap_or(0),
+        )
+    }
+
+    /// Where a pod must be that comes after its gang, by the label of the level.
+    pub(super) fn guests_near(&self, group: &PodGroup) -> Option<(String, String)> {
+        let asked = group.spec.topology.as_ref()?;
+        if asked.mode() != TopologyMode::Required {
+            return None;
+        }
+        let world = self.committer.world();
+        let pods = world.guests.of_group(&Key::of(&group.metadata));
+        let node = pods
+            .values()
+            .find_map(|pod| pod.node.clone().filter(|_| pod.is_bound()))?;
+        let node = world.nodes.get(&Key::new("", &node))?;
+        let value = node.metadata.labels.as_ref()?.get(&asked.level)?.clone();
+        Some((asked.level.clone(), value))
+    }
+}
+
+impl Guest {
+    /// The limits that it draws on, as it was last asked about.
+    pub(super) fn limits(&self) -> Option<&crate::quota::JobLimits> {
+        self.asks.as_deref().map(|asks| &*asks.limits)
+    }
+}
+
+fn held(key: Key, pod: &GuestPod) -> Option<Held> {
+    let node = pod.node.clone().filter(|_| pod.is_bound())?;
+    Some(Held {
+        pod: key,
+        uid: pod.uid.clone(),
+        node,
+        request: pod.request.clone(),
+        grace: pod.grace,
+        bound: true,
+    })
+}
+
+fn of_pods(unit: &Key, pods: &Pods) -> Vec<Held> {
+    let all = pods.iter();
+    all.filter_map(|(name, pod)| held(Key::new(&unit.namespace, name), pod))
+        .collect()
+}
+
+/// The pods of an open plan, where it puts them. One that is bound elsewhere undoes it.
+fn of_plan(unit: &Key, plan: &Plan, pods: &Pods) -> Vec<Held> {
+    let there = planned(plan).filter_map(|(planned, node)| {
+        let pod = pods
+            .get(&planned.name)
+            .filter(|pod| pod.uid == planned.uid)?;
+        Some(Held {
+            pod: Key::new(&unit.namespace, &planned.name),
+            uid: planned.uid.clone(),
+            node: pod.node.clone().unwrap_or_else(|| node.to_owned()),
+            request: pod.request.clone(),
+            grace: pod.grace,
+            bound: pod.is_bound(),
+        })
+    });
+    let mut held: Vec<Held> = there.collect();
+    held.sort_by(|a, b| a.pod.cmp(&b.pod));
+    held
+}

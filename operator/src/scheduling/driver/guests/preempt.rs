@@ -1,0 +1,150 @@
+//! Guests for whom others make room, and who make room for others.
+
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use trellis_api::pod_group::{MOST_VICTIMS, NominatedVictim, PodGroupStatus};
+use trellis_api::{PodGroup, PodGroupSpec, Reason};
+use trellis_scheduler::Victim;
+
+use super::super::victims::SPARED;
+use super::super::{Driver, Inside};
+use crate::key::Key;
+use crate::scheduling::commit::GuestNomination;
+use crate::scheduling::flavors::Place;
+use crate::scheduling::gang;
+use crate::scheduling::guests::next::planned;
+use crate::scheduling::guests::{self, Unit, plan};
+
+impl Driver {
+    /// The pods are to have that place once these have left theirs.
+    pub(in super::super) fn preempt_for_guests(
+        &mut self,
+        unit: &Key,
+        place: &Place,
+        victims: &[Victim],
+    ) {
+        self.spare(unit);
+        let state = self.guests.gangs.get_mut(unit);
+        let ready = state.filter(|state| state.task.is_none());
+        let asks = ready.and_then(|state| {
+            state.inside = Inside::Nominated;
+            state.asks.clone()
+        });
+        let (Some(asks), Some(uid)) = (asks, self.guest_uid(unit)) else {
+            return self.give_guests_up(unit, victims);
+        };
+        let by = asking(unit, &asks.queue, asks.priority);
+        let Some(named) = self.name_victims(unit, &by, victims) else {
+            return self.give_guests_up(unit, victims);
+        };
+        if named.is_empty() || named.len() > MOST_VICTIMS {
+            return self.give_guests_up(unit, victims);
+        }
+        let message = self.told_to_follow(place, &named);
+        let plan = plan::plan(&uid, 0, &asks, place, Timestamp::now());
+        let nodes = planned(&plan).map(|(pod, node)| (pod.name.as_str(), node));
+        let mounts = asks.mounts(nodes);
+        let nomination = GuestNomination {
+            uid,
+            plan,
+            mounts,
+            victims: named,
+            message,
+        };
+        let (committer, key) = (self.committer.clone(), unit.clone());
+        self.start(unit, None, |stop| async move {
+            committer.nominate_guests(key, nomination, stop).await
+        });
+    }
+
+    fn give_guests_up(&mut self, unit: &Key, victims: &[Victim]) {
+        for victim in victims {
+            let (of, member) = gang::whose(&victim.gang);
+            let who = match member {
+                Some(member) => gang::surplus_key(&of, &member),
+                None => of,
+            };
+            self.stay(&who, SignedDuration::ZERO);
+        }
+        self.withdraw(unit);
+        self.committer.world().touch(unit.clone());
+    }
+
+    /// A nomination stands: whoever has not been told to leave is. That of a pod alone stands
+    /// nowhere: it is told to its victims as soon as their budgets allow it.
+    pub(super) fn follow_guests(&mut self, unit: &Key, group: &PodGroup, journal: &PodGroupStatus) {
+        match self.inside_of_guests(unit) {
+            Inside::Nominated => {
+                let plan = journal.plan.as_ref();
+                let queue = plan.and_then(|plan| plan.queue.clone()).unwrap_or_default();
+                let priority = plan
+                    .and_then(|plan| plan.priority)
+                    .unwrap_or(group.spec.priority);
+                let by = asking(unit, &queue, priority);
+                self.tell_victims(unit, &by, journal);
+            }
+            // The others have left; its pods could not be bound a moment ago.
+            Inside::Placed => {
+                let id = gang::id(unit);
+                if let Some(placement) = self.engine.placement(&id) {
+                    let place = self.place_of(&id, placement);
+                    self.place_guests(unit, place);
+                }
+            }
+            Inside::No | Inside::Waiting | Inside::Kept => self.void(unit),
+        }
+    }
+
+    /// The budgets of those who make room for a pod alone have let them go.
+    pub(super) fn tell_victims_of_pod(&mut self, unit: &Key, victims: Vec<NominatedVictim>) {
+        if self.inside_of_guests(unit) != Inside::Nominated {
+            return;
+        }
+        let asks = self
+            .guests
+            .gangs
+            .get(unit)
+            .and_then(|state| state.asks.clone());
+        let Some(asks) = asks else { return };
+        let by = asking(unit, &asks.queue, asks.priority);
+        let journal = PodGroupStatus {
+            victims,
+            ..PodGroupStatus::default()
+        };
+        self.tell_victims(unit, &by, &journal);
+    }
+
+    /// A budget keeps a victim: the one who asked waits, and asks others first.
+    pub(super) fn kept_for_guests(&mut self, unit: &Key, victim: &Key, message: String) {
+        self.stay(victim, SPARED);
+        self.put_guests_off(unit, Reason::ProtectedByBudget, message);
+    }
+
+    /// The gang cannot have the place any more that it was nominated for.
+    pub(in super::super) fn guests_wait(&mut self, unit: &Key) {
+        let Some(state) = self.guests.gangs.get_mut(unit) else {
+            return;
+        };
+        if state.inside != Inside::Nominated {
+            return;
+        }
+        state.inside = Inside::Waiting;
+        match &state.task {
+            Some(task) => task.cancel(),
+            None if matches!(guests::unit(unit), Some(Unit::Group(_))) => {
+                self.write(unit, crate::scheduling::journal::voided);
+            }
+            None => {}
+        }
+        self.spare(unit);
+    }
+}
+
+/// Who asks others to leave, in the words that these are told.
+fn asking(unit: &Key, queue: &str, priority: i32) -> PodGroup {
+    let spec = PodGroupSpec {
+        queue: queue.to_owned(),
+        priority,
+        ..PodGroupSpec::default()
+    };
+    PodGroup::new(&unit.name, spec)
+}

@@ -1,0 +1,81 @@
+//! What the pods of a guest gang are told, each once for each reason, and its PodGroup's status.
+
+use tracing::debug;
+use trellis_api::Reason;
+use trellis_api::pod_group::PodGroupPhase;
+
+use super::super::Driver;
+use crate::key::Key;
+use crate::scheduling::guests::{self, Unit, plan};
+use crate::world::Certificate;
+
+impl Driver {
+    /// Says why pods have no node.
+    pub(in super::super) fn say_to_guests(&mut self, unit: &Key, certificate: Certificate) {
+        let Certificate {
+            reason, message, ..
+        } = certificate;
+        // Why the last try failed has been said, and that it is tried again is no news.
+        if reason == Reason::BackingOff {
+            return;
+        }
+        let waiting = self.guest_pods(unit).into_iter();
+        let mut waiting: Vec<_> = waiting
+            .filter(|(_, pod)| pod.waits() && pod.gates().next().is_none())
+            .collect();
+        if matches!(guests::unit(unit), Some(Unit::Group(_))) {
+            // Those that are placed one by one are told what is said of them.
+            waiting.retain(|(pod, _)| !self.guests.gangs.contains_key(&guests::of_pod(pod)));
+        }
+        let prefix = format!("{reason}: ");
+        let state = self.guests.gangs.entry(unit.clone()).or_default();
+        state
+            .told
+            .retain(|uid, _| waiting.iter().any(|(_, pod)| pod.uid == *uid));
+        let mut tell = Vec::new();
+        for (key, pod) in waiting {
+            let shown = pod
+                .told
+                .as_ref()
+                .is_some_and(|(_, told)| told.starts_with(&prefix));
+            let before = state.told.insert(pod.uid.clone(), reason);
+            let is_known = match before {
+                Some(before) => before == reason,
+                // By a leader before us.
+                None => shown,
+            };
+            if !is_known {
+                tell.push((key.name.to_string(), pod.uid.clone()));
+            }
+        }
+        if !tell.is_empty() {
+            debug!(gang = %unit, %reason, why = %message, pods = tell.len(), "waits");
+            let committer = self.committer.clone();
+            let namespace = unit.namespace.to_string();
+            let words = message.clone();
+            tokio::spawn(async move { committer.tell_pods(namespace, tell, reason, words).await });
+        }
+        self.note_waiting(unit, reason, message);
+    }
+
+    fn note_waiting(&mut self, unit: &Key, reason: Reason, message: String) {
+        let Some(Unit::Group(group)) = guests::unit(unit) else {
+            return;
+        };
+        let Some(group) = self.users_group(&group) else {
+            return;
+        };
+        let journal = group.status.as_ref();
+        let is_pending =
+            journal.and_then(|j| j.phase).unwrap_or_default() == PodGroupPhase::Pending;
+        let is_written = journal.and_then(|j| j.reason) == Some(reason);
+        let busy = self
+            .guests
+            .gangs
+            .get(unit)
+            .is_some_and(|state| state.task.is_some());
+        if is_pending && !is_written && !busy {
+            self.write(unit, move |before| plan::waits(before, reason, &message));
+        }
+    }
+}

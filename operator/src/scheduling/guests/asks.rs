@@ -1,0 +1,404 @@
+//! What pods of one guest gang ask for, where they wait and whether they may: found in the world,
+//! and decided by the same rules as a job's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::PodSpec;
+use k8s_openapi::jiff::Timestamp;
+use trellis_api::pod_group::PlannedPod;
+use trellis_api::quantity::Amount;
+use trellis_api::{PodGroup, Queue, Reason, names};
+use trellis_policies::cedar::{AuthorizedPods, PodsAsking, authorize_pods};
+use trellis_policies::quota::Asking;
+use trellis_scheduler::{Constraints, Resources};
+
+use crate::controller::claims::of_claim;
+use crate::controller::lookup;
+use crate::key::Key;
+use crate::quota::JobLimits;
+use crate::scheduling::binding::Mounts;
+use crate::scheduling::volumes::Mounted;
+use crate::scheduling::{constraints, unsupported};
+use crate::watch::{GuestPod, Repelled};
+use crate::world::{Certificate, World};
+
+/// Pods that ask for the same.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Alike {
+    /// What one of them takes of its node.
+    pub request: Resources,
+    /// Which nodes will do for each, those that reach its volumes.
+    pub constraints: Constraints,
+    /// A claim keeps all of them on one node.
+    pub one_node: bool,
+    /// Which they are.
+    pub pods: Vec<PlannedPod>,
+}
+
+/// What a guest gang asks for, and that it may.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asks {
+    /// Its queue.
+    pub queue: String,
+    /// Its priority.
+    pub priority: i32,
+    /// When it began to wait.
+    pub submitted: Timestamp,
+    /// Its pods.
+    pub groups: Vec<Alike>,
+    /// A claim keeps all of them on one node.
+    pub one_node: bool,
+    /// Claims that each pod mounts, by its name.
+    pub claims: BTreeMap<String, BTreeSet<String>>,
+    /// Longest time that its pods are given to stop, in seconds.
+    pub grace: i64,
+    /// How long they run at most, in seconds. None: one of them may run for ever.
+    pub active_seconds: Option<i64>,
+    /// Policies allow it.
+    pub allowed: AuthorizedPods,
+    /// The limits of QuotaPolicies that it draws on.
+    pub limits: Arc<JobLimits>,
+}
+
+impl Asks {
+    /// All of its pods.
+    pub fn pods(&self) -> impl Iterator<Item = &PlannedPod> {
+        self.groups.iter().flat_map(|group| &group.pods)
+    }
+
+    /// What its pods mount, on these nodes.
+    #[must_use]
+    pub fn mounts<'a>(&self, nodes: impl IntoIterator<Item = (&'a str, &'a str)>) -> Mounts {
+        let mut mounts = Mounts::new();
+        for (pod, node) in nodes {
+            for claim in self.claims.get(pod).into_iter().flatten() {
+                let mount = mounts.entry(claim.clone()).or_default();
+                mount.nodes.insert(node.to_owned());
+                mount.pods = mount.pods.saturating_add(1);
+            }
+        }
+        mounts
+    }
+}
+
+/// The claims that a pod mounts: those that its ephemeral volumes are, too, which are made with
+/// it.
+#[must_use]
+pub fn claims(pod: &str, spec: &PodSpec) -> BTreeSet<String> {
+    let volumes = spec.volumes.iter().flatten();
+    volumes
+        .filter_map(
+            |volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
+                (Some(claim), _) => Some(claim.claim_name.clone()),
+                (None, Some(_)) => Some(format!("{pod}-{}", volume.name)),
+                (None, None) => None,
+            },
+        )
+        .collect()
+}
+
+/// A pod, with all of its spec.
+struct Member<'a> {
+    name: &'a str,
+    pod: &'a GuestPod,
+    spec: &'a PodSpec,
+}
+
+/// What these pods of one namespace ask for together. `group`: the PodGroup that they name.
+///
+/// # Errors
+/// Why they are not placed: they wait, or are refused.
+pub fn find(
+    world: &World,
+    namespace: &str,
+    group: Option<&PodGroup>,
+    pods: &[(String, Arc<GuestPod>)],
+) -> Result<Asks, Certificate> {
+    let mut members = Vec::with_capacity(pods.len());
+    for (name, pod) in pods {
+        let spec = read(name, pod)?;
+        members.push(Member { name, pod, spec });
+    }
+    let (Some(first), Some(last)) = (members.first(), pods.last()) else {
+        let message = "there are no pods".to_owned();
+        return Err(Certificate::waits(Reason::MembersMissing, message));
+    };
+    let labels = world.namespace_labels(namespace);
+    let queue = queue(world, &labels, group, first)?;
+    let queue_name = queue.metadata.name.clone().unwrap_or_default();
+    let lowest = members.iter().map(|m| m.pod.priority).min().unwrap_or(0);
+    let (class, priority) = match group.and_then(|g| g.spec.priority_class_name.as_deref()) {
+        Some(class) => (Some(class), priority(world, class)?),
+        None => (None, lowest),
+    };
+    let (groups, claims, one_node) = alike(world, namespace, &labels, &members)?;
+    let total = total(&members);
+    let count = i64::try_from(members.len()).unwrap_or(i64::MAX);
+    let gpus = gpus(&members);
+    let active: Option<Vec<i64>> = members.iter().map(|m| m.pod.active_seconds).collect();
+    let active_seconds = active.and_then(|all| all.into_iter().max());
+    let name = group.map_or(first.name, |g| {
+        g.metadata.name.as_deref().unwrap_or_default()
+    });
+    let own = group.map(|g| g.metadata.labels.clone().unwrap_or_default());
+    let own = own.unwrap_or_else(|| first.pod.labels.clone());
+    let asking = PodsAsking {
+        namespace,
+        namespace_labels: &labels,
+        name,
+        labels: &own,
+        queue: &queue_name,
+        queue_spec: &queue.spec,
+        priority_class: class,
+        priority,
+        gpus,
+        pods: count,
+        runtime_seconds: active_seconds,
+    };
+    let policies = world.policies.active();
+    let specs = members.iter().map(|m| m.spec);
+    let allowed =
+        authorize_pods(policies.as_deref(), &asking, specs).map_err(|not| Certificate {
+            reason: not.reason(),
+            message: not.to_string(),
+            refused: not.reason() == Reason::PolicyDenied,
+        })?;
+    let limits = limits(world, &asking, first.spec, &total)?;
+    let submitted = group.map_or(first.pod.created, |g| {
+        let created = g.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        created.max(last.1.created)
+    });
+    Ok(Asks {
+        queue: queue_name.clone(),
+        priority,
+        submitted: submitted.unwrap_or_default(),
+        groups,
+        one_node,
+        claims,
+        grace: members.iter().map(|m| m.pod.grace).max().unwrap_or(30),
+        active_seconds,
+        allowed,
+        limits: Arc::new(limits),
+    })
+}
+
+/// All of a pod's spec, if all that must hold of it is evaluated.
+fn read<'a>(name: &str, pod: &'a GuestPod) -> Result<&'a PodSpec, Certificate> {
+    let not = |what: String| {
+        let message = format!(
+            "pod {name:?} asks for {what}, which trellis does not evaluate: leave it out, or have another scheduler place the pod"
+        );
+        Err(Certificate::waits(Reason::ConstraintNotSupported, message))
+    };
+    let spec = match &pod.spec {
+        Some(Ok(spec)) => spec,
+        Some(Err(error)) => return not(format!("what cannot be read ({error})")),
+        None => return not("what has not been seen".to_owned()),
+    };
+    if let Some(claim) = spec.resource_claims.iter().flatten().next() {
+        let message = format!(
+            "pod {name:?} has the resource claim {:?}, and dynamic resource allocation is not done by trellis",
+            claim.name
+        );
+        return Err(Certificate::waits(Reason::NeedsDeviceAllocation, message));
+    }
+    match unsupported::constraint(spec) {
+        Some(what) => not(what),
+        None => Ok(spec),
+    }
+}
+
+/// The queue that the PodGroup names, or the pod that is in none; else the namespace's default.
+fn queue(
+    world: &World,
+    labels: &BTreeMap<String, String>,
+    group: Option<&PodGroup>,
+    first: &Member<'_>,
+) -> Result<Arc<Queue>, Certificate> {
+    let (named, field) = match group {
+        Some(group) => (
+            Some(group.spec.queue.as_str()),
+            "spec.queue of the PodGroup".to_owned(),
+        ),
+        None => {
+            let label = first.pod.labels.get(names::QUEUE).map(String::as_str);
+            (label, format!("label {}", names::QUEUE))
+        }
+    };
+    let named = named.filter(|name| !name.is_empty());
+    let get = |name: &str| world.queues.get(&Key::new("", name));
+    lookup::queue(named, labels, get, || world.queues.all()).map_err(|missing| {
+        let rest = missing.message.strip_prefix("spec.queue");
+        let message = rest.map(|rest| format!("{field}{rest}"));
+        Certificate::waits(missing.reason, message.unwrap_or(missing.message))
+    })
+}
+
+fn priority(world: &World, class: &str) -> Result<i32, Certificate> {
+    let found = world.priority_classes.get(&Key::new("", class));
+    let missing = || {
+        let message = format!(
+            "spec.priorityClassName of the PodGroup: PriorityClass {class:?} does not exist: create it or name another"
+        );
+        Certificate::waits(Reason::PriorityClassNotFound, message)
+    };
+    let found = found.ok_or_else(missing)?;
+    Ok(found.value.unwrap_or(0))
+}
+
+type Found = (Vec<Alike>, BTreeMap<String, BTreeSet<String>>, bool);
+
+/// The pods by what they ask for, the claims of each, and whether one claim keeps them all together.
+fn alike(
+    world: &World,
+    namespace: &str,
+    namespace_labels: &BTreeMap<String, String>,
+    members: &[Member<'_>],
+) -> Result<Found, Certificate> {
+    let storage = world.storage(namespace);
+    let mut volumes: BTreeMap<String, Mounted> = BTreeMap::new();
+    let mut mounted_by: BTreeMap<String, usize> = BTreeMap::new();
+    let mut of_pods = BTreeMap::new();
+    for member in members {
+        let claims = claims(member.name, member.spec);
+        for claim in &claims {
+            let count = mounted_by.entry(claim.clone()).or_default();
+            *count = count.saturating_add(1);
+            if !volumes.contains_key(claim) {
+                let found = of_claim(claim, &storage).map_err(|(reason, what)| {
+                    let message = format!(
+                        "pod {:?} mounts PersistentVolumeClaim {claim:?}, which {what}",
+                        member.name
+                    );
+                    Certificate::waits(reason, message)
+                })?;
+                volumes.insert(claim.clone(), found);
+            }
+        }
+        if !claims.is_empty() {
+            of_pods.insert(member.name.to_owned(), claims);
+        }
+    }
+    let of_one_node = |claim: &&String| {
+        let several = mounted_by.get(*claim).is_some_and(|pods| *pods > 1);
+        several && volumes.get(*claim).is_some_and(|mounted| mounted.one_node)
+    };
+    let of_all = |claim: &String| mounted_by.get(claim) == Some(&members.len());
+    let one_node = volumes.keys().filter(of_one_node).any(of_all);
+    let label = |node: &str, key: &str| {
+        let node = world.nodes.get(&Key::new("", node))?;
+        node.metadata.labels.as_ref()?.get(key).cloned()
+    };
+    let is_repelled = world.repulsions.concern(namespace, namespace_labels);
+    let mut groups: Vec<Alike> = Vec::new();
+    for member in members {
+        let own = of_pods.get(member.name).into_iter().flatten();
+        let mut reach: Vec<_> = own
+            .clone()
+            .filter_map(|claim| volumes.get(claim))
+            .flat_map(|mounted| mounted.reach.iter().cloned())
+            .collect();
+        reach.sort_unstable();
+        reach.dedup();
+        let kept_out = match is_repelled {
+            true => world.repulsions.domains(
+                Repelled {
+                    namespace,
+                    namespace_labels,
+                    labels: &member.pod.labels,
+                },
+                label,
+            ),
+            false => BTreeSet::new(),
+        };
+        let pod = PlannedPod {
+            name: member.name.to_owned(),
+            uid: member.pod.uid.clone(),
+        };
+        let mut new = Alike {
+            request: member.pod.request.clone(),
+            constraints: Constraints {
+                volumes: reach,
+                kept_out,
+                ..constraints::of_pod(member.spec)
+            },
+            one_node: own.clone().any(|claim| of_one_node(&claim)),
+            pods: Vec::new(),
+        };
+        let like = groups.iter_mut().find(|group| {
+            (&group.request, &group.constraints, group.one_node)
+                == (&new.request, &new.constraints, new.one_node)
+        });
+        match like {
+            Some(group) => group.pods.push(pod),
+            None => {
+                new.pods.push(pod);
+                groups.push(new);
+            }
+        }
+    }
+    Ok((groups, of_pods, one_node))
+}
+
+/// What they ask for together, as quota policies count it.
+fn total(members: &[Member<'_>]) -> BTreeMap<String, Option<Amount>> {
+    let mut total: BTreeMap<String, Option<Amount>> = BTreeMap::new();
+    for (resource, units) in members.iter().flat_map(|m| m.pod.request.iter()) {
+        let amount = match resource.as_str() {
+            "cpu" => Amount::from_millis(units),
+            _ => Amount::from_units(units),
+        };
+        let sum = total.entry(resource.as_str().to_owned());
+        let sum = sum.or_insert(Some(Amount::ZERO));
+        *sum = sum.and_then(|sum| sum.checked_add(amount));
+    }
+    total
+}
+
+/// Devices: extended resources, which have a domain in their name.
+fn gpus(members: &[Member<'_>]) -> i64 {
+    let all = members.iter().flat_map(|m| m.pod.request.iter());
+    let is_device = |name: &str| name.contains('/') && !name.starts_with("hugepages-");
+    all.filter(|(name, _)| is_device(name.as_str()))
+        .fold(0, |sum: i64, (_, units)| sum.saturating_add(units))
+}
+
+/// The limits of QuotaPolicies, unless they forbid it whatever room there is.
+fn limits(
+    world: &World,
+    asking: &PodsAsking<'_>,
+    spec: &PodSpec,
+    total: &BTreeMap<String, Option<Amount>>,
+) -> Result<JobLimits, Certificate> {
+    let (version, quotas) = world.quotas.active();
+    let verdict = quotas.judge(&Asking {
+        namespace: asking.namespace,
+        namespace_labels: asking.namespace_labels,
+        queue: asking.queue,
+        queue_spec: asking.queue_spec,
+        service_account: spec.service_account_name.as_deref(),
+        requester: None,
+        total,
+        pods: asking.pods,
+        gpus: asking.gpus,
+        runtime_seconds: asking.runtime_seconds,
+    });
+    if let Some((name, why)) = quotas.unusable().first() {
+        let message = format!("quota policy {name:?} does not take effect: {why}");
+        return Err(Certificate::waits(Reason::PolicyNotEvaluated, message));
+    }
+    if !verdict.denied.is_empty() {
+        let denied: Vec<_> = verdict.denied.iter().map(ToString::to_string).collect();
+        return Err(Certificate {
+            reason: Reason::QuotaPolicyExceeded,
+            message: denied.join("; "),
+            refused: true,
+        });
+    }
+    Ok(JobLimits {
+        version,
+        draws: verdict.draws,
+        requester: None,
+    })
+}

@@ -1,0 +1,18 @@
+//! Pods that others have made, of a Job or of anybody, and that name `schedulerName: trellis`:
+//! guests. They are bound, not created. Those of one PodGroup are a gang, any other is a gang of
+//! one.
+//!
+//! `unit` names them, `next` says what is to be done about a gang and `single` about a pod alone
+//! (both pure), `asks` finds out what pods ask for and whether they may, `form` puts that into the
+//! engine's words, `plan` into the journal's.
+
+pub mod asks;
+pub mod form;
+pub mod next;
+pub mod plan;
+pub mod single;
+#[cfg(test)]
+mod tests;
+mod unit;
+
+pub use unit::{Unit, is_guest, of_group, of_pod, unit};

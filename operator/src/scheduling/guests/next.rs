@@ -1,0 +1,286 @@
+//! What is to be done about the gang of a PodGroup next: a pure function of what the PodGroup
+//! says, its journal and which pods there are, as `keeper` is for a job.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
+use trellis_api::Reason;
+use trellis_api::pod_group::{Plan, PlannedPod, PodGroupPhase, PodGroupStatus};
+
+use crate::scheduling::deletions::Deletions;
+use crate::scheduling::journal::Author;
+use crate::scheduling::keeper::Doomed;
+use crate::watch::{GuestPod, Guests};
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Nothing can be placed yet, for this reason.
+    Wait {
+        /// Why.
+        reason: Reason,
+        /// The same in words.
+        message: String,
+    },
+    /// Let the engine find a place for these pods, all at once.
+    Enqueue(Vec<String>),
+    /// There are no pods: nothing is asked for.
+    Withdraw,
+    /// Write that what an earlier leader had begun is gone on with.
+    TakeOver,
+    /// Tell those who make room, and follow them.
+    Follow,
+    /// Write that the place is given up before it was had.
+    Void,
+    /// Bind the pods of the plan that are not bound yet, and close it.
+    Bind,
+    /// Write that the gang has its place: its pods are bound, and no journal says so.
+    Adopt,
+    /// The place is the gang's; these pods came later, and are placed one by one.
+    Hold(Vec<String>),
+    /// Write that the plan is being undone.
+    Undo {
+        /// Why.
+        reason: Reason,
+        /// The same in words.
+        message: String,
+        /// It failed, and the next try waits.
+        failed: bool,
+    },
+    /// Delete these pods: whoever made them makes them anew.
+    Delete(Vec<Doomed>),
+    /// Evict these pods: a PodDisruptionBudget may say not yet.
+    Evict(Vec<Doomed>),
+    /// Wait until those that were told to go are gone.
+    AwaitPods,
+    /// Write that nothing is left of the plan.
+    Clear,
+}
+
+/// What is seen of the gang of one PodGroup.
+#[derive(Clone, Copy, Debug)]
+pub struct Gang<'a> {
+    /// Pods that must be placed together.
+    pub min_member: i64,
+    /// The PodGroup is being deleted.
+    pub goes: bool,
+    /// The journal.
+    pub journal: &'a PodGroupStatus,
+    /// Whose its open plan is. None: we do not lead any more.
+    pub author: Option<Author>,
+    /// All pods that name the PodGroup.
+    pub pods: &'a Guests,
+    /// It is to make room: for whom and why, in words.
+    pub told: Option<&'a str>,
+    /// Deletes that have been asked for.
+    pub deletions: &'a Deletions,
+    /// The time.
+    pub now: Timestamp,
+    /// The same by a clock that is never set.
+    pub clock: Instant,
+}
+
+/// The pods of a plan, with their nodes.
+pub fn planned(plan: &Plan) -> impl Iterator<Item = (&PlannedPod, &str)> {
+    plan.assignments
+        .iter()
+        .flat_map(|run| run.pods.iter().map(|pod| (pod, run.node.as_str())))
+}
+
+/// Pods that may be placed, in the order in which they make a gang: by their number, then by age.
+pub fn ready(pods: &Guests) -> Vec<String> {
+    let is_ready = |pod: &GuestPod| pod.waits() && pod.gates().next().is_none();
+    let ready = pods.iter().filter(|(_, pod)| is_ready(pod));
+    let mut ready: Vec<_> = ready
+        .map(|(name, pod)| (pod.index.unwrap_or(u32::MAX), pod.created, name))
+        .collect();
+    ready.sort();
+    ready.into_iter().map(|(.., name)| name.clone()).collect()
+}
+
+impl Gang<'_> {
+    /// What is to be done next.
+    #[must_use]
+    pub fn next(&self) -> Step {
+        match self.journal.phase.unwrap_or_default() {
+            PodGroupPhase::Pending | PodGroupPhase::Finished => self.pending(),
+            PodGroupPhase::Nominated => self.nominated(),
+            PodGroupPhase::Committing => self.committing(),
+            PodGroupPhase::Placed => self.placed(),
+            PodGroupPhase::Unwinding => self.unwinding(),
+        }
+    }
+
+    fn pending(&self) -> Step {
+        let least = usize::try_from(self.min_member).unwrap_or(0);
+        if least == 0 {
+            let message = format!(
+                "spec.minMember of the PodGroup is {} and must be at least 1: say how many pods must be placed together",
+                self.min_member
+            );
+            let reason = Reason::InvalidSpec;
+            return Step::Wait { reason, message };
+        }
+        // Placed before there was a PodGroup, or its journal was deleted: what runs is not torn.
+        let bound = self.bound().filter(|(_, pod)| !pod.deleting).count();
+        if bound >= least {
+            return Step::Adopt;
+        }
+        let mut ready = ready(self.pods);
+        let missing = least.saturating_sub(bound);
+        if ready.len() >= missing {
+            ready.truncate(missing);
+            return Step::Enqueue(ready);
+        }
+        if !self.pods.values().any(|pod| pod.waits()) {
+            return Step::Withdraw;
+        }
+        self.members_missing(least, bound, ready.len())
+    }
+
+    fn members_missing(&self, least: usize, bound: usize, ready: usize) -> Step {
+        let gated = self.pods.values().filter(|pod| pod.waits());
+        let gated = gated.filter(|pod| pod.gates().next().is_some()).count();
+        let there = bound.saturating_add(ready);
+        let mut message = format!(
+            "{there} of the {least} pods are there that the PodGroup asks for (spec.minMember)"
+        );
+        if gated > 0 {
+            let have = if gated == 1 { "has" } else { "have" };
+            message.push_str(&format!("; {gated} more {have} scheduling gates"));
+        }
+        let reason = Reason::MembersMissing;
+        Step::Wait { reason, message }
+    }
+
+    fn nominated(&self) -> Step {
+        match self.author {
+            _ if !self.is_whole(|pod| pod.waits()) || self.goes => Step::Void,
+            Some(Author::Ours) => Step::Follow,
+            Some(Author::Predecessor) => Step::TakeOver,
+            Some(Author::Stale) | None => Step::Void,
+        }
+    }
+
+    /// Every pod of the plan is there, and such a one.
+    fn is_whole(&self, such: impl Fn(&GuestPod) -> bool) -> bool {
+        let Some(plan) = &self.journal.plan else {
+            return false;
+        };
+        let mut all = planned(plan);
+        all.all(|(planned, _)| {
+            let pod = self.pods.get(&planned.name);
+            pod.is_some_and(|pod| pod.uid == planned.uid && such(pod))
+        })
+    }
+
+    fn committing(&self) -> Step {
+        let undo = |message: String, failed: bool| Step::Undo {
+            reason: if failed {
+                Reason::PodRefused
+            } else {
+                Reason::Restarting
+            },
+            message,
+            failed,
+        };
+        let Some(plan) = &self.journal.plan else {
+            return undo("the journal names no plan".to_owned(), false);
+        };
+        for (planned, node) in planned(plan) {
+            let pod = self.pods.get(&planned.name);
+            let pod = pod.filter(|pod| pod.uid == planned.uid && !pod.deleting);
+            let Some(pod) = pod else {
+                let message = format!("pod {:?} is gone, or going", planned.name);
+                return undo(message, true);
+            };
+            let elsewhere = pod.node.as_deref().filter(|there| *there != node);
+            if let Some(there) = elsewhere {
+                let message = format!(
+                    "pod {:?} was to be on node {node:?} and was bound to {there:?} by somebody else",
+                    planned.name
+                );
+                return undo(message, true);
+            }
+        }
+        if let Some(message) = self.told {
+            return Step::Undo {
+                reason: Reason::Preempted,
+                message: message.to_owned(),
+                failed: false,
+            };
+        }
+        // Of one that is whole only the closing is late: there is nothing to undo.
+        let is_bound = self.is_whole(|pod| pod.node.is_some());
+        let expired = plan.deadline.as_ref().is_none_or(|d| d.0 <= self.now);
+        match self.author {
+            _ if expired && !is_bound => undo(
+                "the pods were not all bound before the plan's deadline".to_owned(),
+                true,
+            ),
+            Some(Author::Ours) => Step::Bind,
+            Some(Author::Predecessor) => Step::TakeOver,
+            Some(Author::Stale) | None => undo(
+                "the plan was written by a process that no longer leads".to_owned(),
+                false,
+            ),
+        }
+    }
+
+    fn placed(&self) -> Step {
+        if self.bound().next().is_none() {
+            return Step::Clear;
+        }
+        match self.told {
+            Some(message) => Step::Undo {
+                reason: Reason::Preempted,
+                message: message.to_owned(),
+                failed: false,
+            },
+            None => Step::Hold(ready(self.pods)),
+        }
+    }
+
+    /// Of one that makes room all go that hold a node, later ones too. Of a torn one those that its
+    /// plan has bound: they would hold what the others cannot run with.
+    fn unwinding(&self) -> Step {
+        let makes_room = self.journal.reason == Some(Reason::Preempted);
+        let plan = self.journal.plan.as_ref();
+        let of_plan: BTreeSet<&str> = plan
+            .into_iter()
+            .flat_map(planned)
+            .map(|(pod, _)| pod.uid.as_str())
+            .collect();
+        let hash = plan.map(|plan| plan.hash.as_str());
+        let goes = |pod: &GuestPod| {
+            makes_room || (of_plan.contains(pod.uid.as_str()) && pod.plan.as_deref() == hash)
+        };
+        let mut waits = false;
+        let mut doomed = Vec::new();
+        for (name, pod) in self.bound().filter(|(_, pod)| goes(pod)) {
+            waits = true;
+            if !pod.deleting && self.deletions.is_due(&pod.uid, false, self.clock) {
+                doomed.push(Doomed {
+                    name: name.clone(),
+                    uid: pod.uid.clone(),
+                    force: false,
+                    grace: None,
+                });
+            }
+        }
+        let until = self.journal.evict_until.as_ref();
+        let patient = makes_room && until.is_some_and(|until| until.0 > self.now);
+        match (doomed.is_empty(), waits) {
+            (false, _) if patient => Step::Evict(doomed),
+            (false, _) => Step::Delete(doomed),
+            (true, true) => Step::AwaitPods,
+            (true, false) => Step::Clear,
+        }
+    }
+
+    fn bound(&self) -> impl Iterator<Item = (&String, &GuestPod)> {
+        let all = self.pods.iter().map(|(name, pod)| (name, &**pod));
+        all.filter(|(_, pod)| pod.is_bound())
+    }
+}

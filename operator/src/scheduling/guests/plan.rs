@@ -1,0 +1,118 @@
+//! The plan of a guest gang, and the transitions of its journal that a job's has not.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::json;
+use trellis_api::Reason;
+use trellis_api::pod_group::{Assignment, Plan, PlannedPod, PodGroupPhase, PodGroupStatus};
+use trellis_scheduler::PodKey;
+
+use super::asks::Asks;
+use super::form;
+use crate::key::Key;
+use crate::scheduling::flavors::Place;
+use crate::scheduling::journal::PLAN_TIME;
+
+/// The plan of a place for these pods.
+#[must_use]
+pub fn plan(unit_uid: &str, generation: i64, asks: &Asks, place: &Place, now: Timestamp) -> Plan {
+    let mut assignments = Vec::new();
+    for (number, alike) in asks.groups.iter().enumerate() {
+        let name = form::group_name(number);
+        let placed = place.placement.groups().iter();
+        let runs = placed
+            .filter(|g| g.group.as_str() == name)
+            .flat_map(|g| &g.runs);
+        let mut pods = alike.pods.iter().cloned();
+        for (node, count) in runs {
+            let here: Vec<PlannedPod> = pods
+                .by_ref()
+                .take(usize::try_from(*count).unwrap_or(0))
+                .collect();
+            assignments.push(Assignment {
+                group: name.clone(),
+                node: node.as_str().to_owned(),
+                count: i64::from(*count),
+                pods: here,
+            });
+        }
+    }
+    let text = json!([
+        unit_uid,
+        place.groups,
+        assignments,
+        now.as_nanosecond().to_string()
+    ]);
+    Plan {
+        hash: trellis_compiler::hash_of(&text),
+        attempt: 1,
+        generation,
+        queue: Some(asks.queue.clone()),
+        priority: Some(asks.priority),
+        policy_set: Some(asks.allowed.set().to_owned()),
+        deadline: now.saturating_add(PLAN_TIME).ok().map(Time),
+        groups: place.groups.clone(),
+        limits: place.limits.clone(),
+        active_seconds: asks.active_seconds,
+        assignments,
+        ..Plan::default()
+    }
+}
+
+/// The engine's names of the pods of a plan, in that place of the gang.
+#[must_use]
+pub fn names(unit: &Key, place: u64, plan: &Plan) -> BTreeMap<Key, PodKey> {
+    let mut next: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut names = BTreeMap::new();
+    for run in &plan.assignments {
+        let index = next.entry(run.group.as_str()).or_default();
+        for pod in &run.pods {
+            let key = Key::new(&unit.namespace, &pod.name);
+            names.insert(key, form::pod_key(unit, place, &run.group, *index));
+            *index = index.saturating_add(1);
+        }
+    }
+    names
+}
+
+/// The status of a gang that is not placed, and why.
+#[must_use]
+pub fn waits(before: &PodGroupStatus, reason: Reason, message: &str) -> Option<PodGroupStatus> {
+    let is_pending = before.phase.unwrap_or_default() == PodGroupPhase::Pending;
+    is_pending.then(|| PodGroupStatus {
+        phase: Some(PodGroupPhase::Pending),
+        reason: Some(reason),
+        message: Some(message.to_owned()),
+        ..before.clone()
+    })
+}
+
+/// The status of a gang whose pods are bound and that has no journal. Its plan says where it counts.
+#[must_use]
+pub fn adopted(before: &PodGroupStatus, plan: Plan) -> Option<PodGroupStatus> {
+    let is_pending = before.phase.unwrap_or_default() == PodGroupPhase::Pending;
+    is_pending.then(|| PodGroupStatus {
+        phase: Some(PodGroupPhase::Placed),
+        plan: Some(plan),
+        reason: None,
+        message: None,
+        ..before.clone()
+    })
+}
+
+/// The status once no pod is left of a gang that had its place.
+#[must_use]
+pub fn emptied(before: &PodGroupStatus) -> Option<PodGroupStatus> {
+    let held = matches!(
+        before.phase,
+        Some(PodGroupPhase::Placed | PodGroupPhase::Unwinding)
+    );
+    held.then(|| PodGroupStatus {
+        phase: Some(PodGroupPhase::Pending),
+        plan: None,
+        evict_until: None,
+        ..before.clone()
+    })
+}

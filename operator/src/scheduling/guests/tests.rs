@@ -1,0 +1,367 @@
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use trellis_api::Reason;
+use trellis_api::pod_group::{Assignment, Plan, PlannedPod, PodGroupPhase, PodGroupStatus};
+use trellis_scheduler::{GangId, ResourceName, Resources};
+
+use super::next::{Gang, Step, ready};
+use super::single::{self, Single};
+use super::*;
+use crate::key::Key;
+use crate::scheduling::deletions::Deletions;
+use crate::scheduling::gang;
+use crate::scheduling::journal::Author;
+use crate::watch::{GuestPod, Guests, SlimPod};
+
+const NOW: i64 = 1_800_000_000;
+
+/// Pods that wait, the first ones bound to node `n` by plan `p`.
+struct Scene {
+    pods: Guests,
+    journal: PodGroupStatus,
+    author: Option<Author>,
+    told: Option<&'static str>,
+}
+
+fn pod(name: &str, more: Value) -> GuestPod {
+    let mut pod = json!({
+        "metadata": {"name": name, "namespace": "ns", "uid": name, "annotations": {}},
+        "spec": {"schedulerName": "trellis", "containers": [{"name": "c"}]},
+        "status": {"phase": "Pending"},
+    });
+    for (path, value) in more.as_object().unwrap() {
+        let (parent, field) = path.rsplit_once('/').unwrap();
+        pod.pointer_mut(parent).unwrap()[field] = value.clone();
+    }
+    let pod: SlimPod = serde_json::from_value(pod).unwrap();
+    GuestPod::of(&pod).unwrap()
+}
+
+fn on(node: &str) -> Value {
+    json!({"/spec/nodeName": node, "/metadata/annotations": {"trellis.dev/plan": "p"}})
+}
+
+impl Scene {
+    fn new(pods: &[(&str, Value)]) -> Self {
+        let pods = pods
+            .iter()
+            .map(|(name, more)| ((*name).to_owned(), Arc::new(pod(name, more.clone()))));
+        Self {
+            pods: pods.collect(),
+            journal: PodGroupStatus::default(),
+            author: Some(Author::Ours),
+            told: None,
+        }
+    }
+
+    /// The journal is in that phase, with pods a and b on node n.
+    fn in_phase(mut self, phase: PodGroupPhase, seconds: i64) -> Self {
+        let planned = ["a", "b"].map(|name| PlannedPod {
+            name: name.to_owned(),
+            uid: name.to_owned(),
+        });
+        self.journal.phase = Some(phase);
+        self.journal.plan = Some(Plan {
+            hash: "p".to_owned(),
+            deadline: Some(Time(Timestamp::from_second(NOW + seconds).unwrap())),
+            assignments: vec![Assignment {
+                group: "g0".to_owned(),
+                node: "n".to_owned(),
+                count: 2,
+                pods: planned.to_vec(),
+            }],
+            ..Plan::default()
+        });
+        self
+    }
+
+    fn next(&self) -> Step {
+        self.next_of(2)
+    }
+
+    fn next_of(&self, min_member: i64) -> Step {
+        Gang {
+            min_member,
+            goes: false,
+            journal: &self.journal,
+            author: self.author,
+            pods: &self.pods,
+            told: self.told,
+            deletions: &Deletions::default(),
+            now: Timestamp::from_second(NOW).unwrap(),
+            clock: Instant::now(),
+        }
+        .next()
+    }
+}
+
+fn waits_for(step: &Step) -> (Reason, &str) {
+    match step {
+        Step::Wait { reason, message } => (*reason, message),
+        step => panic!("{step:?}"),
+    }
+}
+
+fn names(step: Step) -> Vec<String> {
+    match step {
+        Step::Delete(pods) | Step::Evict(pods) => pods.into_iter().map(|p| p.name).collect(),
+        step => panic!("{step:?}"),
+    }
+}
+
+#[test]
+fn nothing_is_asked_for_before_all_are_there_and_without_gates() {
+    let gated = json!({"/spec/schedulingGates": [{"name": "x"}]});
+    let step = Scene::new(&[("a", json!({})), ("b", gated.clone())]).next();
+    let (reason, message) = waits_for(&step);
+    assert_eq!(reason, Reason::MembersMissing);
+    assert_eq!(
+        message,
+        "1 of the 2 pods are there that the PodGroup asks for (spec.minMember); 1 more has scheduling gates"
+    );
+    let whole = Scene::new(&[("a", json!({})), ("b", json!({})), ("c", gated)]);
+    assert_eq!(
+        whole.next(),
+        Step::Enqueue(vec!["a".to_owned(), "b".to_owned()])
+    );
+    assert_eq!(waits_for(&whole.next_of(0)).0, Reason::InvalidSpec);
+    assert_eq!(Scene::new(&[]).next(), Step::Withdraw);
+}
+
+#[test]
+fn a_gang_is_made_of_its_first_pods_by_number_then_by_age() {
+    let at = |index: Value, second: &str| {
+        json!({"/metadata/labels": {"batch.kubernetes.io/job-completion-index": index},
+            "/metadata/creationTimestamp": format!("2026-01-01T00:00:{second}Z")})
+    };
+    let scene = Scene::new(&[
+        ("a", at(json!("10"), "00")),
+        ("b", at(json!("9"), "01")),
+        (
+            "c",
+            json!({"/metadata/creationTimestamp": "2026-01-01T00:00:03Z"}),
+        ),
+        (
+            "d",
+            json!({"/metadata/creationTimestamp": "2026-01-01T00:00:02Z"}),
+        ),
+    ]);
+    assert_eq!(ready(&scene.pods), ["b", "a", "d", "c"]);
+}
+
+#[test]
+fn pods_that_are_bound_without_a_journal_are_not_torn() {
+    let whole = Scene::new(&[("a", on("n")), ("b", on("m"))]);
+    assert_eq!(whole.next(), Step::Adopt);
+    let part = Scene::new(&[("a", on("n")), ("b", json!({})), ("c", json!({}))]);
+    assert_eq!(part.next(), Step::Enqueue(vec!["b".to_owned()]));
+}
+
+#[test]
+fn an_open_plan_is_carried_out_by_who_leads_or_undone() {
+    let open = |pods: &[(&str, Value)]| Scene::new(pods).in_phase(PodGroupPhase::Committing, 60);
+    let both = [("a", on("n")), ("b", json!({}))];
+    assert_eq!(open(&both).next(), Step::Bind);
+    let of = |author| {
+        Scene {
+            author,
+            ..open(&both)
+        }
+        .next()
+    };
+    assert_eq!(of(Some(Author::Predecessor)), Step::TakeOver);
+    assert!(matches!(
+        of(Some(Author::Stale)),
+        Step::Undo { failed: false, .. }
+    ));
+    assert!(matches!(of(None), Step::Undo { .. }));
+    let undone = |scene: Scene| match scene.next() {
+        Step::Undo {
+            message,
+            failed: true,
+            ..
+        } => message,
+        step => panic!("{step:?}"),
+    };
+    assert!(undone(open(&[("a", on("n"))])).contains("\"b\" is gone"));
+    assert!(undone(open(&[("a", on("n")), ("b", on("m"))])).contains("bound to \"m\" by somebody"));
+    let going = json!({"/metadata/deletionTimestamp": "2026-01-01T00:00:00Z"});
+    assert!(undone(open(&[("a", on("n")), ("b", going)])).contains("\"b\" is gone"));
+    let another = json!({"/metadata/uid": "z"});
+    assert!(undone(open(&[("a", on("n")), ("b", another)])).contains("\"b\" is gone"));
+    let late = Scene::new(&both).in_phase(PodGroupPhase::Committing, -1);
+    assert!(undone(late).contains("deadline"));
+    // Only the closing is late.
+    let whole = [("a", on("n")), ("b", on("n"))];
+    let late = Scene::new(&whole).in_phase(PodGroupPhase::Committing, -1);
+    assert_eq!(late.next(), Step::Bind);
+    let told = Scene {
+        told: Some("makes room"),
+        ..open(&both)
+    };
+    assert!(matches!(
+        told.next(),
+        Step::Undo {
+            reason: Reason::Preempted,
+            failed: false,
+            ..
+        }
+    ));
+}
+
+#[test]
+fn of_a_torn_gang_those_go_that_its_plan_has_bound() {
+    let later = json!({"/spec/nodeName": "n", "/metadata/annotations": {"trellis.dev/plan": "q"}});
+    let mut scene = Scene::new(&[("a", on("n")), ("b", json!({})), ("c", later)])
+        .in_phase(PodGroupPhase::Unwinding, 60);
+    scene.journal.reason = Some(Reason::PodRefused);
+    assert_eq!(names(scene.next()), ["a"]);
+    let going = json!({"/spec/nodeName": "n", "/metadata/annotations": {"trellis.dev/plan": "p"},
+        "/metadata/deletionTimestamp": "2026-01-01T00:00:00Z"});
+    scene.pods.insert("a".to_owned(), Arc::new(pod("a", going)));
+    assert_eq!(scene.next(), Step::AwaitPods);
+    scene.pods.remove("a");
+    assert_eq!(scene.next(), Step::Clear);
+}
+
+#[test]
+fn who_makes_room_goes_whole_and_is_deleted_once_budgets_had_their_time() {
+    let later = json!({"/spec/nodeName": "n"});
+    let mut scene = Scene::new(&[("a", on("n")), ("c", later), ("d", json!({}))])
+        .in_phase(PodGroupPhase::Placed, 60);
+    assert_eq!(scene.next(), Step::Hold(vec!["d".to_owned()]));
+    scene.told = Some("makes room");
+    assert!(matches!(
+        scene.next(),
+        Step::Undo {
+            reason: Reason::Preempted,
+            ..
+        }
+    ));
+    scene.journal.phase = Some(PodGroupPhase::Unwinding);
+    scene.journal.reason = Some(Reason::Preempted);
+    let until = |seconds: i64| {
+        let at = Timestamp::from_second(NOW).unwrap();
+        Some(Time(
+            at.saturating_add(SignedDuration::from_secs(seconds))
+                .unwrap(),
+        ))
+    };
+    scene.journal.evict_until = until(5);
+    assert!(matches!(scene.next(), Step::Evict(_)));
+    assert_eq!(names(scene.next()), ["a", "c"]);
+    scene.journal.evict_until = until(0);
+    assert!(matches!(scene.next(), Step::Delete(_)));
+}
+
+#[test]
+fn a_gang_without_pods_has_no_place() {
+    let over = json!({"/spec/nodeName": "n", "/status/phase": "Succeeded"});
+    let scene = Scene::new(&[("a", over)]).in_phase(PodGroupPhase::Placed, 60);
+    assert_eq!(scene.next(), Step::Clear);
+}
+
+#[test]
+fn a_nomination_is_for_the_pods_that_it_names() {
+    let named = |pods: &[(&str, Value)]| Scene::new(pods).in_phase(PodGroupPhase::Nominated, 60);
+    let both = [("a", json!({})), ("b", json!({}))];
+    assert_eq!(named(&both).next(), Step::Follow);
+    assert_eq!(named(&both[..1]).next(), Step::Void);
+    assert_eq!(
+        named(&[("a", json!({})), ("b", on("n"))]).next(),
+        Step::Void
+    );
+}
+
+#[test]
+fn a_pod_alone_is_its_gangs_once_that_has_its_place_and_it_is_bound() {
+    let next = |pod: Option<&GuestPod>, gang_holds, told| {
+        Single {
+            name: "a",
+            pod,
+            gang_holds,
+            told,
+            deletions: &Deletions::default(),
+            clock: Instant::now(),
+        }
+        .next()
+    };
+    let waits = pod("a", json!({}));
+    let bound = pod("a", on("n"));
+    assert_eq!(next(Some(&waits), None, false), single::Step::Enqueue);
+    assert_eq!(next(Some(&waits), Some(true), false), single::Step::Enqueue);
+    assert_eq!(next(Some(&waits), Some(false), false), single::Step::Forget);
+    assert_eq!(next(Some(&bound), Some(true), false), single::Step::Forget);
+    assert_eq!(next(Some(&bound), None, false), single::Step::Hold);
+    assert!(matches!(
+        next(Some(&bound), None, true),
+        single::Step::Evict(_)
+    ));
+    let gated = pod("a", json!({"/spec/schedulingGates": [{"name": "x"}]}));
+    assert_eq!(next(Some(&gated), None, false), single::Step::Forget);
+    assert_eq!(next(None, None, false), single::Step::Forget);
+}
+
+#[test]
+fn no_job_is_called_as_a_guest_gang() {
+    let group = Key::new("ns", "g");
+    let unit = of_group(&group);
+    assert_eq!(gang::id(&unit), GangId::new("ns/PodGroup/g"));
+    assert_eq!(gang::whose(&gang::id(&unit)), (unit.clone(), None));
+    assert_eq!(super::unit(&unit), Some(Unit::Group(group.clone())));
+    assert_eq!(super::unit(&of_pod(&group)), Some(Unit::Pod(group)));
+    // A pod beyond the gang of a job of that name.
+    assert!(!is_guest(&Key::new("ns", "pod/worker-1")));
+}
+
+#[test]
+fn pods_of_one_node_follow_each_other_in_the_engine() {
+    let request = |cpu| Resources::new().with("cpu", cpu);
+    let held = |name: &str, node: &str, cpu| form::Held {
+        pod: Key::new("ns", name),
+        uid: name.to_owned(),
+        node: node.to_owned(),
+        request: request(cpu),
+        grace: 30,
+        bound: true,
+    };
+    let all = [
+        held("a", "n", 1),
+        held("b", "m", 1),
+        held("c", "n", 2),
+        held("d", "n", 1),
+    ];
+    let unit = of_group(&Key::new("ns", "g"));
+    let standing = form::standing(&unit, 3, None, ("q", 5), 30, &all);
+    let gang = &standing.gang;
+    assert_eq!(
+        gang.groups.iter().map(|g| g.count).collect::<Vec<_>>(),
+        [3, 1]
+    );
+    let cpu = ResourceName::new("cpu");
+    assert_eq!(gang.groups[1].request.get(&cpu), 2);
+    let name = |pod: &str| standing.names[&Key::new("ns", pod)].as_str().to_owned();
+    assert_eq!(
+        ["a", "b", "c", "d"].map(name),
+        ["g0-1", "g0-0", "g1-0", "g0-2"].map(|own| format!("ns/PodGroup/g/3/{own}"))
+    );
+    // As the engine itself calls them.
+    assert_eq!(gang.pod_key(&gang.groups[0], 2).as_str(), name("d"));
+    let runs: Vec<_> = standing
+        .placement
+        .iter()
+        .map(|(_, index, node)| (index, node.as_str().to_owned()))
+        .collect();
+    assert_eq!(runs.len(), 4);
+    assert!(form::is_same(
+        &all,
+        &all.clone().map(|held| form::Held {
+            bound: false,
+            ..held
+        })
+    ));
+}

@@ -1,0 +1,247 @@
+//! Pods that others have made and that are to be placed by Trellis: guests.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::PodSpec;
+use k8s_openapi::jiff::Timestamp;
+use parking_lot::RwLock;
+use trellis_api::names;
+use trellis_scheduler::Resources;
+
+use super::pod_view::{PodPhase, PodView, phase};
+use super::slim::SlimPod;
+use crate::key::Key;
+use crate::scheduling::request;
+
+/// Label of the pods of an Indexed Job, also of a StatefulSet: their number.
+const INDEXES: [&str; 2] = [
+    "batch.kubernetes.io/job-completion-index",
+    "apps.kubernetes.io/pod-index",
+];
+
+/// Pods of one group, by name.
+pub type Guests = BTreeMap<String, Arc<GuestPod>>;
+
+/// One pod that somebody else has made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GuestPod {
+    /// Its uid.
+    pub uid: String,
+    /// When it was created.
+    pub created: Option<Timestamp>,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its number, where its controller counts.
+    pub index: Option<u32>,
+    /// Its node.
+    pub node: Option<String>,
+    /// Hash of the plan that bound it.
+    pub plan: Option<String>,
+    /// How it does.
+    pub phase: PodPhase,
+    /// True from the deletion's start until it is gone.
+    pub deleting: bool,
+    /// What it holds of its node, or is to hold.
+    pub request: Resources,
+    /// Its priority.
+    pub priority: i32,
+    /// Seconds that it is given to stop.
+    pub grace: i64,
+    /// Seconds that it may run.
+    pub active_seconds: Option<i64>,
+    /// Why it has no node, as its condition PodScheduled says.
+    pub told: Option<(String, String)>,
+    /// All of its spec, while it has no node. An error: it does not decode.
+    pub spec: Option<Result<Arc<PodSpec>, String>>,
+}
+
+impl GuestPod {
+    /// What is known of a pod. None: it is a TrainingJob's, or another scheduler's.
+    #[must_use]
+    pub fn of(pod: &SlimPod) -> Option<Self> {
+        let is_ours = pod.spec.scheduler_name.as_deref() == Some(names::SCHEDULER);
+        if !is_ours || PodView::of(pod).is_some() {
+            return None;
+        }
+        let meta = &pod.metadata;
+        let labels = meta.labels.clone().unwrap_or_default();
+        let annotation = |key: &str| meta.annotations.as_ref().and_then(|a| a.get(key));
+        let mut conditions = pod.status.conditions.iter();
+        let told = conditions.find(|c| c.type_ == "PodScheduled" && c.status == "False");
+        let spec = pod.spec.to_be_placed.as_ref().map(|raw| {
+            let spec: Result<PodSpec, _> = serde_json::from_str(raw.get());
+            spec.map(Arc::new).map_err(|error| error.to_string())
+        });
+        Some(Self {
+            uid: meta.uid.clone().unwrap_or_default(),
+            created: meta.creation_timestamp.as_ref().map(|time| time.0),
+            index: INDEXES
+                .iter()
+                .find_map(|key| labels.get(*key)?.parse().ok()),
+            labels,
+            node: pod.spec.node_name.clone(),
+            plan: annotation(names::PLAN).cloned(),
+            phase: phase(pod),
+            deleting: meta.deletion_timestamp.is_some(),
+            request: request::of_pod(pod),
+            priority: pod.spec.priority.unwrap_or(0),
+            grace: pod.spec.termination_grace_period_seconds.unwrap_or(30),
+            active_seconds: pod.spec.active_deadline_seconds,
+            told: told.map(|c| {
+                let words = |word: &Option<String>| word.clone().unwrap_or_default();
+                (words(&c.reason), words(&c.message))
+            }),
+            spec,
+        })
+    }
+
+    /// Name of its PodGroup, if it is to be in one.
+    #[must_use]
+    pub fn group(&self) -> Option<&str> {
+        let group = self.labels.get(names::POD_GROUP).map(String::as_str);
+        group.filter(|group| !group.is_empty())
+    }
+
+    /// Names of its scheduling gates.
+    pub fn gates(&self) -> impl Iterator<Item = &str> {
+        let spec = self.spec.as_ref().and_then(|spec| spec.as_ref().ok());
+        let gates = spec.and_then(|spec| spec.scheduling_gates.as_ref());
+        gates.into_iter().flatten().map(|gate| gate.name.as_str())
+    }
+
+    /// It holds its node.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        self.node.is_some() && !self.phase.is_over()
+    }
+
+    /// It has no node, and is to have one.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        self.node.is_none() && !self.phase.is_over() && !self.deleting
+    }
+}
+
+/// The guests.
+#[derive(Debug, Default)]
+pub struct GuestIndex {
+    inner: RwLock<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    pods: HashMap<Key, Arc<GuestPod>>,
+    /// Names of the pods that name a PodGroup, by its key.
+    groups: HashMap<Key, BTreeSet<String>>,
+}
+
+impl Inner {
+    fn take(&mut self, key: &Key) -> Option<Arc<GuestPod>> {
+        let before = self.pods.remove(key)?;
+        if let Some(group) = before.group() {
+            let group = Key::new(&key.namespace, group);
+            if let Some(names) = self.groups.get_mut(&group) {
+                names.remove(&*key.name);
+                if names.is_empty() {
+                    self.groups.remove(&group);
+                }
+            }
+        }
+        Some(before)
+    }
+
+    fn insert(&mut self, key: &Key, pod: GuestPod) {
+        if let Some(group) = pod.group() {
+            let group = Key::new(&key.namespace, group);
+            let names = self.groups.entry(group).or_default();
+            names.insert(key.name.to_string());
+        }
+        self.pods.insert(key.clone(), Arc::new(pod));
+    }
+}
+
+impl GuestIndex {
+    /// Takes a pod as the watch shows it. Gives it as it was and as it is, if anything of it that
+    /// matters is another.
+    pub fn apply(&self, key: &Key, pod: &SlimPod) -> Option<[Option<Arc<GuestPod>>; 2]> {
+        let mut now = GuestPod::of(pod);
+        let mut inner = self.inner.write();
+        let before = inner.pods.get(key).cloned();
+        if let (Some(before), Some(now)) = (&before, &mut now)
+            && before.uid == now.uid
+        {
+            // Nothing takes these back: the watch is behind the answers to our writes.
+            now.deleting |= before.deleting;
+            if now.node.is_none() && before.node.is_some() {
+                now.node.clone_from(&before.node);
+                now.plan.clone_from(&before.plan);
+            }
+        }
+        if before.as_deref() == now.as_ref() {
+            return None;
+        }
+        inner.take(key);
+        if let Some(now) = now {
+            inner.insert(key, now);
+        }
+        Some([before, inner.pods.get(key).cloned()])
+    }
+
+    /// A pod is bound: the API server has said so.
+    pub fn bound(&self, key: &Key, uid: &str, node: &str, plan: &str) {
+        self.change(key, uid, |pod| {
+            pod.node = Some(node.to_owned());
+            pod.plan = Some(plan.to_owned());
+        });
+    }
+
+    /// A delete or an eviction of a pod was accepted.
+    pub fn deleting(&self, key: &Key, uid: &str) {
+        self.change(key, uid, |pod| pod.deleting = true);
+    }
+
+    fn change(&self, key: &Key, uid: &str, change: impl FnOnce(&mut GuestPod)) {
+        let mut inner = self.inner.write();
+        if let Some(pod) = inner.pods.get_mut(key).filter(|pod| pod.uid == uid) {
+            change(Arc::make_mut(pod));
+        }
+    }
+
+    /// Forgets a pod. Gives what it was. Another of that name stays.
+    pub fn delete(&self, key: &Key, uid: &str) -> Option<Arc<GuestPod>> {
+        let mut inner = self.inner.write();
+        inner.pods.get(key).filter(|pod| pod.uid == uid)?;
+        inner.take(key)
+    }
+
+    /// The guest of that name.
+    #[must_use]
+    pub fn get(&self, pod: &Key) -> Option<Arc<GuestPod>> {
+        self.inner.read().pods.get(pod).cloned()
+    }
+
+    /// The pods that name the PodGroup.
+    #[must_use]
+    pub fn of_group(&self, group: &Key) -> Guests {
+        let inner = self.inner.read();
+        let names = inner.groups.get(group).into_iter().flatten();
+        names
+            .filter_map(|name| {
+                let pod = inner.pods.get(&Key::new(&group.namespace, name))?;
+                Some((name.clone(), pod.clone()))
+            })
+            .collect()
+    }
+
+    /// All guests, by their keys.
+    #[must_use]
+    pub fn all(&self) -> Vec<(Key, Arc<GuestPod>)> {
+        let inner = self.inner.read();
+        let all = inner.pods.iter();
+        all.map(|(key, pod)| (key.clone(), pod.clone())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn pod(uid: &str, more: Value) -> SlimPod {
+    let mut pod = json!({
+        "metadata": {"name": "p", "namespace": "ns", "uid": uid, "labels": {"trellis.dev/pod-group": "g"}},
+        "spec": {
+            "schedulerName": "trellis", "priority": 7,
+            "schedulingGates": [{"name": "example.com/wait"}],
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}],
+        },
+    });
+    for (path, value) in more.as_object().unwrap() {
+        *pod.pointer_mut(path).unwrap() = value.clone();
+    }
+    serde_json::from_value(pod).unwrap()
+}
+
+fn key() -> Key {
+    Key::new("ns", "p")
+}
+
+#[test]
+fn a_guest_names_trellis_and_is_no_jobs() {
+    let guest = GuestPod::of(&pod("u", json!({}))).unwrap();
+    assert_eq!(guest.group(), Some("g"));
+    assert_eq!(guest.gates().collect::<Vec<_>>(), ["example.com/wait"]);
+    assert_eq!((guest.priority, guest.grace), (7, 30));
+    assert!(guest.waits() && !guest.is_bound());
+    let other = json!({"/spec/schedulerName": "default-scheduler"});
+    assert_eq!(GuestPod::of(&pod("u", other)), None);
+    let owned = json!({"/metadata": {"name": "p", "namespace": "ns", "uid": "u", "ownerReferences": [
+        {"apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob", "name": "j", "uid": "j", "controller": true}]}});
+    assert_eq!(GuestPod::of(&pod("u", owned)), None);
+    let broken = json!({"/spec/schedulingGates": [{"name": 5}]});
+    let broken = GuestPod::of(&pod("u", broken)).unwrap();
+    assert!(
+        matches!(broken.spec, Some(Err(_))),
+        "it is told, and not placed"
+    );
+}
+
+#[test]
+fn what_an_answer_has_said_is_not_taken_back_by_a_late_watch() {
+    let index = GuestIndex::default();
+    let group = Key::new("ns", "g");
+    assert!(index.apply(&key(), &pod("u", json!({}))).is_some());
+    assert!(
+        index.apply(&key(), &pod("u", json!({}))).is_none(),
+        "nothing is another"
+    );
+    index.bound(&key(), "u", "n", "plan");
+    index.deleting(&key(), "another");
+    let late = index.apply(&key(), &pod("u", json!({"/spec/priority": 8})));
+    let [_, now] = late.unwrap();
+    let now = now.unwrap();
+    assert_eq!(
+        (now.node.as_deref(), now.plan.as_deref()),
+        (Some("n"), Some("plan"))
+    );
+    assert!(!now.deleting && now.is_bound());
+    assert_eq!(index.of_group(&group).len(), 1);
+    // The next one of that name is another pod.
+    let [_, next] = index.apply(&key(), &pod("v", json!({}))).unwrap();
+    assert!(next.unwrap().waits());
+    assert!(index.delete(&key(), "u").is_none());
+    assert!(index.delete(&key(), "v").is_some());
+    assert!(index.of_group(&group).is_empty());
+}
+
+#[test]
+fn a_pod_that_leaves_its_group_is_in_it_no_more() {
+    let index = GuestIndex::default();
+    index.apply(&key(), &pod("u", json!({})));
+    let [before, now] = index
+        .apply(
+            &key(),
+            &pod(
+                "u",
+                json!({"/metadata/labels": {"trellis.dev/pod-group": "h"}}),
+            ),
+        )
+        .unwrap();
+    assert_eq!(before.unwrap().group(), Some("g"));
+    assert_eq!(now.unwrap().group(), Some("h"));
+    assert!(index.of_group(&Key::new("ns", "g")).is_empty());
+    assert_eq!(index.of_group(&Key::new("ns", "h")).len(), 1);
+}
