@@ -60,6 +60,12 @@ impl Succession {
         })
         .await
         .unwrap();
+        self.next_at_once().await;
+    }
+
+    /// The same of pods that no leader has created: those that are not bound yet stay as they are.
+    pub(crate) async fn next_at_once(&mut self) {
+        let _ = self.leader.lock().unwrap().kill();
         operator::give_lease_back(&self.control_plane)
             .await
             .unwrap();

@@ -58,6 +58,9 @@ pub(super) async fn job(site: &Site, name: &str, pods: u32, gpus: u32) {
         "spec": {
             "completionMode": "Indexed", "completions": pods, "parallelism": pods,
             "backoffLimit": 100,
+            // Who makes room has not failed, and comes back at once.
+            "podFailurePolicy": {"rules": [
+                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]},
             "template": {"metadata": {"labels": {"trellis.dev/pod-group": name}}, "spec": spec},
         },
     });

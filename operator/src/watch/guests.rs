@@ -46,6 +46,8 @@ pub struct GuestPod {
     pub request: Resources,
     /// Its priority.
     pub priority: i32,
+    /// The ServiceAccount that it runs as.
+    pub service_account: Option<String>,
     /// Seconds that it is given to stop.
     pub grace: i64,
     /// Seconds that it may run.
@@ -86,6 +88,7 @@ impl GuestPod {
             deleting: meta.deletion_timestamp.is_some(),
             request: request::of_pod(pod),
             priority: pod.spec.priority.unwrap_or(0),
+            service_account: pod.spec.service_account_name.clone(),
             grace: pod.spec.termination_grace_period_seconds.unwrap_or(30),
             active_seconds: pod.spec.active_deadline_seconds,
             told: told.map(|c| {

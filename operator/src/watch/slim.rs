@@ -102,6 +102,8 @@ pub struct SlimPodSpec {
     pub resources: SlimResources,
     /// What it has against other pods.
     pub affinity: SlimPodAffinity,
+    /// The ServiceAccount that it runs as.
+    pub service_account_name: Option<String>,
     /// Who is to find a node for it.
     pub scheduler_name: Option<String>,
     /// Its priority, as admission has found it.

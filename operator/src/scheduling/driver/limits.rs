@@ -15,7 +15,7 @@ use trellis_scheduler::{Draw, FlavorName, LimitName, ResourceName, Time};
 use super::{Driver, Gang, Inside};
 use crate::key::Key;
 use crate::quota::{self, JobLimits, LimitsReport, base_units, limit_of, name};
-use crate::scheduling::gang;
+use crate::scheduling::{Feed, gang};
 
 /// How long an account may be wrong until that is told.
 const WRONG_FOR: Duration = Duration::from_secs(10);
@@ -40,14 +40,13 @@ impl Driver {
         if state.limits.as_ref() == Some(&limits) {
             return;
         }
-        for draw in &limits.draws {
-            if draw.limit.what == What::GpuHours {
-                let limit = draw.limit.clone();
-                self.hour_limits.insert(name(&limit), limit);
-            }
-        }
-        state.limits = Some(limits);
-        if state.inside == Inside::No {
+        state.limits = Some(limits.clone());
+        let inside = state.inside;
+        self.note_hours(&limits);
+        let Some(state) = self.gangs.get(job) else {
+            return;
+        };
+        if inside == Inside::No {
             // One that was not placed since a policy had changed is tried again.
             touched.insert(job.clone());
             return;
@@ -57,6 +56,16 @@ impl Driver {
         for member in state.surplus.members() {
             let id = gang::surplus_id(job, member);
             self.engine.apply_draws(&id, draws.clone());
+        }
+    }
+
+    /// Limits of GPU-hours that are drawn on are counted from now on.
+    pub(super) fn note_hours(&mut self, limits: &JobLimits) {
+        for draw in &limits.draws {
+            if draw.limit.what == What::GpuHours {
+                let limit = draw.limit.clone();
+                self.hour_limits.insert(name(&limit), limit);
+            }
         }
     }
 
@@ -88,6 +97,9 @@ impl Driver {
         if std::mem::replace(&mut self.hours_version, version) != version {
             let objects = quotas.objects.all();
             self.hours.resume(objects.iter().map(|object| &**object));
+            // Jobs are judged anew by the controller, guests once they are looked at.
+            let units = self.guests.units();
+            units.for_each(|unit| self.committer.world().tell(Feed::Look(unit.clone())));
         }
     }
 
@@ -129,8 +141,12 @@ impl Driver {
     pub(super) fn report_limits(&mut self) -> LimitsReport {
         let used: BTreeMap<&LimitName, i128> = self.engine.limits().collect();
         let mut report = LimitsReport::default();
-        let draws = self.gangs.values().filter_map(|gang| gang.limits.as_ref());
-        for draw in draws.flat_map(|limits| &limits.draws) {
+        let of_jobs = self
+            .gangs
+            .values()
+            .filter_map(|gang| gang.limits.as_deref());
+        let of_guests = self.guests.draws().map(|(_, _, limits)| limits);
+        for draw in of_jobs.chain(of_guests).flat_map(|limits| &limits.draws) {
             let line = report.lines.entry(draw.limit.clone());
             line.or_insert_with(|| {
                 let used = used.get(&name(&draw.limit)).copied();
@@ -235,7 +251,18 @@ impl Driver {
             })
         });
         let surplus = surplus.map(|(draws, held)| (draws, held.map(&told)));
-        let jobs: Vec<_> = jobs.chain(surplus).collect();
+        let guests = self.guests.draws().filter_map(|(unit, inside, limits)| {
+            let held = match inside {
+                Inside::No => return None,
+                Inside::Waiting => None,
+                Inside::Nominated | Inside::Placed | Inside::Kept => {
+                    Some(self.engine.charge(&gang::id(unit))?)
+                }
+            };
+            Some((limits.draws.clone(), held))
+        });
+        let guests = guests.map(|(draws, held)| (draws, held.map(&told)));
+        let jobs: Vec<_> = jobs.chain(surplus).chain(guests).collect();
         let mut counted = recount(jobs.iter().map(|(draws, held)| Holding {
             draws,
             held: held.as_deref(),

@@ -364,6 +364,36 @@ fn gpus(members: &[Member<'_>]) -> i64 {
         .fold(0, |sum: i64, (_, units)| sum.saturating_add(units))
 }
 
+/// The limits that pods draw on which have their place: whose they are says which. What they may ask
+/// for was answered before.
+#[must_use]
+pub fn held_limits(
+    world: &World,
+    namespace: &str,
+    queue: &str,
+    service_account: Option<&str>,
+) -> JobLimits {
+    let (version, quotas) = world.quotas.active();
+    let found = world.queues.get(&Key::new("", queue));
+    let verdict = quotas.judge(&Asking {
+        namespace,
+        namespace_labels: &world.namespace_labels(namespace),
+        queue,
+        queue_spec: &found.map(|queue| queue.spec.clone()).unwrap_or_default(),
+        service_account,
+        requester: None,
+        total: &BTreeMap::new(),
+        pods: 0,
+        gpus: 0,
+        runtime_seconds: Some(0),
+    });
+    JobLimits {
+        version,
+        draws: verdict.draws,
+        requester: None,
+    }
+}
+
 /// The limits of QuotaPolicies, unless they forbid it whatever room there is.
 fn limits(
     world: &World,

@@ -11,7 +11,7 @@ use trellis_api::pod_group::{Plan, PlannedPod, PodGroupPhase, PodGroupStatus};
 use crate::scheduling::deletions::Deletions;
 use crate::scheduling::journal::Author;
 use crate::scheduling::keeper::Doomed;
-use crate::watch::{GuestPod, Guests};
+use crate::watch::{GuestPod, Guests, PodPhase};
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq)]
@@ -257,11 +257,17 @@ impl Gang<'_> {
             makes_room || (of_plan.contains(pod.uid.as_str()) && pod.plan.as_deref() == hash)
         };
         let mut waits = false;
-        let mut doomed = Vec::new();
+        // No budget keeps a pod that does not run yet, and whoever made it is told by an eviction
+        // that it is not to blame.
+        let (mut starting, mut running) = (Vec::new(), Vec::new());
         for (name, pod) in self.bound().filter(|(_, pod)| goes(pod)) {
             waits = true;
             if !pod.deleting && self.deletions.is_due(&pod.uid, false, self.clock) {
-                doomed.push(Doomed {
+                let list = match pod.phase {
+                    PodPhase::Pending => &mut starting,
+                    _ => &mut running,
+                };
+                list.push(Doomed {
                     name: name.clone(),
                     uid: pod.uid.clone(),
                     force: false,
@@ -271,11 +277,14 @@ impl Gang<'_> {
         }
         let until = self.journal.evict_until.as_ref();
         let patient = makes_room && until.is_some_and(|until| until.0 > self.now);
-        match (doomed.is_empty(), waits) {
-            (false, _) if patient => Step::Evict(doomed),
-            (false, _) => Step::Delete(doomed),
-            (true, true) => Step::AwaitPods,
-            (true, false) => Step::Clear,
+        if patient {
+            starting.append(&mut running);
+        }
+        match (starting.is_empty(), running.is_empty()) {
+            (false, _) => Step::Evict(starting),
+            (true, false) => Step::Delete(running),
+            (true, true) if waits => Step::AwaitPods,
+            (true, true) => Step::Clear,
         }
     }
 

@@ -230,8 +230,12 @@ fn of_a_torn_gang_those_go_that_its_plan_has_bound() {
 
 #[test]
 fn who_makes_room_goes_whole_and_is_deleted_once_budgets_had_their_time() {
-    let later = json!({"/spec/nodeName": "n"});
-    let mut scene = Scene::new(&[("a", on("n")), ("c", later), ("d", json!({}))])
+    let run = |mut pod: Value| {
+        pod["/status/phase"] = json!("Running");
+        pod
+    };
+    let later = run(json!({"/spec/nodeName": "n"}));
+    let mut scene = Scene::new(&[("a", run(on("n"))), ("c", later), ("d", json!({}))])
         .in_phase(PodGroupPhase::Placed, 60);
     assert_eq!(scene.next(), Step::Hold(vec!["d".to_owned()]));
     scene.told = Some("makes room");

@@ -11,14 +11,16 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use trellis_api::{PodGroup, Reason};
+use trellis_api::PodGroup;
 use trellis_scheduler::PodKey;
 
 use super::avoided::Avoided;
 use super::pause::Pause;
 use super::{Driver, Inside};
 use crate::key::Key;
+use crate::quota::JobLimits;
 use crate::scheduling::deletions::Deletions;
 use crate::scheduling::guests::asks::Asks;
 use crate::scheduling::guests::form::Held;
@@ -55,8 +57,12 @@ struct Guest {
     retry: Option<Timestamp>,
     /// It has had to make room.
     preempted: bool,
+    /// The limits that it draws on.
+    limits: Option<Arc<JobLimits>>,
     /// What its pods were told last, by uid.
-    told: HashMap<String, Reason>,
+    told: HashMap<String, String>,
+    /// What they are to be told then, if it is so still.
+    to_tell: Option<(String, Instant)>,
 }
 
 /// True of a PodGroup that no TrainingJob has made.
@@ -85,6 +91,17 @@ impl Guests {
             .iter()
             .filter(|(_, guest)| guest.inside != Inside::Placed);
         waiting.map(|(unit, _)| unit)
+    }
+
+    /// All guest gangs.
+    pub(super) fn units(&self) -> impl Iterator<Item = &Key> {
+        self.gangs.keys()
+    }
+
+    /// Of each what it draws on, and where it is in the engine.
+    pub(super) fn draws(&self) -> impl Iterator<Item = (&Key, Inside, &JobLimits)> {
+        let judged = self.gangs.iter();
+        judged.filter_map(|(unit, guest)| Some((unit, guest.inside, guest.limits.as_deref()?)))
     }
 
     fn next_place(&mut self) -> u64 {
@@ -132,8 +149,8 @@ impl Driver {
     }
 
     /// The limits that a guest gang draws on.
-    pub(super) fn limits_of_guests(&self, unit: &Key) -> Option<&crate::quota::JobLimits> {
-        self.guests.gangs.get(unit)?.limits()
+    pub(super) fn limits_of_guests(&self, unit: &Key) -> Option<&JobLimits> {
+        self.guests.gangs.get(unit)?.limits.as_deref()
     }
 
     /// The one task of a guest gang begins.

@@ -1,19 +1,20 @@
 //! What the engine knows of guest gangs: that they wait, and what they hold.
 
+use std::sync::Arc;
+
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::topology::TopologyMode;
 use trellis_api::{PodGroup, PodGroupSpec, names};
-use trellis_scheduler::Draw;
 
 use super::super::{Driver, Inside};
-use super::Guest;
 use crate::controller::lookup;
 use crate::key::Key;
+use crate::quota::JobLimits;
 use crate::scheduling::commit::GuestPlan;
 use crate::scheduling::flavors::Place;
-use crate::scheduling::guests::asks::Asks;
+use crate::scheduling::guests::asks::{Asks, held_limits};
 use crate::scheduling::guests::form::{self, Held, Ticket};
 use crate::scheduling::guests::next::planned;
 use crate::scheduling::guests::{self, Unit, plan};
@@ -48,13 +49,16 @@ impl Driver {
             place: state.place,
         };
         let gang = form::waiting(unit, group, &asks, &ticket);
+        let limits = asks.limits.clone();
         state.asks = Some(asks.into());
+        state.limits = Some(limits.clone());
         if matches!(before, Inside::Placed | Inside::Nominated) {
             // The place was tentative and its plan was never written.
             self.engine.delete_gang(&gang.id);
             self.spare(unit);
         }
         self.engine.apply_gang(gang);
+        self.note_hours(&limits);
     }
 
     /// The engine has a place for pods that wait: they are bound to it.
@@ -143,11 +147,7 @@ impl Driver {
         let since = plan
             .and_then(journal::made_at)
             .unwrap_or_else(Timestamp::now);
-        let draws = match plan {
-            Some(plan) => self.planned_draws(plan),
-            None => Vec::new(),
-        };
-        self.hold_pods(unit, Some(&group.spec), &counts, since, draws, held);
+        self.hold_pods(unit, Some(&group.spec), &counts, since, held);
         if phase == PodGroupPhase::Unwinding {
             self.withdraw(unit);
         }
@@ -160,7 +160,7 @@ impl Driver {
             return self.withdraw(unit);
         }
         let counts = self.counts_as(unit, None);
-        self.hold_pods(unit, None, &counts, Timestamp::now(), Vec::new(), held);
+        self.hold_pods(unit, None, &counts, Timestamp::now(), held);
     }
 
     /// The same of a pod alone.
@@ -178,9 +178,8 @@ impl Driver {
             Some(asks) => (asks.queue.clone(), asks.priority),
             None => self.counts_as(unit, None),
         };
-        let draws = asks.map(|asks| asks.limits.draws()).unwrap_or_default();
         let since = pod.created.unwrap_or_else(Timestamp::now);
-        self.hold_pods(unit, None, &counts, since, draws, held);
+        self.hold_pods(unit, None, &counts, since, held);
         self.stay_unless_asked(unit);
     }
 
@@ -190,12 +189,12 @@ impl Driver {
         group: Option<&PodGroupSpec>,
         (queue, priority): &(String, i32),
         since: Timestamp,
-        draws: Vec<Draw>,
         held: Vec<Held>,
     ) {
         if held.is_empty() {
             return self.withdraw(unit);
         }
+        let limits = self.judge_guests(unit, queue);
         let fresh = self.guests.next_place();
         let state = self.guests.gangs.entry(unit.clone()).or_default();
         let is_placed = state.inside == Inside::Placed;
@@ -218,7 +217,7 @@ impl Driver {
         state.held.clone_from(&held);
         let grace = held.iter().map(|pod| pod.grace).max().unwrap_or(0);
         let mut standing = form::standing(unit, fresh, group, (queue, *priority), grace, &held);
-        standing.gang.draws = draws;
+        standing.gang.draws = limits.draws();
         // Pods that came one by one are the gang's from now on.
         for pod in &held {
             let alone = guests::of_pod(&pod.pod);
@@ -245,6 +244,29 @@ impl Driver {
                 self.pods.insert(pod.pod.clone(), pod.uid.as_str().into());
             }
         }
+    }
+
+    /// The limits that pods draw on which have their place, by the policies of now.
+    fn judge_guests(&mut self, unit: &Key, queue: &str) -> Arc<JobLimits> {
+        let version = self.committer.world().quotas.version();
+        let pods = self.guest_pods(unit);
+        let state = self.guests.gangs.entry(unit.clone()).or_default();
+        if let Some(limits) = state
+            .limits
+            .as_ref()
+            .filter(|limits| limits.version == version)
+        {
+            return limits.clone();
+        }
+        let account = pods
+            .iter()
+            .find_map(|(_, pod)| pod.service_account.as_deref());
+        let world = self.committer.world();
+        let limits = Arc::new(held_limits(world, &unit.namespace, queue, account));
+        state.limits = Some(limits.clone());
+        self.engine.apply_draws(&gang::id(unit), limits.draws());
+        self.note_hours(&limits);
+        limits
     }
 
     /// The engine forgets the gang, but for the quota of what still stops.
@@ -317,13 +339,6 @@ impl Driver {
         let node = world.nodes.get(&Key::new("", &node))?;
         let value = node.metadata.labels.as_ref()?.get(&asked.level)?.clone();
         Some((asked.level.clone(), value))
-    }
-}
-
-impl Guest {
-    /// The limits that it draws on, as it was last asked about.
-    pub(super) fn limits(&self) -> Option<&crate::quota::JobLimits> {
-        self.asks.as_deref().map(|asks| &*asks.limits)
     }
 }
 

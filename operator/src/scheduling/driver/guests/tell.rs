@@ -1,5 +1,8 @@
 //! What the pods of a guest gang are told, each once for each reason, and its PodGroup's status.
 
+use std::time::Duration;
+
+use tokio::time::Instant;
 use tracing::debug;
 use trellis_api::Reason;
 use trellis_api::pod_group::PodGroupPhase;
@@ -8,6 +11,9 @@ use super::super::Driver;
 use crate::key::Key;
 use crate::scheduling::guests::{self, Unit, plan};
 use crate::world::Certificate;
+
+/// How long no pod of a gang must have come before those are told that have.
+const SETTLES: Duration = Duration::from_secs(2);
 
 impl Driver {
     /// Says why pods have no node.
@@ -19,6 +25,17 @@ impl Driver {
         if reason == Reason::BackingOff {
             return;
         }
+        // What is said of a gang whose pods come one after the other is said once they have come.
+        let (words, settled) = match reason {
+            Reason::MembersMissing => (
+                format!("{reason}: {message}"),
+                self.has_settled(unit, &message),
+            ),
+            _ => (format!("{reason}: "), true),
+        };
+        if !settled {
+            return;
+        }
         let waiting = self.guest_pods(unit).into_iter();
         let mut waiting: Vec<_> = waiting
             .filter(|(_, pod)| pod.waits() && pod.gates().next().is_none())
@@ -27,7 +44,6 @@ impl Driver {
             // Those that are placed one by one are told what is said of them.
             waiting.retain(|(pod, _)| !self.guests.gangs.contains_key(&guests::of_pod(pod)));
         }
-        let prefix = format!("{reason}: ");
         let state = self.guests.gangs.entry(unit.clone()).or_default();
         state
             .told
@@ -37,10 +53,10 @@ impl Driver {
             let shown = pod
                 .told
                 .as_ref()
-                .is_some_and(|(_, told)| told.starts_with(&prefix));
-            let before = state.told.insert(pod.uid.clone(), reason);
+                .is_some_and(|(_, told)| told.starts_with(&words));
+            let before = state.told.insert(pod.uid.clone(), words.clone());
             let is_known = match before {
-                Some(before) => before == reason,
+                Some(before) => before == words,
                 // By a leader before us.
                 None => shown,
             };
@@ -52,10 +68,30 @@ impl Driver {
             debug!(gang = %unit, %reason, why = %message, pods = tell.len(), "waits");
             let committer = self.committer.clone();
             let namespace = unit.namespace.to_string();
-            let words = message.clone();
-            tokio::spawn(async move { committer.tell_pods(namespace, tell, reason, words).await });
+            let message = message.clone();
+            tokio::spawn(
+                async move { committer.tell_pods(namespace, tell, reason, message).await },
+            );
         }
         self.note_waiting(unit, reason, message);
+    }
+
+    /// True once a message has been the same for a while.
+    fn has_settled(&mut self, unit: &Key, message: &str) -> bool {
+        let now = Instant::now();
+        let state = self.guests.gangs.entry(unit.clone()).or_default();
+        let at = match &state.to_tell {
+            Some((before, at)) if before == message => *at,
+            _ => {
+                let at = now.checked_add(SETTLES).unwrap_or(now);
+                state.to_tell = Some((message.to_owned(), at));
+                at
+            }
+        };
+        if at > now {
+            self.alarms.set(unit, at);
+        }
+        at <= now
     }
 
     fn note_waiting(&mut self, unit: &Key, reason: Reason, message: String) {
@@ -68,7 +104,11 @@ impl Driver {
         let journal = group.status.as_ref();
         let is_pending =
             journal.and_then(|j| j.phase).unwrap_or_default() == PodGroupPhase::Pending;
-        let is_written = journal.and_then(|j| j.reason) == Some(reason);
+        let is_written = journal.is_some_and(|journal| {
+            let says =
+                reason != Reason::MembersMissing || journal.message.as_ref() == Some(&message);
+            journal.reason == Some(reason) && says
+        });
         let busy = self
             .guests
             .gangs

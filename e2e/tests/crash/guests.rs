@@ -1,0 +1,127 @@
+//! After the k-th write for a gang of pods that a Job's controller has made.
+
+use anyhow::{Context as _, ensure};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use kube::api::{DeleteParams, PostParams};
+use serde_json::json;
+use trellis_api::pod_group::PodGroupPhase;
+use trellis_api::{PodGroup, names};
+use trellis_e2e::cluster::{Nodes, SCOPE};
+use trellis_e2e::proxy::{Moment, Request};
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::eventually;
+
+use super::succession::Succession;
+use super::{LATE, RECOVERY, counts, every_k};
+
+const GANG: u32 = 4;
+
+/// Creates the PodGroup, then the Job.
+async fn submit(site: &Site) {
+    let group: PodGroup = serde_json::from_value(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
+        "metadata": {"name": "j"}, "spec": {"minMember": GANG},
+    }))
+    .unwrap();
+    let groups = site.api::<PodGroup>();
+    groups.create(&PostParams::default(), &group).await.unwrap();
+    let job: Job = serde_json::from_value(json!({
+        "metadata": {"name": "j"},
+        "spec": {
+            "completionMode": "Indexed", "completions": GANG, "parallelism": GANG,
+            "template": {
+                "metadata": {"labels": {names::POD_GROUP: "j"}},
+                "spec": {
+                    "schedulerName": names::SCHEDULER, "restartPolicy": "Never",
+                    "nodeSelector": {SCOPE: site.name()},
+                    "terminationGracePeriodSeconds": 1,
+                    "containers": [{
+                        "name": "main", "image": "registry.example/train:1.0",
+                        "resources": {"limits": {"nvidia.com/gpu": "2"}},
+                    }],
+                },
+            },
+        },
+    }))
+    .unwrap();
+    let jobs = site.api::<Job>();
+    jobs.create(&PostParams::default(), &job).await.unwrap();
+}
+
+/// All of its pods are there, on the nodes of one plan, which is closed.
+async fn is_whole(site: &Site) -> anyhow::Result<()> {
+    let group = site.api::<PodGroup>().get("j").await?;
+    let journal = group.status.unwrap_or_default();
+    ensure!(journal.phase == Some(PodGroupPhase::Placed), "{journal:?}");
+    let plan = journal.plan.context("no plan")?;
+    let pods = site.api::<Pod>().list(&Default::default()).await?.items;
+    ensure!(pods.len() == GANG as usize, "{} pods", pods.len());
+    for pod in &pods {
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
+        ensure!(
+            node.is_some() && pod.annotations().get(names::PLAN) == Some(&plan.hash),
+            "{} is not bound by plan {:?}: {:?}",
+            pod.name_any(),
+            plan.hash,
+            pod.annotations()
+        );
+    }
+    Ok(())
+}
+
+async fn survives(operators: &mut Succession, k: u64, moment: Moment) -> bool {
+    let site = Site::new(&operators.control_plane, "guests", Nodes::new(1).gpus(8)).await;
+    let of_site = counts(site.name());
+    let mut fired = operators.kill_after(k, moment, move |request: &Request| of_site(request));
+    submit(&site).await;
+    let whole = eventually(RECOVERY, || is_whole(&site));
+    let reached = tokio::select! {
+        reached = fired.wait(RECOVERY) => reached.is_ok(),
+        whole = whole => {
+            whole.unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
+            fired.wait(LATE).await.is_ok()
+        }
+    };
+    operators.next_at_once().await;
+    let whole = eventually(RECOVERY, || is_whole(&site)).await;
+    whole.unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
+    // No pod was bound twice, or made anew: the Job has had as many as it asked for.
+    let job = site.api::<Job>().get("j").await.unwrap();
+    let status = job.status.unwrap();
+    assert_eq!(
+        (status.active, status.failed),
+        (Some(4), None),
+        "after write {k}"
+    );
+    site.api::<Job>()
+        .delete("j", &DeleteParams::background())
+        .await
+        .unwrap();
+    eventually(RECOVERY, || async {
+        let pods = site
+            .api::<Pod>()
+            .list(&Default::default())
+            .await?
+            .items
+            .len();
+        ensure!(pods == 0, "{pods} pods");
+        let group = site.api::<PodGroup>().get("j").await?;
+        let phase = group.status.and_then(|journal| journal.phase);
+        ensure!(phase == Some(PodGroupPhase::Pending), "{phase:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    reached
+}
+
+async fn guests_are_bound_whole_though_their_operator_is_killed_after_each_write(moment: Moment) {
+    let mut operators = Succession::begin().await;
+    // The journal twice, and a binding of each pod.
+    let least = 2 + u64::from(GANG);
+    every_k(least, async |k| survives(&mut operators, k, moment).await).await;
+}
+
+at_both_moments!(guests_are_bound_whole_though_their_operator_is_killed_after_each_write);
