@@ -9,7 +9,7 @@ use trellis_e2e::jobs::SOON;
 use trellis_e2e::site::Site;
 use trellis_e2e::wait::eventually;
 
-use super::scene::{group, job, journal, node, pods, runs};
+use super::scene::{group, job, journal, node, pods, replicas, runs};
 use super::{shared, site};
 
 /// A queue in which priority preempts, and the class of who does.
@@ -43,7 +43,8 @@ async fn a_guest_gang_makes_room_whole_for_a_job_and_comes_back() {
     let site = site("makeroom", 2).await;
     let (queue, class) = by_priority(&site).await;
     group(&site, "low", json!({"minMember": 4, "queue": queue})).await;
-    job(&site, "low", 4, 4).await;
+    // A Job's controller would wait, longer with each pod that it has lost.
+    replicas(&site, "low", 4, 4).await;
     runs(&site, "low", 4).await;
     let mut high = site.job("high", 1, 8);
     high["spec"]["queue"] = json!(queue);
@@ -54,11 +55,8 @@ async fn a_guest_gang_makes_room_whole_for_a_job_and_comes_back() {
     eventually(SOON, || async {
         let there = pods(&site, "low").await;
         let bound = there.iter().filter(|pod| node(pod).is_some()).count();
-        ensure!(
-            (there.len(), bound) == (4, 0),
-            "{bound} of {} are bound",
-            there.len()
-        );
+        let here = there.len();
+        ensure!((here, bound) == (4, 0), "{bound} of {here} are bound");
         Ok(())
     })
     .await

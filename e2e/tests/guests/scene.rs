@@ -1,6 +1,7 @@
 //! Guests of a test: made, waited for, looked at.
 
 use anyhow::{Context as _, ensure};
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use kube::ResourceExt as _;
@@ -58,15 +59,27 @@ pub(super) async fn job(site: &Site, name: &str, pods: u32, gpus: u32) {
         "spec": {
             "completionMode": "Indexed", "completions": pods, "parallelism": pods,
             "backoffLimit": 100,
-            // Who makes room has not failed, and comes back at once.
-            "podFailurePolicy": {"rules": [
-                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]},
             "template": {"metadata": {"labels": {"trellis.dev/pod-group": name}}, "spec": spec},
         },
     });
     let job: Job = serde_json::from_value(job).unwrap();
     let jobs = site.api::<Job>();
     jobs.create(&PostParams::default(), &job).await.unwrap();
+}
+
+/// Creates a ReplicaSet of so many pods in the PodGroup of its name.
+pub(super) async fn replicas(site: &Site, name: &str, pods: u32, gpus: u32) {
+    let labels = json!({"trellis.dev/pod-group": name});
+    let set = json!({
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": pods, "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec(site, gpus)},
+        },
+    });
+    let set: ReplicaSet = serde_json::from_value(set).unwrap();
+    let sets = site.api::<ReplicaSet>();
+    sets.create(&PostParams::default(), &set).await.unwrap();
 }
 
 /// The pods of a PodGroup that are not going.
