@@ -42,7 +42,7 @@ pub struct PodGroupSpec {
     pub queue: String,
     /// Priority of a job's gang: higher goes first. What a user writes here counts for nothing:
     /// that is said by `priorityClassName`.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub priority: i32,
     /// In a PodGroup that a user writes: name of the PriorityClass of its gang. Absent: the lowest
     /// priority of its pods.
@@ -65,9 +65,15 @@ pub struct PodGroupSpec {
     pub topology: Option<TopologyRequest>,
     /// The task groups of a job's gang. A PodGroup that a user writes has none: its pods say what they
     /// ask for.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub groups: Vec<PodGroupMember>,
+}
+
+/// Serde's word for what is left out.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_zero(priority: &i32) -> bool {
+    *priority == 0
 }
 
 impl PodGroupSpec {

@@ -124,4 +124,55 @@ async fn guests_are_bound_whole_though_their_operator_is_killed_after_each_write
     every_k(least, async |k| survives(&mut operators, k, moment).await).await;
 }
 
+/// The leader dies when it has bound one pod; another scheduler takes the next one elsewhere.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gang_of_which_another_scheduler_took_a_pod_is_undone_and_placed_anew() {
+    let mut operators = Succession::begin().await;
+    let site = Site::new(&operators.control_plane, "torn", Nodes::new(2).gpus(8)).await;
+    let mut fired = operators.kill_after(1, Moment::AfterAnswer, |request| {
+        request.is_write() && request.resource == "pods/binding"
+    });
+    submit(&site).await;
+    fired.wait(RECOVERY).await.unwrap();
+    let api = site.api::<Pod>();
+    let pods = api.list(&Default::default()).await.unwrap().items;
+    let (bound, free): (Vec<_>, Vec<_>) = pods.iter().partition(|pod| {
+        pod.spec
+            .as_ref()
+            .is_some_and(|spec| spec.node_name.is_some())
+    });
+    let (ours, theirs) = (bound[0], free[0].name_any());
+    let at = ours.spec.as_ref().and_then(|spec| spec.node_name.clone());
+    let nodes = site.nodes().names().iter();
+    let other = nodes
+        .filter(|node| at.as_ref() != Some(*node))
+        .next()
+        .unwrap();
+    let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": theirs},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": other}});
+    let _: serde_json::Value = api
+        .create_subresource("binding", &theirs, &PostParams::default(), &binding)
+        .await
+        .unwrap();
+    operators.next_at_once().await;
+    let whole = eventually(RECOVERY * 3, || async {
+        let group = site.api::<PodGroup>().get("j").await?;
+        let journal = group.status.unwrap_or_default();
+        ensure!(journal.phase == Some(PodGroupPhase::Placed), "{journal:?}");
+        let pods = api.list(&Default::default()).await?.items;
+        let there = pods.iter().filter(|pod| {
+            let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
+            node.is_some() && pod.metadata.deletion_timestamp.is_none()
+        });
+        let there: Vec<_> = there.collect();
+        ensure!(there.len() == GANG as usize, "{} are bound", there.len());
+        ensure!(
+            there.iter().all(|pod| pod.uid() != ours.uid()),
+            "what the torn plan had bound holds its node"
+        );
+        Ok(())
+    });
+    whole.await.unwrap();
+}
+
 at_both_moments!(guests_are_bound_whole_though_their_operator_is_killed_after_each_write);

@@ -15,7 +15,7 @@ use trellis_e2e::cluster::Nodes;
 use trellis_e2e::jobs::SOON;
 use trellis_e2e::wait::eventually;
 
-use super::scene::{group, job, journal, node, pods, runs, scheduled, told};
+use super::scene::{bound, group, job, journal, node, pods, runs, scheduled, told};
 use super::{shared, site};
 
 #[tokio::test]
@@ -145,6 +145,53 @@ async fn fewer_pods_than_the_group_asks_for_are_told_and_bound_once_the_rest_has
         .await
         .unwrap();
     runs(&site, "few", 2).await;
+}
+
+#[tokio::test]
+async fn pods_beyond_the_gang_come_one_by_one_and_near_to_it() {
+    let site = site("beyond", 2).await;
+    let control_plane = shared().await;
+    let level = format!("{}.example/rack", site.name());
+    let topology = json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "Topology",
+        "metadata": {"name": site.name()}, "spec": {"levels": [level]},
+    });
+    control_plane
+        .apply_yaml(&topology.to_string())
+        .await
+        .unwrap();
+    for (rack, node) in ["a", "b"].iter().zip(site.nodes().names()) {
+        site.nodes().label(node, &level, Some(rack)).await.unwrap();
+    }
+    let near = json!({"level": level, "mode": "Required"});
+    group(&site, "grows", json!({"minMember": 2, "topology": near})).await;
+    // Two on a node, and a third one that has room on the other alone.
+    job(&site, "grows", 3, 4).await;
+    let there = runs(&site, "grows", 2).await;
+    let nodes: BTreeSet<_> = there.iter().filter_map(node).collect();
+    assert_eq!(nodes.len(), 1, "{nodes:?}");
+    let third = there.iter().find(|pod| node(pod).is_none()).unwrap();
+    let index = third
+        .labels()
+        .get("batch.kubernetes.io/job-completion-index");
+    assert_eq!(
+        index.map(String::as_str),
+        Some("2"),
+        "the first two are the gang"
+    );
+    told(&site, &third.name_any(), "InsufficientCapacity: ").await;
+    assert_eq!(
+        journal(&site, "grows").await.phase,
+        Some(PodGroupPhase::Placed)
+    );
+    let first = there.iter().find(|pod| node(pod).is_some()).unwrap();
+    let full = node(first).unwrap().to_owned();
+    site.nodes()
+        .set_allocatable(&full, "nvidia.com/gpu", "12")
+        .await
+        .unwrap();
+    assert_eq!(bound(&site, &third.name_any()).await, full);
+    runs(&site, "grows", 3).await;
 }
 
 #[tokio::test]

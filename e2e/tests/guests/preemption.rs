@@ -1,16 +1,23 @@
 //! Guests make room for jobs, and jobs for guests: whole gangs.
 
 use anyhow::ensure;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::{Value, json};
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_e2e::jobs::SOON;
 use trellis_e2e::site::Site;
-use trellis_e2e::wait::eventually;
+use trellis_e2e::wait::{eventually, wait_for};
 
-use super::scene::{group, job, journal, node, pods, replicas, runs};
+use super::scene::{bound, group, job, journal, node, pod, pods, replicas, runs, scheduled, told};
 use super::{shared, site};
+
+/// A victim that a budget keeps is asked again after a minute.
+const LATER: Duration = Duration::from_secs(150);
 
 /// A queue in which priority preempts, and the class of who does.
 async fn by_priority(site: &Site) -> (String, String) {
@@ -63,6 +70,53 @@ async fn a_guest_gang_makes_room_whole_for_a_job_and_comes_back() {
     .unwrap();
     site.delete::<trellis_api::TrainingJob>("high").await;
     runs(&site, "low", 4).await;
+}
+
+#[tokio::test]
+async fn a_pod_alone_takes_the_place_of_another_once_its_budget_lets_it_go() {
+    let site = site("alone", 1).await;
+    let (queue, class) = by_priority(&site).await;
+    let in_queue = |pod: &mut Value| {
+        pod["metadata"]["labels"] = json!({"trellis.dev/queue": queue, "app": "low"});
+    };
+    pod(&site, "low", 8, in_queue).await;
+    bound(&site, "low").await;
+    site.annotate("low", trellis_e2e::kubelet::STOP_AFTER, "0s")
+        .await;
+    let budget = json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": {"name": "keep", "namespace": site.name()},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "low"}}},
+    });
+    shared()
+        .await
+        .apply_yaml(&budget.to_string())
+        .await
+        .unwrap();
+    let budgets = site.api::<PodDisruptionBudget>();
+    wait_for(&budgets, "keep", SOON, |b: &PodDisruptionBudget| {
+        let healthy = b.status.as_ref().and_then(|s| s.current_healthy);
+        healthy == Some(1)
+    })
+    .await
+    .unwrap();
+    pod(&site, "high", 8, |pod| {
+        pod["metadata"]["labels"] = json!({"trellis.dev/queue": queue});
+        pod["spec"]["priorityClassName"] = json!(class);
+    })
+    .await;
+    let said = told(&site, "high", "ProtectedByBudget: ").await;
+    assert!(said.contains("/keep"), "{said}");
+    assert_eq!(bound(&site, "low").await, site.nodes().names()[0]);
+    site.delete::<PodDisruptionBudget>("keep").await;
+    eventually(LATER, || async {
+        let high = site.api::<Pod>().get("high").await?;
+        ensure!(node(&high).is_some(), "it waits: {:?}", scheduled(&high));
+        Ok(())
+    })
+    .await
+    .unwrap();
+    assert!(site.api::<Pod>().get_opt("low").await.unwrap().is_none());
 }
 
 #[tokio::test]

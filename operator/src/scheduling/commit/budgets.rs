@@ -20,7 +20,8 @@ use super::Committer;
 use crate::commands::{Eviction, WriteError};
 use crate::key::Key;
 use crate::scheduling::gang;
-use crate::watch::{PodPhase, PodView, SlimCondition, SlimPod};
+use crate::scheduling::guests::{self, Unit};
+use crate::watch::{GuestPod, PodPhase, PodView, SlimCondition, SlimPod};
 
 /// Dry runs of one nomination that are under way at once.
 const TRIALS: usize = 32;
@@ -77,7 +78,11 @@ impl Committer {
                 continue;
             }
             let budgets: Vec<Budget> = budgets.iter().map(Budget::of).collect();
-            let ours = all.labels(&format!("{}={}", names::MANAGED_BY, names::MANAGER));
+            let guests = victims.iter().any(|victim| whose_guests(victim).is_some());
+            let ours = match guests {
+                true => all,
+                false => all.labels(&format!("{}={}", names::MANAGED_BY, names::MANAGER)),
+            };
             let pods: Vec<SlimPod> = self.commands.list(namespace, &ours).await?;
             let leavers = leavers(&pods, &victims);
             if let Some(kept) = too_many(&budgets, &leavers) {
@@ -121,6 +126,22 @@ fn leavers(pods: &[SlimPod], victims: &[&NominatedVictim]) -> Vec<Leaver> {
     let mut known = BTreeSet::new();
     for victim in victims {
         let job = Key::new(&victim.namespace, &victim.name);
+        if let Some(unit) = whose_guests(victim) {
+            let guests = pods
+                .iter()
+                .filter_map(|pod| Some((pod, GuestPod::of(pod)?)));
+            let leave = guests.filter(|(pod, guest)| match &unit {
+                Unit::Group(group) => guest.group() == Some(&*group.name),
+                Unit::Pod(alone) => pod.name_any() == *alone.name && guest.uid == victim.uid,
+            });
+            let runs = |guest: &GuestPod| guest.phase == PodPhase::Running && !guest.deleting;
+            for (pod, guest) in leave.filter(|(_, guest)| runs(guest)) {
+                if known.insert(guest.uid.clone()) {
+                    leavers.push(leaver(&job, &job, pod, guest.uid));
+                }
+            }
+            continue;
+        }
         for pod in pods {
             let Some((of, view)) = PodView::of(pod) else {
                 continue;
@@ -137,20 +158,30 @@ fn leavers(pods: &[SlimPod], victims: &[&NominatedVictim]) -> Vec<Leaver> {
                 && runs
                 && known.insert(view.uid.clone())
             {
-                let ready = |c: &&SlimCondition| c.type_ == "Ready";
-                let ready = pod.status.conditions.iter().find(ready);
-                leavers.push(Leaver {
-                    job: job.clone(),
-                    victim: gang::leaver(victim).unwrap_or_else(|| job.clone()),
-                    name: pod.name_any(),
-                    uid: view.uid,
-                    labels: pod.labels().clone(),
-                    ready: ready.is_some_and(|c| c.status == "True"),
-                });
+                let victim = gang::leaver(victim).unwrap_or_else(|| job.clone());
+                leavers.push(leaver(&job, &victim, pod, view.uid));
             }
         }
     }
     leavers
+}
+
+/// Which pods that others have made are to leave. None: a job's.
+fn whose_guests(victim: &NominatedVictim) -> Option<Unit> {
+    guests::unit(&Key::new(&victim.namespace, &victim.name))
+}
+
+fn leaver(job: &Key, victim: &Key, pod: &SlimPod, uid: String) -> Leaver {
+    let ready = |c: &&SlimCondition| c.type_ == "Ready";
+    let ready = pod.status.conditions.iter().find(ready);
+    Leaver {
+        job: job.clone(),
+        victim: victim.clone(),
+        name: pod.name_any(),
+        uid,
+        labels: pod.labels().clone(),
+        ready: ready.is_some_and(|c| c.status == "True"),
+    }
 }
 
 /// The gang with which a budget is asked for more than it allows. Dry runs do not
@@ -233,6 +264,46 @@ mod tests {
             plan: String::new(),
             because: Because::Borrows,
         }
+    }
+
+    #[test]
+    fn pods_that_others_have_made_are_asked_about_like_a_jobs() {
+        let guest = |name: &str, group: &str, phase: &str| -> SlimPod {
+            serde_json::from_value(json!({
+                "metadata": {"name": name, "namespace": "ns", "uid": name,
+                    "labels": {"trellis.dev/pod-group": group}},
+                "spec": {"schedulerName": "trellis", "nodeName": "n"},
+                "status": {"phase": phase, "conditions": [{"type": "Ready", "status": "True"}]},
+            }))
+            .unwrap()
+        };
+        let pods = [
+            guest("a-0", "a", "Running"),
+            guest("a-1", "a", "Pending"),
+            guest("b-0", "b", "Running"),
+            pod("a", "a", "Running", true),
+            guest("alone", "", "Running"),
+        ];
+        let named = |name: &str, uid: &str| NominatedVictim {
+            name: name.to_owned(),
+            uid: uid.to_owned(),
+            ..victim(name)
+        };
+        let of = |victim: &NominatedVictim| {
+            let leavers = leavers(&pods, &[victim]);
+            leavers
+                .into_iter()
+                .map(|l| (l.name, l.victim.to_string()))
+                .collect::<Vec<_>>()
+        };
+        let group = named("PodGroup/a", "uid");
+        assert_eq!(of(&group), [("a-0".to_owned(), "ns/PodGroup/a".to_owned())]);
+        let alone = named("Pod/alone", "alone");
+        assert_eq!(
+            of(&alone),
+            [("alone".to_owned(), "ns/Pod/alone".to_owned())]
+        );
+        assert_eq!(of(&named("Pod/alone", "another")), []);
     }
 
     #[test]
