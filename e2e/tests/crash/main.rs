@@ -24,6 +24,7 @@ macro_rules! at_both_moments {
 mod claims;
 mod eviction;
 mod gang;
+mod guest_preemption;
 mod guests;
 mod preemption;
 mod recovery;

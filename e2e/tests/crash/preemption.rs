@@ -38,7 +38,7 @@ fn job(site: &Site, name: &str, class: Option<&str>) -> Value {
     job
 }
 
-async fn begin() -> Succession {
+pub(crate) async fn begin() -> Succession {
     let operators = Succession::begin().await;
     operators.control_plane.apply_yaml(KINDS).await.unwrap();
     operators

@@ -1,16 +1,21 @@
 //! What cannot be placed is told why, and goes on once that is mended.
 
 use anyhow::ensure;
+use std::time::Duration;
+
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::ListParams;
+use kube::{Api, ResourceExt as _};
 use serde_json::json;
+use trellis_api::QuotaPolicy;
 use trellis_e2e::jobs::SOON;
 use trellis_e2e::queues::resource_groups;
 use trellis_e2e::site::Site;
-use trellis_e2e::wait::eventually;
+use trellis_e2e::wait::{eventually, wait_for};
 
-use super::scene::{bound, group, pod, told};
+use super::scene::{bound, group, job, pod, pods, runs, told};
 use super::{shared, site};
 
 async fn event(site: &Site, pod: &str, reason: &str) {
@@ -149,4 +154,46 @@ async fn the_quota_of_a_queue_counts_guests_and_jobs_alike() {
     site.delete::<Pod>("first").await;
     site.runs_again("j", 1).await;
     bound(&site, "second").await;
+}
+
+#[tokio::test]
+async fn a_quota_policy_counts_guests_and_the_account_is_right() {
+    let site = site("limited", 2).await;
+    let name = format!("{}-limit", site.name());
+    let namespace = json!({"matchLabels": {"kubernetes.io/metadata.name": site.name()}});
+    let policy = json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "QuotaPolicy", "metadata": {"name": name},
+        "spec": {
+            "subject": {"namespaceSelector": namespace},
+            "limits": {"resources": [{"resource": "nvidia.com/gpu", "max": 8}]},
+            "enforcement": "Queue",
+        },
+    });
+    shared()
+        .await
+        .apply_yaml(&policy.to_string())
+        .await
+        .unwrap();
+    let policies: Api<QuotaPolicy> = Api::all(shared().await.client());
+    let ready = |policy: &QuotaPolicy| policy.status.is_some();
+    wait_for(&policies, &name, SOON, ready).await.unwrap();
+    group(&site, "pair", json!({"minMember": 2})).await;
+    job(&site, "pair", 2, 3).await;
+    runs(&site, "pair", 2).await;
+    pod(&site, "more", 3, |_| {}).await;
+    let said = told(&site, "more", "QuotaPolicyExceeded: ").await;
+    assert!(said.contains("6 of 8"), "{said}");
+    // It is counted anew each two seconds, and told once it has been wrong for ten.
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    let policy = policies.get(&name).await.unwrap();
+    let status = json!(policy.status);
+    assert!(!status.to_string().contains("LedgerMismatch"), "{status}");
+    site.delete::<Job>("pair").await;
+    for pod in pods(&site, "pair").await {
+        let _ = site
+            .api::<Pod>()
+            .delete(&pod.name_any(), &Default::default())
+            .await;
+    }
+    bound(&site, "more").await;
 }

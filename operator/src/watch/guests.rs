@@ -237,6 +237,12 @@ impl GuestIndex {
             .collect()
     }
 
+    /// True if there are pods that name the PodGroup.
+    #[must_use]
+    pub fn name_group(&self, group: &Key) -> bool {
+        self.inner.read().groups.contains_key(group)
+    }
+
     /// All guests, by their keys.
     #[must_use]
     pub fn all(&self) -> Vec<(Key, Arc<GuestPod>)> {

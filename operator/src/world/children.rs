@@ -79,7 +79,9 @@ impl Watched {
     /// It is a job's of its name, or of pods that name it.
     fn group_changed(&self, group: &Key) {
         self.world.touch(group.clone());
-        self.world.tell(Feed::Look(guests::of_group(group)));
+        if self.world.guests.name_group(group) {
+            self.world.tell(Feed::Look(guests::of_group(group)));
+        }
     }
 
     /// A pod that its user has made is another: its gang is looked at, and the pod itself.

@@ -7,20 +7,18 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::pod_group::PlannedPod;
-use trellis_api::quantity::Amount;
 use trellis_api::{PodGroup, Queue, Reason, names};
 use trellis_policies::cedar::{AuthorizedPods, PodsAsking, authorize_pods};
-use trellis_policies::quota::Asking;
 use trellis_scheduler::{Constraints, Resources};
 
-use crate::controller::claims::of_claim;
+use super::alike::alike;
+use super::limits::{gpus, limits, total};
 use crate::controller::lookup;
 use crate::key::Key;
 use crate::quota::JobLimits;
 use crate::scheduling::binding::Mounts;
-use crate::scheduling::volumes::Mounted;
-use crate::scheduling::{constraints, unsupported};
-use crate::watch::{GuestPod, Repelled};
+use crate::scheduling::unsupported;
+use crate::watch::GuestPod;
 use crate::world::{Certificate, World};
 
 /// Pods that ask for the same.
@@ -99,10 +97,10 @@ pub fn claims(pod: &str, spec: &PodSpec) -> BTreeSet<String> {
 }
 
 /// A pod, with all of its spec.
-struct Member<'a> {
-    name: &'a str,
-    pod: &'a GuestPod,
-    spec: &'a PodSpec,
+pub(super) struct Member<'a> {
+    pub(super) name: &'a str,
+    pub(super) pod: &'a GuestPod,
+    pub(super) spec: &'a PodSpec,
 }
 
 /// What these pods of one namespace ask for together. `group`: the PodGroup that they name.
@@ -245,190 +243,4 @@ fn priority(world: &World, class: &str) -> Result<i32, Certificate> {
     };
     let found = found.ok_or_else(missing)?;
     Ok(found.value.unwrap_or(0))
-}
-
-type Found = (Vec<Alike>, BTreeMap<String, BTreeSet<String>>, bool);
-
-/// The pods by what they ask for, the claims of each, and whether one claim keeps them all together.
-fn alike(
-    world: &World,
-    namespace: &str,
-    namespace_labels: &BTreeMap<String, String>,
-    members: &[Member<'_>],
-) -> Result<Found, Certificate> {
-    let storage = world.storage(namespace);
-    let mut volumes: BTreeMap<String, Mounted> = BTreeMap::new();
-    let mut mounted_by: BTreeMap<String, usize> = BTreeMap::new();
-    let mut of_pods = BTreeMap::new();
-    for member in members {
-        let claims = claims(member.name, member.spec);
-        for claim in &claims {
-            let count = mounted_by.entry(claim.clone()).or_default();
-            *count = count.saturating_add(1);
-            if !volumes.contains_key(claim) {
-                let found = of_claim(claim, &storage).map_err(|(reason, what)| {
-                    let message = format!(
-                        "pod {:?} mounts PersistentVolumeClaim {claim:?}, which {what}",
-                        member.name
-                    );
-                    Certificate::waits(reason, message)
-                })?;
-                volumes.insert(claim.clone(), found);
-            }
-        }
-        if !claims.is_empty() {
-            of_pods.insert(member.name.to_owned(), claims);
-        }
-    }
-    let of_one_node = |claim: &&String| {
-        let several = mounted_by.get(*claim).is_some_and(|pods| *pods > 1);
-        several && volumes.get(*claim).is_some_and(|mounted| mounted.one_node)
-    };
-    let of_all = |claim: &String| mounted_by.get(claim) == Some(&members.len());
-    let one_node = volumes.keys().filter(of_one_node).any(of_all);
-    let label = |node: &str, key: &str| {
-        let node = world.nodes.get(&Key::new("", node))?;
-        node.metadata.labels.as_ref()?.get(key).cloned()
-    };
-    let is_repelled = world.repulsions.concern(namespace, namespace_labels);
-    let mut groups: Vec<Alike> = Vec::new();
-    for member in members {
-        let own = of_pods.get(member.name).into_iter().flatten();
-        let mut reach: Vec<_> = own
-            .clone()
-            .filter_map(|claim| volumes.get(claim))
-            .flat_map(|mounted| mounted.reach.iter().cloned())
-            .collect();
-        reach.sort_unstable();
-        reach.dedup();
-        let kept_out = match is_repelled {
-            true => world.repulsions.domains(
-                Repelled {
-                    namespace,
-                    namespace_labels,
-                    labels: &member.pod.labels,
-                },
-                label,
-            ),
-            false => BTreeSet::new(),
-        };
-        let pod = PlannedPod {
-            name: member.name.to_owned(),
-            uid: member.pod.uid.clone(),
-        };
-        let mut new = Alike {
-            request: member.pod.request.clone(),
-            constraints: Constraints {
-                volumes: reach,
-                kept_out,
-                ..constraints::of_pod(member.spec)
-            },
-            one_node: own.clone().any(|claim| of_one_node(&claim)),
-            pods: Vec::new(),
-        };
-        let like = groups.iter_mut().find(|group| {
-            (&group.request, &group.constraints, group.one_node)
-                == (&new.request, &new.constraints, new.one_node)
-        });
-        match like {
-            Some(group) => group.pods.push(pod),
-            None => {
-                new.pods.push(pod);
-                groups.push(new);
-            }
-        }
-    }
-    Ok((groups, of_pods, one_node))
-}
-
-/// What they ask for together, as quota policies count it.
-fn total(members: &[Member<'_>]) -> BTreeMap<String, Option<Amount>> {
-    let mut total: BTreeMap<String, Option<Amount>> = BTreeMap::new();
-    for (resource, units) in members.iter().flat_map(|m| m.pod.request.iter()) {
-        let amount = match resource.as_str() {
-            "cpu" => Amount::from_millis(units),
-            _ => Amount::from_units(units),
-        };
-        let sum = total.entry(resource.as_str().to_owned());
-        let sum = sum.or_insert(Some(Amount::ZERO));
-        *sum = sum.and_then(|sum| sum.checked_add(amount));
-    }
-    total
-}
-
-/// Devices: extended resources, which have a domain in their name.
-fn gpus(members: &[Member<'_>]) -> i64 {
-    let all = members.iter().flat_map(|m| m.pod.request.iter());
-    let is_device = |name: &str| name.contains('/') && !name.starts_with("hugepages-");
-    all.filter(|(name, _)| is_device(name.as_str()))
-        .fold(0, |sum: i64, (_, units)| sum.saturating_add(units))
-}
-
-/// The limits that pods draw on which have their place: whose they are says which. What they may ask
-/// for was answered before.
-#[must_use]
-pub fn held_limits(
-    world: &World,
-    namespace: &str,
-    queue: &str,
-    service_account: Option<&str>,
-) -> JobLimits {
-    let (version, quotas) = world.quotas.active();
-    let found = world.queues.get(&Key::new("", queue));
-    let verdict = quotas.judge(&Asking {
-        namespace,
-        namespace_labels: &world.namespace_labels(namespace),
-        queue,
-        queue_spec: &found.map(|queue| queue.spec.clone()).unwrap_or_default(),
-        service_account,
-        requester: None,
-        total: &BTreeMap::new(),
-        pods: 0,
-        gpus: 0,
-        runtime_seconds: Some(0),
-    });
-    JobLimits {
-        version,
-        draws: verdict.draws,
-        requester: None,
-    }
-}
-
-/// The limits of QuotaPolicies, unless they forbid it whatever room there is.
-fn limits(
-    world: &World,
-    asking: &PodsAsking<'_>,
-    spec: &PodSpec,
-    total: &BTreeMap<String, Option<Amount>>,
-) -> Result<JobLimits, Certificate> {
-    let (version, quotas) = world.quotas.active();
-    let verdict = quotas.judge(&Asking {
-        namespace: asking.namespace,
-        namespace_labels: asking.namespace_labels,
-        queue: asking.queue,
-        queue_spec: asking.queue_spec,
-        service_account: spec.service_account_name.as_deref(),
-        requester: None,
-        total,
-        pods: asking.pods,
-        gpus: asking.gpus,
-        runtime_seconds: asking.runtime_seconds,
-    });
-    if let Some((name, why)) = quotas.unusable().first() {
-        let message = format!("quota policy {name:?} does not take effect: {why}");
-        return Err(Certificate::waits(Reason::PolicyNotEvaluated, message));
-    }
-    if !verdict.denied.is_empty() {
-        let denied: Vec<_> = verdict.denied.iter().map(ToString::to_string).collect();
-        return Err(Certificate {
-            reason: Reason::QuotaPolicyExceeded,
-            message: denied.join("; "),
-            refused: true,
-        });
-    }
-    Ok(JobLimits {
-        version,
-        draws: verdict.draws,
-        requester: None,
-    })
 }

@@ -1,0 +1,106 @@
+//! What guests ask for in all, and the limits of QuotaPolicies that they draw on.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::PodSpec;
+use trellis_api::Reason;
+use trellis_api::quantity::Amount;
+use trellis_policies::cedar::PodsAsking;
+use trellis_policies::quota::Asking;
+
+use super::asks::Member;
+use crate::key::Key;
+use crate::quota::JobLimits;
+use crate::world::{Certificate, World};
+
+/// What they ask for together, as quota policies count it.
+pub(super) fn total(members: &[Member<'_>]) -> BTreeMap<String, Option<Amount>> {
+    let mut total: BTreeMap<String, Option<Amount>> = BTreeMap::new();
+    for (resource, units) in members.iter().flat_map(|m| m.pod.request.iter()) {
+        let amount = match resource.as_str() {
+            "cpu" => Amount::from_millis(units),
+            _ => Amount::from_units(units),
+        };
+        let sum = total.entry(resource.as_str().to_owned());
+        let sum = sum.or_insert(Some(Amount::ZERO));
+        *sum = sum.and_then(|sum| sum.checked_add(amount));
+    }
+    total
+}
+
+/// Devices: extended resources, which have a domain in their name.
+pub(super) fn gpus(members: &[Member<'_>]) -> i64 {
+    let all = members.iter().flat_map(|m| m.pod.request.iter());
+    let is_device = |name: &str| name.contains('/') && !name.starts_with("hugepages-");
+    all.filter(|(name, _)| is_device(name.as_str()))
+        .fold(0, |sum: i64, (_, units)| sum.saturating_add(units))
+}
+
+/// The limits that pods draw on which have their place: whose they are says which. What they may ask
+/// for was answered before.
+#[must_use]
+pub fn held_limits(
+    world: &World,
+    namespace: &str,
+    queue: &str,
+    service_account: Option<&str>,
+) -> JobLimits {
+    let (version, quotas) = world.quotas.active();
+    let found = world.queues.get(&Key::new("", queue));
+    let verdict = quotas.judge(&Asking {
+        namespace,
+        namespace_labels: &world.namespace_labels(namespace),
+        queue,
+        queue_spec: &found.map(|queue| queue.spec.clone()).unwrap_or_default(),
+        service_account,
+        requester: None,
+        total: &BTreeMap::new(),
+        pods: 0,
+        gpus: 0,
+        runtime_seconds: Some(0),
+    });
+    JobLimits {
+        version,
+        draws: verdict.draws,
+        requester: None,
+    }
+}
+
+/// The limits of QuotaPolicies, unless they forbid it whatever room there is.
+pub(super) fn limits(
+    world: &World,
+    asking: &PodsAsking<'_>,
+    spec: &PodSpec,
+    total: &BTreeMap<String, Option<Amount>>,
+) -> Result<JobLimits, Certificate> {
+    let (version, quotas) = world.quotas.active();
+    let verdict = quotas.judge(&Asking {
+        namespace: asking.namespace,
+        namespace_labels: asking.namespace_labels,
+        queue: asking.queue,
+        queue_spec: asking.queue_spec,
+        service_account: spec.service_account_name.as_deref(),
+        requester: None,
+        total,
+        pods: asking.pods,
+        gpus: asking.gpus,
+        runtime_seconds: asking.runtime_seconds,
+    });
+    if let Some((name, why)) = quotas.unusable().first() {
+        let message = format!("quota policy {name:?} does not take effect: {why}");
+        return Err(Certificate::waits(Reason::PolicyNotEvaluated, message));
+    }
+    if !verdict.denied.is_empty() {
+        let denied: Vec<_> = verdict.denied.iter().map(ToString::to_string).collect();
+        return Err(Certificate {
+            reason: Reason::QuotaPolicyExceeded,
+            message: denied.join("; "),
+            refused: true,
+        });
+    }
+    Ok(JobLimits {
+        version,
+        draws: verdict.draws,
+        requester: None,
+    })
+}
