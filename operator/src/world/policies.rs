@@ -9,6 +9,7 @@ use trellis_policies::cedar::Policies;
 use super::{Watched, World};
 use crate::key::Key;
 use crate::policy::object_key;
+use crate::scheduling::{Feed, guests};
 use crate::watch::{Sink, Store, Undecodable};
 
 impl World {
@@ -22,6 +23,14 @@ impl World {
         };
         if !self.is_synced() {
             return;
+        }
+        for (key, pod) in self.guests.all() {
+            if pod.waits() {
+                self.tell(Feed::Look(match pod.group() {
+                    Some(group) => guests::of_group(&Key::new(&key.namespace, group)),
+                    None => guests::of_pod(&key),
+                }));
+            }
         }
         for job in self.jobs.all() {
             let key = Key::of(job.meta());

@@ -10,6 +10,7 @@ use super::victims::holds;
 use crate::key::Key;
 use crate::leader::Epoch;
 use crate::scheduling::commit::is_owned;
+use crate::scheduling::guests;
 use crate::world::Seen;
 
 /// The highest epoch that a Lease can bear: its transitions are an i32.
@@ -65,6 +66,9 @@ impl Driver {
         }
         self.take_over_guests();
         // Once everyone has their place: these follow some of them.
+        for group in &of_guests {
+            self.adopt_nomination_of_guests(&guests::of_group(&Key::of(group.meta())));
+        }
         for group in &groups {
             let nominated = group.status.as_ref();
             let nominated = nominated.filter(|s| s.phase == Some(PodGroupPhase::Nominated));

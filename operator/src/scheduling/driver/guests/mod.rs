@@ -14,6 +14,7 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use trellis_api::PodGroup;
+use trellis_api::pod_group::PodGroupPhase;
 use trellis_scheduler::PodKey;
 
 use super::avoided::Avoided;
@@ -186,7 +187,10 @@ impl Driver {
             if let Some(plan) = plan.filter(|_| is_users(&group)) {
                 let unit = guests::of_group(&key);
                 self.inherited.insert(unit.clone(), plan.hash.clone());
-                units.insert(unit);
+                let journal = group.status.as_ref().and_then(|journal| journal.phase);
+                if journal != Some(PodGroupPhase::Nominated) {
+                    units.insert(unit);
+                }
             }
         }
         for (key, pod) in world.guests.all() {
@@ -195,6 +199,8 @@ impl Driver {
                 None => guests::of_pod(&key),
             });
         }
+        // Those that are to have a place follow others, which are to be known first.
+        units.retain(|unit| self.nominated_plan(unit).is_none());
         for unit in units {
             self.advance_guest(&unit);
         }

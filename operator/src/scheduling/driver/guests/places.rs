@@ -1,6 +1,7 @@
 //! What the engine knows of guest gangs: that they wait, and what they hold.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
@@ -21,6 +22,9 @@ use crate::scheduling::guests::next::planned;
 use crate::scheduling::guests::{self, Unit, plan};
 use crate::scheduling::{Feed, gang, journal};
 use crate::watch::{GuestPod, Guests as Pods};
+
+/// How soon a place is tried again that an earlier leader has promised.
+const SOON: Duration = Duration::from_millis(200);
 
 impl Driver {
     /// The pods wait for a place.
@@ -71,12 +75,33 @@ impl Driver {
         };
         state.inside = Inside::Placed;
         state.held.clear();
-        let (asks, busy, number) = (state.asks.clone(), state.task.is_some(), state.place);
+        let (busy, number) = (state.task.is_some(), state.place);
+        let asks = state.asks.clone().or_else(|| self.asks_of_nominated(unit));
+        if asks.is_none() && self.nominated_plan(unit).is_some() {
+            // Policies have not been read yet, for one: the place is held for it.
+            if let Some(at) = Instant::now().checked_add(SOON) {
+                self.alarms.set(unit, at);
+            }
+            return;
+        }
         let is_there = |pod: &trellis_api::pod_group::PlannedPod| {
             let there = world.guests.get(&Key::new(&unit.namespace, &pod.name));
             there.is_some_and(|there| there.uid == pod.uid && there.waits())
         };
         // Of a policy that has changed since it is asked anew, and then the pods wait again.
+        let fits = |asks: &Asks| {
+            let mut groups = asks.groups.iter().enumerate();
+            groups.all(|(number, alike)| {
+                let name = form::group_name(number);
+                let mut placed = place.placement.groups().iter();
+                let runs = placed.find(|g| g.group.as_str() == name).map(|g| &g.runs);
+                let pods = runs
+                    .into_iter()
+                    .flatten()
+                    .map(|(_, pods)| usize::try_from(*pods));
+                pods.flatten().sum::<usize>() == alike.pods.len()
+            })
+        };
         let of_now = |asks: &Asks| {
             let policies = world.policies.active();
             let version = policies.map(|policies| policies.version(&unit.namespace));
@@ -84,7 +109,8 @@ impl Driver {
                 && asks.limits.version == world.quotas.version()
         };
         let uid = self.guest_uid(unit);
-        let fit = asks.filter(|asks| !busy && asks.pods().all(is_there) && of_now(asks));
+        let fit =
+            asks.filter(|asks| !busy && asks.pods().all(is_there) && of_now(asks) && fits(asks));
         let (Some(asks), Some(uid)) = (fit, uid) else {
             self.withdraw(unit);
             return world.tell(Feed::Look(unit.clone()));
@@ -362,7 +388,7 @@ fn of_pods(unit: &Key, pods: &Pods) -> Vec<Held> {
 }
 
 /// The pods of an open plan, where it puts them. One that is bound elsewhere undoes it.
-fn of_plan(unit: &Key, plan: &Plan, pods: &Pods) -> Vec<Held> {
+pub(super) fn of_plan(unit: &Key, plan: &Plan, pods: &Pods) -> Vec<Held> {
     let there = planned(plan).filter_map(|(planned, node)| {
         let pod = pods
             .get(&planned.name)

@@ -1,18 +1,22 @@
 //! Guests for whom others make room, and who make room for others.
 
+use std::sync::Arc;
+
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use trellis_api::pod_group::{MOST_VICTIMS, NominatedVictim, PodGroupStatus};
+use trellis_api::pod_group::{MOST_VICTIMS, NominatedVictim, Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, PodGroupSpec, Reason};
 use trellis_scheduler::Victim;
 
 use super::super::victims::SPARED;
 use super::super::{Driver, Inside};
+use super::places::of_plan;
 use crate::key::Key;
 use crate::scheduling::commit::GuestNomination;
 use crate::scheduling::flavors::Place;
 use crate::scheduling::gang;
+use crate::scheduling::guests::asks::{self, Asks};
 use crate::scheduling::guests::next::planned;
-use crate::scheduling::guests::{self, Unit, plan};
+use crate::scheduling::guests::{self, Unit, form, plan};
 
 impl Driver {
     /// The pods are to have that place once these have left theirs.
@@ -67,6 +71,70 @@ impl Driver {
         }
         self.withdraw(unit);
         self.committer.world().touch(unit.clone());
+    }
+
+    /// The plan that a gang is nominated for, as its journal says.
+    pub(super) fn nominated_plan(&self, unit: &Key) -> Option<(Arc<PodGroup>, Plan)> {
+        let Some(Unit::Group(group)) = guests::unit(unit) else {
+            return None;
+        };
+        let group = self.users_group(&group)?;
+        let journal = group.status.as_ref();
+        let journal = journal.filter(|j| j.phase == Some(PodGroupPhase::Nominated))?;
+        let plan = journal.plan.clone()?;
+        Some((group, plan))
+    }
+
+    /// The engine learns of a nomination that an earlier leader has written down: those who make
+    /// room for it, and have a place still, leave it.
+    pub(in super::super) fn adopt_nomination_of_guests(&mut self, unit: &Key) {
+        let Some((group, plan)) = self.nominated_plan(unit) else {
+            return;
+        };
+        let Some(Unit::Group(key)) = guests::unit(unit) else {
+            return;
+        };
+        let pods = self.committer.world().guests.of_group(&key);
+        let held = of_plan(unit, &plan, &pods);
+        let queue = plan.queue.clone().unwrap_or_default();
+        let priority = plan.priority.unwrap_or(0);
+        let by = asking(unit, &queue, priority);
+        let mut victims = Vec::new();
+        for victim in group.status.iter().flat_map(|journal| &journal.victims) {
+            if self.note(&unit.clone(), &by, victim, false) && victim.pod.is_none() {
+                let who = Key::new(&victim.namespace, &victim.name);
+                victims.push(gang::id(&who));
+            }
+        }
+        let place = self.guests.next_place();
+        let grace = held.iter().map(|pod| pod.grace).max().unwrap_or(0);
+        let of = (queue.as_str(), priority);
+        let standing = form::standing(unit, place, Some(&group.spec), of, grace, &held);
+        let state = self.guests.gangs.entry(unit.clone()).or_default();
+        state.inside = Inside::Nominated;
+        state.place = place;
+        let mut gang = standing.gang;
+        gang.draws = self.planned_draws(&plan);
+        let flavors = gang::flavors(&plan);
+        self.engine
+            .restore_nomination_in(gang, standing.placement, &flavors, &victims);
+    }
+
+    /// What the pods ask for that an earlier leader has nominated.
+    pub(super) fn asks_of_nominated(&mut self, unit: &Key) -> Option<Arc<Asks>> {
+        let (group, plan) = self.nominated_plan(unit)?;
+        let world = self.committer.world();
+        let pods = planned(&plan).filter_map(|(pod, _)| {
+            let there = world.guests.get(&Key::new(&unit.namespace, &pod.name))?;
+            Some((pod.name.clone(), there))
+        });
+        let mut pods: Vec<_> = pods.collect();
+        pods.sort_by(|a, b| a.0.cmp(&b.0));
+        let asks = Arc::new(asks::find(world, &unit.namespace, Some(&group), &pods).ok()?);
+        let state = self.guests.gangs.get_mut(unit)?;
+        state.limits = Some(asks.limits.clone());
+        state.asks = Some(asks.clone());
+        Some(asks)
     }
 
     /// A nomination stands: whoever has not been told to leave is. That of a pod alone stands
