@@ -149,11 +149,8 @@ async fn a_gang_of_which_another_scheduler_took_a_pod_is_undone_and_placed_anew(
     });
     let (ours, theirs) = (bound[0], free[0].name_any());
     let at = ours.spec.as_ref().and_then(|spec| spec.node_name.clone());
-    let nodes = site.nodes().names().iter();
-    let other = nodes
-        .filter(|node| at.as_ref() != Some(*node))
-        .next()
-        .unwrap();
+    let mut nodes = site.nodes().names().iter();
+    let other = nodes.find(|node| at.as_ref() != Some(*node)).unwrap();
     let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": theirs},
         "target": {"apiVersion": "v1", "kind": "Node", "name": other}});
     let _: serde_json::Value = api

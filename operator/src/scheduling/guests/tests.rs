@@ -67,7 +67,9 @@ impl Scene {
         self.journal.phase = Some(phase);
         self.journal.plan = Some(Plan {
             hash: "p".to_owned(),
-            deadline: Some(Time(Timestamp::from_second(NOW + seconds).unwrap())),
+            deadline: Some(Time(
+                Timestamp::from_second(NOW.saturating_add(seconds)).unwrap(),
+            )),
             assignments: vec![Assignment {
                 group: "g0".to_owned(),
                 node: "n".to_owned(),
