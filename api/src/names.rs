@@ -32,6 +32,10 @@ pub const POD_GROUP: &str = "trellis.dev/pod-group";
 /// Label of a pod that its user has made and that is in no PodGroup: name of its Queue.
 pub const QUEUE: &str = "trellis.dev/queue";
 
+/// Annotation of a pod that its user has made and that Trellis has bound: name of the Queue in
+/// which it counts. Its labels, which the user may change, say it no more.
+pub const PLACED_IN: &str = "trellis.dev/placed-in";
+
 /// Label of an operator's pod: [`LEADER`] if it leads.
 pub const ROLE: &str = "trellis.dev/role";
 /// Value of [`ROLE`].

@@ -4,7 +4,7 @@ use anyhow::{Context as _, ensure};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{PodGroup, Reason, names};
@@ -215,6 +215,11 @@ async fn who_leads_next_counts_what_is_bound() {
         Ok(())
     });
     all_bound.await.unwrap();
+    // Where it counts is said by what Trellis has written, not by what its user writes now.
+    let label = Patch::Merge(json!({"metadata": {"labels": {names::QUEUE: "default"}}}));
+    pods.patch("alone", &PatchParams::default(), &label)
+        .await
+        .unwrap();
     operators.next_at_once().await;
     let mut job = site.job("late", 1, 2);
     job["spec"]["queue"] = json!(queue);

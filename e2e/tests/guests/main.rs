@@ -2,6 +2,7 @@
 //! rights.
 
 mod alone;
+mod counted;
 mod gang;
 mod preemption;
 mod refusals;

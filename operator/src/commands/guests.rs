@@ -12,7 +12,8 @@ use trellis_api::names;
 use super::{Commands, WriteError};
 
 impl Commands {
-    /// Binds one incarnation of a pod to a node, by a plan, whose hash it bears from then on.
+    /// Binds one incarnation of a pod to a node, by a plan and in a queue: it bears the hash of the
+    /// one and the name of the other from then on.
     ///
     /// # Errors
     /// As [`WriteError`] tells: `Conflict` if it is another, goes, has scheduling gates, or is bound.
@@ -22,7 +23,7 @@ impl Commands {
         name: &str,
         uid: &str,
         node: &str,
-        plan: &str,
+        (plan, queue): (&str, &str),
     ) -> Result<(), WriteError> {
         let params = PostParams {
             dry_run: false,
@@ -33,7 +34,7 @@ impl Commands {
             "kind": "Binding",
             "metadata": {
                 "namespace": namespace, "name": name, "uid": uid,
-                "annotations": {names::PLAN: plan},
+                "annotations": {names::PLAN: plan, names::PLACED_IN: queue},
             },
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         });
@@ -50,22 +51,22 @@ impl Commands {
         self.write(namespace, answer).await
     }
 
-    /// Writes one condition of a pod. The others stay.
+    /// Writes one condition of a pod, as it was in that version. The others stay.
     ///
     /// # Errors
-    /// As [`WriteError`] tells.
+    /// As [`WriteError`] tells: `Conflict` if the pod has changed since.
     pub async fn set_condition(
         &self,
         namespace: &str,
         name: &str,
-        uid: &str,
+        version: &str,
         condition: &serde_json::Value,
     ) -> Result<(), WriteError> {
         let params = PatchParams {
             field_manager: Some(names::SCHEDULER_MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        let patch = json!({"metadata": {"uid": uid}, "status": {"conditions": [condition]}});
+        let patch = json!({"metadata": {"resourceVersion": version}, "status": {"conditions": [condition]}});
         let request = KubeRequest::new(Pod::url_path(&(), Some(namespace))).patch_subresource(
             "status",
             name,

@@ -53,10 +53,15 @@ impl Deletions {
 
     /// Forgets pods that are gone.
     pub fn retain_those_of(&mut self, pods: &BTreeMap<String, PodView>) {
+        self.retain(pods.values().map(|pod| pod.uid.as_str()));
+    }
+
+    /// Forgets all but these, by uid.
+    pub fn retain<'a>(&mut self, uids: impl Iterator<Item = &'a str>) {
         if self.asked.is_empty() {
             return;
         }
-        let there: HashSet<&str> = pods.values().map(|pod| pod.uid.as_str()).collect();
+        let there: HashSet<&str> = uids.collect();
         self.asked.retain(|uid, _| there.contains(uid.as_str()));
     }
 

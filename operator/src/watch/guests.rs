@@ -38,6 +38,8 @@ pub struct GuestPod {
     pub node: Option<String>,
     /// Hash of the plan that bound it.
     pub plan: Option<String>,
+    /// The queue in which it counts, if it was Trellis that bound it. Users cannot write that.
+    pub queue: Option<String>,
     /// How it does.
     pub phase: PodPhase,
     /// True from the deletion's start until it is gone.
@@ -84,6 +86,7 @@ impl GuestPod {
             labels,
             node: pod.spec.node_name.clone(),
             plan: annotation(names::PLAN).cloned(),
+            queue: annotation(names::PLACED_IN).cloned(),
             phase: phase(pod),
             deleting: meta.deletion_timestamp.is_some(),
             request: request::of_pod(pod),
@@ -117,6 +120,14 @@ impl GuestPod {
     #[must_use]
     pub fn is_bound(&self) -> bool {
         self.node.is_some() && !self.phase.is_over()
+    }
+
+    /// It holds its node, and Trellis gave it that: the queue in which it counts. One that its user
+    /// or another scheduler has bound counts in none, whatever it names: nobody has asked whether
+    /// it may.
+    #[must_use]
+    pub fn counts_in(&self) -> Option<&str> {
+        self.queue.as_deref().filter(|_| self.is_bound())
     }
 
     /// It has no node, and is to have one.
@@ -179,6 +190,7 @@ impl GuestIndex {
             if now.node.is_none() && before.node.is_some() {
                 now.node.clone_from(&before.node);
                 now.plan.clone_from(&before.plan);
+                now.queue.clone_from(&before.queue);
             }
         }
         if before.as_deref() == now.as_ref() {
@@ -191,12 +203,22 @@ impl GuestIndex {
         Some([before, inner.pods.get(key).cloned()])
     }
 
-    /// A pod is bound: the API server has said so.
-    pub fn bound(&self, key: &Key, uid: &str, node: &str, plan: &str) {
+    /// A pod is bound, by a plan in a queue: the API server has said so.
+    pub fn bound(&self, key: &Key, uid: &str, node: &str, (plan, queue): (&str, &str)) {
         self.change(key, uid, |pod| {
             pod.node = Some(node.to_owned());
             pod.plan = Some(plan.to_owned());
+            pod.queue = Some(queue.to_owned());
         });
+    }
+
+    /// The watch shows a pod without its node that the API server has said is bound.
+    #[must_use]
+    pub fn is_bound_since(&self, key: &Key, shown: &SlimPod) -> bool {
+        let inner = self.inner.read();
+        let known = inner.pods.get(key).filter(|pod| pod.is_bound());
+        shown.spec.node_name.is_none()
+            && known.is_some_and(|pod| shown.metadata.uid.as_ref() == Some(&pod.uid))
     }
 
     /// A delete or an eviction of a pod was accepted.

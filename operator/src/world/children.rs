@@ -140,6 +140,8 @@ impl Sink<SlimPod> for Watched {
         let mut over = None;
         match feed {
             Feed::Pod { .. } => self.world.tell(feed),
+            // The watch is behind the answer to our binding: it holds its node.
+            _ if self.world.guests.is_bound_since(&key, &object) => {}
             _ => over = Some(feed),
         }
         // What is set aside for a pod is free once the pod counts itself, and

@@ -134,7 +134,10 @@ fn leavers(pods: &[SlimPod], victims: &[&NominatedVictim]) -> Vec<Leaver> {
                 Unit::Group(group) => guest.group() == Some(&*group.name),
                 Unit::Pod(alone) => pod.name_any() == *alone.name && guest.uid == victim.uid,
             });
-            let runs = |guest: &GuestPod| guest.phase == PodPhase::Running && !guest.deleting;
+            let runs = |guest: &GuestPod| {
+                let counts = guest.counts_in().is_some();
+                counts && guest.phase == PodPhase::Running && !guest.deleting
+            };
             for (pod, guest) in leave.filter(|(_, guest)| runs(guest)) {
                 if known.insert(guest.uid.clone()) {
                     leavers.push(leaver(&job, &job, pod, guest.uid));
@@ -271,6 +274,7 @@ mod tests {
         let guest = |name: &str, group: &str, phase: &str| -> SlimPod {
             serde_json::from_value(json!({
                 "metadata": {"name": name, "namespace": "ns", "uid": name,
+                    "annotations": {"trellis.dev/placed-in": "q"},
                     "labels": {"trellis.dev/pod-group": group}},
                 "spec": {"schedulerName": "trellis", "nodeName": "n"},
                 "status": {"phase": phase, "conditions": [{"type": "Ready", "status": "True"}]},

@@ -8,7 +8,7 @@ use futures::StreamExt;
 use futures::stream;
 use k8s_openapi::jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{info, warn};
 use trellis_api::Reason;
 use trellis_api::pod_group::{NominatedVictim, Plan, PlannedPod};
 
@@ -25,6 +25,10 @@ use crate::watch::SlimPod;
 const BINDINGS: usize = 32;
 /// Tries of one pod before it is left to the plan's deadline.
 const TRIES: u32 = 6;
+
+/// Pause between reads that have failed, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
 /// What is to be bound.
 #[derive(Clone, Debug)]
@@ -165,11 +169,17 @@ impl Committer {
             return outcome;
         }
         match self.bind_all(&unit, &wanted, &stop).await {
+            Ok(()) if stop.is_cancelled() => Outcome::Done,
             Ok(()) => {
                 info!(pod = %unit, reason = %Reason::Placed, "bound");
                 Outcome::Done
             }
-            Err(outcome) => outcome,
+            Err(outcome) => {
+                // It has no journal that says what is to be taken back.
+                let claims = wanted.mounts.into_keys().collect();
+                let unbound = self.unbind_guests(&unit, &claims, &wanted.plan.hash).await;
+                unbound.err().unwrap_or(outcome)
+            }
         }
     }
 
@@ -194,7 +204,7 @@ impl Committer {
         let missing = planned(plan).filter(|(pod, node)| !is_bound(pod, node));
         let mut futures = Vec::new();
         for (pod, node) in missing {
-            futures.push(self.bind_one(unit, pod, node, &plan.hash, stop));
+            futures.push(self.bind_one(unit, pod, node, plan, stop));
         }
         let mut bindings = stream::iter(futures).buffer_unordered(BINDINGS);
         let mut failure: Option<Outcome> = None;
@@ -216,7 +226,7 @@ impl Committer {
         unit: &Key,
         pod: &PlannedPod,
         node: &str,
-        plan: &str,
+        plan: &Plan,
         stop: &CancellationToken,
     ) -> Result<(), Outcome> {
         let key = Key::new(&unit.namespace, &pod.name);
@@ -224,6 +234,10 @@ impl Committer {
             let message = format!("pod {:?} was not bound: {why}", pod.name);
             Outcome::Undo(Reason::PodRefused, message)
         };
+        let by = (
+            plan.hash.as_str(),
+            plan.queue.as_deref().unwrap_or_default(),
+        );
         let mut tries: u32 = 0;
         loop {
             if stop.is_cancelled() {
@@ -231,24 +245,29 @@ impl Committer {
             }
             let bound = self
                 .commands
-                .bind(&key.namespace, &key.name, &pod.uid, node, plan)
+                .bind(&key.namespace, &key.name, &pod.uid, node, by)
                 .await;
             let last = match bound {
                 Ok(()) => {
-                    self.seen_bound(unit, &key, pod, node, plan);
+                    self.seen_bound(unit, &key, pod, node, by);
                     return Ok(());
                 }
                 // Ours, by a try whose answer was lost? Somebody else's? Or it changed meanwhile.
-                Err(WriteError::Conflict(message) | WriteError::AlreadyExists(message)) => {
-                    match self.standing(&key, pod, node, plan).await? {
-                        Bound::AsPlanned => {
-                            self.seen_bound(unit, &key, pod, node, plan);
-                            return Ok(());
-                        }
-                        Bound::NotYet => message,
-                        Bound::Never => return Err(refused(message)),
+                // Where no answer came at all: whoever lets go of the node must know that the pod
+                // does not have it.
+                Err(
+                    error @ (WriteError::Conflict(_)
+                    | WriteError::AlreadyExists(_)
+                    | WriteError::Unanswered(_)
+                    | WriteError::Transient(_)),
+                ) => match self.standing(&key, pod, node, by.0).await? {
+                    Bound::AsPlanned => {
+                        self.seen_bound(unit, &key, pod, node, by);
+                        return Ok(());
                     }
-                }
+                    Bound::NotYet => error.to_string(),
+                    Bound::Never => return Err(refused(error.to_string())),
+                },
                 Err(WriteError::NotFound(message)) => return Err(refused(message)),
                 Err(WriteError::Refused { message, .. }) => return Err(refused(message)),
                 Err(error @ (WriteError::NotLeading(_) | WriteError::NotWanted)) => {
@@ -268,6 +287,7 @@ impl Committer {
         }
     }
 
+    /// How the pod stands, read from the API server, however long that takes.
     async fn standing(
         &self,
         key: &Key,
@@ -275,8 +295,17 @@ impl Committer {
         node: &str,
         plan: &str,
     ) -> Result<Bound, Outcome> {
-        let there = self.commands.get(&key.namespace, &key.name).await;
-        let there: Option<SlimPod> = there.map_err(Outcome::from)?;
+        let mut pause = FIRST_PAUSE;
+        let there: Option<SlimPod> = loop {
+            // Who leads no more decides nothing on what he reads.
+            self.commands.epoch().map_err(WriteError::from)?;
+            match self.commands.get(&key.namespace, &key.name).await {
+                Ok(there) => break there,
+                Err(error) => warn!(pod = %key, %error, "the pod was not read"),
+            }
+            tokio::time::sleep(pause).await;
+            pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+        };
         let Some(there) = there.filter(|there| there.metadata.uid.as_ref() == Some(&pod.uid))
         else {
             return Ok(Bound::Never);
@@ -297,8 +326,8 @@ impl Committer {
     }
 
     /// A pod is bound, whether or not the watch has shown it yet.
-    fn seen_bound(&self, unit: &Key, key: &Key, pod: &PlannedPod, node: &str, plan: &str) {
-        self.world.guests.bound(key, &pod.uid, node, plan);
+    fn seen_bound(&self, unit: &Key, key: &Key, pod: &PlannedPod, node: &str, by: (&str, &str)) {
+        self.world.guests.bound(key, &pod.uid, node, by);
         self.world.tell(Feed::Look(unit.clone()));
     }
 

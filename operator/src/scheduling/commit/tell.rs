@@ -12,6 +12,7 @@ use trellis_api::Reason;
 
 use super::Committer;
 use crate::key::Key;
+use crate::watch::SlimPod;
 
 /// Pods that are told at once.
 const AT_ONCE: usize = 8;
@@ -55,8 +56,22 @@ impl Committer {
             secondary: None,
         };
         let told = stream::iter(pods).for_each_concurrent(AT_ONCE, async |(name, uid)| {
-            let written = commands.set_condition(&namespace, &name, &uid, &condition);
-            if let Err(error) = written.await {
+            // One that has its node by now must not be told that it has none.
+            let read: Result<Option<SlimPod>, _> = commands.get(&namespace, &name).await;
+            let waits = read.map(|read| {
+                let pod = read.filter(|pod| pod.metadata.uid.as_ref() == Some(&uid))?;
+                let waits = pod.spec.node_name.is_none();
+                pod.metadata.resource_version.filter(|_| waits)
+            });
+            let written = match waits {
+                Ok(Some(version)) => {
+                    let written = commands.set_condition(&namespace, &name, &version, &condition);
+                    written.await
+                }
+                Ok(None) => return,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = written {
                 debug!(pod = %Key::new(&namespace, &name), %error, "its condition was not written");
                 return;
             }

@@ -52,7 +52,7 @@ impl Driver {
             }
             Feed::Repulsion(repulsion) => {
                 touched.extend(self.concerned_by(&repulsion));
-                touched.extend(self.guests.waiting().cloned());
+                touched.extend(self.guests_concerned_by(&repulsion));
             }
             Feed::DeviceClass => self.devices_changed = true,
             Feed::Queue(name) => {

@@ -185,7 +185,7 @@ impl Driver {
     /// Name of the queue that a gang counts in.
     fn queue_of(&self, of: &Key) -> String {
         if guests::is_guest(of) {
-            return self.counts_as(of, None).0;
+            return self.queue_of_guests(of);
         }
         let group = self.committer.world().pod_groups.get(of);
         group.map(|g| g.spec.queue.clone()).unwrap_or_default()

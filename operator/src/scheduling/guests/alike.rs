@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use trellis_api::Reason;
 use trellis_api::pod_group::PlannedPod;
 use trellis_scheduler::Constraints;
 
@@ -12,6 +13,9 @@ use crate::scheduling::constraints;
 use crate::scheduling::volumes::Mounted;
 use crate::watch::Repelled;
 use crate::world::{Certificate, World};
+
+/// Different things that the pods of one gang may ask for: each has its place sought for itself.
+const MOST_KINDS: usize = 256;
 
 pub(super) type Found = (Vec<Alike>, BTreeMap<String, BTreeSet<String>>, bool);
 
@@ -92,12 +96,19 @@ pub(super) fn alike(
             one_node: own.clone().any(|claim| of_one_node(&claim)),
             pods: Vec::new(),
         };
+        let is_full = groups.len() >= MOST_KINDS;
         let like = groups.iter_mut().find(|group| {
             (&group.request, &group.constraints, group.one_node)
                 == (&new.request, &new.constraints, new.one_node)
         });
         match like {
             Some(group) => group.pods.push(pod),
+            None if is_full => {
+                let message = format!(
+                    "the pods of the gang ask for more than {MOST_KINDS} different things (requests, nodes, volumes): make them alike, or make several gangs of them"
+                );
+                return Err(Certificate::waits(Reason::ConstraintNotSupported, message));
+            }
             None => {
                 new.pods.push(pod);
                 groups.push(new);

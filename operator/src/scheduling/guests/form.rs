@@ -46,6 +46,14 @@ pub fn pod_key(unit: &Key, place: u64, group: &str, index: usize) -> PodKey {
     PodKey::new(format!("{}/{prefix}-{index}", unit.namespace))
 }
 
+/// True if the engine's name of a pod is of that gang, in whichever of its places.
+#[must_use]
+pub fn is_name_of(unit: &Key, name: &PodKey) -> bool {
+    let rest = name.as_str().strip_prefix(&*unit.namespace);
+    let rest = rest.and_then(|rest| rest.strip_prefix('/')?.strip_prefix(&*unit.name));
+    rest.is_some_and(|rest| rest.starts_with('/'))
+}
+
 /// A guest gang that waits. `group`: what its PodGroup says.
 #[must_use]
 pub fn waiting(unit: &Key, group: Option<&PodGroupSpec>, asks: &Asks, ticket: &Ticket) -> Gang {
@@ -141,18 +149,10 @@ pub fn standing(
     held: &[Held],
 ) -> Standing {
     // Pods that hold the same are a group; those on one node follow each other.
-    let mut groups: Vec<(&Resources, BTreeMap<&str, Vec<&Key>>)> = Vec::new();
+    let mut groups: BTreeMap<&Resources, BTreeMap<&str, Vec<&Key>>> = BTreeMap::new();
     for pod in held {
-        let at = groups
-            .iter()
-            .position(|(request, _)| **request == pod.request);
-        let at = at.unwrap_or_else(|| {
-            groups.push((&pod.request, BTreeMap::new()));
-            groups.len().saturating_sub(1)
-        });
-        if let Some((_, nodes)) = groups.get_mut(at) {
-            nodes.entry(&pod.node).or_default().push(&pod.pod);
-        }
+        let nodes = groups.entry(&pod.request).or_default();
+        nodes.entry(&pod.node).or_default().push(&pod.pod);
     }
     let mut names = BTreeMap::new();
     let mut placement = Placement::new();

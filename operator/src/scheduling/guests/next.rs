@@ -13,6 +13,9 @@ use crate::scheduling::journal::Author;
 use crate::scheduling::keeper::Doomed;
 use crate::watch::{GuestPod, Guests, PodPhase};
 
+/// Pods of the largest gang: its plan names each, and must fit into one object.
+pub const MOST_MEMBERS: usize = 4096;
+
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
@@ -99,6 +102,22 @@ pub fn ready(pods: &Guests) -> Vec<String> {
     ready.into_iter().map(|(.., name)| name.clone()).collect()
 }
 
+/// True if what the pod holds is part of the gang's place, by its plan or as one that came later.
+/// Any other that names the PodGroup and that Trellis has bound counts by itself, in the queue that
+/// it was bound in: a PodGroup that comes later, or is another by now, moves nothing elsewhere.
+pub fn is_of_place(journal: &PodGroupStatus, pod: &GuestPod) -> bool {
+    let (Some(queue), Some(plan)) = (pod.counts_in(), &journal.plan) else {
+        return false;
+    };
+    match journal.phase {
+        Some(PodGroupPhase::Committing) => pod.plan.as_ref() == Some(&plan.hash),
+        Some(PodGroupPhase::Placed | PodGroupPhase::Unwinding) => {
+            plan.queue.as_deref() == Some(queue)
+        }
+        _ => false,
+    }
+}
+
 impl Gang<'_> {
     /// What is to be done next.
     #[must_use]
@@ -114,9 +133,9 @@ impl Gang<'_> {
 
     fn pending(&self) -> Step {
         let least = usize::try_from(self.min_member).unwrap_or(0);
-        if least == 0 {
+        if !(1..=MOST_MEMBERS).contains(&least) {
             let message = format!(
-                "spec.minMember of the PodGroup is {} and must be at least 1: say how many pods must be placed together",
+                "spec.minMember of the PodGroup is {} and must be 1 to {MOST_MEMBERS}: say how many pods must be placed together",
                 self.min_member
             );
             let reason = Reason::InvalidSpec;
@@ -254,7 +273,8 @@ impl Gang<'_> {
             .collect();
         let hash = plan.map(|plan| plan.hash.as_str());
         let goes = |pod: &GuestPod| {
-            makes_room || (of_plan.contains(pod.uid.as_str()) && pod.plan.as_deref() == hash)
+            let is_planned = of_plan.contains(pod.uid.as_str()) && pod.plan.as_deref() == hash;
+            is_planned || (makes_room && is_of_place(self.journal, pod))
         };
         let mut waits = false;
         // No budget keeps a pod that does not run yet, and whoever made it is told by an eviction

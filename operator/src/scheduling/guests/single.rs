@@ -1,5 +1,6 @@
-//! What is to be done about a pod alone: one of no PodGroup, or one that came after its gang had its
-//! place. It has no journal: binding one pod is one write, which is carried out or is not.
+//! What is to be done about a pod alone: one of no PodGroup, one that came after its gang had its
+//! place, or one that holds a place and whose gang has none. It has no journal: binding one pod is
+//! one write, which is carried out or is not.
 
 use tokio::time::Instant;
 
@@ -18,6 +19,8 @@ pub enum Step {
     Hold,
     /// Evict it: a PodDisruptionBudget may say not yet.
     Evict(Doomed),
+    /// Delete it: budgets have had their time.
+    Delete(Doomed),
 }
 
 /// What is seen of one pod.
@@ -29,8 +32,10 @@ pub struct Single<'a> {
     pub pod: Option<&'a GuestPod>,
     /// The gang that it came after has its place. None: it is in no PodGroup.
     pub gang_holds: Option<bool>,
-    /// It is to make room.
-    pub told: bool,
+    /// What it holds is part of that gang's place.
+    pub is_of_place: bool,
+    /// It is to make room. True while budgets are asked whether it may.
+    pub told: Option<bool>,
     /// Deletes that have been asked for.
     pub deletions: &'a Deletions,
     /// The time by a clock that is never set.
@@ -44,25 +49,22 @@ impl Single<'_> {
         let Some(pod) = self.pod else {
             return Step::Forget;
         };
-        match self.gang_holds {
-            // The gang's own, or it is one by now.
-            Some(_) if pod.node.is_some() => return Step::Forget,
-            Some(false) => return Step::Forget,
-            Some(true) | None => {}
-        }
-        if pod.is_bound() {
+        if pod.counts_in().is_some() && !self.is_of_place {
             let due = !pod.deleting && self.deletions.is_due(&pod.uid, false, self.clock);
-            return match self.told && due {
-                true => Step::Evict(Doomed {
-                    name: self.name.to_owned(),
-                    uid: pod.uid.clone(),
-                    force: false,
-                    grace: None,
-                }),
-                false => Step::Hold,
+            let doomed = Doomed {
+                name: self.name.to_owned(),
+                uid: pod.uid.clone(),
+                force: false,
+                grace: None,
+            };
+            return match self.told.filter(|_| due) {
+                Some(true) => Step::Evict(doomed),
+                Some(false) => Step::Delete(doomed),
+                None => Step::Hold,
             };
         }
-        match pod.waits() && pod.gates().next().is_none() {
+        let ready = pod.waits() && pod.gates().next().is_none();
+        match ready && self.gang_holds != Some(false) {
             true => Step::Enqueue,
             false => Step::Forget,
         }

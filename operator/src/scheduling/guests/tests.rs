@@ -8,7 +8,7 @@ use trellis_api::Reason;
 use trellis_api::pod_group::{Assignment, Plan, PlannedPod, PodGroupPhase, PodGroupStatus};
 use trellis_scheduler::{GangId, ResourceName, Resources};
 
-use super::next::{Gang, Step, ready};
+use super::next::{Gang, Step, is_of_place, ready};
 use super::single::{self, Single};
 use super::*;
 use crate::key::Key;
@@ -42,7 +42,13 @@ fn pod(name: &str, more: Value) -> GuestPod {
 }
 
 fn on(node: &str) -> Value {
-    json!({"/spec/nodeName": node, "/metadata/annotations": {"trellis.dev/plan": "p"}})
+    by(node, "p", "q")
+}
+
+/// Bound by Trellis.
+fn by(node: &str, plan: &str, queue: &str) -> Value {
+    let annotations = json!({"trellis.dev/plan": plan, "trellis.dev/placed-in": queue});
+    json!({"/spec/nodeName": node, "/metadata/annotations": annotations})
 }
 
 impl Scene {
@@ -67,6 +73,7 @@ impl Scene {
         self.journal.phase = Some(phase);
         self.journal.plan = Some(Plan {
             hash: "p".to_owned(),
+            queue: Some("q".to_owned()),
             deadline: Some(Time(
                 Timestamp::from_second(NOW.saturating_add(seconds)).unwrap(),
             )),
@@ -217,7 +224,7 @@ fn an_open_plan_is_carried_out_by_who_leads_or_undone() {
 
 #[test]
 fn of_a_torn_gang_those_go_that_its_plan_has_bound() {
-    let later = json!({"/spec/nodeName": "n", "/metadata/annotations": {"trellis.dev/plan": "q"}});
+    let later = by("n", "another", "q");
     let mut scene = Scene::new(&[("a", on("n")), ("b", json!({})), ("c", later)])
         .in_phase(PodGroupPhase::Unwinding, 60);
     scene.journal.reason = Some(Reason::PodRefused);
@@ -236,9 +243,18 @@ fn who_makes_room_goes_whole_and_is_deleted_once_budgets_had_their_time() {
         pod["/status/phase"] = json!("Running");
         pod
     };
-    let later = run(json!({"/spec/nodeName": "n"}));
-    let mut scene = Scene::new(&[("a", run(on("n"))), ("c", later), ("d", json!({}))])
-        .in_phase(PodGroupPhase::Placed, 60);
+    let later = run(by("n", "another", "q"));
+    // Another scheduler's, or its user's; and one that counts in another queue.
+    let theirs = run(json!({"/spec/nodeName": "n"}));
+    let elsewhere = run(by("n", "another", "r"));
+    let pods = [
+        ("a", run(on("n"))),
+        ("c", later),
+        ("d", json!({})),
+        ("e", theirs),
+        ("f", elsewhere),
+    ];
+    let mut scene = Scene::new(&pods).in_phase(PodGroupPhase::Placed, 60);
     assert_eq!(scene.next(), Step::Hold(vec!["d".to_owned()]));
     scene.told = Some("makes room");
     assert!(matches!(
@@ -284,32 +300,79 @@ fn a_nomination_is_for_the_pods_that_it_names() {
 }
 
 #[test]
+fn what_holds_a_place_counts_where_it_was_bound_and_nothing_else_counts() {
+    let in_phase = |phase| Scene::new(&[]).in_phase(phase, 60).journal;
+    let placed = in_phase(PodGroupPhase::Placed);
+    let of = |more: Value| pod("a", more);
+    assert!(is_of_place(&placed, &of(by("n", "another", "q"))));
+    assert!(
+        !is_of_place(&placed, &of(by("n", "p", "r"))),
+        "its queue is another's"
+    );
+    let theirs = of(json!({"/spec/nodeName": "n", "/metadata/labels": {"trellis.dev/queue": "q"}}));
+    assert_eq!(theirs.counts_in(), None, "nobody has asked whether it may");
+    assert!(!is_of_place(&placed, &theirs));
+    let committing = in_phase(PodGroupPhase::Committing);
+    assert!(is_of_place(&committing, &of(on("n"))));
+    assert!(!is_of_place(&committing, &of(by("n", "another", "q"))));
+    let pending = in_phase(PodGroupPhase::Pending);
+    assert!(!is_of_place(&pending, &of(on("n"))));
+    // Not before it has its node.
+    let waits = of(json!({"/metadata/annotations": {"trellis.dev/placed-in": "q"}}));
+    assert_eq!(waits.counts_in(), None);
+}
+
+#[test]
+fn a_gang_is_of_a_size_that_its_plan_can_name() {
+    let scene = Scene::new(&[("a", json!({}))]);
+    for wrong in [-1, 0, 4097, i64::MAX] {
+        assert_eq!(waits_for(&scene.next_of(wrong)).0, Reason::InvalidSpec);
+    }
+    assert_eq!(
+        waits_for(&scene.next_of(4096)).0,
+        Reason::MembersMissing,
+        "that is the most"
+    );
+}
+
+#[test]
 fn a_pod_alone_is_its_gangs_once_that_has_its_place_and_it_is_bound() {
-    let next = |pod: Option<&GuestPod>, gang_holds, told| {
+    let next = |pod: Option<&GuestPod>, gang_holds, is_of_place, told| {
         Single {
             name: "a",
             pod,
             gang_holds,
+            is_of_place,
             told,
             deletions: &Deletions::default(),
             clock: Instant::now(),
         }
         .next()
     };
+    let asked = |pod: &GuestPod, gang_holds| next(Some(pod), gang_holds, false, None);
     let waits = pod("a", json!({}));
     let bound = pod("a", on("n"));
-    assert_eq!(next(Some(&waits), None, false), single::Step::Enqueue);
-    assert_eq!(next(Some(&waits), Some(true), false), single::Step::Enqueue);
-    assert_eq!(next(Some(&waits), Some(false), false), single::Step::Forget);
-    assert_eq!(next(Some(&bound), Some(true), false), single::Step::Forget);
-    assert_eq!(next(Some(&bound), None, false), single::Step::Hold);
-    assert!(matches!(
-        next(Some(&bound), None, true),
-        single::Step::Evict(_)
-    ));
+    assert_eq!(asked(&waits, None), single::Step::Enqueue);
+    assert_eq!(asked(&waits, Some(true)), single::Step::Enqueue);
+    assert_eq!(asked(&waits, Some(false)), single::Step::Forget);
+    assert_eq!(asked(&bound, None), single::Step::Hold);
+    // It holds its node, whether its gang has a place or is gone.
+    for gang_holds in [true, false] {
+        let held = next(Some(&bound), Some(gang_holds), true, None);
+        assert_eq!(held, single::Step::Forget, "the gang does it");
+        assert_eq!(asked(&bound, Some(gang_holds)), single::Step::Hold);
+    }
+    let told = |patient| next(Some(&bound), None, false, Some(patient));
+    assert!(matches!(told(true), single::Step::Evict(_)));
+    assert!(matches!(told(false), single::Step::Delete(_)));
+    let theirs = pod("a", json!({"/spec/nodeName": "n"}));
+    assert_eq!(
+        next(Some(&theirs), None, false, Some(true)),
+        single::Step::Forget
+    );
     let gated = pod("a", json!({"/spec/schedulingGates": [{"name": "x"}]}));
-    assert_eq!(next(Some(&gated), None, false), single::Step::Forget);
-    assert_eq!(next(None, None, false), single::Step::Forget);
+    assert_eq!(asked(&gated, None), single::Step::Forget);
+    assert_eq!(next(None, None, false, None), single::Step::Forget);
 }
 
 #[test]
@@ -355,6 +418,10 @@ fn pods_of_one_node_follow_each_other_in_the_engine() {
         ["a", "b", "c", "d"].map(name),
         ["g0-1", "g0-0", "g1-0", "g0-2"].map(|own| format!("ns/PodGroup/g/3/{own}"))
     );
+    let engines = &standing.names[&Key::new("ns", "a")];
+    assert!(form::is_name_of(&unit, engines));
+    assert!(!form::is_name_of(&of_group(&Key::new("ns", "g0")), engines));
+    assert!(!form::is_name_of(&of_pod(&Key::new("ns", "a")), engines));
     // As the engine itself calls them.
     assert_eq!(gang.pod_key(&gang.groups[0], 2).as_str(), name("d"));
     let runs: Vec<_> = standing

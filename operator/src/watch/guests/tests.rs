@@ -50,7 +50,10 @@ fn what_an_answer_has_said_is_not_taken_back_by_a_late_watch() {
         index.apply(&key(), &pod("u", json!({}))).is_none(),
         "nothing is another"
     );
-    index.bound(&key(), "u", "n", "plan");
+    index.bound(&key(), "u", "n", ("plan", "queue"));
+    let shown = |uid: &str| pod(uid, json!({}));
+    assert!(index.is_bound_since(&key(), &shown("u")));
+    assert!(!index.is_bound_since(&key(), &shown("another")));
     index.deleting(&key(), "another");
     let late = index.apply(&key(), &pod("u", json!({"/spec/priority": 8})));
     let [_, now] = late.unwrap();
@@ -60,6 +63,7 @@ fn what_an_answer_has_said_is_not_taken_back_by_a_late_watch() {
         (Some("n"), Some("plan"))
     );
     assert!(!now.deleting && now.is_bound());
+    assert_eq!(now.counts_in(), Some("queue"));
     assert_eq!(index.of_group(&group).len(), 1);
     // The next one of that name is another pod.
     let [_, next] = index.apply(&key(), &pod("v", json!({}))).unwrap();

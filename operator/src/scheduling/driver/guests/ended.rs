@@ -24,6 +24,8 @@ impl Driver {
             return;
         };
         state.task = None;
+        // That its claims are being bound is told of jobs.
+        self.committer.world().certificates.write().remove(unit);
         let outcome = match outcome {
             Outcome::Avoid(nodes, outcome) => {
                 for node in nodes {
@@ -116,7 +118,7 @@ impl Driver {
     }
 
     /// Where the gang is in the engine.
-    pub(super) fn inside_of_guests(&self, unit: &Key) -> Inside {
+    pub(in super::super) fn inside_of_guests(&self, unit: &Key) -> Inside {
         let state = self.guests.gangs.get(unit);
         state.map(|state| state.inside).unwrap_or_default()
     }

@@ -17,6 +17,8 @@ use trellis_api::PodGroup;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_scheduler::PodKey;
 
+use tell::Told;
+
 use super::avoided::Avoided;
 use super::pause::Pause;
 use super::{Driver, Inside};
@@ -26,7 +28,8 @@ use crate::scheduling::deletions::Deletions;
 use crate::scheduling::guests::asks::Asks;
 use crate::scheduling::guests::form::Held;
 use crate::scheduling::guests::{self, Unit};
-use crate::watch::GuestPod;
+use crate::watch::{GuestPod, Repelled, Repulsion};
+use crate::world::Certificate;
 
 /// All that is kept of guests.
 #[derive(Debug, Default)]
@@ -56,12 +59,18 @@ struct Guest {
     /// Of a pod alone, whose failures no journal has: how many in a row, and when it is tried again.
     failures: u32,
     retry: Option<Timestamp>,
+    /// How often in a row it could not be found out what it asks for, or it may not.
+    looks: u32,
+    /// Of the PodGroup, when its pods were looked at one by one.
+    generation: Option<i64>,
     /// It has had to make room.
     preempted: bool,
     /// The limits that it draws on.
     limits: Option<Arc<JobLimits>>,
     /// What its pods were told last, by uid.
-    told: HashMap<String, String>,
+    told: HashMap<String, Told>,
+    /// What they are to be told once they have been told nothing for a while.
+    unsaid: Option<Certificate>,
     /// What they are to be told then, if it is so still.
     to_tell: Option<(String, Instant)>,
 }
@@ -136,9 +145,43 @@ impl Driver {
             }
             Unit::Pod(pod) => {
                 let pod = self.committer.world().guests.get(&pod)?;
-                pod.is_bound().then(|| pod.uid.clone())
+                pod.counts_in().map(|_| pod.uid.clone())
             }
         }
+    }
+
+    /// Guest gangs that wait and that the anti-affinity of another pod keeps out of more or less.
+    pub(super) fn guests_concerned_by(&self, repulsion: &Repulsion) -> Vec<Key> {
+        let world = self.committer.world();
+        let waiting = self.guests.waiting();
+        let concerned = waiting.filter(|unit| {
+            let labels = world.namespace_labels(&unit.namespace);
+            repulsion.is_of_namespace(&unit.namespace, &labels)
+                && self.guest_pods(unit).iter().any(|(_, pod)| {
+                    repulsion.keeps_out(Repelled {
+                        namespace: &unit.namespace,
+                        namespace_labels: &labels,
+                        labels: &pod.labels,
+                    })
+                })
+        });
+        concerned.cloned().collect()
+    }
+
+    /// Name of the queue in which what a guest gang holds counts.
+    pub(super) fn queue_of_guests(&self, unit: &Key) -> String {
+        let queue = match guests::unit(unit) {
+            Some(Unit::Group(group)) => self.users_group(&group).and_then(|group| {
+                let journal = group.status.as_ref()?;
+                journal.plan.as_ref()?.queue.clone()
+            }),
+            Some(Unit::Pod(pod)) => {
+                let pod = self.committer.world().guests.get(&pod);
+                pod.and_then(|pod| pod.queue.clone())
+            }
+            None => None,
+        };
+        queue.unwrap_or_default()
     }
 
     /// Nobody wants any more what is being begun for a guest gang.

@@ -1,5 +1,6 @@
 //! What the engine knows of guest gangs: that they wait, and what they hold.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,10 +8,9 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::topology::TopologyMode;
-use trellis_api::{PodGroup, PodGroupSpec, names};
+use trellis_api::{PodGroup, PodGroupSpec};
 
 use super::super::{Driver, Inside};
-use crate::controller::lookup;
 use crate::key::Key;
 use crate::quota::JobLimits;
 use crate::scheduling::commit::GuestPlan;
@@ -18,7 +18,7 @@ use crate::scheduling::flavors::Place;
 use crate::scheduling::guests::asks::Asks;
 use crate::scheduling::guests::form::{self, Held, Ticket};
 use crate::scheduling::guests::limits::held_limits;
-use crate::scheduling::guests::next::planned;
+use crate::scheduling::guests::next::{is_of_place, planned};
 use crate::scheduling::guests::{self, Unit, plan};
 use crate::scheduling::{Feed, gang, journal};
 use crate::watch::{GuestPod, Guests as Pods};
@@ -53,6 +53,7 @@ impl Driver {
             near,
             place: state.place,
         };
+        state.looks = 0;
         let gang = form::waiting(unit, group, &asks, &ticket);
         let limits = asks.limits.clone();
         state.asks = Some(asks.into());
@@ -152,12 +153,13 @@ impl Driver {
         pods: &Pods,
     ) {
         let phase = journal.phase.unwrap_or_default();
-        let held = match (phase, &journal.plan) {
-            (PodGroupPhase::Committing, Some(plan)) => of_plan(unit, plan, pods),
-            (PodGroupPhase::Placed, _) => of_pods(unit, pods),
+        let Some(plan) = &journal.plan else { return };
+        let held = match phase {
+            PodGroupPhase::Committing => of_plan(unit, plan, pods),
+            PodGroupPhase::Placed => of_place(unit, journal, pods),
             // What still stops holds its quota until it has, also where a new leader finds it.
-            (PodGroupPhase::Unwinding, _) => {
-                let mut held = of_pods(unit, pods);
+            PodGroupPhase::Unwinding => {
+                let mut held = of_place(unit, journal, pods);
                 held.retain(|pod| !self.guests.names.contains_key(&pod.pod));
                 if !self.is_outside(unit) || held.is_empty() {
                     return self.withdraw(unit);
@@ -166,45 +168,24 @@ impl Driver {
             }
             _ => return,
         };
-        let plan = journal.plan.as_ref();
-        let counts = match plan.and_then(|plan| Some((plan.queue.clone()?, plan.priority?))) {
-            Some(counts) => counts,
-            None => self.counts_as(unit, Some(group)),
-        };
-        let since = plan
-            .and_then(journal::made_at)
-            .unwrap_or_else(Timestamp::now);
+        let counts = (
+            plan.queue.clone().unwrap_or_default(),
+            plan.priority.unwrap_or(0),
+        );
+        let since = journal::made_at(plan).unwrap_or_else(Timestamp::now);
         self.hold_pods(unit, Some(&group.spec), &counts, since, held);
         if phase == PodGroupPhase::Unwinding {
             self.withdraw(unit);
         }
     }
 
-    /// The same where the PodGroup is gone and its pods run on.
-    pub(super) fn hold_without_group(&mut self, unit: &Key, pods: &Pods) {
-        let held = of_pods(unit, pods);
-        if held.is_empty() {
-            return self.withdraw(unit);
-        }
-        let counts = self.counts_as(unit, None);
-        self.hold_pods(unit, None, &counts, Timestamp::now(), held);
-    }
-
-    /// The same of a pod alone.
+    /// The same of a pod alone: it counts where it was bound, whatever its labels say by now.
     pub(super) fn hold_single(&mut self, unit: &Key, key: &Key) {
         let Some(pod) = self.committer.world().guests.get(key) else {
             return;
         };
         let held = held(key.clone(), &pod).into_iter().collect();
-        let asks = self
-            .guests
-            .gangs
-            .get(unit)
-            .and_then(|state| state.asks.clone());
-        let counts = match &asks {
-            Some(asks) => (asks.queue.clone(), asks.priority),
-            None => self.counts_as(unit, None),
-        };
+        let counts = (pod.queue.clone().unwrap_or_default(), pod.priority);
         let since = pod.created.unwrap_or_else(Timestamp::now);
         self.hold_pods(unit, None, &counts, since, held);
         self.stay_unless_asked(unit);
@@ -230,11 +211,11 @@ impl Driver {
             return;
         }
         let tentative = is_placed && state.held.is_empty();
-        if tentative
-            && held
-                .iter()
-                .all(|pod| self.guests.names.contains_key(&pod.pod))
-        {
+        let is_promised = |held: &Held| {
+            let name = self.guests.names.get(&held.pod);
+            name.is_some_and(|name| form::is_name_of(unit, name))
+        };
+        if tentative && held.iter().all(is_promised) {
             // The place is the very one that the engine has just found.
             state.held = held;
             return;
@@ -301,55 +282,22 @@ impl Driver {
         let Some(state) = self.guests.gangs.get_mut(unit) else {
             return;
         };
+        let mut promised: BTreeSet<Key> = state.held.drain(..).map(|held| held.pod).collect();
+        let asked = state.asks.iter().flat_map(|asks| asks.pods());
+        promised.extend(asked.map(|pod| Key::new(&unit.namespace, &pod.name)));
         if std::mem::take(&mut state.inside) != Inside::No {
-            state.held.clear();
             self.engine.retire_gang(&gang::id(unit));
         }
-        // What was promised to pods that are not bound is not theirs any more.
-        for (pod, _) in self.guest_pods(unit) {
-            if !self.pods.contains_key(&pod) && !self.is_promised_alone(unit, &pod) {
+        // What was promised to pods that are not bound, or not there, is not theirs any more.
+        promised.extend(self.guest_pods(unit).into_iter().map(|(pod, _)| pod));
+        for pod in promised {
+            let name = self.guests.names.get(&pod);
+            let is_its = name.is_some_and(|name| form::is_name_of(unit, name));
+            if is_its && !self.pods.contains_key(&pod) {
                 self.guests.names.remove(&pod);
             }
         }
         self.spare(unit);
-    }
-
-    /// A pod of a gang that is being bound apart from it.
-    fn is_promised_alone(&self, unit: &Key, pod: &Key) -> bool {
-        let alone = guests::of_pod(pod);
-        alone != *unit && self.guests.gangs.contains_key(&alone)
-    }
-
-    /// The queue and the priority of pods that nobody has asked about: those of before are not
-    /// known any more.
-    pub(in super::super) fn counts_as(
-        &self,
-        unit: &Key,
-        group: Option<&PodGroup>,
-    ) -> (String, i32) {
-        let world = self.committer.world();
-        let labels = world.namespace_labels(&unit.namespace);
-        let pods = self.guest_pods(unit);
-        let label = pods
-            .iter()
-            .find_map(|(_, pod)| pod.labels.get(names::QUEUE));
-        let named = match group {
-            Some(group) => Some(&group.spec.queue),
-            None => label,
-        };
-        let named = named.map(String::as_str).filter(|name| !name.is_empty());
-        let get = |name: &str| world.queues.get(&Key::new("", name));
-        let queue = lookup::queue(named, &labels, get, || world.queues.all());
-        let queue = queue.ok().and_then(|queue| queue.metadata.name.clone());
-        let queue = queue.or_else(|| named.map(str::to_owned));
-        let lowest = pods.iter().map(|(_, pod)| pod.priority).min();
-        let class = group.and_then(|g| g.spec.priority_class_name.as_deref());
-        let class = class.and_then(|name| world.priority_classes.get(&Key::new("", name)));
-        let priority = class.and_then(|class| class.value).or(lowest);
-        (
-            queue.unwrap_or_else(|| names::DEFAULT_QUEUE.to_owned()),
-            priority.unwrap_or(0),
-        )
     }
 
     /// Where a pod must be that comes after its gang, by the label of the level.
@@ -381,8 +329,8 @@ fn held(key: Key, pod: &GuestPod) -> Option<Held> {
     })
 }
 
-fn of_pods(unit: &Key, pods: &Pods) -> Vec<Held> {
-    let all = pods.iter();
+fn of_place(unit: &Key, journal: &PodGroupStatus, pods: &Pods) -> Vec<Held> {
+    let all = pods.iter().filter(|(_, pod)| is_of_place(journal, pod));
     all.filter_map(|(name, pod)| held(Key::new(&unit.namespace, name), pod))
         .collect()
 }

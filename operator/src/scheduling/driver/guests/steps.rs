@@ -17,15 +17,18 @@ use crate::scheduling::commit::{GuestPlan, Outcome};
 use crate::scheduling::guests::asks;
 use crate::scheduling::guests::next::{self, Step};
 use crate::scheduling::guests::single::{self, Single};
-use crate::scheduling::guests::{self, Unit, plan};
-use crate::scheduling::journal;
+use crate::scheduling::guests::{self, Unit, form, plan};
 use crate::scheduling::keeper::Doomed;
+use crate::scheduling::{Feed, journal};
 use crate::watch::Guests as Pods;
 use crate::world::Certificate;
 
-/// How soon a gang that waits for what is no news to it is looked at again: a queue, a policy, a
-/// claim.
+/// How soon a gang that waits for what is no news to it is looked at again: a class, a claim, the
+/// labels of its namespace. Doubled so often: pods that nobody lets in must not keep us busy.
 const LOOK: Duration = Duration::from_secs(5);
+const MOST_LOOKS: u32 = 5;
+/// How long a budget may put off that a pod alone leaves: then it is deleted.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Driver {
     /// Does what is to be done about one guest gang.
@@ -47,6 +50,7 @@ impl Driver {
             Some(Unit::Pod(pod)) => self.advance_single(unit, &pod),
             None => {}
         }
+        self.say_what_is_left(unit);
     }
 
     fn advance_group(&mut self, unit: &Key, key: &Key) {
@@ -56,6 +60,12 @@ impl Driver {
             return self.without_group(unit, key, &pods);
         };
         let journal = group.status.clone().unwrap_or_default();
+        let state = self.guests.gangs.get(unit);
+        if !journal.phase.is_some_and(holds_pods) && state.is_some_and(|s| !s.held.is_empty()) {
+            // Another PodGroup of that name, which has no place.
+            self.withdraw(unit);
+        }
+        self.tend_members(unit, Some(&group), &journal, &pods);
         if pods.is_empty() && journal.phase.unwrap_or_default() == PodGroupPhase::Pending {
             return self.forget_guest(unit);
         }
@@ -71,6 +81,9 @@ impl Driver {
         let inherited = self.inherited.get(unit).map(String::as_str);
         let ours = self.committer.commands().epoch().ok();
         let state = self.guests.gangs.entry(unit.clone()).or_default();
+        state
+            .deletions
+            .retain(pods.values().map(|pod| pod.uid.as_str()));
         let seen = next::Gang {
             min_member: group.spec.min_member,
             goes: group.metadata.deletion_timestamp.is_some(),
@@ -112,11 +125,15 @@ impl Driver {
             Step::Follow => self.follow_guests(unit, group, journal),
             Step::Void => self.void(unit),
             Step::Bind => self.go_on_with_guests(unit, group, journal, pods),
-            Step::Adopt => self.adopt_guests(unit, group),
+            Step::Adopt => self.adopt_guests(unit, group, pods),
             Step::Hold(later) => {
                 self.stay_unless_asked(unit);
-                for name in later {
-                    self.advance_guest(&guests::of_pod(&Key::new(&unit.namespace, &name)));
+                // Those that are known are looked at when they change, or the PodGroup does.
+                let alone = |name| guests::of_pod(&Key::new(&unit.namespace, name));
+                for pod in later.iter().map(|name| alone(name)) {
+                    if !self.guests.gangs.contains_key(&pod) {
+                        self.advance_guest(&pod);
+                    }
                 }
             }
             Step::Undo {
@@ -135,12 +152,16 @@ impl Driver {
         }
     }
 
-    /// Pods that name a PodGroup which is not there: what runs is held, and nothing more is placed.
+    /// Pods that name a PodGroup which is not there: nothing more is placed, and what runs is no
+    /// gang any more. Each holds what it has by itself, and may have to make room.
     fn without_group(&mut self, unit: &Key, key: &Key, pods: &Pods) {
+        if !self.is_outside(unit) {
+            self.withdraw(unit);
+        }
+        self.tend_members(unit, None, &PodGroupStatus::default(), pods);
         if pods.is_empty() {
             return self.forget_guest(unit);
         }
-        self.hold_without_group(unit, pods);
         let of_job = self.committer.world().pod_groups.get(key).is_some();
         let message = match of_job {
             true => format!(
@@ -158,25 +179,60 @@ impl Driver {
         self.say(unit, Certificate::waits(Reason::PodGroupNotFound, message));
     }
 
+    /// Pods of a PodGroup that are for themselves: those that hold what is not part of its gang's
+    /// place, and those that came later, once the gang has no place any more or is another.
+    fn tend_members(
+        &mut self,
+        unit: &Key,
+        group: Option<&PodGroup>,
+        journal: &PodGroupStatus,
+        pods: &Pods,
+    ) {
+        let generation = group.and_then(|group| group.metadata.generation);
+        let state = self.guests.gangs.entry(unit.clone()).or_default();
+        let is_another = std::mem::replace(&mut state.generation, generation) != generation;
+        let all = is_another || journal.phase != Some(PodGroupPhase::Placed);
+        for (name, pod) in pods {
+            let alone = guests::of_pod(&Key::new(&unit.namespace, name));
+            let is_known = self.guests.gangs.contains_key(&alone);
+            let holds = pod.counts_in().is_some() && !next::is_of_place(journal, pod);
+            if (holds && !is_known) || (all && is_known) {
+                self.advance_guest(&alone);
+            }
+        }
+    }
+
     fn advance_single(&mut self, unit: &Key, key: &Key) {
         let world = self.committer.world().clone();
         let pod = world.guests.get(key);
         let group = pod.as_ref().and_then(|pod| pod.group());
         let group = group.map(|group| Key::new(&key.namespace, group));
-        let gang = group.as_ref().map(|group| {
-            let gang = self.users_group(group)?;
-            let journal = gang.status.as_ref();
-            let holds = journal.and_then(|j| j.phase) == Some(PodGroupPhase::Placed);
-            holds.then_some(gang)
-        });
-        let told = self.leaving.get(unit).is_some_and(|l| l.told().is_some());
+        let there = group.as_ref().and_then(|group| self.users_group(group));
+        let journal = there.as_ref().and_then(|group| group.status.clone());
+        let journal = journal.unwrap_or_default();
+        let holds = journal.phase == Some(PodGroupPhase::Placed);
+        let gang = group.is_some().then(|| there.filter(|_| holds));
+        let mut is_of_place = pod
+            .as_ref()
+            .is_some_and(|pod| next::is_of_place(&journal, pod));
+        // It was bound as one, and holds its node as one until the gang does that for it.
+        let name = self.guests.name(key);
+        if is_of_place && name.is_some_and(|name| form::is_name_of(unit, name)) {
+            is_of_place = false;
+            if let Some(group) = group.as_ref().filter(|_| holds) {
+                world.tell(Feed::Look(guests::of_group(group)));
+            }
+        }
         let now = Instant::now();
+        let told = self.leaving.get(unit).filter(|l| l.told().is_some());
+        let told = told.map(|told| now.saturating_duration_since(told.since) < PATIENCE);
         let state = self.guests.gangs.entry(unit.clone()).or_default();
         let retry = state.retry;
         let step = Single {
             name: &key.name,
             pod: pod.as_deref(),
             gang_holds: gang.as_ref().map(Option::is_some),
+            is_of_place,
             told,
             deletions: &state.deletions,
             clock: now,
@@ -192,6 +248,10 @@ impl Driver {
             single::Step::Evict(doomed) => {
                 self.hold_single(unit, key);
                 self.stop_guests(unit, vec![doomed], true);
+            }
+            single::Step::Delete(doomed) => {
+                self.hold_single(unit, key);
+                self.stop_guests(unit, vec![doomed], false);
             }
             single::Step::Enqueue => {
                 let gang = gang.flatten();
@@ -222,7 +282,10 @@ impl Driver {
             Ok(asks) => self.enqueue_asks(unit, group.map(|g| &g.spec), asks, retry, near),
             Err(why) => {
                 self.withdraw(unit);
-                if let Some(at) = Instant::now().checked_add(LOOK) {
+                let state = self.guests.gangs.entry(unit.clone()).or_default();
+                state.looks = state.looks.saturating_add(1).min(MOST_LOOKS);
+                let wait = LOOK.saturating_mul(1 << state.looks.saturating_sub(1));
+                if let Some(at) = Instant::now().checked_add(wait) {
                     self.alarms.set(unit, at);
                 }
                 self.say(unit, why);
@@ -265,8 +328,10 @@ impl Driver {
     }
 
     /// The pods are bound, and no journal says so: it does from now on.
-    fn adopt_guests(&mut self, unit: &Key, group: &PodGroup) {
-        let (queue, priority) = self.counts_as(unit, Some(group));
+    ///
+    /// They count where they did: what the PodGroup says now, nobody has asked about.
+    fn adopt_guests(&mut self, unit: &Key, group: &PodGroup, pods: &Pods) {
+        let ours = || pods.values().filter(|pod| pod.counts_in().is_some());
         let adopted = Plan {
             hash: trellis_compiler::hash_of(&(
                 &group.metadata.uid,
@@ -274,8 +339,8 @@ impl Driver {
             )),
             attempt: 1,
             generation: group.metadata.generation.unwrap_or(0),
-            queue: Some(queue),
-            priority: Some(priority),
+            queue: ours().find_map(|pod| pod.queue.clone()),
+            priority: ours().map(|pod| pod.priority).min(),
             ..Plan::default()
         };
         self.write(unit, move |before| plan::adopted(before, adopted));
@@ -352,4 +417,12 @@ impl Driver {
         let inside = self.guests.gangs.get(unit).map(|state| state.inside);
         inside.unwrap_or_default() == Inside::No
     }
+}
+
+/// True if the engine is to have the pods that hold a node by a journal in that phase.
+const fn holds_pods(phase: PodGroupPhase) -> bool {
+    matches!(
+        phase,
+        PodGroupPhase::Committing | PodGroupPhase::Placed | PodGroupPhase::Unwinding
+    )
 }

@@ -14,17 +14,29 @@ use crate::world::Certificate;
 
 /// How long no pod of a gang must have come before those are told that have.
 const SETTLES: Duration = Duration::from_secs(2);
+/// How long a pod is told nothing else: a reason that comes and goes must not become a stream of
+/// writes.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// What a pod was told last.
+#[derive(Debug)]
+pub(super) struct Told {
+    words: String,
+    at: Instant,
+}
 
 impl Driver {
     /// Says why pods have no node.
     pub(in super::super) fn say_to_guests(&mut self, unit: &Key, certificate: Certificate) {
-        let Certificate {
-            reason, message, ..
-        } = certificate;
+        // What was to be said later is old by now.
+        if let Some(state) = self.guests.gangs.get_mut(unit) {
+            state.unsaid = None;
+        }
         // Why the last try failed has been said, and that it is tried again is no news.
-        if reason == Reason::BackingOff {
+        if certificate.reason == Reason::BackingOff {
             return;
         }
+        let (reason, message) = (certificate.reason, certificate.message.clone());
         // What is said of a gang whose pods come one after the other is said once they have come.
         let (words, settled) = match reason {
             Reason::MembersMissing => (
@@ -48,21 +60,31 @@ impl Driver {
         state
             .told
             .retain(|uid, _| waiting.iter().any(|(_, pod)| pod.uid == *uid));
+        let now = Instant::now();
         let mut tell = Vec::new();
+        let mut later: Option<Instant> = None;
         for (key, pod) in waiting {
-            let shown = pod
-                .told
-                .as_ref()
-                .is_some_and(|(_, told)| told.starts_with(&words));
-            let before = state.told.insert(pod.uid.clone(), words.clone());
-            let is_known = match before {
-                Some(before) => before == words,
-                // By a leader before us.
-                None => shown,
-            };
-            if !is_known {
+            let told = state.told.get(&pod.uid);
+            if told.is_some_and(|told| told.words == words) {
+                continue;
+            }
+            let next = told.and_then(|told| told.at.checked_add(AGAIN));
+            if let Some(next) = next.filter(|next| *next > now) {
+                later = Some(later.map_or(next, |later| later.min(next)));
+                continue;
+            }
+            // By a leader before us.
+            let shown = pod.told.as_ref();
+            let is_shown = shown.is_some_and(|(_, told)| told.starts_with(&words));
+            if told.is_some() || !is_shown {
                 tell.push((key.name.to_string(), pod.uid.clone()));
             }
+            let words = words.clone();
+            state.told.insert(pod.uid.clone(), Told { words, at: now });
+        }
+        if let Some(later) = later {
+            state.unsaid = Some(certificate);
+            self.alarms.set(unit, later);
         }
         if !tell.is_empty() {
             debug!(gang = %unit, %reason, why = %message, pods = tell.len(), "waits");
@@ -73,7 +95,17 @@ impl Driver {
                 async move { committer.tell_pods(namespace, tell, reason, message).await },
             );
         }
-        self.note_waiting(unit, reason, message);
+        if later.is_none() {
+            self.note_waiting(unit, reason, message);
+        }
+    }
+
+    /// What was put off is said, if it is so still: nothing else has been said since.
+    pub(super) fn say_what_is_left(&mut self, unit: &Key) {
+        let state = self.guests.gangs.get_mut(unit);
+        if let Some(certificate) = state.and_then(|state| state.unsaid.take()) {
+            self.say_to_guests(unit, certificate);
+        }
     }
 
     /// True once a message has been the same for a while.
