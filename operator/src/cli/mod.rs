@@ -136,7 +136,7 @@ fn refuse(problems: &[Problem]) -> ExitCode {
 /// Runs the operator. Its last word is a line of its log, like all before.
 fn operate(options: operator::Options) -> ExitCode {
     let format = options.log;
-    crate::telemetry::log(format);
+    let _traces = crate::telemetry::log(format);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();
