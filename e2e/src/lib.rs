@@ -31,6 +31,7 @@ pub mod proxy;
 pub mod queues;
 pub mod real_nodes;
 pub mod site;
+pub mod visibility;
 pub mod volumes;
 pub mod wait;
 pub mod webhook;

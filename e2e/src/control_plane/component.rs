@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result};
 
 use super::{
     credentials::{Credentials, Identity},
+    front_proxy,
     options::{Kubelets, Options},
     ports::Ports,
 };
@@ -122,6 +123,7 @@ fn api_server(ports: Ports, credentials: &Credentials, options: &Options) -> Vec
         // As on most clusters: what may be privileged is for policies to say.
         ("allow-privileged", "true".into()),
     ]);
+    all.extend(front_proxy::flags(|name| credentials.file(name)));
     all.extend(options.api_server_flags.iter().cloned());
     all
 }

@@ -11,10 +11,12 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Api;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 use trellis_api::job::JobPhase;
+use trellis_api::visibility::API_SERVICE;
 use trellis_api::{ClusterAuthorizationPolicy, Queue, TrainingJob};
 use trellis_e2e::binaries::Program;
 use trellis_e2e::cluster::Nodes;
@@ -92,11 +94,22 @@ pub(crate) async fn life(helm: Helm) -> Result<()> {
         bundles.context("the API server is not told whom to trust")
     };
     let told = eventually(SOON, &trusted).await?;
+    let groups: Api<APIService> = Api::all(control_plane.client());
+    let of_group = async || {
+        let group = groups.get(API_SERVICE).await?;
+        let bundle = group.spec.and_then(|spec| spec.ca_bundle);
+        bundle.context("the API server is not told whom to trust for the group")
+    };
+    let told_of_group = eventually(SOON, &of_group).await?;
     let mut values = json!({"replicas": 3,
         "operator": {"logFormat": "human", "lookForSecretsIn": [site.name()]}});
     let said = helm.chart("upgrade", NAMESPACE, &values, &[])?;
     ensure!(said.contains("REVISION: 2"), "{said}");
     ensure!(trusted().await? == told, "the upgrade has changed it");
+    ensure!(
+        of_group().await? == told_of_group,
+        "the upgrade has changed it"
+    );
     values["webhook"] = json!({"enabled": false});
     helm.chart("upgrade", NAMESPACE, &values, &[])?;
     ensure!(webhooks.get_opt("trellis-webhook").await?.is_none());
@@ -120,6 +133,8 @@ pub(crate) async fn life(helm: Helm) -> Result<()> {
     drop(running);
 
     helm.ok(&["uninstall", "trellis", "--namespace", NAMESPACE])?;
+    // Or no namespace would end any more.
+    ensure!(groups.get_opt(API_SERVICE).await?.is_none());
     ensure!(deployments.get_opt("trellis-operator").await?.is_none());
     let kinds = crds(&control_plane).await?;
     ensure!(kinds == trellis_api::crds::all().len(), "{kinds} kinds");

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::api::PostParams;
@@ -67,6 +68,12 @@ fn turn<'a>(value: &'a Value, at: &mut Vec<&'a str>, all: &mut Vec<Value>) {
     }
 }
 
+/// An authority's certificate, as a value has it.
+fn authority() -> Value {
+    let made = rcgen::generate_simple_self_signed(["authority".to_owned()]).unwrap();
+    json!(ByteString(made.cert.pem().into_bytes()))
+}
+
 /// Values that are no matter of on and off.
 fn others_set() -> Vec<Value> {
     let digest = format!("sha256:{}", "0".repeat(64));
@@ -77,7 +84,7 @@ fn others_set() -> Vec<Value> {
         json!({"image": {"digest": digest}, "imagePullSecrets": [{"name": "pull"}], "replicas": 1}),
         json!({"certificates": {"source": "certManager", "certManager": {
             "issuerRef": {"kind": "ClusterIssuer", "name": "internal"}}}}),
-        json!({"endpoint": {"tlsSecret": "endpoint"}, "webhook": {"enabled": false},
+        json!({"endpoint": {"tlsSecret": "endpoint"}, "visibility": {"caBundle": authority()}, "webhook": {"enabled": false},
             "certificates": {"source": "certManager"}, "metrics": {"serviceMonitor": {"enabled": true}}}),
         json!({"operator": {"logFormat": "human", "leaseSeconds": 30, "bindAddress": "[::]",
             "extraArgs": ["--unhealthy-taints=example.com/broken"],

@@ -1,5 +1,5 @@
-//! When gangs that wait are expected to start: what is known now, played
-//! forward by the engine itself.
+//! When gangs that wait are expected to start, and when all of them to end: what is
+//! known now, played forward by the engine itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +17,9 @@ use crate::time::Time;
 pub struct Forecast {
     /// The first start of each gang that waits. Who is not in it is not known to start.
     pub starts: BTreeMap<GangId, Time>,
+    /// The end of what runs now, and of the first run of each gang that starts. Who is not
+    /// in it has no end that is known, or is past it.
+    pub ends: BTreeMap<GangId, Time>,
     /// It was not played to its end: more gangs may start, later than those in it.
     pub cut_off: bool,
 }
@@ -30,6 +33,7 @@ impl Forecast {
         let cut_off = !player.play(go_on);
         Self {
             starts: player.starts,
+            ends: player.ends,
             cut_off,
         }
     }
@@ -53,6 +57,7 @@ struct Player {
     /// Pods that are no placed gang's and on the way out, by when they are to be gone.
     departing: BTreeSet<(Time, PodKey)>,
     starts: BTreeMap<GangId, Time>,
+    ends: BTreeMap<GangId, Time>,
     now: Time,
 }
 
@@ -65,6 +70,7 @@ impl Player {
             due: BTreeMap::new(),
             departing: departing(snapshot),
             starts: BTreeMap::new(),
+            ends: BTreeMap::new(),
             now: snapshot.now,
         };
         let surplus = |told: &&GangSnapshot| told.gang.surplus && told.place.is_none();
@@ -136,6 +142,9 @@ impl Player {
         let end = gangs
             .get(gang)
             .and_then(|g| self.engine.end(g, since, self.now));
+        if let Some(end) = end.filter(|end| end.at >= self.now) {
+            self.ends.entry(gang.clone()).or_insert(end.at);
+        }
         self.happens(gang, end.map(|end| (end.at, What::End)));
     }
 

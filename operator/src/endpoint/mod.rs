@@ -3,36 +3,47 @@
 //! Numbers, positions and expected starts of all that wait change all the time.
 //! Written into status they would cost a write a job; here they cost nothing
 //! until somebody asks (docs/endpoint.md).
+//!
+//! Where to look: `access` says who may, `front_proxy` whom the API server asks for,
+//! `visibility` is the API group that it serves by us; `overview` and `told` are what
+//! is read here directly.
 
 pub(crate) mod access;
+mod failure;
+mod front_proxy;
+mod listen;
 mod overview;
 mod told;
+mod visibility;
 
+pub use failure::Failure;
+pub use listen::{Given, Listen};
 pub use overview::{Overview, Waiting};
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use axum::extract::{Query, State};
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, Uri, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use axum::{Json, Router};
+use axum::routing::{any, get};
+use axum::{Extension, Router};
+use k8s_openapi::api::authentication::v1::UserInfo;
 use kube::Client;
 use serde::Deserialize;
-use serde_json::json;
 use tokio::sync::{Mutex, Semaphore, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use trellis_scheduler::Snapshot;
 
 use crate::scheduling::Feed;
-use crate::serve::{self, Limits, Tls};
+use crate::serve::{self, Limits, Shown};
 use crate::telemetry::{self, Lead};
 use crate::world::World;
-use access::{Denied, Wants};
+use access::Wants;
+use front_proxy::Known;
 use told::{Download, Told};
+use visibility::Looks;
 
 /// So long the same answer is given: who asks often does not slow the engine.
 const FRESH: Duration = Duration::from_secs(2);
@@ -60,18 +71,6 @@ const LIMITS: Limits = Limits {
 /// What answers are.
 const JSON: (header::HeaderName, &str) = (header::CONTENT_TYPE, "application/json");
 
-/// Where and as whom it listens.
-#[derive(clap::Args, Clone, Debug, Default)]
-pub struct Listen {
-    /// Address and port of the read-only endpoint (HTTPS). Without: none.
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    pub listen: Option<SocketAddr>,
-    /// Folder with tls.crt and tls.key, read again when they change. Without: a
-    /// certificate of its own, made at every start, that no client can know.
-    #[arg(long, value_name = "FOLDER", requires = "listen")]
-    pub tls: Option<std::path::PathBuf>,
-}
-
 /// The endpoint of one process.
 struct Endpoint {
     lead: Lead,
@@ -82,6 +81,24 @@ struct Endpoint {
     last: Arc<Mutex<Option<Last>>>,
     /// The last snapshot that was asked for: those who ask meanwhile read the same.
     download: Mutex<Weak<Download>>,
+    /// Whom the API server asks as.
+    proxy: Known,
+    looks: Looks,
+}
+
+impl Endpoint {
+    fn new(lead: Lead, client: Client) -> Self {
+        Self {
+            lead,
+            client,
+            turns: Semaphore::new(AT_ONCE),
+            reviews: Semaphore::new(REVIEWS),
+            last: Arc::default(),
+            download: Mutex::default(),
+            proxy: Known::default(),
+            looks: Looks::default(),
+        }
+    }
 }
 
 /// What was answered last.
@@ -94,29 +111,37 @@ struct Last {
 
 /// Answers for as long as it is polled. What fails is tried again: nobody else
 /// needs what is read here.
-pub async fn serve(address: SocketAddr, tls: Tls, lead: Lead, client: Client) {
-    let identity = tls.identity();
-    let router = router(Endpoint {
-        lead,
-        client,
-        turns: Semaphore::new(AT_ONCE),
-        reviews: Semaphore::new(REVIEWS),
-        last: Arc::default(),
-        download: Mutex::default(),
-    });
+pub async fn serve(given: Given, lead: Lead, client: Client) {
+    let (address, visibility) = (given.address, given.visibility);
+    let (identity, renewed) = given.identity(&client);
+    let endpoint = Endpoint::new(lead, client.clone());
+    let known = endpoint.proxy.clone();
+    let followed = async move {
+        if visibility {
+            front_proxy::follow(client, known).await;
+        }
+    };
+    let router = router(endpoint, visibility);
     let listens = async {
         let listener = serve::bind(address, "the read-only endpoint").await;
         let on = CancellationToken::new();
         serve::serve(listener, LIMITS, identity, router, on).await;
     };
-    tokio::join!(listens, tls.follow());
+    tokio::join!(listens, renewed, followed);
 }
 
-fn router(endpoint: Endpoint) -> Router {
-    Router::new()
+fn router(endpoint: Endpoint, visibility: bool) -> Router {
+    let mut router = Router::new()
         .route("/v1alpha1/waiting", get(waiting))
         .route("/v1alpha1/snapshot", get(snapshot))
-        .route("/metrics", get(metrics))
+        .route("/metrics", get(metrics));
+    if visibility {
+        router = router
+            .route("/apis", any(visibility::answer))
+            .route("/apis/{*rest}", any(visibility::answer))
+            .route("/openapi/{*rest}", any(visibility::answer));
+    }
+    router
         .fallback(async |uri: Uri| Failure::no_such_path(&uri))
         .with_state(Arc::new(endpoint))
 }
@@ -131,6 +156,7 @@ struct Scope {
 
 async fn waiting(
     State(endpoint): State<Arc<Endpoint>>,
+    shown: Option<Extension<Shown>>,
     headers: HeaderMap,
     scope: Result<Query<Scope>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Response, Failure> {
@@ -138,7 +164,8 @@ async fn waiting(
     let namespace = scope.namespace.as_deref();
     let answer = endpoint
         .turn(async {
-            endpoint.check(&headers, Wants::Jobs(namespace)).await?;
+            let wants = Wants::Jobs(namespace);
+            endpoint.check(&headers, shown, wants).await?;
             endpoint.told().await?.answer(namespace)
         })
         .await?;
@@ -148,11 +175,13 @@ async fn waiting(
 async fn snapshot(
     State(endpoint): State<Arc<Endpoint>>,
     uri: Uri,
+    shown: Option<Extension<Shown>>,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let download = endpoint
         .turn(async {
-            endpoint.check(&headers, Wants::Path(uri.path())).await?;
+            let wants = Wants::Path(uri.path());
+            endpoint.check(&headers, shown, wants).await?;
             endpoint.download().await
         })
         .await?;
@@ -164,11 +193,13 @@ async fn snapshot(
 async fn metrics(
     State(endpoint): State<Arc<Endpoint>>,
     uri: Uri,
+    shown: Option<Extension<Shown>>,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let text = endpoint
         .turn(async {
-            endpoint.check(&headers, Wants::Path(uri.path())).await?;
+            let wants = Wants::Path(uri.path());
+            endpoint.check(&headers, shown, wants).await?;
             let leading = endpoint.lead.read().clone();
             let text = telemetry::text(leading.as_ref()).await;
             text.map_err(|_| Failure::unavailable())
@@ -205,11 +236,32 @@ impl Endpoint {
     }
 
     /// Lets through who may read it.
-    async fn check(&self, headers: &HeaderMap, wants: Wants<'_>) -> Result<(), Failure> {
+    async fn check(
+        &self,
+        headers: &HeaderMap,
+        shown: Option<Extension<Shown>>,
+        wants: Wants<'_>,
+    ) -> Result<(), Failure> {
+        let shown = shown.map(|Extension(shown)| shown).unwrap_or_default();
+        let user = self.identify(headers, &shown).await?;
+        self.authorize(user, wants).await
+    }
+
+    /// Who asks.
+    async fn identify(&self, headers: &HeaderMap, shown: &Shown) -> Result<UserInfo, Failure> {
         let Ok(_turn) = self.reviews.acquire().await else {
             return Err(Failure::unavailable());
         };
-        Ok(access::check(&self.client, headers, wants).await?)
+        let proxy = self.proxy.read().clone();
+        Ok(access::identify(&self.client, headers, proxy.as_deref(), shown).await?)
+    }
+
+    /// Lets through who has the right.
+    async fn authorize(&self, user: UserInfo, wants: Wants<'_>) -> Result<(), Failure> {
+        let Ok(_turn) = self.reviews.acquire().await else {
+            return Err(Failure::unavailable());
+        };
+        Ok(access::authorize(&self.client, user, wants).await?)
     }
 
     /// All that wait. One at a time works it out, to its end, even if who asked
@@ -262,82 +314,6 @@ async fn look(world: &Arc<World>) -> Result<Last, Failure> {
     })
 }
 
-/// A request that is not answered, as the API server says it.
-#[derive(Debug)]
-pub struct Failure {
-    code: StatusCode,
-    message: String,
-}
-
-impl Failure {
-    pub(crate) fn new(code: StatusCode, message: impl Into<String>) -> Self {
-        let message = message.into();
-        Self { code, message }
-    }
-
-    /// Its HTTP status.
-    pub(crate) fn code(&self) -> u16 {
-        self.code.as_u16()
-    }
-
-    fn bad_request(message: String) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, message)
-    }
-
-    fn no_such_path(uri: &Uri) -> Self {
-        let message = format!(
-            "there is nothing at {:?}: ask for /v1alpha1/waiting, /v1alpha1/snapshot or /metrics",
-            uri.path()
-        );
-        Self::new(StatusCode::NOT_FOUND, message)
-    }
-
-    pub(crate) fn too_many() -> Self {
-        let message = "too many requests are being answered: ask again in a second";
-        Self::new(StatusCode::TOO_MANY_REQUESTS, message)
-    }
-
-    fn stands_by() -> Self {
-        let message = "this process stands by, and knows nothing: ask the one that leads";
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
-    }
-
-    fn unavailable() -> Self {
-        let message = "the scheduler does not answer: ask again in a while";
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
-    }
-}
-
-impl From<Denied> for Failure {
-    fn from(denied: Denied) -> Self {
-        let code = match denied {
-            Denied::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
-            Denied::Forbidden(_) => StatusCode::FORBIDDEN,
-            Denied::Unknown(_) => StatusCode::SERVICE_UNAVAILABLE,
-        };
-        Self::new(code, denied.to_string())
-    }
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Failure {}
-
-impl IntoResponse for Failure {
-    fn into_response(self) -> Response {
-        let status = json!({
-            "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
-            "code": self.code.as_u16(), "message": self.message,
-            "reason": self.code.canonical_reason().unwrap_or_default().replace(' ', ""),
-        });
-        (self.code, Json(status)).into_response()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -353,14 +329,8 @@ mod tests {
         let (world, mut heard) = World::new();
         let client = Client::try_from(nowhere).unwrap();
         let commands = Commands::new(client.clone(), Leadership::of_a_test());
-        let endpoint = Endpoint {
-            lead: Arc::new(RwLock::new(Some(Leading { world, commands }))),
-            client,
-            turns: Semaphore::new(AT_ONCE),
-            reviews: Semaphore::new(REVIEWS),
-            last: Arc::default(),
-            download: Mutex::default(),
-        };
+        let lead = Arc::new(RwLock::new(Some(Leading { world, commands })));
+        let endpoint = Endpoint::new(lead, client);
         let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let count = asked.clone();
         tokio::spawn(async move {

@@ -18,7 +18,11 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
-use super::Identity;
+use super::{Identity, Shown};
+
+/// Headers of a request at most. The API server names each group of a user in one, and some
+/// users are in hundreds.
+const HEADERS: usize = 4096;
 
 /// After a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -139,6 +143,9 @@ async fn connection(
     };
     let acceptor = TlsAcceptor::from(config);
     let stream = tokio::time::timeout(limits.head, acceptor.accept(tcp)).await??;
+    // Who asks may be told by it.
+    let shown = Shown::new(stream.get_ref().1.peer_certificates());
+    let router = router.layer(axum::Extension(shown));
     requests(stream, router, limits, stop).await
 }
 
@@ -152,6 +159,7 @@ async fn requests(
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head)
+        .max_headers(HEADERS)
         .serve_connection(TokioIo::new(stream), service);
     let mut serving = pin!(serving);
     tokio::select! {
@@ -240,6 +248,18 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(ask(&client).await, Some(200));
         }
+    }
+
+    #[tokio::test]
+    async fn a_user_of_many_groups_is_heard_out() {
+        let (address, _stop, _served) = serving(LIMITS).await;
+        let mut request = Request::get("/");
+        for group in 0..1_000 {
+            request = request.header("x-remote-group", format!("team-{group}"));
+        }
+        let request = request.body(Body::empty()).unwrap();
+        let answer = client(address).send(request).await.unwrap();
+        assert_eq!(answer.status().as_u16(), 200);
     }
 
     #[tokio::test]

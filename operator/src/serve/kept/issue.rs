@@ -25,9 +25,10 @@ pub(super) struct Issued {
     pub(super) pem: Pem,
 }
 
-/// A certificate for these names, good for so long from now on.
+/// A certificate of this name for these hosts, good for so long from now on.
 pub(super) fn issue(
-    names: &[String],
+    name: &str,
+    hosts: &[String],
     now: Timestamp,
     lifetime: Duration,
 ) -> anyhow::Result<Issued> {
@@ -36,14 +37,14 @@ pub(super) fn issue(
     let ends = now.saturating_add(lifetime)?;
     let mut params = CertificateParams::new(Vec::new())?;
     // Two of one name would be taken for each other by whoever reads about them.
-    params.distinguished_name = named(format!("trellis-webhook, made at {now}"));
+    params.distinguished_name = named(format!("{name}, made at {now}"));
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
     params.not_before = date(begins)?;
     params.not_after = date(ends)?;
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
-    let mut params = CertificateParams::new(names)?;
-    params.distinguished_name = named("trellis-webhook".to_owned());
+    let mut params = CertificateParams::new(hosts)?;
+    params.distinguished_name = named(name.to_owned());
     params.use_authority_key_identifier_extension = true;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];

@@ -3,30 +3,28 @@
 //! that is not trusted: first who knows the next one is trusted, then it is shown.
 //!
 //! Whoever finds something to be done does it. Of two at a time one is refused by the
-//! version of the Secret, and looks again. This and the Lease alone are written by who does
-//! not lead.
+//! version of the Secret, and looks again. This, the Lease and the label of one's own
+//! pod alone are written by who does not lead.
 
 mod issue;
-mod kept;
+mod state;
+mod told;
 
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
-use k8s_openapi::ByteString;
-use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use anyhow::Context as _;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::PostParams;
 use kube::{Api, Client};
-use serde_json::json;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 use trellis_api::names;
 
-use super::NAME;
 use crate::commands::WriteError;
 use crate::serve::{Identity, Pem};
-use kept::{Kept, Step};
+use state::{Kept, Step};
+use told::Told;
 
 /// Looks at the Secret in the time that a certificate is good for, and the bounds of the time
 /// between two.
@@ -37,11 +35,34 @@ const LONGEST: Duration = Duration::from_secs(10);
 /// After something was written.
 const SOON: Duration = Duration::from_millis(100);
 
-/// Keeps our certificate.
-pub(super) struct Keeper {
+/// A certificate of ours that is kept in the cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct What {
+    /// Its Secret.
+    pub secret: &'static str,
+    /// What it is for, in words.
+    pub words: &'static str,
+    /// The file of the chart that has the Secret and who is told.
+    pub file: &'static str,
+    /// Who is told whom to trust.
+    pub told: Whom,
+}
+
+/// The object by which API servers come to us.
+#[derive(Clone, Copy, Debug)]
+pub enum Whom {
+    /// The ValidatingWebhookConfiguration of that name.
+    Webhook(&'static str),
+    /// The APIService of that name.
+    Group(&'static str),
+}
+
+/// Keeps a certificate of ours.
+pub struct Keeper {
+    what: What,
     secrets: Api<Secret>,
-    configurations: Api<ValidatingWebhookConfiguration>,
-    names: Vec<String>,
+    told_by: Told,
+    hosts: Vec<String>,
     lifetime: Duration,
     identity: Identity,
     /// What we show.
@@ -60,18 +81,24 @@ enum Next {
 }
 
 impl Keeper {
-    /// Keeps the certificate of `identity`.
-    pub(super) fn new(
+    /// Keeps the certificate of `identity`, for these hosts, in a namespace.
+    #[must_use]
+    pub fn new(
+        what: What,
         client: &Client,
         namespace: &str,
-        names: Vec<String>,
+        hosts: Vec<String>,
         lifetime: Duration,
         identity: &Identity,
     ) -> Self {
         Self {
+            what,
             secrets: Api::namespaced(client.clone(), namespace),
-            configurations: Api::all(client.clone()),
-            names,
+            told_by: match what.told {
+                Whom::Webhook(name) => Told::webhook(client, name),
+                Whom::Group(name) => Told::group(client, name),
+            },
+            hosts,
             lifetime,
             identity: identity.clone(),
             shows: None,
@@ -81,7 +108,7 @@ impl Keeper {
     }
 
     /// Never ends.
-    pub(super) async fn keep(mut self) {
+    pub async fn keep(mut self) {
         let pause = self.lifetime.checked_div(LOOKS).unwrap_or_default();
         let pause = pause.clamp(SHORTEST, LONGEST);
         loop {
@@ -90,7 +117,7 @@ impl Keeper {
             match looked {
                 Ok(next) => {
                     if self.told.take().is_some() {
-                        info!("the webhook's certificate is kept again");
+                        info!("the certificate of {} is kept again", self.what.words);
                     }
                     if matches!(next, Next::Soon) {
                         tokio::time::sleep(SOON).await;
@@ -106,14 +133,20 @@ impl Keeper {
     /// Says what is wrong, once.
     fn tell(&mut self, error: String) {
         if self.told.as_ref() != Some(&error) {
-            warn!(%error, "the webhook's certificate is not kept: what is shown goes on until it ends");
+            warn!(%error, "the certificate of {} is not kept: what is shown goes on until it ends", self.what.words);
             self.told = Some(error);
         }
     }
 
     async fn look(&mut self) -> anyhow::Result<Next> {
-        let what = || format!("the Secret {NAME:?}: apply webhook.yaml of the chart");
-        let secret = self.secrets.get(NAME).await.map_err(WriteError::from);
+        let What {
+            secret: name,
+            words,
+            file,
+            ..
+        } = self.what;
+        let what = || format!("the Secret {name:?}: apply {file} of the chart");
+        let secret = self.secrets.get(name).await.map_err(WriteError::from);
         let secret = secret.with_context(what)?;
         let data = secret.data.clone().unwrap_or_default();
         let mut kept = Kept::read(&data);
@@ -122,23 +155,27 @@ impl Keeper {
         let trusted = self.have_trusted(&kept).await;
         let trusted_for = trusted.as_ref().ok().copied().flatten();
         let now = Timestamp::now();
-        match kept.step(&self.names, now, trusted_for) {
+        match kept.step(&self.hosts, now, trusted_for) {
             Step::Nothing => return trusted.map(|_| Next::Later),
             Step::Begin => {
-                info!(names = ?self.names, "a certificate is made for the webhook");
-                kept.begin(issue::issue(&self.names, now, self.lifetime)?, now);
+                info!(hosts = ?self.hosts, "a certificate is made for {words}");
+                kept.begin(self.issue(now)?, now);
             }
             Step::Prepare => {
-                info!("the webhook's certificate is renewed: who knows the next is trusted first");
-                kept.prepare(issue::issue(&self.names, now, self.lifetime)?, now);
+                info!("the certificate of {words} is renewed: who knows the next is trusted first");
+                kept.prepare(self.issue(now)?, now);
             }
             Step::Swap => {
-                info!("the webhook shows its next certificate");
+                info!("{words} shows its next certificate");
                 kept.swap(now);
             }
         }
         self.write(secret, &kept).await?;
         Ok(Next::Soon)
+    }
+
+    fn issue(&self, now: Timestamp) -> anyhow::Result<issue::Issued> {
+        issue::issue(self.what.secret, &self.hosts, now, self.lifetime)
     }
 
     /// Shows what is kept.
@@ -160,7 +197,10 @@ impl Keeper {
             field_manager: Some(names::MANAGER.to_owned()),
             ..PostParams::default()
         };
-        let written = self.secrets.replace(NAME, &params, &secret).await;
+        let written = self
+            .secrets
+            .replace(self.what.secret, &params, &secret)
+            .await;
         match written.map_err(WriteError::from) {
             Ok(_) => Ok(()),
             Err(WriteError::Conflict(why)) => {
@@ -177,45 +217,15 @@ impl Keeper {
         if wanted.is_empty() {
             return Ok(None);
         }
-        let what = || {
-            format!("the ValidatingWebhookConfiguration {NAME:?}: apply webhook.yaml of the chart")
+        if !self.told_by.tell(&wanted, self.what.file).await? {
+            self.trusted = None;
+            return Ok(None);
+        }
+        let since = match self.trusted.take() {
+            Some((trusted, since)) if trusted == wanted => since,
+            _ => Instant::now(),
         };
-        let found = self.configurations.get(NAME).await;
-        let found = found.map_err(WriteError::from).with_context(what)?;
-        let bytes = ByteString(wanted.clone().into_bytes());
-        let hooks = found.webhooks.unwrap_or_default();
-        let is_told = |bundle: &Option<ByteString>| bundle.as_ref() == Some(&bytes);
-        if hooks.is_empty() {
-            bail!("{} has no webhooks in it", what());
-        }
-        if hooks.iter().all(|h| is_told(&h.client_config.ca_bundle)) {
-            let since = match self.trusted.take() {
-                Some((trusted, since)) if trusted == wanted => since,
-                _ => Instant::now(),
-            };
-            self.trusted = Some((wanted, since));
-            return Ok(Some(since.elapsed()));
-        }
-        self.trusted = None;
-        let named = hooks
-            .iter()
-            .map(|hook| json!({"name": hook.name, "clientConfig": {"caBundle": bytes}}));
-        let patch = json!({
-            "metadata": {"resourceVersion": found.metadata.resource_version},
-            "webhooks": named.collect::<Vec<_>>(),
-        });
-        let params = PatchParams {
-            field_manager: Some(names::MANAGER.to_owned()),
-            ..PatchParams::default()
-        };
-        let patch = Patch::Strategic(patch);
-        let written = self.configurations.patch(NAME, &params, &patch).await;
-        match written.map_err(WriteError::from) {
-            Ok(_) => info!("API servers are told whom to trust for the webhook"),
-            // Another has told them.
-            Err(WriteError::Conflict(_)) => {}
-            Err(error) => return Err(error).with_context(what),
-        }
-        Ok(None)
+        self.trusted = Some((wanted, since));
+        Ok(Some(since.elapsed()))
     }
 }

@@ -16,7 +16,7 @@ fn at(second: i64) -> Timestamp {
 }
 
 fn issued(second: i64) -> Issued {
-    issue(&names(), at(second), LIFETIME).unwrap()
+    issue("trellis-webhook", &names(), at(second), LIFETIME).unwrap()
 }
 
 fn begun() -> Kept {
@@ -160,7 +160,10 @@ fn another_name_is_a_reason_to_renew() {
     let mut more = names();
     more.push("webhook.example".to_owned());
     assert_eq!(kept.step(&more, at(1), None), Step::Prepare);
-    kept.prepare(issue(&more, at(1), LIFETIME).unwrap(), at(1));
+    kept.prepare(
+        issue("trellis-webhook", &more, at(1), LIFETIME).unwrap(),
+        at(1),
+    );
     assert_eq!(kept.step(&more, at(1), None), Step::Nothing);
     // For who is not started with that name it is as good.
     assert_eq!(kept.step(&names(), at(1), None), Step::Nothing);
