@@ -3,7 +3,7 @@
 use trellis_api::visibility::{Amount, Explanation, QueueState, Shortage, SmallestChange};
 
 use super::view::section;
-use crate::output::{Table, Tone, wrapped};
+use crate::output::{Table, Tone, amount, wrapped};
 
 /// The arithmetic.
 pub(super) fn text(explanation: &Explanation, queue: Option<&QueueState>, width: usize) -> String {
@@ -66,7 +66,8 @@ fn numbers(shortage: &Shortage) -> String {
     ];
     for (name, value) in quantities {
         if let Some(value) = value {
-            table.row([name.into(), value.to_string().into()]);
+            let resource = shortage.resource.as_deref().unwrap_or_default();
+            table.row([name.into(), amount(resource, value).into()]);
         }
     }
     let counts = [
@@ -96,16 +97,14 @@ fn quota(queue: &QueueState) -> String {
         "MAY HAVE MORE",
     ]);
     for of in &queue.resources {
-        let more = of
-            .available
-            .as_ref()
-            .map_or("*".to_owned(), ToString::to_string);
+        let more = of.available.as_ref();
+        let more = more.map_or("*".to_owned(), |more| amount(&of.resource, more));
         table.row([
             of.flavor.clone().into(),
             of.resource.clone().into(),
-            of.nominal.to_string().into(),
-            of.used.to_string().into(),
-            of.borrowed.to_string().into(),
+            amount(&of.resource, &of.nominal).into(),
+            amount(&of.resource, &of.used).into(),
+            amount(&of.resource, &of.borrowed).into(),
             more.into(),
         ]);
     }
@@ -153,6 +152,6 @@ fn changes(change: &SmallestChange) -> Vec<String> {
 pub(super) fn amounts(amounts: &[Amount]) -> String {
     let each = amounts
         .iter()
-        .map(|of| format!("{} {}", of.amount, of.resource));
+        .map(|of| format!("{} {}", amount(&of.resource, &of.amount), of.resource));
     each.collect::<Vec<_>>().join(", ")
 }
