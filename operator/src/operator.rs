@@ -20,7 +20,7 @@ use trellis_api::{
     AuthorizationPolicy, ClusterAuthorizationPolicy, PodGroup, Queue, QuotaPolicy, ResourceFlavor,
     RuntimeProfile, Topology, TrainingJob, names,
 };
-use trellis_compiler::Settings;
+use trellis_compiler::{DnsPeer, Settings};
 use trellis_policies::cedar::Loader;
 
 use crate::clients::Clients;
@@ -58,6 +58,11 @@ pub struct Options {
     /// The cluster's DNS domain.
     #[arg(long, default_value = "cluster.local")]
     pub cluster_domain: String,
+    /// The cluster's DNS servers, which every pod may ask: NAMESPACE/LABEL=VALUE,... of their pods,
+    /// or a network such as 169.254.20.10/32 (NodeLocal DNSCache), and @PORT behind it where that
+    /// is not 53. May be given several times. Without: kube-system/k8s-app=kube-dns.
+    #[arg(long, value_name = "SERVERS")]
+    pub dns: Vec<DnsPeer>,
     /// How log lines are written.
     #[arg(long, value_enum, default_value = "human")]
     pub log: crate::telemetry::LogFormat,
@@ -109,7 +114,10 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     );
     let settings = Settings {
         cluster_domain: options.cluster_domain,
-        ..Settings::default()
+        dns: match options.dns.is_empty() {
+            true => Settings::default().dns,
+            false => options.dns,
+        },
     };
     // Whoever runs answers, not who leads alone.
     let mut always = Tasks::default();
