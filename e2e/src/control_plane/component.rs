@@ -5,6 +5,7 @@ use std::{path::Path, time::Duration};
 use anyhow::{Context as _, Result};
 
 use super::{
+    audit,
     credentials::{Credentials, Identity},
     front_proxy,
     options::{Kubelets, Options},
@@ -63,7 +64,11 @@ impl Component {
     ) -> Result<Vec<String>> {
         Ok(match self {
             Self::Etcd => etcd(folder, ports),
-            Self::ApiServer => api_server(ports, credentials, options),
+            Self::ApiServer => {
+                let mut all = api_server(ports, credentials, options);
+                all.extend(audit::flags(folder, ports.api_server)?);
+                all
+            }
             Self::ControllerManager => controller_manager(ports, credentials, options)?,
             Self::Kwok => kwok(folder, ports, credentials, options)?,
         })

@@ -3,6 +3,7 @@
 
 mod access;
 mod apply;
+pub mod audit;
 mod component;
 mod credentials;
 mod folder;
