@@ -1,9 +1,12 @@
 //! What a job lacks, in numbers, and what would help. Pure.
 
-use trellis_api::visibility::{Amount, Explanation, QueueState, Shortage, SmallestChange};
+use trellis_api::visibility::{
+    Amount, Explanation, QueueResource, QueueState, Shortage, SmallestChange,
+};
 
 use super::view::section;
 use crate::output::{Table, Tone, amount, wrapped};
+use crate::queue::nominal;
 
 /// The arithmetic.
 pub(super) fn text(explanation: &Explanation, queue: Option<&QueueState>, width: usize) -> String {
@@ -96,13 +99,15 @@ fn quota(queue: &QueueState) -> String {
         "BORROWED",
         "MAY HAVE MORE",
     ]);
-    for of in &queue.resources {
+    // Pods that nobody bounds are no news.
+    let of_note = |of: &&QueueResource| of.resource != "pods" || of.available.is_some();
+    for of in queue.resources.iter().filter(of_note) {
         let more = of.available.as_ref();
         let more = more.map_or("*".to_owned(), |more| amount(&of.resource, more));
         table.row([
             of.flavor.clone().into(),
             of.resource.clone().into(),
-            amount(&of.resource, &of.nominal).into(),
+            nominal(of).into(),
             amount(&of.resource, &of.used).into(),
             amount(&of.resource, &of.borrowed).into(),
             more.into(),

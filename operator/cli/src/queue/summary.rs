@@ -1,5 +1,6 @@
 //! The queues: quota, what is used and borrowed of it, and the share by which turns go. Pure.
 
+use trellis_api::quantity::Amount;
 use trellis_api::visibility::{QueueResource, QueueState};
 
 use crate::output::{Cell, Table, Tone, amount};
@@ -55,7 +56,7 @@ fn row(queue: &QueueState, of: Option<&QueueResource>, is_first: bool, wide: boo
         once(queue.pending.to_string()).into(),
         once(queue.share.clone().unwrap_or_else(|| "-".to_owned())).into(),
         some(name).into(),
-        some(|of| amount(&of.resource, &of.nominal)).into(),
+        some(nominal).into(),
         some(|of| amount(&of.resource, &of.used)).into(),
         some(|of| amount(&of.resource, &of.borrowed)).into(),
         // Without a bound: what nodes have decides.
@@ -75,6 +76,15 @@ fn row(queue: &QueueState, of: Option<&QueueResource>, is_first: bool, wide: boo
     }
     cells.push(state(queue, is_first));
     cells
+}
+
+/// Its quota; of what nobody bounds there is none.
+pub(crate) fn nominal(of: &QueueResource) -> String {
+    let is_none = of.available.is_none() && of.nominal.amount().is_ok_and(|a| a == Amount::ZERO);
+    match is_none {
+        true => "-".to_owned(),
+        false => amount(&of.resource, &of.nominal),
+    }
 }
 
 fn name(of: &QueueResource) -> String {
