@@ -39,6 +39,19 @@ fn many_nodes_that_do_well_are_one_row() {
 }
 
 #[test]
+fn a_pod_that_has_come_again_has_a_row_of_its_own_among_all_columns() {
+    let mut report = second_attempt();
+    report.pods[1].round = Some(2);
+    let rows = |wide| {
+        let text = text(&report, wide);
+        text.lines()
+            .filter(|line| line.starts_with("  gpu-0"))
+            .count()
+    };
+    assert_eq!((rows(false), rows(true)), (1, 2));
+}
+
+#[test]
 fn a_condition_that_is_not_as_the_phase_has_it_is_told() {
     let mut report = second_attempt();
     let conditions = &mut report.job.status.as_mut().unwrap().conditions;

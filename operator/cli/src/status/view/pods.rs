@@ -51,7 +51,10 @@ pub fn table(report: &Report, now: Timestamp, wide: bool) -> Table {
     let mut table = Table::new(columns);
     let mut rows: Vec<Row<'_>> = Vec::new();
     for pod in &report.pods {
-        let same = |row: &&mut Row<'_>| row.first.node == pod.node && row.does_as(pod);
+        let same = |row: &&mut Row<'_>| {
+            let is_alike = row.first.node == pod.node && row.does_as(pod);
+            is_alike && (!wide || row.first.round == pod.round)
+        };
         match rows.iter_mut().find(same) {
             Some(row) => row.pods.push(pod),
             None => rows.push(Row::of(pod)),
