@@ -71,7 +71,9 @@ fn a_condition_that_is_not_as_the_phase_has_it_is_told() {
 #[test]
 fn scripts_get_one_object_of_a_documented_shape() {
     let object = serde_json::to_value(second_attempt()).unwrap();
-    let keys: Vec<_> = object.as_object().unwrap().keys().collect();
+    let mut keys: Vec<_> = object.as_object().unwrap().keys().collect();
+    // Another crate of the build may have serde_json keep the order in which they are written.
+    keys.sort();
     assert_eq!(
         keys,
         ["events", "job", "missing", "objects", "pods", "unread"]
