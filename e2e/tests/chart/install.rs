@@ -10,10 +10,11 @@ use k8s_openapi::api::admissionregistration::v1::{
     ValidatingWebhook, ValidatingWebhookConfiguration,
 };
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Api;
-use kube::api::ListParams;
+use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 use trellis_api::job::JobPhase;
 use trellis_api::visibility::API_SERVICE;
@@ -153,6 +154,28 @@ pub(crate) async fn life(helm: Helm) -> Result<()> {
     site.reaches("again", JobPhase::Running).await;
     site.reaches("before", JobPhase::Running).await;
     Ok(())
+}
+
+/// Without an operator behind it the API group would keep namespaces from ending: an install that
+/// fails is taken back, as docs/endpoint.md says. No kubelet is here: no operator is ever ready.
+pub(crate) async fn taken_back(helm: Helm) -> Result<()> {
+    let control_plane = ControlPlane::start(Options::default()).await?;
+    let helm = helm.on(&control_plane);
+    let more = [
+        "--create-namespace",
+        "--rollback-on-failure",
+        "--timeout=20s",
+    ];
+    let installed = helm.chart("install", NAMESPACE, &json!({}), &more);
+    ensure!(installed.is_err(), "{installed:?}");
+    let groups: Api<APIService> = Api::all(control_plane.client());
+    ensure!(groups.get_opt(API_SERVICE).await?.is_none());
+    let namespaces: Api<Namespace> = Api::all(control_plane.client());
+    let name = "goes";
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    control_plane.apply_yaml(&namespace.to_string()).await?;
+    namespaces.delete(name, &DeleteParams::default()).await?;
+    wait_gone(&namespaces, name, GONE).await
 }
 
 pub(crate) async fn nothing_is_kept(helm: Helm) -> Result<()> {

@@ -90,7 +90,7 @@ fn others_set() -> Vec<Value> {
             "extraArgs": ["--unhealthy-taints=example.com/broken"],
             "extraEnv": [{"name": "RUST_LOG", "value": "debug"}]}}),
         json!({"networkPolicy": {"endpointFrom": [selector], "webhookFrom": [{"ipBlock": {"cidr": "10.0.0.0/8"}}],
-            "apiServer": [{"ipBlock": {"cidr": "192.0.2.1/32"}}], "apiServerPorts": [6443],
+            "apiServersFrom": [{"ipBlock": {"cidr": "10.0.0.0/24"}}], "apiServer": [{"ipBlock": {"cidr": "192.0.2.1/32"}}], "apiServerPorts": [6443],
             "extraEgress": [{"ports": [{"port": 4317}], "to": [selector]}]}}),
         json!({"podDisruptionBudget": {"maxUnavailable": "50%"}, "priorityClassName": "system-cluster-critical",
             "nodeSelector": {"pool": "system"}, "tolerations": [{"key": "pool", "operator": "Exists"}],
