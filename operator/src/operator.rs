@@ -132,7 +132,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         always.start("health", telemetry::health::answer(address, lead.clone()));
     }
     if let Some(given) = endpoint {
-        let served = endpoint::serve(given, lead.clone(), clients.command.clone());
+        let served = endpoint::serve(given, lead.clone(), clients.clone());
         always.start("the read-only endpoint", served);
     }
     let pod = options.pod.filter(|_| options.endpoint.visibility);
@@ -173,8 +173,10 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         world: world.clone(),
         commands: commands.clone(),
     });
+    // Of its own, so that it ends before the label is taken away.
+    let mut labels = Tasks::default();
     if let Some(label) = label.clone() {
-        tasks.start("the label of the pod", label.keep(leadership.clone()));
+        labels.start("the label of the pod", label.keep(leadership.clone()));
     }
     let controller = Controller::new(
         world.clone(),
@@ -203,13 +205,18 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let ended = tokio::select! {
         () = candidate.hold(&leadership, lease) => Some("the lease is lost".to_owned()),
         ended = first_end(&mut tasks, &mut always) => Some(ended),
+        ended = labels.first_end() => Some(ended),
         () = told_to_stop(&mut terminate, &mut interrupt) => None,
     };
-    // Who comes next need not wait until the lease has run out.
-    candidate.release(&leadership).await;
-    if let Some(label) = label {
-        label.remove().await;
-    }
+    drop(labels);
+    let unlabelled = async {
+        if let Some(label) = label {
+            label.remove().await;
+        }
+    };
+    // Who comes next need not wait until the lease has run out, and the Service is not to find us
+    // when it has come.
+    tokio::join!(candidate.release(&leadership), unlabelled);
     if let Some(ended) = ended {
         bail!("{ended}")
     }

@@ -1,10 +1,12 @@
 //! Who asks: whom the API server names, and nobody whom somebody else does.
 
+use std::time::Duration;
+
 use http::StatusCode;
 use trellis_e2e::control_plane::{FRONT_PROXY, NOT_THE_FRONT_PROXY};
 use trellis_e2e::visibility::{ask, direct, path};
 
-use crate::scene::shared;
+use crate::scene::{Scene, shared};
 
 const ROOT: [(&str, &str); 2] = [
     ("X-Remote-User", "root"),
@@ -61,4 +63,38 @@ async fn who_names_a_user_and_is_not_the_api_server_is_nobody() {
     let admin = [("Authorization", admin.as_str())];
     let (code, said) = ask(&to(None), "/v1alpha1/waiting", &admin).await.unwrap();
     assert_eq!(code, StatusCode::OK, "{said}");
+    is_reached_whoever_else_comes(scene).await;
+}
+
+/// Who is nobody does not keep the API server out. The tests of this file are one: others would
+/// find no place either.
+async fn is_reached_whoever_else_comes(scene: &Scene) {
+    let control_plane = &scene.control_plane;
+    let to = |certificate| direct(control_plane, scene.port, certificate).unwrap();
+    // More than there are places for, with nothing to say, with and without TLS.
+    let mut idle = Vec::new();
+    for _ in 0..100 {
+        let address = ("127.0.0.1", scene.port);
+        idle.push(tokio::net::TcpStream::connect(address).await.unwrap());
+    }
+    let garbage = [("Authorization", "Bearer garbage")];
+    let mut kept = Vec::new();
+    for _ in 0..64 {
+        let client = to(None);
+        let asked = ask(&client, "/v1alpha1/waiting", &garbage);
+        // Other tests ask meanwhile: the last may find no place.
+        let _ = tokio::time::timeout(Duration::from_millis(500), asked).await;
+        kept.push(client);
+    }
+    let ann = [("X-Remote-User", "ann")];
+    for path in [path(""), "/apis".to_owned()] {
+        let proxy = to(Some(FRONT_PROXY));
+        let asked = tokio::time::timeout(Duration::from_secs(5), ask(&proxy, &path, &ann));
+        let (code, said) = asked.await.expect("a place is kept").unwrap();
+        assert_eq!(code, StatusCode::OK, "{said}");
+    }
+    let (available, why) = trellis_e2e::visibility::condition(control_plane)
+        .await
+        .unwrap();
+    assert!(available, "{why}");
 }

@@ -55,6 +55,20 @@ async fn a_job_that_waits_is_explained_to_who_may_view_it() {
         Ok(())
     });
     shown.await.unwrap();
+    // What the nodes are is not for who may view a namespace: how many are what is.
+    let whole = [&get("waits")[..], &["-o", "json"]].concat();
+    let (ok, said) = scene.kubectl(&viewer, &whole).await;
+    assert!(ok, "{said}");
+    for node in site.nodes().names() {
+        assert!(!said.contains(node.as_str()), "{node}: {said}");
+    }
+    let seen: Explanation = serde_json::from_str(&said).unwrap();
+    let [group] = seen.task_groups.as_slice() else {
+        panic!("{seen:?}")
+    };
+    assert_eq!((group.matching, group.room), (2, 1), "{seen:?}");
+    assert!(group.candidates.is_empty(), "{seen:?}");
+    assert_eq!(seen.reason, told.reason);
     let (ok, said) = scene.kubectl(&viewer, &get("runs")).await;
     assert!(!ok && said.contains("NotFound"), "{said}");
     let elsewhere = ["get", "why", "waits", "--namespace=default"];

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, ensure};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Api;
 use kube::api::ListParams;
 use serde_json::json;
@@ -13,6 +14,9 @@ use trellis_e2e::jobs::SOON;
 use trellis_e2e::wait::eventually;
 
 use crate::scene::shared;
+
+/// Seconds that pods may take to start and to stop, together.
+const SLACK: i64 = 2400;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_may_view_a_namespace_sees_its_jobs_and_no_others() {
@@ -111,10 +115,15 @@ async fn who_may_view_a_namespace_sees_its_jobs_and_no_others() {
     let runs = all.items.first().context("nothing").unwrap();
     assert_eq!(runs.nodes, site.nodes().names());
     assert_eq!((runs.position, runs.node_count), (None, Some(1)));
-    assert!(
-        runs.expected_end > next.expected_start.map(|_| runs.since.clone()),
-        "{runs:?}"
-    );
+    // It ends an hour after it has started, and then the next one starts: within the time that
+    // pods have to start and to stop.
+    let after = |time: &Option<Time>| {
+        let time = time.as_ref().context("not known").unwrap().0;
+        time.duration_since(runs.since.0).as_secs()
+    };
+    let (end, start) = (after(&runs.expected_end), after(&next.expected_start));
+    assert!((3600..3600 + SLACK).contains(&end), "{end}: {runs:?}");
+    assert!((end - 5..=end + 5).contains(&start), "{start}: {next:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -37,7 +37,8 @@ const NOT_INSTALLED: &str = "the cluster does not serve visibility.trellis.dev: 
 const NO_LEADER: &str =
     "no scheduler answers now: `kubectl get apiservice v1alpha1.visibility.trellis.dev` says why";
 
-const BUSY: &str = "the scheduler answers too many others now, and was asked several times: ask again in a while";
+const BUSY: &str =
+    "the scheduler answers too many others now, and was asked several times: ask again in a while";
 
 /// How often one that is busy is asked once more.
 const AGAIN: usize = 2;

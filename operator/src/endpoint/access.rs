@@ -12,9 +12,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use trellis_api::visibility;
 
-use super::front_proxy::FrontProxy;
 use crate::commands::WriteError;
-use crate::serve::Shown;
 
 /// What somebody wants to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,42 +58,27 @@ pub(crate) async fn check(
     headers: &HeaderMap,
     wants: Wants<'_>,
 ) -> Result<(), Denied> {
-    let user = identify(client, headers, None, &Shown::default()).await?;
-    authorize(client, user, wants).await
-}
-
-/// Who asks: whom the API server's front proxy names, where it is that which asks; else whose
-/// token it is.
-pub(super) async fn identify(
-    client: &Client,
-    headers: &HeaderMap,
-    proxy: Option<&FrontProxy>,
-    shown: &Shown,
-) -> Result<UserInfo, Denied> {
-    let unbelieved = match proxy.map(|proxy| proxy.user(shown, headers)) {
-        Some(Ok(user)) => return Ok(user),
-        Some(Err(why)) => Some(why),
-        None => None,
-    };
-    match token(headers) {
-        Some(token) => authenticate(client, token).await,
-        None => Err(nobody(headers, unbelieved)),
+    let token = token(headers).ok_or_else(|| nobody(headers, None))?;
+    let user = authenticate(client, token).await?;
+    match allows(client, &review(user.clone(), wants)).await? {
+        true => Ok(()),
+        false => Err(forbidden(&user, wants)),
     }
 }
 
-fn nobody(headers: &HeaderMap, unbelieved: Option<String>) -> Denied {
+/// Who has no token, and whom nobody else names either.
+pub(super) fn nobody(headers: &HeaderMap, unbelieved: Option<&str>) -> Denied {
     let mut message = "a bearer token is needed, in the header Authorization: `kubectl create token` makes one for a ServiceAccount".to_owned();
     let claims = headers.keys().any(|h| h.as_str().starts_with("x-remote-"));
     if claims {
-        let why = unbelieved.unwrap_or_else(|| {
-            "which the API server's front proxy is, is not known (yet)".to_owned()
-        });
+        let why = unbelieved.unwrap_or("which the API server's front proxy is, is not known (yet)");
         message = format!("{message}; what headers say of the user is not believed: {why}");
     }
     Denied::Unauthenticated(message)
 }
 
-fn token(headers: &HeaderMap) -> Option<&str> {
+/// The bearer token.
+pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
     let header = headers.get(header::AUTHORIZATION);
     let value = header.and_then(|value| value.to_str().ok());
     let (scheme, token) = value.and_then(|v| v.split_once(' ')).unwrap_or_default();
@@ -103,7 +86,8 @@ fn token(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-async fn authenticate(client: &Client, token: &str) -> Result<UserInfo, Denied> {
+/// Whose token it is.
+pub(super) async fn authenticate(client: &Client, token: &str) -> Result<UserInfo, Denied> {
     let review = TokenReview {
         spec: TokenReviewSpec {
             token: token.to_owned(),
@@ -128,26 +112,22 @@ fn unknown(error: kube::Error) -> Denied {
     Denied::Unknown(WriteError::from(error).to_string())
 }
 
-/// Lets through who has the right.
-pub(super) async fn authorize(
-    client: &Client,
-    user: UserInfo,
-    wants: Wants<'_>,
-) -> Result<(), Denied> {
-    let name = user.username.clone().unwrap_or_default();
+/// Whether the API server gives the right.
+pub(super) async fn allows(client: &Client, review: &SubjectAccessReview) -> Result<bool, Denied> {
     let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
-    let answer = reviews
-        .create(&PostParams::default(), &review(user, wants))
-        .await;
-    let answer = answer.map_err(unknown)?;
-    let status = answer.status.unwrap_or_default();
-    if status.allowed && status.denied != Some(true) {
-        return Ok(());
-    }
-    Err(Denied::Forbidden(format!("{name:?} {}", lacks(wants))))
+    let answer = reviews.create(&PostParams::default(), review).await;
+    let status = answer.map_err(unknown)?.status.unwrap_or_default();
+    Ok(status.allowed && status.denied != Some(true))
 }
 
-fn review(user: UserInfo, wants: Wants<'_>) -> SubjectAccessReview {
+/// Who lacks the right.
+pub(super) fn forbidden(user: &UserInfo, wants: Wants<'_>) -> Denied {
+    let name = user.username.as_deref().unwrap_or_default();
+    Denied::Forbidden(format!("{name:?} {}", lacks(wants)))
+}
+
+/// The question whether somebody has the right.
+pub(super) fn review(user: UserInfo, wants: Wants<'_>) -> SubjectAccessReview {
     let (resource, path) = match wants {
         Wants::Jobs(namespace) => {
             let jobs = ResourceAttributes {

@@ -1,7 +1,7 @@
 //! A request that is not answered.
 
 use axum::Json;
-use axum::http::{StatusCode, Uri};
+use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
@@ -87,6 +87,35 @@ impl IntoResponse for Failure {
             "code": self.code.as_u16(), "message": self.message,
             "reason": self.code.canonical_reason().unwrap_or_default().replace(' ', ""),
         });
-        (self.code, Json(status)).into_response()
+        let mut response = (self.code, Json(status)).into_response();
+        let comes_again = [
+            StatusCode::TOO_MANY_REQUESTS,
+            StatusCode::SERVICE_UNAVAILABLE,
+        ];
+        if comes_again.contains(&self.code) {
+            // Clients of the API server wait for so long, and ask again by themselves.
+            let second = HeaderValue::from_static("1");
+            response.headers_mut().insert(header::RETRY_AFTER, second);
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_to_come_again_is_told_when() {
+        for (failure, after) in [
+            (Failure::too_many(), Some("1")),
+            (Failure::stands_by(), Some("1")),
+            (Failure::unavailable(), Some("1")),
+            (Failure::bad_request(String::new()), None),
+        ] {
+            let response = failure.into_response();
+            let told = response.headers().get(header::RETRY_AFTER);
+            assert_eq!(told.map(|told| told.to_str().unwrap()), after);
+        }
     }
 }

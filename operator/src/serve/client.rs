@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{
     WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature,
@@ -13,21 +14,58 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 
+/// Certificates that a client may show at most: its own, and what leads from it to an authority.
+/// Each more is work for whoever looks where they lead, and anybody may show any.
+const MOST: usize = 4;
+
 /// What the client of a connection has shown: its own certificate first. Empty: nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Shown(Arc<[CertificateDer<'static>]>);
+pub struct Shown {
+    certificates: Arc<[CertificateDer<'static>]>,
+    /// What was found of them last.
+    found: Arc<Mutex<Option<Found>>>,
+}
+
+/// What somebody has found of certificates.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Who: another asks anew.
+    pub by: u64,
+    /// From when it holds.
+    pub from: UnixTime,
+    /// Until when.
+    pub until: UnixTime,
+    /// They are good, or why not.
+    pub verdict: Result<(), String>,
+}
 
 impl Shown {
-    /// What a handshake has shown.
+    /// What a handshake has shown. More than is of use is nothing.
     #[must_use]
     pub fn new(certificates: Option<&[CertificateDer<'static>]>) -> Self {
-        Self(certificates.unwrap_or_default().into())
+        let shown = certificates.filter(|shown| shown.len() <= MOST);
+        Self {
+            certificates: shown.unwrap_or_default().into(),
+            found: Arc::default(),
+        }
     }
 
-    /// The client's own, and those that lead from it to one that is trusted.
-    #[must_use]
-    pub fn split(&self) -> Option<(&CertificateDer<'static>, &[CertificateDer<'static>])> {
-        self.0.split_first()
+    /// What is found of them by somebody: looked for once a connection, and again when it does
+    /// not hold any more. None: nothing is shown.
+    pub fn found(
+        &self,
+        by: u64,
+        now: UnixTime,
+        look: impl FnOnce(&CertificateDer<'static>, &[CertificateDer<'static>]) -> Found,
+    ) -> Option<Result<(), String>> {
+        let (own, others) = self.certificates.split_first()?;
+        let mut last = self.found.lock();
+        let holds = |found: &&Found| found.by == by && found.from <= now && now <= found.until;
+        if let Some(found) = last.as_ref().filter(holds) {
+            return Some(found.verdict.clone());
+        }
+        let found = last.insert(look(own, others));
+        Some(found.verdict.clone())
     }
 }
 
@@ -81,5 +119,30 @@ impl ClientCertVerifier for Whoever {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(count: usize) -> Shown {
+        let certificate = CertificateDer::from(vec![0]);
+        Shown::new(Some(&vec![certificate; count]))
+    }
+
+    #[test]
+    fn a_chain_that_is_too_long_is_none() {
+        let at = UnixTime::since_unix_epoch(std::time::Duration::from_secs(1));
+        let good = |_: &_, _: &[_]| Found {
+            by: 1,
+            from: at,
+            until: at,
+            verdict: Ok(()),
+        };
+        assert_eq!(shown(0).found(1, at, good), None);
+        assert_eq!(shown(MOST).found(1, at, good), Some(Ok(())));
+        assert_eq!(shown(MOST + 1).found(1, at, good), None);
+        assert_eq!(shown(200).found(1, at, good), None);
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn text(explanation: &Explanation, queue: Option<&QueueState>, width:
         );
         out.push_str(&wrapped(&line, 2, width, Tone::Plain));
     }
-    if !explanation.preempts.is_empty() {
+    if !explanation.preempts.is_empty() || !explanation.preempts_others.is_empty() {
         out.push_str(&section("Who makes room"));
         for victim in &explanation.preempts {
             let pod = victim.pod.as_ref().map(|pod| format!(" (pod {pod} alone)"));
@@ -35,6 +35,19 @@ pub(super) fn text(explanation: &Explanation, queue: Option<&QueueState>, width:
                 victim.job.namespace,
                 victim.job.name,
                 pod.unwrap_or_default()
+            );
+            out.push_str(&wrapped(&line, 2, width, Tone::Plain));
+        }
+        for others in &explanation.preempts_others {
+            let jobs = match others.count {
+                1 => "1 job".to_owned(),
+                count => format!("{count} jobs"),
+            };
+            let priority = others.priority;
+            let priority = priority.map(|of| format!(", of priority {of}"));
+            let line = format!(
+                "{jobs} of namespaces that you may not see{}",
+                priority.unwrap_or_default()
             );
             out.push_str(&wrapped(&line, 2, width, Tone::Plain));
         }
@@ -85,6 +98,10 @@ fn numbers(shortage: &Shortage) -> String {
     }
     if let Some(behind) = &shortage.behind {
         let behind = format!("{}/{}", behind.namespace, behind.name);
+        table.row(["goes first".into(), behind.into()]);
+    }
+    if let Some(priority) = shortage.behind_priority {
+        let behind = format!("another's job, of priority {priority}");
         table.row(["goes first".into(), behind.into()]);
     }
     table.text(2, None)

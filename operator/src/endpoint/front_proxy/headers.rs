@@ -29,13 +29,7 @@ impl Names {
     /// The user that the headers name. Of one name with two values it is not known which the
     /// proxy has written, and which somebody before it.
     pub(super) fn user(&self, headers: &HeaderMap) -> Result<UserInfo, String> {
-        let username = one(headers, &self.user)?;
-        let username = username.ok_or_else(|| {
-            format!(
-                "no user is named: one of {} is needed",
-                self.user.join(", ")
-            )
-        })?;
+        let username = one(headers, &self.user)?.ok_or_else(|| self.nobody())?;
         let mut groups = Vec::new();
         for name in &self.groups {
             for value in headers.get_all(name.as_str()) {
@@ -54,6 +48,17 @@ impl Names {
             extra: (!extra.is_empty()).then_some(extra),
             username: Some(username),
         })
+    }
+
+    /// Whether a user is named at all.
+    pub(super) fn name_somebody(&self, headers: &HeaderMap) -> bool {
+        self.user.iter().any(|name| headers.contains_key(name))
+    }
+
+    /// That none is.
+    pub(super) fn nobody(&self) -> String {
+        let names = self.user.join(", ");
+        format!("no user is named: one of {names} is needed")
     }
 
     /// Keys are what follows the prefix, in lower case, percent-decoded.

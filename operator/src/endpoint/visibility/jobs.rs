@@ -9,7 +9,9 @@ use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 use trellis_api::visibility::{QueuedJob, Served};
 use trellis_api::{Queue, Reason, TrainingJob};
-use trellis_scheduler::{Forecast, Gang, GangSnapshot, NodeName, Placement, Snapshot, Time};
+use trellis_scheduler::{
+    Forecast, Gang, GangId, GangSnapshot, NodeName, Placement, Snapshot, Time,
+};
 
 use super::age;
 use super::table::{Column, Row};
@@ -21,6 +23,8 @@ use crate::scheduling::gang;
 pub(super) struct Facts<'a, J, Q> {
     /// What the engine knows.
     pub(super) snapshot: &'a Snapshot,
+    /// Who waits at which place of its queue.
+    pub(super) positions: &'a BTreeMap<GangId, u32>,
     /// When jobs start and end.
     pub(super) forecast: Option<&'a Forecast>,
     /// The job of a name.
@@ -37,12 +41,11 @@ where
     /// Each job that waits or holds a place: by queue, those first that hold one, then in the
     /// order of the queue.
     pub(super) fn rows(&self) -> Vec<QueuedJob> {
-        let positions = self.snapshot.positions();
         let mut shares: BTreeMap<&str, Option<String>> = BTreeMap::new();
         let mut rows = Vec::with_capacity(self.snapshot.gangs.len());
         let gangs = self.snapshot.gangs.iter();
         for told in gangs.clone().filter(|told| !told.gang.surplus) {
-            let position = positions.get(&told.gang.id).copied();
+            let position = self.positions.get(&told.gang.id).copied();
             if told.place.is_none() && position.is_none() {
                 continue;
             }

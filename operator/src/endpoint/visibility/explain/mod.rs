@@ -1,9 +1,12 @@
 //! `explanations`: the engine's whole certificate of one job, with what each node is to it.
-//! `shortage` has the numbers of each reason.
+//! `shortage` has the numbers of each reason, `seen` what of it somebody is told.
 
+mod seen;
 mod shortage;
 #[cfg(test)]
 mod tests;
+
+pub(super) use seen::{Priorities, Sees, foreign, priorities, reduce};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +35,7 @@ use crate::watch::{SlimDeviceClass, SlimNode};
 
 /// An engine that explains what another knows, as of one moment.
 pub(super) struct Explainer {
-    engine: Engine,
+    pub(super) engine: Engine,
     /// Who would leave for whom, in this very moment.
     preempts: BTreeMap<GangId, Vec<Victim>>,
 }
@@ -40,6 +43,7 @@ pub(super) struct Explainer {
 /// What else is known.
 pub(super) struct Beside<'a> {
     pub(super) snapshot: &'a Snapshot,
+    pub(super) positions: &'a BTreeMap<GangId, u32>,
     pub(super) forecast: Option<&'a Forecast>,
     pub(super) job: Option<Arc<TrainingJob>>,
     pub(super) pod_group: Option<Arc<PodGroup>>,
@@ -80,7 +84,7 @@ impl Explainer {
             told.preempts = leaving(beside.pod_group.as_deref());
             return Some(told);
         }
-        told.position = snapshot.positions().get(&id).copied();
+        told.position = beside.positions.get(&id).copied();
         told.preempts = self.victims(&id);
         if let Some(reserved) = self.engine.reservation(&id) {
             let nodes: std::collections::BTreeSet<&NodeName> =
@@ -141,6 +145,7 @@ impl Explainer {
             shortage: None,
             task_groups: Vec::new(),
             preempts: Vec::new(),
+            preempts_others: Vec::new(),
             reserved_nodes: Vec::new(),
             expected_start: starts.and_then(|start| at(*start)).map(MetaTime),
             smallest_change: None,

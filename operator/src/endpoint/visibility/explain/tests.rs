@@ -52,6 +52,7 @@ fn explain(engine: &Engine, name: &str) -> Option<Explanation> {
     let (namespace, name) = name.split_once('/').unwrap();
     let beside = Beside {
         snapshot: &snapshot,
+        positions: &snapshot.positions(),
         forecast: Some(&forecast),
         job: None,
         pod_group: None,

@@ -65,6 +65,7 @@ fn queue(key: &Key) -> Option<Arc<Queue>> {
 fn rows(snapshot: &Snapshot, forecast: Option<&Forecast>) -> Vec<QueuedJob> {
     let facts = Facts {
         snapshot,
+        positions: &snapshot.positions(),
         forecast,
         job,
         queue,
