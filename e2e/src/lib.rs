@@ -13,6 +13,7 @@
 //! ```
 
 pub mod admission;
+pub mod argocd;
 mod background;
 pub mod binaries;
 pub mod cluster;
