@@ -13,6 +13,7 @@
 //! ```
 
 pub mod admission;
+pub mod argocd;
 mod background;
 pub mod binaries;
 pub mod cluster;
@@ -31,6 +32,7 @@ pub mod proxy;
 pub mod queues;
 pub mod real_nodes;
 pub mod site;
+pub mod visibility;
 pub mod volumes;
 pub mod wait;
 pub mod webhook;

@@ -20,18 +20,17 @@ use trellis_api::{
     AuthorizationPolicy, ClusterAuthorizationPolicy, PodGroup, Queue, QuotaPolicy, ResourceFlavor,
     RuntimeProfile, Topology, TrainingJob, names,
 };
-use trellis_compiler::Settings;
+use trellis_compiler::{DnsPeer, Settings};
 use trellis_policies::cedar::Loader;
 
 use crate::clients::Clients;
 use crate::commands::Commands;
 use crate::controller::{Controller, keep_profile_status, keep_queue_status};
 use crate::endpoint;
-use crate::leader::Candidate;
+use crate::leader::{Candidate, Label};
 use crate::policy::{keep_policies, keep_policy_status};
 use crate::quota::keep_quota_status;
 use crate::scheduling::{Committer, Driver};
-use crate::serve;
 use crate::snapshot;
 use crate::tasks::Tasks;
 use crate::telemetry::{self, Leading};
@@ -43,21 +42,27 @@ use crate::watch::{
 use crate::webhook::{self, Webhook};
 use crate::world::World;
 
-/// The operator's Service.
-const SERVICE: &str = "trellis-operator";
-
 /// How the operator runs.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
     /// Namespace of the lease.
     #[arg(long, env = "TRELLIS_NAMESPACE", default_value = "trellis-system")]
     pub namespace: String,
+    /// Name of the pod that this runs in, in the namespace of the lease: while it leads, and
+    /// serves --visibility, the pod is labelled trellis.dev/role=leader. Without: no pod is.
+    #[arg(long, env = "POD_NAME", value_name = "NAME")]
+    pub pod: Option<String>,
     /// Seconds that a lease is good for. Another operator takes over after twice this.
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(2..=120))]
     pub lease_seconds: u64,
     /// The cluster's DNS domain.
     #[arg(long, default_value = "cluster.local")]
     pub cluster_domain: String,
+    /// The cluster's DNS servers, which every pod may ask: NAMESPACE/LABEL=VALUE,... of their pods,
+    /// or a network such as 169.254.20.10/32 (NodeLocal DNSCache), and @PORT behind it where that
+    /// is not 53. May be given several times. Without: kube-system/k8s-app=kube-dns.
+    #[arg(long, value_name = "SERVERS")]
+    pub dns: Vec<DnsPeer>,
     /// How log lines are written.
     #[arg(long, value_enum, default_value = "human")]
     pub log: crate::telemetry::LogFormat,
@@ -95,7 +100,8 @@ pub struct Options {
 pub async fn run(options: Options) -> anyhow::Result<()> {
     // What is wrong with it is said before anybody waits for us.
     check(&options)?;
-    let endpoint = tls(&options.endpoint, &options.namespace).context("the read-only endpoint")?;
+    let endpoint = options.endpoint.given(&options.namespace);
+    let endpoint = endpoint.context("the read-only endpoint")?;
     let webhook = options.webhook.given(&options.namespace);
     let webhook = webhook.context("the admission webhook")?;
     let policies = Loader::new().context("the schema of policies")?;
@@ -108,7 +114,10 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     );
     let settings = Settings {
         cluster_domain: options.cluster_domain,
-        ..Settings::default()
+        dns: match options.dns.is_empty() {
+            true => Settings::default().dns,
+            false => options.dns,
+        },
     };
     // Whoever runs answers, not who leads alone.
     let mut always = Tasks::default();
@@ -122,9 +131,15 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     if let Some(address) = options.health {
         always.start("health", telemetry::health::answer(address, lead.clone()));
     }
-    if let Some((address, tls)) = endpoint {
-        let served = endpoint::serve(address, tls, lead.clone(), clients.command.clone());
+    if let Some(given) = endpoint {
+        let served = endpoint::serve(given, lead.clone(), clients.clone());
         always.start("the read-only endpoint", served);
+    }
+    let pod = options.pod.filter(|_| options.endpoint.visibility);
+    let label = pod.map(|pod| Label::new(clients.command.clone(), &options.namespace, pod));
+    if let Some(label) = &label {
+        // It is of a container before us, that is no more.
+        label.remove().await;
     }
     let candidate = Candidate::new(
         clients.command.clone(),
@@ -158,6 +173,11 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         world: world.clone(),
         commands: commands.clone(),
     });
+    // Of its own, so that it ends before the label is taken away.
+    let mut labels = Tasks::default();
+    if let Some(label) = label.clone() {
+        labels.start("the label of the pod", label.keep(leadership.clone()));
+    }
     let controller = Controller::new(
         world.clone(),
         commands.clone(),
@@ -182,16 +202,24 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let written = keep_profile_status(world.clone(), commands.clone());
     tasks.start("the status of profiles", written);
     tasks.start("the status of queues", keep_queue_status(world, commands));
-    tokio::select! {
-        () = candidate.hold(&leadership, lease) => bail!("the lease is lost"),
-        ended = first_end(&mut tasks, &mut always) => {
-            // Who comes next need not wait until the lease has run out.
-            candidate.release(&leadership).await;
-            bail!("{ended}")
+    let ended = tokio::select! {
+        () = candidate.hold(&leadership, lease) => Some("the lease is lost".to_owned()),
+        ended = first_end(&mut tasks, &mut always) => Some(ended),
+        ended = labels.first_end() => Some(ended),
+        () = told_to_stop(&mut terminate, &mut interrupt) => None,
+    };
+    drop(labels);
+    let unlabelled = async {
+        if let Some(label) = label {
+            label.remove().await;
         }
-        () = told_to_stop(&mut terminate, &mut interrupt) => {}
+    };
+    // Who comes next need not wait until the lease has run out, and the Service is not to find us
+    // when it has come.
+    tokio::join!(candidate.release(&leadership), unlabelled);
+    if let Some(ended) = ended {
+        bail!("{ended}")
     }
-    candidate.release(&leadership).await;
     drop(tasks);
     end(webhook).await;
     Ok(())
@@ -241,25 +269,6 @@ fn check(options: &Options) -> anyhow::Result<()> {
         })?;
     }
     Ok(())
-}
-
-/// Where the read-only endpoint listens and what it says who it is with, if
-/// there is to be one.
-fn tls(
-    options: &endpoint::Listen,
-    namespace: &str,
-) -> anyhow::Result<Option<(SocketAddr, serve::Tls)>> {
-    let Some(address) = options.listen else {
-        return Ok(None);
-    };
-    let certificate = match &options.tls {
-        Some(folder) => serve::Certificate::Folder(folder.clone()),
-        None => {
-            let service = format!("{SERVICE}.{namespace}.svc");
-            serve::Certificate::Own(vec![service, "localhost".to_owned()])
-        }
-    };
-    Ok(Some((address, serve::Tls::new(certificate)?)))
 }
 
 /// Writes all that the scheduler knows into a folder, whenever it is asked to.

@@ -44,6 +44,9 @@ pub struct Explanation {
     /// Jobs that are leaving, or would leave now, so that it has its place.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preempts: Vec<Preempted>,
+    /// The same of namespaces whose jobs are not for who asks: how many of which priority.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub preempts_others: Vec<OtherJobs>,
     /// Nodes on which a place is reserved for it, at most [`Explanation::NODES`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reserved_nodes: Vec<String>,
@@ -111,9 +114,12 @@ pub struct Shortage {
     /// The domain of that level that holds most of the pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<String>,
-    /// The job that goes first.
+    /// The job that goes first. Absent: none does, or it is not for who asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<JobRef>,
+    /// The priority of the job that goes first, where its name is not for who asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind_priority: Option<i32>,
 }
 
 /// What the nodes are to a task group.
@@ -156,7 +162,8 @@ pub struct ExcludedNodes {
     pub detail: Option<String>,
     /// How many nodes.
     pub count: i64,
-    /// The first of them by name, at most [`Explanation::NODES`].
+    /// The first of them by name, at most [`Explanation::NODES`]. None: they are not for who asks.
+    #[serde(default)]
     pub nodes: Vec<String>,
 }
 
@@ -185,6 +192,17 @@ pub struct Preempted {
     /// Why it, and not another. Absent: it is leaving already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
+}
+
+/// Jobs whose names are not for who asks.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct OtherJobs {
+    /// How many.
+    pub count: i64,
+    /// Of this priority. Absent: it is not known any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
 }
 
 /// The smallest change that would help. One of these.

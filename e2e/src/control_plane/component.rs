@@ -5,7 +5,9 @@ use std::{path::Path, time::Duration};
 use anyhow::{Context as _, Result};
 
 use super::{
+    audit,
     credentials::{Credentials, Identity},
+    front_proxy,
     options::{Kubelets, Options},
     ports::Ports,
 };
@@ -62,7 +64,11 @@ impl Component {
     ) -> Result<Vec<String>> {
         Ok(match self {
             Self::Etcd => etcd(folder, ports),
-            Self::ApiServer => api_server(ports, credentials, options),
+            Self::ApiServer => {
+                let mut all = api_server(ports, credentials, options);
+                all.extend(audit::flags(folder, ports.api_server)?);
+                all
+            }
             Self::ControllerManager => controller_manager(ports, credentials, options)?,
             Self::Kwok => kwok(folder, ports, credentials, options)?,
         })
@@ -122,6 +128,7 @@ fn api_server(ports: Ports, credentials: &Credentials, options: &Options) -> Vec
         // As on most clusters: what may be privileged is for policies to say.
         ("allow-privileged", "true".into()),
     ]);
+    all.extend(front_proxy::flags(|name| credentials.file(name)));
     all.extend(options.api_server_flags.iter().cloned());
     all
 }

@@ -13,6 +13,7 @@ use rcgen::{
 };
 
 use super::SERVICE;
+use super::front_proxy;
 use super::kubeconfig::KubeconfigWriter;
 
 /// Somebody the API server knows by a token from its start.
@@ -93,6 +94,8 @@ impl Credentials {
         let key = KeyPair::generate()?;
         secret(&pki.join("service-accounts.key"), &key.serialize_pem())?;
         secret(&pki.join("service-accounts.pub"), &key.public_key_pem())?;
+
+        front_proxy::write(&pki)?;
 
         let mut tokens = Vec::new();
         let mut file = String::new();

@@ -3,9 +3,11 @@
 
 mod access;
 mod apply;
+pub mod audit;
 mod component;
 mod credentials;
 mod folder;
+mod front_proxy;
 mod kubeconfig;
 mod options;
 mod ports;
@@ -29,6 +31,7 @@ pub use apply::{FIELD_MANAGER, apply};
 pub use component::Component;
 pub(crate) use component::KWOK_LABEL;
 use credentials::{Credentials, Identity};
+pub use front_proxy::{FRONT_PROXY, NOT_THE_FRONT_PROXY};
 pub(crate) use kubeconfig::KubeconfigWriter;
 pub use options::{Kubelets, Options};
 use ports::Ports;

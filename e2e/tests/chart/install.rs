@@ -10,11 +10,14 @@ use k8s_openapi::api::admissionregistration::v1::{
     ValidatingWebhook, ValidatingWebhookConfiguration,
 };
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Api;
-use kube::api::ListParams;
+use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 use trellis_api::job::JobPhase;
+use trellis_api::visibility::API_SERVICE;
 use trellis_api::{ClusterAuthorizationPolicy, Queue, TrainingJob};
 use trellis_e2e::binaries::Program;
 use trellis_e2e::cluster::Nodes;
@@ -92,11 +95,22 @@ pub(crate) async fn life(helm: Helm) -> Result<()> {
         bundles.context("the API server is not told whom to trust")
     };
     let told = eventually(SOON, &trusted).await?;
+    let groups: Api<APIService> = Api::all(control_plane.client());
+    let of_group = async || {
+        let group = groups.get(API_SERVICE).await?;
+        let bundle = group.spec.and_then(|spec| spec.ca_bundle);
+        bundle.context("the API server is not told whom to trust for the group")
+    };
+    let told_of_group = eventually(SOON, &of_group).await?;
     let mut values = json!({"replicas": 3,
         "operator": {"logFormat": "human", "lookForSecretsIn": [site.name()]}});
     let said = helm.chart("upgrade", NAMESPACE, &values, &[])?;
     ensure!(said.contains("REVISION: 2"), "{said}");
     ensure!(trusted().await? == told, "the upgrade has changed it");
+    ensure!(
+        of_group().await? == told_of_group,
+        "the upgrade has changed it"
+    );
     values["webhook"] = json!({"enabled": false});
     helm.chart("upgrade", NAMESPACE, &values, &[])?;
     ensure!(webhooks.get_opt("trellis-webhook").await?.is_none());
@@ -120,6 +134,8 @@ pub(crate) async fn life(helm: Helm) -> Result<()> {
     drop(running);
 
     helm.ok(&["uninstall", "trellis", "--namespace", NAMESPACE])?;
+    // Or no namespace would end any more.
+    ensure!(groups.get_opt(API_SERVICE).await?.is_none());
     ensure!(deployments.get_opt("trellis-operator").await?.is_none());
     let kinds = crds(&control_plane).await?;
     ensure!(kinds == trellis_api::crds::all().len(), "{kinds} kinds");
@@ -138,6 +154,28 @@ pub(crate) async fn life(helm: Helm) -> Result<()> {
     site.reaches("again", JobPhase::Running).await;
     site.reaches("before", JobPhase::Running).await;
     Ok(())
+}
+
+/// Without an operator behind it the API group would keep namespaces from ending: an install that
+/// fails is taken back, as docs/endpoint.md says. No kubelet is here: no operator is ever ready.
+pub(crate) async fn taken_back(helm: Helm) -> Result<()> {
+    let control_plane = ControlPlane::start(Options::default()).await?;
+    let helm = helm.on(&control_plane);
+    let more = [
+        "--create-namespace",
+        "--rollback-on-failure",
+        "--timeout=20s",
+    ];
+    let installed = helm.chart("install", NAMESPACE, &json!({}), &more);
+    ensure!(installed.is_err(), "{installed:?}");
+    let groups: Api<APIService> = Api::all(control_plane.client());
+    ensure!(groups.get_opt(API_SERVICE).await?.is_none());
+    let namespaces: Api<Namespace> = Api::all(control_plane.client());
+    let name = "goes";
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    control_plane.apply_yaml(&namespace.to_string()).await?;
+    namespaces.delete(name, &DeleteParams::default()).await?;
+    wait_gone(&namespaces, name, GONE).await
 }
 
 pub(crate) async fn nothing_is_kept(helm: Helm) -> Result<()> {

@@ -8,6 +8,7 @@ mod alerts;
 mod image;
 mod install;
 mod others;
+mod reached;
 mod real;
 mod roles;
 mod same;
@@ -36,6 +37,15 @@ fn main() -> ExitCode {
             alerts::names,
         ),
         trial("each_value_is_in_the_table_of_docs", values::table),
+        trial("no_rule_of_a_port_names_nobody", reached::by_network),
+        trial(
+            "the_api_server_trusts_whom_it_is_told_to",
+            reached::by_api_servers,
+        ),
+        trial(
+            "prometheus_checks_what_can_be_checked",
+            reached::by_prometheus,
+        ),
         on_cluster(
             "each_value_that_is_turned_gives_objects_that_are_taken",
             taken::toggles,
@@ -46,6 +56,7 @@ fn main() -> ExitCode {
         ),
         on_cluster("it_is_installed_upgraded_and_uninstalled", install::life),
         on_cluster("crds_that_are_not_kept_go", install::nothing_is_kept),
+        on_cluster("an_install_that_fails_is_taken_back", install::taken_back),
         on_cluster("readme_and_docs_install_it_by_helm", install::by_helm),
         on_cluster("docs_install_it_by_kubectl", install::by_kubectl),
         image::trial(),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use libtest_mimic::{Completion, Failed, Trial};
@@ -78,6 +79,7 @@ async fn test(helm: Helm) -> Result<()> {
     control_plane.apply_yaml(hello).await?;
     completes(&control_plane, "hello").await?;
 
+    labelled(&control_plane).await?;
     // Who leads goes, and the other takes over.
     let before = leader(&control_plane).await?;
     let pods: Api<Pod> = Api::namespaced(control_plane.client(), NAMESPACE);
@@ -94,6 +96,7 @@ async fn test(helm: Helm) -> Result<()> {
         Ok(())
     })
     .await?;
+    labelled(&control_plane).await?;
     runs(&control_plane, "second").await?;
 
     let values = json!({"operator": {"logFormat": "human"}});
@@ -117,6 +120,26 @@ async fn leader(control_plane: &ControlPlane) -> Result<String> {
     let lease = leases.get(LEASE).await?;
     let holder = lease.spec.and_then(|spec| spec.holder_identity);
     Ok(holder.unwrap_or_default())
+}
+
+/// Who leads, and nobody else, is behind the Service that the API server asks.
+async fn labelled(control_plane: &ControlPlane) -> Result<()> {
+    let slices: Api<EndpointSlice> = Api::namespaced(control_plane.client(), NAMESPACE);
+    let params = ListParams::default().labels("kubernetes.io/service-name=trellis-visibility");
+    eventually(LONG, || async {
+        let leads = leader(control_plane).await?;
+        let slices = slices.list(&params).await?.items;
+        let endpoints = slices
+            .into_iter()
+            .flat_map(|slice| slice.endpoints.unwrap_or_default());
+        let behind: Vec<String> = endpoints
+            .filter_map(|endpoint| endpoint.target_ref?.name)
+            .collect();
+        let is_it = matches!(behind.as_slice(), [one] if leads.starts_with(one.as_str()));
+        ensure!(is_it, "{leads} leads, and {behind:?} is asked");
+        Ok(())
+    })
+    .await
 }
 
 /// A gang on both nodes that runs to its end.

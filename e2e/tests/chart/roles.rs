@@ -30,6 +30,8 @@ fn words<'a>(rule: &'a Value, field: &str) -> Vec<&'a str> {
 pub(crate) fn operator(helm: &Helm) -> Result<()> {
     let rendered = rules(&helm.objects("trellis-system", &everything())?);
     let mut tables: Vec<Value> = serde_saphyr::from_multiple(&trellis::rbac::operator())?;
+    let visibility = serde_saphyr::from_multiple::<Value>(&trellis::rbac::visibility())?;
+    tables.extend(visibility);
     for namespace in ["team-a", "team-b"] {
         let there = trellis::rbac::secrets().replace("NAMESPACE", namespace);
         tables.extend(serde_saphyr::from_multiple::<Value>(&there)?);
@@ -86,6 +88,7 @@ pub(crate) fn least(helm: &Helm) -> Result<()> {
     let expected = [
         "ClusterRole /trellis-operator create null",
         "Role elsewhere/trellis-operator get,update [\"trellis-webhook\"]",
+        "Role elsewhere/trellis-visibility get,update [\"trellis-endpoint\"]",
         "Role team-a/trellis-secrets get null",
         "Role team-b/trellis-secrets get null",
     ];

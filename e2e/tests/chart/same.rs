@@ -54,7 +54,16 @@ pub(crate) fn files(helm: &Helm) -> Result<()> {
         .collect();
     let folder = chart().join("files");
     let mut found = 0;
-    for name in ["rbac", "admission", "webhook", "queue", "policies", "roles"] {
+    for name in [
+        "rbac",
+        "rbac-visibility",
+        "visibility",
+        "admission",
+        "webhook",
+        "queue",
+        "policies",
+        "roles",
+    ] {
         found += compare(&rendered, &folder.join(format!("{name}.yaml")))?;
     }
     for file in folder.join("crds").read_dir()? {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::api::PostParams;
@@ -67,6 +68,12 @@ fn turn<'a>(value: &'a Value, at: &mut Vec<&'a str>, all: &mut Vec<Value>) {
     }
 }
 
+/// An authority's certificate, as a value has it.
+fn authority() -> Value {
+    let made = rcgen::generate_simple_self_signed(["authority".to_owned()]).unwrap();
+    json!(ByteString(made.cert.pem().into_bytes()))
+}
+
 /// Values that are no matter of on and off.
 fn others_set() -> Vec<Value> {
     let digest = format!("sha256:{}", "0".repeat(64));
@@ -77,13 +84,13 @@ fn others_set() -> Vec<Value> {
         json!({"image": {"digest": digest}, "imagePullSecrets": [{"name": "pull"}], "replicas": 1}),
         json!({"certificates": {"source": "certManager", "certManager": {
             "issuerRef": {"kind": "ClusterIssuer", "name": "internal"}}}}),
-        json!({"endpoint": {"tlsSecret": "endpoint"}, "webhook": {"enabled": false},
+        json!({"endpoint": {"tlsSecret": "endpoint"}, "visibility": {"caBundle": authority()}, "webhook": {"enabled": false},
             "certificates": {"source": "certManager"}, "metrics": {"serviceMonitor": {"enabled": true}}}),
         json!({"operator": {"logFormat": "human", "leaseSeconds": 30, "bindAddress": "[::]",
             "extraArgs": ["--unhealthy-taints=example.com/broken"],
             "extraEnv": [{"name": "RUST_LOG", "value": "debug"}]}}),
         json!({"networkPolicy": {"endpointFrom": [selector], "webhookFrom": [{"ipBlock": {"cidr": "10.0.0.0/8"}}],
-            "apiServer": [{"ipBlock": {"cidr": "192.0.2.1/32"}}], "apiServerPorts": [6443],
+            "apiServersFrom": [{"ipBlock": {"cidr": "10.0.0.0/24"}}], "apiServer": [{"ipBlock": {"cidr": "192.0.2.1/32"}}], "apiServerPorts": [6443],
             "extraEgress": [{"ports": [{"port": 4317}], "to": [selector]}]}}),
         json!({"podDisruptionBudget": {"maxUnavailable": "50%"}, "priorityClassName": "system-cluster-critical",
             "nodeSelector": {"pool": "system"}, "tolerations": [{"key": "pool", "operator": "Exists"}],

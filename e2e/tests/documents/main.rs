@@ -2,6 +2,7 @@
 //! Files are found, not listed: a new one is tested without a change here.
 
 mod blocks;
+mod readers;
 mod resume;
 
 use std::collections::BTreeMap;

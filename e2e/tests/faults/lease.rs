@@ -142,6 +142,50 @@ async fn a_leader_that_wakes_after_its_lease_writes_nothing_more() {
     assert!(history.twice().is_empty(), "{:?}", history.twice());
 }
 
+/// The network between a leader and the API server is gone, in the middle of a commit.
+async fn who_is_cut_off_tears_nothing(cut: Fault) {
+    let control_plane = operator::control_plane().await.unwrap();
+    let mut alone = start(&control_plane, "alone").await;
+    leads(&control_plane, &alone.operator).await;
+    let next = start(&control_plane, "next").await;
+    let site = Site::new(&control_plane, "alone", Nodes::new(3).gpus(8)).await;
+    let history = PodHistory::record(site.api::<Pod>());
+    site.submit("runs", 8, 1).await;
+    site.reaches("runs", JobPhase::Running).await;
+    let ran = uids(&site.whole("runs", 8).await);
+    held::in_its_commit(&alone.proxy, &site, "mid", (4, 8), cut).await;
+
+    alone.proxy.stall_watches(|_| true);
+    alone.proxy.on_request(move |_| cut);
+    let since = Instant::now();
+    site.submit("new", 8, 1).await;
+    leads(&control_plane, &next.operator).await;
+    let took = since.elapsed();
+    assert!(took < 2 * DURATION + Duration::from_secs(5), "{took:?}");
+    for name in ["mid", "new"] {
+        site.reaches(name, JobPhase::Running).await;
+        site.whole(name, 8).await;
+    }
+    // It knows by its own clock that it leads no more, whoever it reaches.
+    ends(&mut alone.operator).await;
+    let before = control_plane_version(&site).await;
+    alone.proxy.heal();
+    tokio::time::sleep(DURATION).await;
+    assert_eq!(control_plane_version(&site).await, before);
+    assert_eq!(uids(&site.whole("runs", 8).await), ran);
+    assert!(history.twice().is_empty(), "{:?}", history.twice());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_whose_requests_are_refused_tears_nothing() {
+    who_is_cut_off_tears_nothing(Fault::DropRequest).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_whose_requests_are_never_answered_tears_nothing() {
+    who_is_cut_off_tears_nothing(Fault::Hang).await;
+}
+
 /// Uids of all pods and resource versions of all journals of a site.
 async fn control_plane_version(site: &Site) -> Vec<Option<String>> {
     let groups: Api<trellis_api::PodGroup> = site.api();

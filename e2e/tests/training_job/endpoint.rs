@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -110,7 +110,10 @@ async fn who_may_list_jobs_sees_why_they_wait_and_until_when() {
     let lister = account(&site, "lister", true).await;
     let told = eventually(SOON, || async {
         let head = waiting(&lister, &own, "head").await;
-        head.context("the head is not told of")
+        let head = head.context("the head is not told of")?;
+        // A look ahead is worked out beside the answers.
+        ensure!(head.expected_start.is_some(), "{head:?}");
+        Ok(head)
     });
     let head = told.await.unwrap();
     assert_eq!(head.namespace, namespace);

@@ -12,7 +12,7 @@ use trellis_api::job::{JobPhase, TrainingJobStatus};
 use crate::cluster::{Followed, Unread, follow, named};
 use crate::exit::Exit;
 use crate::output::{print, warn};
-use crate::target::{Place, Site, job_name};
+use crate::target::{Place, Site, for_each};
 use crate::wait::Patience;
 
 /// The field manager of what we write.
@@ -75,17 +75,9 @@ impl Want {
 /// # Errors
 /// If a name is none, or the cluster cannot be asked.
 pub fn run(options: &Options, want: Want) -> anyhow::Result<ExitCode> {
-    let names = options.jobs.iter().map(|written| job_name(written));
-    let names = names.collect::<anyhow::Result<Vec<_>>>()?;
-    let site = options.place.connect()?;
-    let mut worst = Exit::Done;
-    for name in &names {
-        let came_to = site.cluster.wait_for(one(&site, name, want, options))?;
-        if came_to != Exit::Done {
-            worst = came_to;
-        }
-    }
-    Ok(worst.into())
+    for_each(&options.place, &options.jobs, async |site, name| {
+        one(site, name, want, options).await
+    })
 }
 
 async fn one(site: &Site, name: &str, want: Want, options: &Options) -> anyhow::Result<Exit> {

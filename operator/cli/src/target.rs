@@ -1,10 +1,13 @@
 //! Which jobs a command is about.
 
+use std::process::ExitCode;
+
 use anyhow::{anyhow, bail};
 use kube::Api;
 use trellis_api::{TrainingJob, rules};
 
 use crate::cluster::{AGENT, Access, Cluster, Hints, Unread};
+use crate::exit::Exit;
 
 /// Which cluster and namespace.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -66,6 +69,29 @@ impl Site {
             self.namespace
         )
     }
+}
+
+/// Does the same for each of some jobs, one after the other, whatever becomes of those before.
+/// Gives the last status that is not [`Exit::Done`].
+///
+/// # Errors
+/// If a name is none, in which case nothing is done; or if the cluster cannot be asked.
+pub fn for_each(
+    place: &Place,
+    written: &[String],
+    act: impl AsyncFn(&Site, &str) -> anyhow::Result<Exit>,
+) -> anyhow::Result<ExitCode> {
+    let names = written.iter().map(|written| job_name(written));
+    let names = names.collect::<anyhow::Result<Vec<_>>>()?;
+    let site = place.connect()?;
+    let mut worst = Exit::Done;
+    for name in &names {
+        let came_to = site.cluster.wait_for(act(&site, name))?;
+        if came_to != Exit::Done {
+            worst = came_to;
+        }
+    }
+    Ok(worst.into())
 }
 
 /// The name of a job, however people write it: `llm`, `tj/llm`, `trainingjob.trellis.dev/llm`.

@@ -1,6 +1,7 @@
 //! What the engine alone knows, read through the API server ([`trellis_api::visibility`]).
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use kube::api::ListParams;
 use kube::{Api, Resource};
@@ -36,6 +37,14 @@ const NOT_INSTALLED: &str = "the cluster does not serve visibility.trellis.dev: 
 const NO_LEADER: &str =
     "no scheduler answers now: `kubectl get apiservice v1alpha1.visibility.trellis.dev` says why";
 
+const BUSY: &str =
+    "the scheduler answers too many others now, and was asked several times: ask again in a while";
+
+/// How often one that is busy is asked once more.
+const AGAIN: usize = 2;
+/// Before that, as it says itself.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// All that there is of a kind, as of one moment.
 ///
 /// # Errors
@@ -45,7 +54,8 @@ where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
     // Not page by page: pages of different moments tell no queue.
-    match api.list(&ListParams::default()).await {
+    let whole = ListParams::default();
+    match again(async || api.list(&whole).await).await {
         Ok(list) => Ok(Visible::Told(list.items)),
         Err(error) => sorted::<K, _>("list", error, true),
     }
@@ -59,10 +69,23 @@ pub async fn one<K>(api: &Api<K>, name: &str) -> Result<Visible<K>, Unread>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
-    match api.get(name).await {
+    match again(async || api.get(name).await).await {
         Ok(object) => Ok(Visible::Told(object)),
         Err(error) => sorted::<K, _>("get", error, false),
     }
+}
+
+/// Asks anew, a few times, who is only busy.
+async fn again<T>(ask: impl AsyncFn() -> kube::Result<T>) -> kube::Result<T> {
+    for _ in 0..AGAIN {
+        match ask().await {
+            Err(kube::Error::Api(status)) if status.code == 429 => {
+                tokio::time::sleep(PAUSE).await;
+            }
+            answered => return answered,
+        }
+    }
+    ask().await
 }
 
 fn sorted<K, T>(verb: &'static str, error: kube::Error, is_list: bool) -> Result<Visible<T>, Unread>
@@ -77,7 +100,43 @@ where
         // A list of a kind that is known is never not found.
         404 if is_list || status.reason != "NotFound" => Ok(Visible::Unserved(NOT_INSTALLED)),
         404 => Ok(Visible::Nothing),
-        429 | 500..=599 => Ok(Visible::Unserved(NO_LEADER)),
+        429 => Ok(Visible::Unserved(BUSY)),
+        500..=599 => Ok(Visible::Unserved(NO_LEADER)),
         _ => Err(Unread::new::<K>(verb, error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use kube::core::Status;
+    use trellis_api::visibility::QueuedJob;
+
+    use super::*;
+
+    fn refused(code: u16) -> kube::Error {
+        kube::Error::Api(Box::new(Status::failure("why", "").with_code(code)))
+    }
+
+    #[tokio::test]
+    async fn who_is_busy_is_asked_again_and_who_is_not_there_is_not() {
+        for (codes, asked, answered) in [
+            (&[429][..], 2, true),
+            (&[429, 429], 3, true),
+            (&[429, 429, 429], 3, false),
+            (&[503], 1, false),
+        ] {
+            let count = Cell::new(0);
+            let answer = again(async || {
+                let at = count.replace(count.get() + 1);
+                codes.get(at).map_or(Ok(()), |code| Err(refused(*code)))
+            });
+            assert_eq!(answer.await.is_ok(), answered, "{codes:?}");
+            assert_eq!(count.get(), asked, "{codes:?}");
+        }
+        let words = |code| sorted::<QueuedJob, ()>("list", refused(code), true);
+        assert!(matches!(words(429), Ok(Visible::Unserved(BUSY))));
+        assert!(matches!(words(503), Ok(Visible::Unserved(NO_LEADER))));
     }
 }

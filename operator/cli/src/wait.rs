@@ -20,7 +20,7 @@ impl Patience {
 }
 
 /// Reads a time as kubectl's `--timeout` has it: a number with a unit, or several.
-fn time(written: &str) -> Result<Duration, String> {
+pub(crate) fn time(written: &str) -> Result<Duration, String> {
     let wrong = || format!("{written:?} is no time: write 90s, 5m, 2h or 1h30m");
     let mut rest = written;
     let mut whole = Duration::ZERO;

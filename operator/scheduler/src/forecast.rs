@@ -1,5 +1,5 @@
-//! When gangs that wait are expected to start: what is known now, played
-//! forward by the engine itself.
+//! When gangs that wait are expected to start, and when all of them to end: what is
+//! known now, played forward by the engine itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +17,10 @@ use crate::time::Time;
 pub struct Forecast {
     /// The first start of each gang that waits. Who is not in it is not known to start.
     pub starts: BTreeMap<GangId, Time>,
+    /// The end of what runs now, and of the first run of each gang that starts, whether it has
+    /// done its work then or made room for another. Who is not in it has no end that is known,
+    /// or is past it.
+    pub ends: BTreeMap<GangId, Time>,
     /// It was not played to its end: more gangs may start, later than those in it.
     pub cut_off: bool,
 }
@@ -30,6 +34,7 @@ impl Forecast {
         let cut_off = !player.play(go_on);
         Self {
             starts: player.starts,
+            ends: player.ends,
             cut_off,
         }
     }
@@ -53,6 +58,9 @@ struct Player {
     /// Pods that are no placed gang's and on the way out, by when they are to be gone.
     departing: BTreeSet<(Time, PodKey)>,
     starts: BTreeMap<GangId, Time>,
+    ends: BTreeMap<GangId, Time>,
+    /// Those whose first run has been cut short.
+    stopped: BTreeSet<GangId>,
     now: Time,
 }
 
@@ -65,6 +73,8 @@ impl Player {
             due: BTreeMap::new(),
             departing: departing(snapshot),
             starts: BTreeMap::new(),
+            ends: BTreeMap::new(),
+            stopped: BTreeSet::new(),
             now: snapshot.now,
         };
         let surplus = |told: &&GangSnapshot| told.gang.surplus && told.place.is_none();
@@ -75,9 +85,13 @@ impl Player {
             let gang = &told.gang;
             player.gangs.insert(gang.id.clone(), gang.clone());
             let Some(place) = &told.place else { continue };
-            match place.standing {
+            match &place.standing {
                 StandingSnapshot::Settled => player.runs(&gang.id, place.since),
-                StandingSnapshot::Leaving { .. } => player.leaves(&gang.id),
+                StandingSnapshot::Leaving { since } => {
+                    // What it was when it was told to go. Its own end may come before.
+                    player.runs(&gang.id, place.since);
+                    player.leaves(&gang.id, since.plus(place.gang.grace));
+                }
                 StandingSnapshot::Nominated => {}
             }
         }
@@ -124,8 +138,8 @@ impl Player {
                 self.starts.entry(gang.clone()).or_insert(self.now);
                 self.runs(gang, self.now);
             }
-            Decision::Preempt { victims, .. } => victims.iter().for_each(|v| self.leaves(&v.gang)),
-            Decision::Drain { victim } => self.leaves(&victim.gang),
+            Decision::Preempt { victims, .. } => victims.iter().for_each(|v| self.stops(&v.gang)),
+            Decision::Drain { victim } => self.stops(&victim.gang),
             Decision::Reserve { .. } | Decision::Wait { .. } => {}
         }
     }
@@ -136,13 +150,29 @@ impl Player {
         let end = gangs
             .get(gang)
             .and_then(|g| self.engine.end(g, since, self.now));
+        if let Some(end) = end.filter(|end| end.at >= self.now) {
+            self.ends.entry(gang.clone()).or_insert(end.at);
+        }
         self.happens(gang, end.map(|end| (end.at, What::End)));
     }
 
-    /// It stops, and has its grace for that.
-    fn leaves(&mut self, gang: &GangId) {
+    /// It is told to stop, and has its grace for that.
+    fn stops(&mut self, gang: &GangId) {
         let grace = self.gangs.get(gang).map(|g| g.grace).unwrap_or_default();
-        self.happens(gang, Some((self.now.plus(grace), What::Leave)));
+        self.leaves(gang, self.now.plus(grace));
+    }
+
+    /// It is gone by then, whatever it would have run for.
+    fn leaves(&mut self, gang: &GangId, by: Time) {
+        // What was told of a run before stays.
+        if self.stopped.insert(gang.clone()) {
+            let first = self.ends.get(gang).map_or(by, |end| by.min(*end));
+            match first >= self.now {
+                true => self.ends.insert(gang.clone(), first),
+                false => self.ends.remove(gang),
+            };
+        }
+        self.happens(gang, Some((by, What::Leave)));
     }
 
     fn happens(&mut self, gang: &GangId, next: Option<(Time, What)>) {

@@ -76,8 +76,8 @@ pub use engine::{
     StandingSnapshot, StoppingSnapshot, Totals,
 };
 pub use explain::{
-    Allow, Certificate, Change, Detail, Exclusions, FreeOn, InDomain, MissingLabel, OwnQuota,
-    Raise, Silent, Unfit, WaitReason,
+    Allow, Certificate, Change, Detail, Exclusions, FreeOn, GroupNodes, InDomain, MatchingNode,
+    MissingLabel, Obstacle, OwnQuota, Raise, Silent, Unfit, WaitReason,
 };
 pub use forecast::Forecast;
 pub use gang::{Gang, Strategy, TaskGroup};

@@ -42,6 +42,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<()> {
         let files = [
             ("rbac", rbac::operator()),
             ("rbac-secrets", rbac::secrets()),
+            ("rbac-visibility", rbac::visibility()),
             ("roles", rbac::people()),
             ("roles-everybody", rbac::everybody()),
             ("roles-metrics", rbac::metrics()),

@@ -65,6 +65,16 @@ enum Command {
     /// starts, and the smallest change that would help. Exit status: 0 said, 1 there is no such
     /// job, 2 no cluster.
     Explain(trellis_cli::explain::Options),
+    /// Show one job in one screen: phase and reason, attempts, times, its objects, its pods by
+    /// node, its last events. Exit status: 0 shown, 1 there is no such job, 2 no cluster.
+    Status(trellis_cli::status::Options),
+    /// Print what the pods of a job write, by rank, group and index; with -f over restarts. Exit
+    /// status: 0 printed, 1 there is no such job or no log, 2 no cluster.
+    Logs(trellis_cli::logs::Options),
+    /// Show what jobs make of the GPUs that they hold, those that waste most first, as NVIDIA's
+    /// DCGM exporter tells it. Exit status: 0 shown, 1 there is no such job, 2 no cluster, or no
+    /// exporter.
+    Top(trellis_cli::top::Options),
     /// Create jobs, and wait for them. Exit status: 0 done, 1 a job was not taken or did not end
     /// well, 2 invalid input or no cluster, 124 the time is over.
     Submit(trellis_cli::submit::Options),
@@ -96,6 +106,9 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Queue(options) => return status(trellis_cli::queue::run(&options)),
         Command::Nodes(options) => return status(trellis_cli::nodes::run(&options)),
         Command::Explain(options) => return status(trellis_cli::explain::run(&options)),
+        Command::Status(options) => return status(trellis_cli::status::run(&options)),
+        Command::Logs(options) => return status(trellis_cli::logs::run(&options)),
+        Command::Top(options) => return status(trellis_cli::top::run(&options)),
         Command::Submit(options) => return status(trellis_cli::submit::run(&options)),
         Command::Suspend(options) => return status(suspend::run(&options, Want::Suspended)),
         Command::Resume(options) => return status(suspend::run(&options, Want::Resumed)),
@@ -136,7 +149,7 @@ fn refuse(problems: &[Problem]) -> ExitCode {
 /// Runs the operator. Its last word is a line of its log, like all before.
 fn operate(options: operator::Options) -> ExitCode {
     let format = options.log;
-    crate::telemetry::log(format);
+    let _traces = crate::telemetry::log(format);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();

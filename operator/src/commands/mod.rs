@@ -19,9 +19,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use crate::leader::{Epoch, Leadership, NotLeading};
 use crate::telemetry::Counts;
+use crate::telemetry::traces::span;
 use crate::watch;
 
 pub use error::WriteError;
@@ -128,6 +130,16 @@ impl Commands {
     }
 
     async fn write_as<T>(
+        &self,
+        effect: Effect,
+        namespace: &str,
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, WriteError> {
+        let write = self.in_turn(effect, namespace, request);
+        write.instrument(span!("write", namespace)).await
+    }
+
+    async fn in_turn<T>(
         &self,
         effect: Effect,
         namespace: &str,
@@ -342,7 +354,8 @@ impl Commands {
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> kube::Result<A> {
         let request = request.map_err(kube::Error::BuildRequest)?;
-        let text = self.client.request_text(request).await?;
+        let asked = span!("request", method = %request.method(), path = request.uri().path());
+        let text = self.client.request_text(request).instrument(asked).await?;
         watch::object(&text).map_err(kube::Error::SerdeError)
     }
 }

@@ -52,7 +52,7 @@ use kube::Client;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
-use tracing::{debug, warn};
+use tracing::{Instrument as _, debug, warn};
 use trellis_api::job::TrainingJobStatus;
 use trellis_compiler::Settings;
 
@@ -60,6 +60,7 @@ use crate::commands::{Commands, WriteError};
 use crate::key::Key;
 use crate::scheduling::Feed;
 use crate::telemetry::Looked;
+use crate::telemetry::traces::span;
 use crate::world::{Seen, Undecodable, World};
 use builds::Builds;
 use eviction::Pace;
@@ -169,7 +170,10 @@ impl Controller {
     async fn work(&self, key: Key) {
         let work = self.world.work.work_on(&key);
         let began = Instant::now();
-        let result = self.patiently(&key, self.reconcile(&key)).await;
+        let look = self
+            .reconcile(&key)
+            .instrument(span!("reconcile", job = %key));
+        let result = self.patiently(&key, look).await;
         let how = match &result {
             Ok(_) => Looked::Done,
             Err(error) if is_behind(error) => Looked::Behind,

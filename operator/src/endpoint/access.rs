@@ -1,6 +1,7 @@
-//! Who asks, and whether they may know. The API server says both: the token is
-//! one that it knows (TokenReview), and the right is one that it gives
-//! (SubjectAccessReview). What cannot be found out is refused.
+//! Who asks, and whether they may know. The API server says both: it asks itself in
+//! the name of somebody (`front_proxy`), or the token is one that it knows
+//! (TokenReview); and the right is one that it gives (SubjectAccessReview). What
+//! cannot be found out is refused.
 
 use axum::http::{HeaderMap, header};
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
@@ -9,6 +10,7 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::api::PostParams;
 use kube::{Api, Client};
+use trellis_api::visibility;
 
 use crate::commands::WriteError;
 
@@ -19,6 +21,21 @@ pub(crate) enum Wants<'a> {
     Jobs(Option<&'a str>),
     /// What is at a path: for who may get that path.
     Path(&'a str),
+    /// A resource of the API group that is served here.
+    Visible(Visible<'a>),
+}
+
+/// A resource, and what is to be done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Visible<'a> {
+    /// Its plural.
+    pub(crate) resource: &'a str,
+    /// `get`, `list` or what else somebody asks for.
+    pub(crate) verb: &'a str,
+    /// None: all of them, or it is in none.
+    pub(crate) namespace: Option<&'a str>,
+    /// None: all of them.
+    pub(crate) name: Option<&'a str>,
 }
 
 /// Why it is not for them.
@@ -41,26 +58,36 @@ pub(crate) async fn check(
     headers: &HeaderMap,
     wants: Wants<'_>,
 ) -> Result<(), Denied> {
-    let token = token(headers)?;
+    let token = token(headers).ok_or_else(|| nobody(headers, None))?;
     let user = authenticate(client, token).await?;
-    authorize(client, user, wants).await
+    match allows(client, &review(user.clone(), wants)).await? {
+        true => Ok(()),
+        false => Err(forbidden(&user, wants)),
+    }
 }
 
-fn token(headers: &HeaderMap) -> Result<&str, Denied> {
+/// Who has no token, and whom nobody else names either.
+pub(super) fn nobody(headers: &HeaderMap, unbelieved: Option<&str>) -> Denied {
+    let mut message = "a bearer token is needed, in the header Authorization: `kubectl create token` makes one for a ServiceAccount".to_owned();
+    let claims = headers.keys().any(|h| h.as_str().starts_with("x-remote-"));
+    if claims {
+        let why = unbelieved.unwrap_or("which the API server's front proxy is, is not known (yet)");
+        message = format!("{message}; what headers say of the user is not believed: {why}");
+    }
+    Denied::Unauthenticated(message)
+}
+
+/// The bearer token.
+pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
     let header = headers.get(header::AUTHORIZATION);
     let value = header.and_then(|value| value.to_str().ok());
     let (scheme, token) = value.and_then(|v| v.split_once(' ')).unwrap_or_default();
     let token = token.trim();
-    if scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() {
-        Ok(token)
-    } else {
-        Err(Denied::Unauthenticated(
-            "a bearer token is needed, in the header Authorization: `kubectl create token` makes one for a ServiceAccount".to_owned(),
-        ))
-    }
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-async fn authenticate(client: &Client, token: &str) -> Result<UserInfo, Denied> {
+/// Whose token it is.
+pub(super) async fn authenticate(client: &Client, token: &str) -> Result<UserInfo, Denied> {
     let review = TokenReview {
         spec: TokenReviewSpec {
             token: token.to_owned(),
@@ -85,21 +112,22 @@ fn unknown(error: kube::Error) -> Denied {
     Denied::Unknown(WriteError::from(error).to_string())
 }
 
-async fn authorize(client: &Client, user: UserInfo, wants: Wants<'_>) -> Result<(), Denied> {
-    let name = user.username.clone().unwrap_or_default();
+/// Whether the API server gives the right.
+pub(super) async fn allows(client: &Client, review: &SubjectAccessReview) -> Result<bool, Denied> {
     let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
-    let answer = reviews
-        .create(&PostParams::default(), &review(user, wants))
-        .await;
-    let answer = answer.map_err(unknown)?;
-    let status = answer.status.unwrap_or_default();
-    if status.allowed && status.denied != Some(true) {
-        return Ok(());
-    }
-    Err(Denied::Forbidden(format!("{name:?} {}", lacks(wants))))
+    let answer = reviews.create(&PostParams::default(), review).await;
+    let status = answer.map_err(unknown)?.status.unwrap_or_default();
+    Ok(status.allowed && status.denied != Some(true))
 }
 
-fn review(user: UserInfo, wants: Wants<'_>) -> SubjectAccessReview {
+/// Who lacks the right.
+pub(super) fn forbidden(user: &UserInfo, wants: Wants<'_>) -> Denied {
+    let name = user.username.as_deref().unwrap_or_default();
+    Denied::Forbidden(format!("{name:?} {}", lacks(wants)))
+}
+
+/// The question whether somebody has the right.
+pub(super) fn review(user: UserInfo, wants: Wants<'_>) -> SubjectAccessReview {
     let (resource, path) = match wants {
         Wants::Jobs(namespace) => {
             let jobs = ResourceAttributes {
@@ -117,6 +145,18 @@ fn review(user: UserInfo, wants: Wants<'_>) -> SubjectAccessReview {
                 verb: Some("get".to_owned()),
             };
             (None, Some(path))
+        }
+        Wants::Visible(visible) => {
+            let resource = ResourceAttributes {
+                group: Some(visibility::GROUP.to_owned()),
+                version: Some(visibility::VERSION.to_owned()),
+                resource: Some(visible.resource.to_owned()),
+                verb: Some(visible.verb.to_owned()),
+                namespace: visible.namespace.map(str::to_owned),
+                name: visible.name.map(str::to_owned),
+                ..ResourceAttributes::default()
+            };
+            (Some(resource), None)
         }
     };
     SubjectAccessReview {
@@ -139,6 +179,14 @@ fn lacks(wants: Wants<'_>) -> String {
             format!("may not list trainingjobs.trellis.dev in namespace {namespace:?}")
         }
         Wants::Path(path) => format!("may not get {path:?}: a ClusterRole gives that with nonResourceURLs"),
+        Wants::Visible(Visible { resource, verb, namespace, .. }) => {
+            let scope = match namespace {
+                Some(namespace) => format!("in namespace {namespace:?}"),
+                None => "at the cluster scope".to_owned(),
+            };
+            let group = visibility::GROUP;
+            format!("may not {verb} resource {resource:?} in API group {group:?} {scope}: the ClusterRoles trellis-view and trellis-platform give that")
+        }
     }
 }
 
@@ -151,14 +199,14 @@ mod tests {
         let of = |value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::AUTHORIZATION, value.parse().unwrap());
-            token(&headers).map(str::to_owned).ok()
+            token(&headers).map(str::to_owned)
         };
         assert_eq!(of("Bearer abc").as_deref(), Some("abc"));
         assert_eq!(of("bearer  abc ").as_deref(), Some("abc"));
         for refused in ["", "abc", "Basic abc", "Bearer", "Bearer "] {
             assert_eq!(of(refused), None, "{refused:?}");
         }
-        assert!(token(&HeaderMap::new()).is_err());
+        assert_eq!(token(&HeaderMap::new()), None);
     }
 
     #[test]
@@ -172,6 +220,18 @@ mod tests {
         assert_eq!(asked.groups.unwrap(), ["team-a"]);
         assert_eq!(asked.resource_attributes.unwrap().namespace, None);
         assert_eq!(asked.non_resource_attributes, None);
+        let visible = Visible {
+            resource: "queuedjobs",
+            verb: "get",
+            namespace: Some("team-a"),
+            name: Some("llm"),
+        };
+        let asked = review(user.clone(), Wants::Visible(visible)).spec;
+        assert_eq!(asked.non_resource_attributes, None);
+        let asked = asked.resource_attributes.unwrap();
+        assert_eq!(asked.group.as_deref(), Some("visibility.trellis.dev"));
+        assert_eq!(asked.namespace.as_deref(), Some("team-a"));
+        assert_eq!(asked.name.as_deref(), Some("llm"));
         let asked = review(user, Wants::Path("/v1alpha1/snapshot")).spec;
         assert_eq!(asked.resource_attributes, None);
         let path = asked.non_resource_attributes.unwrap().path;

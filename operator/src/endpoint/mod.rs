@@ -3,51 +3,51 @@
 //! Numbers, positions and expected starts of all that wait change all the time.
 //! Written into status they would cost a write a job; here they cost nothing
 //! until somebody asks (docs/endpoint.md).
+//!
+//! Where to look: `access` says who may, `admission` how many at once, `allowed` what
+//! is known of that, `front_proxy` whom the API server asks for, `visibility` is the API
+//! group that it serves by us; `overview` and `told` are what is read here directly.
 
 pub(crate) mod access;
+mod admission;
+mod allowed;
+mod failure;
+mod front_proxy;
+mod listen;
 mod overview;
 mod told;
+mod visibility;
 
+pub use failure::Failure;
+pub use listen::{Given, Listen};
 pub use overview::{Overview, Waiting};
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use axum::extract::{Query, State};
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, Uri, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use axum::{Json, Router};
+use axum::routing::{any, get};
+use axum::{Extension, Router};
 use kube::Client;
 use serde::Deserialize;
-use serde_json::json;
-use tokio::sync::{Mutex, Semaphore, oneshot};
-use tokio::time::Instant;
+use tokio::sync::{Mutex, oneshot};
 use tokio_util::sync::CancellationToken;
 use trellis_scheduler::Snapshot;
 
+use crate::clients::Clients;
 use crate::scheduling::Feed;
-use crate::serve::{self, Limits, Tls};
+use crate::serve::{self, Kept, Limits, Shown};
 use crate::telemetry::{self, Lead};
 use crate::world::World;
-use access::{Denied, Wants};
-use told::{Download, Told};
+use access::Wants;
+use admission::{Admission, Turn};
+use told::Download;
+use visibility::Looks;
 
 /// So long the same answer is given: who asks often does not slow the engine.
 const FRESH: Duration = Duration::from_secs(2);
-/// Longest wait for the engine and for the API server together.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Reviews that the API server is asked for at once.
-const REVIEWS: usize = 4;
-/// Moments that are looked ahead at most: gangs that start or end. Beyond, an
-/// expected start is of little worth.
-const AHEAD: usize = 20_000;
-/// Longest time to look ahead.
-const LOOK_AHEAD: Duration = Duration::from_secs(2);
-/// Requests that are worked on at once. Others are refused: each costs the API
-/// server two reviews, whoever sends it.
-const AT_ONCE: usize = 16;
 
 /// Whoever polls comes again.
 const LIMITS: Limits = Limits {
@@ -56,67 +56,77 @@ const LIMITS: Limits = Limits {
     life: Duration::from_secs(50),
     last: Duration::from_secs(10),
 };
+/// Connections that are kept for the API server: one for each that it asks at once, and those
+/// that it has not closed yet.
+const OF_PROXIES: usize = 128;
 
 /// What answers are.
 const JSON: (header::HeaderName, &str) = (header::CONTENT_TYPE, "application/json");
 
-/// Where and as whom it listens.
-#[derive(clap::Args, Clone, Debug, Default)]
-pub struct Listen {
-    /// Address and port of the read-only endpoint (HTTPS). Without: none.
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    pub listen: Option<SocketAddr>,
-    /// Folder with tls.crt and tls.key, read again when they change. Without: a
-    /// certificate of its own, made at every start, that no client can know.
-    #[arg(long, value_name = "FOLDER", requires = "listen")]
-    pub tls: Option<std::path::PathBuf>,
-}
-
 /// The endpoint of one process.
 struct Endpoint {
     lead: Lead,
-    client: Client,
-    turns: Semaphore,
-    /// Few at once, and others wait: they are made in our own name.
-    reviews: Semaphore,
-    last: Arc<Mutex<Option<Last>>>,
+    admission: Admission,
     /// The last snapshot that was asked for: those who ask meanwhile read the same.
     download: Mutex<Weak<Download>>,
+    looks: Looks,
 }
 
-/// What was answered last.
-struct Last {
-    at: Instant,
-    /// What it took.
-    took: Duration,
-    told: Arc<Told>,
+impl Endpoint {
+    fn new(lead: Lead, client: Client) -> Self {
+        Self {
+            lead,
+            admission: Admission::new(client),
+            download: Mutex::default(),
+            looks: Looks::default(),
+        }
+    }
 }
 
 /// Answers for as long as it is polled. What fails is tried again: nobody else
 /// needs what is read here.
-pub async fn serve(address: SocketAddr, tls: Tls, lead: Lead, client: Client) {
-    let identity = tls.identity();
-    let router = router(Endpoint {
-        lead,
-        client,
-        turns: Semaphore::new(AT_ONCE),
-        reviews: Semaphore::new(REVIEWS),
-        last: Arc::default(),
-        download: Mutex::default(),
-    });
+pub async fn serve(given: Given, lead: Lead, clients: Clients) {
+    let (address, visibility) = (given.address, given.visibility);
+    let (identity, renewed) = given.identity(&clients.command);
+    let endpoint = Endpoint::new(lead, clients.command);
+    let known = endpoint.admission.proxy.clone();
+    let shows = {
+        let known = known.clone();
+        move |shown: &Shown| {
+            let proxy = known.read().clone();
+            proxy.is_some_and(|proxy| proxy.shows(shown))
+        }
+    };
+    let kept = Kept {
+        places: OF_PROXIES,
+        of: Arc::new(shows),
+    };
+    let followed = async move {
+        if visibility {
+            front_proxy::follow(clients.watch, known).await;
+        }
+    };
+    let router = router(endpoint, visibility);
     let listens = async {
         let listener = serve::bind(address, "the read-only endpoint").await;
         let on = CancellationToken::new();
-        serve::serve(listener, LIMITS, identity, router, on).await;
+        serve::serve_keeping(listener, LIMITS, kept, identity, router, on).await;
     };
-    tokio::join!(listens, tls.follow());
+    tokio::join!(listens, renewed, followed);
 }
 
-fn router(endpoint: Endpoint) -> Router {
-    Router::new()
+fn router(endpoint: Endpoint, visibility: bool) -> Router {
+    let mut router = Router::new()
         .route("/v1alpha1/waiting", get(waiting))
         .route("/v1alpha1/snapshot", get(snapshot))
-        .route("/metrics", get(metrics))
+        .route("/metrics", get(metrics));
+    if visibility {
+        router = router
+            .route("/apis", any(visibility::answer))
+            .route("/apis/{*rest}", any(visibility::answer))
+            .route("/openapi/{*rest}", any(visibility::answer));
+    }
+    router
         .fallback(async |uri: Uri| Failure::no_such_path(&uri))
         .with_state(Arc::new(endpoint))
 }
@@ -131,31 +141,36 @@ struct Scope {
 
 async fn waiting(
     State(endpoint): State<Arc<Endpoint>>,
+    shown: Option<Extension<Shown>>,
     headers: HeaderMap,
     scope: Result<Query<Scope>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Response, Failure> {
     let Query(scope) = scope.map_err(|error| Failure::bad_request(error.body_text()))?;
     let namespace = scope.namespace.as_deref();
-    let answer = endpoint
-        .turn(async {
-            endpoint.check(&headers, Wants::Jobs(namespace)).await?;
-            endpoint.told().await?.answer(namespace)
-        })
-        .await?;
+    let caller = endpoint.admission.caller(&headers, shown);
+    let turn = caller.turn()?;
+    let answer = admission::patient(async {
+        caller.check(Wants::Jobs(namespace)).await?;
+        let look = endpoint.looks.now(&endpoint.world()?).await?;
+        look.waiting(turn).await?.answer(namespace)
+    })
+    .await?;
     Ok(([JSON], answer).into_response())
 }
 
 async fn snapshot(
     State(endpoint): State<Arc<Endpoint>>,
     uri: Uri,
+    shown: Option<Extension<Shown>>,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
-    let download = endpoint
-        .turn(async {
-            endpoint.check(&headers, Wants::Path(uri.path())).await?;
-            endpoint.download().await
-        })
-        .await?;
+    let caller = endpoint.admission.caller(&headers, shown);
+    let turn = caller.turn()?;
+    let download = admission::patient(async {
+        caller.check(Wants::Path(uri.path())).await?;
+        endpoint.download(turn).await
+    })
+    .await?;
     let as_file = format!("attachment; filename=\"{}\"", download.name);
     let as_file = [(header::CONTENT_DISPOSITION, as_file)];
     Ok(([JSON], as_file, download.bytes()).into_response())
@@ -164,16 +179,18 @@ async fn snapshot(
 async fn metrics(
     State(endpoint): State<Arc<Endpoint>>,
     uri: Uri,
+    shown: Option<Extension<Shown>>,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
-    let text = endpoint
-        .turn(async {
-            endpoint.check(&headers, Wants::Path(uri.path())).await?;
-            let leading = endpoint.lead.read().clone();
-            let text = telemetry::text(leading.as_ref()).await;
-            text.map_err(|_| Failure::unavailable())
-        })
-        .await?;
+    let caller = endpoint.admission.caller(&headers, shown);
+    let _turn = caller.turn()?;
+    let text = admission::patient(async {
+        caller.check(Wants::Path(uri.path())).await?;
+        let leading = endpoint.lead.read().clone();
+        let text = telemetry::text(leading.as_ref()).await;
+        text.map_err(|_| Failure::unavailable())
+    })
+    .await?;
     Ok(([(header::CONTENT_TYPE, telemetry::FORMAT)], text).into_response())
 }
 
@@ -188,153 +205,30 @@ pub async fn ask(world: &World) -> Result<Arc<Snapshot>, Failure> {
 }
 
 impl Endpoint {
-    /// What this process knows, if it leads.
+    /// What this process knows, if it leads: who has given the lease up, or may have lost it,
+    /// does not know what the next one does.
     fn world(&self) -> Result<Arc<World>, Failure> {
         let lead = self.lead.read();
         let leading = lead.as_ref().ok_or_else(Failure::stands_by)?;
+        let leads = leading.commands.epoch();
+        leads.map_err(|_| Failure::stands_by())?;
         Ok(leading.world.clone())
     }
 
-    /// Does one request's work, if not too many are being worked on.
-    async fn turn<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        let Ok(_turn) = self.turns.try_acquire() else {
-            return Err(Failure::too_many());
-        };
-        let done = tokio::time::timeout(PATIENCE, work).await;
-        done.unwrap_or_else(|_| Err(Failure::unavailable()))
-    }
-
-    /// Lets through who may read it.
-    async fn check(&self, headers: &HeaderMap, wants: Wants<'_>) -> Result<(), Failure> {
-        let Ok(_turn) = self.reviews.acquire().await else {
-            return Err(Failure::unavailable());
-        };
-        Ok(access::check(&self.client, headers, wants).await?)
-    }
-
-    /// All that wait. One at a time works it out, to its end, even if who asked
-    /// has gone: the next has it then. It never takes more than a third of a core.
-    async fn told(&self) -> Result<Arc<Told>, Failure> {
-        let (last, world) = (self.last.clone(), self.world()?);
-        let renewed = tokio::spawn(async move {
-            let mut last = last.lock_owned().await;
-            if let Some(last) = &*last
-                && last.at.elapsed() < FRESH.max(last.took.saturating_mul(2))
-            {
-                return Ok(last.told.clone());
-            }
-            let looked = look(&world).await?;
-            let told = looked.told.clone();
-            *last = Some(looked);
-            Ok(told)
-        });
-        renewed.await.map_err(|_| Failure::unavailable())?
-    }
-
     /// All that the engine knows. One at a time has it written.
-    async fn download(&self) -> Result<Arc<Download>, Failure> {
+    async fn download(&self, turn: Turn) -> Result<Arc<Download>, Failure> {
         let mut last = self.download.lock().await;
         if let Some(last) = Download::fresh(&last) {
             return Ok(last);
         }
         let snapshot = ask(&*self.world()?).await?;
-        let made = tokio::task::spawn_blocking(move || Download::new(&snapshot));
+        let made = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            Download::new(&snapshot)
+        });
         let made = Arc::new(made.await.map_err(|_| Failure::unavailable())??);
         *last = Arc::downgrade(&made);
         Ok(made)
-    }
-}
-
-/// Works out who waits, beside the scheduler.
-async fn look(world: &Arc<World>) -> Result<Last, Failure> {
-    let snapshot = ask(world).await?;
-    let (began, world) = (Instant::now(), world.clone());
-    let made = tokio::task::spawn_blocking(move || {
-        let (classes, nodes) = (world.device_classes.all(), || world.nodes.all());
-        let go_on = |moments| moments < AHEAD && began.elapsed() < LOOK_AHEAD;
-        Overview::of_snapshot(&snapshot, &classes, nodes, go_on)
-    });
-    let overview = made.await.map_err(|_| Failure::unavailable())?;
-    Ok(Last {
-        at: Instant::now(),
-        took: began.elapsed(),
-        told: Arc::new(Told::new(overview)),
-    })
-}
-
-/// A request that is not answered, as the API server says it.
-#[derive(Debug)]
-pub struct Failure {
-    code: StatusCode,
-    message: String,
-}
-
-impl Failure {
-    pub(crate) fn new(code: StatusCode, message: impl Into<String>) -> Self {
-        let message = message.into();
-        Self { code, message }
-    }
-
-    /// Its HTTP status.
-    pub(crate) fn code(&self) -> u16 {
-        self.code.as_u16()
-    }
-
-    fn bad_request(message: String) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, message)
-    }
-
-    fn no_such_path(uri: &Uri) -> Self {
-        let message = format!(
-            "there is nothing at {:?}: ask for /v1alpha1/waiting, /v1alpha1/snapshot or /metrics",
-            uri.path()
-        );
-        Self::new(StatusCode::NOT_FOUND, message)
-    }
-
-    pub(crate) fn too_many() -> Self {
-        let message = "too many requests are being answered: ask again in a second";
-        Self::new(StatusCode::TOO_MANY_REQUESTS, message)
-    }
-
-    fn stands_by() -> Self {
-        let message = "this process stands by, and knows nothing: ask the one that leads";
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
-    }
-
-    fn unavailable() -> Self {
-        let message = "the scheduler does not answer: ask again in a while";
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
-    }
-}
-
-impl From<Denied> for Failure {
-    fn from(denied: Denied) -> Self {
-        let code = match denied {
-            Denied::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
-            Denied::Forbidden(_) => StatusCode::FORBIDDEN,
-            Denied::Unknown(_) => StatusCode::SERVICE_UNAVAILABLE,
-        };
-        Self::new(code, denied.to_string())
-    }
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Failure {}
-
-impl IntoResponse for Failure {
-    fn into_response(self) -> Response {
-        let status = json!({
-            "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
-            "code": self.code.as_u16(), "message": self.message,
-            "reason": self.code.canonical_reason().unwrap_or_default().replace(' ', ""),
-        });
-        (self.code, Json(status)).into_response()
     }
 }
 
@@ -347,20 +241,37 @@ mod tests {
     use parking_lot::RwLock;
     use trellis_scheduler::Engine;
 
+    fn turn() -> Turn {
+        let turns = Arc::new(tokio::sync::Semaphore::new(1));
+        Arc::new(turns.try_acquire_owned().unwrap())
+    }
+
+    #[tokio::test]
+    async fn who_has_given_the_lease_up_stands_by() {
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = Client::try_from(nowhere).unwrap();
+        for (left, leads) in [(3600, true), (0, false)] {
+            let (world, _heard) = World::new();
+            let leadership = Leadership::with_left(Duration::from_secs(left));
+            let commands = Commands::new(client.clone(), leadership);
+            let lead = Arc::new(RwLock::new(Some(Leading { world, commands })));
+            let endpoint = Endpoint::new(lead, client.clone());
+            let code = endpoint
+                .world()
+                .map(|_| ())
+                .map_err(|failure| failure.code());
+            assert_eq!(code, if leads { Ok(()) } else { Err(503) });
+        }
+    }
+
     #[tokio::test]
     async fn a_snapshot_is_written_once_while_it_is_read_and_then_anew() {
         let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
         let (world, mut heard) = World::new();
         let client = Client::try_from(nowhere).unwrap();
         let commands = Commands::new(client.clone(), Leadership::of_a_test());
-        let endpoint = Endpoint {
-            lead: Arc::new(RwLock::new(Some(Leading { world, commands }))),
-            client,
-            turns: Semaphore::new(AT_ONCE),
-            reviews: Semaphore::new(REVIEWS),
-            last: Arc::default(),
-            download: Mutex::default(),
-        };
+        let lead = Arc::new(RwLock::new(Some(Leading { world, commands })));
+        let endpoint = Endpoint::new(lead, client);
         let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let count = asked.clone();
         tokio::spawn(async move {
@@ -374,12 +285,12 @@ mod tests {
             }
         });
         let asked = || asked.load(std::sync::atomic::Ordering::SeqCst);
-        let one = endpoint.download().await.unwrap().bytes();
-        let other = endpoint.download().await.unwrap().bytes();
+        let one = endpoint.download(turn()).await.unwrap().bytes();
+        let other = endpoint.download(turn()).await.unwrap().bytes();
         assert_eq!((one.as_ptr(), asked()), (other.as_ptr(), 1));
         assert!(one.starts_with(b"{"));
         drop((one, other));
-        endpoint.download().await.unwrap();
+        endpoint.download(turn()).await.unwrap();
         assert_eq!(asked(), 2, "nobody reads the first any more");
     }
 }

@@ -1,11 +1,12 @@
 //! What is known of all that wait, at one moment. Pure.
 
 use std::borrow::Borrow;
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use trellis_api::Reason;
-use trellis_scheduler::{Engine, Forecast, Gang, Snapshot, Time};
+use trellis_scheduler::{Engine, Forecast, Gang, GangId, Snapshot, Time};
 
 use crate::scheduling::{allocation, gang};
 use crate::watch::{SlimDeviceClass, SlimNode};
@@ -49,19 +50,17 @@ pub struct Waiting {
 }
 
 impl Overview {
-    /// What a snapshot tells, in the words of the API. `go_on` is asked, with the
-    /// number of moments so far, whether starts are looked for further ahead.
-    pub fn of_snapshot<C: Borrow<SlimDeviceClass>, N: Borrow<SlimNode>>(
+    /// What a snapshot tells, in the words of the API. Certificates and reservations are not in
+    /// it: `engine` is one that has worked them out, and what would start in this very moment is
+    /// expected to start now.
+    pub(super) fn of_engine<C: Borrow<SlimDeviceClass>, N: Borrow<SlimNode>>(
+        engine: &mut Engine,
         snapshot: &Snapshot,
+        positions: &BTreeMap<GangId, u32>,
+        forecast: Option<&Forecast>,
         classes: &[C],
         nodes: impl Fn() -> Vec<N>,
-        go_on: impl FnMut(usize) -> bool,
     ) -> Self {
-        let mut engine = Engine::from_snapshot(snapshot);
-        // Certificates and reservations are not in a snapshot: they are worked out
-        // here, and what would start in this very moment is expected to start now.
-        engine.cycle(snapshot.now);
-        let forecast = Forecast::of(snapshot, go_on);
         let gangs = snapshot.gangs.iter().filter(|told| told.place.is_none());
         let mut waiting: Vec<Waiting> = gangs
             .filter_map(|told| {
@@ -69,13 +68,17 @@ impl Overview {
                 // None: it does not wait any more.
                 let certificate = engine.why_waiting(&gang.id, snapshot.now)?;
                 let (reason, message) =
-                    allocation::told(&engine, &gang.id, &certificate, classes, &nodes);
-                let start = forecast.starts.get(&gang.id);
+                    allocation::told(engine, &gang.id, &certificate, classes, &nodes);
+                let start = forecast.and_then(|forecast| forecast.starts.get(&gang.id));
+                let position = positions.get(&gang.id);
                 Some(Waiting {
-                    position: engine.position(&gang.id),
+                    position: position.and_then(|at| usize::try_from(*at).ok()),
                     reason,
                     message,
-                    expected_start: start.and_then(|start| time(*start)),
+                    // What was expected before this moment, and has not come, is not known.
+                    expected_start: start
+                        .filter(|start| **start >= snapshot.now)
+                        .and_then(|start| time(*start)),
                     ..stands(gang)
                 })
             })
@@ -132,9 +135,7 @@ mod tests {
     use super::*;
     use jiff::ToSpan as _;
     use std::time::Duration;
-    use trellis_scheduler::{
-        GangId, GroupName, Node, NodeName, Queue, QueueName, Resources, TaskGroup,
-    };
+    use trellis_scheduler::{GroupName, Node, NodeName, Queue, QueueName, Resources, TaskGroup};
 
     const START: i64 = 1_800_000_000_000;
 
@@ -165,7 +166,16 @@ mod tests {
         }
         engine.cycle(Time::from_millis(START));
         let none: [SlimDeviceClass; 0] = [];
-        let told = Overview::of_snapshot(&engine.snapshot(), &none, Vec::<SlimNode>::new, |_| true);
+        let snapshot = engine.snapshot();
+        let (positions, forecast) = (snapshot.positions(), Forecast::of(&snapshot, |_| true));
+        let told = Overview::of_engine(
+            &mut engine,
+            &snapshot,
+            &positions,
+            Some(&forecast),
+            &none,
+            Vec::<SlimNode>::new,
+        );
         let at = Timestamp::from_millisecond(START).unwrap();
         let start = |minutes: i64| Some(at.saturating_add(minutes.minutes()).unwrap());
         let lines: Vec<_> = told

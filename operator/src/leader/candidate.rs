@@ -209,6 +209,12 @@ impl Candidate {
                             warn!("another process has taken the lease");
                             break;
                         }
+                        // To write what is not there any more is a conflict for this kind, which
+                        // may be created so.
+                        Err(kube::Error::Api(status)) if status.code == 404 => {
+                            warn!("the lease has been deleted");
+                            break;
+                        }
                         Err(error) => warn!(%error, "the lease was not renewed"),
                     }
                 }

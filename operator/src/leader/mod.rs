@@ -14,14 +14,16 @@
 //! leaderelection).
 //!
 //! Where to look: `candidate` takes, holds and gives back the Lease; `leadership`
-//! is what a writer asks.
+//! is what a writer asks, `label` tells a Service which pod leads.
 
 mod candidate;
+mod label;
 mod leadership;
 
 use k8s_openapi::api::coordination::v1::Lease;
 
 pub use candidate::{Candidate, LEASE_NAME};
+pub use label::Label;
 pub use leadership::Leadership;
 
 /// The term of a leader. Each new leader's is higher than all before.

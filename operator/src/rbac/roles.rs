@@ -1,6 +1,8 @@
 //! What people may do with our kinds: the chart's roles, which those of the cluster that are
 //! called view, edit and admin take up.
 
+use trellis_api::visibility::GROUP;
+
 use super::{GENERATED, Row, file, role, rules};
 
 /// Kinds that belong to no namespace.
@@ -29,6 +31,8 @@ const READ: &[Row] = &[
     ),
     // Where a RoleBinding gives the role, these are not in it: they belong to no namespace.
     ("trellis.dev", OF_THE_CLUSTER, READS),
+    (GROUP, &["queuedjobs", "queuestates"], SEES),
+    (GROUP, &["explanations"], ASKS),
 ];
 
 /// Whoever may run pods may run jobs, and gangs of pods. PodGroups of jobs are the operator's, which
@@ -39,29 +43,41 @@ const EDIT: &[Row] = &[("trellis.dev", &["trainingjobs", "podgroups"], WRITES)];
 const ADMIN: &[Row] = &[("trellis.dev", &["authorizationpolicies"], WRITES)];
 
 /// Kinds of the whole cluster, for those who look after it.
-const PLATFORM: &[Row] = &[(
-    "trellis.dev",
-    OF_THE_CLUSTER,
-    &[
-        "get",
-        "list",
-        "watch",
-        "create",
-        "update",
-        "patch",
-        "delete",
-        "deletecollection",
-    ],
-)];
+const PLATFORM: &[Row] = &[
+    (
+        "trellis.dev",
+        OF_THE_CLUSTER,
+        &[
+            "get",
+            "list",
+            "watch",
+            "create",
+            "update",
+            "patch",
+            "delete",
+            "deletecollection",
+        ],
+    ),
+    // Who holds a node is told with the names of jobs of all namespaces.
+    (GROUP, &["queuedjobs", "queuestates", "nodestates"], SEES),
+    (GROUP, &["explanations"], ASKS),
+];
 
 /// What jobs name.
-const EVERYBODY: &[Row] = &[(
-    "trellis.dev",
-    &["queues", "resourceflavors", "topologies", "runtimeprofiles"],
-    READS,
-)];
+const EVERYBODY: &[Row] = &[
+    (
+        "trellis.dev",
+        &["queues", "resourceflavors", "topologies", "runtimeprofiles"],
+        READS,
+    ),
+    (GROUP, &["queuestates"], SEES),
+];
 
 const READS: &[&str] = &["get", "list", "watch"];
+/// What is stored nowhere cannot be watched.
+const SEES: &[&str] = &["get", "list"];
+/// What is worked out for one job.
+const ASKS: &[&str] = &["get"];
 const WRITES: &[&str] = &["create", "update", "patch", "delete", "deletecollection"];
 
 /// The role of that name, which the cluster's roles take up that are named.

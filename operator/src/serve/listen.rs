@@ -15,10 +15,16 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
-use super::Identity;
+use super::places::Places;
+use super::{Identity, Kept, Shown};
+
+/// Headers of a request at most. The API server names each group of a user in one, and some
+/// users are in hundreds.
+const HEADERS: usize = 4096;
 
 /// After a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -66,6 +72,60 @@ pub async fn serve(
     accept(listener, limits, Some(identity), router, stop).await;
 }
 
+/// The same, with places that some need not wait for. A handshake takes no place, and who waits
+/// for one too long gives way to who comes after.
+pub async fn serve_keeping(
+    listener: TcpListener,
+    limits: Limits,
+    kept: Kept,
+    identity: Identity,
+    router: Router,
+    stop: CancellationToken,
+) {
+    let places = Places::new(limits.connections, kept);
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        let Some(tcp) = taken(accepted).await else {
+            continue;
+        };
+        // Before there is a certificate nobody can be answered.
+        let Some(config) = identity.config() else {
+            continue;
+        };
+        let (guest, places) = (places.enter(), places.clone());
+        let (router, stop) = (router.clone(), stop.clone());
+        tokio::spawn(async move {
+            let enters = async {
+                let (stream, shown) = handshake(tcp, config, limits).await?;
+                let place = tokio::time::timeout(limits.head, places.take(&shown)).await?;
+                anyhow::Ok((stream, shown, place))
+            };
+            let entered = tokio::select! {
+                biased;
+                () = guest.is_out.cancelled() => return debug!("a connection has given way"),
+                () = stop.cancelled() => return,
+                entered = enters => entered,
+            };
+            drop(guest);
+            let served = match entered {
+                Ok((stream, shown, Some(_place))) => {
+                    let router = router.layer(axum::Extension(shown));
+                    requests(stream, router, limits, stop).await
+                }
+                Ok((.., None)) => return,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = served {
+                debug!(%error, "a connection has failed");
+            }
+        });
+    }
+}
+
 /// The same without TLS, for what anybody may read.
 pub async fn serve_plain(
     listener: TcpListener,
@@ -95,13 +155,8 @@ async fn accept(
             next = next => next,
         };
         let Some((turn, accepted)) = next else { return };
-        let tcp = match accepted {
-            Ok((tcp, _)) => tcp,
-            Err(error) => {
-                warn!(%error, "no connection is accepted");
-                tokio::time::sleep(PAUSE).await;
-                continue;
-            }
+        let Some(tcp) = taken(accepted).await else {
+            continue;
         };
         let config = match &identity {
             None => None,
@@ -125,6 +180,32 @@ async fn accept(
     let _ = tokio::time::timeout(limits.last, turns.acquire_many(all)).await;
 }
 
+/// None: not this time.
+async fn taken(accepted: std::io::Result<(TcpStream, SocketAddr)>) -> Option<TcpStream> {
+    match accepted {
+        Ok((tcp, _)) => Some(tcp),
+        Err(error) => {
+            warn!(%error, "no connection is accepted");
+            tokio::time::sleep(PAUSE).await;
+            None
+        }
+    }
+}
+
+/// A connection over TLS, and what its client has shown.
+async fn handshake(
+    tcp: TcpStream,
+    config: Arc<ServerConfig>,
+    limits: Limits,
+) -> anyhow::Result<(TlsStream<TcpStream>, Shown)> {
+    // Answers are small: none is to wait for the next.
+    tcp.set_nodelay(true)?;
+    let acceptor = TlsAcceptor::from(config);
+    let stream = tokio::time::timeout(limits.head, acceptor.accept(tcp)).await??;
+    let shown = Shown::new(stream.get_ref().1.peer_certificates());
+    Ok((stream, shown))
+}
+
 async fn connection(
     tcp: TcpStream,
     config: Option<Arc<ServerConfig>>,
@@ -132,13 +213,14 @@ async fn connection(
     limits: Limits,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    // Answers are small: none is to wait for the next.
-    tcp.set_nodelay(true)?;
     let Some(config) = config else {
+        // Answers are small: none is to wait for the next.
+        tcp.set_nodelay(true)?;
         return requests(tcp, router, limits, stop).await;
     };
-    let acceptor = TlsAcceptor::from(config);
-    let stream = tokio::time::timeout(limits.head, acceptor.accept(tcp)).await??;
+    // Who asks may be told by it.
+    let (stream, shown) = handshake(tcp, config, limits).await?;
+    let router = router.layer(axum::Extension(shown));
     requests(stream, router, limits, stop).await
 }
 
@@ -152,6 +234,7 @@ async fn requests(
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head)
+        .max_headers(HEADERS)
         .serve_connection(TokioIo::new(stream), service);
     let mut serving = pin!(serving);
     tokio::select! {
@@ -164,97 +247,4 @@ async fn requests(
 }
 
 #[cfg(test)]
-mod tests {
-    use axum::routing::get;
-    use http::Request;
-    use kube::client::Body;
-    use kube::{Client, Config};
-    use tokio::time::Instant;
-
-    use super::*;
-    use crate::serve::{Certificate, Tls};
-
-    const SLOW: Duration = Duration::from_millis(500);
-    const LIMITS: Limits = Limits {
-        connections: 4,
-        head: Duration::from_secs(5),
-        life: Duration::from_secs(60),
-        last: Duration::from_secs(5),
-    };
-
-    fn client(address: SocketAddr) -> Client {
-        let mut config = Config::new(format!("https://{address}").parse().unwrap());
-        config.accept_invalid_certs = true;
-        config.default_retry = false;
-        Client::try_from(config).unwrap()
-    }
-
-    async fn ask(client: &Client) -> Option<u16> {
-        let request = Request::get("/").body(Body::empty()).unwrap();
-        let answer = client.send(request).await.ok()?;
-        Some(answer.status().as_u16())
-    }
-
-    /// A server whose answers take a while, how to stop it, and its end.
-    async fn serving(
-        limits: Limits,
-    ) -> (SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
-        let listener = bind("127.0.0.1:0".parse().unwrap(), "a test").await;
-        let address = listener.local_addr().unwrap();
-        let own = Certificate::Own(vec!["localhost".to_owned()]);
-        let identity = Tls::new(own).unwrap().identity();
-        let router = Router::new().route(
-            "/",
-            get(async || {
-                tokio::time::sleep(SLOW).await;
-                "ok"
-            }),
-        );
-        let stop = CancellationToken::new();
-        let served = tokio::spawn(serve(listener, limits, identity, router, stop.clone()));
-        (address, stop, served)
-    }
-
-    #[tokio::test]
-    async fn what_is_being_answered_is_answered_after_it_was_told_to_stop() {
-        let (address, stop, served) = serving(LIMITS).await;
-        let kept = client(address);
-        assert_eq!(ask(&kept).await, Some(200));
-        let asked = tokio::spawn(async move { (ask(&kept).await, kept) });
-        tokio::time::sleep(SLOW / 2).await;
-        stop.cancel();
-        let (answered, kept) = asked.await.unwrap();
-        assert_eq!(answered, Some(200));
-        served.await.unwrap();
-        assert_eq!(ask(&kept).await, None, "nobody is there");
-    }
-
-    #[tokio::test]
-    async fn a_connection_that_has_lived_long_enough_answers_what_it_has_begun() {
-        let (address, _stop, _served) = serving(Limits {
-            life: SLOW / 2,
-            ..LIMITS
-        })
-        .await;
-        let client = client(address);
-        for _ in 0..3 {
-            assert_eq!(ask(&client).await, Some(200));
-        }
-    }
-
-    #[tokio::test]
-    async fn who_says_nothing_holds_a_connection_for_a_while_only() {
-        let (address, _stop, _served) = serving(Limits {
-            head: SLOW,
-            ..LIMITS
-        })
-        .await;
-        let mut silent = Vec::new();
-        for _ in 0..LIMITS.connections {
-            silent.push(TcpStream::connect(address).await.unwrap());
-        }
-        let began = Instant::now();
-        assert_eq!(ask(&client(address)).await, Some(200));
-        assert!(began.elapsed() >= SLOW, "{:?}", began.elapsed());
-    }
-}
+mod tests;

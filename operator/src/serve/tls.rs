@@ -16,6 +16,8 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tracing::{info, warn};
 
+use super::client::Whoever;
+
 /// How often the files are read again: they are renewed days before they end.
 const LOOK: Duration = Duration::from_secs(30);
 
@@ -52,6 +54,8 @@ pub struct Identity(Arc<Shared>);
 struct Shared {
     shown: RwLock<Option<Shown>>,
     is_degraded: AtomicBool,
+    /// Clients are asked for a certificate, and need not have one.
+    asks_clients: bool,
 }
 
 #[derive(Debug)]
@@ -61,6 +65,15 @@ struct Shown {
 }
 
 impl Identity {
+    /// Of a server that asks its clients for a certificate too, and takes those that have none.
+    #[must_use]
+    pub fn asking_clients() -> Self {
+        Self(Arc::new(Shared {
+            asks_clients: true,
+            ..Shared::default()
+        }))
+    }
+
     /// From now on it is this.
     ///
     /// # Errors
@@ -72,10 +85,12 @@ impl Identity {
         let ends = ends(first)?;
         let key = PrivateKeyDer::from_pem_slice(&pem.key)?;
         let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
-        let config = builder
-            .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
-            .with_single_cert(chain, key)?;
+        let builder = builder.with_safe_default_protocol_versions()?;
+        let builder = match self.0.asks_clients {
+            true => builder.with_client_cert_verifier(Whoever::new()),
+            false => builder.with_no_client_auth(),
+        };
+        let config = builder.with_single_cert(chain, key)?;
         let config = Arc::new(config);
         *self.0.shown.write() = Some(Shown { config, ends });
         Ok(())
@@ -125,11 +140,18 @@ impl Tls {
     /// # Errors
     /// If there is none that can be used.
     pub fn new(certificate: Certificate) -> anyhow::Result<Self> {
+        Self::shown_by(certificate, Identity::default())
+    }
+
+    /// The same of a server whose identity is made already.
+    ///
+    /// # Errors
+    /// If there is none that can be used.
+    pub fn shown_by(certificate: Certificate, identity: Identity) -> anyhow::Result<Self> {
         let pem = match &certificate {
             Certificate::Folder(folder) => read(folder)?,
             Certificate::Own(names) => own(names)?,
         };
-        let identity = Identity::default();
         identity.take(&pem).with_context(|| match &certificate {
             Certificate::Folder(folder) => {
                 format!("tls.crt and tls.key in {folder:?} are of no use")

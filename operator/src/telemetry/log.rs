@@ -1,6 +1,10 @@
-//! Logs.
+//! Logs, and the traces that go with them.
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _};
+
+use super::traces::{self, Traces};
 
 /// How log lines are written.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,14 +15,20 @@ pub enum LogFormat {
     Json,
 }
 
-/// Starts logging to standard error. `RUST_LOG` chooses what is logged; without it, info and above.
-pub fn log(format: LogFormat) {
+/// Starts logging to standard error, and tracing where that is asked for. `RUST_LOG` chooses what
+/// is logged; without it, info and above. What it gives is kept until the process ends.
+pub fn log(format: LogFormat) -> Traces {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
-    match format {
-        LogFormat::Human => builder.init(),
-        LogFormat::Json => builder.json().init(),
-    }
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let lines = match format {
+        LogFormat::Human => lines.boxed(),
+        LogFormat::Json => lines.json().boxed(),
+    };
+    let (layer, traces) = traces::begin();
+    tracing_subscriber::registry()
+        .with(lines.with_filter(filter))
+        .with(layer)
+        .init();
+    traces.tell();
+    traces
 }

@@ -2,7 +2,7 @@
 //!
 //! `facts` is the table of all metrics, from which their documentation is made. What happens is
 //! counted in `counts` where it happens; how things stand is looked up by `state` when somebody
-//! asks. `health` is what a kubelet asks.
+//! asks. `health` is what a kubelet asks, `traces` what a look or a write took.
 
 mod counts;
 mod facts;
@@ -11,6 +11,7 @@ mod log;
 mod state;
 #[cfg(test)]
 mod tests;
+pub(crate) mod traces;
 
 pub use counts::{Counts, Looked};
 pub use facts::markdown;

@@ -78,6 +78,8 @@ fn queues() -> BTreeMap<QueueName, QueueReport> {
         nominal: 64_000,
         usage: 1_500,
         borrowed: 0,
+        lendable: 0,
+        available: None,
     };
     let report = QueueReport {
         standing: Some(QueueStanding {

@@ -7,11 +7,10 @@
 //!
 //! Where to look: `review` is an AdmissionReview in and out, `judge` decides, `job`, `policy`,
 //! `quota` and `profile` for one kind each; `server` bounds body, time and concurrency; `caches` is what is
-//! known; `certificate` is who we say we are.
+//! known.
 
 mod answer;
 mod caches;
-mod certificate;
 #[cfg(test)]
 mod fixtures;
 mod job;
@@ -34,14 +33,21 @@ use trellis_compiler::Settings;
 use trellis_policies::cedar::Loader;
 
 use crate::clients::Clients;
-use crate::serve::{Certificate, Identity, Tls};
+use crate::serve::{Certificate, Identity, Keeper, Tls, What, Whom};
 use crate::world::World;
 use caches::Caches;
-use certificate::Keeper;
 use server::Server;
 
 /// Its Service, its Secret and its ValidatingWebhookConfiguration.
 pub const NAME: &str = "trellis-webhook";
+
+/// Its certificate.
+const CERTIFICATE: What = What {
+    secret: NAME,
+    words: "the webhook",
+    file: "webhook.yaml",
+    told: Whom::Webhook(NAME),
+};
 
 /// After the operator was told to stop it answers for so long as before: until then API
 /// servers have heard that it is not ready.
@@ -176,7 +182,14 @@ impl Webhook {
                     lifetime,
                 } => {
                     let identity = Identity::default();
-                    let keeper = Keeper::new(&command, &namespace, names, lifetime, &identity);
+                    let keeper = Keeper::new(
+                        CERTIFICATE,
+                        &command,
+                        &namespace,
+                        names,
+                        lifetime,
+                        &identity,
+                    );
                     (identity, renew_own(keeper))
                 }
             };

@@ -8,6 +8,8 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
 use kube::api::{ListParams, PostParams};
 use trellis_api::{Reason, TrainingJob};
+use trellis_e2e::control_plane::free_port;
+use trellis_e2e::visibility;
 use trellis_e2e::wait::eventually;
 
 use crate::bench::{APPLIES, Bench};
@@ -15,6 +17,7 @@ use crate::ceiling;
 use crate::jobs;
 use crate::refusal;
 use crate::row::Row;
+use crate::visible;
 
 /// All of them have their reason by then.
 const TOLD: Duration = Duration::from_secs(900);
@@ -22,7 +25,12 @@ const TOLD: Duration = Duration::from_secs(900);
 /// The first gangs of whole nodes fill the cluster and the others wait; then one
 /// comes that can never fit. What is there is left: to delete it takes minutes.
 pub(crate) async fn measure(bench: &Bench, waiting: usize) -> Result<()> {
-    let operator = bench.operator().await?;
+    let port = free_port()?;
+    visibility::install(&bench.control_plane, port).await?;
+    let operator = bench
+        .operator_as(&visibility::launch("crowd", port))
+        .await?;
+    visibility::becomes(&bench.control_plane, true).await?;
     let namespace = bench.namespace().await?;
     let api: Api<TrainingJob> = namespace.api();
     told(bench, &api, 0).await?;
@@ -53,6 +61,8 @@ pub(crate) async fn measure(bench: &Bench, waiting: usize) -> Result<()> {
     })
     .await?;
     told(bench, &api, waiting).await?;
+    let job = format!("/namespaces/{}/explanations/{last}", namespace.name());
+    visible::measure(bench, waiting, &job).await?;
     let memory = operator.resident_bytes()? / 1_048_576.0;
     let name = format!("{waiting} jobs wait: resident");
     bench.print(&Row::new(name, memory, "MiB"));

@@ -18,6 +18,7 @@ mod jobs;
 mod refusal;
 mod restart;
 mod row;
+mod visible;
 mod webhook;
 mod writes;
 

@@ -6,15 +6,17 @@ mod real;
 mod screen;
 mod steps;
 
-use std::ffi::OsStr;
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use trellis_e2e::cluster::{NodeSet, Nodes};
 use trellis_e2e::control_plane::ControlPlane;
-use trellis_e2e::operator::{self, Operator};
+use trellis_e2e::control_plane::free_port;
+use trellis_e2e::operator::{self, ACCOUNT, NAMESPACE, Operator};
+use trellis_e2e::visibility;
 use trellis_e2e::volumes;
 
 /// GPU nodes: enough for each of the examples, not for all of them at once.
@@ -41,8 +43,9 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    // The demo is its own operator: `cargo run` builds no other binary.
-    if std::env::args_os().nth(1).as_deref() == Some(OsStr::new("operator")) {
+    // The demo is its own `trellis`, operator and command line: `cargo run` builds no other binary.
+    let first = std::env::args().nth(1).unwrap_or_default();
+    if !first.is_empty() && !first.starts_with('-') {
         return trellis::cli::run(trellis::cli::Cli::parse());
     }
     match demo(&Arguments::parse()) {
@@ -88,17 +91,33 @@ async fn run(arguments: &Arguments) -> Result<()> {
     screen::step(
         "CRDs, roles, the default queue and the starter policies from charts/trellis, and the operator",
     );
-    operator::install(&control_plane).await?;
     let claims = volumes::bound("default", &CLAIMS);
     control_plane.apply_yaml(&claims).await?;
-    let program = std::env::current_exe().context("find the demo's own program")?;
-    let operator = Operator::start(&control_plane, &program).await?;
+    let operator = operate(&control_plane).await?;
 
     steps::all(&control_plane)
         .await
         .with_context(|| format!("operator: {}", operator.last_words()))?;
 
     yours(&control_plane, arguments.once).await
+}
+
+/// Installs Trellis and starts the operator, which the API server asks about queues and nodes.
+pub(crate) async fn operate(control_plane: &ControlPlane) -> Result<Operator> {
+    operator::install(control_plane).await?;
+    let port = free_port()?;
+    visibility::install(control_plane, port).await?;
+    let account = control_plane.service_account_kubeconfig(NAMESPACE, ACCOUNT);
+    let launch = visibility::launch("operator", port);
+    let operator = Operator::launch(control_plane, &program()?, &account.await?, &launch)?;
+    let asked = visibility::becomes(control_plane, true).await;
+    asked.with_context(|| format!("operator: {}", operator.last_words()))?;
+    Ok(operator)
+}
+
+/// The demo's own program, which is `trellis` too.
+pub(crate) fn program() -> Result<PathBuf> {
+    std::env::current_exe().context("find the demo's own program")
 }
 
 /// What is left to the user, until Ctrl-C.
@@ -113,6 +132,7 @@ pub(crate) async fn yours(control_plane: &ControlPlane, once: bool) -> Result<()
         control_plane.kubeconfig().display()
     ));
     screen::say(&control_plane.kubectl_alias());
+    screen::say(&format!("alias trellis={}", program()?.display()));
     screen::say(&format!("logs: {}", control_plane.logs().display()));
     std::future::pending().await
 }

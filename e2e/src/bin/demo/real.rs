@@ -8,13 +8,13 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_e2e::control_plane::ControlPlane;
-use trellis_e2e::operator::{self, Operator};
+use trellis_e2e::operator;
 use trellis_e2e::real_nodes::{self, RealNode, RealNodes, kill_rank};
 use trellis_e2e::volumes;
 use trellis_e2e::wait::eventually;
 
 use crate::screen::{kubectl, say, step};
-use crate::{steps, yours};
+use crate::{operate, steps, yours};
 
 const NODES: usize = 2;
 const GPUS: u32 = 4;
@@ -56,9 +56,7 @@ pub(crate) async fn run(once: bool) -> Result<()> {
     step(
         "CRDs, roles, the default queue and the starter policies from charts/trellis, and the operator",
     );
-    operator::install(&control_plane).await?;
-    let program = std::env::current_exe().context("find the demo's own program")?;
-    let operator = Operator::start(&control_plane, &program).await?;
+    let operator = operate(&control_plane).await?;
     train(&control_plane)
         .await
         .with_context(|| format!("operator: {}", operator.last_words()))?;

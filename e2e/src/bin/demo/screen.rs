@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use trellis_e2e::control_plane::ControlPlane;
 
 /// Prints a line. A reader that has gone is no reason to end.
@@ -14,6 +14,25 @@ pub(crate) fn say(text: &str) {
 /// Prints the headline of a step.
 pub(crate) fn step(text: &str) {
     say(&format!("\n== {text}"));
+}
+
+/// Runs `trellis`, the demo's own program, and prints the command and what it says.
+///
+/// # Errors
+///
+/// When it fails: what it said.
+pub(crate) async fn trellis(control_plane: &ControlPlane, arguments: &[&str]) -> Result<()> {
+    say(&format!("$ trellis {}", arguments.join(" ")));
+    let output = tokio::process::Command::new(crate::program()?)
+        .args(arguments)
+        .env("KUBECONFIG", control_plane.kubeconfig())
+        .output()
+        .await?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}: {error}", output.status);
+    say(said.trim_end());
+    Ok(())
 }
 
 /// Runs kubectl and prints the command and what it says.

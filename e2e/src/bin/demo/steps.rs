@@ -12,7 +12,7 @@ use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_e2e::control_plane::ControlPlane;
 use trellis_e2e::wait::{eventually, wait_for, wait_gone};
 
-use crate::screen::{kubectl, say, step};
+use crate::screen::{kubectl, say, step, trellis};
 
 /// How long a change may take to show. Far more than it takes on an idle machine.
 const SOON: Duration = Duration::from_secs(90);
@@ -45,6 +45,8 @@ pub(crate) async fn all(control_plane: &ControlPlane) -> Result<()> {
     step(&format!("{}: does not fit, and says why", TOO_BIG.0));
     apply(control_plane, TOO_BIG.0).await?;
     waits(control_plane, TOO_BIG.0).await?;
+    trellis(control_plane, &["explain", TOO_BIG.0]).await?;
+    trellis(control_plane, &["queue"]).await?;
 
     step("room is made, and it starts");
     kubectl(control_plane, &["delete", "tj", IN_THE_WAY]).await?;

@@ -1,9 +1,12 @@
 //! What a job lacks, in numbers, and what would help. Pure.
 
-use trellis_api::visibility::{Amount, Explanation, QueueState, Shortage, SmallestChange};
+use trellis_api::visibility::{
+    Amount, Explanation, QueueResource, QueueState, Shortage, SmallestChange,
+};
 
 use super::view::section;
-use crate::output::{Table, Tone, wrapped};
+use crate::output::{Table, Tone, amount, wrapped};
+use crate::queue::nominal;
 
 /// The arithmetic.
 pub(super) fn text(explanation: &Explanation, queue: Option<&QueueState>, width: usize) -> String {
@@ -22,7 +25,7 @@ pub(super) fn text(explanation: &Explanation, queue: Option<&QueueState>, width:
         );
         out.push_str(&wrapped(&line, 2, width, Tone::Plain));
     }
-    if !explanation.preempts.is_empty() {
+    if !explanation.preempts.is_empty() || !explanation.preempts_others.is_empty() {
         out.push_str(&section("Who makes room"));
         for victim in &explanation.preempts {
             let pod = victim.pod.as_ref().map(|pod| format!(" (pod {pod} alone)"));
@@ -32,6 +35,19 @@ pub(super) fn text(explanation: &Explanation, queue: Option<&QueueState>, width:
                 victim.job.namespace,
                 victim.job.name,
                 pod.unwrap_or_default()
+            );
+            out.push_str(&wrapped(&line, 2, width, Tone::Plain));
+        }
+        for others in &explanation.preempts_others {
+            let jobs = match others.count {
+                1 => "1 job".to_owned(),
+                count => format!("{count} jobs"),
+            };
+            let priority = others.priority;
+            let priority = priority.map(|of| format!(", of priority {of}"));
+            let line = format!(
+                "{jobs} of namespaces that you may not see{}",
+                priority.unwrap_or_default()
             );
             out.push_str(&wrapped(&line, 2, width, Tone::Plain));
         }
@@ -66,7 +82,8 @@ fn numbers(shortage: &Shortage) -> String {
     ];
     for (name, value) in quantities {
         if let Some(value) = value {
-            table.row([name.into(), value.to_string().into()]);
+            let resource = shortage.resource.as_deref().unwrap_or_default();
+            table.row([name.into(), amount(resource, value).into()]);
         }
     }
     let counts = [
@@ -83,6 +100,10 @@ fn numbers(shortage: &Shortage) -> String {
         let behind = format!("{}/{}", behind.namespace, behind.name);
         table.row(["goes first".into(), behind.into()]);
     }
+    if let Some(priority) = shortage.behind_priority {
+        let behind = format!("another's job, of priority {priority}");
+        table.row(["goes first".into(), behind.into()]);
+    }
     table.text(2, None)
 }
 
@@ -95,17 +116,17 @@ fn quota(queue: &QueueState) -> String {
         "BORROWED",
         "MAY HAVE MORE",
     ]);
-    for of in &queue.resources {
-        let more = of
-            .available
-            .as_ref()
-            .map_or("*".to_owned(), ToString::to_string);
+    // Pods that nobody bounds are no news.
+    let of_note = |of: &&QueueResource| of.resource != "pods" || of.available.is_some();
+    for of in queue.resources.iter().filter(of_note) {
+        let more = of.available.as_ref();
+        let more = more.map_or("*".to_owned(), |more| amount(&of.resource, more));
         table.row([
             of.flavor.clone().into(),
             of.resource.clone().into(),
-            of.nominal.to_string().into(),
-            of.used.to_string().into(),
-            of.borrowed.to_string().into(),
+            nominal(of).into(),
+            amount(&of.resource, &of.used).into(),
+            amount(&of.resource, &of.borrowed).into(),
             more.into(),
         ]);
     }
@@ -153,6 +174,6 @@ fn changes(change: &SmallestChange) -> Vec<String> {
 pub(super) fn amounts(amounts: &[Amount]) -> String {
     let each = amounts
         .iter()
-        .map(|of| format!("{} {}", of.amount, of.resource));
+        .map(|of| format!("{} {}", amount(&of.resource, &of.amount), of.resource));
     each.collect::<Vec<_>>().join(", ")
 }

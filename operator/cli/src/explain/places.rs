@@ -78,6 +78,8 @@ fn some<'a>(names: impl Iterator<Item = &'a str>, of: usize, wide: bool) -> Stri
     let names: Vec<_> = names.take(most).collect();
     match of.saturating_sub(names.len()) {
         0 => names.join(", "),
+        // They are not for who asks.
+        _ if names.is_empty() => String::new(),
         _ => format!("{}, ...", names.join(", ")),
     }
 }

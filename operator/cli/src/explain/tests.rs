@@ -88,3 +88,27 @@ fn a_job_that_is_denied_or_runs() {
         "{said}"
     );
 }
+
+/// What of others is not for who asks.
+#[test]
+fn others_are_counted_where_they_are_not_named() {
+    let mut known = waits();
+    let explanation = known.explanation.as_mut().unwrap();
+    explanation.preempts.clear();
+    explanation.preempts_others =
+        serde_json::from_value(json!([{"count": 2, "priority": 1}, {"count": 1}])).unwrap();
+    for group in &mut explanation.task_groups {
+        group.candidates.clear();
+        group.excluded.iter_mut().for_each(|of| of.nodes.clear());
+    }
+    explanation.shortage = serde_json::from_value(json!({"behindPriority": 7})).unwrap();
+    let said = text(&known, true);
+    for line in [
+        "2 jobs of namespaces that you may not see, of priority 1",
+        "1 job of namespaces that you may not see\n",
+        "another's job, of priority 7",
+    ] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+    assert!(!said.contains(", ..."), "{said}");
+}

@@ -4,7 +4,7 @@ use k8s_openapi::jiff::Timestamp;
 use trellis_api::visibility::{NodeHold, NodeState};
 
 use super::sums::{Units, devices};
-use crate::output::{Cell, Table, Tone, until};
+use crate::output::{Cell, Table, Tone, amount, until};
 
 /// Jobs that a row names.
 const NAMED: usize = 4;
@@ -56,7 +56,7 @@ fn row(node: &NodeState, now: Timestamp, wide: bool, has_domains: bool) -> Vec<C
         let left = |name: &str| {
             let of = node.resources.iter().find(|of| of.resource == name);
             of.and_then(|of| of.free.as_ref())
-                .map_or("-".to_owned(), ToString::to_string)
+                .map_or("-".to_owned(), |free| amount(name, free))
         };
         cells.extend([
             left("cpu").into(),

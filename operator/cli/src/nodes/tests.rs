@@ -2,7 +2,9 @@ use super::*;
 use serde_json::{Value, json};
 
 fn node(name: &str, rack: &str, [jobs, others, kept]: [i64; 3], more: Value) -> NodeState {
-    let free = 8 - jobs - others - kept;
+    let free = [jobs, others, kept]
+        .iter()
+        .fold(8_i64, |free, taken| free.saturating_sub(*taken));
     let mut node = json!({
         "apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "NodeState",
         "metadata": {"name": name}, "schedulable": true, "otherPods": 2,

@@ -1,12 +1,14 @@
 //! What people and scripts read.
 
 mod age;
+mod amount;
 mod format;
 mod style;
 mod table;
 mod wrap;
 
 pub use age::{age, until};
+pub use amount::amount;
 pub use format::{Format, object};
 pub use style::{Tone, of_phase, paint};
 pub use table::{Cell, Table};

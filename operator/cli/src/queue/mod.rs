@@ -21,6 +21,7 @@ use crate::output::{self, Format, Tone, paint, warn};
 use crate::target::{Place, Site};
 use crate::visible::{self, Visible};
 use rows::Which;
+pub(crate) use summary::nominal;
 
 /// What of the queues.
 #[derive(clap::Args, Clone, Debug)]

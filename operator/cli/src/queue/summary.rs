@@ -1,11 +1,12 @@
 //! The queues: quota, what is used and borrowed of it, and the share by which turns go. Pure.
 
+use trellis_api::quantity::Amount;
 use trellis_api::visibility::{QueueResource, QueueState};
 
-use crate::output::{Cell, Table, Tone};
+use crate::output::{Cell, Table, Tone, amount};
 
 /// Resources that are no devices: people look at them where devices are not what they lack.
-const NO_DEVICES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
+const NO_DEVICES: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pods"];
 
 pub(super) fn text<'a>(queues: impl Iterator<Item = &'a QueueState>, wide: bool) -> String {
     let mut columns = vec![
@@ -38,7 +39,9 @@ pub(super) fn text<'a>(queues: impl Iterator<Item = &'a QueueState>, wide: bool)
 /// Devices; of a queue without any, all.
 fn is_shown(queue: &QueueState, of: &QueueResource) -> bool {
     let is_device = |of: &QueueResource| !NO_DEVICES.contains(&of.resource.as_str());
-    is_device(of) || !queue.resources.iter().any(is_device)
+    // Pods that nobody bounds are no news.
+    let is_bounded = of.resource != "pods" || of.available.is_some();
+    is_device(of) || (is_bounded && !queue.resources.iter().any(is_device))
 }
 
 fn row(queue: &QueueState, of: Option<&QueueResource>, is_first: bool, wide: bool) -> Vec<Cell> {
@@ -53,26 +56,35 @@ fn row(queue: &QueueState, of: Option<&QueueResource>, is_first: bool, wide: boo
         once(queue.pending.to_string()).into(),
         once(queue.share.clone().unwrap_or_else(|| "-".to_owned())).into(),
         some(name).into(),
-        some(|of| of.nominal.to_string()).into(),
-        some(|of| of.used.to_string()).into(),
-        some(|of| of.borrowed.to_string()).into(),
+        some(nominal).into(),
+        some(|of| amount(&of.resource, &of.used)).into(),
+        some(|of| amount(&of.resource, &of.borrowed)).into(),
         // Without a bound: what nodes have decides.
         some(|of| {
             of.available
                 .as_ref()
-                .map_or("*".to_owned(), ToString::to_string)
+                .map_or("*".to_owned(), |more| amount(&of.resource, more))
         })
         .into(),
     ];
     if wide {
         cells.extend([
-            some(|of| of.lendable.to_string()).into(),
+            some(|of| amount(&of.resource, &of.lendable)).into(),
             once(weight(queue.weight)).into(),
             once(queue.parent.clone().unwrap_or_else(|| "-".to_owned())).into(),
         ]);
     }
     cells.push(state(queue, is_first));
     cells
+}
+
+/// Its quota; of what nobody bounds there is none.
+pub(crate) fn nominal(of: &QueueResource) -> String {
+    let is_none = of.available.is_none() && of.nominal.amount().is_ok_and(|a| a == Amount::ZERO);
+    match is_none {
+        true => "-".to_owned(),
+        false => amount(&of.resource, &of.nominal),
+    }
 }
 
 fn name(of: &QueueResource) -> String {

@@ -2,6 +2,7 @@
 
 mod admission;
 mod beside;
+mod by_node;
 mod cluster;
 mod cycle;
 mod departures;

@@ -33,6 +33,11 @@ pub struct StandingLine {
     pub usage: i128,
     /// How much of that is more than it has.
     pub borrowed: i128,
+    /// What others may hold of what it and the queues below it have, while these leave it idle.
+    pub lendable: i128,
+    /// How much more its gangs may be given now by quota; negative where it was lowered
+    /// below what is held. None: it has no limit.
+    pub available: Option<i128>,
 }
 
 /// What the nodes that take pods have of a resource, in base units.
@@ -129,6 +134,8 @@ impl Engine {
             nominal: line.nominal,
             usage: line.usage,
             borrowed: line.borrowed,
+            lendable: line.lendable,
+            available: line.available,
         });
         Some(QueueStanding {
             fault: tree.misconfigured(at).map(ToString::to_string),

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::constraints::Constraints;
 use crate::ids::{FlavorName, ResourceName};
+use crate::node::Taint;
 use crate::state::{Catalog, Facts, GroupShape, NodeIdx, Nodes, ResourceIdx, cordoned};
 
 /// Nodes that meet the constraints and look as if they had a resource (they
@@ -59,6 +61,53 @@ pub struct Exclusions {
     pub silent: Option<Silent>,
 }
 
+/// What keeps pods off a node: the first that holds, in this order.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Off<'n> {
+    NotReady,
+    Unhealthy(&'n str),
+    Unschedulable,
+    Excluded,
+    Label(&'n str, &'n str),
+    Affinity,
+    Taint(&'n Taint),
+    Volumes,
+    KeptOut,
+    Lacking(ResourceIdx),
+}
+
+/// What keeps a group off a node. None: nothing, the node matches.
+pub(super) fn off<'n>(
+    nodes: &'n Nodes,
+    catalog: &Catalog,
+    group: &GroupShape,
+    constraints: &'n Constraints,
+    excluded: &[NodeIdx],
+    (node, facts): (NodeIdx, &'n Facts),
+) -> Option<Off<'n>> {
+    if !facts.ready {
+        Some(Off::NotReady)
+    } else if let Some(why) = &facts.unhealthy {
+        Some(Off::Unhealthy(why))
+    } else if cordoned(constraints, facts) {
+        Some(Off::Unschedulable)
+    } else if excluded.contains(&node) {
+        Some(Off::Excluded)
+    } else if let Some((key, value)) = constraints.lacks_label(&facts.labels) {
+        Some(Off::Label(key, value))
+    } else if !constraints.requires(nodes.name(node), &facts.labels) {
+        Some(Off::Affinity)
+    } else if let Some(taint) = constraints.repelled_by(&facts.taints) {
+        Some(Off::Taint(taint))
+    } else if !constraints.reaches_volumes(nodes.name(node), &facts.labels) {
+        Some(Off::Volumes)
+    } else if constraints.is_kept_out(&facts.labels) {
+        Some(Off::KeptOut)
+    } else {
+        lacks(nodes, catalog, group, node).map(Off::Lacking)
+    }
+}
+
 /// Counts every node once, for the first that keeps the group off it.
 pub(super) fn count(
     nodes: &Nodes,
@@ -79,28 +128,20 @@ pub(super) fn count(
     let mut lacking: BTreeMap<ResourceName, u32> = BTreeMap::new();
     let mut labels: BTreeMap<(&str, &str), u32> = BTreeMap::new();
     for (node, facts) in nodes.iter() {
-        let counter = if !facts.ready {
-            &mut counts.not_ready
-        } else if let Some(why) = &facts.unhealthy {
-            unhealthy.entry(why.clone()).or_default()
-        } else if cordoned(constraints, facts) {
-            &mut counts.unschedulable
-        } else if excluded.contains(&node) {
-            &mut counts.excluded
-        } else if let Some(label) = constraints.lacks_label(&facts.labels) {
-            labels.entry(label).or_default()
-        } else if !constraints.requires(nodes.name(node), &facts.labels) {
-            &mut counts.affinity
-        } else if let Some(taint) = constraints.repelled_by(&facts.taints) {
-            taints.entry(taint.to_string()).or_default()
-        } else if !constraints.reaches_volumes(nodes.name(node), &facts.labels) {
-            &mut counts.volumes
-        } else if constraints.is_kept_out(&facts.labels) {
-            &mut counts.kept_out
-        } else if let Some(resource) = lacks(nodes, catalog, group, node) {
-            lacking.entry(catalog.name(resource)).or_default()
-        } else {
+        let Some(off) = off(nodes, catalog, group, constraints, excluded, (node, facts)) else {
             continue;
+        };
+        let counter = match off {
+            Off::NotReady => &mut counts.not_ready,
+            Off::Unhealthy(why) => unhealthy.entry(why.to_owned()).or_default(),
+            Off::Unschedulable => &mut counts.unschedulable,
+            Off::Excluded => &mut counts.excluded,
+            Off::Label(key, value) => labels.entry((key, value)).or_default(),
+            Off::Affinity => &mut counts.affinity,
+            Off::Taint(taint) => taints.entry(taint.to_string()).or_default(),
+            Off::Volumes => &mut counts.volumes,
+            Off::KeptOut => &mut counts.kept_out,
+            Off::Lacking(resource) => lacking.entry(catalog.name(resource)).or_default(),
         };
         *counter = counter.saturating_add(1);
     }

@@ -1,6 +1,7 @@
 //! Why a gang waits: one reason, with numbers.
 
 mod amount;
+mod by_node;
 mod capacity;
 mod change;
 mod detail;
@@ -12,6 +13,8 @@ mod text;
 mod topology;
 mod union;
 
+pub(crate) use by_node::by_node;
+pub use by_node::{GroupNodes, MatchingNode, Obstacle};
 pub(crate) use capacity::{Question, explain, never_holds, what_helps};
 pub use change::{Allow, Change, FreeOn, Raise};
 pub use detail::{Detail, OwnQuota, Unfit};

@@ -27,6 +27,11 @@ impl OrderKey {
         }
     }
 
+    /// The gang whose it is.
+    pub(crate) fn into_id(self) -> GangId {
+        self.id
+    }
+
     /// Before this come gangs, and from it on what is surplus.
     fn first_surplus() -> Self {
         Self {

@@ -14,6 +14,10 @@ pub(crate) struct Standing {
     pub(crate) usage: i128,
     /// What is held beyond it.
     pub(crate) borrowed: i128,
+    /// What of it others may hold.
+    pub(crate) lendable: i128,
+    /// How much more it may be given now. None: it has no limit.
+    pub(crate) available: Option<i128>,
 }
 
 impl Tree {
@@ -35,6 +39,8 @@ impl Tree {
             quota: cell.subtree(),
             usage: cell.usage(),
             borrowed: if limited { cell.borrowed() } else { 0 },
+            lendable: cell.subtree().saturating_sub(cell.local()),
+            available: self.available(queue, *what),
         };
         node.cells.iter().map(standing).collect()
     }

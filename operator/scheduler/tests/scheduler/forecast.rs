@@ -110,6 +110,58 @@ fn pods_that_leave_by_themselves_are_gone_when_they_said() {
     assert_eq!(expected(&engine), starts([("next", 1), ("two", 11)]));
 }
 
+/// Minutes of the expected ends, by the gang's name.
+fn ends(engine: &Engine) -> BTreeMap<String, i64> {
+    let forecast = Forecast::of(&engine.snapshot(), |_| true);
+    let ends = forecast.ends.into_iter();
+    ends.map(|(gang, end)| {
+        let name = gang.as_str().trim_start_matches("team/").to_owned();
+        (name, end.as_millis() / MINUTE)
+    })
+    .collect()
+}
+
+/// Who makes room ends when it has, and not when it would have done its work; so does who has no
+/// end that is known. Its next run is another.
+#[test]
+fn who_makes_room_ends_with_its_grace() {
+    for runtime in [Some(30), None] {
+        let mut engine = engine(gpu_nodes(1));
+        engine.apply_queue(Queue {
+            preemption: Preemption {
+                within_queue: WithinQueue::LowerPriority,
+                ..Preemption::default()
+            },
+            ..Queue::new(QueueName::new("default"))
+        });
+        let low = Gang {
+            grace: Duration::from_mins(4),
+            ..part("low", 8, runtime)
+        };
+        engine.apply_gang(low);
+        assert_eq!(cycle_at(&mut engine, 0), ["+low"]);
+        engine.apply_pod(worker("low", 0), NodeName::new("n00"), gpu(1, 8));
+        let alone = runtime.map(|_| ("low".to_owned(), 34));
+        assert_eq!(ends(&engine), alone.into_iter().collect());
+        let high = Gang {
+            priority: 1,
+            ..part("high", 8, Some(10))
+        };
+        engine.apply_gang(at(10, high));
+        let expected = starts([("low", 4), ("high", 14)]);
+        // Before it is decided, and while it leaves, however long that lasts.
+        assert_eq!(ends(&engine), expected, "{runtime:?}");
+        cycle_at(&mut engine, 0);
+        for minute in [0, 1, 3] {
+            cycle_at(&mut engine, minute);
+            assert_eq!(ends(&engine).get("low"), Some(&4), "{runtime:?} {minute}");
+        }
+        // It should have gone: nobody knows when it does.
+        cycle_at(&mut engine, 6);
+        assert_eq!(ends(&engine).get("low"), None, "{runtime:?}");
+    }
+}
+
 #[test]
 fn it_is_cut_off_where_it_would_take_too_long() {
     let mut engine = engine(gpu_nodes(1));

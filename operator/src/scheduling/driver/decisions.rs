@@ -11,6 +11,7 @@ use crate::quota;
 use crate::scheduling::Feed;
 use crate::scheduling::flavors::Place;
 use crate::scheduling::{allocation, gang, guests, journal, volumes};
+use crate::telemetry::traces::span;
 use crate::world::Certificate;
 
 impl Driver {
@@ -18,7 +19,9 @@ impl Driver {
     pub(super) fn decide(&mut self) {
         let devices_changed = std::mem::take(&mut self.devices_changed);
         let began = Instant::now();
+        let cycle = span!("decide").entered();
         let decisions = self.engine.cycle(gang::time(Timestamp::now()));
+        drop(cycle);
         let world = self.committer.world().clone();
         world.counts.cycled(began.elapsed());
         for decision in decisions {

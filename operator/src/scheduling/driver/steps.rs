@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::debug;
+use tracing::{Instrument as _, debug};
 use trellis_api::job::{LostNode, TrainingJobSpec, TrainingJobStatus};
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason};
@@ -20,6 +20,7 @@ use crate::scheduling::commit::{Outcome, is_owned};
 use crate::scheduling::journal::Author;
 use crate::scheduling::keeper::{self, Doomed, Step, Vacancy};
 use crate::scheduling::{Feed, Run, gang, guests, journal};
+use crate::telemetry::traces::span;
 use crate::watch::PodView;
 use crate::world::Certificate;
 
@@ -364,7 +365,7 @@ impl Driver {
             });
         }
         let world = self.committer.world().clone();
-        let task = tokio::spawn(task(stop));
+        let task = tokio::spawn(task(stop).instrument(span!("task", %job)));
         let job = job.clone();
         tokio::spawn(async move {
             // A task that panics has ended too: its gang must not stand still for ever.

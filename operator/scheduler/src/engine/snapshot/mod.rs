@@ -1,7 +1,9 @@
 //! All that an engine knows, as plain data, to be decided again elsewhere.
 //!
-//! `take` makes a snapshot of an engine, `restore` an engine of a snapshot.
+//! `take` makes a snapshot of an engine, `restore` an engine of a snapshot, `positions` says
+//! where those stand that wait.
 
+mod positions;
 mod restore;
 mod take;
 

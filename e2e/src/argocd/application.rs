@@ -1,0 +1,217 @@
+//! An Application: what Argo CD says of it, and asking it to look.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use futures::{StreamExt as _, TryStreamExt as _};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::core::DynamicObject;
+use kube::runtime::{WatchStreamExt as _, watcher};
+use serde_json::{Value, json};
+
+use crate::wait::{eventually, wait_gone};
+
+/// An Application of one Argo CD.
+#[derive(Debug, Clone)]
+pub struct Application {
+    api: Api<DynamicObject>,
+    name: String,
+}
+
+/// What Argo CD says of an Application at one moment. A word that is not there yet is empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct State {
+    /// Synced, OutOfSync or Unknown.
+    pub sync: String,
+    /// The commit that it was compared with.
+    pub revision: String,
+    /// When it was last compared.
+    pub reconciled: String,
+    /// How often it has been synced.
+    pub syncs: usize,
+    /// Healthy, Progressing, Degraded, Suspended, Missing or Unknown.
+    pub health: String,
+    /// Of the last sync: Running, Succeeded, Failed or Error; its commit, and what is said of it.
+    pub operation: (String, String, String),
+    /// Sync, health and message of each resource, by `Kind/name`.
+    pub resources: BTreeMap<String, (String, String, String)>,
+    /// What the last sync has said of each resource and hook, by `Kind/name`: phase and message.
+    pub results: BTreeMap<String, (String, String)>,
+    /// Warnings and errors, by type.
+    pub conditions: BTreeMap<String, String>,
+}
+
+fn text(value: &Value, pointer: &str) -> String {
+    let found = value.pointer(pointer).and_then(Value::as_str);
+    found.unwrap_or_default().to_owned()
+}
+
+fn list<'v>(value: &'v Value, pointer: &str) -> impl Iterator<Item = &'v Value> {
+    value
+        .pointer(pointer)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+}
+
+fn called(value: &Value) -> String {
+    format!("{}/{}", text(value, "/kind"), text(value, "/name"))
+}
+
+impl State {
+    fn of(object: &DynamicObject) -> Self {
+        let status = &object.data["status"];
+        Self {
+            sync: text(status, "/sync/status"),
+            revision: text(status, "/sync/revision"),
+            reconciled: text(status, "/reconciledAt"),
+            syncs: list(status, "/history").count(),
+            health: text(status, "/health/status"),
+            operation: (
+                text(status, "/operationState/phase"),
+                text(status, "/operationState/syncResult/revision"),
+                text(status, "/operationState/message"),
+            ),
+            resources: list(status, "/resources")
+                .map(|r| {
+                    let health = text(r, "/health/status");
+                    let message = text(r, "/health/message");
+                    (called(r), (text(r, "/status"), health, message))
+                })
+                .collect(),
+            results: list(status, "/operationState/syncResult/resources")
+                .map(|r| {
+                    let phase = match text(r, "/hookPhase") {
+                        phase if phase.is_empty() => text(r, "/status"),
+                        phase => phase,
+                    };
+                    (called(r), (phase, text(r, "/message")))
+                })
+                .collect(),
+            conditions: list(status, "/conditions")
+                .map(|c| (text(c, "/type"), text(c, "/message")))
+                .collect(),
+        }
+    }
+
+    /// True if this commit has been synced, and all is as it says.
+    #[must_use]
+    pub fn is_synced(&self, revision: &str) -> bool {
+        let (phase, synced, _) = &self.operation;
+        self.sync == "Synced"
+            && self.revision == revision
+            && phase == "Succeeded"
+            && synced == revision
+    }
+
+    /// The health of one resource, empty if it has none.
+    #[must_use]
+    pub fn health_of(&self, resource: &str) -> &str {
+        self.resources
+            .get(resource)
+            .map_or("", |(_, health, _)| health)
+    }
+}
+
+impl Application {
+    pub(super) fn new(api: Api<DynamicObject>, name: String) -> Self {
+        Self { api, name }
+    }
+
+    /// What is said of it now.
+    ///
+    /// # Errors
+    ///
+    /// When it is not there.
+    pub async fn state(&self) -> Result<State> {
+        Ok(State::of(&self.api.get(&self.name).await?))
+    }
+
+    /// Asks Argo CD to compare it with the newest commit, which it does by itself every two
+    /// minutes.
+    ///
+    /// # Errors
+    ///
+    /// When it is not there.
+    pub async fn refresh(&self) -> Result<()> {
+        self.annotate("normal").await
+    }
+
+    async fn annotate(&self, refresh: &str) -> Result<()> {
+        let patch = json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": refresh}}});
+        self.patch(&patch).await
+    }
+
+    /// Changes it by a merge patch.
+    ///
+    /// # Errors
+    ///
+    /// The API server's refusal.
+    pub async fn patch(&self, patch: &Value) -> Result<()> {
+        let params = PatchParams::default();
+        self.api
+            .patch(&self.name, &params, &Patch::Merge(patch))
+            .await?;
+        Ok(())
+    }
+
+    /// Waits until it is as `wanted` says.
+    ///
+    /// # Errors
+    ///
+    /// When `timeout` has passed: what is said of it.
+    pub async fn becomes(
+        &self,
+        what: &str,
+        timeout: Duration,
+        wanted: impl Fn(&State) -> bool,
+    ) -> Result<State> {
+        let look = async || -> Result<State> {
+            let state = self.state().await?;
+            ensure!(wanted(&state), "{state:#?}");
+            Ok(state)
+        };
+        let so = eventually(timeout, look).await;
+        so.with_context(|| format!("{} has not become {what}", self.name))
+    }
+
+    /// Everything that is said of it from now on, each change once, until `until` holds or this is
+    /// dropped.
+    ///
+    /// # Errors
+    ///
+    /// When it goes, or the watch ends.
+    pub async fn history(&self, mut until: impl FnMut(&State) -> bool) -> Result<Vec<State>> {
+        let config = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
+        let mut events = watcher(self.api.clone(), config)
+            .default_backoff()
+            .applied_objects()
+            .boxed();
+        let mut history: Vec<State> = Vec::new();
+        while let Some(object) = events.try_next().await? {
+            let state = State::of(&object);
+            let ends = until(&state);
+            if history.last() != Some(&state) {
+                history.push(state);
+            }
+            if ends {
+                return Ok(history);
+            }
+        }
+        bail!("the watch of {} has ended", self.name)
+    }
+
+    /// Deletes it with all that it has delivered, and waits until both are gone.
+    ///
+    /// # Errors
+    ///
+    /// When `timeout` has passed.
+    pub async fn delete(&self, timeout: Duration) -> Result<()> {
+        self.api
+            .delete(&self.name, &DeleteParams::default())
+            .await?;
+        wait_gone(&self.api, &self.name, timeout).await
+    }
+}

@@ -1,0 +1,208 @@
+//! Building Argo CD and kstatus from Go modules, once a machine.
+
+use std::env;
+use std::fs::{self, File};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::binaries::cache;
+
+/// With the value `build` whoever needs Argo CD builds it. Without, it is used where it is there:
+/// most who run all tests would not wait for it.
+const PERMISSION: &str = "TRELLIS_ARGOCD";
+/// How often a build says that it is still alive.
+const STILL_BUILDING: Duration = Duration::from_secs(30);
+const ARGO_CD: &str = "github.com/argoproj/argo-cd/v3";
+/// The kinds of Argo CD, as its manifests have them.
+pub(super) const CRDS: [&str; 3] = ["application-crd", "applicationset-crd", "appproject-crd"];
+
+/// A program of the modules beside this file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Program {
+    /// Argo CD, with its manifests beside it.
+    ArgoCd,
+    /// What says what kstatus makes of objects.
+    Kstatus,
+}
+
+impl Program {
+    fn name(self) -> &'static str {
+        match self {
+            Self::ArgoCd => "argocd",
+            Self::Kstatus => "kstatus",
+        }
+    }
+
+    /// Its module, relative to this crate.
+    fn module(self) -> &'static str {
+        match self {
+            Self::ArgoCd => "src/argocd/module",
+            Self::Kstatus => "src/argocd/kstatus",
+        }
+    }
+
+    fn sources(self) -> &'static [&'static str] {
+        match self {
+            Self::ArgoCd => &["go.mod", "go.sum", "main.go", "health.go", "redis.go"],
+            Self::Kstatus => &["go.mod", "go.sum", "main.go"],
+        }
+    }
+
+    /// On two cores, with an empty build cache.
+    fn usually(self) -> &'static str {
+        match self {
+            Self::ArgoCd => "5 to 9 minutes",
+            Self::Kstatus => "30 seconds",
+        }
+    }
+
+    fn folder(self) -> Result<PathBuf> {
+        // The cache counts from where the other modules are.
+        let path = |file: &&str| format!("../{}/{file}", self.module());
+        let sources: Vec<String> = self.sources().iter().map(path).collect();
+        let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
+        cache::keyed(self.name(), &sources, "")
+    }
+
+    fn is_built(self) -> bool {
+        self.folder().is_ok_and(|f| f.join(self.name()).is_file())
+    }
+
+    /// Where it is. Of two processes one builds, the other waits.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be built: what Go said.
+    pub fn find_or_build(self) -> Result<PathBuf> {
+        let folder = self.folder()?;
+        let program = folder.join(self.name());
+        fs::create_dir_all(&folder)?;
+        let lock = File::create(folder.join("lock"))?;
+        lock.lock()?;
+        if !program.is_file() {
+            self.build(&folder)?;
+        }
+        Ok(program)
+    }
+
+    /// The program comes last, by a rename: what is killed leaves nothing that looks finished.
+    fn build(self, folder: &Path) -> Result<()> {
+        let (name, usually) = (self.name(), self.usually());
+        let module = Path::new(env!("CARGO_MANIFEST_DIR")).join(self.module());
+        eprintln!(
+            "building {name}, usually {usually}, once, into {}",
+            folder.display()
+        );
+        let partial = folder.join(format!("{name}.partial"));
+        let log = folder.join("log");
+        let output = File::create(&log)?;
+        let mut go = Command::new("go")
+            .args(["build", "-trimpath", "-ldflags", "-s -w", "-o"])
+            .arg(&partial)
+            .arg(".")
+            .current_dir(&module)
+            .env("CGO_ENABLED", "0")
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()
+            .context("start go: install Go 1.26 or newer")?;
+        let started = Instant::now();
+        let mut told = started;
+        let status = loop {
+            if let Some(status) = go.try_wait()? {
+                break status;
+            }
+            if told.elapsed() >= STILL_BUILDING {
+                told = Instant::now();
+                eprintln!(
+                    "  {name}: still building, {} s",
+                    started.elapsed().as_secs()
+                );
+            }
+            sleep(Duration::from_millis(200));
+        };
+        if !status.success() {
+            bail!("go build {name}: {}", fs::read_to_string(&log)?.trim_end());
+        }
+        if self == Self::ArgoCd {
+            copy_files(&module, folder)?;
+            let kustomize = folder.join("kustomize");
+            let _ = fs::remove_file(&kustomize);
+            symlink(name, kustomize)?;
+        }
+        fs::rename(&partial, folder.join(name))?;
+        Ok(())
+    }
+}
+
+/// The manifests that are beside the program.
+pub(super) fn manifests(program: &Path) -> PathBuf {
+    program.with_file_name("manifests")
+}
+
+/// Its CRDs, its configuration and a script that it calls, of the version that is built.
+fn copy_files(module: &Path, folder: &Path) -> Result<()> {
+    let output = Command::new("go")
+        .args(["list", "-m", "-f", "{{.Dir}}", ARGO_CD])
+        .current_dir(module)
+        .output()?;
+    ensure!(
+        output.status.success(),
+        "go list {ARGO_CD}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let source = PathBuf::from(String::from_utf8(output.stdout)?.trim_end());
+    // It asks for signatures even where none are wanted.
+    let verify = folder.join("git-verify-wrapper.sh");
+    fs::write(
+        &verify,
+        fs::read(source.join("hack/git-verify-wrapper.sh"))?,
+    )?;
+    fs::set_permissions(&verify, fs::Permissions::from_mode(0o755))?;
+    let source = source.join("manifests");
+    let target = folder.join("manifests");
+    fs::create_dir_all(&target)?;
+    for from in ["crds", "base/config"] {
+        let from = source.join(from);
+        for entry in from
+            .read_dir()
+            .with_context(|| format!("read {}", from.display()))?
+        {
+            let entry = entry?;
+            // Files of the module's cache are read-only, and a copy of one would be.
+            fs::write(target.join(entry.file_name()), fs::read(entry.path())?)?;
+        }
+    }
+    Ok(())
+}
+
+/// What stands against a program on this machine, if something does: one line.
+#[must_use]
+pub fn unable(program: Program) -> Option<String> {
+    let name = program.name();
+    if program == Program::ArgoCd && !runs("git", "--version") {
+        return Some(format!("{name} needs `git` (Debian: git)"));
+    }
+    if program.is_built() {
+        return None;
+    }
+    let may_build = env::var(PERMISSION).is_ok_and(|value| value == "build");
+    if program == Program::ArgoCd && !may_build {
+        let usually = program.usually();
+        return Some(format!(
+            "Argo CD is not built: set {PERMISSION}=build to build it, once, in {usually}"
+        ));
+    }
+    (!runs("go", "version")).then(|| format!("{name} is not built: install Go 1.26 or newer"))
+}
+
+fn runs(program: &str, argument: &str) -> bool {
+    let output = Command::new(program).arg(argument).output();
+    output.is_ok_and(|output| output.status.success())
+}

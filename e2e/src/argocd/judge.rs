@@ -1,0 +1,77 @@
+//! What Argo CD and Flux make of an object: by their own code, without a cluster.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Program;
+
+/// What is said of one object.
+#[derive(Debug, Clone, Deserialize, PartialEq, Eq)]
+pub struct Judgement {
+    /// One word.
+    pub status: String,
+    /// The same in words.
+    #[serde(default)]
+    pub message: String,
+}
+
+/// What Argo CD says of the health of objects by Lua scripts, each for `group/Kind`. `None`:
+/// nothing judges it.
+///
+/// # Errors
+///
+/// What Argo CD has against a script.
+pub fn health(scripts: &[(String, &Path)], objects: &[Value]) -> Result<Vec<Option<Judgement>>> {
+    let mut arguments = vec!["health".to_owned()];
+    for (kind, file) in scripts {
+        arguments.push(format!("--lua={kind}={}", file.display()));
+    }
+    ask(Program::ArgoCd, &arguments, objects)
+}
+
+/// What kstatus says of objects: Current, InProgress, Failed, ...
+///
+/// # Errors
+///
+/// When it cannot be built, or knows no answer.
+pub fn kstatus(objects: &[Value]) -> Result<Vec<Judgement>> {
+    ask(Program::Kstatus, &[], objects)
+}
+
+fn ask<T: for<'d> Deserialize<'d>>(
+    program: Program,
+    arguments: &[String],
+    objects: &[Value],
+) -> Result<Vec<T>> {
+    let mut asked = Command::new(program.find_or_build()?)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("start it")?;
+    let input: Vec<String> = objects.iter().map(Value::to_string).collect();
+    let mut stdin = asked.stdin.take().context("no stdin")?;
+    // It answers each at once: read while it is written to, or both wait for the other.
+    let writer = std::thread::spawn(move || stdin.write_all(input.join("\n").as_bytes()));
+    let output = asked.wait_with_output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{program:?}: {said}");
+    writer
+        .join()
+        .map_err(|_| anyhow::anyhow!("the writer panicked"))??;
+    let lines = String::from_utf8(output.stdout)?;
+    let answers: Result<Vec<T>, _> = lines.lines().map(serde_json::from_str).collect();
+    let answers = answers?;
+    ensure!(
+        answers.len() == objects.len(),
+        "{} answers: {lines}",
+        answers.len()
+    );
+    Ok(answers)
+}

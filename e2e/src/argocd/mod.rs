@@ -1,0 +1,168 @@
+//! Argo CD on a test control plane: its own repo-server and application-controller, and what
+//! kstatus, by which Flux judges, makes of objects.
+
+mod application;
+mod build;
+mod judge;
+mod objects;
+mod processes;
+mod repository;
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, Client};
+use tokio::time::{Instant, sleep};
+
+use crate::control_plane::{ControlPlane, free_port};
+use crate::process::{Process, ProcessGroup};
+
+pub use application::{Application, State};
+pub use build::{Program, unable};
+pub use judge::{Judgement, health, kstatus};
+pub use repository::Repository;
+
+/// Where Argo CD and its Applications are.
+pub const NAMESPACE: &str = "argocd";
+
+/// How long its programs may take until they listen, on a busy machine.
+const READY: Duration = Duration::from_secs(60);
+/// How many errors are told.
+const ERRORS: usize = 5;
+
+/// A running Argo CD, with all rights on one control plane. It ends when this is dropped, and
+/// before the control plane does.
+pub struct ArgoCd {
+    client: Client,
+    processes: Vec<Process>,
+    /// Ends those above, and has their folder.
+    group: ProcessGroup,
+}
+
+impl std::fmt::Debug for ArgoCd {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_tuple("ArgoCd")
+            .field(&self.processes)
+            .finish()
+    }
+}
+
+impl ArgoCd {
+    /// Starts one with the settings of its own manifests; `settings` is more of ConfigMap
+    /// `argocd-cm`. It is built if it has to be: ask [`unable`] before.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be built, or does not start: what it said last.
+    pub async fn start(control_plane: &ControlPlane, settings: &[(&str, &str)]) -> Result<Self> {
+        let program = tokio::task::spawn_blocking(|| Program::ArgoCd.find_or_build()).await??;
+        objects::install(control_plane, &program, settings).await?;
+        let folder = tempfile::Builder::new().prefix("trellis-").tempdir()?;
+        let folder = folder.keep();
+        let group = ProcessGroup::new(folder.clone(), !control_plane.options().keep_folder)?;
+        let ports = processes::Ports {
+            redis: free_port()?,
+            repo_server: free_port()?,
+            repo_server_metrics: free_port()?,
+            controller_metrics: free_port()?,
+        };
+        let environment = processes::environment(&folder, &program, control_plane)?;
+        let mut argocd = Self {
+            client: control_plane.client(),
+            processes: Vec::new(),
+            group,
+        };
+        argocd
+            .launch("redis", &processes::redis(&program, ports), ports.redis)
+            .await?;
+        let mut server = environment.clone();
+        server.extend(processes::repo_server(&program, ports));
+        argocd
+            .launch("repo-server", &server, ports.repo_server)
+            .await?;
+        let mut controller = environment;
+        controller.extend(processes::controller(&program, ports));
+        let metrics = ports.controller_metrics;
+        argocd
+            .launch("application-controller", &controller, metrics)
+            .await?;
+        Ok(argocd)
+    }
+
+    /// Starts `env COMMAND...` and waits until it listens.
+    async fn launch(&mut self, name: &str, command: &[String], port: u16) -> Result<()> {
+        let mut process = self.group.spawn(name, Path::new("env"), command)?;
+        let deadline = Instant::now() + READY;
+        while tokio::net::TcpStream::connect(("127.0.0.1", port))
+            .await
+            .is_err()
+        {
+            let ended = process.ended()?;
+            ensure!(
+                ended.is_none() && Instant::now() < deadline,
+                "{name} of Argo CD does not listen; {}",
+                process.last_words()
+            );
+            sleep(Duration::from_millis(50)).await;
+        }
+        self.processes.push(process);
+        Ok(())
+    }
+
+    /// Creates an Application, such as one of [`application`].
+    ///
+    /// # Errors
+    ///
+    /// The API server's refusal.
+    pub async fn deliver(&self, application: &serde_json::Value) -> Result<Application> {
+        let kind = GroupVersionKind::gvk("argoproj.io", "v1alpha1", "Application");
+        let kind = ApiResource::from_gvk(&kind);
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), NAMESPACE, &kind);
+        let object: DynamicObject = serde_json::from_value(application.clone())?;
+        let created = api.create(&Default::default(), &object).await?;
+        let name = created
+            .metadata
+            .name
+            .context("an Application without a name")?;
+        Ok(Application::new(api, name))
+    }
+
+    /// The last errors that it has logged, for who looks into a failure.
+    #[must_use]
+    pub fn last_words(&self) -> String {
+        let logs: Vec<String> = self.processes.iter().flat_map(Process::log).collect();
+        let lines = logs.iter().flat_map(|log| log.lines());
+        let wrong = |line: &&str| ["error", "fatal", "panic"].iter().any(|w| line.contains(w));
+        let mut wrong: Vec<&str> = lines.rev().filter(wrong).take(ERRORS).collect();
+        wrong.reverse();
+        format!("the last errors of Argo CD:\n{}", wrong.join("\n"))
+    }
+}
+
+/// An Application of a folder of a repository, for one namespace: synced, pruned and healed by
+/// itself, and to be changed before it is [delivered](ArgoCd::deliver).
+#[must_use]
+pub fn application(
+    name: &str,
+    repository: &Repository,
+    path: &str,
+    namespace: &str,
+) -> serde_json::Value {
+    serde_json::json!({
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Application",
+        "metadata": {
+            "name": name,
+            "finalizers": ["resources-finalizer.argocd.argoproj.io"],
+        },
+        "spec": {
+            "project": "default",
+            "source": {"repoURL": repository.url(), "targetRevision": "HEAD", "path": path},
+            "destination": {"server": "https://kubernetes.default.svc", "namespace": namespace},
+            "syncPolicy": {"automated": {"prune": true, "selfHeal": true}},
+        },
+    })
+}

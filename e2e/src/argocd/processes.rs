@@ -1,0 +1,101 @@
+//! The programs of Argo CD, and what they are told.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use super::NAMESPACE;
+use crate::control_plane::ControlPlane;
+
+/// Where each of them listens, on 127.0.0.1.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ports {
+    pub(super) redis: u16,
+    pub(super) repo_server: u16,
+    pub(super) repo_server_metrics: u16,
+    pub(super) controller_metrics: u16,
+}
+
+/// `NAME=VALUE` of both: folders of their own, Kustomize first on the `PATH`, and the control plane
+/// as the cluster that Argo CD is in.
+pub(super) fn environment(
+    folder: &Path,
+    program: &Path,
+    control_plane: &ControlPlane,
+) -> Result<Vec<String>> {
+    let mut all = vec![
+        "ARGOCD_FAKE_IN_CLUSTER=true".to_owned(),
+        "ARGOCD_GPG_ENABLED=false".to_owned(),
+        format!("KUBECONFIG={}", control_plane.kubeconfig().display()),
+    ];
+    for (name, own) in [
+        ("ARGOCD_GNUPGHOME", "gnupg"),
+        ("ARGOCD_GPG_DATA_PATH", "keys"),
+        ("ARGOCD_TLS_DATA_PATH", "tls"),
+        ("ARGOCD_SSH_DATA_PATH", "ssh"),
+        ("ARGOCD_PLUGINSOCKFILEPATH", "plugins"),
+        ("TMPDIR", "tmp"),
+        ("HOME", "home"),
+    ] {
+        let own = folder.join(own);
+        fs::create_dir_all(&own)?;
+        all.push(format!("{name}={}", own.display()));
+    }
+    let mut path: Vec<PathBuf> = program.parent().map(Path::to_owned).into_iter().collect();
+    path.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
+    let path = env::join_paths(path)?;
+    all.push(format!("PATH={}", path.to_str().context("a PATH of text")?));
+    Ok(all)
+}
+
+/// A redis-server where there is one, else what Argo CD's command line brings for itself.
+pub(super) fn redis(program: &Path, ports: Ports) -> Vec<String> {
+    let port = ports.redis.to_string();
+    let installed = Command::new("redis-server").arg("--version").output();
+    if installed.is_ok_and(|output| output.status.success()) {
+        let words = ["redis-server", "--bind", "127.0.0.1", "--port", &port];
+        let memory = ["--save", "", "--appendonly", "no"];
+        return words
+            .iter()
+            .chain(&memory)
+            .map(|w| (*w).to_owned())
+            .collect();
+    }
+    vec![
+        program.display().to_string(),
+        "redis".to_owned(),
+        format!("--address=127.0.0.1:{port}"),
+    ]
+}
+
+pub(super) fn repo_server(program: &Path, ports: Ports) -> Vec<String> {
+    vec![
+        program.display().to_string(),
+        "argocd-repo-server".to_owned(),
+        "--address=127.0.0.1".to_owned(),
+        format!("--port={}", ports.repo_server),
+        "--metrics-address=127.0.0.1".to_owned(),
+        format!("--metrics-port={}", ports.repo_server_metrics),
+        format!("--redis=127.0.0.1:{}", ports.redis),
+        "--disable-tls".to_owned(),
+        "--client-ca-path=".to_owned(),
+    ]
+}
+
+pub(super) fn controller(program: &Path, ports: Ports) -> Vec<String> {
+    vec![
+        program.display().to_string(),
+        "argocd-application-controller".to_owned(),
+        format!("--namespace={NAMESPACE}"),
+        format!("--metrics-port={}", ports.controller_metrics),
+        format!("--redis=127.0.0.1:{}", ports.redis),
+        format!("--repo-server=127.0.0.1:{}", ports.repo_server),
+        "--repo-server-plaintext".to_owned(),
+        // Health in the Application's status, by resource: there is no UI to show it.
+        "--persist-resource-health".to_owned(),
+        "--self-heal-timeout-seconds=2".to_owned(),
+    ]
+}

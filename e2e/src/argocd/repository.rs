@@ -1,0 +1,116 @@
+//! A git repository on this machine, which Argo CD delivers from.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use tempfile::TempDir;
+
+/// A repository with one branch. It is removed when it is dropped.
+#[derive(Debug)]
+pub struct Repository {
+    folder: TempDir,
+}
+
+impl Repository {
+    /// A new one, with these files, by path, in its first commit.
+    ///
+    /// # Errors
+    ///
+    /// What git says.
+    pub fn create(files: &[(&str, &str)]) -> Result<Self> {
+        let repository = Self {
+            folder: tempfile::Builder::new().prefix("trellis-git-").tempdir()?,
+        };
+        repository.git(&["init", "--quiet", "--initial-branch=main"])?;
+        repository.commit(files)?;
+        Ok(repository)
+    }
+
+    /// A new one with what is in a folder.
+    ///
+    /// # Errors
+    ///
+    /// When the folder cannot be read, and what git says.
+    pub fn of_folder(folder: &Path) -> Result<Self> {
+        let repository = Self::create(&[])?;
+        copy(folder, repository.folder.path())?;
+        repository.commit(&[])?;
+        Ok(repository)
+    }
+
+    /// Its address for Argo CD.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("file://{}", self.folder.path().display())
+    }
+
+    /// Commits these files as they are now, beside those that are there. The new commit's name is
+    /// given back.
+    ///
+    /// # Errors
+    ///
+    /// What git says.
+    pub fn commit(&self, files: &[(&str, &str)]) -> Result<String> {
+        for (path, content) in files {
+            let path = self.folder.path().join(path);
+            if let Some(parent) = path.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            fs::write(path, content)?;
+        }
+        self.git(&["add", "--all"])?;
+        self.git(&["commit", "--quiet", "--allow-empty", "--message=test"])?;
+        self.git(&["rev-parse", "HEAD"])
+    }
+
+    /// Commits that a file is gone.
+    ///
+    /// # Errors
+    ///
+    /// What git says.
+    pub fn remove(&self, path: &str) -> Result<String> {
+        self.git(&["rm", "--quiet", path])?;
+        self.commit(&[])
+    }
+
+    /// Without the settings of whoever runs the test.
+    fn git(&self, arguments: &[&str]) -> Result<String> {
+        let output = Command::new("git")
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .envs(["AUTHOR", "COMMITTER"].map(|who| (format!("GIT_{who}_NAME"), "test")))
+            .envs(
+                ["AUTHOR", "COMMITTER"].map(|who| (format!("GIT_{who}_EMAIL"), "test@example.com")),
+            )
+            .output()
+            .context("start git")?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.success(),
+            "git {}: {said}",
+            arguments.join(" ")
+        );
+        Ok(String::from_utf8(output.stdout)?.trim_end().to_owned())
+    }
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    for entry in from
+        .read_dir()
+        .with_context(|| format!("read {}", from.display()))?
+    {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            fs::create_dir_all(&target)?;
+            copy(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}

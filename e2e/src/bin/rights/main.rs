@@ -1,0 +1,79 @@
+//! `cargo rights FOLDER`: which rights of the operator's roles no test has used, after tests that
+//! ran with `TRELLIS_AUDIT=FOLDER`. Each right that is granted and used is one whose removal makes
+//! a test fail, since what is used is then refused.
+//!
+//! Exit status: 0 all are used, 1 one is not, 2 nothing was recorded or the roles are not read.
+
+mod granted;
+mod used;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// A right: API group, resource with its subresource, verb.
+type Right = (String, String, String);
+
+/// Which rights of the operator's roles no test has used.
+#[derive(Parser)]
+struct Options {
+    /// The folder of the records: that of TRELLIS_AUDIT.
+    folder: PathBuf,
+}
+
+/// Rights that are asked for by others in the operator's name, which no request of its own shows.
+const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
+    (
+        "trellis.dev",
+        "trainingjobs/finalizers",
+        "update",
+        "OwnerReferencesPermissionEnforcement asks for it",
+    ),
+    (
+        "trellis.dev",
+        "trainingjobs/pods",
+        "create",
+        "the chart's admission policies ask for it: test keys of policies",
+    ),
+];
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let (granted, used) = match (granted::rights(), used::rights(&options.folder)) {
+        (Ok(granted), Ok(used)) => (granted, used),
+        (Err(error), _) | (_, Err(error)) => {
+            say(&format!("error: {error:#}"));
+            return ExitCode::from(2);
+        }
+    };
+    let elsewhere = |(group, resource, verb): &Right| {
+        let same =
+            |(g, r, v, _): &&(&str, &str, &str, &str)| g == group && r == resource && v == verb;
+        ELSEWHERE.iter().find(same)
+    };
+    let mut unused = 0_usize;
+    for right in &granted {
+        let (group, resource, verb) = right;
+        let how = match (used.contains(right), elsewhere(right)) {
+            (true, _) => continue,
+            (false, Some((.., why))) => (*why).to_owned(),
+            (false, None) => {
+                unused = unused.saturating_add(1);
+                "NO TEST USES IT".to_owned()
+            }
+        };
+        say(&format!("{verb:<8} {resource:<40} {group:<32} {how}"));
+    }
+    say(&format!(
+        "{} rights are granted, {} of them are used by tests, {unused} by none",
+        granted.len(),
+        granted.iter().filter(|right| used.contains(*right)).count(),
+    ));
+    ExitCode::from(u8::from(unused > 0))
+}
+
+#[expect(clippy::print_stdout, reason = "it is what the program is for")]
+fn say(text: &str) {
+    println!("{text}");
+}

@@ -1,0 +1,42 @@
+//! What the operator asks of the API server, written down: `cargo rights` holds its roles to it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+/// The variable that names the folder of the records. Without it nothing is recorded.
+pub const FOLDER: &str = "TRELLIS_AUDIT";
+
+/// The name and verb of each request of the operator's ServiceAccount, and nothing else. A watch
+/// is recorded when it begins: it may never end.
+const POLICY: &str = r#"apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+omitManagedFields: true
+rules:
+- level: Metadata
+  users: ["system:serviceaccount:trellis-system:trellis-operator"]
+- level: None
+"#;
+
+/// Flags of an API server, if it is to record. `folder` is that of its control plane.
+pub(super) fn flags(folder: &Path, port: u16) -> Result<Vec<String>> {
+    let Some(records) = std::env::var_os(FOLDER).map(PathBuf::from) else {
+        return Ok(Vec::new());
+    };
+    // Tests run in the folder of their crate, and whoever starts them is in that of all.
+    let records = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("..")
+        .join(records);
+    let failed = || format!("{FOLDER} names {records:?}");
+    std::fs::create_dir_all(&records).with_context(failed)?;
+    let records = records.canonicalize().with_context(failed)?;
+    let policy = folder.join("audit.yaml");
+    std::fs::write(&policy, POLICY).with_context(|| format!("cannot write {policy:?}"))?;
+    // Ports are taken again, by other processes.
+    let name = format!("{}-{port}.jsonl", std::process::id());
+    Ok(vec![
+        format!("--audit-policy-file={}", policy.display()),
+        format!("--audit-log-path={}", records.join(name).display()),
+    ])
+}

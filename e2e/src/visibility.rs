@@ -1,0 +1,148 @@
+//! The API group that the operator serves by the API server: installed from the chart's own files,
+//! asked by kubectl, and by tests as the API server would.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use http::{Request, StatusCode};
+use http_body_util::BodyExt as _;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::client::Body;
+use kube::{Api, Client, Config};
+use serde_json::{Value, json};
+use trellis_api::visibility::{API_SERVICE, GROUP, SERVICE, VERSION};
+
+use crate::control_plane::ControlPlane;
+use crate::operator::{Launch, NAMESPACE};
+use crate::wait::eventually;
+
+/// How long it may take until the API server asks it.
+const ASKED: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// An operator that serves it on this port of this machine.
+#[must_use]
+pub fn launch(name: &str, port: u16) -> Launch {
+    Launch::named(name)
+        .argument(&format!("--listen=127.0.0.1:{port}"))
+        .argument("--visibility")
+}
+
+fn chart(file: &str) -> Result<Vec<Value>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../charts/trellis/files")
+        .join(file);
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    Ok(serde_saphyr::from_multiple(&text)?)
+}
+
+/// Applies what the chart has for it. There is no network of Services here: the Service is another
+/// name for this machine.
+///
+/// # Errors
+/// If the API server refuses something.
+pub async fn install(control_plane: &ControlPlane, port: u16) -> Result<()> {
+    let mut objects = chart("rbac-visibility.yaml")?;
+    objects.extend(chart("roles.yaml")?);
+    for mut object in chart("visibility.yaml")? {
+        match object["kind"].as_str() {
+            Some("Service") => {
+                object["spec"] = json!({"type": "ExternalName", "externalName": "localhost"});
+            }
+            Some("APIService") => object["spec"]["service"]["port"] = json!(port),
+            _ => {}
+        }
+        objects.push(object);
+    }
+    for object in objects {
+        control_plane.apply_yaml(&object.to_string()).await?;
+    }
+    Ok(())
+}
+
+/// What the API server says of the group: whether it can be asked, and why not.
+///
+/// # Errors
+/// If it says nothing yet.
+pub async fn condition(control_plane: &ControlPlane) -> Result<(bool, String)> {
+    let api: Api<APIService> = Api::all(control_plane.client());
+    let found = api.get(API_SERVICE).await?;
+    let conditions = found.status.and_then(|status| status.conditions);
+    let mut conditions = conditions.into_iter().flatten();
+    let available = conditions.find(|c| c.type_ == "Available");
+    let available = available.context("the API server has not looked at it")?;
+    let why = format!(
+        "{}: {}",
+        available.reason.unwrap_or_default(),
+        available.message.unwrap_or_default()
+    );
+    Ok((available.status == "True", why))
+}
+
+/// Waits until the API server asks the operator, or can do so no more.
+///
+/// # Errors
+/// If that takes too long.
+pub async fn becomes(control_plane: &ControlPlane, available: bool) -> Result<String> {
+    eventually(ASKED, || async {
+        let (is, why) = condition(control_plane).await?;
+        ensure!(is == available, "{why}");
+        Ok(why)
+    })
+    .await
+}
+
+/// The path of what is asked for below the group.
+#[must_use]
+pub fn path(rest: &str) -> String {
+    format!("/apis/{GROUP}/{VERSION}{rest}")
+}
+
+/// The name that the operator's certificate is for.
+#[must_use]
+pub fn host() -> String {
+    format!("{SERVICE}.{NAMESPACE}.svc")
+}
+
+/// A client of the operator itself, with the client certificate of that name, if any.
+///
+/// # Errors
+/// If there is none of that name.
+pub fn direct(
+    control_plane: &ControlPlane,
+    port: u16,
+    certificate: Option<&str>,
+) -> Result<Client> {
+    let mut config = Config::new(format!("https://127.0.0.1:{port}").parse()?);
+    config.accept_invalid_certs = true;
+    config.default_retry = false;
+    if let Some(name) = certificate {
+        let file = |end: &str| -> PathBuf {
+            let pki = control_plane.folder().join("pki");
+            pki.join(format!("{name}.{end}"))
+        };
+        let path = |end: &str| Some(file(end).display().to_string());
+        config.auth_info.client_certificate = path("crt");
+        config.auth_info.client_key = path("key");
+    }
+    Ok(Client::try_from(config)?)
+}
+
+/// What is answered: the code and the body.
+///
+/// # Errors
+/// If nothing is.
+pub async fn ask(
+    client: &Client,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> Result<(StatusCode, Value)> {
+    let mut request = Request::get(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let answer = client.send(request.body(Body::empty())?).await?;
+    let code = answer.status();
+    let body = answer.into_body().collect().await?.to_bytes();
+    let body = serde_json::from_slice(&body);
+    Ok((code, body.unwrap_or(Value::Null)))
+}

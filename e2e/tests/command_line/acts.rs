@@ -1,0 +1,171 @@
+//! Commands that change something.
+
+use kube::Api;
+use serde_json::{Value, json};
+use trellis_api::TrainingJob;
+use trellis_api::job::JobPhase;
+use trellis_e2e::admission::PodPolicy;
+use trellis_e2e::kubelet;
+
+use crate::scene::shared;
+
+#[tokio::test]
+async fn a_job_is_suspended_resumed_and_cancelled() {
+    let scene = shared().await;
+    let site = scene.site("cli-acts", 1).await;
+    site.submit("j", 2, 4).await;
+    site.reaches("j", JobPhase::Running).await;
+    let at = ["-n", site.name()];
+    let act = async |arguments: &[&str]| {
+        let arguments = [arguments, &at].concat();
+        scene.trellis(&arguments).await
+    };
+    let suspended = act(&["suspend", "j", "--wait", "--timeout", "60s"]).await;
+    assert_eq!(suspended.status, 0, "{suspended:?}");
+    assert_eq!(suspended.out, "trainingjob.trellis.dev/j suspended\n");
+    site.reaches("j", JobPhase::Suspended).await;
+    let again = act(&["suspend", "tj/j"]).await;
+    assert_eq!(
+        (again.status, again.out.as_str()),
+        (0, "trainingjob.trellis.dev/j already suspended\n")
+    );
+    let resumed = act(&["resume", "j", "--wait", "--timeout", "60s"]).await;
+    assert_eq!(resumed.status, 0, "{resumed:?}");
+    site.reaches("j", JobPhase::Running).await;
+    // What takes longer is told, and goes on.
+    site.stop_slowly("j", "5s").await;
+    let late = act(&["suspend", "j", "--wait", "--timeout", "1s"]).await;
+    assert_eq!(late.status, 124, "{late:?}");
+    assert!(late.err.contains("`trellis status j`"), "{late:?}");
+    let cancelled = act(&["cancel", "j", "--wait", "--timeout", "60s"]).await;
+    assert_eq!(cancelled.status, 0, "{cancelled:?}");
+    let jobs: Api<TrainingJob> = site.api();
+    assert!(jobs.get_opt("j").await.unwrap().is_none());
+    assert!(site.pods("j").await.is_empty());
+    let nobody = act(&["cancel", "j"]).await;
+    assert_eq!(nobody.status, 1, "{nobody:?}");
+}
+
+/// What git delivers is taken back, and whoever suspends it hears so.
+#[tokio::test]
+async fn who_suspends_what_argo_cd_delivers_is_told() {
+    let scene = shared().await;
+    let site = scene.site("cli-argo", 1).await;
+    let mut job = site.job("j", 1, 1);
+    let id = "team-a:trellis.dev/TrainingJob:ns/j";
+    job["metadata"]["annotations"] = json!({"argocd.argoproj.io/tracking-id": id});
+    site.create(job).await.unwrap();
+    let said = scene.trellis(&["suspend", "j", "-n", site.name()]).await;
+    assert_eq!(said.status, 0);
+    assert!(
+        said.err
+            .contains("note: Argo CD (team-a) delivers this job"),
+        "{said:?}"
+    );
+}
+
+fn yaml(job: &Value) -> String {
+    job.to_string()
+}
+
+#[tokio::test]
+async fn what_is_submitted_is_waited_for_and_tells_its_story() {
+    let scene = shared().await;
+    let site = scene.site("cli-submit", 1).await;
+    let submit = ["submit", "-f", "-", "-n", site.name()];
+    let waited = [&submit[..], &["--wait", "--timeout", "90s"]].concat();
+    let control_plane = &scene.control_plane;
+    let words = [(kubelet::RUN_FOR, "2s")];
+    let _short = PodPolicy::tell_kubelets(control_plane, site.name(), &words)
+        .await
+        .unwrap();
+    let good = scene.given(&waited, &yaml(&site.job("good", 2, 1))).await;
+    assert_eq!(good.status, 0, "{good:?}");
+    assert!(
+        good.out
+            .starts_with("trainingjob.trellis.dev/good submitted\n"),
+        "{good:?}"
+    );
+    assert!(good.line("Running").contains("2/2 pods"), "{good:?}");
+    assert!(good.out.trim_end().ends_with("Complete"), "{good:?}");
+    let twice = scene.given(&submit, &yaml(&site.job("good", 2, 1))).await;
+    assert_eq!(twice.status, 1);
+    assert!(twice.err.contains("is there already"), "{twice:?}");
+    let mut refused = site.job("refused", 1, 1);
+    refused["spec"]["queue"] = json!("no-such-queue");
+    let dry = [&submit[..], &["--dry-run"]].concat();
+    let dry = scene.given(&dry, &yaml(&refused)).await;
+    assert!(dry.out.contains("(dry run)"), "{dry:?}");
+    assert!(
+        site.api::<TrainingJob>()
+            .get_opt("refused")
+            .await
+            .unwrap()
+            .is_none()
+    );
+}
+
+#[tokio::test]
+async fn a_job_that_fails_ends_the_waiting_with_what_it_said() {
+    let scene = shared().await;
+    let site = scene.site("cli-fails", 1).await;
+    let words = [
+        (kubelet::RUN_FOR, "1s"),
+        (kubelet::EXIT, "3"),
+        (kubelet::LAST_WORDS, "out of data"),
+    ];
+    let control_plane = &scene.control_plane;
+    let _fail = PodPolicy::tell_kubelets(control_plane, site.name(), &words)
+        .await
+        .unwrap();
+    let mut job = site.job("bad", 1, 1);
+    job["spec"]["restart"] = json!({"limit": 0});
+    let arguments = [
+        "submit",
+        "-f",
+        "-",
+        "-n",
+        site.name(),
+        "--wait",
+        "--timeout",
+        "90s",
+    ];
+    let bad = scene.given(&arguments, &yaml(&job)).await;
+    assert_eq!(bad.status, 1, "{bad:?}");
+    let failure = bad.line("Failure");
+    assert!(
+        failure.contains("with exit code 3: out of data"),
+        "{failure}"
+    );
+    let status = scene.trellis(&["status", "bad", "-n", site.name()]).await;
+    assert!(status.out.contains("out of data"), "{status:?}");
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_files_is_said_all_at_once_and_nothing_is_created() {
+    let scene = shared().await;
+    let site = scene.site("cli-wrong", 0).await;
+    let good = site.job("good", 1, 1);
+    let mut bad = site.job("bad", 0, 1);
+    bad["spec"]["taskGroups"][0]["replica"] = json!(1);
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}});
+    let file = [&good, &bad, &pod].map(Value::to_string).join("\n---\n");
+    let said = scene
+        .given(&["submit", "-f", "-", "-n", site.name()], &file)
+        .await;
+    assert_eq!(said.status, 2, "{said:?}");
+    assert!(said.out.is_empty());
+    for words in ["spec.taskGroups[0].replica", "kubectl apply -f"] {
+        assert!(said.err.contains(words), "{words}: {said:?}");
+    }
+    assert!(
+        site.api::<TrainingJob>()
+            .get_opt("good")
+            .await
+            .unwrap()
+            .is_none()
+    );
+    let none = scene.trellis(&["submit", "-f", "/no/such/file.yaml"]).await;
+    assert_eq!(none.status, 2);
+    assert!(none.err.contains("cannot be read"), "{none:?}");
+}

@@ -1,0 +1,163 @@
+//! Commands that look.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use trellis_api::job::JobPhase;
+use trellis_e2e::jobs::SOON;
+use trellis_e2e::wait::eventually;
+
+use crate::scene::{Said, Scene, shared};
+
+/// Asks until the answer is so: what the engine says is some seconds old at most.
+async fn until(arguments: &[&str], is_so: impl Fn(&Said) -> bool) -> Said {
+    let scene = shared().await;
+    let said = eventually(SOON, || async {
+        let said = scene.trellis(arguments).await;
+        ensure!(is_so(&said), "{said:?}");
+        Ok(said)
+    });
+    said.await.unwrap()
+}
+
+#[tokio::test]
+async fn queue_tells_who_runs_and_who_waits() {
+    let scene = shared().await;
+    let site = scene.site("cli-queue", 1).await;
+    site.submit("runs", 1, 6).await;
+    site.reaches("runs", JobPhase::Running).await;
+    site.submit("waits", 1, 4).await;
+    site.reaches("waits", JobPhase::Queued).await;
+    let told = |said: &Said| said.out.contains("InsufficientCapacity");
+    let said = until(&["queue", "-n", site.name()], told).await;
+    assert_eq!(said.status, 0, "{said:?}");
+    assert!(said.out.starts_with("QUEUE "), "{said:?}");
+    let runs: Vec<_> = said.line("runs").split_whitespace().collect();
+    assert_eq!((runs[0], runs[6], runs[8]), ("-", "6", "Running"));
+    let waits = said.line("waits");
+    assert!(waits.contains("InsufficientCapacity: needs 4"), "{waits}");
+    // For scripts.
+    let all = scene
+        .trellis(&["queue", "-n", site.name(), "-o", "json", "--waiting"])
+        .await;
+    let jobs = all.json();
+    assert_eq!(jobs.as_array().unwrap().len(), 1);
+    assert_eq!(jobs[0]["metadata"]["name"], "waits");
+    assert!(jobs[0]["position"].is_number());
+    let wrong = scene.trellis(&["queue", "--waiting", "--running"]).await;
+    assert_eq!(wrong.status, 2, "{wrong:?}");
+}
+
+#[tokio::test]
+async fn who_may_see_one_namespace_sees_that_one() {
+    let scene = shared().await;
+    let site = scene.site("cli-viewer", 1).await;
+    site.submit("mine", 1, 1).await;
+    site.reaches("mine", JobPhase::Running).await;
+    let said = eventually(SOON, || async {
+        // The namespace of its context is the default one.
+        let said = scene.as_viewer(&site, &["queue", "-n", site.name()]).await;
+        ensure!(said.status == 0 && said.out.contains("mine"), "{said:?}");
+        Ok(said)
+    });
+    said.await.unwrap();
+    let elsewhere = scene.as_viewer(&site, &["queue", "-n", "default"]).await;
+    assert_eq!(elsewhere.status, 2);
+    assert!(elsewhere.err.contains("trellis-view"), "{elsewhere:?}");
+    let nodes = scene.as_viewer(&site, &["nodes"]).await;
+    assert_eq!(nodes.status, 2);
+    assert!(nodes.err.contains("trellis-platform"), "{nodes:?}");
+    let told = scene
+        .as_viewer(&site, &["status", "mine", "-n", site.name()])
+        .await;
+    assert_eq!(told.status, 0, "{told:?}");
+    assert!(told.out.contains("Running"), "{told:?}");
+}
+
+#[tokio::test]
+async fn explain_says_what_is_missing_and_what_would_help() {
+    let scene = shared().await;
+    let site = scene.site("cli-explain", 2).await;
+    site.submit("holds", 2, 5).await;
+    site.reaches("holds", JobPhase::Running).await;
+    site.submit("waits", 1, 8).await;
+    site.reaches("waits", JobPhase::Queued).await;
+    let arguments = ["explain", "tj/waits", "-n", site.name()];
+    let said = until(&arguments, |said| said.out.contains("smallest change")).await;
+    for words in [
+        "number ",
+        "What is missing",
+        "Nodes for task group worker",
+        "free 5 nvidia.com/gpu",
+    ] {
+        assert!(said.out.contains(words), "{words}: {said:?}");
+    }
+    let nobody = scene
+        .trellis(&["explain", "nobody", "-n", site.name()])
+        .await;
+    assert_eq!(nobody.status, 1);
+    assert!(
+        nobody.err.contains("there is no TrainingJob \"nobody\""),
+        "{nobody:?}"
+    );
+    let wrong = scene.trellis(&["explain", "pod/waits"]).await;
+    assert_eq!(wrong.status, 2);
+    assert!(wrong.err.contains("tj/NAME"), "{wrong:?}");
+    let json = scene
+        .trellis(&["explain", "waits", "-n", site.name(), "-o", "json"])
+        .await;
+    assert_eq!(json.json()["explanation"]["metadata"]["name"], "waits");
+}
+
+#[tokio::test]
+async fn nodes_tells_what_is_free_and_what_is_wrong() {
+    let scene = shared().await;
+    let site = scene.site("cli-nodes", 2).await;
+    site.submit("holds", 1, 3).await;
+    site.reaches("holds", JobPhase::Running).await;
+    let names = site.nodes().names();
+    site.nodes().cordon(&names[1]).await.unwrap();
+    let (held, cordoned) = (names[0].as_str(), names[1].as_str());
+    let arguments = ["nodes", held, cordoned];
+    let said = until(&arguments, |said| said.out.contains("SchedulingDisabled")).await;
+    assert!(
+        said.line(held).contains("5/8") || said.line(cordoned).contains("5/8"),
+        "{said:?}"
+    );
+    assert!(said.out.contains("/holds:3"), "{said:?}");
+    assert!(
+        said.line(cordoned).contains("SchedulingDisabled"),
+        "{said:?}"
+    );
+    let map = scene.trellis(&["nodes", "--map", held]).await;
+    assert!(
+        map.out.contains("███") || map.out.contains("········"),
+        "{map:?}"
+    );
+    let nobody = scene.trellis(&["nodes", "nowhere"]).await;
+    assert_eq!(nobody.status, 1);
+    assert!(nobody.err.contains("no node \"nowhere\""), "{nobody:?}");
+}
+
+/// What only the engine knows is not to be had, and what the API server knows is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_an_operator_each_command_says_what_is_left() {
+    let mut scene = Scene::new().await.unwrap();
+    let site = scene.site("cli-alone", 1).await;
+    site.submit("waits", 9, 8).await;
+    site.reaches("waits", JobPhase::Queued).await;
+    scene.operator.kill().unwrap();
+    let gone = eventually(Duration::from_secs(60), || async {
+        let said = scene.trellis(&["queue"]).await;
+        ensure!(said.status == 2, "{said:?}");
+        Ok(said)
+    });
+    let gone = gone.await.unwrap();
+    assert!(gone.err.contains("kubectl get tj -A"), "{gone:?}");
+    let told = scene
+        .trellis(&["explain", "waits", "-n", site.name()])
+        .await;
+    assert_eq!(told.status, 0, "{told:?}");
+    assert!(told.out.contains("note: "), "{told:?}");
+    assert!(told.out.contains("What to do"), "{told:?}");
+}

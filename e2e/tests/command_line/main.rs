@@ -1,0 +1,5 @@
+//! `trellis` as people run it, on a real control plane whose API server asks a real operator.
+
+mod acts;
+mod looks;
+mod scene;

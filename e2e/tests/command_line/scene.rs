@@ -1,0 +1,133 @@
+//! One control plane and operator for all of them.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::Command;
+use tokio::sync::OnceCell;
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::control_plane::{ControlPlane, free_port};
+use trellis_e2e::operator::{self, ACCOUNT, NAMESPACE, Operator};
+use trellis_e2e::site::Site;
+use trellis_e2e::visibility;
+
+fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_trellis-under-test"))
+}
+
+/// A control plane, and an operator that its API server asks.
+pub(crate) struct Scene {
+    pub(crate) control_plane: ControlPlane,
+    pub(crate) operator: Operator,
+}
+
+impl Scene {
+    /// One of a test's own.
+    pub(crate) async fn new() -> Result<Self> {
+        let control_plane = operator::control_plane().await?;
+        let port = free_port()?;
+        visibility::install(&control_plane, port).await?;
+        let account = control_plane.service_account_kubeconfig(NAMESPACE, ACCOUNT);
+        // A busy machine must not cost it the lease.
+        let launch = visibility::launch("operator", port).lease_seconds(60);
+        let operator = Operator::launch(&control_plane, program(), &account.await?, &launch)?;
+        let asked = visibility::becomes(&control_plane, true).await;
+        asked.with_context(|| operator.last_words())?;
+        Ok(Self {
+            control_plane,
+            operator,
+        })
+    }
+
+    /// A place of a test's own, with so many nodes of 8 GPUs.
+    pub(crate) async fn site(&self, prefix: &str, nodes: usize) -> Site {
+        Site::new(&self.control_plane, prefix, Nodes::new(nodes).gpus(8)).await
+    }
+
+    /// Runs `trellis` as an administrator.
+    pub(crate) async fn trellis(&self, arguments: &[&str]) -> Said {
+        run(&self.control_plane.kubeconfig(), arguments, "").await
+    }
+
+    /// Runs `trellis` with something on its standard input.
+    pub(crate) async fn given(&self, arguments: &[&str], input: &str) -> Said {
+        run(&self.control_plane.kubeconfig(), arguments, input).await
+    }
+
+    /// Runs `trellis` as a ServiceAccount of the site that may `view` its namespace.
+    pub(crate) async fn as_viewer(&self, site: &Site, arguments: &[&str]) -> Said {
+        run(&self.viewer(site).await, arguments, "").await
+    }
+
+    async fn viewer(&self, site: &Site) -> PathBuf {
+        let name = "viewer";
+        let account =
+            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": site.name()}],
+        });
+        for object in [account, binding] {
+            let object = object.to_string();
+            let applied = self.control_plane.apply_yaml_in(site.name(), &object);
+            applied.await.unwrap();
+        }
+        let kubeconfig = self
+            .control_plane
+            .service_account_kubeconfig(site.name(), name);
+        kubeconfig.await.unwrap()
+    }
+}
+
+/// What a command came to.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) status: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Said {
+    /// Its output as JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The line of its output that has this word.
+    pub(crate) fn line(&self, word: &str) -> &str {
+        let mut lines = self.out.lines();
+        let line = lines.find(|line| line.split_whitespace().any(|of| of == word));
+        line.unwrap_or_else(|| panic!("no {word:?} in {self:?}"))
+    }
+}
+
+async fn run(kubeconfig: &Path, arguments: &[&str], input: &str) -> Said {
+    let mut child = Command::new(program())
+        .args(arguments)
+        .env("KUBECONFIG", kubeconfig)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(input.as_bytes()).await.unwrap();
+    drop(stdin);
+    let output = child.wait_with_output().await.unwrap();
+    Said {
+        status: output.status.code().unwrap_or(-1),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+static SHARED: OnceCell<Scene> = OnceCell::const_new();
+
+pub(crate) async fn shared() -> &'static Scene {
+    SHARED.get_or_try_init(Scene::new).await.unwrap()
+}

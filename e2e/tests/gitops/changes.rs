@@ -1,0 +1,168 @@
+//! Commits, and changes by hand.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, ListParams};
+use serde_json::json;
+use tokio::time::sleep;
+use trellis_api::job::JobPhase;
+use trellis_api::{AuthorizationPolicy, Queue, TrainingJob};
+use trellis_e2e::jobs::uids;
+use trellis_e2e::wait::{eventually, wait_for, wait_gone};
+
+use crate::scene::{SOON, Scene, policy, queue, repository, yaml};
+
+pub(crate) async fn commits(scene: &Scene) -> Result<()> {
+    let site = scene.site(1).await;
+    let mut job = site.job("train", 2, 4);
+    let repository = repository(std::slice::from_ref(&job))?;
+    let application = scene.application(&site, &repository);
+    let application = scene.argocd.deliver(&application).await?;
+    site.reaches("train", JobPhase::Running).await;
+    let pods = uids(&site.pods("train").await);
+
+    // What may change while it runs.
+    job["spec"]["deadlines"] = json!({"activeSeconds": 86400});
+    job["spec"]["restart"]["limit"] = json!(7);
+    let good = repository.commit(&[("all.yaml", &yaml(std::slice::from_ref(&job)))])?;
+    application.refresh().await?;
+    application
+        .becomes("synced", SOON, |s| {
+            s.is_synced(&good) && s.health == "Healthy"
+        })
+        .await?;
+    let changed = site.api::<TrainingJob>().get("train").await?;
+    let limit = changed.spec.restart.as_ref().and_then(|r| r.limit);
+    ensure!(limit == Some(7), "{:?}", changed.spec.restart);
+    ensure!(
+        uids(&site.pods("train").await) == pods,
+        "its pods were replaced"
+    );
+
+    // What may not.
+    let mut other = job.clone();
+    other["spec"]["taskGroups"][0]["command"] = json!(["python", "other.py"]);
+    let bad = repository.commit(&[("all.yaml", &yaml(&[other]))])?;
+    application.refresh().await?;
+    let refused = application
+        .becomes("refused", SOON, |s| {
+            s.operation.0 == "Failed" && s.operation.1 == bad && s.sync == "OutOfSync"
+        })
+        .await?;
+    let (_, said) = &refused.results["TrainingJob/train"];
+    let ours = "is fixed once the job has had its first place: create a new job";
+    ensure!(said.contains("command") && said.contains(ours), "{said}");
+    // The job itself has not heard of it.
+    ensure!(refused.health == "Healthy", "{refused:#?}");
+    ensure!(
+        uids(&site.pods("train").await) == pods,
+        "its pods were replaced"
+    );
+
+    let taken_back = repository.commit(&[("all.yaml", &yaml(&[job]))])?;
+    application.refresh().await?;
+    application
+        .becomes("in sync again", SOON, |s| {
+            s.sync == "Synced" && s.revision == taken_back
+        })
+        .await?;
+    application.delete(SOON).await
+}
+
+pub(crate) async fn healed(scene: &Scene) -> Result<()> {
+    let site = scene.site(1).await;
+    let mut job = site.job("train", 1, 1);
+    job["spec"]["restart"]["limit"] = json!(2);
+    let mut running = site.job("is-to-run", 1, 1);
+    running["spec"]["suspend"] = json!(false);
+    let repository = repository(&[job, running])?;
+    let application = scene.application(&site, &repository);
+    let application = scene.argocd.deliver(&application).await?;
+    for job in ["train", "is-to-run"] {
+        site.reaches(job, JobPhase::Running).await;
+    }
+    application
+        .becomes("Healthy", SOON, |s| s.health == "Healthy")
+        .await?;
+    let api = site.api::<TrainingJob>();
+    let limit = |job: &TrainingJob| job.spec.restart.as_ref().and_then(|r| r.limit);
+
+    let by_hand = site
+        .patch("train", json!({"spec": {"restart": {"limit": 9}}}))
+        .await?;
+    ensure!(limit(&by_hand) == Some(9));
+    wait_for(&api, "train", SOON, |job| limit(job) == Some(2)).await?;
+
+    // As `trellis suspend` does it: taken back where git says something about it, ...
+    let suspend = json!({"spec": {"suspend": true}});
+    site.patch("is-to-run", suspend.clone()).await?;
+    wait_for(&api, "is-to-run", SOON, |job| {
+        job.spec.suspend == Some(false)
+    })
+    .await?;
+    // ... and left where it does not.
+    site.patch("train", suspend).await?;
+    application
+        .becomes("Suspended", SOON, |s| s.health == "Suspended")
+        .await?;
+    application.refresh().await?;
+    // Three times as long as self-heal waits.
+    sleep(Duration::from_secs(6)).await;
+    let left = application.state().await?;
+    ensure!(
+        left.sync == "Synced" && left.health == "Suspended",
+        "{left:#?}"
+    );
+    let job = api.get("train").await?;
+    ensure!(job.spec.suspend == Some(true), "{:?}", job.spec.suspend);
+    application.delete(SOON).await
+}
+
+pub(crate) async fn pruned(scene: &Scene) -> Result<()> {
+    let site = scene.site(1).await;
+    let name = site.name();
+    let mut job = site.job("train", 2, 4);
+    job["spec"]["queue"] = json!(name);
+    let repository = repository(&[queue(name), policy(name)])?;
+    let with = repository.commit(&[("job.yaml", &yaml(&[job]))])?;
+    let application = scene.application(&site, &repository);
+    let application = scene.argocd.deliver(&application).await?;
+    application
+        .becomes("Healthy", SOON, |s| {
+            s.is_synced(&with) && s.health == "Healthy"
+        })
+        .await?;
+    site.reaches("train", JobPhase::Running).await;
+
+    let without = repository.remove("job.yaml")?;
+    application.refresh().await?;
+    wait_gone(&site.api::<TrainingJob>(), "train", SOON).await?;
+    nothing_runs(&site.api()).await?;
+    let state = application
+        .becomes("synced", SOON, |s| s.is_synced(&without))
+        .await?;
+    ensure!(state.health == "Healthy", "{state:#?}");
+
+    application.delete(SOON).await?;
+    let queues: Api<Queue> = Api::all(scene.control_plane.client());
+    ensure!(queues.get_opt(name).await?.is_none(), "the queue is left");
+    ensure!(
+        site.api::<AuthorizationPolicy>()
+            .get_opt(name)
+            .await?
+            .is_none(),
+        "the policy is left"
+    );
+    Ok(())
+}
+
+async fn nothing_runs(pods: &Api<Pod>) -> Result<()> {
+    eventually(SOON, || async {
+        let left = pods.list(&ListParams::default()).await?.items.len();
+        ensure!(left == 0, "{left} pods are left");
+        Ok(())
+    })
+    .await
+}

@@ -1,0 +1,140 @@
+//! docs/gitops.md: its repositories are delivered as they are, and what it quotes is in them.
+
+use std::fs;
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use trellis_api::TrainingJob;
+use trellis_api::job::JobPhase;
+use trellis_e2e::argocd::{self, Application, Repository};
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::jobs::phase;
+use trellis_e2e::kubelet;
+use trellis_e2e::wait::{wait_for, wait_gone};
+
+use crate::scene::{SOON, Scene, docs};
+
+/// The namespace that they name.
+const TEAM: &str = "team-a";
+
+pub(crate) async fn delivered(scene: &Scene) -> Result<()> {
+    // What the flavor of docs takes, for the jobs of docs.
+    let _nodes = Nodes::new(5)
+        .name("gitops-docs-{i}")
+        .gpus(8)
+        .label("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3")
+        .create(&scene.control_plane)
+        .await?;
+    let repository = Repository::of_folder(&docs(""))?;
+    let text = fs::read_to_string(docs("applications.yaml"))?;
+    let mut applications: Vec<Value> = serde_saphyr::from_multiple(&text)?;
+    ensure!(
+        applications.len() == 2,
+        "{} Applications",
+        applications.len()
+    );
+    let mut delivered = Vec::new();
+    for application in &mut applications {
+        here(application, &repository);
+        delivered.push(scene.argocd.deliver(application).await?);
+    }
+    let all = [
+        "Queue/team-a",
+        "QuotaPolicy/team-a",
+        "RuntimeProfile/fabric",
+    ];
+    let is_there = |app: &Application| {
+        let app = app.clone();
+        async move {
+            let healthy =
+                |s: &argocd::State| s.health == "Healthy" && s.sync == "Synced" && s.syncs == 1;
+            app.becomes("Healthy and Synced", SOON, healthy).await
+        }
+    };
+    let platform = is_there(&delivered[0]).await?;
+    for resource in all {
+        ensure!(
+            platform.health_of(resource) == "Healthy",
+            "{resource}: {platform:#?}"
+        );
+    }
+    let jobs: Api<TrainingJob> = Api::namespaced(scene.control_plane.client(), TEAM);
+    let runs = |job: &TrainingJob| phase(job) == Some(JobPhase::Running);
+    let full = wait_for(&jobs, "llm-7", SOON, runs).await?;
+    let image = full.spec.task_groups[0].image.as_str();
+    ensure!(image == "registry.example/train:1.4", "{image}");
+    is_there(&delivered[1]).await?;
+
+    // What Flux would wait for is so, as it stands on the cluster.
+    let mut objects = vec![serde_json::to_value(jobs.get("llm-7").await?)?];
+    for (plural, name) in [
+        ("queues", "team-a"),
+        ("quotapolicies", "team-a"),
+        ("clusterauthorizationpolicies", "own-images"),
+        ("runtimeprofiles", "fabric"),
+        ("resourceflavors", "h100"),
+        ("topologies", "network"),
+    ] {
+        let resource = format!("{plural}.trellis.dev");
+        let get = ["get", &resource, name, "--output=json"];
+        objects.push(serde_json::from_str(
+            &scene.control_plane.kubectl_ok(&get).await?,
+        )?);
+    }
+    for (object, said) in objects.iter().zip(argocd::kstatus(&objects)?) {
+        ensure!(said.status == "Current", "{object}: {said:?}");
+    }
+
+    // The other folders of the team, as its own Applications. Of one the hook comes first.
+    for (path, job) in [("team/overlays/try", "llm-try"), ("team/hook", "tokenize")] {
+        let name = path.replace('/', "-");
+        let application = argocd::application(&name, &repository, path, TEAM);
+        delivered.push(scene.argocd.deliver(&application).await?);
+        wait_for(&jobs, job, SOON, runs).await?;
+    }
+    ensure!(
+        jobs.get_opt("small").await?.is_none(),
+        "the hook is not waited for"
+    );
+    let pods: Api<Pod> = Api::namespaced(scene.control_plane.client(), TEAM);
+    let ends = Patch::Merge(json!({"metadata": {"annotations": {kubelet::EXIT: "0"}}}));
+    pods.patch("tokenize-worker-0", &PatchParams::default(), &ends)
+        .await?;
+    wait_for(&jobs, "small", SOON, runs).await?;
+    for application in delivered.iter().rev() {
+        application.delete(SOON).await?;
+    }
+    ensure!(jobs.get_opt("llm-7").await?.is_none(), "its job is left");
+    let namespaces: Api<Namespace> = Api::all(scene.control_plane.client());
+    namespaces.delete(TEAM, &DeleteParams::background()).await?;
+    wait_gone(&namespaces, TEAM, SOON).await
+}
+
+/// From this machine, and removed with all that it delivers.
+fn here(application: &mut Value, repository: &Repository) {
+    application["spec"]["source"]["repoURL"] = json!(repository.url());
+    application["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
+}
+
+/// Each YAML block names a file of docs/gitops in its first line, and is that file.
+pub(crate) fn quoted() -> Result<()> {
+    let text = fs::read_to_string(docs("../gitops.md"))?;
+    let blocks: Vec<&str> = text.split("```yaml\n").skip(1).collect();
+    ensure!(blocks.len() >= 5, "{} blocks of YAML", blocks.len());
+    for block in blocks {
+        let block = block.split("```").next().unwrap_or_default();
+        let (first, rest) = block.split_once('\n').context("a block of one line")?;
+        let path = first
+            .strip_prefix("# ")
+            .with_context(|| format!("{first:?} names no file"))?;
+        let file = fs::read_to_string(docs(path)).with_context(|| format!("read {path}"))?;
+        ensure!(
+            file == rest,
+            "docs/gitops.md does not have docs/gitops/{path} as it is"
+        );
+    }
+    Ok(())
+}

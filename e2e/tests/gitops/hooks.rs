@@ -1,0 +1,164 @@
+//! TrainingJobs that are hooks: a sync waits for their end.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+use trellis_api::TrainingJob;
+use trellis_api::job::JobPhase;
+use trellis_e2e::argocd::State;
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::wait_for;
+
+use crate::scene::{SOON, Scene, annotated, repository, yaml};
+
+const HOOK: &str = "TrainingJob/prepare";
+
+/// A job that comes before the rest in each sync, and what comes then.
+fn objects(site: &Site, version: &str) -> [Value; 2] {
+    let mut hook = site.job("prepare", 1, 1);
+    hook["spec"]["restart"] = json!({"scope": "Never"});
+    let data = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "data"}, "data": {"version": version}});
+    [annotated(hook, "argocd.argoproj.io/hook", "PreSync"), data]
+}
+
+pub(crate) async fn waits(scene: &Scene) -> Result<()> {
+    let site = scene.site(1).await;
+    let repository = repository(&objects(&site, "1"))?;
+    let application = scene.application(&site, &repository);
+    let application = scene.argocd.deliver(&application).await?;
+    site.reaches("prepare", JobPhase::Running).await;
+    let data = site.api::<ConfigMap>();
+    // Long enough for Argo CD to look at it a few times.
+    for _ in 0..5 {
+        sleep(Duration::from_secs(1)).await;
+        application.refresh().await?;
+        ensure!(
+            data.get_opt("data").await?.is_none(),
+            "it was not waited for"
+        );
+    }
+    application
+        .becomes("waiting", SOON, |s| {
+            let said = s.results.get(HOOK);
+            let waits = said
+                .is_some_and(|(phase, says)| phase == "Running" && says.starts_with("Running: "));
+            waits && s.operation.0 == "Running"
+        })
+        .await?;
+    ensure!(
+        data.get_opt("data").await?.is_none(),
+        "it was not waited for"
+    );
+
+    let ends = async {
+        site.exit("prepare-worker-0", "0").await;
+        anyhow::Ok(())
+    };
+    let is_done = |s: &State| s.sync == "Synced" && s.operation.0 == "Succeeded";
+    let (history, ()) = tokio::try_join!(application.history(is_done), ends)?;
+    // At the end of the sync another, of self-heal, may have taken the place of its results.
+    let succeeded = |s: &State| {
+        let said = s.results.get(HOOK);
+        said.is_some_and(|(phase, says)| phase == "Succeeded" && says.starts_with("Complete: "))
+    };
+    ensure!(history.iter().any(succeeded), "{history:#?}");
+    let done = application
+        .becomes("Healthy", SOON, |s| s.health == "Healthy")
+        .await?;
+    ensure!(
+        data.get_opt("data").await?.is_some(),
+        "nothing comes behind it"
+    );
+    // Where it is shown, the Application is not made of it.
+    let shown = done.resources.get(HOOK);
+    let counts = shown.is_some_and(|(sync, health, _)| !sync.is_empty() || !health.is_empty());
+    ensure!(!counts, "{done:#?}");
+
+    // Self-heal puts back what was changed, and does not run it again.
+    let hook = site.api::<TrainingJob>().get("prepare").await?.metadata.uid;
+    let by_hand = Patch::Merge(json!({"data": {"version": "by hand"}}));
+    data.patch("data", &PatchParams::default(), &by_hand)
+        .await?;
+    let is_back = |map: &ConfigMap| map.data.as_ref().is_some_and(|data| data["version"] == "1");
+    wait_for(&data, "data", SOON, is_back).await?;
+    sleep(Duration::from_secs(2)).await;
+    let now = site.api::<TrainingJob>().get("prepare").await?.metadata.uid;
+    ensure!(now == hook, "the hook has run again");
+    application.delete(SOON).await
+}
+
+pub(crate) async fn fails(scene: &Scene) -> Result<()> {
+    let site = scene.site(1).await;
+    let repository = repository(&objects(&site, "1"))?;
+    let application = scene.application(&site, &repository);
+    let application = scene.argocd.deliver(&application).await?;
+    site.reaches("prepare", JobPhase::Running).await;
+    site.exit("prepare-worker-0", "0").await;
+    application
+        .becomes("synced", SOON, |s| {
+            s.sync == "Synced" && s.operation.0 == "Succeeded"
+        })
+        .await?;
+    let api = site.api::<TrainingJob>();
+    let first = api.get("prepare").await?.metadata.uid;
+
+    // The next sync has a hook of its own.
+    let next = repository.commit(&[("all.yaml", &yaml(&objects(&site, "2")))])?;
+    application.refresh().await?;
+    wait_for(&api, "prepare", SOON, |job| job.metadata.uid != first).await?;
+    site.reaches("prepare", JobPhase::Running).await;
+    site.exit("prepare-worker-0", "1").await;
+    let failed = application
+        .becomes("failed", SOON, |s| {
+            s.operation.0 == "Failed" && s.operation.1 == next
+        })
+        .await?;
+    let (phase, message) = failed.results.get(HOOK).context("nothing is said of it")?;
+    ensure!(
+        phase == "Failed" && message.starts_with("NoRestart: "),
+        "{failed:#?}"
+    );
+    let data = site
+        .api::<ConfigMap>()
+        .get("data")
+        .await?
+        .data
+        .unwrap_or_default();
+    ensure!(data["version"] == "1", "{data:?}");
+    application.delete(SOON).await
+}
+
+/// One job after the other, by waves of hooks.
+pub(crate) async fn one_by_one(scene: &Scene) -> Result<()> {
+    let site = scene.site(1).await;
+    let of_wave = |name: &str, wave: &str| {
+        let job = annotated(site.job(name, 1, 1), "argocd.argoproj.io/hook", "Sync");
+        annotated(job, "argocd.argoproj.io/sync-wave", wave)
+    };
+    // Hooks alone are no difference to git: nothing would be synced.
+    let [_, data] = objects(&site, "1");
+    let repository = repository(&[of_wave("first", "1"), of_wave("second", "2"), data])?;
+    let application = scene.application(&site, &repository);
+    let application = scene.argocd.deliver(&application).await?;
+    site.reaches("first", JobPhase::Running).await;
+    let api = site.api::<TrainingJob>();
+    for _ in 0..5 {
+        sleep(Duration::from_secs(1)).await;
+        ensure!(
+            api.get_opt("second").await?.is_none(),
+            "the first is not waited for"
+        );
+    }
+    site.exit("first-worker-0", "0").await;
+    site.reaches("second", JobPhase::Running).await;
+    site.exit("second-worker-0", "0").await;
+    application
+        .becomes("synced", SOON, |s| s.operation.0 == "Succeeded")
+        .await?;
+    application.delete(SOON).await
+}

@@ -1,0 +1,126 @@
+//! What the states of our objects are for kstatus, by which Flux judges.
+
+use anyhow::{Result, ensure};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+use trellis_api::Reason;
+use trellis_api::condition::Verdict;
+use trellis_api::job::JobPhase;
+use trellis_e2e::argocd::kstatus;
+
+/// A job in that state, as the operator says it of generation 2.
+pub(crate) fn job(phase: JobPhase) -> Value {
+    let verdict = Verdict {
+        phase,
+        reason: Reason::Queued,
+        message: "with numbers".to_owned(),
+        quota_reserved: false,
+        scheduled: false,
+    };
+    let conditions = verdict.conditions(Some(2), &Time(Timestamp::UNIX_EPOCH), &[]);
+    json!({
+        "apiVersion": "trellis.dev/v1alpha1",
+        "kind": "TrainingJob",
+        "metadata": {"name": phase.as_str(), "namespace": "team-a", "generation": 2},
+        "spec": {"taskGroups": []},
+        "status": {"observedGeneration": 2, "phase": phase, "reason": verdict.reason,
+            "message": verdict.message, "conditions": conditions},
+    })
+}
+
+/// The same before the operator has seen its last change.
+pub(crate) fn changed(mut object: Value) -> Value {
+    object["metadata"]["generation"] = json!(3);
+    object
+}
+
+/// What is expected of each phase; a new one has to be thought about here.
+fn expected(phase: JobPhase) -> &'static str {
+    match phase {
+        JobPhase::Refused | JobPhase::Blocked | JobPhase::Failed => "Failed",
+        JobPhase::Waiting | JobPhase::Queued | JobPhase::Starting | JobPhase::Restarting => {
+            "InProgress"
+        }
+        JobPhase::Running | JobPhase::Suspended | JobPhase::Complete => "Current",
+        // Neither ready nor stalled.
+        JobPhase::Unrecognized => "InProgress",
+    }
+}
+
+pub(crate) fn jobs() -> Result<()> {
+    let objects: Vec<Value> = JobPhase::ALL.iter().map(|phase| job(*phase)).collect();
+    for (phase, said) in JobPhase::ALL.iter().zip(kstatus(&objects)?) {
+        ensure!(said.status == expected(*phase), "{phase:?}: {said:?}");
+    }
+    let changed: Vec<Value> = objects.into_iter().map(changed).collect();
+    for (phase, said) in JobPhase::ALL.iter().zip(kstatus(&changed)?) {
+        ensure!(said.status == "InProgress", "{phase:?}, changed: {said:?}");
+    }
+    Ok(())
+}
+
+/// An object of another kind, of which those conditions are said.
+pub(crate) fn other(kind: &str, conditions: &[(&str, bool, &str)]) -> Value {
+    let condition = |(name, holds, reason): &(&str, bool, &str)| {
+        let status = if *holds { "True" } else { "False" };
+        json!({"type": name, "status": status, "reason": reason, "message": "why",
+            "observedGeneration": 2, "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    };
+    let conditions: Vec<Value> = conditions.iter().map(condition).collect();
+    json!({
+        "apiVersion": "trellis.dev/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": "one", "generation": 2},
+        "spec": {},
+        "status": {"observedGeneration": 2, "conditions": conditions},
+    })
+}
+
+/// The kinds of which `Ready`, `Reconciling` and `Stalled` are said.
+pub(crate) const READY_KINDS: [&str; 4] = [
+    "AuthorizationPolicy",
+    "ClusterAuthorizationPolicy",
+    "QuotaPolicy",
+    "RuntimeProfile",
+];
+
+pub(crate) fn ready(kind: &str, ready: bool) -> Value {
+    let reason = if ready { "Accepted" } else { "InvalidSpec" };
+    let conditions = [
+        ("Ready", ready),
+        ("Reconciling", false),
+        ("Stalled", !ready),
+    ];
+    other(kind, &conditions.map(|(name, holds)| (name, holds, reason)))
+}
+
+pub(crate) fn queue(active: bool, reason: &str) -> Value {
+    other("Queue", &[("Active", active, reason)])
+}
+
+pub(crate) fn others() -> Result<()> {
+    let mut cases = Vec::new();
+    for kind in READY_KINDS {
+        cases.push((ready(kind, true), "Current"));
+        cases.push((ready(kind, false), "Failed"));
+        cases.push((changed(ready(kind, true)), "InProgress"));
+    }
+    // Of a queue kstatus knows the generation alone.
+    cases.push((queue(true, "Accepted"), "Current"));
+    cases.push((queue(false, "QueueStopped"), "Current"));
+    cases.push((changed(queue(true, "Accepted")), "InProgress"));
+    // What has no status is there as soon as it is applied.
+    for kind in ["Topology", "ResourceFlavor"] {
+        cases.push((
+            json!({"apiVersion": "trellis.dev/v1alpha1", "kind": kind,
+            "metadata": {"name": "one", "generation": 1}, "spec": {}}),
+            "Current",
+        ));
+    }
+    let objects: Vec<Value> = cases.iter().map(|(object, _)| object.clone()).collect();
+    for ((object, expected), said) in cases.iter().zip(kstatus(&objects)?) {
+        ensure!(said.status == *expected, "{object}: {said:?}");
+    }
+    Ok(())
+}

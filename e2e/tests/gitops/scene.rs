@@ -1,0 +1,191 @@
+//! What all of them share: control planes with nodes, an operator and an Argo CD.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use libtest_mimic::{Completion, Failed, Trial};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use tokio::sync::Mutex;
+use trellis_e2e::argocd::{self, ArgoCd, Program, Repository};
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::control_plane::ControlPlane;
+use trellis_e2e::operator::{self, Launch, Operator};
+use trellis_e2e::site::Site;
+
+/// How long Argo CD may take for anything, on a machine that does something else beside it.
+pub(crate) const SOON: Duration = Duration::from_secs(60);
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
+
+/// A control plane with an operator and an Argo CD. They end in this order.
+pub(crate) struct Scene {
+    pub(crate) argocd: ArgoCd,
+    _operator: Operator,
+    pub(crate) control_plane: ControlPlane,
+}
+
+impl Scene {
+    /// With Argo CD as docs/gitops.md has it, and more settings.
+    async fn start(settings: &[(&str, &str)]) -> Result<Self> {
+        let control_plane = operator::control_plane().await?;
+        let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
+        let kubeconfig = control_plane
+            .service_account_kubeconfig(operator::NAMESPACE, operator::ACCOUNT)
+            .await?;
+        // A busy machine must not cost it the lease.
+        let launch = Launch::named("operator").lease_seconds(60);
+        let operator = Operator::launch(&control_plane, program, &kubeconfig, &launch)?;
+        let argocd = ArgoCd::start(&control_plane, settings).await?;
+        let health = docs("argocd-cm.yaml").display().to_string();
+        let apply = ["apply", "--server-side", "--force-conflicts", "-f", &health];
+        control_plane.kubectl_ok(&apply).await?;
+        Ok(Self {
+            argocd,
+            _operator: operator,
+            control_plane,
+        })
+    }
+
+    /// A namespace with `nodes` of 8 GPUs.
+    pub(crate) async fn site(&self, nodes: usize) -> Site {
+        Site::new(&self.control_plane, "gitops", Nodes::new(nodes).gpus(8)).await
+    }
+
+    /// An Application of the root of a repository, called as the site is. Its failed syncs are not
+    /// tried again: a test would wait for them.
+    pub(crate) fn application(&self, site: &Site, repository: &Repository) -> Value {
+        let mut application = argocd::application(site.name(), repository, ".", site.name());
+        application["spec"]["syncPolicy"]["retry"] = json!({"limit": 0});
+        application
+    }
+}
+
+/// A file or folder of docs/gitops.
+pub(crate) fn docs(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../docs/gitops")
+        .join(path)
+}
+
+/// A queue that takes jobs of all namespaces.
+pub(crate) fn queue(name: &str) -> Value {
+    json!({
+        "apiVersion": "trellis.dev/v1alpha1",
+        "kind": "Queue",
+        "metadata": {"name": name},
+        "spec": {"namespaceSelector": {}},
+    })
+}
+
+/// A policy that forbids images that no test has.
+pub(crate) fn policy(name: &str) -> Value {
+    let forbid = "forbid(principal, action == Trellis::Action::\"UseImage\", resource) \
+        when { resource has registry && resource.registry == \"elsewhere.example\" };";
+    json!({
+        "apiVersion": "trellis.dev/v1alpha1",
+        "kind": "AuthorizationPolicy",
+        "metadata": {"name": name},
+        "spec": {"cedar": forbid},
+    })
+}
+
+/// Adds an annotation.
+pub(crate) fn annotated(mut object: Value, key: &str, value: &str) -> Value {
+    object["metadata"]["annotations"][key] = json!(value);
+    object
+}
+
+/// A repository with one file of those objects, `all.yaml`.
+pub(crate) fn repository(objects: &[Value]) -> Result<Repository> {
+    Repository::create(&[("all.yaml", &yaml(objects))])
+}
+
+/// The text of objects. JSON is YAML.
+pub(crate) fn yaml(objects: &[Value]) -> String {
+    let texts: Vec<String> = objects.iter().map(Value::to_string).collect();
+    texts.join("\n---\n")
+}
+
+type Shared = LazyLock<Mutex<Option<Arc<Scene>>>>;
+static BY_ANNOTATION: Shared = LazyLock::new(Mutex::default);
+
+async fn shared() -> Result<Arc<Scene>> {
+    let mut scene = BY_ANNOTATION.lock().await;
+    if let Some(scene) = &*scene {
+        return Ok(Arc::clone(scene));
+    }
+    let started = Arc::new(Scene::start(&[]).await?);
+    *scene = Some(Arc::clone(&started));
+    Ok(started)
+}
+
+fn ignorable(
+    name: &'static str,
+    needs: Program,
+    test: impl FnOnce() -> Result<()> + Send + 'static,
+) -> Trial {
+    Trial::ignorable_test(name, move || match argocd::unable(needs) {
+        Some(why) => Ok(Completion::ignored_with(why)),
+        None => match test() {
+            Ok(()) => Ok(Completion::Completed),
+            Err(error) => Err(Failed::from(format!("{error:#}"))),
+        },
+    })
+}
+
+/// A test on the control plane that most share: Argo CD tracks by annotation, its default.
+pub(crate) fn on_cluster(
+    name: &'static str,
+    test: impl AsyncFnOnce(&Scene) -> Result<()> + Send + 'static,
+) -> Trial {
+    ignorable(name, Program::ArgoCd, move || {
+        RUNTIME.block_on(async {
+            let scene = shared().await.context("start Argo CD")?;
+            let tested = test(&scene).await;
+            tested.with_context(|| scene.argocd.last_words())
+        })
+    })
+}
+
+/// A test on a control plane of its own, whose Argo CD tracks by label, as before 3.0.
+pub(crate) fn by_label(
+    name: &'static str,
+    test: impl AsyncFnOnce(&Scene) -> Result<()> + Send + 'static,
+) -> Trial {
+    ignorable(name, Program::ArgoCd, move || {
+        RUNTIME.block_on(async {
+            let label = [("application.resourceTrackingMethod", "label")];
+            let scene = Scene::start(&label).await.context("start Argo CD")?;
+            test(&scene).await
+        })
+    })
+}
+
+/// A test of Argo CD's code, without a cluster.
+pub(crate) fn with_argocd(
+    name: &'static str,
+    test: impl FnOnce() -> Result<()> + Send + 'static,
+) -> Trial {
+    ignorable(name, Program::ArgoCd, test)
+}
+
+/// A test of what Flux makes of our objects, without a cluster.
+pub(crate) fn with_kstatus(
+    name: &'static str,
+    test: impl FnOnce() -> Result<()> + Send + 'static,
+) -> Trial {
+    ignorable(name, Program::Kstatus, test)
+}
+
+/// A test of files alone.
+pub(crate) fn of_files(
+    name: &'static str,
+    test: impl FnOnce() -> Result<()> + Send + 'static,
+) -> Trial {
+    Trial::test(name, move || {
+        test().map_err(|error| Failed::from(format!("{error:#}")))
+    })
+}

@@ -1,0 +1,226 @@
+//! docs/gitops/health: by Argo CD's own Lua, which has less than Lua has elsewhere.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Map, Value, json};
+use trellis_api::job::JobPhase;
+use trellis_e2e::argocd::{Judgement, health};
+
+use crate::judged::{self, READY_KINDS, changed, job, other};
+use crate::scene::{annotated, docs};
+
+/// The scripts, by kind.
+fn scripts() -> Result<Vec<(String, PathBuf)>> {
+    let mut scripts = Vec::new();
+    for entry in docs("health").read_dir()? {
+        let path = entry?.path();
+        let kind = path.file_stem().and_then(|stem| stem.to_str());
+        scripts.push((
+            kind.context("a file without a name")?.to_owned(),
+            path.clone(),
+        ));
+    }
+    scripts.sort();
+    ensure!(!scripts.is_empty(), "no scripts");
+    Ok(scripts)
+}
+
+/// Asserts status and the beginning of the message of each object.
+fn judge(cases: &[(Value, &str, &str)]) -> Result<()> {
+    let scripts = scripts()?;
+    let of = |(kind, path): &'_ (String, PathBuf)| (format!("trellis.dev/{kind}"), path.clone());
+    let scripts: Vec<_> = scripts.iter().map(of).collect();
+    let scripts: Vec<_> = scripts
+        .iter()
+        .map(|(k, p)| (k.clone(), p.as_path()))
+        .collect();
+    let objects: Vec<Value> = cases.iter().map(|(object, ..)| object.clone()).collect();
+    for ((object, status, message), said) in cases.iter().zip(health(&scripts, &objects)?) {
+        let Judgement {
+            status: is,
+            message: says,
+        } = said.with_context(|| format!("nothing judges {object}"))?;
+        ensure!(
+            is == *status && says.starts_with(message),
+            "{object}: {is}, {says:?}"
+        );
+    }
+    Ok(())
+}
+
+/// What is expected of each phase; a new one has to be thought about here.
+fn expected(phase: JobPhase) -> &'static str {
+    match phase {
+        JobPhase::Refused | JobPhase::Blocked | JobPhase::Failed => "Degraded",
+        JobPhase::Waiting | JobPhase::Queued | JobPhase::Starting | JobPhase::Restarting => {
+            "Progressing"
+        }
+        JobPhase::Running | JobPhase::Complete => "Healthy",
+        JobPhase::Suspended => "Suspended",
+        JobPhase::Unrecognized => "Progressing",
+    }
+}
+
+pub(crate) fn jobs() -> Result<()> {
+    let mut cases = Vec::new();
+    for phase in JobPhase::ALL {
+        let (job, health) = (job(*phase), expected(*phase));
+        cases.push((job.clone(), health, "Queued: with numbers"));
+        // A sync waits for the end of a hook, and goes on waiting while it is suspended.
+        let of_hook = if *phase == JobPhase::Running {
+            "Progressing"
+        } else {
+            health
+        };
+        for key in ["argocd.argoproj.io/hook", "helm.sh/hook"] {
+            cases.push((
+                annotated(job.clone(), key, "PreSync"),
+                of_hook,
+                "Queued: with numbers",
+            ));
+        }
+        let of_changed = if phase.is_terminal() {
+            health
+        } else {
+            "Progressing"
+        };
+        cases.push((changed(job), of_changed, ""));
+    }
+    let mut new = job(JobPhase::Queued);
+    new["status"].take();
+    let said = "nothing is said of it yet";
+    cases.push((new.clone(), "Progressing", said));
+    new["status"] = json!({});
+    cases.push((new, "Progressing", said));
+    // A job that cannot be read any more is told so by one condition.
+    let mut unread = changed(job(JobPhase::Running));
+    let refused = json!({"type": "Accepted", "status": "False", "reason": "InvalidSpec",
+        "message": "the object does not decode", "observedGeneration": 3});
+    unread["status"]["conditions"][0] = refused;
+    cases.push((
+        unread,
+        "Degraded",
+        "InvalidSpec: the object does not decode",
+    ));
+    judge(&cases)
+}
+
+pub(crate) fn managed() -> Result<()> {
+    let manager = |mut job: Value| {
+        job["spec"]["managedBy"] = json!("kueue.x-k8s.io/multikueue");
+        job
+    };
+    let mut silent = manager(job(JobPhase::Queued));
+    silent["status"].take();
+    judge(&[
+        (
+            silent,
+            "Progressing",
+            "nothing is said of it yet by kueue.x-k8s.io/multikueue",
+        ),
+        (changed(manager(job(JobPhase::Running))), "Healthy", ""),
+        (changed(manager(job(JobPhase::Blocked))), "Degraded", ""),
+    ])
+}
+
+pub(crate) fn others() -> Result<()> {
+    let mut cases = Vec::new();
+    let silent = |kind: &str| {
+        let mut silent = other(kind, &[]);
+        silent["status"].take();
+        silent
+    };
+    for kind in READY_KINDS {
+        cases.push((judged::ready(kind, true), "Healthy", "why"));
+        cases.push((judged::ready(kind, false), "Degraded", "InvalidSpec: why"));
+        cases.push((changed(judged::ready(kind, true)), "Progressing", ""));
+        cases.push((changed(judged::ready(kind, false)), "Progressing", ""));
+        cases.push((silent(kind), "Progressing", ""));
+    }
+    let mismatch = [("Ready", true), ("Stalled", false), ("Degraded", true)];
+    let mismatch = mismatch.map(|(name, holds)| (name, holds, "LedgerMismatch"));
+    cases.push((
+        other("QuotaPolicy", &mismatch),
+        "Degraded",
+        "LedgerMismatch: why",
+    ));
+    for (active, reason, health) in [
+        (true, "Accepted", "Healthy"),
+        (true, "FlavorNotFound", "Healthy"),
+        (false, "QueueStopped", "Healthy"),
+        (false, "QueueMisconfigured", "Degraded"),
+        (false, "FlavorNotFound", "Degraded"),
+        (false, "InvalidSpec", "Degraded"),
+    ] {
+        cases.push((judged::queue(active, reason), health, ""));
+    }
+    cases.push((changed(judged::queue(true, "Accepted")), "Progressing", ""));
+    cases.push((silent("Queue"), "Progressing", ""));
+    let group = |status: Value| {
+        let mut group = other("PodGroup", &[]);
+        group["status"] = status;
+        group
+    };
+    cases.push((group(json!(null)), "Progressing", "Pending"));
+    for (phase, health) in [
+        ("Pending", "Progressing"),
+        ("Nominated", "Progressing"),
+        ("Committing", "Progressing"),
+        ("Placed", "Healthy"),
+        ("Unwinding", "Progressing"),
+        ("Finished", "Healthy"),
+    ] {
+        let status = json!({"phase": phase, "reason": "Preempting", "message": "why"});
+        cases.push((group(status), health, phase));
+    }
+    judge(&cases)
+}
+
+/// docs/gitops/argocd-cm.yaml, made of the scripts. `TRELLIS_WRITE=1` writes it.
+pub(crate) fn configuration() -> Result<()> {
+    let mut text = String::from(
+        "# Health of Trellis' kinds in Argo CD: docs/gitops.md. Made of docs/gitops/health.\n\
+         apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: argocd-cm\n  namespace: argocd\n  \
+         labels: {app.kubernetes.io/part-of: argocd}\ndata:\n",
+    );
+    let mut data = Map::new();
+    for (kind, path) in scripts()? {
+        let script = fs::read_to_string(&path)?;
+        let key = format!("resource.customizations.health.trellis.dev_{kind}");
+        text.push_str(&format!("  {key}: |\n"));
+        for line in script.lines() {
+            let line = format!("    {line}");
+            text.push_str(&format!("{}\n", line.trim_end()));
+        }
+        data.insert(key, json!(script));
+    }
+    let file = docs("argocd-cm.yaml");
+    if std::env::var_os("TRELLIS_WRITE").is_some() {
+        fs::write(&file, &text)?;
+    }
+    let written = fs::read_to_string(&file)?;
+    ensure!(
+        written == text,
+        "docs/gitops/argocd-cm.yaml is not of its scripts: run this test with TRELLIS_WRITE=1"
+    );
+    let read: Value = serde_saphyr::from_str(&written)?;
+    ensure!(
+        read["data"] == Value::Object(data),
+        "it is read otherwise than it is written"
+    );
+    // Each kind of which something is said has one.
+    for crd in trellis_api::crds::all() {
+        let version = serde_json::to_value(&crd.spec.versions[0])?;
+        let status = version.pointer("/schema/openAPIV3Schema/properties/status");
+        let kind = &crd.spec.names.kind;
+        let script = docs("health").join(format!("{kind}.lua"));
+        ensure!(
+            script.is_file() == status.is_some(),
+            "{kind}: {}",
+            script.is_file()
+        );
+    }
+    Ok(())
+}

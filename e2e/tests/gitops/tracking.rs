@@ -1,0 +1,104 @@
+//! What Argo CD takes for its own: what is in git, and nothing that Trellis makes of it.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::ResourceExt;
+use kube::api::ListParams;
+use kube::core::{NamespaceResourceScope, Resource};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use trellis_api::job::JobPhase;
+use trellis_api::{PodGroup, TrainingJob};
+use trellis_e2e::site::Site;
+
+use crate::scene::{SOON, Scene, repository, yaml};
+
+pub(crate) async fn children(scene: &Scene) -> Result<()> {
+    let site = scene.site(1).await;
+    // The framework with most children: a ConfigMap and a Secret beside the rest.
+    let mut job = site.job("train", 2, 1);
+    let worker = &mut job["spec"]["taskGroups"][0];
+    let mut launcher = worker.clone();
+    worker["command"].take();
+    for (key, value) in [("name", "launcher"), ("role", "Launcher")] {
+        launcher[key] = json!(value);
+    }
+    launcher["replicas"] = json!(1);
+    let worker = worker.take();
+    job["spec"]["taskGroups"] = json!([launcher, worker]);
+    job["spec"]["framework"] = json!("MPI");
+    job["spec"]["securityContext"] = json!({"runAsUser": 1000});
+    let repository = repository(std::slice::from_ref(&job))?;
+    let application = scene.application(&site, &repository);
+    let application = scene.argocd.deliver(&application).await?;
+    site.reaches("train", JobPhase::Running).await;
+    application
+        .becomes("Healthy", SOON, |s| s.health == "Healthy")
+        .await?;
+    let tracked = site.api::<TrainingJob>().get("train").await?;
+    ensure!(
+        is_tracked(&tracked),
+        "Argo CD does not track the job: {:?}",
+        tracked.metadata
+    );
+    let before = all(&site).await?;
+    ensure!(before.len() >= 8, "{before:?}");
+
+    // Another sync, and a hard look at what there is.
+    job["spec"]["restart"]["limit"] = json!(5);
+    let next = repository.commit(&[("all.yaml", &yaml(&[job]))])?;
+    application.refresh().await?;
+    let state = application
+        .becomes("synced", SOON, |s| {
+            s.is_synced(&next) && s.health == "Healthy"
+        })
+        .await?;
+    let resources: Vec<&String> = state.resources.keys().collect();
+    ensure!(resources == ["TrainingJob/train"], "{state:#?}");
+    // Nor are they left over, of which its project warns.
+    ensure!(state.conditions.is_empty(), "{state:#?}");
+    ensure!(
+        all(&site).await? == before,
+        "children were pruned or replaced"
+    );
+    application.delete(SOON).await
+}
+
+fn is_tracked(object: &impl ResourceExt) -> bool {
+    let labels = object.labels().keys();
+    let keys = labels.chain(object.annotations().keys());
+    let of_argo = |key: &String| {
+        key.starts_with("argocd.argoproj.io/") || key == "app.kubernetes.io/instance"
+    };
+    keys.into_iter().any(of_argo)
+}
+
+/// The uids of all that the job has made, none of which is tracked.
+async fn all(site: &Site) -> Result<BTreeSet<String>> {
+    let mut all = BTreeSet::new();
+    all.extend(of::<Service>(site).await?);
+    all.extend(of::<NetworkPolicy>(site).await?);
+    all.extend(of::<ConfigMap>(site).await?);
+    all.extend(of::<Secret>(site).await?);
+    all.extend(of::<PodGroup>(site).await?);
+    all.extend(of::<Pod>(site).await?);
+    Ok(all)
+}
+
+async fn of<K>(site: &Site) -> Result<BTreeSet<String>>
+where
+    K: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
+    K::DynamicType: Default,
+{
+    let labels = ListParams::default().labels("trellis.dev/job=train");
+    let mut uids = BTreeSet::new();
+    for object in site.api::<K>().list(&labels).await?.items {
+        ensure!(!is_tracked(&object), "{:?}", object.meta());
+        uids.extend(object.uid());
+    }
+    ensure!(!uids.is_empty(), "no {}", std::any::type_name::<K>());
+    Ok(uids)
+}

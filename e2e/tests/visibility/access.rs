@@ -1,0 +1,100 @@
+//! Who asks: whom the API server names, and nobody whom somebody else does.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use trellis_e2e::control_plane::{FRONT_PROXY, NOT_THE_FRONT_PROXY};
+use trellis_e2e::visibility::{ask, direct, path};
+
+use crate::scene::{Scene, shared};
+
+const ROOT: [(&str, &str); 2] = [
+    ("X-Remote-User", "root"),
+    ("X-Remote-Group", "system:masters"),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_names_a_user_and_is_not_the_api_server_is_nobody() {
+    let scene = shared().await;
+    let control_plane = &scene.control_plane;
+    let list = path("/queuedjobs");
+    let to = |certificate| direct(control_plane, scene.port, certificate).unwrap();
+    for certificate in [None, Some(NOT_THE_FRONT_PROXY), Some("server")] {
+        let (code, said) = ask(&to(certificate), &list, &ROOT).await.unwrap();
+        assert_eq!(code, StatusCode::UNAUTHORIZED, "{certificate:?}: {said}");
+        assert_eq!(said["kind"], "Status", "{said}");
+        let message = said["message"].as_str().unwrap();
+        assert!(message.contains("is not believed"), "{message}");
+    }
+    // A token of somebody else does not make it true.
+    let site = scene.site("forged", 0).await;
+    let account = ("default", site.name());
+    let token = control_plane.service_account_token(account.1, account.0);
+    let bearer = format!("Bearer {}", token.await.unwrap());
+    let headers = [ROOT[0], ROOT[1], ("Authorization", bearer.as_str())];
+    let (code, said) = ask(&to(None), &list, &headers).await.unwrap();
+    assert_eq!(code, StatusCode::FORBIDDEN, "{said}");
+    let who = format!("system:serviceaccount:{}:default", site.name());
+    assert!(said["message"].as_str().unwrap().contains(&who), "{said}");
+
+    // As the API server does it.
+    let proxy = to(Some(FRONT_PROXY));
+    let (code, said) = ask(&proxy, &list, &ROOT).await.unwrap();
+    assert_eq!(code, StatusCode::OK, "{said}");
+    assert_eq!(said["kind"], "QueuedJobList", "{said}");
+    let ann = [("X-Remote-User", "ann")];
+    let (code, said) = ask(&proxy, &list, &ann).await.unwrap();
+    assert_eq!(code, StatusCode::FORBIDDEN, "{said}");
+    let twice = [ROOT[0], ROOT[1], ("X-Remote-User", "ann")];
+    let (code, said) = ask(&proxy, &list, &twice).await.unwrap();
+    assert_eq!(code, StatusCode::UNAUTHORIZED, "{said}");
+    // Discovery is for whoever is somebody, and for nobody else.
+    for (path, headers, expected) in [
+        (path(""), &ann[..], StatusCode::OK),
+        ("/apis".to_owned(), &ann, StatusCode::OK),
+        (path(""), &[], StatusCode::UNAUTHORIZED),
+        ("/openapi/v3".to_owned(), &[], StatusCode::UNAUTHORIZED),
+    ] {
+        let (code, said) = ask(&proxy, &path, headers).await.unwrap();
+        assert_eq!(code, expected, "{path}: {said}");
+    }
+    // And what was read by a token is still.
+    let admin = format!("Bearer {}", control_plane.admin_token());
+    let admin = [("Authorization", admin.as_str())];
+    let (code, said) = ask(&to(None), "/v1alpha1/waiting", &admin).await.unwrap();
+    assert_eq!(code, StatusCode::OK, "{said}");
+    is_reached_whoever_else_comes(scene).await;
+}
+
+/// Who is nobody does not keep the API server out. The tests of this file are one: others would
+/// find no place either.
+async fn is_reached_whoever_else_comes(scene: &Scene) {
+    let control_plane = &scene.control_plane;
+    let to = |certificate| direct(control_plane, scene.port, certificate).unwrap();
+    // More than there are places for, with nothing to say, with and without TLS.
+    let mut idle = Vec::new();
+    for _ in 0..100 {
+        let address = ("127.0.0.1", scene.port);
+        idle.push(tokio::net::TcpStream::connect(address).await.unwrap());
+    }
+    let garbage = [("Authorization", "Bearer garbage")];
+    let mut kept = Vec::new();
+    for _ in 0..64 {
+        let client = to(None);
+        let asked = ask(&client, "/v1alpha1/waiting", &garbage);
+        // Other tests ask meanwhile: the last may find no place.
+        let _ = tokio::time::timeout(Duration::from_millis(500), asked).await;
+        kept.push(client);
+    }
+    let ann = [("X-Remote-User", "ann")];
+    for path in [path(""), "/apis".to_owned()] {
+        let proxy = to(Some(FRONT_PROXY));
+        let asked = tokio::time::timeout(Duration::from_secs(5), ask(&proxy, &path, &ann));
+        let (code, said) = asked.await.expect("a place is kept").unwrap();
+        assert_eq!(code, StatusCode::OK, "{said}");
+    }
+    let (available, why) = trellis_e2e::visibility::condition(control_plane)
+        .await
+        .unwrap();
+    assert!(available, "{why}");
+}

@@ -1,0 +1,81 @@
+//! `explanations`: why one job waits, in full.
+
+use anyhow::ensure;
+use kube::Api;
+use serde_json::json;
+use trellis_api::Reason;
+use trellis_api::job::JobPhase;
+use trellis_api::visibility::Explanation;
+use trellis_e2e::jobs::SOON;
+use trellis_e2e::wait::eventually;
+
+use crate::scene::shared;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_waits_is_explained_to_who_may_view_it() {
+    let scene = shared().await;
+    let site = scene.site("why", 2).await;
+    let mut runs = site.job("runs", 1, 8);
+    runs["spec"]["deadlines"] = json!({"activeSeconds": 3600});
+    site.create(runs).await.unwrap();
+    site.reaches("runs", JobPhase::Running).await;
+    site.submit("waits", 2, 8).await;
+    site.reaches("waits", JobPhase::Queued).await;
+
+    let api: Api<Explanation> = Api::namespaced(scene.control_plane.client(), site.name());
+    let told = eventually(SOON, || async {
+        let told = api.get("waits").await?;
+        ensure!(told.expected_start.is_some(), "{told:?}");
+        Ok(told)
+    });
+    let told = told.await.unwrap();
+    assert_eq!(told.reason, Some(Reason::InsufficientCapacity), "{told:?}");
+    let lacks = told.shortage.as_ref().unwrap();
+    let missing = lacks.missing.as_ref().map(|missing| missing.as_str());
+    assert_eq!((missing, lacks.nodes), (Some("8"), Some(2)), "{told:?}");
+    let [group] = told.task_groups.as_slice() else {
+        panic!("{told:?}")
+    };
+    assert_eq!((group.pods, group.matching, group.room), (2, 2, 1));
+    // Nodes of other tests are none of its own: their label is another.
+    let others = group.excluded.iter().map(|excluded| excluded.count);
+    assert_eq!(others.sum::<i64>() + group.matching, group.nodes);
+    let best = group.candidates.first().unwrap();
+    assert_eq!(best.room, 1, "{group:?}");
+    let free = &told.smallest_change.as_ref().unwrap().free;
+    assert_eq!(free.len(), 1, "{told:?}");
+    assert_ne!(free[0].node, best.node);
+
+    let viewer = scene.viewer(&site).await;
+    let namespace = format!("--namespace={}", site.name());
+    let get = |name| ["get", "why", name, namespace.as_str()];
+    let shown = eventually(SOON, || async {
+        let (ok, said) = scene.kubectl(&viewer, &get("waits")).await;
+        ensure!(ok && said.contains("8 are missing"), "{said}");
+        Ok(())
+    });
+    shown.await.unwrap();
+    // What the nodes are is not for who may view a namespace: how many are what is.
+    let whole = [&get("waits")[..], &["-o", "json"]].concat();
+    let (ok, said) = scene.kubectl(&viewer, &whole).await;
+    assert!(ok, "{said}");
+    for node in site.nodes().names() {
+        assert!(!said.contains(node.as_str()), "{node}: {said}");
+    }
+    let seen: Explanation = serde_json::from_str(&said).unwrap();
+    let [group] = seen.task_groups.as_slice() else {
+        panic!("{seen:?}")
+    };
+    assert_eq!((group.matching, group.room), (2, 1), "{seen:?}");
+    assert!(group.candidates.is_empty(), "{seen:?}");
+    assert_eq!(seen.reason, told.reason);
+    let (ok, said) = scene.kubectl(&viewer, &get("runs")).await;
+    assert!(!ok && said.contains("NotFound"), "{said}");
+    let elsewhere = ["get", "why", "waits", "--namespace=default"];
+    let (ok, said) = scene.kubectl(&viewer, &elsewhere).await;
+    assert!(!ok && said.contains("Forbidden"), "{said}");
+    // It is worked out for one job: there is no list of them.
+    let all = ["get", "why", namespace.as_str()];
+    let (ok, said) = scene.kubectl(&scene.control_plane.kubeconfig(), &all).await;
+    assert!(!ok && said.contains("cannot be asked to list"), "{said}");
+}

@@ -1,0 +1,177 @@
+//! `queuedjobs`, as kubectl and a client see them.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, ensure};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::Api;
+use kube::api::ListParams;
+use serde_json::json;
+use trellis_api::Reason;
+use trellis_api::job::JobPhase;
+use trellis_api::visibility::QueuedJob;
+use trellis_e2e::jobs::SOON;
+use trellis_e2e::wait::eventually;
+
+use crate::scene::shared;
+
+/// Seconds that pods may take to start and to stop, together.
+const SLACK: i64 = 2400;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_view_a_namespace_sees_its_jobs_and_no_others() {
+    let scene = shared().await;
+    let site = scene.site("queued", 1).await;
+    let mut runs = site.job("runs", 1, 8);
+    runs["spec"]["deadlines"] = json!({"activeSeconds": 3600});
+    site.create(runs).await.unwrap();
+    site.reaches("runs", JobPhase::Running).await;
+    for (name, gpus) in [("next", 8), ("over", 9)] {
+        site.submit(name, 1, gpus).await;
+        site.reaches(name, JobPhase::Queued).await;
+    }
+
+    let viewer = scene.viewer(&site).await;
+    let namespace = format!("--namespace={}", site.name());
+    let get = ["get", "queuedjobs", &namespace];
+    let shown = eventually(SOON, || async {
+        let (ok, said) = scene.kubectl(&viewer, &get).await;
+        ensure!(ok, "{said}");
+        let lines: Vec<Vec<String>> = said
+            .lines()
+            .map(|line| line.split_whitespace().map(str::to_owned).collect())
+            .collect();
+        ensure!(lines.len() == 4, "{said}");
+        Ok((lines, said))
+    });
+    let (lines, said) = shown.await.unwrap();
+    let head = [
+        "NAME",
+        "QUEUE",
+        "POSITION",
+        "PHASE",
+        "REASON",
+        "GPUS",
+        "PODS",
+        "SINCE",
+        "STARTS-IN",
+        "ENDS-IN",
+    ];
+    assert_eq!(lines[0], head, "{said}");
+    assert_eq!(lines[1][..2], ["runs", "default"], "{said}");
+    assert!(lines[1].contains(&"Running".to_owned()), "{said}");
+    assert_eq!(lines[2][..4], ["next", "default", "1", "Queued"], "{said}");
+    assert_eq!(lines[3][..4], ["over", "default", "2", "Queued"], "{said}");
+    // By its short name, and wide.
+    let wide = ["get", "qj", "next", "-o", "wide", &namespace];
+    let (ok, said) = scene.kubectl(&viewer, &wide).await;
+    assert!(
+        ok && said.contains("MESSAGE") && said.contains("nvidia.com/gpu"),
+        "{said}"
+    );
+
+    // The jobs of others are not for everybody.
+    for elsewhere in [
+        &["get", "qj", "--namespace=default"][..],
+        &["get", "qj", "--all-namespaces"],
+    ] {
+        let (ok, said) = scene.kubectl(&viewer, elsewhere).await;
+        assert!(!ok && said.contains("Forbidden"), "{elsewhere:?}: {said}");
+    }
+    let (ok, said) = scene
+        .kubectl(&viewer, &["get", "qj", "nobody", &namespace])
+        .await;
+    assert!(!ok && said.contains("NotFound"), "{said}");
+    // Nothing can be done with them but read them.
+    let admin = scene.control_plane.kubeconfig();
+    for (arguments, says) in [
+        (
+            &["delete", "qj", "next", &namespace][..],
+            "MethodNotAllowed",
+        ),
+        (&["get", "qj", "--watch", &namespace], "watch"),
+        (
+            &["get", "qj", "--selector=a=b", &namespace],
+            "labelSelector",
+        ),
+    ] {
+        let (_, said) = scene.kubectl(&admin, arguments).await;
+        assert!(said.contains(says), "{arguments:?}: {said}");
+    }
+
+    // The types that the command line reads.
+    let api: Api<QueuedJob> = Api::namespaced(scene.control_plane.client(), site.name());
+    let next = eventually(SOON, || async {
+        let next = api.get("next").await?;
+        ensure!(next.expected_start.is_some(), "{next:?}");
+        Ok(next)
+    });
+    let next = next.await.unwrap();
+    assert_eq!(next.reason, Some(Reason::InsufficientCapacity));
+    assert_eq!((next.gpus, next.pods, next.position), (8, 1, Some(1)));
+    assert_eq!(next.user.as_deref(), Some("admin"), "{next:?}");
+    let all = api.list(&ListParams::default().limit(1)).await.unwrap();
+    assert_eq!(all.items.len(), 3, "a list is whole");
+    let runs = all.items.first().context("nothing").unwrap();
+    assert_eq!(runs.nodes, site.nodes().names());
+    assert_eq!((runs.position, runs.node_count), (None, Some(1)));
+    // It ends an hour after it has started, and then the next one starts: within the time that
+    // pods have to start and to stop.
+    let after = |time: &Option<Time>| {
+        let time = time.as_ref().context("not known").unwrap().0;
+        time.duration_since(runs.since.0).as_secs()
+    };
+    let (end, start) = (after(&runs.expected_end), after(&next.expected_start));
+    assert!((3600..3600 + SLACK).contains(&end), "{end}: {runs:?}");
+    assert!((end - 5..=end + 5).contains(&start), "{start}: {next:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn discovery_tells_of_it_and_leaves_the_rest_alone() {
+    let scene = shared().await;
+    let admin = scene.control_plane.kubeconfig();
+    let (ok, said) = scene
+        .kubectl(
+            &admin,
+            &[
+                "api-resources",
+                "--api-group=visibility.trellis.dev",
+                "--no-headers",
+                "-o",
+                "wide",
+            ],
+        )
+        .await;
+    assert!(ok, "{said}");
+    let found: BTreeSet<&str> = said
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    let served: BTreeSet<&str> = trellis_api::visibility::ALL
+        .iter()
+        .map(|s| s.plural)
+        .collect();
+    assert_eq!(found, served, "{said}");
+    assert!(!said.contains("delete"), "{said}");
+    // What its fields mean.
+    for (field, says) in [
+        ("queuedjobs.expectedStart", "expected to start"),
+        ("explanations.shortage.missing", "What is missing"),
+    ] {
+        let explained = eventually(SOON, || async {
+            let (ok, said) = scene.kubectl(&admin, &["explain", field]).await;
+            ensure!(ok && said.contains(says), "{field}: {said}");
+            Ok(())
+        });
+        explained.await.unwrap();
+    }
+    // All of it, without a word about what cannot be found out.
+    let (ok, said) = scene.kubectl(&admin, &["api-resources"]).await;
+    assert!(ok && !said.to_lowercase().contains("error"), "{said}");
+    let namespace = trellis_e2e::namespace::TestNamespace::create(&scene.control_plane, "short")
+        .await
+        .unwrap();
+    let deleted = ["delete", "namespace", namespace.name(), "--timeout=60s"];
+    let (ok, said) = scene.kubectl(&admin, &deleted).await;
+    assert!(ok, "{said}");
+}

@@ -1,0 +1,219 @@
+//! Whose logs are meant. Pure.
+
+use k8s_openapi::api::core::v1::Pod;
+use trellis_api::TrainingJob;
+use trellis_api::pod_template::MAIN_CONTAINER;
+
+use super::nothing;
+use crate::pods::{PodLine, Ranks, stage_of};
+
+/// Which pods are meant.
+#[derive(Clone, Debug, Default)]
+pub struct Target {
+    /// The one of this rank.
+    pub rank: Option<u32>,
+    /// One of this group, or all of it.
+    pub group: Option<String>,
+    /// The one of this index.
+    pub index: Option<u32>,
+    /// All of them.
+    pub all: bool,
+    /// Those of what ran before.
+    pub previous: bool,
+    /// Of this container. None: the group's own.
+    pub container: Option<String>,
+}
+
+/// A pod whose log is meant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chosen {
+    /// The pod.
+    pub pod: PodLine,
+    /// Its uid.
+    pub uid: String,
+    /// The container.
+    pub container: String,
+    /// Whether it has begun, and has a log therefore.
+    pub begun: bool,
+    /// Whether the instance before the container's last restart is meant.
+    pub before_restart: bool,
+}
+
+/// What keeps us from any log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Without {
+    /// There is no such pod in the job, ever.
+    Never(String),
+    /// There is none now.
+    Now(String),
+}
+
+/// The pods that are meant, in the order of their ranks.
+///
+/// # Errors
+/// If there are none, with why.
+pub fn choose<'a>(
+    job: &TrainingJob,
+    pods: impl IntoIterator<Item = &'a Pod>,
+    target: &Target,
+) -> Result<Vec<Chosen>, Without> {
+    let at = Stage::of(job, target)?;
+    let all: Vec<_> = pods
+        .into_iter()
+        .filter_map(|pod| Some((pod, PodLine::of(pod)?)))
+        .filter(|(_, line)| is_of_stage(job, line, at.number))
+        .collect();
+    let current = match at.is_current {
+        true => job
+            .status
+            .as_ref()
+            .and_then(|status| status.attempt)
+            .unwrap_or(1),
+        // Pods of a stage that is complete are of the attempt that completed it.
+        false => all.iter().map(|(_, line)| line.attempt).max().unwrap_or(1),
+    };
+    let meant = |attempt: i64| -> Vec<Chosen> {
+        let of = all.iter().filter(|(_, line)| line.attempt == attempt);
+        let of = of.filter(|(_, line)| at.means(line, target));
+        let mut of: Vec<_> = of.map(|(pod, line)| chosen(pod, line, target)).collect();
+        of.sort_by_key(|chosen| (chosen.pod.rank, chosen.pod.name.clone()));
+        at.one(of, target)
+    };
+    let found = match target.previous {
+        false => meant(current),
+        true => {
+            let restarted: Vec<_> = meant(current)
+                .into_iter()
+                .filter(|chosen| chosen.before_restart)
+                .collect();
+            let attempts = all.iter().map(|(_, line)| line.attempt);
+            let before = attempts.filter(|attempt| *attempt < current).max();
+            match before {
+                Some(before) if restarted.is_empty() => meant(before)
+                    .into_iter()
+                    .map(|chosen| Chosen {
+                        before_restart: false,
+                        ..chosen
+                    })
+                    .collect(),
+                _ => restarted,
+            }
+        }
+    };
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let lines: Vec<_> = all.into_iter().map(|(_, line)| line).collect();
+    Err(Without::Now(match target.previous {
+        true => nothing::before(job),
+        false => nothing::now(job, &lines, &at.ranks, at.pod.as_ref()),
+    }))
+}
+
+/// The stage that is asked about, and who in it.
+struct Stage {
+    number: u32,
+    is_current: bool,
+    ranks: Ranks,
+    /// The one pod that is meant, by group and index. None: all of them.
+    pod: Option<(String, u32)>,
+}
+
+impl Stage {
+    fn of(job: &TrainingJob, target: &Target) -> Result<Self, Without> {
+        let current = job
+            .status
+            .as_ref()
+            .map_or(1, |status| status.stage_number());
+        let number = match &target.group {
+            None => current,
+            Some(group) => stage_of(&job.spec, group)
+                .ok_or_else(|| Without::Never(nothing::no_group(job, group)))?,
+        };
+        if number > current {
+            return Err(Without::Now(nothing::later_stage(job, number, current)));
+        }
+        let ranks = Ranks::of(&job.spec, number);
+        let pod = match (target.all, target.rank) {
+            (true, _) => None,
+            (false, Some(rank)) => {
+                let at = ranks
+                    .at(rank)
+                    .map(|(group, index)| (group.to_owned(), index));
+                Some(at.ok_or_else(|| Without::Never(nothing::no_rank(job, rank, &ranks)))?)
+            }
+            (false, None) => {
+                let group = target
+                    .group
+                    .as_deref()
+                    .or(ranks.leader())
+                    .unwrap_or_default();
+                Some((group.to_owned(), target.index.unwrap_or(0)))
+            }
+        };
+        if let Some((group, index)) = &pod
+            && job
+                .spec
+                .group(group)
+                .is_some_and(|group| *index >= group.replicas())
+        {
+            return Err(Without::Never(nothing::no_index(job, group, *index)));
+        }
+        Ok(Self {
+            number,
+            is_current: number == current,
+            ranks,
+            pod,
+        })
+    }
+
+    fn means(&self, line: &PodLine, target: &Target) -> bool {
+        match (&self.pod, target.rank) {
+            (None, _) => target
+                .group
+                .as_ref()
+                .is_none_or(|group| *group == line.group),
+            // What the pod itself takes for its rank, else what the spec does.
+            (Some((group, index)), Some(rank)) => match line.rank {
+                Some(own) => own == rank,
+                None => *group == line.group && *index == line.index,
+            },
+            (Some((group, index)), None) => *group == line.group && *index == line.index,
+        }
+    }
+
+    /// Of several of one rank, which there are while an elastic job changes its size, the one that
+    /// has it by the spec of now.
+    fn one(&self, found: Vec<Chosen>, target: &Target) -> Vec<Chosen> {
+        let Some((group, index)) = self.pod.as_ref().filter(|_| target.rank.is_some()) else {
+            return found;
+        };
+        let by_spec = |chosen: &&Chosen| chosen.pod.group == *group && chosen.pod.index == *index;
+        match found.iter().find(by_spec).or(found.first()) {
+            Some(one) => vec![one.clone()],
+            None => found,
+        }
+    }
+}
+
+fn is_of_stage(job: &TrainingJob, line: &PodLine, stage: u32) -> bool {
+    stage_of(&job.spec, &line.group).is_none_or(|own| own == stage)
+}
+
+fn chosen(pod: &Pod, line: &PodLine, target: &Target) -> Chosen {
+    let container = target.container.as_deref().unwrap_or(MAIN_CONTAINER);
+    let status = pod.status.as_ref();
+    let inits = status.and_then(|status| status.init_container_statuses.as_ref());
+    let main = status.and_then(|status| status.container_statuses.as_ref());
+    let mut all = inits.into_iter().chain(main).flatten();
+    let own = all.find(|status| status.name == container);
+    let state = own.and_then(|own| own.state.as_ref());
+    Chosen {
+        uid: pod.metadata.uid.clone().unwrap_or_default(),
+        container: container.to_owned(),
+        begun: own.is_some_and(|own| own.restart_count > 0)
+            || state.is_some_and(|state| state.running.is_some() || state.terminated.is_some()),
+        before_restart: target.previous && own.is_some_and(|own| own.restart_count > 0),
+        pod: line.clone(),
+    }
+}

@@ -1,0 +1,271 @@
+//! `trellis logs --follow`: on and on, over restarts, until the job has ended.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::bail;
+use futures::{StreamExt as _, TryStreamExt as _, pin_mut};
+use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, Event, watcher};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use trellis_api::TrainingJob;
+use trellis_api::job::TrainingJobStatus;
+
+use super::choice::{Chosen, Without, choose};
+use super::{Options, RIGHTS, WAITING, nothing, pods, put, refused, tail};
+use crate::cluster::{Unread, named};
+use crate::exit::Exit;
+use crate::output::{Tone, warn};
+use crate::status::{pods_of, unseen};
+use crate::target::Site;
+
+/// What is known of the job, and whose logs have been begun.
+struct Following<'a> {
+    site: &'a Site,
+    options: &'a Options,
+    /// None: it is gone.
+    job: Option<TrainingJob>,
+    pods: BTreeMap<String, Pod>,
+    /// True once all of its pods have been listed: before that nothing is missing.
+    is_listed: bool,
+    begun: BTreeSet<String>,
+    reads: JoinSet<(String, Result<(), kube::Error>)>,
+    attempt: Option<i64>,
+    told: BTreeSet<String>,
+    failed: bool,
+}
+
+/// What is to be done next.
+enum Next {
+    /// More is to come.
+    Wait,
+    /// All has been shown.
+    End,
+    /// There is no such pod, and never will be.
+    Never,
+}
+
+/// Follows the logs until the job has ended.
+///
+/// # Errors
+/// If the cluster cannot be asked.
+pub async fn run(site: &Site, name: &str, options: &Options) -> anyhow::Result<Exit> {
+    let denied = |error| site.explain(error, "get trainingjobs.trellis.dev");
+    let Some(job) = named(&site.jobs(), name).await.map_err(denied)? else {
+        warn(&format!("error: {:#}", site.not_there(name)));
+        return Ok(Exit::Not);
+    };
+    let labels = pods_of(&job).label_selector.unwrap_or_default();
+    let seen_pods = watcher(pods(site), watcher::Config::default().labels(&labels));
+    let own = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let seen_jobs = watcher(site.jobs(), own);
+    let (seen_pods, seen_jobs) = (seen_pods.default_backoff(), seen_jobs.default_backoff());
+    pin_mut!(seen_pods, seen_jobs);
+    let (out, mut pieces) = mpsc::channel::<Vec<u8>>(WAITING);
+    let uid = job.metadata.uid.clone();
+    let mut following = Following {
+        site,
+        options,
+        job: Some(job),
+        pods: BTreeMap::new(),
+        is_listed: false,
+        begun: BTreeSet::new(),
+        reads: JoinSet::new(),
+        attempt: None,
+        told: BTreeSet::new(),
+        failed: false,
+    };
+    loop {
+        tokio::select! {
+            // What was read goes out before an end is seen.
+            biased;
+            Some(piece) = pieces.recv() => {
+                if !put(&piece)? {
+                    return Ok(Exit::Done);
+                }
+                continue;
+            }
+            Some(read) = following.reads.join_next(), if !following.reads.is_empty() => {
+                let (pod, read) = read?;
+                if let Err(error) = read {
+                    // One that is restarted goes with its log.
+                    following.failed |= !is_gone(&error);
+                    warn(&format!("error: {}", refused(site, &pod, error)));
+                }
+            }
+            event = seen_pods.try_next() => match event {
+                Ok(Some(event)) => following.see(event),
+                Err(watcher::Error::InitialListFailed(error)) if is_denied(&error) => {
+                    return Err(unseen(site, Unread::new::<Pod>("watch", error), RIGHTS));
+                }
+                // It is tried again.
+                Ok(None) | Err(_) => continue,
+            },
+            event = seen_jobs.next() => match event {
+                Some(Ok(Event::Apply(job) | Event::InitApply(job))) if job.metadata.uid == uid => {
+                    following.job = Some(job);
+                }
+                Some(Ok(Event::Delete(_))) => following.job = None,
+                _ => continue,
+            },
+        }
+        if !following.is_listed {
+            continue;
+        }
+        match following.begin(&out)? {
+            Next::Wait => {}
+            Next::Never => return Ok(Exit::Not),
+            Next::End => {
+                // Those that have ended have passed on all that they read.
+                while let Ok(piece) = pieces.try_recv() {
+                    put(&piece)?;
+                }
+                return Ok(following.exit());
+            }
+        }
+    }
+}
+
+fn is_denied(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if matches!(status.code, 401 | 403))
+}
+
+fn is_gone(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
+}
+
+impl Following<'_> {
+    fn see(&mut self, event: Event<Pod>) {
+        let key = |pod: &Pod| pod.metadata.name.clone().unwrap_or_default();
+        match event {
+            Event::Init => self.pods.clear(),
+            Event::InitApply(pod) | Event::Apply(pod) => {
+                self.pods.insert(key(&pod), pod);
+            }
+            Event::InitDone => self.is_listed = true,
+            Event::Delete(pod) => {
+                self.pods.remove(&key(&pod));
+            }
+        }
+    }
+
+    /// Begins to read the logs that can be read now.
+    fn begin(&mut self, out: &mpsc::Sender<Vec<u8>>) -> anyhow::Result<Next> {
+        let is_idle = self.reads.is_empty();
+        let Some(job) = self.job.clone() else {
+            return Ok(if is_idle { Next::End } else { Next::Wait });
+        };
+        let has_ended = job
+            .status
+            .as_ref()
+            .is_some_and(TrainingJobStatus::has_ended);
+        let chosen = match choose(&job, self.pods.values(), &self.options.target()) {
+            Ok(chosen) => chosen,
+            Err(Without::Never(why)) => {
+                warn(&format!("error: {why}"));
+                return Ok(Next::Never);
+            }
+            Err(Without::Now(why)) => {
+                // What was followed to its end has been shown, though its pod is gone by now.
+                if !has_ended || self.begun.is_empty() {
+                    let status = job.status.as_ref();
+                    let about = status.map(|status| (status.phase, status.reason));
+                    self.say(format!("{about:?}"), &why);
+                }
+                return Ok(if is_idle && has_ended {
+                    Next::End
+                } else {
+                    Next::Wait
+                });
+            }
+        };
+        for chosen in &chosen {
+            if self.begun.contains(&chosen.uid) {
+                continue;
+            }
+            if chosen.begun {
+                self.read(chosen, out)?;
+            } else {
+                // That it is on its way, once; what keeps it from it, as it changes.
+                let state = &chosen.pod.state;
+                let stuck = (state.tone() == Tone::Bad).then_some(&state.state);
+                let about = format!("{} {stuck:?}", chosen.uid);
+                self.say(about, &nothing::not_begun(chosen));
+            }
+        }
+        let is_idle = self.reads.is_empty();
+        Ok(if is_idle && has_ended {
+            Next::End
+        } else {
+            Next::Wait
+        })
+    }
+
+    fn read(&mut self, chosen: &Chosen, out: &mpsc::Sender<Vec<u8>>) -> anyhow::Result<()> {
+        let most = self.options.max.get();
+        if self.reads.len() >= most {
+            bail!(
+                "more than {most} logs would be followed at once: name a --rank or --group, or allow more by --max"
+            );
+        }
+        let attempt = chosen.pod.attempt;
+        let before = self.attempt.replace(attempt);
+        if before.is_some_and(|before| before != attempt) {
+            self.told.clear();
+            warn(&format!("note: attempt {attempt} begins{}", self.why()));
+        } else if before.is_some() && !self.options.all {
+            warn(&format!("note: pod {} has come again", chosen.pod.name));
+        }
+        let mut part = self.options.part();
+        if before.is_some() {
+            // What comes later is shown from its beginning.
+            part.tail = None;
+            part.since_seconds = None;
+        }
+        self.begun.insert(chosen.uid.clone());
+        let pods = pods(self.site);
+        let (chosen, out) = (chosen.clone(), out.clone());
+        let prefix = self.options.prefix(&chosen);
+        self.reads.spawn(async move {
+            let name = chosen.pod.name.clone();
+            (name, tail::read(pods, chosen, part, prefix, out).await)
+        });
+        Ok(())
+    }
+
+    /// What ended the attempt before.
+    fn why(&self) -> String {
+        let status = self.job.as_ref().and_then(|job| job.status.as_ref());
+        let failure = status.and_then(|status| status.last_failure.as_ref());
+        failure.map_or_else(String::new, |failure| {
+            let exit = failure.exit_code.map(|code| format!(", exit code {code}"));
+            format!(
+                ": attempt {} ended by {} of {}{}",
+                failure.attempt,
+                failure.reason,
+                failure.pod,
+                exit.unwrap_or_default()
+            )
+        })
+    }
+
+    /// Says what is waited for, once of each cause.
+    fn say(&mut self, about: String, why: &str) {
+        let is_new = self.told.insert(about);
+        // Of another cause in the same words nobody hears more.
+        if self.told.insert(why.to_owned()) && is_new {
+            warn(&format!("note: {why}"));
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        if self.job.is_none() {
+            warn("note: the job is gone: somebody has deleted it");
+        }
+        match self.begun.is_empty() || self.failed {
+            true => Exit::Not,
+            false => Exit::Done,
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! `trellis logs`: what the pods of a job write, by rank, over restarts.
+
+mod choice;
+mod follow;
+mod lines;
+mod nothing;
+mod tail;
+#[cfg(test)]
+mod tests;
+
+use std::io::Write as _;
+use std::num::NonZeroUsize;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use tokio::sync::mpsc;
+use trellis_api::TrainingJob;
+
+use crate::cluster::{Unread, list, named};
+use crate::exit::Exit;
+use crate::output::warn;
+use crate::status::{pods_of, unseen};
+use crate::target::{Place, Site, job_name};
+use crate::wait;
+use choice::{Chosen, Target, Without, choose};
+use tail::Part;
+
+/// The right that is needed.
+const RIGHTS: &str = "list and watch pods and get pods/log";
+/// Pieces of output that wait to be written.
+const WAITING: usize = 64;
+
+/// Whose logs, and what of them.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Options {
+    /// The job: NAME or tj/NAME.
+    #[arg(value_name = "JOB")]
+    job: String,
+    /// Of the pod of this rank (TRELLIS_RANK) in the job's stage. Without it, of rank 0.
+    #[arg(long, value_name = "N", conflicts_with_all = ["group", "index", "all"])]
+    rank: Option<u32>,
+    /// Of this task group, also of one whose stage is complete: its first pod, or that of --index,
+    /// or with --all each of them.
+    #[arg(long, value_name = "NAME")]
+    group: Option<String>,
+    /// Of the pod of this index in its group.
+    #[arg(long, value_name = "N", conflicts_with = "all")]
+    index: Option<u32>,
+    /// Of all pods, each line with the rank and the pod that it is of.
+    #[arg(long)]
+    all: bool,
+    /// Go on until the job has ended: over restarts, with the pod that has the same place then.
+    #[arg(short, long)]
+    follow: bool,
+    /// Of what ran before: the container before its last restart, else the attempt before, while
+    /// its pods are there.
+    #[arg(short, long, conflicts_with = "follow")]
+    previous: bool,
+    /// The last lines of each pod alone.
+    #[arg(long, value_name = "LINES", value_parser = clap::value_parser!(i64).range(0..))]
+    tail: Option<i64>,
+    /// What was written within this time alone (90s, 5m, 2h).
+    #[arg(long, value_name = "TIME", value_parser = wait::time)]
+    since: Option<Duration>,
+    /// Each line with its time.
+    #[arg(long)]
+    timestamps: bool,
+    /// Of this container of the pod, such as a sidecar. Without it, of the group's own, main.
+    #[arg(short, long, value_name = "NAME")]
+    container: Option<String>,
+    /// How many logs are read at once, at most.
+    #[arg(long, value_name = "N", default_value = "32")]
+    max: NonZeroUsize,
+    /// Where.
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Options {
+    fn target(&self) -> Target {
+        Target {
+            rank: self.rank,
+            group: self.group.clone(),
+            index: self.index,
+            all: self.all,
+            previous: self.previous,
+            container: self.container.clone(),
+        }
+    }
+
+    fn part(&self) -> Part {
+        Part {
+            tail: self.tail,
+            since_seconds: self
+                .since
+                .map(|since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX)),
+            timestamps: self.timestamps,
+            follow: self.follow,
+        }
+    }
+
+    /// What stands before each line of a pod.
+    fn prefix(&self, chosen: &Chosen) -> String {
+        match (self.all, chosen.pod.rank) {
+            (false, _) => String::new(),
+            (true, Some(rank)) => format!("[{rank} {}] ", chosen.pod.name),
+            (true, None) => format!("[{}] ", chosen.pod.name),
+        }
+    }
+}
+
+/// Shows the logs. Exit status: 0 there were some, 1 there are none, 2 no cluster.
+///
+/// # Errors
+/// If the name is none, or the cluster cannot be asked.
+pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    let name = job_name(&options.job)?;
+    let site = options.place.connect()?;
+    let exit = match options.follow {
+        true => site.cluster.wait_for(follow::run(&site, &name, options))?,
+        false => site.cluster.wait_for(once(&site, &name, options))?,
+    };
+    Ok(exit.into())
+}
+
+fn pods(site: &Site) -> Api<Pod> {
+    Api::namespaced(site.cluster.client().clone(), &site.namespace)
+}
+
+async fn once(site: &Site, name: &str, options: &Options) -> anyhow::Result<Exit> {
+    let denied = |error| site.explain(error, "get trainingjobs.trellis.dev");
+    let Some(job) = named(&site.jobs(), name).await.map_err(denied)? else {
+        warn(&format!("error: {:#}", site.not_there(name)));
+        return Ok(Exit::Not);
+    };
+    let pods = pods(site);
+    let all = list(&pods, &pods_of(&job)).await;
+    let all = all.map_err(|error| unseen(site, error, RIGHTS))?;
+    let all = all.unwrap_or_default();
+    let target = options.target();
+    let chosen = match choose(&job, &all, &target) {
+        Ok(chosen) => chosen,
+        Err(without) => {
+            let hint = before(&job, &all, &target, &without);
+            let (Without::Never(why) | Without::Now(why)) = without;
+            warn(&format!("error: {why}{hint}"));
+            return Ok(Exit::Not);
+        }
+    };
+    let (begun, rest): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|chosen| chosen.begun);
+    for chosen in &rest {
+        warn(&format!(
+            "{}{}",
+            note(begun.is_empty()),
+            nothing::not_begun(chosen)
+        ));
+    }
+    if begun.is_empty() {
+        return Ok(Exit::Not);
+    }
+    let (out, pieces) = mpsc::channel::<Vec<u8>>(WAITING);
+    let reads: Vec<_> = begun
+        .into_iter()
+        .map(|chosen| {
+            let (pods, out) = (pods.clone(), out.clone());
+            let (part, prefix) = (options.part(), options.prefix(&chosen));
+            async move {
+                let name = chosen.pod.name.clone();
+                (name, tail::read(pods, chosen, part, prefix, out).await)
+            }
+        })
+        .collect();
+    // The last of its copies ends the writing.
+    drop(out);
+    let reads = futures::stream::iter(reads)
+        .buffer_unordered(options.max.get())
+        .filter_map(async |(pod, read)| Some((pod, read.err()?)))
+        .collect::<Vec<_>>();
+    let (failed, written) = futures::join!(reads, write(pieces));
+    written?;
+    let mut exit = Exit::Done;
+    for (pod, error) in failed {
+        exit = Exit::Not;
+        warn(&format!("error: {}", refused(site, &pod, error)));
+    }
+    Ok(exit)
+}
+
+/// That there is something of what ran before, where there is nothing of now.
+fn before(job: &TrainingJob, pods: &[Pod], target: &Target, without: &Without) -> &'static str {
+    let previous = Target {
+        previous: true,
+        ..target.clone()
+    };
+    match without {
+        Without::Now(_) if choose(job, pods, &previous).is_ok() => {
+            "; -p shows the logs of what ran before, while its pods are there"
+        }
+        _ => "",
+    }
+}
+
+const fn note(is_error: bool) -> &'static str {
+    if is_error { "error: " } else { "note: " }
+}
+
+/// Writes what comes, as it is: logs are whatever a program writes.
+async fn write(mut pieces: mpsc::Receiver<Vec<u8>>) -> std::io::Result<()> {
+    while let Some(piece) = pieces.recv().await {
+        if !put(&piece)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// False: nobody reads any more.
+fn put(piece: &[u8]) -> std::io::Result<bool> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(piece).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Why the log of a pod cannot be read.
+fn refused(site: &Site, pod: &str, error: kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if status.code == 404 => {
+            format!("pod {pod} is gone, and its log with it: {}", status.message)
+        }
+        kube::Error::Api(status) if status.code == 400 => format!("{pod}: {}", status.message),
+        error => {
+            let why = unseen(site, Unread::new::<Pod>("read the logs of", error), RIGHTS);
+            format!("{pod}: {why}")
+        }
+    }
+}

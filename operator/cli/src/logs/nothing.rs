@@ -1,0 +1,156 @@
+//! Why there is no log, in words. Pure.
+
+use trellis_api::TrainingJob;
+use trellis_api::job::{JobPhase, TrainingJobStatus, indexes};
+
+use super::choice::Chosen;
+use crate::pods::{PodLine, Ranks, clean, missing};
+
+fn name(job: &TrainingJob) -> &str {
+    job.metadata.name.as_deref().unwrap_or_default()
+}
+
+/// There is no such task group.
+pub fn no_group(job: &TrainingJob, group: &str) -> String {
+    let groups = job.spec.task_groups.iter().map(|group| group.name.as_str());
+    let groups: Vec<_> = groups.collect();
+    format!(
+        "{} has no task group {group:?}: name one of {}",
+        name(job),
+        groups.join(", ")
+    )
+}
+
+/// There is no such rank.
+pub fn no_rank(job: &TrainingJob, rank: u32, ranks: &Ranks) -> String {
+    let last = ranks.total().saturating_sub(1);
+    let stage = match job.status.as_ref().and_then(|status| status.stage.as_ref()) {
+        Some(stage) => format!(" in stage {}", stage.number),
+        None => String::new(),
+    };
+    let job = name(job);
+    format!(
+        "{job} has no rank {rank}{stage}: its ranks are 0 to {last}; `trellis status {job}` lists who has which"
+    )
+}
+
+/// There is no such index.
+pub fn no_index(job: &TrainingJob, group: &str, index: u32) -> String {
+    let pods = job.spec.group(group).map_or(0, |group| group.replicas());
+    format!(
+        "task group {group:?} of {} has no index {index}: its indexes are 0 to {}",
+        name(job),
+        pods.saturating_sub(1)
+    )
+}
+
+/// Its stage is still to come.
+pub fn later_stage(job: &TrainingJob, stage: u32, current: u32) -> String {
+    format!(
+        "no pod of that group is there yet: it is of stage {stage}, and {} is at stage {current}",
+        name(job)
+    )
+}
+
+/// There is no such pod now. `pod`: the one that is meant, by group and index.
+pub fn now(
+    job: &TrainingJob,
+    pods: &[PodLine],
+    ranks: &Ranks,
+    pod: Option<&(String, u32)>,
+) -> String {
+    let job_name = name(job);
+    let Some((status, phase)) = job.status.as_ref().and_then(|s| Some((s, s.phase?))) else {
+        return format!(
+            "{job_name} has no pods yet: no operator has looked at it; `trellis status {job_name}` says since when"
+        );
+    };
+    if status.has_ended() {
+        return gone(job, status, phase);
+    }
+    let why = why(status, phase);
+    let (Some((group, index)), JobPhase::Starting | JobPhase::Running) = (pod, phase) else {
+        let hint = match phase {
+            JobPhase::Queued => {
+                format!("; `trellis explain {job_name}` says what would let it start")
+            }
+            _ => String::new(),
+        };
+        return format!("{job_name} has no pods now: it is {why}{hint}");
+    };
+    let rank = ranks.rank(group, *index);
+    let rank = rank
+        .map(|rank| format!(" (rank {rank})"))
+        .unwrap_or_default();
+    let missing = missing(job, pods);
+    let cause = missing
+        .iter()
+        .find(|m| m.group == *group && indexes(&m.indexes).contains(index));
+    match cause {
+        Some(cause) => format!(
+            "pod {index} of {group}{rank} is not there: it {}; {job_name} is {why}",
+            cause.why
+        ),
+        None => format!("pod {index} of {group}{rank} is not there; {job_name} is {why}"),
+    }
+}
+
+/// Phase, reason and message.
+fn why(status: &TrainingJobStatus, phase: JobPhase) -> String {
+    let message = status.message.as_deref().map(clean);
+    let message = message.filter(|message| !message.is_empty());
+    let message = message.map(|message| format!(": {message}"));
+    let reason = status.reason.map(|reason| reason.as_str());
+    let reason = reason.filter(|reason| *reason != phase.as_str());
+    let reason = reason.map(|reason| format!(" ({reason})"));
+    format!(
+        "{}{}{}",
+        phase.as_str(),
+        reason.unwrap_or_default(),
+        message.unwrap_or_default()
+    )
+}
+
+fn gone(job: &TrainingJob, status: &TrainingJobStatus, phase: JobPhase) -> String {
+    format!(
+        "the pods of {} are gone, and their logs with them: it is {}, and its cleanup has removed them (spec.cleanup: podsOnSuccess, podsOnFailure, ttlSeconds). Look where logs are collected.{}",
+        name(job),
+        phase.as_str(),
+        last_words(status)
+    )
+}
+
+/// Nothing of what ran before is left.
+pub fn before(job: &TrainingJob) -> String {
+    let last = job.status.as_ref().map(last_words).unwrap_or_default();
+    format!(
+        "nothing of what {} ran before is there: a restart deletes the pods, and their logs with them. Look where logs are collected; restart.scope: Never keeps the pods of a job that failed.{last}",
+        name(job)
+    )
+}
+
+fn last_words(status: &TrainingJobStatus) -> String {
+    let failure = status.last_failure.as_ref();
+    let said = failure.and_then(|failure| {
+        let line = failure.last_line.as_deref().map(clean)?;
+        Some(format!(
+            " The last line of {} in attempt {}: {line}",
+            failure.pod, failure.attempt
+        ))
+    });
+    said.unwrap_or_default()
+}
+
+/// A pod is there, and has written nothing: its container has not begun.
+pub fn not_begun(chosen: &Chosen) -> String {
+    let state = &chosen.pod.state;
+    let message = state.message.as_deref().map(clean);
+    let message = message.map(|message| format!(": {message}"));
+    format!(
+        "{} has no log of container {:?} yet: it is {}{}",
+        chosen.pod.name,
+        chosen.container,
+        state.state,
+        message.unwrap_or_default()
+    )
+}

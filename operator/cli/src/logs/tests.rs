@@ -1,0 +1,301 @@
+//! Whose logs are meant, why there are none, and how one is read that breaks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http::{Request, Response};
+use k8s_openapi::api::core::v1::Pod;
+use kube::client::Body;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use trellis_api::TrainingJob;
+
+use super::choice::{Chosen, Target, Without, choose};
+use super::nothing::not_begun;
+use super::tail::{Part, read};
+
+fn job(status: Value) -> TrainingJob {
+    let group = |name: &str, more: Value| {
+        let mut group =
+            json!({"name": name, "image": "i", "resources": {"cpu": 1, "memory": "1Gi"}});
+        let more = more.as_object().unwrap().clone();
+        group.as_object_mut().unwrap().extend(more);
+        group
+    };
+    let after = json!([{"group": "prepare", "status": "Complete"}]);
+    serde_json::from_value(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+        "metadata": {"name": "llm", "namespace": "ml", "uid": "u"},
+        "spec": {"taskGroups": [
+            group("prepare", json!({"replicas": 2})),
+            group("worker", json!({"replicas": 4, "minReplicas": 2, "dependsOn": after})),
+            group("chief", json!({"role": "Coordinator", "dependsOn": after})),
+        ]},
+        "status": status,
+    }))
+    .unwrap()
+}
+
+/// Pods of the second stage count the chief first.
+fn pod(group: &str, index: u32, rank: u32, attempt: i64, state: Value) -> Pod {
+    serde_json::from_value(json!({
+        "metadata": {"name": format!("llm-{group}-{index}"), "uid": format!("{group}-{index}-{attempt}"),
+            "labels": {"trellis.dev/group": group, "trellis.dev/index": index.to_string(),
+                "trellis.dev/attempt": attempt.to_string()}},
+        "spec": {"containers": [
+            {"name": "main", "env": [{"name": "TRELLIS_RANK", "value": rank.to_string()}]}]},
+        "status": {"phase": "Running", "containerStatuses": [{"name": "main", "ready": true,
+            "restartCount": 0, "image": "", "imageID": "", "state": state}]},
+    }))
+    .unwrap()
+}
+
+fn running() -> Value {
+    json!({"phase": "Running", "reason": "Running", "attempt": 3,
+        "stage": {"number": 2, "of": 2, "firstAttempt": 2}})
+}
+
+fn pods() -> Vec<Pod> {
+    let up = || json!({"running": {}});
+    let ended = || json!({"terminated": {"exitCode": 0}});
+    vec![
+        pod("prepare", 0, 0, 1, ended()),
+        pod("prepare", 1, 1, 1, ended()),
+        pod("worker", 0, 1, 3, up()),
+        pod(
+            "worker",
+            1,
+            2,
+            3,
+            json!({"waiting": {"reason": "ImagePullBackOff", "message": "Back-off"}}),
+        ),
+        pod("chief", 0, 0, 3, up()),
+        pod("worker", 0, 1, 2, ended()),
+    ]
+}
+
+fn names(chosen: Result<Vec<Chosen>, Without>) -> Vec<String> {
+    let chosen = chosen.unwrap().into_iter();
+    chosen
+        .map(|chosen| format!("{}@{}", chosen.pod.name, chosen.pod.attempt))
+        .collect()
+}
+
+fn of(target: Target) -> Result<Vec<Chosen>, Without> {
+    choose(&job(running()), &pods(), &target)
+}
+
+#[test]
+fn rank_0_is_meant_where_nothing_is_said() {
+    assert_eq!(names(of(Target::default())), ["llm-chief-0@3"]);
+}
+
+#[test]
+fn a_pod_is_meant_by_its_rank_its_group_and_its_index() {
+    let rank = |rank| Target {
+        rank: Some(rank),
+        ..Target::default()
+    };
+    assert_eq!(names(of(rank(2))), ["llm-worker-1@3"]);
+    let group = |group: &str, index| Target {
+        group: Some(group.to_owned()),
+        index,
+        ..Target::default()
+    };
+    assert_eq!(names(of(group("worker", None))), ["llm-worker-0@3"]);
+    assert_eq!(names(of(group("worker", Some(1)))), ["llm-worker-1@3"]);
+    // The logs of a stage that is complete stay.
+    assert_eq!(names(of(group("prepare", Some(1)))), ["llm-prepare-1@1"]);
+    let all = Target {
+        all: true,
+        ..Target::default()
+    };
+    assert_eq!(
+        names(of(all.clone())),
+        ["llm-chief-0@3", "llm-worker-0@3", "llm-worker-1@3"]
+    );
+    let group = Target {
+        group: Some("prepare".to_owned()),
+        ..all
+    };
+    assert_eq!(names(of(group)), ["llm-prepare-0@1", "llm-prepare-1@1"]);
+}
+
+#[test]
+fn of_two_of_one_rank_the_one_that_has_it_now_is_meant() {
+    let mut pods = pods();
+    // It came while there were more of a group before it.
+    pods.insert(0, pod("worker", 3, 2, 3, json!({"running": {}})));
+    let target = Target {
+        rank: Some(2),
+        ..Target::default()
+    };
+    assert_eq!(
+        names(choose(&job(running()), &pods, &target)),
+        ["llm-worker-1@3"]
+    );
+}
+
+#[test]
+fn what_ran_before_is_the_attempt_before_or_the_container_before_its_restart() {
+    let target = Target {
+        group: Some("worker".to_owned()),
+        previous: true,
+        ..Target::default()
+    };
+    assert_eq!(names(of(target.clone())), ["llm-worker-0@2"]);
+    let mut pods = pods();
+    let status = pods[2].status.as_mut().unwrap();
+    status.container_statuses.as_mut().unwrap()[0].restart_count = 1;
+    let chosen = choose(&job(running()), &pods, &target).unwrap();
+    assert!(chosen[0].before_restart);
+    assert_eq!(chosen[0].pod.attempt, 3);
+}
+
+fn why(status: Value, pods: &[Pod], target: Target) -> String {
+    match choose(&job(status), pods, &target) {
+        Ok(chosen) => panic!("{chosen:?}"),
+        Err(Without::Never(why) | Without::Now(why)) => why,
+    }
+}
+
+#[test]
+fn where_there_is_no_log_it_is_said_why() {
+    let rank = |rank| Target {
+        rank: Some(rank),
+        ..Target::default()
+    };
+    let group = |group: &str| Target {
+        group: Some(group.to_owned()),
+        ..Target::default()
+    };
+    let queued = json!({"phase": "Queued", "reason": "InsufficientCapacity",
+        "message": "needs 8 nvidia.com/gpu", "attempt": 1});
+    let failed = json!({"phase": "Failed", "reason": "RestartLimitReached", "attempt": 4,
+        "completionTime": "2026-01-01T00:00:00Z", "stage": {"number": 2, "of": 2, "firstAttempt": 2},
+        "lastFailure": {"pod": "llm-worker-0", "reason": "PodFailed", "attempt": 4,
+            "lastLine": "CUDA error", "time": "2026-01-01T00:00:00Z"}});
+    let previous = Target {
+        previous: true,
+        ..Target::default()
+    };
+    let first = json!({"phase": "Running", "reason": "Running", "attempt": 1});
+    let all = [
+        why(json!(null), &[], Target::default()),
+        why(queued, &[], Target::default()),
+        why(running(), &pods(), rank(9)),
+        why(running(), &pods(), rank(4)),
+        why(running(), &pods(), group("trainer")),
+        why(first.clone(), &[], group("worker")),
+        why(first, &[], previous),
+        why(failed, &[], Target::default()),
+    ];
+    insta::assert_snapshot!(all.join("\n"));
+}
+
+#[test]
+fn a_pod_that_has_not_begun_says_what_it_waits_for() {
+    let target = Target {
+        rank: Some(2),
+        ..Target::default()
+    };
+    let chosen = of(target).unwrap();
+    assert!(!chosen[0].begun);
+    assert_eq!(
+        not_begun(&chosen[0]),
+        "llm-worker-1 has no log of container \"main\" yet: it is ImagePullBackOff: Back-off"
+    );
+}
+
+/// An API server that answers with these in turn, and says what it was asked for.
+fn server(answers: Vec<(u16, String)>, asked: mpsc::UnboundedSender<String>) -> Api<Pod> {
+    let turn = Arc::new(AtomicUsize::new(0));
+    let answers = Arc::new(answers);
+    let answer = move |request: Request<Body>| {
+        let at = turn.fetch_add(1, Ordering::Relaxed);
+        let (code, body) = answers.get(at).or(answers.last()).unwrap().clone();
+        asked.send(request.uri().to_string()).unwrap();
+        async move {
+            let answer = Response::builder()
+                .status(code)
+                .body(Body::from(body.into_bytes()));
+            Ok::<_, std::io::Error>(answer.unwrap())
+        }
+    };
+    Api::namespaced(Client::new(tower::service_fn(answer), "ml"), "ml")
+}
+
+async fn shown(answers: Vec<(u16, String)>, part: Part) -> (String, Vec<String>) {
+    let (asked, mut uris) = mpsc::unbounded_channel();
+    let (out, mut pieces) = mpsc::channel(16);
+    let chosen = of(Target::default()).unwrap().remove(0);
+    read(server(answers, asked), chosen, part, String::new(), out)
+        .await
+        .unwrap();
+    let mut text = Vec::new();
+    while let Some(piece) = pieces.recv().await {
+        text.extend(piece);
+    }
+    let mut all = Vec::new();
+    while let Some(uri) = uris.recv().await {
+        all.push(uri);
+    }
+    (String::from_utf8(text).unwrap(), all)
+}
+
+#[tokio::test]
+async fn a_log_that_is_followed_goes_on_where_it_broke() {
+    let line = |second: u32, text: &str| format!("2026-01-01T10:00:0{second}.5Z {text}\n");
+    let pod = |state: Value| {
+        serde_json::to_string(&{
+            let mut pod = pod("chief", 0, 0, 3, state);
+            pod.metadata.uid = Some("chief-0-3".to_owned());
+            pod
+        })
+        .unwrap()
+    };
+    let (text, asked) = shown(
+        vec![
+            (200, format!("{}{}", line(1, "a"), line(2, "b"))),
+            // It runs on: the stream has ended for another reason.
+            (200, pod(json!({"running": {}}))),
+            (503, "{}".to_owned()),
+            (200, format!("{}{}", line(2, "b"), line(3, "c"))),
+            (200, pod(json!({"terminated": {"exitCode": 0}}))),
+        ],
+        Part {
+            follow: true,
+            tail: Some(2),
+            ..Part::default()
+        },
+    )
+    .await;
+    assert_eq!(text, "a\nb\nc\n");
+    let logs: Vec<_> = asked.iter().filter(|uri| uri.contains("/log?")).collect();
+    assert_eq!(logs.len(), 3);
+    assert!(logs[0].contains("tailLines=2"), "{}", logs[0]);
+    assert!(
+        logs[2].contains("sinceTime=2026-01-01T10%3A00%3A0"),
+        "{}",
+        logs[2]
+    );
+    assert!(!logs[2].contains("tailLines"), "{}", logs[2]);
+}
+
+#[tokio::test]
+async fn a_log_that_is_not_followed_is_shown_as_it_is() {
+    let (text, asked) = shown(
+        vec![(200, "one\nhalf".to_owned())],
+        Part {
+            since_seconds: Some(300),
+            ..Part::default()
+        },
+    )
+    .await;
+    assert_eq!(text, "one\nhalf");
+    assert_eq!(
+        asked,
+        ["/api/v1/namespaces/ml/pods/llm-chief-0/log?&container=main&sinceSeconds=300"]
+    );
+}

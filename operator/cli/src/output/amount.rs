@@ -1,0 +1,64 @@
+//! Amounts of resources, as people write them.
+
+use trellis_api::Quantity;
+use trellis_api::quantity::Amount;
+
+/// Resources that are counted in bytes.
+const BYTES: [&str; 3] = ["memory", "ephemeral-storage", "storage"];
+
+/// Units of bytes (IEC 80000-13), the largest first.
+const UNITS: [(i64, &str); 5] = [
+    (1 << 50, "Pi"),
+    (1 << 40, "Ti"),
+    (1 << 30, "Gi"),
+    (1 << 20, "Mi"),
+    (1 << 10, "Ki"),
+];
+
+/// The amount as a number of the largest unit of which it is at least one, with one digit behind
+/// the point where it is no whole number of them. What is no amount of bytes is as it is written.
+#[must_use]
+pub fn amount(resource: &str, quantity: &Quantity) -> String {
+    let is_bytes = BYTES.contains(&resource) || resource.starts_with("hugepages-");
+    let bytes = quantity.amount().map(Amount::units_down);
+    let Some(bytes) = bytes.ok().filter(|_| is_bytes) else {
+        return quantity.to_string();
+    };
+    let fits = |(size, _): &&(i64, &str)| bytes.abs() >= *size;
+    let Some((size, unit)) = UNITS.iter().find(fits) else {
+        return bytes.to_string();
+    };
+    let whole = bytes.checked_div(*size).unwrap_or(0);
+    let rest = bytes.checked_rem(*size).unwrap_or(0).abs();
+    match rest.saturating_mul(10).checked_div(*size).unwrap_or(0) {
+        0 => format!("{whole}{unit}"),
+        tenths => format!("{whole}.{tenths}{unit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_written_in_the_largest_unit_and_nothing_else_is_changed() {
+        for (resource, written, shown) in [
+            ("memory", "1099511627776", "1Ti"),
+            ("memory", "1649267441664", "1.5Ti"),
+            ("memory", "1024Mi", "1Gi"),
+            ("memory", "512", "512"),
+            ("memory", "0", "0"),
+            ("ephemeral-storage", "10Gi", "10Gi"),
+            ("hugepages-2Mi", "2097152", "2Mi"),
+            ("cpu", "500m", "500m"),
+            ("nvidia.com/gpu", "1024", "1024"),
+            ("memory", "much", "much"),
+        ] {
+            assert_eq!(
+                amount(resource, &Quantity::new(written)),
+                shown,
+                "{written}"
+            );
+        }
+    }
+}

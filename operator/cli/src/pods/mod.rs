@@ -1,0 +1,96 @@
+//! Pods of a job: who they are, and how they do. Pure.
+
+mod missing;
+mod ranks;
+mod state;
+mod words;
+
+pub use missing::{Missing, missing};
+pub use ranks::{Ranks, stage_of};
+pub use state::{State, state};
+pub use words::{clean, last_line};
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::ObjectMeta;
+use serde::Serialize;
+use trellis_api::names;
+use trellis_api::pod_template::MAIN_CONTAINER;
+
+/// A pod of a job, as it is told of.
+#[derive(Serialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct PodLine {
+    /// Its name.
+    pub name: String,
+    /// Its task group.
+    pub group: String,
+    /// Its index in that.
+    pub index: u32,
+    /// Its rank in its stage: `TRELLIS_RANK`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+    /// The attempt that it is of.
+    pub attempt: i64,
+    /// How often pods of the attempt had been replaced when it came. Absent: it came with the
+    /// first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub round: Option<i64>,
+    /// Its node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// How it does.
+    #[serde(flatten)]
+    pub state: State,
+    /// When it was created.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created: Option<Timestamp>,
+}
+
+impl PodLine {
+    /// What is to be told of a pod. None: it bears no label of a task group.
+    #[must_use]
+    pub fn of(pod: &Pod) -> Option<Self> {
+        let meta = &pod.metadata;
+        let round = meta.annotations.as_ref().and_then(|a| a.get(names::ROUND));
+        let spec = pod.spec.as_ref();
+        Some(Self {
+            name: meta.name.clone()?,
+            group: label(meta, names::GROUP)?.to_owned(),
+            index: label(meta, names::INDEX)?.parse().ok()?,
+            rank: rank(pod),
+            attempt: attempt(pod),
+            round: round.and_then(|round| round.parse().ok()),
+            node: spec.and_then(|spec| spec.node_name.clone()),
+            state: state(pod),
+            created: meta.creation_timestamp.as_ref().map(|time| time.0),
+        })
+    }
+}
+
+/// A label.
+#[must_use]
+pub fn label<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
+    meta.labels.as_ref()?.get(key).map(String::as_str)
+}
+
+/// The attempt that a pod is of; 0 where it says none.
+#[must_use]
+pub fn attempt(pod: &Pod) -> i64 {
+    let attempt = label(&pod.metadata, names::ATTEMPT);
+    attempt.and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+/// The rank that a pod has been told. It stays with the pod: `replicas` of an elastic group may
+/// have changed since, and ranks of later pods with them.
+#[must_use]
+pub fn rank(pod: &Pod) -> Option<u32> {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let mut main = containers.filter(|container| container.name == MAIN_CONTAINER);
+    let env = main.next()?.env.as_ref()?;
+    let rank = env.iter().find(|var| var.name == "TRELLIS_RANK")?;
+    rank.value.as_ref()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! Which pod has which rank, by the spec: what the compiler gives each pod in `TRELLIS_RANK`.
+
+use trellis_api::TrainingJobSpec;
+
+/// The ranks of one stage, from 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ranks {
+    /// Group, its first rank, and how many pods it has, in the order of the ranks.
+    groups: Vec<(String, u32, u32)>,
+}
+
+impl Ranks {
+    /// Those of a stage, from 1.
+    #[must_use]
+    pub fn of(spec: &TrainingJobSpec, stage: u32) -> Self {
+        let spec = spec.of_stage(stage);
+        let mut next = 0_u32;
+        let groups = spec.by_rank().into_iter().map(|group| {
+            let first = next;
+            next = next.saturating_add(group.replicas());
+            (group.name.clone(), first, group.replicas())
+        });
+        Self {
+            groups: groups.collect(),
+        }
+    }
+
+    /// How many pods there are at most.
+    #[must_use]
+    pub fn total(&self) -> u32 {
+        let last = self.groups.last();
+        last.map_or(0, |(_, first, pods)| first.saturating_add(*pods))
+    }
+
+    /// The rank of a group's pod.
+    #[must_use]
+    pub fn rank(&self, group: &str, index: u32) -> Option<u32> {
+        let (_, first, _) = self.groups.iter().find(|(name, _, _)| name == group)?;
+        Some(first.saturating_add(index))
+    }
+
+    /// The group and index that have a rank.
+    #[must_use]
+    pub fn at(&self, rank: u32) -> Option<(&str, u32)> {
+        self.groups.iter().find_map(|(name, first, pods)| {
+            let index = rank.checked_sub(*first)?;
+            (index < *pods).then_some((name.as_str(), index))
+        })
+    }
+
+    /// The group that has rank 0.
+    #[must_use]
+    pub fn leader(&self) -> Option<&str> {
+        self.at(0).map(|(group, _)| group)
+    }
+}
+
+/// The stage of a group, from 1. None: there is no such group.
+#[must_use]
+pub fn stage_of(spec: &TrainingJobSpec, group: &str) -> Option<u32> {
+    let stages = spec.stage_of_groups();
+    let mut of = spec.task_groups.iter().zip(stages);
+    of.find(|(own, _)| own.name == group)
+        .map(|(_, stage)| stage)
+}

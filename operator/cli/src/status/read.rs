@@ -1,0 +1,158 @@
+//! What is read of a job, with the rights of whoever asks.
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, ObjectMeta};
+use kube::{Api, Client};
+use trellis_api::job::CompiledObject;
+use trellis_api::{TrainingJob, names};
+
+use super::events::merged;
+use super::report::{ObjectLine, ObjectState, Report, UnreadLine};
+use crate::cluster::{Hints, Unread, list, named};
+use crate::pods::{PodLine, missing};
+use crate::target::Site;
+
+/// All of one job. None: there is no such job.
+///
+/// # Errors
+/// If the job itself cannot be read. What else cannot is told in the report.
+pub async fn report(site: &Site, name: &str) -> anyhow::Result<Option<Report>> {
+    let denied = |error| site.explain(error, "get trainingjobs.trellis.dev");
+    let Some(mut job) = named(&site.jobs(), name).await.map_err(denied)? else {
+        return Ok(None);
+    };
+    job.metadata.managed_fields = None;
+    let (pods, events, objects) =
+        futures::join!(pods(site, &job), events(site, &job), objects(site, &job));
+    let mut unread = Vec::new();
+    let mut told = |what: &'static str, error: Unread| {
+        let why = unseen(site, error, &format!("list {what}")).to_string();
+        unread.push(UnreadLine { what, why });
+    };
+    let events = events.unwrap_or_else(|error| {
+        told("events.events.k8s.io", error);
+        Vec::new()
+    });
+    let (pods, missing) = match pods {
+        Ok(pods) => {
+            let pods = lines(&pods);
+            let missing = missing(&job, &pods);
+            (pods, missing)
+        }
+        Err(error) => {
+            told("pods", error);
+            (Vec::new(), Vec::new())
+        }
+    };
+    let events = merged(&events, job.metadata.uid.as_deref());
+    Ok(Some(Report {
+        job,
+        objects,
+        pods,
+        missing,
+        events,
+        unread,
+    }))
+}
+
+/// What of Kubernetes' own could not be read, in words. `right` is what the user needs.
+#[must_use]
+pub fn unseen(site: &Site, error: Unread, right: &str) -> anyhow::Error {
+    error.explain(&Hints {
+        rights: format!(
+            "the ClusterRole view has it: {right} in namespace {:?}",
+            site.namespace
+        ),
+        otherwise: None,
+    })
+}
+
+/// What selects the pods of a job, and none of an earlier job of its name.
+#[must_use]
+pub fn pods_of(job: &TrainingJob) -> ListParams {
+    let uid = job.metadata.uid.as_deref().unwrap_or_default();
+    ListParams::default().labels(&format!("{}={uid}", names::JOB_UID))
+}
+
+async fn pods(site: &Site, job: &TrainingJob) -> Result<Vec<Pod>, Unread> {
+    let pods: Api<Pod> = Api::namespaced(site.cluster.client().clone(), &site.namespace);
+    let pods = list(&pods, &pods_of(job)).await?;
+    Ok(pods.unwrap_or_default())
+}
+
+async fn events(site: &Site, job: &TrainingJob) -> Result<Vec<Event>, Unread> {
+    let events: Api<Event> = Api::namespaced(site.cluster.client().clone(), &site.namespace);
+    let name = job.metadata.name.as_deref().unwrap_or_default();
+    let about = format!("regarding.kind=TrainingJob,regarding.name={name}");
+    let events = list(&events, &ListParams::default().fields(&about)).await?;
+    Ok(events.unwrap_or_default())
+}
+
+/// By attempt and rank.
+fn lines(pods: &[Pod]) -> Vec<PodLine> {
+    let mut lines: Vec<_> = pods.iter().filter_map(PodLine::of).collect();
+    lines.sort_by(|a, b| {
+        let key = |pod: &PodLine| (pod.attempt, pod.rank.unwrap_or(u32::MAX), pod.index);
+        key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name))
+    });
+    lines
+}
+
+async fn objects(site: &Site, job: &TrainingJob) -> Vec<ObjectLine> {
+    let status = job.status.as_ref();
+    let compiled = status.map(|status| status.compiled.as_slice());
+    // Pods stand there as one entry a group, and are told of one by one.
+    let children = compiled.unwrap_or_default().iter();
+    let children = children.filter(|child| child.kind != "Pod");
+    let (client, namespace) = (site.cluster.client(), site.namespace.as_str());
+    futures::future::join_all(children.map(|child| object(client, namespace, job, child))).await
+}
+
+/// Looks for one child.
+pub(super) async fn object(
+    client: &Client,
+    namespace: &str,
+    job: &TrainingJob,
+    child: &CompiledObject,
+) -> ObjectLine {
+    let (group, version) = child
+        .api_version
+        .split_once('/')
+        .unwrap_or(("", child.api_version.as_str()));
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &child.kind));
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
+    // Its metadata alone: what is in a Secret is nothing to read for this.
+    let (state, said) = match api.get_metadata(&child.name).await {
+        Ok(found) if is_of(&found.metadata, job) => match found.metadata.deletion_timestamp {
+            Some(_) => (ObjectState::There, Some("is being deleted".to_owned())),
+            None => (ObjectState::There, None),
+        },
+        Ok(_) => (
+            ObjectState::NotOurs,
+            Some(
+                "another object has its name: rename or delete that, or rename the job".to_owned(),
+            ),
+        ),
+        Err(kube::Error::Api(status)) => match status.code {
+            404 => (ObjectState::Missing, None),
+            401 | 403 => (ObjectState::Forbidden, None),
+            _ => (ObjectState::Unread, Some(status.message.clone())),
+        },
+        Err(error) => (ObjectState::Unread, Some(error.to_string())),
+    };
+    ObjectLine {
+        api_version: child.api_version.clone(),
+        kind: child.kind.clone(),
+        name: child.name.clone(),
+        state,
+        problem: child.problem.clone().or(said),
+    }
+}
+
+/// True if the job is its controlling owner: a name may be another's.
+fn is_of(meta: &ObjectMeta, job: &TrainingJob) -> bool {
+    let owners = meta.owner_references.iter().flatten();
+    let mut uids = owners.filter(|owner| owner.controller == Some(true));
+    uids.any(|owner| Some(&owner.uid) == job.metadata.uid.as_ref())
+}

@@ -1,0 +1,51 @@
+//! What the API server says of a job's objects.
+
+use http::{Request, Response};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use trellis_api::job::CompiledObject;
+
+use super::second_attempt;
+use crate::status::read;
+use crate::status::report::ObjectState;
+
+/// What an API server answers about a child.
+fn client(code: u16, object: Value) -> Client {
+    let answer = move |_: Request<Body>| {
+        let body = serde_json::to_vec(&object).unwrap();
+        async move {
+            let answer = Response::builder().status(code).body(Body::from(body));
+            Ok::<_, std::io::Error>(answer.unwrap())
+        }
+    };
+    Client::new(tower::service_fn(answer), "ml")
+}
+
+#[tokio::test]
+async fn a_child_is_there_or_missing_or_anothers_or_not_to_be_seen() {
+    let child: CompiledObject =
+        serde_json::from_value(json!({"apiVersion": "v1", "kind": "Secret",
+        "name": "llm-ssh-u", "hash": "h", "ready": true}))
+        .unwrap();
+    let own = second_attempt().job;
+    let meta = |uid: &str| {
+        json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": {
+            "name": "llm-ssh-u", "ownerReferences": [{"apiVersion": "trellis.dev/v1alpha1",
+                "kind": "TrainingJob", "name": "llm", "uid": uid, "controller": true}]}})
+    };
+    let status = |code: u16| {
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": "no", "reason": "r", "code": code})
+    };
+    for (code, answer, state) in [
+        (200, meta("u-1"), ObjectState::There),
+        (200, meta("u-2"), ObjectState::NotOurs),
+        (404, status(404), ObjectState::Missing),
+        (403, status(403), ObjectState::Forbidden),
+        (500, status(500), ObjectState::Unread),
+    ] {
+        let line = read::object(&client(code, answer), "ml", &own, &child).await;
+        assert_eq!(line.state, state, "{code}");
+    }
+}

@@ -1,0 +1,311 @@
+//! The head of a report: what the job says of itself.
+
+use k8s_openapi::jiff::Timestamp;
+use trellis_api::condition::{ConditionType, Verdict};
+use trellis_api::job::{JobPhase, LastFailure, PolicyDecision, Restart, TrainingJobStatus};
+use trellis_api::{Reason, TrainingJob, names};
+
+use super::said::Said;
+use super::times::{ago, ran, waited};
+use crate::output::{Tone, of_phase, paint, until};
+use crate::pods::clean;
+use crate::status::report::Report;
+
+/// The head.
+#[must_use]
+pub fn text(report: &Report, now: Timestamp, width: Option<usize>) -> String {
+    let job = &report.job;
+    let name = job.metadata.name.as_deref().unwrap_or_default();
+    let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
+    let title = format!("trainingjob.trellis.dev/{name}");
+    let mut out = paint(&title, Tone::Head);
+    out.push_str(&format!(" in namespace {namespace}\n"));
+    let mut said = Said::default();
+    state(job, &mut said);
+    if let Some(status) = &job.status {
+        place(job, status, &mut said);
+    }
+    submitted(job, now, &mut said);
+    if let Some(status) = &job.status {
+        tries(job, status, now, &mut said);
+        trouble(status, now, &mut said);
+        policy(status, &mut said);
+        conditions(status, &mut said);
+    }
+    out.push_str(&said.text(width));
+    out
+}
+
+fn state(job: &TrainingJob, said: &mut Said) {
+    if let Some(manager) = job.spec.other_manager() {
+        let text = format!("{manager} sees to it (spec.managedBy): Trellis does nothing for it");
+        said.say("Managed by", text);
+    }
+    let status = job.status.as_ref();
+    let Some((status, phase)) = status.and_then(|status| Some((status, status.phase?))) else {
+        let text = "none yet: no operator has looked at it. If that lasts, `kubectl get pods -A -l trellis.dev/role=leader` shows whether one leads";
+        said.tell("Phase", text, Tone::Waits);
+        return;
+    };
+    let reason = status.reason.map(Reason::as_str);
+    let reason = reason.filter(|reason| *reason != phase.as_str());
+    let word = match reason {
+        Some(reason) => format!("{phase} ({reason})", phase = phase.as_str()),
+        None => phase.as_str().to_owned(),
+    };
+    said.tell("Phase", word, of_phase(phase));
+    said.say(
+        "Phase",
+        clean(status.message.as_deref().unwrap_or_default()),
+    );
+    if job.metadata.deletion_timestamp.is_some() {
+        said.tell("Phase", "it is being deleted", Tone::Waits);
+    }
+    if let Some(generation) = job.metadata.generation
+        && status
+            .observed_generation
+            .is_some_and(|seen| seen < generation)
+    {
+        let text = "all of this is of the spec before its last change, which the operator has not looked at yet";
+        said.tell("Phase", text, Tone::Waits);
+    }
+    let remedy = status.reason.map_or("", Reason::remedy);
+    let acts = !remedy.starts_with("Nothing") && remedy != "Read the message.";
+    if acts && phase != JobPhase::Complete {
+        said.say("To do", remedy);
+    }
+}
+
+fn place(job: &TrainingJob, status: &TrainingJobStatus, said: &mut Said) {
+    if let Some(ready) = &status.ready {
+        let nodes = status.nodes.filter(|nodes| *nodes > 0);
+        let nodes = nodes.map(|nodes| match nodes {
+            1 => " on 1 node".to_owned(),
+            nodes => format!(" on {nodes} nodes"),
+        });
+        let failed = status.pods.map_or(0, |pods| pods.failed);
+        let failed = match failed {
+            0 => String::new(),
+            failed => format!(", {failed} failed"),
+        };
+        let gpus = status.gpus.filter(|gpus| *gpus > 0);
+        let gpus = gpus.map(|gpus| format!(", {gpus} GPUs"));
+        let nodes = nodes.unwrap_or_default();
+        said.say(
+            "Ready",
+            format!("{ready} pods{nodes}{failed}{}", gpus.unwrap_or_default()),
+        );
+    }
+    let queue = status.queue.clone().or_else(|| job.spec.queue.clone());
+    let class = job.spec.priority_class_name.as_ref();
+    let class = class.map(|class| format!(", priority class {class}"));
+    said.say(
+        "Queue",
+        queue.map_or_else(String::new, |queue| {
+            format!("{queue}{}", class.unwrap_or_default())
+        }),
+    );
+    if let Some(profile) = &status.profile {
+        said.say("Profile", profile.name.as_str());
+    }
+}
+
+fn submitted(job: &TrainingJob, now: Timestamp, said: &mut Said) {
+    let Some(created) = job.metadata.creation_timestamp.as_ref() else {
+        return;
+    };
+    let policy = job
+        .status
+        .as_ref()
+        .and_then(|status| status.policy.as_ref());
+    let by = match policy.and_then(|policy| policy.requester.as_deref()) {
+        Some(user) => format!(" by {}", clean(user)),
+        None => match (
+            policy.and_then(|p| p.requester_unknown.as_deref()),
+            stamped(job),
+        ) {
+            (Some(why), _) => format!("; by whom is not known: {}", clean(why)),
+            (None, Some(user)) => format!(" by {user}, as its annotation says"),
+            (None, None) => String::new(),
+        },
+    };
+    said.say("Submitted", format!("{}{by}", ago(created.0, now)));
+}
+
+/// Who the annotation of the job names.
+fn stamped(job: &TrainingJob) -> Option<String> {
+    let stamp = job
+        .metadata
+        .annotations
+        .as_ref()?
+        .get(names::REQUESTED_BY)?;
+    let stamp: serde_json::Value = serde_json::from_str(stamp).ok()?;
+    Some(clean(stamp.get("user")?.as_str()?))
+}
+
+fn tries(job: &TrainingJob, status: &TrainingJobStatus, now: Timestamp, said: &mut Said) {
+    if let Some(stage) = &status.stage {
+        let since = stage.since.as_ref().map(|since| ago(since.0, now));
+        let since = since.map(|since| format!(", begun {since}"));
+        let first = format!(", with attempt {}", stage.first_attempt);
+        let text = format!(
+            "{} of {}{}{first}",
+            stage.number,
+            stage.of,
+            since.unwrap_or_default()
+        );
+        said.say("Stage", text);
+    }
+    if let Some(attempt) = status.attempt {
+        let restart = job.spec.restart.as_ref();
+        let none = Restart::default();
+        let restart = restart.unwrap_or(&none);
+        let starts = status.failed_starts.filter(|starts| *starts > 0);
+        let starts = starts.map(|n| format!("; {n} in a row ended before all pods ran"));
+        let text = format!(
+            "{attempt}; restarts {} of {}, disruptions {} of {}{}",
+            status.restarts.unwrap_or(0),
+            restart.limit(),
+            status.disruptions.unwrap_or(0),
+            restart.disruption_limit(),
+            starts.unwrap_or_default()
+        );
+        said.say("Attempt", text);
+    }
+    said.say("Waited", waited(status, now));
+    said.say("Ran", ran(job, status, now));
+    if let Some(ended) = &status.completion_time {
+        said.say("Ended", ago(ended.0, now));
+    }
+    if let Some(checkpoint) = &status.checkpoint {
+        let last = checkpoint.last_time.as_ref();
+        let last = last.map(|last| format!("complete {}", ago(last.0, now)));
+        let ahead = checkpoint.ahead_time.as_ref();
+        let ahead = ahead.map(|_| "a pod named a time that was still to come".to_owned());
+        let both: Vec<_> = last.into_iter().chain(ahead).collect();
+        said.say("Checkpoint", both.join("; "));
+        let problem = clean(checkpoint.problem.as_deref().unwrap_or_default());
+        said.tell("Checkpoint", problem, Tone::Bad);
+    }
+}
+
+fn trouble(status: &TrainingJobStatus, now: Timestamp, said: &mut Said) {
+    let away = status
+        .excluded_nodes
+        .iter()
+        .filter(|node| node.until.0 > now);
+    for node in away {
+        let times = match node.times {
+            1 => String::new(),
+            times => format!(" {times} times in a row"),
+        };
+        let left = until(node.until.0, now);
+        let text = format!(
+            "{} for another {left}: {}{times}, last in attempt {}",
+            node.node,
+            node.reason.as_str(),
+            node.attempt
+        );
+        said.say("Kept away", text);
+    }
+    if let Some(failure) = &status.last_failure {
+        said.tell("Last failure", failed(failure, now), Tone::Bad);
+        let line = failure.last_line.as_deref().map(clean);
+        said.say("Last failure", line.unwrap_or_default());
+    }
+    if let Some(last) = &status.last_preemption {
+        let text = format!(
+            "{}, attempt {}: {}",
+            ago(last.time.0, now),
+            last.attempt,
+            clean(&last.message)
+        );
+        said.say("Preempted", text);
+    }
+}
+
+fn failed(failure: &LastFailure, now: Timestamp) -> String {
+    let pod = match failure.pod.as_str() {
+        "" => String::new(),
+        pod => format!(" of {pod}"),
+    };
+    let node = failure.node.as_ref().map(|node| format!(" on {node}"));
+    let exit = failure.exit_code.map(|code| format!(", exit code {code}"));
+    format!(
+        "{}, attempt {}: {}{pod}{}{}",
+        ago(failure.time.0, now),
+        failure.attempt,
+        clean(&failure.reason),
+        node.unwrap_or_default(),
+        exit.unwrap_or_default()
+    )
+}
+
+fn policy(status: &TrainingJobStatus, said: &mut Said) {
+    let Some(policy) = &status.policy else { return };
+    let decision = policy.decision.filter(|d| *d != PolicyDecision::Allowed);
+    if let Some(decision) = decision {
+        said.tell("Policy", decision.as_str(), Tone::Bad);
+        for id in &policy.policies {
+            said.say("Policy", format!("decided by {}", clean(id)));
+        }
+        for permit in &policy.missing_permits {
+            said.say("Policy", format!("no permit for {}", clean(permit)));
+        }
+    }
+    for error in &policy.errors {
+        said.tell("Policy", clean(error), Tone::Bad);
+    }
+    for warning in &policy.warnings {
+        said.tell(
+            "Policy",
+            format!("would deny: {}", clean(warning)),
+            Tone::Waits,
+        );
+    }
+}
+
+/// Conditions that are not as its phase has them (docs/api.md): somebody else has written them, or
+/// another version.
+fn conditions(status: &TrainingJobStatus, said: &mut Said) {
+    let phase = status
+        .phase
+        .filter(|phase| *phase != JobPhase::Unrecognized);
+    let (Some(phase), Some(reason)) = (phase, status.reason) else {
+        return;
+    };
+    let own = |type_: ConditionType| {
+        let mut all = status.conditions.iter();
+        all.find(|condition| condition.type_ == type_.as_str())
+    };
+    let holds = |type_| own(type_).is_some_and(|condition| condition.status == "True");
+    let expected = Verdict {
+        phase,
+        reason,
+        message: String::new(),
+        // While a place is given up, either may be.
+        quota_reserved: holds(ConditionType::QuotaReserved),
+        scheduled: holds(ConditionType::Scheduled),
+    };
+    let none = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::UNIX_EPOCH);
+    for (expected, type_) in expected
+        .conditions(None, &none, &[])
+        .iter()
+        .zip(ConditionType::ALL)
+    {
+        let text = match own(type_) {
+            Some(own) if own.status == expected.status => continue,
+            Some(own) => format!(
+                "{} is {}, and of phase {} it is {}: {} {}",
+                own.type_,
+                own.status,
+                phase.as_str(),
+                expected.status,
+                own.reason,
+                clean(&own.message)
+            ),
+            None => format!("{} is not there", expected.type_),
+        };
+        said.tell("Conditions", text, Tone::Bad);
+    }
+}

@@ -1,0 +1,318 @@
+//! Who holds GPUs, and what the exporters on their nodes say: all with the rights of whoever asks.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::{AsyncReadExt as _, StreamExt as _};
+use http::Request;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
+use kube::{Api, Client};
+use tokio::time::timeout;
+use trellis_api::{TrainingJob, names};
+
+use super::gpu::{Gpu, scraped};
+use crate::cluster::{Hints, Unread, list};
+use crate::pods::{clean, label};
+use crate::status::unseen;
+use crate::target::Site;
+
+/// The exporter's own chart, and the GPU operator.
+const SELECTORS: [&str; 2] = [
+    "app.kubernetes.io/name=dcgm-exporter",
+    "app=nvidia-dcgm-exporter",
+];
+/// Its port where the pod names none.
+const PORT: i32 = 9400;
+/// Exporters that are asked at once, and how long one may take.
+const AT_ONCE: usize = 16;
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Most bytes of an answer: 16 GPUs with all metrics that there are need a tenth.
+const MOST: u64 = 8 * 1024 * 1024;
+
+/// The jobs, and their pods.
+#[derive(Debug, Default)]
+pub struct HeldBy {
+    pub jobs: Vec<TrainingJob>,
+    pub pods: Vec<Pod>,
+    pub notes: Vec<String>,
+}
+
+impl HeldBy {
+    /// Keeps one job.
+    pub fn keep(&mut self, name: &str) {
+        self.jobs
+            .retain(|job| job.metadata.name.as_deref() == Some(name));
+        self.pods
+            .retain(|pod| label(&pod.metadata, names::JOB) == Some(name));
+    }
+
+    /// The nodes of its pods.
+    pub fn nodes(&self) -> BTreeSet<String> {
+        let specs = self.pods.iter().filter_map(|pod| pod.spec.as_ref());
+        specs.filter_map(|spec| spec.node_name.clone()).collect()
+    }
+}
+
+/// Reads jobs and pods, of all namespaces where that may be.
+///
+/// # Errors
+/// If not even those of the one namespace can be read.
+pub async fn held(site: &Site, everywhere: bool) -> anyhow::Result<HeldBy> {
+    let client = || site.cluster.client().clone();
+    let ours = ListParams::default().labels(names::JOB);
+    if everywhere {
+        let (jobs, pods) = (Api::<TrainingJob>::all(client()), Api::<Pod>::all(client()));
+        let none = ListParams::default();
+        let (jobs, pods) = futures::join!(list(&jobs, &none), list(&pods, &ours));
+        if let (Ok(jobs), Ok(pods)) = (jobs, pods) {
+            return Ok(HeldBy {
+                jobs: jobs.unwrap_or_default(),
+                pods: pods.unwrap_or_default(),
+                notes: Vec::new(),
+            });
+        }
+    }
+    let pods: Api<Pod> = Api::namespaced(client(), &site.namespace);
+    let jobs = list(&site.jobs(), &ListParams::default()).await;
+    let jobs = jobs.map_err(|error| site.explain(error, "list trainingjobs.trellis.dev"))?;
+    let pods = list(&pods, &ours).await;
+    let pods = pods.map_err(|error| unseen(site, error, "list pods"))?;
+    let notes = everywhere.then(|| {
+        format!(
+            "jobs of namespace {:?} alone: to see all takes the rights to list trainingjobs.trellis.dev and pods in all namespaces",
+            site.namespace
+        )
+    });
+    Ok(HeldBy {
+        jobs: jobs.unwrap_or_default(),
+        pods: pods.unwrap_or_default(),
+        notes: notes.into_iter().collect(),
+    })
+}
+
+/// Exporters.
+#[derive(Debug)]
+pub enum Found {
+    /// Their pods.
+    Some(Vec<Pod>),
+    /// There are none, and what to do about it.
+    None(String),
+}
+
+/// Finds the exporters.
+///
+/// # Errors
+/// If pods cannot be listed where they are to be looked for.
+pub async fn exporters(
+    site: &Site,
+    namespace: Option<&str>,
+    selector: Option<&str>,
+) -> anyhow::Result<Found> {
+    let client = site.cluster.client().clone();
+    let pods: Api<Pod> = match namespace {
+        Some(namespace) => Api::namespaced(client, namespace),
+        None => Api::all(client),
+    };
+    let selectors = match &selector {
+        Some(one) => std::slice::from_ref(one),
+        None => &SELECTORS[..],
+    };
+    let mut seen = BTreeSet::new();
+    let mut found = Vec::new();
+    for selector in selectors {
+        let labels = ListParams::default().labels(selector);
+        let some = list(&pods, &labels)
+            .await
+            .map_err(|error| denied(error, namespace))?;
+        let new = some.into_iter().flatten();
+        found.extend(new.filter(|pod| seen.insert(pod.metadata.uid.clone())));
+    }
+    if !found.is_empty() {
+        return Ok(Found::Some(found));
+    }
+    let place = match namespace {
+        Some(namespace) => format!("namespace {namespace:?}"),
+        None => "any namespace".to_owned(),
+    };
+    Ok(Found::None(format!(
+        "no DCGM exporter in {place} ({}): install NVIDIA's GPU operator, or its chart dcgm-exporter; of another one, name its pods by --selector",
+        selectors.join(" or ")
+    )))
+}
+
+fn denied(error: Unread, namespace: Option<&str>) -> anyhow::Error {
+    let rights = match namespace {
+        None => "to look for the DCGM exporter takes the right to list pods in all namespaces: --namespace-of-exporter names the one that it is in".to_owned(),
+        Some(namespace) => format!("to read the DCGM exporter takes the rights to list pods and to get pods/proxy in namespace {namespace:?}"),
+    };
+    error.explain(&Hints {
+        rights,
+        otherwise: None,
+    })
+}
+
+/// What the exporters say.
+#[derive(Debug, Default)]
+pub struct Answers {
+    /// How many were asked.
+    pub asked: usize,
+    /// The GPUs that pods hold.
+    pub gpus: Vec<Gpu>,
+    /// Whom nobody could read, and why.
+    failed: Vec<String>,
+    /// How many of them by a missing right.
+    forbidden: usize,
+    /// Those that do not know whose a GPU is.
+    blind: usize,
+    /// True if jobs have nodes, and no exporter is on any of them.
+    elsewhere: bool,
+}
+
+impl Answers {
+    /// Why nothing is known, if nothing is.
+    pub fn nothing(&self) -> Option<String> {
+        let first = self
+            .failed
+            .first()
+            .filter(|_| self.failed.len() == self.asked)?;
+        let right = match self.forbidden {
+            0 => "",
+            _ => {
+                ": the right to get pods/proxy in its namespace is missing, ask whoever runs the cluster for it"
+            }
+        };
+        Some(format!(
+            "none of {} DCGM exporters could be read{right}; the first: {first}",
+            self.asked
+        ))
+    }
+
+    /// What is to be known of the rest.
+    pub fn notes(&self) -> Vec<String> {
+        let failed = self.failed.first().map(|first| {
+            format!(
+                "{} of {} DCGM exporters could not be read; the first: {first}",
+                self.failed.len(),
+                self.asked
+            )
+        });
+        let blind = (self.blind > 0).then(|| {
+            format!(
+                "{} DCGM exporters do not say which pod holds a GPU: start them with DCGM_EXPORTER_KUBERNETES=true",
+                self.blind
+            )
+        });
+        let elsewhere = self.elsewhere.then(|| {
+            "no DCGM exporter is on a node of these jobs: look at the nodeSelector and tolerations of its DaemonSet".to_owned()
+        });
+        failed.into_iter().chain(blind).chain(elsewhere).collect()
+    }
+}
+
+/// Asks the exporters on these nodes.
+pub async fn scrape(client: &Client, exporters: &[Pod], nodes: &BTreeSet<String>) -> Answers {
+    let node = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+    let meant: Vec<_> = exporters
+        .iter()
+        .filter(|pod| node(pod).is_some_and(|node| nodes.contains(&node)))
+        .cloned()
+        .collect();
+    let mut answers = Answers {
+        asked: meant.len(),
+        elsewhere: meant.is_empty() && !nodes.is_empty(),
+        ..Answers::default()
+    };
+    let asked = futures::stream::iter(meant.into_iter().map(|pod| {
+        let client = client.clone();
+        async move {
+            let name = pod.metadata.name.clone().unwrap_or_default();
+            (name, timeout(PATIENCE, ask(&client, &pod)).await)
+        }
+    }));
+    // In their order, whoever answers first.
+    let mut asked = asked.buffered(AT_ONCE);
+    while let Some((pod, answer)) = asked.next().await {
+        match answer {
+            Ok(Ok(text)) => {
+                let said = scraped(&text);
+                answers.blind = answers
+                    .blind
+                    .saturating_add(usize::from(said.names_no_pods));
+                answers.gpus.extend(said.gpus);
+            }
+            Ok(Err(Unasked { why, is_denied })) => {
+                answers.forbidden = answers.forbidden.saturating_add(usize::from(is_denied));
+                answers.failed.push(format!("{pod}: {why}"));
+            }
+            Err(_) => answers.failed.push(format!("{pod}: it does not answer")),
+        }
+    }
+    answers
+}
+
+struct Unasked {
+    why: String,
+    is_denied: bool,
+}
+
+impl From<kube::Error> for Unasked {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            // What stands between the API server and the exporter refuses in words of its own.
+            kube::Error::Api(status) => Self {
+                is_denied: matches!(status.reason.as_str(), "Forbidden" | "Unauthorized"),
+                why: short(&status.message),
+            },
+            error => Self {
+                is_denied: false,
+                why: short(&error.to_string()),
+            },
+        }
+    }
+}
+
+/// The beginning of what was answered: it may be a page.
+fn short(text: &str) -> String {
+    const MOST: usize = 200;
+    let text = clean(text);
+    match text.char_indices().nth(MOST) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        None => text,
+    }
+}
+
+/// One exporter's text, through the API server's proxy.
+async fn ask(client: &Client, pod: &Pod) -> Result<String, Unasked> {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let path = format!(
+        "/api/v1/namespaces/{namespace}/pods/{name}:{}/proxy/metrics",
+        port(pod)
+    );
+    let request = Request::get(path).body(Vec::new());
+    let request = request.map_err(kube::Error::HttpError)?;
+    let stream = client.request_stream(request).await?;
+    futures::pin_mut!(stream);
+    let mut text = Vec::new();
+    let read = stream.take(MOST).read_to_end(&mut text).await;
+    read.map_err(|error| Unasked {
+        why: error.to_string(),
+        is_denied: false,
+    })?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The port that its pod calls that of its metrics, else its first.
+fn port(pod: &Pod) -> i32 {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let ports: Vec<_> = containers
+        .filter_map(|c| c.ports.as_ref())
+        .flatten()
+        .collect();
+    let named = ports
+        .iter()
+        .find(|port| port.name.as_deref() == Some("metrics"));
+    let port = named.or(ports.first()).map(|port| port.container_port);
+    port.unwrap_or(PORT)
+}

@@ -1,0 +1,231 @@
+//! From what exporters say to what people see.
+
+use std::collections::BTreeSet;
+
+use http::{Request, Response};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use trellis_api::TrainingJob;
+
+use super::gpu::scraped;
+use super::read::scrape;
+use super::usage::usage;
+use super::{Top, view};
+
+fn job(name: &str, queue: &str) -> TrainingJob {
+    serde_json::from_value(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+        "metadata": {"name": name, "namespace": "ml"},
+        "spec": {"taskGroups": [{"name": "worker", "gpus": 2, "image": "i",
+            "resources": {"cpu": 1, "memory": "1Gi"}}]},
+        "status": {"queue": queue},
+    }))
+    .unwrap()
+}
+
+fn pod(job: &str, index: u32, node: &str, phase: &str) -> Pod {
+    serde_json::from_value(json!({
+        "metadata": {"name": format!("{job}-worker-{index}"), "namespace": "ml", "labels": {
+            "trellis.dev/job": job, "trellis.dev/group": "worker", "trellis.dev/index": index.to_string(),
+            "trellis.dev/attempt": "1"}},
+        "spec": {"nodeName": node, "containers": [
+            {"name": "main", "env": [{"name": "TRELLIS_RANK", "value": index.to_string()}]}]},
+        "status": {"phase": phase},
+    }))
+    .unwrap()
+}
+
+fn exporter(name: &str, node: &str) -> Pod {
+    serde_json::from_value(json!({
+        "metadata": {"name": name, "namespace": "gpu-operator", "uid": name},
+        "spec": {"nodeName": node, "containers": [{"name": "exporter", "ports": [
+            {"containerPort": 8080}, {"name": "metrics", "containerPort": 9401}]}]},
+    }))
+    .unwrap()
+}
+
+/// What the exporter of a node with two GPUs of a pod says.
+fn said(pod: &str, busy: [&str; 2], used: [u32; 2]) -> String {
+    let mut text =
+        "# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).\n# TYPE DCGM_FI_DEV_GPU_UTIL gauge\n"
+            .to_owned();
+    for (n, (busy, used)) in busy.iter().zip(used).enumerate() {
+        let labels = format!(
+            "gpu=\"{n}\",UUID=\"GPU-{pod}-{n}\",device=\"nvidia{n}\",modelName=\"NVIDIA H100 80GB HBM3\",container=\"main\",namespace=\"ml\",pod=\"{pod}\""
+        );
+        let free = 81_000_u32.saturating_sub(used);
+        text.push_str(&format!("DCGM_FI_DEV_GPU_UTIL{{{labels}}} {busy}\n"));
+        text.push_str(&format!("DCGM_FI_DEV_FB_USED{{{labels}}} {used}\n"));
+        text.push_str(&format!("DCGM_FI_DEV_FB_FREE{{{labels}}} {free}\n"));
+    }
+    text
+}
+
+#[test]
+fn gpus_belong_to_the_pods_that_hold_them() {
+    let text = said("llm-worker-0", ["97", "3"], [70_000, 1_000]);
+    let read = scraped(&text);
+    let told: Vec<_> = read
+        .gpus
+        .iter()
+        .map(|gpu| (gpu.pod.as_str(), gpu.id.as_str(), gpu.utilization))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("llm-worker-0", "GPU-llm-worker-0-0", Some(97.0)),
+            ("llm-worker-0", "GPU-llm-worker-0-1", Some(3.0))
+        ]
+    );
+    let memory = read.gpus[0].memory().unwrap();
+    assert!((86.0..87.0).contains(&memory), "{memory}");
+}
+
+#[test]
+fn parts_of_gpus_are_told_by_their_engines() {
+    let text = "DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu=\"0\",UUID=\"G\",GPU_I_ID=\"7\",exported_namespace=\"ml\",exported_pod=\"a\",namespace=\"gpu-operator\",pod=\"exporter\"} 0.25\n\
+        DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu=\"0\",UUID=\"G\",GPU_I_ID=\"8\",exported_namespace=\"ml\",exported_pod=\"b\"} 0.5\n";
+    let gpus = scraped(text).gpus;
+    let told: Vec<_> = gpus
+        .iter()
+        .map(|gpu| (gpu.pod.as_str(), gpu.id.as_str(), gpu.utilization))
+        .collect();
+    assert_eq!(told, [("a", "G/7", Some(25.0)), ("b", "G/8", Some(50.0))]);
+}
+
+#[test]
+fn what_dcgm_does_not_know_is_no_number() {
+    let text = said("llm-worker-0", ["9223372036854775794", "NaN"], [1, 1]);
+    let gpus = scraped(&text).gpus;
+    assert_eq!(gpus.len(), 2);
+    assert!(gpus.iter().all(|gpu| gpu.utilization.is_none()));
+}
+
+#[test]
+fn an_exporter_that_does_not_know_pods_is_told_from_one_whose_gpus_are_free() {
+    assert!(scraped("DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"G\"} 5\n").names_no_pods);
+    assert!(
+        !scraped("DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"G\",namespace=\"\",pod=\"\"} 5\n")
+            .names_no_pods
+    );
+    assert!(!scraped("").names_no_pods);
+}
+
+fn top() -> Top {
+    let jobs = [
+        job("llm", "research"),
+        job("bert", "research"),
+        job("notebook", "default"),
+        job("done", "default"),
+    ];
+    let pods = [
+        pod("llm", 0, "gpu-0", "Running"),
+        pod("llm", 1, "gpu-1", "Running"),
+        pod("llm", 2, "gpu-2", "Running"),
+        pod("bert", 0, "gpu-3", "Running"),
+        pod("notebook", 0, "gpu-4", "Running"),
+        pod("done", 0, "gpu-5", "Succeeded"),
+    ];
+    let texts = [
+        said("llm-worker-0", ["97", "99"], [70_000, 70_000]),
+        said("llm-worker-1", ["98", "0"], [70_000, 60_000]),
+        said("bert-worker-0", ["88", "90"], [40_000, 40_000]),
+        said("notebook-worker-0", ["0", "1"], [500, 500]),
+        // A pod of another's.
+        said("elsewhere", ["100", "100"], [1, 1]),
+    ];
+    let gpus: Vec<_> = texts.iter().flat_map(|text| scraped(text).gpus).collect();
+    Top {
+        jobs: usage(&jobs, &pods, &gpus),
+        exporters: 5,
+        notes: vec!["1 of 5 DCGM exporters could not be read; the first: dcgm-2: no".to_owned()],
+    }
+}
+
+fn plain(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string()
+}
+
+#[test]
+fn jobs_that_waste_most_come_first() {
+    insta::assert_snapshot!(plain(&view::jobs(&top(), false, Some(140))));
+}
+
+#[test]
+fn jobs_with_all_columns() {
+    insta::assert_snapshot!(plain(&view::jobs(&top(), true, None)));
+}
+
+#[test]
+fn each_gpu_of_a_job() {
+    let mut top = top();
+    top.jobs.retain(|job| job.name == "llm");
+    insta::assert_snapshot!(plain(&view::gpus(&top, true, None)));
+}
+
+#[test]
+fn where_nothing_is_held_it_is_said() {
+    let none = Top::default();
+    assert_eq!(view::jobs(&none, false, None), "No job holds GPUs.\n");
+    assert_eq!(
+        view::gpus(&none, false, None),
+        "The job holds no GPUs now.\n"
+    );
+}
+
+fn client(answer: fn(&str) -> (u16, Value)) -> Client {
+    let answer = move |request: Request<Body>| {
+        let (code, body) = answer(request.uri().path());
+        let body = match body {
+            Value::String(text) => text.into_bytes(),
+            other => serde_json::to_vec(&other).unwrap(),
+        };
+        async move {
+            let answer = Response::builder().status(code).body(Body::from(body));
+            Ok::<_, std::io::Error>(answer.unwrap())
+        }
+    };
+    Client::new(tower::service_fn(answer), "ml")
+}
+
+fn refusal(code: u16) -> (u16, Value) {
+    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "pods \"b\" is forbidden", "reason": "Forbidden", "code": code});
+    (code, status)
+}
+
+#[tokio::test]
+async fn exporters_are_asked_on_the_nodes_of_the_jobs_alone() {
+    let server = client(|path| match path {
+        "/api/v1/namespaces/gpu-operator/pods/a:9401/proxy/metrics" => {
+            (200, json!(said("llm-worker-0", ["97", "99"], [1, 1])))
+        }
+        _ => refusal(403),
+    });
+    let exporters = [
+        exporter("a", "gpu-0"),
+        exporter("b", "gpu-1"),
+        exporter("c", "cpu-0"),
+    ];
+    let nodes: BTreeSet<_> = ["gpu-0".to_owned(), "gpu-1".to_owned()].into();
+    let answers = scrape(&server, &exporters, &nodes).await;
+    assert_eq!((answers.asked, answers.gpus.len()), (2, 2));
+    assert_eq!(answers.nothing(), None);
+    assert_eq!(
+        answers.notes(),
+        ["1 of 2 DCGM exporters could not be read; the first: b: pods \"b\" is forbidden"]
+    );
+    let elsewhere = scrape(&server, &exporters[2..], &nodes).await;
+    assert_eq!((elsewhere.asked, elsewhere.nothing()), (0, None));
+    let notes = elsewhere.notes();
+    assert!(notes[0].contains("on a node of these jobs"), "{notes:?}");
+    let other = client(|_| (403, json!("denied by a proxy on the way")));
+    let other = scrape(&other, &exporters[1..2], &nodes).await;
+    let why = other.nothing().unwrap();
+    assert!(!why.contains("pods/proxy"), "{why}");
+    let none = scrape(&server, &exporters[1..2], &nodes).await;
+    let why = none.nothing().unwrap();
+    assert!(why.contains("the right to get pods/proxy"), "{why}");
+}

@@ -1,0 +1,183 @@
+//! What jobs make of the GPUs that they hold. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::Pod;
+use serde::Serialize;
+use trellis_api::{TrainingJob, names};
+
+use super::gpu::Gpu;
+use crate::pods::{label, rank};
+
+/// Percent below which a GPU idles.
+pub const IDLE: f64 = 5.0;
+
+/// A job that holds GPUs.
+#[derive(Serialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Usage {
+    /// Its name.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// GPUs that its pods hold.
+    pub gpus: u32,
+    /// GPUs of which an exporter says what they do.
+    pub measured: u32,
+    /// Of those, the ones that idle: less than 5 % of the time.
+    pub idle: u32,
+    /// Mean of their utilization in percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean: Option<f64>,
+    /// The least of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub least: Option<f64>,
+    /// Percent of their memory that is used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<f64>,
+    /// GPUs that would do what is left undone: the sum of what each does not use.
+    pub waste: f64,
+    /// Nodes that its pods are on.
+    pub nodes: usize,
+    /// Each of its GPUs.
+    pub each: Vec<Held>,
+}
+
+/// A GPU of a job.
+#[derive(Serialize, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Held {
+    /// Rank of the pod that holds it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+    /// Its node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// The GPU.
+    #[serde(flatten)]
+    pub gpu: Gpu,
+}
+
+/// The jobs that hold GPUs, those that waste most first.
+#[must_use]
+pub fn usage(jobs: &[TrainingJob], pods: &[Pod], gpus: &[Gpu]) -> Vec<Usage> {
+    let mut by_pod: BTreeMap<(&str, &str), Vec<&Gpu>> = BTreeMap::new();
+    for gpu in gpus {
+        let key = (gpu.namespace.as_str(), gpu.pod.as_str());
+        by_pod.entry(key).or_default().push(gpu);
+    }
+    let by_name: BTreeMap<_, _> = jobs
+        .iter()
+        .map(|job| {
+            (
+                (
+                    job.metadata.namespace.as_deref(),
+                    job.metadata.name.as_deref(),
+                ),
+                job,
+            )
+        })
+        .collect();
+    let mut all: BTreeMap<(String, String), (Usage, BTreeSet<&str>)> = BTreeMap::new();
+    for pod in pods.iter().filter(|pod| holds(pod)) {
+        let meta = &pod.metadata;
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        let Some(name) = label(meta, names::JOB) else {
+            continue;
+        };
+        let job = by_name.get(&(Some(namespace), Some(name))).copied();
+        let held = asked(pod, job);
+        if held == 0 {
+            continue;
+        }
+        let key = (namespace.to_owned(), name.to_owned());
+        let (usage, nodes) = all.entry(key).or_insert_with(|| {
+            let usage = Usage {
+                name: name.to_owned(),
+                namespace: namespace.to_owned(),
+                queue: job.and_then(|job| job.status.as_ref()?.queue.clone()),
+                ..Usage::default()
+            };
+            (usage, BTreeSet::new())
+        });
+        usage.gpus = usage.gpus.saturating_add(held);
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+        nodes.extend(node);
+        let own = (namespace, meta.name.as_deref().unwrap_or_default());
+        usage
+            .each
+            .extend(by_pod.remove(&own).into_iter().flatten().map(|gpu| Held {
+                rank: rank(pod),
+                node: node.map(str::to_owned),
+                gpu: gpu.clone(),
+            }));
+    }
+    let mut all: Vec<_> = all
+        .into_values()
+        .map(|(usage, nodes)| summed(usage, nodes.len()))
+        .collect();
+    // Stable: jobs that waste as much stand by namespace and name.
+    all.sort_by(|a, b| b.waste.total_cmp(&a.waste));
+    all
+}
+
+/// True of a pod that has its devices: once it is bound, and until it has ended.
+fn holds(pod: &Pod) -> bool {
+    let phase = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
+    let is_bound = pod
+        .spec
+        .as_ref()
+        .is_some_and(|spec| spec.node_name.is_some());
+    is_bound && !matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+/// GPUs that a pod asks for, by its group. Where nobody may read the job, NVIDIA's own.
+fn asked(pod: &Pod, job: Option<&TrainingJob>) -> u32 {
+    if let Some(group) = job.and_then(|job| job.spec.group(label(&pod.metadata, names::GROUP)?)) {
+        return group.gpus();
+    }
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let limits = containers.filter_map(|c| c.resources.as_ref()?.limits.as_ref());
+    let devices = limits
+        .flatten()
+        .filter(|(name, _)| name.starts_with("nvidia.com/"));
+    devices
+        .filter_map(|(_, amount)| amount.0.parse::<u32>().ok())
+        .fold(0, u32::saturating_add)
+}
+
+fn summed(mut usage: Usage, nodes: usize) -> Usage {
+    usage.nodes = nodes;
+    usage
+        .each
+        .sort_by_key(|held| (held.rank, held.gpu.number.clone(), held.gpu.id.clone()));
+    let busy: Vec<f64> = usage
+        .each
+        .iter()
+        .filter_map(|held| held.gpu.utilization)
+        .collect();
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    usage.measured = count(busy.len());
+    usage.idle = count(busy.iter().filter(|percent| **percent < IDLE).count());
+    let sum: f64 = busy.iter().sum();
+    usage.waste = busy.iter().map(|percent| (100.0 - percent) / 100.0).sum();
+    if !busy.is_empty() {
+        usage.mean = Some(sum / f64::from(usage.measured));
+        usage.least = busy.iter().copied().min_by(f64::total_cmp);
+    }
+    let memory: Vec<f64> = usage
+        .each
+        .iter()
+        .filter_map(|held| held.gpu.memory())
+        .collect();
+    if !memory.is_empty() {
+        usage.memory = Some(memory.iter().sum::<f64>() / f64::from(count(memory.len())));
+    }
+    usage
+}

@@ -1,0 +1,142 @@
+//! What jobs make of their GPUs, as people read it. Pure.
+
+use super::Top;
+use super::usage::{IDLE, Usage};
+use crate::output::{Cell, Table, Tone, paint};
+
+/// A row for each job.
+#[must_use]
+pub fn jobs(top: &Top, wide: bool, width: Option<usize>) -> String {
+    if top.jobs.is_empty() {
+        return format!("No job holds GPUs.\n{}", notes(top));
+    }
+    let mut columns = vec![
+        "JOB",
+        "NAMESPACE",
+        "QUEUE",
+        "GPUS",
+        "UTIL%",
+        "MIN%",
+        "MEM%",
+        "IDLE-GPUS",
+        "NODES",
+    ];
+    if wide {
+        columns.extend(["MEASURED", "WASTED-GPUS"]);
+    }
+    columns.push("NOTE");
+    let mut table = Table::new(columns);
+    for job in &top.jobs {
+        let (note, tone) = note(job);
+        let mut cells: Vec<Cell> = vec![
+            job.name.as_str().into(),
+            job.namespace.as_str().into(),
+            job.queue.as_deref().unwrap_or("-").into(),
+            job.gpus.to_string().into(),
+            percent(job.mean).into(),
+            percent(job.least).into(),
+            percent(job.memory).into(),
+            job.idle.to_string().into(),
+            job.nodes.to_string().into(),
+        ];
+        if wide {
+            cells.extend([
+                Cell::from(job.measured.to_string()),
+                format!("{:.1}", job.waste).into(),
+            ]);
+        }
+        cells.push(Cell::new(note, tone));
+        table.row(cells);
+    }
+    format!("{}{}{}", table.text(0, width), sum(top), notes(top))
+}
+
+/// A row for each GPU of the jobs.
+#[must_use]
+pub fn gpus(top: &Top, wide: bool, width: Option<usize>) -> String {
+    let mut columns = vec!["RANK", "POD", "NODE", "GPU", "UTIL%", "MEM%"];
+    if wide {
+        columns.extend(["MEM-USED", "ID"]);
+    }
+    columns.push("NOTE");
+    let mut table = Table::new(columns);
+    for held in top.jobs.iter().flat_map(|job| &job.each) {
+        let gpu = &held.gpu;
+        let idles = gpu.utilization.is_some_and(|percent| percent < IDLE);
+        let rank = held.rank.map(|rank| rank.to_string());
+        let mut cells: Vec<Cell> = vec![
+            rank.unwrap_or_else(|| "-".to_owned()).into(),
+            gpu.pod.as_str().into(),
+            held.node.as_deref().unwrap_or("-").into(),
+            gpu.number.as_deref().unwrap_or("-").into(),
+            percent(gpu.utilization).into(),
+            percent(gpu.memory()).into(),
+        ];
+        if wide {
+            let used = gpu.memory_used.map(|used| format!("{used:.0}Mi"));
+            cells.extend([
+                Cell::from(used.unwrap_or_else(|| "-".to_owned())),
+                gpu.id.as_str().into(),
+            ]);
+        }
+        cells.push(match idles {
+            true => Cell::new("idle", Tone::Bad),
+            false => Cell::default(),
+        });
+        table.row(cells);
+    }
+    if table.is_empty() {
+        let held: u32 = top
+            .jobs
+            .iter()
+            .map(|job| job.gpus)
+            .fold(0, u32::saturating_add);
+        let said = match held {
+            0 => "The job holds no GPUs now.\n".to_owned(),
+            held => format!("The job holds {held} GPUs, and no exporter speaks of them.\n"),
+        };
+        return format!("{said}{}", notes(top));
+    }
+    format!("{}{}{}", table.text(0, width), sum(top), notes(top))
+}
+
+/// What is to be looked at.
+fn note(job: &Usage) -> (String, Tone) {
+    let idle = match (job.idle, job.measured) {
+        (0, _) => None,
+        (idle, measured) if idle == measured => Some("idle".to_owned()),
+        (idle, measured) => Some(format!("idle on {idle} of {measured}")),
+    };
+    let tone = match idle {
+        Some(_) => Tone::Bad,
+        None => Tone::Plain,
+    };
+    let unmeasured = match job.gpus.saturating_sub(job.measured) {
+        0 => None,
+        gpus => Some(format!("{gpus} not measured")),
+    };
+    let both: Vec<_> = idle.into_iter().chain(unmeasured).collect();
+    (both.join(", "), tone)
+}
+
+fn percent(of: Option<f64>) -> String {
+    of.map_or_else(|| "-".to_owned(), |percent| format!("{percent:.0}"))
+}
+
+fn sum(top: &Top) -> String {
+    let of = |count: fn(&Usage) -> u32| top.jobs.iter().map(count).fold(0, u32::saturating_add);
+    let (gpus, measured, idle) = (of(|j| j.gpus), of(|j| j.measured), of(|j| j.idle));
+    if measured == 0 {
+        return String::new();
+    }
+    let waste: f64 = top.jobs.iter().map(|job| job.waste).sum();
+    let used = 100.0 - waste / f64::from(measured) * 100.0;
+    format!("\n{gpus} GPUs held, used {used:.0} %; {idle} idle\n")
+}
+
+fn notes(top: &Top) -> String {
+    let notes = top.notes.iter();
+    notes
+        .map(|note| paint(&format!("note: {note}\n"), Tone::Waits))
+        .collect()
+}

@@ -1,0 +1,121 @@
+//! A request that is not answered.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use super::access::Denied;
+
+/// A request that is not answered, as the API server says it.
+#[derive(Debug)]
+pub struct Failure {
+    code: StatusCode,
+    message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(code: StatusCode, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { code, message }
+    }
+
+    /// Its HTTP status.
+    pub(crate) fn code(&self) -> u16 {
+        self.code.as_u16()
+    }
+
+    pub(super) fn bad_request(message: String) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    pub(super) fn no_such_path(uri: &Uri) -> Self {
+        let message = format!(
+            "there is nothing at {:?}: ask for /v1alpha1/waiting, /v1alpha1/snapshot, /metrics or, with --visibility, /apis",
+            uri.path()
+        );
+        Self::new(StatusCode::NOT_FOUND, message)
+    }
+
+    pub(super) fn no_such_resource(plural: &str) -> Self {
+        let message = format!(
+            "the server could not find the requested resource: {plural:?} is none of {}",
+            trellis_api::visibility::GROUP
+        );
+        Self::new(StatusCode::NOT_FOUND, message)
+    }
+
+    pub(crate) fn too_many() -> Self {
+        let message = "too many requests are being answered: ask again in a second";
+        Self::new(StatusCode::TOO_MANY_REQUESTS, message)
+    }
+
+    pub(super) fn stands_by() -> Self {
+        let message = "this process stands by, and knows nothing: ask the one that leads";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
+    }
+
+    pub(super) fn unavailable() -> Self {
+        let message = "the scheduler does not answer: ask again in a while";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
+    }
+}
+
+impl From<Denied> for Failure {
+    fn from(denied: Denied) -> Self {
+        let code = match denied {
+            Denied::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
+            Denied::Forbidden(_) => StatusCode::FORBIDDEN,
+            Denied::Unknown(_) => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self::new(code, denied.to_string())
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let status = json!({
+            "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
+            "code": self.code.as_u16(), "message": self.message,
+            "reason": self.code.canonical_reason().unwrap_or_default().replace(' ', ""),
+        });
+        let mut response = (self.code, Json(status)).into_response();
+        let comes_again = [
+            StatusCode::TOO_MANY_REQUESTS,
+            StatusCode::SERVICE_UNAVAILABLE,
+        ];
+        if comes_again.contains(&self.code) {
+            // Clients of the API server wait for so long, and ask again by themselves.
+            let second = HeaderValue::from_static("1");
+            response.headers_mut().insert(header::RETRY_AFTER, second);
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_to_come_again_is_told_when() {
+        for (failure, after) in [
+            (Failure::too_many(), Some("1")),
+            (Failure::stands_by(), Some("1")),
+            (Failure::unavailable(), Some("1")),
+            (Failure::bad_request(String::new()), None),
+        ] {
+            let response = failure.into_response();
+            let told = response.headers().get(header::RETRY_AFTER);
+            assert_eq!(told.map(|told| told.to_str().unwrap()), after);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The user of a request, as headers name it. Pure.
+
+use std::collections::BTreeMap;
+
+use axum::http::{HeaderMap, HeaderValue};
+use k8s_openapi::api::authentication::v1::UserInfo;
+
+/// Every user that somebody has authenticated is in it, whoever names their groups.
+const AUTHENTICATED: &str = "system:authenticated";
+/// Who nobody has authenticated.
+const ANONYMOUS: &str = "system:anonymous";
+/// What they are in.
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+
+/// What the headers are called.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names {
+    /// The user: the first of these that has a value.
+    pub(super) user: Vec<String>,
+    /// The user's uid: the same.
+    pub(super) uid: Vec<String>,
+    /// Groups: each value of each of these.
+    pub(super) groups: Vec<String>,
+    /// What extras begin with.
+    pub(super) extra: Vec<String>,
+}
+
+impl Names {
+    /// The user that the headers name. Of one name with two values it is not known which the
+    /// proxy has written, and which somebody before it.
+    pub(super) fn user(&self, headers: &HeaderMap) -> Result<UserInfo, String> {
+        let username = one(headers, &self.user)?.ok_or_else(|| self.nobody())?;
+        let mut groups = Vec::new();
+        for name in &self.groups {
+            for value in headers.get_all(name.as_str()) {
+                groups.push(text(name, value)?);
+            }
+        }
+        let known = [AUTHENTICATED, UNAUTHENTICATED];
+        let is_told = groups.iter().any(|group| known.contains(&group.as_str()));
+        if username != ANONYMOUS && !is_told {
+            groups.push(AUTHENTICATED.to_owned());
+        }
+        let extra = self.extra(headers)?;
+        Ok(UserInfo {
+            uid: one(headers, &self.uid)?,
+            groups: Some(groups),
+            extra: (!extra.is_empty()).then_some(extra),
+            username: Some(username),
+        })
+    }
+
+    /// Whether a user is named at all.
+    pub(super) fn name_somebody(&self, headers: &HeaderMap) -> bool {
+        self.user.iter().any(|name| headers.contains_key(name))
+    }
+
+    /// That none is.
+    pub(super) fn nobody(&self) -> String {
+        let names = self.user.join(", ");
+        format!("no user is named: one of {names} is needed")
+    }
+
+    /// Keys are what follows the prefix, in lower case, percent-decoded.
+    fn extra(&self, headers: &HeaderMap) -> Result<BTreeMap<String, Vec<String>>, String> {
+        let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (name, value) in headers {
+            let mut prefixes = self.extra.iter();
+            let key = prefixes.find_map(|prefix| {
+                // Names of headers are in lower case here.
+                name.as_str().strip_prefix(&prefix.to_ascii_lowercase())
+            });
+            let Some(key) = key else { continue };
+            let key = decoded(key).ok_or_else(|| {
+                format!("the header {name} must be percent-encoded UTF-8 after its prefix")
+            })?;
+            extra
+                .entry(key)
+                .or_default()
+                .push(text(name.as_str(), value)?);
+        }
+        Ok(extra)
+    }
+}
+
+/// The value of the first of these headers that has one.
+fn one(headers: &HeaderMap, names: &[String]) -> Result<Option<String>, String> {
+    for name in names {
+        let mut values = headers.get_all(name.as_str()).iter();
+        let Some(value) = values.next() else { continue };
+        if values.next().is_some() {
+            return Err(format!("the header {name} must be there once"));
+        }
+        let value = text(name, value)?;
+        if !value.is_empty() {
+            return Ok(Some(value));
+        }
+    }
+    Ok(None)
+}
+
+fn text(name: &str, value: &HeaderValue) -> Result<String, String> {
+    let text = std::str::from_utf8(value.as_bytes());
+    text.map(str::to_owned)
+        .map_err(|_| format!("the header {name} must be UTF-8"))
+}
+
+/// What is percent-encoded. None: it is not text, or an escape is cut off.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = text.bytes();
+    let mut out = Vec::new();
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            out.push(byte);
+            continue;
+        }
+        let mut digit = || char::from(bytes.next()?).to_digit(16);
+        let (high, low) = (digit()?, digit()?);
+        let byte = high.checked_mul(16)?.checked_add(low)?;
+        out.push(u8::try_from(byte).ok()?);
+    }
+    String::from_utf8(out).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> Names {
+        Names {
+            user: vec!["X-Remote-User".to_owned()],
+            uid: vec!["X-Remote-Uid".to_owned()],
+            groups: vec!["X-Remote-Group".to_owned()],
+            extra: vec!["X-Remote-Extra-".to_owned()],
+        }
+    }
+
+    fn read(headers: &[(&str, &str)]) -> Result<UserInfo, String> {
+        let mut all = HeaderMap::new();
+        for (name, value) in headers {
+            let name: axum::http::HeaderName = name.parse().unwrap();
+            all.append(name, value.parse().unwrap());
+        }
+        names().user(&all)
+    }
+
+    #[test]
+    fn user_uid_groups_and_extras_are_read() {
+        let user = read(&[
+            ("X-Remote-User", "ann"),
+            ("X-Remote-Uid", "42"),
+            ("X-Remote-Group", "team-a"),
+            ("x-remote-group", "team-b"),
+            ("X-Remote-Extra-Scopes", "one"),
+            ("X-Remote-Extra-Scopes", "two"),
+            ("X-Remote-Extra-Example.com%2fNode%C3%BC", "gpu-0"),
+        ])
+        .unwrap();
+        assert_eq!(user.username.as_deref(), Some("ann"));
+        assert_eq!(user.uid.as_deref(), Some("42"));
+        let groups = ["team-a", "team-b", AUTHENTICATED];
+        assert_eq!(user.groups.unwrap(), groups);
+        let extra = user.extra.unwrap();
+        assert_eq!(extra["scopes"], ["one", "two"]);
+        assert_eq!(extra["example.com/nodeü"], ["gpu-0"]);
+        assert_eq!(extra.len(), 2);
+    }
+
+    #[test]
+    fn who_is_named_twice_or_not_at_all_is_nobody() {
+        for (headers, why) in [
+            (
+                &[("X-Remote-Group", "system:masters")][..],
+                "no user is named",
+            ),
+            (&[("X-Remote-User", "")], "no user is named"),
+            (
+                &[("X-Remote-User", "ann"), ("x-remote-user", "root")],
+                "once",
+            ),
+            (
+                &[("X-Remote-User", "ann"), ("X-Remote-Extra-a%2", "x")],
+                "percent-encoded",
+            ),
+            (
+                &[("X-Remote-User", "ann"), ("X-Remote-Extra-%ff", "x")],
+                "percent-encoded",
+            ),
+        ] {
+            let error = read(headers).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn nobody_is_authenticated_by_being_anonymous() {
+        let anonymous = read(&[("X-Remote-User", ANONYMOUS)]).unwrap();
+        assert_eq!(anonymous.groups.unwrap(), Vec::<String>::new());
+        let told = [("X-Remote-User", "a"), ("X-Remote-Group", AUTHENTICATED)];
+        assert_eq!(read(&told).unwrap().groups.unwrap(), [AUTHENTICATED]);
+    }
+}

@@ -1,0 +1,170 @@
+//! Jobs of an engine that wait for different reasons.
+
+use super::*;
+use trellis_scheduler::{
+    GroupName, Node, Preemption, Queue, QueueName, Quota, Resources, TaskGroup, Time, WithinQueue,
+};
+
+const GPU: &str = "nvidia.com/gpu";
+
+fn gang(name: &str, queue: &str, pods: u32, gpus: i64, priority: i32) -> Gang {
+    let request = Resources::new().with(GPU, gpus);
+    let prefix = name.rsplit('/').next().unwrap().to_owned() + "-w";
+    let group = TaskGroup::new(GroupName::new("w"), pods, request, prefix);
+    Gang {
+        priority,
+        ..Gang::new(GangId::new(name), QueueName::new(queue), vec![group])
+    }
+}
+
+/// Three nodes of 8 GPUs, of which one is cordoned; `a/runs` holds 12 of the 16.
+fn engine() -> Engine {
+    let mut engine = Engine::new();
+    for name in ["n0", "n1", "off"] {
+        let offers = Resources::new().with(GPU, 8).with("pods", 110);
+        let mut node = Node::new(NodeName::new(name), offers);
+        node.unschedulable = name == "off";
+        engine.apply_node(node);
+    }
+    engine.apply_queue(Queue::new(QueueName::new("free")));
+    engine.apply_queue(Queue {
+        preemption: Preemption {
+            within_queue: WithinQueue::LowerPriority,
+            ..Preemption::default()
+        },
+        ..Queue::new(QueueName::new("strong"))
+    });
+    let quota = Quota {
+        nominal: 2,
+        borrowing_limit: None,
+        lending_limit: None,
+    };
+    let small = Queue::new(QueueName::new("small"));
+    engine.apply_queue(small.with_quotas([(ResourceName::new(GPU), quota)]));
+    engine.apply_gang(gang("a/runs", "strong", 2, 6, 0));
+    engine.cycle(Time::from_millis(0));
+    engine
+}
+
+fn explain(engine: &Engine, name: &str) -> Option<Explanation> {
+    let snapshot = engine.snapshot();
+    let forecast = Forecast::of(&snapshot, |_| true);
+    let (namespace, name) = name.split_once('/').unwrap();
+    let beside = Beside {
+        snapshot: &snapshot,
+        positions: &snapshot.positions(),
+        forecast: Some(&forecast),
+        job: None,
+        pod_group: None,
+        classes: &[],
+        nodes: &Vec::new,
+    };
+    Explainer::new(&snapshot).explain(&Key::new(namespace, name), &beside)
+}
+
+fn text(quantity: &Option<trellis_api::Quantity>) -> &str {
+    quantity.as_ref().map_or("", |quantity| quantity.as_str())
+}
+
+#[test]
+fn what_is_missing_and_what_each_node_is_to_it_is_told() {
+    let mut engine = engine();
+    engine.apply_gang(gang("b/waits", "free", 2, 4, 0));
+    engine.cycle(Time::from_millis(1_000));
+    let told = explain(&engine, "b/waits").unwrap();
+    assert_eq!(told.reason, Some(Reason::InsufficientCapacity));
+    assert_eq!((told.position, told.queue.as_str()), (Some(1), "free"));
+    let lacks = told.shortage.as_ref().unwrap();
+    let numbers = [
+        &lacks.needs,
+        &lacks.free,
+        &lacks.missing,
+        &lacks.held_by_jobs,
+    ];
+    assert_eq!(numbers.map(text), ["8", "4", "4", "12"]);
+    assert_eq!(
+        (lacks.nodes, lacks.resource.as_deref()),
+        (Some(2), Some(GPU))
+    );
+    assert!(told.message.contains("4 are missing"), "{}", told.message);
+
+    let [group] = told.task_groups.as_slice() else {
+        panic!("{told:?}")
+    };
+    assert_eq!((group.nodes, group.matching, group.room), (3, 2, 0));
+    let excluded = group.excluded.first().unwrap();
+    assert_eq!(
+        (excluded.constraint.as_str(), excluded.count),
+        ("SchedulingDisabled", 1)
+    );
+    assert_eq!(excluded.nodes, ["off"]);
+    let candidates: Vec<_> = group
+        .candidates
+        .iter()
+        .map(|c| (c.node.as_str(), c.room, c.free[0].amount.as_str()))
+        .collect();
+    assert_eq!(candidates, [("n0", 0, "2"), ("n1", 0, "2")]);
+    let change = told.smallest_change.as_ref().unwrap();
+    let freed: Vec<_> = change
+        .free
+        .iter()
+        .map(|on| (on.node.as_str(), on.amounts[0].amount.as_str()))
+        .collect();
+    assert_eq!(freed, [("n0", "2"), ("n1", "2")]);
+    assert_eq!(told.expected_start, None, "nobody knows when a/runs ends");
+    // What is written is read again.
+    let written = serde_json::to_value(&told).unwrap();
+    assert_eq!(
+        serde_json::from_value::<Explanation>(written).unwrap(),
+        told
+    );
+    let cells = told.cells(Timestamp::UNIX_EPOCH);
+    assert_eq!(cells.len(), Explanation::COLUMNS.len());
+    assert!(cells.iter().all(Value::is_string), "{cells:?}");
+}
+
+#[test]
+fn a_quota_that_is_too_small_is_told_with_what_would_do() {
+    let mut engine = engine();
+    engine.apply_gang(gang("b/large", "small", 1, 3, 0));
+    engine.cycle(Time::from_millis(1_000));
+    let told = explain(&engine, "b/large").unwrap();
+    assert_eq!(told.reason, Some(Reason::ExceedsQuota));
+    let lacks = told.shortage.as_ref().unwrap();
+    assert_eq!(lacks.queue.as_deref(), Some("small"));
+    assert_eq!((text(&lacks.needs), text(&lacks.most)), ("3", "2"));
+    let raised = &told.smallest_change.as_ref().unwrap().raise_quotas[0];
+    assert_eq!(
+        (raised.field.as_str(), raised.by.as_str()),
+        ("nominal", "1")
+    );
+}
+
+#[test]
+fn who_would_leave_for_it_is_told() {
+    let mut engine = engine();
+    engine.apply_gang(gang("b/first", "strong", 2, 4, 5));
+    // No cycle has seen it yet.
+    let told = explain(&engine, "b/first").unwrap();
+    assert_eq!(told.reason, None, "{told:?}");
+    let [victim] = told.preempts.as_slice() else {
+        panic!("{told:?}")
+    };
+    assert_eq!(
+        (victim.job.namespace.as_str(), victim.job.name.as_str()),
+        ("a", "runs")
+    );
+    assert!(victim.because.is_some());
+    // And once it is decided, its journal says who.
+    engine.cycle(Time::from_millis(1_000));
+    let told = explain(&engine, "b/first").unwrap();
+    assert_eq!(told.position, None);
+    assert!(told.message.contains("make room"), "{}", told.message);
+}
+
+#[test]
+fn who_does_not_wait_is_not_explained() {
+    let engine = engine();
+    assert_eq!(explain(&engine, "a/runs"), None);
+    assert_eq!(explain(&engine, "a/nobody"), None);
+}

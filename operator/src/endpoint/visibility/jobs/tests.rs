@@ -1,0 +1,187 @@
+//! Rows of an engine's snapshot.
+
+use super::*;
+use serde_json::json;
+use std::time::Duration;
+use trellis_api::job::JobPhase;
+use trellis_scheduler::{
+    Engine, GangId, GroupName, Node, Queue as EngineQueue, QueueName, Resources, TaskGroup,
+};
+
+const START: i64 = 1_800_000_000_000;
+
+fn gang(name: &str, pods: u32, at: i64, minutes: Option<u64>) -> Gang {
+    let request = Resources::new().with("nvidia.com/gpu", 4).with("cpu", 1000);
+    let group = TaskGroup::new(GroupName::new("w"), pods, request, format!("{name}-w"));
+    Gang {
+        submitted: Time::from_millis(at),
+        runtime: minutes.map(Duration::from_mins),
+        ..Gang::new(GangId::new(name), QueueName::new("default"), vec![group])
+    }
+}
+
+/// One runs on two nodes, and three wait: behind it, behind that one, and for ever.
+fn snapshot() -> Snapshot {
+    let mut engine = Engine::new();
+    for node in ["gpu-0", "gpu-1"] {
+        let offers = Resources::new()
+            .with("nvidia.com/gpu", 8)
+            .with("cpu", 64_000)
+            .with("pods", 110);
+        engine.apply_node(Node::new(NodeName::new(node), offers));
+    }
+    engine.apply_queue(EngineQueue::new(QueueName::new("default")));
+    for (at, (name, pods, minutes)) in (START..).zip([
+        ("b/runs", 4, Some(10)),
+        ("a/next", 4, Some(5)),
+        ("a/after", 4, None),
+        ("a/large", 9, Some(1)),
+    ]) {
+        engine.apply_gang(gang(name, pods, at, minutes));
+    }
+    engine.cycle(Time::from_millis(START));
+    engine.snapshot()
+}
+
+fn job(key: &Key) -> Option<Arc<TrainingJob>> {
+    let job = json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+        "metadata": {"name": &*key.name, "namespace": &*key.namespace,
+            "annotations": {"trellis.dev/requested-by": "{\"user\": \"ann\", \"groups\": []}"}},
+        "spec": {"taskGroups": []},
+        "status": {"phase": "Queued", "reason": "InsufficientCapacity", "message": "4 are missing"},
+    });
+    (&*key.name == "next").then(|| Arc::new(serde_json::from_value(job).unwrap()))
+}
+
+fn queue(key: &Key) -> Option<Arc<Queue>> {
+    let queue = json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+        "metadata": {"name": &*key.name}, "spec": {}, "status": {"share": "0.5"},
+    });
+    Some(Arc::new(serde_json::from_value(queue).unwrap()))
+}
+
+fn rows(snapshot: &Snapshot, forecast: Option<&Forecast>) -> Vec<QueuedJob> {
+    let facts = Facts {
+        snapshot,
+        positions: &snapshot.positions(),
+        forecast,
+        job,
+        queue,
+    };
+    facts.rows()
+}
+
+#[test]
+fn who_holds_a_place_comes_first_and_who_waits_in_order() {
+    let snapshot = snapshot();
+    let forecast = Forecast::of(&snapshot, |_| true);
+    let rows = rows(&snapshot, Some(&forecast));
+    let at = Timestamp::from_millisecond(START).unwrap();
+    let minutes = |time: &Option<MetaTime>| {
+        let time = time.as_ref()?;
+        Some(time.0.duration_since(at).as_secs() / 60)
+    };
+    let lines: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            let name = row.metadata.name.clone().unwrap();
+            let (start, end) = (minutes(&row.expected_start), minutes(&row.expected_end));
+            (name, row.position, start, end)
+        })
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            ("runs".to_owned(), None, None, Some(10)),
+            ("next".to_owned(), Some(1), Some(10), Some(15)),
+            ("after".to_owned(), Some(2), Some(15), None),
+            ("large".to_owned(), Some(3), None, None),
+        ]
+    );
+    let [runs, next, ..] = rows.as_slice() else {
+        panic!("{rows:?}")
+    };
+    assert_eq!((runs.gpus, runs.pods), (16, 4));
+    assert_eq!(runs.nodes, ["gpu-0", "gpu-1"]);
+    assert_eq!(runs.node_count, Some(2));
+    assert_eq!(runs.phase, None, "it has no status yet");
+    assert_eq!(next.phase, Some(JobPhase::Queued));
+    assert_eq!(next.reason, Some(Reason::InsufficientCapacity));
+    assert_eq!(next.message.as_deref(), Some("4 are missing"));
+    assert_eq!(next.user.as_deref(), Some("ann"));
+    assert_eq!(next.queue_share.as_deref(), Some("0.5"));
+    assert!(next.nodes.is_empty() && next.node_count.is_none());
+}
+
+#[test]
+fn without_a_look_ahead_nothing_is_said_of_it() {
+    let snapshot = snapshot();
+    for row in rows(&snapshot, None) {
+        assert_eq!((row.expected_start, row.expected_end), (None, None));
+    }
+}
+
+#[test]
+fn what_was_looked_ahead_is_not_told_once_it_is_past() {
+    let mut snapshot = snapshot();
+    let forecast = Forecast::of(&snapshot, |_| true);
+    snapshot.now = Time::from_millis(START + 11 * 60_000);
+    let rows = rows(&snapshot, Some(&forecast));
+    let starts: Vec<_> = rows
+        .iter()
+        .map(|row| row.expected_start.is_some())
+        .collect();
+    assert_eq!(starts, [false, false, true, false]);
+    assert_eq!(rows[0].expected_end, None);
+}
+
+#[test]
+fn what_is_beyond_the_gang_is_counted_with_its_job() {
+    let mut engine = Engine::new();
+    let offers = Resources::new()
+        .with("nvidia.com/gpu", 8)
+        .with("cpu", 64_000)
+        .with("pods", 110);
+    engine.apply_node(Node::new(NodeName::new("n"), offers));
+    engine.apply_queue(EngineQueue::new(QueueName::new("default")));
+    engine.apply_gang(gang("a/elastic", 1, START, None));
+    for more in ["a/elastic/w-1", "a/elastic/w-2"] {
+        engine.apply_gang(Gang {
+            surplus: true,
+            ..gang(more, 1, START, None)
+        });
+    }
+    engine.cycle(Time::from_millis(START));
+    let rows = rows(&engine.snapshot(), None);
+    let [row] = rows.as_slice() else {
+        panic!("{rows:?}")
+    };
+    // One of the two has room.
+    assert_eq!((row.gpus, row.pods, row.position), (8, 2, None));
+}
+
+#[test]
+fn each_row_of_a_table_has_a_cell_for_each_column() {
+    let snapshot = snapshot();
+    let forecast = Forecast::of(&snapshot, |_| true);
+    for mut row in rows(&snapshot, Some(&forecast)) {
+        let now = Timestamp::from_millisecond(START).unwrap();
+        row.node_count = row.node_count.map(|_| 20);
+        let cells = row.cells(now);
+        assert_eq!(cells.len(), QueuedJob::COLUMNS.len());
+        for (cell, column) in cells.iter().zip(QueuedJob::COLUMNS) {
+            assert_eq!(
+                cell.is_number(),
+                column.kind == "integer",
+                "{}",
+                column.name
+            );
+        }
+        if row.position.is_none() {
+            assert_eq!(cells[12], "gpu-0,gpu-1,+18");
+            assert_eq!(cells[9], "10m");
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The rows of `nodestates`: what the scheduler has of each node. `tally` counts who holds what.
+
+mod tally;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
+use kube::api::{ObjectMeta, TypeMeta};
+use serde_json::{Value, json};
+use trellis_api::visibility::{
+    Amount, JobRef, NodeDomain, NodeHold, NodeReason, NodeResource, NodeState, Served,
+};
+use trellis_scheduler::{Node, NodeName, ResourceName, Snapshot};
+
+use super::table::{Column, Row};
+use crate::key::Key;
+use crate::scheduling::gang;
+use tally::{Hold, Tally};
+
+/// The row of each node, by name. `created` says since when it is there.
+pub(super) fn rows(
+    snapshot: &Snapshot,
+    created: impl Fn(&str) -> Option<MetaTime>,
+) -> Vec<NodeState> {
+    let mut tallies = tally::count(snapshot);
+    let mut rows: Vec<NodeState> = snapshot
+        .nodes
+        .iter()
+        .map(|node| {
+            let tally = tallies.remove(&node.name).unwrap_or_default();
+            let mut row = row(snapshot, node, tally);
+            row.metadata.creation_timestamp = created(node.name.as_str());
+            row
+        })
+        .collect();
+    rows.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+    rows
+}
+
+fn row(snapshot: &Snapshot, node: &Node, tally: Tally<'_>) -> NodeState {
+    let reasons = reasons(node);
+    NodeState {
+        types: TypeMeta::resource::<NodeState>(),
+        metadata: ObjectMeta {
+            name: Some(node.name.as_str().to_owned()),
+            ..ObjectMeta::default()
+        },
+        schedulable: reasons.is_empty(),
+        reasons,
+        taints: node.taints.iter().map(ToString::to_string).collect(),
+        domains: domains(snapshot, node),
+        resources: resources(node, &tally),
+        other_pods: tally.other_pods,
+        jobs: holds(tally.jobs),
+        reserved_for: holds(tally.reserved),
+        kept_for: holds(tally.kept_for),
+        excluded_by: tally
+            .excluded_by
+            .into_iter()
+            .take(NodeState::AVOIDED)
+            .map(|job| job_ref(&job))
+            .collect(),
+    }
+}
+
+pub(super) fn job_ref(job: &Key) -> JobRef {
+    JobRef {
+        namespace: job.namespace.to_string(),
+        name: job.name.to_string(),
+    }
+}
+
+/// All that keeps new pods off a node, whatever they tolerate.
+fn reasons(node: &Node) -> Vec<NodeReason> {
+    let mut reasons = Vec::new();
+    let mut say = |reason: &str, message: String| {
+        reasons.push(NodeReason {
+            reason: reason.to_owned(),
+            message,
+        });
+    };
+    if !node.ready {
+        say("NotReady", "its condition Ready is not True".to_owned());
+    }
+    if let Some(why) = &node.unhealthy {
+        say("Unhealthy", format!("it is a node with {why}"));
+    }
+    if node.unschedulable {
+        let message = "it is cordoned: kubectl uncordon lets pods onto it again";
+        say("SchedulingDisabled", message.to_owned());
+    }
+    if node.allocatable.get(&ResourceName::new("pods")) == 0 {
+        say("NoPods", "it says of no pods that it takes them".to_owned());
+    }
+    reasons
+}
+
+fn domains(snapshot: &Snapshot, node: &Node) -> Vec<NodeDomain> {
+    let topologies = snapshot.topologies.iter();
+    let levels = topologies.flat_map(|topology| topology.levels.iter().map(move |l| (topology, l)));
+    levels
+        .filter_map(|(topology, level)| {
+            Some(NodeDomain {
+                topology: topology.name.as_str().to_owned(),
+                level: level.clone(),
+                domain: node.labels.get(level)?.clone(),
+            })
+        })
+        .collect()
+}
+
+/// Of what is scarce: devices, cpu and memory.
+fn resources(node: &Node, tally: &Tally<'_>) -> Vec<NodeResource> {
+    let shown = node.allocatable.iter().filter(|(name, _)| {
+        name.is_device() && name.shared_device().is_none()
+            || matches!(name.as_str(), "cpu" | "memory")
+    });
+    shown
+        .map(|(name, allocatable)| {
+            let allocatable = i128::from(allocatable);
+            let of = |sums: &BTreeMap<&ResourceName, i128>| sums.get(name).copied().unwrap_or(0);
+            let (jobs, others, kept) = (of(&tally.by_jobs), of(&tally.by_others), of(&tally.kept));
+            let used = jobs.saturating_add(others).saturating_add(kept);
+            let free = allocatable.saturating_sub(used);
+            let quantity = |amount| gang::quantity(name.as_str(), amount);
+            NodeResource {
+                resource: name.as_str().to_owned(),
+                allocatable: quantity(allocatable),
+                jobs: quantity(jobs),
+                others: quantity(others),
+                kept: quantity(kept),
+                free: (free >= 0).then(|| quantity(free)),
+            }
+        })
+        .collect()
+}
+
+fn holds<'s>(holds: impl IntoIterator<Item = (tally::Who, Hold<'s>)>) -> Vec<NodeHold> {
+    let hold = |((job, state), hold): (tally::Who, Hold<'s>)| NodeHold {
+        job: job_ref(&job),
+        pods: hold.pods,
+        devices: devices(&hold.amounts),
+        state: state.map(|state| state.as_str().to_owned()),
+        expected_start: hold.start.and_then(super::jobs::at).map(MetaTime),
+        until: hold.until.and_then(super::jobs::at).map(MetaTime),
+    };
+    holds.into_iter().map(hold).collect()
+}
+
+fn devices(amounts: &BTreeMap<&ResourceName, i128>) -> Vec<Amount> {
+    let devices = amounts.iter().filter(|(name, _)| name.is_device());
+    devices
+        .map(|(name, amount)| Amount {
+            resource: name.as_str().to_owned(),
+            amount: gang::quantity(name.as_str(), *amount),
+        })
+        .collect()
+}
+
+/// A node by its name, as tallies have it.
+type Tallies<'s> = std::collections::HashMap<&'s NodeName, Tally<'s>>;
+
+impl Row for NodeState {
+    const SERVED: &'static Served = &Self::SERVED;
+    const ABSENT: &'static str = "there is no node of that name";
+    const COLUMNS: &'static [Column] = &[
+        Column::text("Name", "Name of the node."),
+        Column::text("Status", "Ready, or why it takes no new pods."),
+        Column::text("Devices", "What it has that is handed out by count."),
+        Column::text("Free", "What is left of that."),
+        Column::number("Jobs", "Jobs that hold something of it."),
+        Column::number(
+            "Other-Pods",
+            "Pods on it that are of no job that has a place.",
+        ),
+        Column::text(
+            "Reserved-For",
+            "The first job for which a place is reserved here.",
+        ),
+        Column::text("Domains", "Where it is, by the levels of the Topologies.").wide(),
+        Column::text("Held-By", "Jobs that hold something of it.").wide(),
+        Column::text("Message", "Why it takes no new pods, in words.").wide(),
+    ];
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn cells(&self, _: Timestamp) -> Vec<Value> {
+        let devices = || {
+            let all = self.resources.iter();
+            all.filter(|line| ResourceName::new(line.resource.as_str()).is_device())
+        };
+        let list = |items: Vec<String>| json!(items.join(","));
+        let name = |job: &JobRef| format!("{}/{}", job.namespace, job.name);
+        let status = match self.reasons.as_slice() {
+            [] => json!("Ready"),
+            reasons => list(reasons.iter().map(|r| r.reason.clone()).collect()),
+        };
+        let short = |line: &NodeResource| {
+            let name = line.resource.as_str();
+            name.rsplit_once('/')
+                .map_or(name, |(_, name)| name)
+                .to_owned()
+        };
+        vec![
+            json!(self.metadata.name),
+            status,
+            list(
+                devices()
+                    .map(|line| format!("{}={}", short(line), line.allocatable.as_str()))
+                    .collect(),
+            ),
+            list(
+                devices()
+                    .map(|line| {
+                        line.free
+                            .as_ref()
+                            .map_or("0", |free| free.as_str())
+                            .to_owned()
+                    })
+                    .collect(),
+            ),
+            json!(self.jobs.len()),
+            json!(self.other_pods),
+            json!(
+                self.reserved_for
+                    .first()
+                    .map(|hold| name(&hold.job))
+                    .unwrap_or_default()
+            ),
+            list(
+                self.domains
+                    .iter()
+                    .map(|domain| format!("{}={}", domain.level, domain.domain))
+                    .collect(),
+            ),
+            list(self.jobs.iter().map(|hold| name(&hold.job)).collect()),
+            list(self.reasons.iter().map(|r| r.message.clone()).collect()),
+        ]
+    }
+}

@@ -1,0 +1,124 @@
+//! Paths, queries and headers as kubectl and client-go send them.
+
+use axum::http::Request;
+
+use super::*;
+
+const BASE: &str = "/apis/visibility.trellis.dev/v1alpha1";
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
+
+fn read(method: Method, path: &str, accept: &str) -> Result<Asked, Failure> {
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("accept", accept)
+        .body(())
+        .unwrap();
+    Asked::read(&request.into_parts().0)
+}
+
+fn object(path: &str, accept: &str) -> Object {
+    match read(Method::GET, &format!("{BASE}{path}"), accept).unwrap() {
+        Asked::Object(object) => object,
+        Asked::Document(document) => panic!("{document:?}"),
+    }
+}
+
+#[test]
+fn lists_and_single_ones_are_told_apart() {
+    let all = object("/queuedjobs?limit=500", TABLE);
+    assert_eq!((all.verb, all.namespace, all.name), ("list", None, None));
+    assert_eq!(all.format, Format::Table(Include::Metadata));
+    let here = object("/namespaces/team-a/queuedjobs", "application/json");
+    assert_eq!(here.namespace.as_deref(), Some("team-a"));
+    assert_eq!(here.format, Format::Json);
+    let one = object("/namespaces/team-a/queuedjobs/llm", "*/*");
+    assert_eq!((one.verb, one.name.as_deref()), ("get", Some("llm")));
+    for one in [all.refused, here.refused, one.refused] {
+        assert_eq!(one, None);
+    }
+}
+
+#[test]
+fn what_is_not_served_is_refused_with_its_name() {
+    for (path, accept, code, says) in [
+        ("/queuedjobs?watch=true", TABLE, 405, "watch"),
+        (
+            "/queuedjobs?labelSelector=a%3Db",
+            TABLE,
+            400,
+            "labelSelector",
+        ),
+        (
+            "/queuedjobs?fieldSelector=a%3Db",
+            TABLE,
+            400,
+            "fieldSelector",
+        ),
+        ("/queuedjobs?continue=x", TABLE, 400, "continue"),
+        (
+            "/queuedjobs?resourceVersion=7&resourceVersionMatch=Exact",
+            TABLE,
+            400,
+            "Exact",
+        ),
+        ("/queuedjobs?frobnicate=1", TABLE, 400, "frobnicate"),
+        ("/queuedjobs?includeObject=All", TABLE, 400, "includeObject"),
+        ("/queuedjobs", "application/yaml", 406, "application/json"),
+    ] {
+        let error = object(path, accept).is_supported().unwrap_err();
+        assert_eq!(error.code(), code, "{path}");
+        assert!(error.to_string().contains(says), "{error}");
+    }
+    // That of which nothing hangs on is taken.
+    let taken = "/queuedjobs?limit=5&timeoutSeconds=3&resourceVersion=0&labelSelector=";
+    assert!(object(taken, TABLE).is_supported().is_ok());
+}
+
+#[test]
+fn writes_are_known_by_their_verb_and_refused() {
+    for (method, path, verb) in [
+        (Method::POST, "/namespaces/a/queuedjobs", "create"),
+        (Method::PATCH, "/namespaces/a/queuedjobs/b", "patch"),
+        (Method::DELETE, "/namespaces/a/queuedjobs/b", "delete"),
+        (
+            Method::DELETE,
+            "/namespaces/a/queuedjobs",
+            "deletecollection",
+        ),
+    ] {
+        let read = read(method, &format!("{BASE}{path}"), "");
+        let Ok(Asked::Object(object)) = read else {
+            panic!("{path}")
+        };
+        assert_eq!(object.verb, verb);
+        assert_eq!(object.is_supported().unwrap_err().code(), 405);
+    }
+}
+
+#[test]
+fn other_paths_are_no_paths() {
+    for path in [
+        "/apis/other.example",
+        "/apis/visibility.trellis.dev/v2",
+        "/apis/visibility.trellis.dev/v1alpha1/frobs",
+        "/apis/visibility.trellis.dev/v1alpha1/queuedjobs/a",
+        "/apis/visibility.trellis.dev/v1alpha1/namespaces/a/queuedjobs/b/status",
+        "/openapi/v4",
+    ] {
+        let error = read(Method::GET, path, "").unwrap_err();
+        assert_eq!(error.code(), 404, "{path}");
+    }
+    let error = read(Method::POST, BASE, "").unwrap_err();
+    assert_eq!(error.code(), 405);
+}
+
+#[test]
+fn who_wants_all_of_it_at_once_says_so() {
+    let whole = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    let later = "application/json;g=apidiscovery.k8s.io;v=v3;as=APIGroupDiscoveryList";
+    for (accept, expected) in [(whole, true), (later, false), ("application/json", false)] {
+        let read = read(Method::GET, "/apis", accept).unwrap();
+        assert_eq!(read, Asked::Document(Path::Groups { whole: expected }));
+    }
+}

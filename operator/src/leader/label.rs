@@ -1,0 +1,106 @@
+//! The label of the pod that leads: by it a Service finds who can answer.
+//!
+//! The Lease says who leads; the label only follows it, and what goes wrong with it
+//! costs answers and nothing else: who is asked and does not lead says so.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::{Value, json};
+use tracing::{debug, info, warn};
+use trellis_api::names;
+
+use super::Leadership;
+use crate::commands::WriteError;
+
+/// Between two looks at who bears it: somebody may have taken it away, or given it
+/// to another.
+const EVERY: Duration = Duration::from_secs(10);
+/// After one has failed.
+const AGAIN: Duration = Duration::from_secs(2);
+/// Who stops waits no longer than this for it to be taken away.
+const LAST: Duration = Duration::from_secs(3);
+
+/// The label of one pod: ours.
+#[derive(Clone)]
+pub struct Label {
+    pods: Api<Pod>,
+    pod: String,
+}
+
+impl Label {
+    /// Of the pod of that name.
+    #[must_use]
+    pub fn new(client: Client, namespace: &str, pod: String) -> Self {
+        Self {
+            pods: Api::namespaced(client, namespace),
+            pod,
+        }
+    }
+
+    /// Sees to it that our pod bears it and no other does, for as long as we lead. Never ends.
+    pub async fn keep(self, leadership: Leadership) {
+        let mut told = None;
+        loop {
+            match self.look(&leadership).await {
+                Ok(()) => {
+                    told = None;
+                    tokio::time::sleep(EVERY).await;
+                }
+                Err(error) => {
+                    let error = error.to_string();
+                    if told.as_ref() != Some(&error) {
+                        warn!(%error, pod = self.pod, "the pod is not labelled as the one that leads: the Service {} does not find it", trellis_api::visibility::SERVICE);
+                        told = Some(error);
+                    }
+                    tokio::time::sleep(AGAIN).await;
+                }
+            }
+        }
+    }
+
+    async fn look(&self, leadership: &Leadership) -> Result<(), WriteError> {
+        let bear = format!("{}={}", names::ROLE, names::LEADER);
+        let bear = ListParams::default().labels(&bear);
+        let bear = self.pods.list(&bear).await?;
+        let bear: Vec<String> = bear.iter().map(|pod| pod.name_any()).collect();
+        // First those that led before: they may be dead, and nobody else takes it from them.
+        for other in bear.iter().filter(|name| **name != self.pod) {
+            if leadership.check().is_err() {
+                return Ok(());
+            }
+            info!(pod = other, "it leads no more: its label is taken away");
+            match self.patch(other, &Value::Null).await {
+                Ok(()) | Err(WriteError::NotFound(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if !bear.contains(&self.pod) && leadership.check().is_ok() {
+            self.patch(&self.pod, &json!(names::LEADER)).await?;
+            info!(pod = self.pod, "it is labelled as the one that leads");
+        }
+        Ok(())
+    }
+
+    /// Takes it from our pod: a container that starts again in it does not lead, nor does one
+    /// that stops. Where that fails, who leads next does it.
+    pub async fn remove(&self) {
+        match tokio::time::timeout(LAST, self.patch(&self.pod, &Value::Null)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => debug!(%error, pod = self.pod, "its label is not taken away"),
+            Err(_) => debug!(pod = self.pod, "its label is not taken away in time"),
+        }
+    }
+
+    async fn patch(&self, pod: &str, value: &Value) -> Result<(), WriteError> {
+        let params = PatchParams {
+            field_manager: Some(names::MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let patch = Patch::Merge(json!({"metadata": {"labels": {names::ROLE: value}}}));
+        self.pods.patch_metadata(pod, &params, &patch).await?;
+        Ok(())
+    }
+}

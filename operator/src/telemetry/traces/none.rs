@@ -1,0 +1,29 @@
+//! Of a build without the feature `otlp`.
+
+use tracing_subscriber::layer::Identity;
+
+/// Nothing is traced.
+#[derive(Debug)]
+pub struct Traces {
+    is_asked_for: bool,
+}
+
+/// Begins nothing.
+pub fn begin() -> (Identity, Traces) {
+    let endpoint = super::endpoint(|name| std::env::var(name).ok());
+    let traces = Traces {
+        is_asked_for: endpoint.is_some(),
+    };
+    (Identity::new(), traces)
+}
+
+impl Traces {
+    /// Says what becomes of traces.
+    pub fn tell(&self) {
+        if self.is_asked_for {
+            tracing::warn!(
+                "OTEL_EXPORTER_OTLP_ENDPOINT is set, and this build traces nothing: build it with --features otlp, or take the image, which has it"
+            );
+        }
+    }
+}
