@@ -164,9 +164,17 @@ async fn pods_beyond_the_gang_come_one_by_one_and_near_to_it() {
         site.nodes().label(node, &level, Some(rack)).await.unwrap();
     }
     let near = json!({"level": level, "mode": "Required"});
-    group(&site, "grows", json!({"minMember": 2, "topology": near})).await;
-    // Two on a node, and a third one that has room on the other alone.
+    // Two on a node, and a third one that has room on the other alone. Their controller makes them
+    // in no order: all are there before the group is.
     job(&site, "grows", 3, 4).await;
+    eventually(SOON, || async {
+        let pods = pods(&site, "grows").await.len();
+        ensure!(pods == 3, "{pods} pods");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    group(&site, "grows", json!({"minMember": 2, "topology": near})).await;
     let there = runs(&site, "grows", 2).await;
     let nodes: BTreeSet<_> = there.iter().filter_map(node).collect();
     assert_eq!(nodes.len(), 1, "{nodes:?}");

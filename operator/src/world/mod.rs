@@ -4,6 +4,7 @@ mod children;
 mod daemon_sets;
 mod device_classes;
 mod external_secrets;
+mod guest_pods;
 mod jobs;
 mod nodes;
 mod policies;

@@ -9,7 +9,6 @@ use trellis_policies::cedar::Policies;
 use super::{Watched, World};
 use crate::key::Key;
 use crate::policy::object_key;
-use crate::scheduling::{Feed, guests};
 use crate::watch::{Sink, Store, Undecodable};
 
 impl World {
@@ -24,14 +23,10 @@ impl World {
         if !self.is_synced() {
             return;
         }
-        for (key, pod) in self.guests.all() {
-            if pod.waits() {
-                self.tell(Feed::Look(match pod.group() {
-                    Some(group) => guests::of_group(&Key::new(&key.namespace, group)),
-                    None => guests::of_pod(&key),
-                }));
-            }
-        }
+        self.look_again_at_guests(|namespace| {
+            let concerned = concerned.entry(namespace.to_owned());
+            *concerned.or_insert_with_key(|namespace| changed(namespace))
+        });
         for job in self.jobs.all() {
             let key = Key::of(job.meta());
             let concerned = concerned

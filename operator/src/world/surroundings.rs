@@ -32,10 +32,13 @@ impl Watched {
 
     fn namespace_changed(&self, key: &Key) {
         self.world.look_again_at(|job| is_in(job, &key.name));
+        self.world
+            .look_again_at_guests(|namespace| namespace == &*key.name);
     }
 
     fn priority_class_changed(&self) {
         self.world.look_again_at(|_| true);
+        self.world.look_again_at_guests(|_| true);
     }
 
     fn queue_changed(&self, key: &Key) {

@@ -39,6 +39,8 @@ pub struct GuestPlan {
     pub plan: Plan,
     /// The claims that they mount.
     pub mounts: Mounts,
+    /// Since when they have waited. None: an earlier leader knew.
+    pub since: Option<Timestamp>,
 }
 
 /// A place, and who leaves it first.
@@ -151,6 +153,7 @@ impl Committer {
             Ok(()) => {
                 let pods = planned(&wanted.plan).count();
                 info!(gang = %unit, pods, reason = %Reason::Placed, "bound");
+                self.count_bound(unit, wanted);
                 Outcome::Done
             }
             Err(outcome) => outcome,
@@ -172,6 +175,7 @@ impl Committer {
             Ok(()) if stop.is_cancelled() => Outcome::Done,
             Ok(()) => {
                 info!(pod = %unit, reason = %Reason::Placed, "bound");
+                self.count_bound(&unit, &wanted);
                 Outcome::Done
             }
             Err(outcome) => {
@@ -180,6 +184,14 @@ impl Committer {
                 let unbound = self.unbind_guests(&unit, &claims, &wanted.plan.hash).await;
                 unbound.err().unwrap_or(outcome)
             }
+        }
+    }
+
+    fn count_bound(&self, unit: &Key, wanted: &GuestPlan) {
+        if let (Some(since), Some(queue)) = (wanted.since, &wanted.plan.queue) {
+            let waited = Timestamp::now().duration_since(since);
+            let waited = Duration::try_from(waited).unwrap_or_default();
+            self.world.counts.placed(unit, queue, waited);
         }
     }
 

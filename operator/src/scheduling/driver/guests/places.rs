@@ -133,7 +133,12 @@ impl Driver {
         }
         let nodes = planned(&plan).map(|(pod, node)| (pod.name.as_str(), node));
         let mounts = asks.mounts(nodes);
-        let wanted = GuestPlan { uid, plan, mounts };
+        let wanted = GuestPlan {
+            uid,
+            plan,
+            mounts,
+            since: Some(asks.submitted),
+        };
         let (committer, key) = (self.committer.clone(), unit.clone());
         let alone = matches!(guests::unit(unit), Some(Unit::Pod(_)));
         self.start(unit, None, |stop| async move {
