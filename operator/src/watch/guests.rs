@@ -196,11 +196,21 @@ impl GuestIndex {
         if before.as_deref() == now.as_ref() {
             return None;
         }
+        let told = now.as_ref().map(|now| now.told.clone());
+        // What we have told it ourselves is no news to its gang.
+        let is_told = before.as_deref().zip(told).is_some_and(|(before, told)| {
+            let before = GuestPod {
+                told,
+                ..before.clone()
+            };
+            Some(&before) == now.as_ref()
+        });
         inner.take(key);
         if let Some(now) = now {
             inner.insert(key, now);
         }
-        Some([before, inner.pods.get(key).cloned()])
+        let now = inner.pods.get(key).cloned();
+        (!is_told).then_some([before, now])
     }
 
     /// A pod is bound, by a plan in a queue: the API server has said so.

@@ -16,8 +16,8 @@ use crate::watch::SlimPod;
 
 /// Pods that are told at once.
 const AT_ONCE: usize = 8;
-/// Longest note of an event (events.k8s.io/v1).
-const NOTE: usize = 1000;
+/// Longest note of an event (events.k8s.io/v1), in bytes.
+const NOTE: usize = 1024;
 /// The reason of kube-scheduler's condition, which cluster autoscalers look for.
 const UNSCHEDULABLE: &str = "Unschedulable";
 
@@ -51,7 +51,9 @@ impl Committer {
                 false => EventType::Normal,
             },
             reason: reason.as_str().to_owned(),
-            note: Some(message.chars().take(NOTE).collect()),
+            note: message
+                .get(..message.floor_char_boundary(NOTE))
+                .map(str::to_owned),
             action: "Scheduling".to_owned(),
             secondary: None,
         };

@@ -11,7 +11,7 @@ use crate::watch::{Sink, SlimNode};
 use crate::world::{Watched, World};
 
 /// A driver whose API server does not answer.
-fn driver() -> Driver {
+pub(super) fn driver() -> Driver {
     let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     let client = Client::try_from(nowhere).unwrap();
     let (world, heard) = World::new();
@@ -197,6 +197,6 @@ async fn a_gang_takes_the_node_it_suspects_whenever_it_is_wished_for_anew() {
     assert_eq!(driver.gangs[&job].inside, Inside::Placed);
 }
 
-fn decoded<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> T {
+pub(super) fn decoded<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> T {
     serde_json::from_value(value).unwrap()
 }

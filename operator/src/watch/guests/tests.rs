@@ -91,3 +91,22 @@ fn a_pod_that_leaves_its_group_is_in_it_no_more() {
     assert!(index.of_group(&Key::new("ns", "g")).is_empty());
     assert_eq!(index.of_group(&Key::new("ns", "h")).len(), 1);
 }
+
+#[test]
+fn what_a_pod_was_told_is_kept_and_no_news() {
+    let index = GuestIndex::default();
+    let pod = |phase: &str, told: &str| -> SlimPod {
+        serde_json::from_value(json!({
+            "metadata": {"name": "p", "namespace": "ns", "uid": "u"},
+            "spec": {"schedulerName": "trellis"},
+            "status": {"phase": phase, "conditions": [{"type": "PodScheduled", "status": "False",
+                "reason": "Unschedulable", "message": told}]},
+        }))
+        .unwrap()
+    };
+    assert!(index.apply(&key(), &pod("Pending", "one")).is_some());
+    assert!(index.apply(&key(), &pod("Pending", "two")).is_none());
+    let told = index.get(&key()).unwrap().told.clone();
+    assert_eq!(told.map(|(_, message)| message).as_deref(), Some("two"));
+    assert!(index.apply(&key(), &pod("Running", "three")).is_some());
+}

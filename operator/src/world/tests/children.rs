@@ -104,3 +104,34 @@ async fn what_came_and_went_behind_a_broken_watch_is_forgotten() {
     assert!(told.iter().any(freed), "{told:?}");
     assert_eq!(case.looked_at().await, ["a/j"]);
 }
+
+/// An event from before a binding comes after the answer to it. Whoever takes it for the pod's end
+/// gives its node to others.
+#[tokio::test(start_paused = true)]
+async fn a_late_watch_does_not_take_its_node_from_a_pod_that_was_bound() {
+    let mut case = Case::new();
+    let key = Key::new("a", "p");
+    let pod = |priority: i32, node: Option<&str>| -> SlimPod {
+        decoded(json!({
+            "metadata": {"name": "p", "namespace": "a", "uid": "p"},
+            "spec": {"schedulerName": "trellis", "priority": priority, "nodeName": node},
+        }))
+    };
+    let told_gone = |case: &mut Case| {
+        let told = case.heard.take();
+        told.iter().any(|feed| matches!(feed, Feed::PodGone(_)))
+    };
+    case.watched.apply(key.clone(), pod(1, None));
+    assert!(told_gone(&mut case), "it holds nothing yet");
+    case.world.guests.bound(&key, "p", "n0", ("plan", "queue"));
+    case.watched.apply(key.clone(), pod(2, None));
+    assert!(!told_gone(&mut case));
+    case.watched.apply(key.clone(), pod(2, Some("n0")));
+    let told = case.heard.take();
+    assert!(
+        told.iter().any(|feed| matches!(feed, Feed::Pod { .. })),
+        "{told:?}"
+    );
+    Sink::<SlimPod>::delete(case.watched.as_ref(), &key, "p");
+    assert!(told_gone(&mut case));
+}

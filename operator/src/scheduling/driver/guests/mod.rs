@@ -6,6 +6,8 @@ mod places;
 mod preempt;
 mod steps;
 mod tell;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

@@ -78,8 +78,13 @@ impl Driver {
         state.held.clear();
         let (busy, number) = (state.task.is_some(), state.place);
         let asks = state.asks.clone().or_else(|| self.asks_of_nominated(unit));
-        if asks.is_none() && self.nominated_plan(unit).is_some() {
-            // Policies have not been read yet, for one: the place is held for it.
+        let is_nominated = self.nominated_plan(unit).is_some();
+        if is_nominated && busy {
+            // The place stands in the journal: it is gone on with once the task has ended.
+            return;
+        }
+        if is_nominated && asks.is_none() && world.policies.active().is_none() {
+            // Nothing has been asked yet since we lead: the place is held for it.
             if let Some(at) = Instant::now().checked_add(SOON) {
                 self.alarms.set(unit, at);
             }

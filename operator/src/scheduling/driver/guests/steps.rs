@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::debug;
@@ -346,6 +347,9 @@ impl Driver {
     /// They count where they did: what the PodGroup says now, nobody has asked about.
     fn adopt_guests(&mut self, unit: &Key, group: &PodGroup, pods: &Pods) {
         let ours = || pods.values().filter(|pod| pod.counts_in().is_some());
+        // Nor do they begin anew: how long they are no victims is not told by a PodGroup.
+        let since = ours().filter_map(|pod| pod.created).min();
+        let until = since.and_then(|since| since.saturating_add(journal::PLAN_TIME).ok());
         let adopted = Plan {
             hash: trellis_compiler::hash_of(&(
                 &group.metadata.uid,
@@ -355,6 +359,7 @@ impl Driver {
             generation: group.metadata.generation.unwrap_or(0),
             queue: ours().find_map(|pod| pod.queue.clone()),
             priority: ours().map(|pod| pod.priority).min(),
+            deadline: until.map(Time),
             ..Plan::default()
         };
         self.write(unit, move |before| plan::adopted(before, adopted));

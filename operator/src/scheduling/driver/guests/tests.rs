@@ -1,0 +1,212 @@
+//! Guests in the engine, by what is heard of them. The API server does not answer: what it would
+//! have said is said by the test.
+
+use serde_json::{Value, json};
+use trellis_api::{PodGroup, Queue, Reason};
+use trellis_scheduler::ResourceName;
+
+use super::super::tests::{decoded, driver};
+use super::*;
+use crate::scheduling::Feed;
+use crate::scheduling::commit::Outcome;
+use crate::scheduling::fixtures::policies;
+use crate::watch::{Sink, SlimNode, SlimPod};
+use crate::world::Watched;
+
+const GPU: &str = "nvidia.com/gpu";
+
+struct Scene {
+    driver: Driver,
+    watched: Arc<Watched>,
+}
+
+fn key(pod: &str) -> Key {
+    Key::new("team-a", pod)
+}
+
+/// A pod that asks for 4 GPUs.
+fn pod(name: &str, labels: Value) -> SlimPod {
+    decoded(json!({
+        "metadata": {"name": name, "namespace": "team-a", "uid": name, "labels": labels},
+        "spec": {"schedulerName": "trellis", "containers": [{"name": "c", "image": "i",
+            "resources": {"requests": {GPU: "4"}, "limits": {GPU: "4"}}}]},
+        "status": {"phase": "Pending"},
+    }))
+}
+
+impl Scene {
+    /// One node of 8 GPUs, and a queue for all.
+    fn new() -> Self {
+        let driver = driver();
+        let world = driver.committer.world().clone();
+        let watched = Watched::new(&world);
+        world.policies.replace(policies());
+        let node: SlimNode = decoded(json!({
+            "metadata": {"name": "n0", "uid": "n0"},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}],
+                "allocatable": {"cpu": "96", "memory": "1Ti", GPU: "8", "pods": "110"}},
+        }));
+        watched.apply(Key::new("", "n0"), node);
+        let queue: Queue = decoded(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue", "metadata": {"name": "default"},
+            "spec": {"namespaceSelector": {}, "defaultFor": {}},
+        }));
+        watched.apply(Key::new("", "default"), queue);
+        Self { driver, watched }
+    }
+
+    fn see(&self, pod: SlimPod) {
+        self.watched.apply(Key::of(&pod.metadata), pod);
+    }
+
+    /// What is new is heard, and decided on.
+    fn decide(&mut self) {
+        let mut touched = BTreeSet::new();
+        for feed in self.driver.heard.take() {
+            self.driver.hear(feed, &mut touched);
+        }
+        for unit in touched {
+            self.driver.advance(&unit);
+        }
+        self.driver.decide();
+    }
+
+    fn look(&mut self, unit: &Key) {
+        let world = self.driver.committer.world().clone();
+        world.tell(Feed::Look(unit.clone()));
+        self.decide();
+    }
+
+    /// GPUs that gangs hold, and that other pods use.
+    fn used(&self) -> (i128, i128) {
+        let totals = self.driver.engine.totals();
+        let gpus = totals.get(&ResourceName::new(GPU));
+        gpus.map_or((0, 0), |gpus| (gpus.held, gpus.others))
+    }
+}
+
+#[tokio::test]
+async fn a_pod_that_goes_before_it_is_bound_leaves_nothing_behind() {
+    let mut scene = Scene::new();
+    let unit = guests::of_pod(&key("p"));
+    scene.see(pod("p", json!({})));
+    scene.decide();
+    assert_eq!(scene.used(), (4, 0), "it has found its place");
+    assert!(scene.driver.guests.name(&key("p")).is_some());
+    Sink::<SlimPod>::delete(scene.watched.as_ref(), &key("p"), "p");
+    scene.decide();
+    let refused = Outcome::Undo(Reason::PodRefused, "it is gone".to_owned());
+    let world = scene.driver.committer.world().clone();
+    world.tell(Feed::Ended(unit, refused));
+    scene.decide();
+    assert_eq!(scene.used(), (0, 0));
+    let guests = &scene.driver.guests;
+    assert!(
+        guests.gangs.is_empty() && guests.names.is_empty(),
+        "{guests:?}"
+    );
+}
+
+/// Something about a pod changes while its gang is being bound: the pod itself is looked at.
+#[tokio::test]
+async fn a_look_at_a_pod_does_not_take_it_from_its_gang() {
+    let mut scene = Scene::new();
+    let group: PodGroup = decoded(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "team-a", "uid": "g", "resourceVersion": "1"},
+        "spec": {"minMember": 2},
+    }));
+    scene.watched.apply(key("g"), group);
+    let of_group = json!({"trellis.dev/pod-group": "g"});
+    for name in ["a", "b"] {
+        scene.see(pod(name, of_group.clone()));
+    }
+    scene.decide();
+    assert_eq!(scene.used(), (8, 0));
+    let named = scene.driver.guests.name(&key("a")).cloned();
+    assert!(named.is_some());
+    scene.look(&guests::of_pod(&key("a")));
+    assert_eq!(scene.driver.guests.name(&key("a")).cloned(), named);
+    // The watch shows it on its node: it is the one that was assumed there, and not one more.
+    let mut bound = pod("a", of_group);
+    bound.spec.node_name = Some("n0".to_owned());
+    scene.see(bound);
+    scene.decide();
+    assert_eq!(scene.used(), (8, 0));
+}
+
+/// One that its user has put on a node, by the name of a queue and of a group.
+#[tokio::test]
+async fn what_somebody_else_has_bound_is_a_pod_like_any_other() {
+    let mut scene = Scene::new();
+    for (name, labels) in [
+        ("a", json!({"trellis.dev/queue": "default"})),
+        ("b", json!({"trellis.dev/pod-group": "g"})),
+    ] {
+        let mut pod = pod(name, labels);
+        pod.spec.node_name = Some("n0".to_owned());
+        scene.see(pod);
+    }
+    scene.decide();
+    assert_eq!(scene.used(), (0, 8));
+}
+
+/// The queue stands on the pod. Without its PodGroup it counts by itself.
+#[tokio::test]
+async fn what_was_bound_before_we_led_counts_though_its_group_is_gone() {
+    let mut scene = Scene::new();
+    for name in ["a", "b"] {
+        let mut pod = pod(name, json!({"trellis.dev/pod-group": "gone"}));
+        pod.spec.node_name = Some("n0".to_owned());
+        let annotations = [("trellis.dev/placed-in".to_owned(), "default".to_owned())];
+        pod.metadata.annotations = Some(annotations.into());
+        scene.see(pod);
+    }
+    scene.decide();
+    assert_eq!(scene.used(), (8, 0));
+    Sink::<SlimPod>::delete(scene.watched.as_ref(), &key("a"), "a");
+    scene.decide();
+    assert_eq!(scene.used(), (4, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_not_let_in_is_looked_at_ever_more_seldom() {
+    let mut scene = Scene::new();
+    let unit = guests::of_pod(&key("p"));
+    scene.see(pod("p", json!({"trellis.dev/queue": "none"})));
+    scene.decide();
+    let mut waits = Vec::new();
+    for _ in 0..4 {
+        let next = scene.driver.alarms.next().unwrap();
+        waits.push(next.saturating_duration_since(Instant::now()).as_secs());
+        tokio::time::advance(next.saturating_duration_since(Instant::now())).await;
+        while scene.driver.alarms.take_due(Instant::now()).is_some() {}
+        scene.look(&unit);
+    }
+    assert_eq!(waits, [5, 10, 20, 20]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reason_that_comes_and_goes_is_no_stream_of_writes() {
+    let mut scene = Scene::new();
+    let unit = guests::of_pod(&key("p"));
+    scene.see(pod("p", json!({"trellis.dev/queue": "none"})));
+    scene.decide();
+    let told = |scene: &Scene| scene.driver.guests.gangs[&unit].told["p"].words.clone();
+    assert_eq!(told(&scene), "QueueNotFound: ");
+    let say = |scene: &mut Scene, reason: Reason| {
+        let certificate = Certificate::waits(reason, "why".to_owned());
+        scene.driver.say(&unit, certificate);
+    };
+    say(&mut scene, Reason::InsufficientCapacity);
+    assert_eq!(told(&scene), "QueueNotFound: ");
+    tokio::time::advance(std::time::Duration::from_secs(10)).await;
+    scene.driver.say_what_is_left(&unit);
+    assert_eq!(told(&scene), "InsufficientCapacity: ");
+    // What was so for a moment is not told at all.
+    say(&mut scene, Reason::QuotaExceeded);
+    say(&mut scene, Reason::InsufficientCapacity);
+    tokio::time::advance(std::time::Duration::from_secs(10)).await;
+    scene.driver.say_what_is_left(&unit);
+    assert_eq!(told(&scene), "InsufficientCapacity: ");
+}
