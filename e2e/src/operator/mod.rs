@@ -18,7 +18,7 @@ use trellis_api::{TrainingJob, names};
 use crate::control_plane::{ControlPlane, Options};
 use crate::wait::eventually;
 
-pub use process::{Launch, Operator};
+pub use process::{Launch, Operator, processor_seconds};
 
 /// Namespace of the operator.
 pub const NAMESPACE: &str = "trellis-system";

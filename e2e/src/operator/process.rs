@@ -223,21 +223,6 @@ impl Operator {
         self.process.log()
     }
 
-    /// Processor time that it has burnt, in seconds.
-    ///
-    /// # Errors
-    ///
-    /// If it is not there, or no Linux.
-    pub fn cpu_seconds(&self) -> Result<f64> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id()))?;
-        // The name before may have spaces. Of the rest utime and stime are the 12th and 13th, in
-        // hundredths of a second (proc_pid_stat(5), and USER_HZ on every Linux).
-        let (_, fields) = stat.rsplit_once(')').context("no name")?;
-        let ticks = fields.split_whitespace().skip(11).take(2);
-        let ticks: Result<Vec<u64>, _> = ticks.map(str::parse).collect();
-        Ok(ticks?.iter().sum::<u64>() as f64 / 100.0)
-    }
-
     /// Bytes of memory that it holds (`VmRSS`).
     ///
     /// # Errors
@@ -252,16 +237,12 @@ impl Operator {
         Ok(kilobytes.parse::<f64>()? * 1024.0)
     }
 
-    /// Seconds of CPU that it has used (`utime` and `stime`, in ticks of 10 ms).
+    /// Seconds of CPU that it has used.
     ///
     /// # Errors
     /// If it has ended.
     pub fn processor_seconds(&self) -> Result<f64> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id()))?;
-        let fields = stat.rsplit_once(')').context("no command")?.1;
-        let mut ticks = fields.split_whitespace().skip(11).take(2);
-        let mut next = || -> Result<f64> { Ok(ticks.next().context("no ticks")?.parse()?) };
-        Ok((next()? + next()?) / 100.0)
+        processor_seconds(self.process.id())
     }
 
     /// The last lines of its log.
@@ -269,6 +250,20 @@ impl Operator {
     pub fn last_words(&self) -> String {
         self.process.last_words()
     }
+}
+
+/// Seconds of CPU that a process has used.
+///
+/// # Errors
+/// If it has ended, or this is no Linux.
+pub fn processor_seconds(process: u32) -> Result<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // The name before may have spaces. Of the rest utime and stime are the 12th and 13th, in
+    // hundredths of a second (proc_pid_stat(5), and USER_HZ on every Linux).
+    let (_, fields) = stat.rsplit_once(')').context("no name")?;
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    let ticks: Result<Vec<u64>, _> = ticks.map(str::parse).collect();
+    Ok(ticks?.iter().sum::<u64>() as f64 / 100.0)
 }
 
 impl Drop for Operator {

@@ -100,7 +100,8 @@ fn others_set() -> Vec<Value> {
                 "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}],
             "podAnnotations": {"a": "b"}, "podLabels": {"c": "d"}, "commonLabels": {"team": "platform"}}),
         // Of a chart that has this one in it.
-        json!({"global": {"whatever": 1}}),
+        json!({"global": {"whatever": 1}, "enabled": true}),
+        json!({"runAs": null}),
     ]
 }
 
@@ -133,7 +134,7 @@ pub(crate) async fn restricted(helm: Helm) -> Result<()> {
         dry_run: true,
         ..PostParams::default()
     };
-    for values in [json!({}), everything()] {
+    for values in [json!({}), everything(), json!({"runAs": null})] {
         let objects = helm.objects(namespace.name(), &values)?;
         let deployment = objects.iter().find(|o| o["kind"] == "Deployment");
         let mut pod = deployment.context("no Deployment")?["spec"]["template"].clone();

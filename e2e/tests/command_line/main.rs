@@ -1,5 +1,6 @@
 //! `trellis` as people run it, on a real control plane whose API server asks a real operator.
 
 mod acts;
+mod gpus;
 mod looks;
 mod scene;

@@ -7,6 +7,7 @@
 
 pub mod cancel;
 pub mod cluster;
+pub mod events;
 pub mod exit;
 pub mod explain;
 pub mod files;

@@ -26,7 +26,7 @@ pub(crate) const APPLIES: usize = 8;
 pub(crate) struct Bench {
     pub(crate) control_plane: ControlPlane,
     pub(crate) nodes: usize,
-    program: PathBuf,
+    pub(crate) program: PathBuf,
     json: bool,
     _nodes: NodeSet,
 }

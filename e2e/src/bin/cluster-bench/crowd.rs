@@ -14,6 +14,7 @@ use trellis_e2e::wait::eventually;
 
 use crate::bench::{APPLIES, Bench};
 use crate::ceiling;
+use crate::command_line;
 use crate::jobs;
 use crate::refusal;
 use crate::row::Row;
@@ -63,6 +64,7 @@ pub(crate) async fn measure(bench: &Bench, waiting: usize) -> Result<()> {
     told(bench, &api, waiting).await?;
     let job = format!("/namespaces/{}/explanations/{last}", namespace.name());
     visible::measure(bench, waiting, &job).await?;
+    command_line::measure(bench, waiting).await?;
     let memory = operator.resident_bytes()? / 1_048_576.0;
     let name = format!("{waiting} jobs wait: resident");
     bench.print(&Row::new(name, memory, "MiB"));

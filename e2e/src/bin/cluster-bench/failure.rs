@@ -141,18 +141,18 @@ async fn looks(bench: &Bench, operator: &Operator) -> Result<()> {
     tokio::time::sleep(Duration::from_secs(4)).await;
     // What it burns when nobody asks it for anything.
     let idle = Instant::now();
-    let cpu = operator.cpu_seconds()?;
+    let cpu = operator.processor_seconds()?;
     tokio::time::sleep(Duration::from_secs(4)).await;
-    let idle = (operator.cpu_seconds()? - cpu) / idle.elapsed().as_secs_f64();
+    let idle = (operator.processor_seconds()? - cpu) / idle.elapsed().as_secs_f64();
     let start = Instant::now();
-    let cpu = operator.cpu_seconds()?;
+    let cpu = operator.processor_seconds()?;
     for look in 0..LOOKS {
         let patch = json!({"metadata": {"annotations": {"bench": look.to_string()}}});
         api.patch("j", &PatchParams::default(), &Patch::Merge(patch))
             .await?;
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let burnt = operator.cpu_seconds()? - cpu - idle * start.elapsed().as_secs_f64();
+    let burnt = operator.processor_seconds()? - cpu - idle * start.elapsed().as_secs_f64();
     bench.print(&Row::new(
         format!("job of {LARGE} pods, nothing new: processor time of a look"),
         burnt / LOOKS as f64 * 1e3,

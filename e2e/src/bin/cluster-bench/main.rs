@@ -10,6 +10,7 @@
 mod bench;
 mod ceiling;
 mod children;
+mod command_line;
 mod crowd;
 mod drain;
 mod failure;
@@ -76,10 +77,11 @@ enum Part {
     Crowd,
 }
 
-/// The operator is this very program under another first argument, so that one
-/// build makes both.
+/// The operator, and `trellis queue`, are this very program under another first argument, so that
+/// one build makes all.
 fn main() -> Result<ExitCode> {
-    if std::env::args().nth(1).as_deref() == Some("operator") {
+    let first = std::env::args().nth(1);
+    if first.is_some_and(|first| ["operator", "queue"].contains(&first.as_str())) {
         return Ok(trellis::cli::run(trellis::cli::Cli::parse()));
     }
     tokio::runtime::Builder::new_current_thread()

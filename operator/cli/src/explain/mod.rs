@@ -1,5 +1,5 @@
 //! `trellis explain`: why a job waits, with the numbers of now: what it lacks, what each node is to
-//! it, who would make room, and the smallest change that would help.
+//! it, who would make room, and the smallest change that would help; and what happened until now.
 
 mod lacks;
 mod places;
@@ -16,8 +16,10 @@ use trellis_api::TrainingJob;
 use trellis_api::visibility::{Explanation, QueueState};
 
 use crate::cluster::{Unread, named};
+use crate::events::{self, EventLine};
 use crate::exit::Exit;
 use crate::output::{self, Format, warn};
+use crate::status::unseen;
 use crate::target::{Place, Site, job_name};
 use crate::visible::{self, Visible};
 
@@ -47,6 +49,8 @@ struct Known {
     /// Its queue. None: who asks may not see it.
     #[serde(skip_serializing_if = "Option::is_none")]
     queue: Option<QueueState>,
+    /// What happened to it, the newest last.
+    events: Vec<EventLine>,
     /// What is not told, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
@@ -108,10 +112,15 @@ async fn look(site: &Site, name: &str) -> anyhow::Result<Option<Known>> {
         }
         None => None,
     };
+    let events = events::read(site, &job).await.unwrap_or_else(|error| {
+        notes.push(unseen(site, error, "list events.events.k8s.io").to_string());
+        Vec::new()
+    });
     Ok(Some(Known {
         job,
         explanation,
         queue,
+        events,
         notes,
     }))
 }

@@ -11,6 +11,7 @@ fn known(status: Value, explanation: Value, queue: Value) -> Known {
         job: serde_json::from_value(job).unwrap(),
         explanation: serde_json::from_value(explanation).unwrap(),
         queue: serde_json::from_value(queue).unwrap(),
+        events: Vec::new(),
         notes: Vec::new(),
     }
 }
@@ -48,7 +49,29 @@ fn waits() -> Known {
         "metadata": {"name": "research"}, "weight": 1000, "pending": 3, "admitted": 9, "share": "0.4",
         "resources": [{"flavor": "default", "resource": "nvidia.com/gpu", "nominal": "64",
             "used": "48", "borrowed": "0", "lendable": "16", "available": "16"}]});
-    known(status, explanation, queue)
+    let mut known = known(status, explanation, queue);
+    let event = |reason: &str, note: &str, count, last: &str| EventLine {
+        type_: "Normal".to_owned(),
+        reason: reason.to_owned(),
+        note: note.to_owned(),
+        count,
+        last: last.parse().unwrap(),
+    };
+    known.events = vec![
+        event(
+            "Queued",
+            "waits in queue research",
+            1,
+            "2026-01-01T11:48:00Z",
+        ),
+        event(
+            "InsufficientCapacity",
+            "needs 16 nvidia.com/gpu, 4 are free",
+            3,
+            "2026-01-01T11:55:00Z",
+        ),
+    ];
+    known
 }
 
 #[test]

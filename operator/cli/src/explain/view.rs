@@ -5,6 +5,7 @@ use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_api::visibility::Explanation;
 
 use super::{Known, lacks, places};
+use crate::events;
 use crate::output::{Tone, age, of_phase, paint, until, wrapped};
 
 pub(super) fn text(known: &Known, now: Timestamp, wide: bool, width: usize) -> String {
@@ -19,6 +20,7 @@ pub(super) fn text(known: &Known, now: Timestamp, wide: bool, width: usize) -> S
         out.push_str(&lacks::helps(explanation, width));
     }
     out.push_str(&policies(known, width));
+    out.push_str(&timeline(known, now, wide, width));
     out.push_str(&advice(known, width));
     out
 }
@@ -104,6 +106,16 @@ fn policies(known: &Known, width: usize) -> String {
         }
     }
     out
+}
+
+/// What happened to it until now.
+fn timeline(known: &Known, now: Timestamp, wide: bool, width: usize) -> String {
+    if known.events.is_empty() {
+        return String::new();
+    }
+    let room = (!wide).then_some(width);
+    let table = events::table(&known.events, now).text(2, room);
+    format!("{}{table}", section("What happened"))
 }
 
 fn advice(known: &Known, width: usize) -> String {

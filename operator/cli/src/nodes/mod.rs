@@ -15,7 +15,7 @@ use trellis_api::visibility::NodeState;
 
 use crate::cluster::{AGENT, Access, Cluster, Hints};
 use crate::exit::Exit;
-use crate::output::{self, Format, warn};
+use crate::output::{self, Format, Screen, warn};
 use crate::visible::{self, Visible};
 
 /// What of the nodes.
@@ -55,6 +55,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(&options.access, AGENT, None)?;
     cluster.wait_for(async {
         let api = Api::<NodeState>::all(cluster.client().clone());
+        let mut screen = Screen::new(options.output);
         loop {
             let nodes = match visible::all(&api)
                 .await
@@ -87,7 +88,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
                     output::print(&text)?;
                     return Ok(Exit::Done.into());
                 }
-                true => output::redraw(&text)?,
+                true => screen.show(&text)?,
             }
             tokio::time::sleep(Duration::from_secs(options.interval)).await;
         }

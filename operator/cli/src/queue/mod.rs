@@ -17,7 +17,7 @@ use trellis_api::visibility::{QueueState, QueuedJob};
 
 use crate::cluster::Unread;
 use crate::exit::Exit;
-use crate::output::{self, Format, Tone, paint, warn};
+use crate::output::{self, Format, Screen, Tone, paint, warn};
 use crate::target::{Place, Site};
 use crate::visible::{self, Visible};
 use rows::Which;
@@ -72,6 +72,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
             true => Some(whoami(&site).await?),
             false => None,
         };
+        let mut screen = Screen::new(options.output);
         loop {
             let Some(seen) = look(&site, options).await? else {
                 return Ok(Exit::Invalid.into());
@@ -82,7 +83,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
                     output::print(&text)?;
                     return Ok(Exit::Done.into());
                 }
-                true => output::redraw(&text)?,
+                true => screen.show(&text)?,
             }
             tokio::time::sleep(Duration::from_secs(options.interval)).await;
         }

@@ -1,7 +1,6 @@
 //! `trellis status`: one job in one screen, as `kubectl describe`, `kubectl get pods` and
 //! `systemctl status` tell it in three.
 
-mod events;
 mod read;
 mod report;
 #[cfg(test)]
@@ -10,7 +9,7 @@ mod view;
 mod watch;
 
 pub use read::{pods_of, unseen};
-pub use report::{EventLine, ObjectLine, ObjectState, Report, UnreadLine};
+pub use report::{ObjectLine, ObjectState, Report, UnreadLine};
 
 use std::process::ExitCode;
 

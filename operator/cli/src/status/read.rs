@@ -1,15 +1,14 @@
 //! What is read of a job, with the rights of whoever asks.
 
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::api::events::v1::Event;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, ObjectMeta};
 use kube::{Api, Client};
 use trellis_api::job::CompiledObject;
 use trellis_api::{TrainingJob, names};
 
-use super::events::merged;
 use super::report::{ObjectLine, ObjectState, Report, UnreadLine};
 use crate::cluster::{Hints, Unread, list, named};
+use crate::events;
 use crate::pods::{PodLine, missing};
 use crate::target::Site;
 
@@ -23,8 +22,11 @@ pub async fn report(site: &Site, name: &str) -> anyhow::Result<Option<Report>> {
         return Ok(None);
     };
     job.metadata.managed_fields = None;
-    let (pods, events, objects) =
-        futures::join!(pods(site, &job), events(site, &job), objects(site, &job));
+    let (pods, events, objects) = futures::join!(
+        pods(site, &job),
+        events::read(site, &job),
+        objects(site, &job)
+    );
     let mut unread = Vec::new();
     let mut told = |what: &'static str, error: Unread| {
         let why = unseen(site, error, &format!("list {what}")).to_string();
@@ -45,7 +47,6 @@ pub async fn report(site: &Site, name: &str) -> anyhow::Result<Option<Report>> {
             (Vec::new(), Vec::new())
         }
     };
-    let events = merged(&events, job.metadata.uid.as_deref());
     Ok(Some(Report {
         job,
         objects,
@@ -79,14 +80,6 @@ async fn pods(site: &Site, job: &TrainingJob) -> Result<Vec<Pod>, Unread> {
     let pods: Api<Pod> = Api::namespaced(site.cluster.client().clone(), &site.namespace);
     let pods = list(&pods, &pods_of(job)).await?;
     Ok(pods.unwrap_or_default())
-}
-
-async fn events(site: &Site, job: &TrainingJob) -> Result<Vec<Event>, Unread> {
-    let events: Api<Event> = Api::namespaced(site.cluster.client().clone(), &site.namespace);
-    let name = job.metadata.name.as_deref().unwrap_or_default();
-    let about = format!("regarding.kind=TrainingJob,regarding.name={name}");
-    let events = list(&events, &ListParams::default().fields(&about)).await?;
-    Ok(events.unwrap_or_default())
 }
 
 /// By attempt and rank.

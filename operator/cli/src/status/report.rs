@@ -1,9 +1,9 @@
 //! All that is read of one job: what `-o json` and `-o yaml` print.
 
-use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 use trellis_api::TrainingJob;
 
+use crate::events::EventLine;
 use crate::pods::{Missing, PodLine};
 
 /// One job, and what belongs to it, as of one moment.
@@ -69,23 +69,6 @@ impl ObjectState {
             Self::Unread => "unread",
         }
     }
-}
-
-/// What happened, once or several times.
-#[derive(Serialize, Clone, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
-pub struct EventLine {
-    /// Normal or Warning.
-    #[serde(rename = "type")]
-    pub type_: String,
-    /// A word of docs/reasons.md.
-    pub reason: String,
-    /// The same in words.
-    pub note: String,
-    /// How often.
-    pub count: i32,
-    /// When it last did.
-    pub last: Timestamp,
 }
 
 /// What could not be read.

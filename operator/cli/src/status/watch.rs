@@ -13,7 +13,7 @@ use trellis_api::{TrainingJob, names};
 
 use super::{read, report::Report, text};
 use crate::exit::Exit;
-use crate::output::{Format, print, redraw, warn, width};
+use crate::output::{Format, Screen, warn, width};
 use crate::target::Site;
 
 /// Changes within this time are one.
@@ -27,6 +27,7 @@ const TIMES: Duration = Duration::from_secs(5);
 /// If the cluster cannot be asked.
 pub async fn run(site: &Site, name: &str, format: Option<Format>) -> anyhow::Result<Exit> {
     let mut shown: Option<Report> = None;
+    let mut screen = Screen::new(format);
     let changes = changes(site, name);
     pin_mut!(changes);
     loop {
@@ -40,7 +41,7 @@ pub async fn run(site: &Site, name: &str, format: Option<Format>) -> anyhow::Res
             return Ok(Exit::Not);
         };
         if shown.as_ref() != Some(&report) {
-            show(&report, format, shown.is_some())?;
+            screen.show(&text(&report, format, width())?)?;
         }
         let status = report.job.status.as_ref();
         let has_ended = status.is_some_and(TrainingJobStatus::has_ended);
@@ -52,8 +53,8 @@ pub async fn run(site: &Site, name: &str, format: Option<Format>) -> anyhow::Res
             match timeout(TIMES, changes.next()).await {
                 Ok(_) => break,
                 Err(_) => match &shown {
-                    Some(report) if width().is_some() && is_for_people(format) => {
-                        show(report, format, true)?;
+                    Some(report) if screen.is_looked_at() => {
+                        screen.show(&text(report, format, width())?)?;
                     }
                     _ => {}
                 },
@@ -62,10 +63,6 @@ pub async fn run(site: &Site, name: &str, format: Option<Format>) -> anyhow::Res
         sleep_until(since.checked_add(TOGETHER).unwrap_or(since)).await;
         while changes.next().now_or_never().flatten().is_some() {}
     }
-}
-
-const fn is_for_people(format: Option<Format>) -> bool {
-    matches!(format, None | Some(Format::Wide))
 }
 
 /// That something has changed. What breaks on the way is tried again; who may not see pods is
@@ -83,49 +80,4 @@ fn changes(site: &Site, name: &str) -> impl futures::Stream<Item = ()> + use<> {
         .default_backoff()
         .filter_map(async |event| event.is_ok().then_some(()));
     futures::stream::select(job.boxed(), pods.boxed())
-}
-
-fn show(report: &Report, format: Option<Format>, again: bool) -> anyhow::Result<()> {
-    let text = text(report, format, width())?;
-    match screen().filter(|_| is_for_people(format)) {
-        Some(rows) => redraw(&fitting(&text, rows)),
-        None if again && is_for_people(format) => print(&format!("\n{text}")),
-        None if again && format == Some(Format::Yaml) => print(&format!("---\n{text}")),
-        None => print(&text),
-    }
-}
-
-/// Rows of the terminal. None: none reads standard output.
-fn screen() -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
-    Some(usize::from(size.ws_row)).filter(|rows| *rows > 0)
-}
-
-/// What of the text fits, so that its head does not run off the screen.
-fn fitting(text: &str, rows: usize) -> String {
-    let room = rows.saturating_sub(2);
-    let lines = text.lines().count();
-    if lines <= room {
-        return text.to_owned();
-    }
-    let mut shown: String = text
-        .lines()
-        .take(room)
-        .map(|line| format!("{line}\n"))
-        .collect();
-    let left = lines.saturating_sub(room);
-    shown.push_str(&format!("… {left} more lines\n"));
-    shown
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_head_stays_on_the_screen() {
-        let text = "a\nb\nc\nd\n";
-        assert_eq!(fitting(text, 6), text);
-        assert_eq!(fitting(text, 5), "a\nb\nc\n… 1 more lines\n");
-    }
 }

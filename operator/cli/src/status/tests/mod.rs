@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use trellis_api::TrainingJob;
 use trellis_api::condition::Verdict;
 
-use super::report::{EventLine, ObjectLine, ObjectState, Report};
+use super::report::{ObjectLine, ObjectState, Report};
 use super::view;
+use crate::events::EventLine;
 use crate::pods::{PodLine, missing};
 
 fn now() -> Timestamp {

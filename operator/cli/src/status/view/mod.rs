@@ -9,7 +9,8 @@ use k8s_openapi::jiff::Timestamp;
 use trellis_api::job::TrainingJobStatus;
 
 use super::report::{ObjectState, Report};
-use crate::output::{Cell, Table, Tone, age, paint};
+use crate::events;
+use crate::output::{Cell, Table, Tone, paint};
 use crate::pods::clean;
 
 /// The text. `wide`: nothing is left out. `width`: columns of the terminal.
@@ -21,7 +22,12 @@ pub fn text(report: &Report, now: Timestamp, wide: bool, width: Option<usize>) -
     let room = width.filter(|_| !wide);
     section("Pods", &table, room, &mut out);
     section("Objects", &objects(report), room, &mut out);
-    section("Events", &events(report, now), room, &mut out);
+    section(
+        "Events",
+        &events::table(&report.events, now),
+        room,
+        &mut out,
+    );
     for unread in &report.unread {
         let note = format!("\nnote: {}\n", clean(&unread.why));
         out.push_str(&paint(&note, Tone::Waits));
@@ -56,27 +62,6 @@ fn objects(report: &Report) -> Table {
             object.name.as_str().into(),
             Cell::new(object.state.word(), tone),
             clean(object.problem.as_deref().unwrap_or_default()).into(),
-        ]);
-    }
-    table
-}
-
-fn events(report: &Report, now: Timestamp) -> Table {
-    let mut table = Table::new(["LAST", "TYPE", "REASON", "NOTE"]);
-    for event in &report.events {
-        let times = match event.count {
-            1 => String::new(),
-            count => format!(" (x{count})"),
-        };
-        let tone = match event.type_.as_str() {
-            "Warning" => Tone::Bad,
-            _ => Tone::Plain,
-        };
-        table.row([
-            format!("{}{times}", age(event.last, now)).into(),
-            Cell::new(event.type_.as_str(), tone),
-            event.reason.as_str().into(),
-            clean(&event.note).into(),
         ]);
     }
     table

@@ -1,15 +1,15 @@
-//! The events of a job. Pure.
+//! Events that say the same are one. Pure.
 
 use k8s_openapi::api::events::v1::Event;
 
-use super::report::EventLine;
+use super::EventLine;
 
 /// How many are told.
 const MOST: usize = 10;
 
 /// The last events, the newest last. Those that say the same are one.
 #[must_use]
-pub fn merged(events: &[Event], uid: Option<&str>) -> Vec<EventLine> {
+pub(super) fn merged(events: &[Event], uid: Option<&str>) -> Vec<EventLine> {
     let mut lines: Vec<EventLine> = Vec::new();
     for event in events {
         let about = event.regarding.as_ref().and_then(|r| r.uid.as_deref());

@@ -1,0 +1,70 @@
+//! Many wait: what `trellis queue` takes to show them.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use tokio::process::{Child, Command};
+use trellis_e2e::operator::processor_seconds;
+
+use crate::bench::Bench;
+use crate::row::{Row, median};
+
+/// Longer than an answer is kept.
+const LATER: Duration = Duration::from_secs(5);
+const RUNS: usize = 7;
+/// How long `--watch` is looked at, once it has begun.
+const WATCHED: Duration = Duration::from_secs(60);
+
+/// The whole command, from its start to its end; and what it takes while it goes on.
+pub(crate) async fn measure(bench: &Bench, waiting: usize) -> Result<()> {
+    let mut times = Vec::new();
+    for _ in 0..RUNS {
+        tokio::time::sleep(LATER).await;
+        let began = Instant::now();
+        let output = start(bench, &[])?.wait_with_output().await?;
+        times.push(began.elapsed());
+        let lines = output.stdout.iter().filter(|byte| **byte == b'\n').count();
+        ensure!(
+            output.status.success() && lines > waiting,
+            "{lines} lines: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    let ms = |time: Duration| time.as_secs_f64() * 1000.0;
+    let name = format!("{waiting} wait, trellis queue");
+    bench.print(&Row::new(name, ms(median(&times)), "ms"));
+    let worst = times.iter().max().copied().unwrap_or_default();
+    let name = format!("{waiting} wait, trellis queue, the longest of {RUNS}");
+    bench.print(&Row::new(name, ms(worst), "ms"));
+
+    let mut watch = start(bench, &["--watch"])?;
+    let mut out = watch.stdout.take().context("no output")?;
+    // As a terminal would: who reads nothing holds it up.
+    let read = tokio::spawn(async move { tokio::io::copy(&mut out, &mut tokio::io::sink()).await });
+    tokio::time::sleep(LATER).await;
+    let process = watch.id().context("it has ended")?;
+    let before = processor_seconds(process)?;
+    tokio::time::sleep(WATCHED).await;
+    let used = processor_seconds(process)? - before;
+    watch.kill().await?;
+    let shown = read.await??;
+    ensure!(shown > 0, "nothing was shown");
+    let share = used / WATCHED.as_secs_f64() * 100.0;
+    let name = format!("{waiting} wait, trellis queue --watch: of a core");
+    bench.print(&Row::new(name, share, "%"));
+    Ok(())
+}
+
+fn start(bench: &Bench, more: &[&str]) -> Result<Child> {
+    Command::new(&bench.program)
+        .arg("queue")
+        .args(more)
+        .env("KUBECONFIG", bench.control_plane.kubeconfig())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .context("start trellis queue")
+}

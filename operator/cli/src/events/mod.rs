@@ -1,0 +1,68 @@
+//! What happened to a job: its events, in order, as every command tells them.
+
+mod merged;
+
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::jiff::Timestamp;
+use kube::Api;
+use kube::api::ListParams;
+use serde::Serialize;
+use trellis_api::TrainingJob;
+
+use crate::cluster::{Unread, list};
+use crate::output::{Cell, Table, Tone, age};
+use crate::pods::clean;
+use crate::target::Site;
+
+/// What happened, once or several times.
+#[derive(Serialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct EventLine {
+    /// Normal or Warning.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// A word of docs/reasons.md.
+    pub reason: String,
+    /// The same in words.
+    pub note: String,
+    /// How often.
+    pub count: i32,
+    /// When it last did.
+    pub last: Timestamp,
+}
+
+/// The last events of a job, the newest last. Those that say the same are one.
+///
+/// # Errors
+/// If they cannot be read.
+pub async fn read(site: &Site, job: &TrainingJob) -> Result<Vec<EventLine>, Unread> {
+    let events: Api<Event> = Api::namespaced(site.cluster.client().clone(), &site.namespace);
+    let name = job.metadata.name.as_deref().unwrap_or_default();
+    let about = format!("regarding.kind=TrainingJob,regarding.name={name}");
+    let events = list(&events, &ListParams::default().fields(&about)).await?;
+    let uid = job.metadata.uid.as_deref();
+    Ok(merged::merged(&events.unwrap_or_default(), uid))
+}
+
+/// The same for people.
+#[must_use]
+pub fn table(events: &[EventLine], now: Timestamp) -> Table {
+    let mut table = Table::new(["LAST", "TYPE", "REASON", "NOTE"]);
+    for event in events {
+        let times = match event.count {
+            1 => String::new(),
+            count => format!(" (x{count})"),
+        };
+        let tone = match event.type_.as_str() {
+            "Warning" => Tone::Bad,
+            _ => Tone::Plain,
+        };
+        table.row([
+            format!("{}{times}", age(event.last, now)).into(),
+            Cell::new(event.type_.as_str(), tone),
+            event.reason.as_str().into(),
+            clean(&event.note).into(),
+        ]);
+    }
+    table
+}
