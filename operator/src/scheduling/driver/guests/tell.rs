@@ -21,7 +21,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// What a pod was told last.
 #[derive(Debug)]
 pub(super) struct Told {
-    words: String,
+    pub(super) words: String,
     at: Instant,
 }
 
