@@ -5,8 +5,8 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
-use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
+use trellis_api::{PodGroup, TrainingJob};
 use trellis_e2e::jobs::SOON;
 use trellis_e2e::wait::wait_for;
 
@@ -172,4 +172,49 @@ async fn a_job_bears_no_key_of_trellis_that_somebody_else_writes() {
     let later = Patch::Merge(&later);
     let changed = bob.patch("j", &PatchParams::default(), &later).await;
     refused(changed, "trellis.dev/job");
+}
+
+/// It says in which queue and with which priority what a job holds counts.
+#[tokio::test]
+async fn the_pod_group_of_a_job_is_not_written_by_people() {
+    let control_plane = shared().await;
+    let site = site("groups", 1).await;
+    people::allow(control_plane).await;
+    stamping_is_in_force(control_plane).await;
+    site.submit("j", 1, 1).await;
+    site.reaches("j", JobPhase::Running).await;
+    let bob = person(control_plane, "bob", &[]);
+    let groups: Api<PodGroup> = Api::namespaced(bob, site.name());
+    let params = PatchParams::default();
+    let patch = async |name: &str, patch: Value| {
+        let patch = Patch::Merge(&patch);
+        groups.patch(name, &params, &patch).await
+    };
+    let priority = json!({"spec": {"priority": 1000}});
+    let refused = |answer: kube::Result<PodGroup>| {
+        let said = answer.unwrap_err().to_string();
+        let words = "the PodGroup of a TrainingJob is written by Trellis alone";
+        assert!(said.contains(words), "{said}");
+    };
+    refused(patch("j", priority.clone()).await);
+    // Nor by whoever says that it is nobody's, or that a new one is a job's.
+    let mut nobodys = priority.clone();
+    nobodys["metadata"] = json!({"ownerReferences": null});
+    refused(patch("j", nobodys).await);
+    let group = |owners: Value| -> PodGroup {
+        serde_json::from_value(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
+            "metadata": {"name": "mine", "ownerReferences": owners}, "spec": {"minMember": 1},
+        }))
+        .unwrap()
+    };
+    let owner = json!([{"apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+        "name": "mine", "uid": "a", "controller": true}]);
+    let create = PostParams::default();
+    refused(groups.create(&create, &group(owner)).await);
+    groups.create(&create, &group(json!([]))).await.unwrap();
+    patch("mine", priority).await.unwrap();
+    patch("j", json!({"metadata": {"annotations": {"mine": "1"}}}))
+        .await
+        .unwrap();
 }

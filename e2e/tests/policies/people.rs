@@ -22,7 +22,7 @@ const IN_FORCE_AFTER: Duration = Duration::from_secs(12);
 /// Gives the group its rights.
 pub(crate) async fn allow(control_plane: &ControlPlane) {
     let rights = json!([
-        {"apiGroups": ["trellis.dev"], "resources": ["trainingjobs", "trainingjobs/status"], "verbs": ["*"]},
+        {"apiGroups": ["trellis.dev"], "resources": ["trainingjobs", "trainingjobs/status", "podgroups"], "verbs": ["*"]},
         {"apiGroups": [""], "resources": ["pods", "pods/status", "pods/binding",
             "pods/ephemeralcontainers"], "verbs": ["*"]},
         {"apiGroups": ["apps"], "resources": ["replicasets"], "verbs": ["*"]},
