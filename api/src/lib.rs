@@ -9,6 +9,7 @@
 pub mod authorization_policy;
 pub mod condition;
 pub mod crds;
+pub mod delivery;
 pub mod document;
 pub mod external_secret;
 pub mod job;
@@ -32,6 +33,7 @@ pub use authorization_policy::{
     AuthorizationPolicy, AuthorizationPolicySpec, ClusterAuthorizationPolicy,
     ClusterAuthorizationPolicySpec, Enforcement,
 };
+pub use delivery::Delivery;
 pub use job::{TrainingJob, TrainingJobSpec};
 pub use pod_group::{PodGroup, PodGroupSpec};
 pub use pod_template::PodTemplate;

@@ -76,7 +76,7 @@ pub struct Cleanup {
     #[garde(inner(custom(rules::ttl)))]
     #[x_kube(validation = rules::TTL.cel())]
     pub ttl_seconds: Option<i64>,
-    /// True: the TTL removes the TrainingJob too. Absent: false. Not for jobs that Argo CD tracks: it would create and run them again.
+    /// True: the TTL removes the TrainingJob too. Absent: false. Not for jobs that Argo CD or Flux delivers: they would be created and run again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delete_job: Option<bool>,
 }

@@ -2,6 +2,7 @@
 
 mod admission;
 mod checkpoints;
+mod cleanup;
 mod defaults;
 mod drift;
 mod elastic;

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tracing::info;
 use trellis_api::job::{CompiledObject, JobPhase, JobPolicy, TrainingJobStatus};
 use trellis_api::pod_group::PodGroupStatus;
-use trellis_api::{Reason, TrainingJob, names};
+use trellis_api::{Delivery, Reason, TrainingJob, names};
 use trellis_compiler::CompiledGroup;
 use trellis_policies::AuthorizedJob;
 
@@ -297,21 +297,9 @@ impl Controller {
         };
         self.world.tell(Feed::Wish(key.clone(), Some(wish)));
         let cleanup = seen.job.spec.cleanup.clone().unwrap_or_default();
-        let tracked = seen
-            .job
-            .metadata
-            .annotations
-            .iter()
-            .flatten()
-            .any(|(k, _)| k == "argocd.argoproj.io/tracking-id")
-            || seen
-                .job
-                .metadata
-                .labels
-                .iter()
-                .flatten()
-                .any(|(k, _)| k == "argocd.argoproj.io/instance");
-        if cleanup.delete_job == Some(true) && !tracked {
+        // Who delivers it would create it again, and it would run again.
+        let comes_back = Delivery::of(&seen.job.metadata).is_some();
+        if cleanup.delete_job == Some(true) && !comes_back {
             self.commands
                 .delete::<TrainingJob>(&key.namespace, &key.name, seen.uid(), None)
                 .await?;
