@@ -119,7 +119,14 @@ pub(crate) fn people(helm: &Helm) -> Result<()> {
     }
     // What the operator writes down, and what tells it apart from people, is no one else's.
     let edit = of("trellis-edit", "create")?;
-    ensure!(edit.iter().eq(["trainingjobs"]), "{edit:?}");
+    ensure!(
+        edit.iter().eq(["podgroups", "trainingjobs"]),
+        "users write PodGroups for other pods: {edit:?}"
+    );
+    ensure!(
+        of("trellis-edit", "patch")? == edit,
+        "and no journal, which is status"
+    );
     let admin = of("trellis-admin", "create")?;
     ensure!(admin.iter().eq(["authorizationpolicies"]), "{admin:?}");
     Ok(())

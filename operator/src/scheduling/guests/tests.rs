@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use trellis_api::Reason;
 use trellis_api::pod_group::{Assignment, Plan, PlannedPod, PodGroupPhase, PodGroupStatus};
-use trellis_scheduler::{GangId, ResourceName, Resources};
 
 use super::next::{Gang, Step, is_of_place, ready};
-use super::single::{self, Single};
 use super::*;
 use crate::key::Key;
 use crate::scheduling::deletions::Deletions;
-use crate::scheduling::gang;
 use crate::scheduling::journal::Author;
 use crate::watch::{GuestPod, Guests, SlimPod};
+
+mod names;
+mod single;
 
 const NOW: i64 = 1_800_000_000;
 
@@ -333,108 +333,4 @@ fn a_gang_is_of_a_size_that_its_plan_can_name() {
         Reason::MembersMissing,
         "that is the most"
     );
-}
-
-#[test]
-fn a_pod_alone_is_its_gangs_once_that_has_its_place_and_it_is_bound() {
-    let next = |pod: Option<&GuestPod>, gang_holds, is_of_place, told| {
-        Single {
-            name: "a",
-            pod,
-            gang_holds,
-            is_of_place,
-            told,
-            deletions: &Deletions::default(),
-            clock: Instant::now(),
-        }
-        .next()
-    };
-    let asked = |pod: &GuestPod, gang_holds| next(Some(pod), gang_holds, false, None);
-    let waits = pod("a", json!({}));
-    let bound = pod("a", on("n"));
-    assert_eq!(asked(&waits, None), single::Step::Enqueue);
-    assert_eq!(asked(&waits, Some(true)), single::Step::Enqueue);
-    assert_eq!(asked(&waits, Some(false)), single::Step::Forget);
-    assert_eq!(asked(&bound, None), single::Step::Hold);
-    // It holds its node, whether its gang has a place or is gone.
-    for gang_holds in [true, false] {
-        let held = next(Some(&bound), Some(gang_holds), true, None);
-        assert_eq!(held, single::Step::Forget, "the gang does it");
-        assert_eq!(asked(&bound, Some(gang_holds)), single::Step::Hold);
-    }
-    let told = |patient| next(Some(&bound), None, false, Some(patient));
-    assert!(matches!(told(true), single::Step::Evict(_)));
-    assert!(matches!(told(false), single::Step::Delete(_)));
-    let theirs = pod("a", json!({"/spec/nodeName": "n"}));
-    assert_eq!(
-        next(Some(&theirs), None, false, Some(true)),
-        single::Step::Forget
-    );
-    let gated = pod("a", json!({"/spec/schedulingGates": [{"name": "x"}]}));
-    assert_eq!(asked(&gated, None), single::Step::Forget);
-    assert_eq!(next(None, None, false, None), single::Step::Forget);
-}
-
-#[test]
-fn no_job_is_called_as_a_guest_gang() {
-    let group = Key::new("ns", "g");
-    let unit = of_group(&group);
-    assert_eq!(gang::id(&unit), GangId::new("ns/PodGroup/g"));
-    assert_eq!(gang::whose(&gang::id(&unit)), (unit.clone(), None));
-    assert_eq!(super::unit(&unit), Some(Unit::Group(group.clone())));
-    assert_eq!(super::unit(&of_pod(&group)), Some(Unit::Pod(group)));
-    // A pod beyond the gang of a job of that name.
-    assert!(!is_guest(&Key::new("ns", "pod/worker-1")));
-}
-
-#[test]
-fn pods_of_one_node_follow_each_other_in_the_engine() {
-    let request = |cpu| Resources::new().with("cpu", cpu);
-    let held = |name: &str, node: &str, cpu| form::Held {
-        pod: Key::new("ns", name),
-        uid: name.to_owned(),
-        node: node.to_owned(),
-        request: request(cpu),
-        grace: 30,
-        bound: true,
-    };
-    let all = [
-        held("a", "n", 1),
-        held("b", "m", 1),
-        held("c", "n", 2),
-        held("d", "n", 1),
-    ];
-    let unit = of_group(&Key::new("ns", "g"));
-    let standing = form::standing(&unit, 3, None, ("q", 5), 30, &all);
-    let gang = &standing.gang;
-    assert_eq!(
-        gang.groups.iter().map(|g| g.count).collect::<Vec<_>>(),
-        [3, 1]
-    );
-    let cpu = ResourceName::new("cpu");
-    assert_eq!(gang.groups[1].request.get(&cpu), 2);
-    let name = |pod: &str| standing.names[&Key::new("ns", pod)].as_str().to_owned();
-    assert_eq!(
-        ["a", "b", "c", "d"].map(name),
-        ["g0-1", "g0-0", "g1-0", "g0-2"].map(|own| format!("ns/PodGroup/g/3/{own}"))
-    );
-    let engines = &standing.names[&Key::new("ns", "a")];
-    assert!(form::is_name_of(&unit, engines));
-    assert!(!form::is_name_of(&of_group(&Key::new("ns", "g0")), engines));
-    assert!(!form::is_name_of(&of_pod(&Key::new("ns", "a")), engines));
-    // As the engine itself calls them.
-    assert_eq!(gang.pod_key(&gang.groups[0], 2).as_str(), name("d"));
-    let runs: Vec<_> = standing
-        .placement
-        .iter()
-        .map(|(_, index, node)| (index, node.as_str().to_owned()))
-        .collect();
-    assert_eq!(runs.len(), 4);
-    assert!(form::is_same(
-        &all,
-        &all.clone().map(|held| form::Held {
-            bound: false,
-            ..held
-        })
-    ));
 }

@@ -1,5 +1,6 @@
-//! Guest gangs, beside those of jobs: what is to be done about each (`steps`), their places in the
-//! engine (`places`), what has come of their tasks (`ended`), and what their pods are told (`tell`).
+//! Guest gangs, beside those of jobs: what is to be done about each (`steps`, `writes`), their places
+//! in the engine (`places`, `preempt`), what has come of their tasks (`ended`), and what their pods
+//! are told (`tell`).
 
 mod ended;
 mod places;
@@ -8,6 +9,7 @@ mod steps;
 mod tell;
 #[cfg(test)]
 mod tests;
+mod writes;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

@@ -1,25 +1,21 @@
 //! What `guests::next` and `guests::single` say is done.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::debug;
-use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
+use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason};
 
 use super::super::victims::Leaving;
 use super::super::{Driver, Inside};
 use crate::key::Key;
-use crate::scheduling::commit::{GuestPlan, Outcome};
 use crate::scheduling::guests::asks;
 use crate::scheduling::guests::next::{self, Step};
 use crate::scheduling::guests::single::{self, Single};
-use crate::scheduling::guests::{self, Unit, form, plan};
-use crate::scheduling::keeper::Doomed;
+use crate::scheduling::guests::{self, Unit, form};
 use crate::scheduling::{Feed, journal};
 use crate::watch::Guests as Pods;
 use crate::world::Certificate;
@@ -161,6 +157,7 @@ impl Driver {
         if !self.is_outside(unit) {
             self.withdraw(unit);
         }
+        self.leaving.remove(unit);
         self.tend_members(unit, None, &PodGroupStatus::default(), pods);
         if pods.is_empty() {
             return self.forget_guest(unit);
@@ -299,119 +296,6 @@ impl Driver {
                 self.say(unit, why);
             }
         }
-    }
-
-    /// Carries out the plan of the journal.
-    fn go_on_with_guests(
-        &mut self,
-        unit: &Key,
-        group: &PodGroup,
-        journal: &PodGroupStatus,
-        pods: &Pods,
-    ) {
-        let (Some(plan), Some(uid)) = (journal.plan.clone(), group.metadata.uid.clone()) else {
-            return;
-        };
-        self.stay_unless_asked(unit);
-        let mut claims = BTreeMap::new();
-        for (name, pod) in pods {
-            // Of those that are bound, the claims were.
-            if let Some(Ok(spec)) = &pod.spec {
-                claims.insert(name.clone(), asks::claims(name, spec));
-            }
-        }
-        let mut mounts = crate::scheduling::binding::Mounts::new();
-        for (pod, node) in next::planned(&plan) {
-            for claim in claims.get(&pod.name).into_iter().flatten() {
-                let mount = mounts.entry(claim.clone()).or_default();
-                mount.nodes.insert(node.to_owned());
-                mount.pods = mount.pods.saturating_add(1);
-            }
-        }
-        let state = self.guests.gangs.get(unit);
-        let asks = state.and_then(|state| state.asks.as_ref());
-        let wanted = GuestPlan {
-            uid,
-            plan,
-            mounts,
-            since: asks.map(|asks| asks.submitted),
-        };
-        let (committer, key) = (self.committer.clone(), unit.clone());
-        self.start(unit, None, |stop| async move {
-            committer.resume_guests(key, wanted, stop).await
-        });
-    }
-
-    /// The pods are bound, and no journal says so: it does from now on.
-    ///
-    /// They count where they did: what the PodGroup says now, nobody has asked about.
-    fn adopt_guests(&mut self, unit: &Key, group: &PodGroup, pods: &Pods) {
-        let ours = || pods.values().filter(|pod| pod.counts_in().is_some());
-        // Nor do they begin anew: how long they are no victims is not told by a PodGroup.
-        let since = ours().filter_map(|pod| pod.created).min();
-        let until = since.and_then(|since| since.saturating_add(journal::PLAN_TIME).ok());
-        let adopted = Plan {
-            hash: trellis_compiler::hash_of(&(
-                &group.metadata.uid,
-                Timestamp::now().as_nanosecond().to_string(),
-            )),
-            attempt: 1,
-            generation: group.metadata.generation.unwrap_or(0),
-            queue: ours().find_map(|pod| pod.queue.clone()),
-            priority: ours().map(|pod| pod.priority).min(),
-            deadline: until.map(Time),
-            ..Plan::default()
-        };
-        self.write(unit, move |before| plan::adopted(before, adopted));
-    }
-
-    fn stop_guests(&mut self, unit: &Key, doomed: Vec<Doomed>, evict: bool) {
-        let now = Instant::now();
-        if let Some(state) = self.guests.gangs.get_mut(unit) {
-            for pod in &doomed {
-                state.deletions.ask(&pod.uid, pod.force, now);
-            }
-        }
-        let (committer, key) = (self.committer.clone(), unit.clone());
-        self.start(unit, None, |_| async move {
-            match evict {
-                true => committer.evict(&key, doomed).await,
-                false => committer.delete(&key, doomed).await,
-            }
-        });
-    }
-
-    /// Nothing is left of a plan: what its claims were to be bound with is free again.
-    fn clear_guests(
-        &mut self,
-        unit: &Key,
-        group: &PodGroup,
-        journal: &PodGroupStatus,
-        pods: &Pods,
-    ) {
-        let Some(uid) = group.metadata.uid.clone() else {
-            return;
-        };
-        let preempted = journal.reason == Some(Reason::Preempted);
-        if let Some(state) = self.guests.gangs.get_mut(unit) {
-            state.preempted = preempted;
-        }
-        self.withdraw(unit);
-        let specs = pods.iter().filter_map(|(name, pod)| match &pod.spec {
-            Some(Ok(spec)) => Some(asks::claims(name, spec)),
-            _ => None,
-        });
-        let claims = specs.flatten().collect();
-        let hash = journal.plan.as_ref().map(|plan| plan.hash.clone());
-        let (committer, key) = (self.committer.clone(), unit.clone());
-        self.start(unit, None, |_| async move {
-            let hash = hash.unwrap_or_default();
-            let cleared = async {
-                committer.unbind_guests(&key, &claims, &hash).await?;
-                committer.journal(&key, &uid, plan::emptied).await
-            };
-            cleared.await.err().unwrap_or(Outcome::Done)
-        });
     }
 
     /// The gang is not there any more.
