@@ -169,6 +169,38 @@ async fn what_was_bound_before_we_led_counts_though_its_group_is_gone() {
     assert_eq!(scene.used(), (4, 0));
 }
 
+/// Nobody is safe from preemption by deleting the PodGroup: a gang without one is none.
+#[tokio::test]
+async fn each_pod_of_a_gang_whose_group_goes_holds_its_place_by_itself() {
+    let mut scene = Scene::new();
+    let group: PodGroup = decoded(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "team-a", "uid": "g", "resourceVersion": "1"},
+        "spec": {"minMember": 2},
+        "status": {"phase": "Placed", "plan": {"hash": "p", "attempt": 1, "generation": 1,
+            "queue": "default", "priority": 0, "compiled": "", "assignments": []}},
+    }));
+    scene.watched.apply(key("g"), group);
+    for name in ["a", "b"] {
+        let mut pod = pod(name, json!({"trellis.dev/pod-group": "g"}));
+        pod.spec.node_name = Some("n0".to_owned());
+        let annotations = [("trellis.dev/placed-in".to_owned(), "default".to_owned())];
+        pod.metadata.annotations = Some(annotations.into());
+        scene.see(pod);
+    }
+    scene.decide();
+    let inside = |scene: &Scene| {
+        let units = [guests::of_group(&key("g")), guests::of_pod(&key("a"))];
+        units.map(|unit| scene.driver.inside_of_guests(&unit))
+    };
+    assert_eq!(scene.used(), (8, 0));
+    assert_eq!(inside(&scene), [Inside::Placed, Inside::No]);
+    Sink::<PodGroup>::delete(scene.watched.as_ref(), &key("g"), "g");
+    scene.decide();
+    assert_eq!(scene.used(), (8, 0));
+    assert_eq!(inside(&scene), [Inside::No, Inside::Placed]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_is_not_let_in_is_looked_at_ever_more_seldom() {
     let mut scene = Scene::new();
