@@ -12,7 +12,7 @@ use trellis_policies::cedar::{AuthorizedPods, PodsAsking, authorize_pods};
 use trellis_scheduler::{Constraints, Resources};
 
 use super::alike::alike;
-use super::limits::{gpus, limits, total};
+use super::limits::{Accounts, gpus, limits, total};
 use crate::controller::lookup;
 use crate::key::Key;
 use crate::quota::JobLimits;
@@ -57,6 +57,8 @@ pub struct Asks {
     pub allowed: AuthorizedPods,
     /// The limits of QuotaPolicies that it draws on.
     pub limits: Arc<JobLimits>,
+    /// The ServiceAccounts by which it does.
+    pub accounts: Accounts,
 }
 
 impl Asks {
@@ -162,7 +164,9 @@ pub fn find(
             message: not.to_string(),
             refused: not.reason() == Reason::PolicyDenied,
         })?;
-    let limits = limits(world, &asking, first.spec, &total)?;
+    let accounts = members.iter().map(|m| m.pod.service_account.clone());
+    let accounts = accounts.collect();
+    let limits = limits(world, &asking, &accounts, &total)?;
     let submitted = group.map_or(first.pod.created, |g| {
         let created = g.metadata.creation_timestamp.as_ref().map(|time| time.0);
         created.max(last.1.created)
@@ -178,6 +182,7 @@ pub fn find(
         active_seconds,
         allowed,
         limits: Arc::new(limits),
+        accounts,
     })
 }
 

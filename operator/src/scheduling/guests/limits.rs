@@ -1,8 +1,7 @@
 //! What guests ask for in all, and the limits of QuotaPolicies that they draw on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::PodSpec;
 use trellis_api::Reason;
 use trellis_api::quantity::Amount;
 use trellis_policies::cedar::PodsAsking;
@@ -36,71 +35,87 @@ pub(super) fn gpus(members: &[Member<'_>]) -> i64 {
         .fold(0, |sum: i64, (_, units)| sum.saturating_add(units))
 }
 
+/// ServiceAccounts that pods run as.
+pub type Accounts = BTreeSet<Option<String>>;
+
 /// The limits that pods draw on which have their place: whose they are says which. What they may ask
 /// for was answered before.
 #[must_use]
-pub fn held_limits(
-    world: &World,
-    namespace: &str,
-    queue: &str,
-    service_account: Option<&str>,
-) -> JobLimits {
-    let (version, quotas) = world.quotas.active();
+pub fn held_limits(world: &World, namespace: &str, queue: &str, accounts: &Accounts) -> JobLimits {
     let found = world.queues.get(&Key::new("", queue));
-    let verdict = quotas.judge(&Asking {
+    let asking = Asking {
         namespace,
         namespace_labels: &world.namespace_labels(namespace),
         queue,
         queue_spec: &found.map(|queue| queue.spec.clone()).unwrap_or_default(),
-        service_account,
+        service_account: None,
         requester: None,
         total: &BTreeMap::new(),
         pods: 0,
         gpus: 0,
         runtime_seconds: Some(0),
-    });
-    JobLimits {
-        version,
-        draws: verdict.draws,
-        requester: None,
-    }
+    };
+    judge(world, &asking, accounts).0
 }
 
 /// The limits of QuotaPolicies, unless they forbid it whatever room there is.
 pub(super) fn limits(
     world: &World,
     asking: &PodsAsking<'_>,
-    spec: &PodSpec,
+    accounts: &Accounts,
     total: &BTreeMap<String, Option<Amount>>,
 ) -> Result<JobLimits, Certificate> {
-    let (version, quotas) = world.quotas.active();
-    let verdict = quotas.judge(&Asking {
+    let asking = Asking {
         namespace: asking.namespace,
         namespace_labels: asking.namespace_labels,
         queue: asking.queue,
         queue_spec: asking.queue_spec,
-        service_account: spec.service_account_name.as_deref(),
+        service_account: None,
         requester: None,
         total,
         pods: asking.pods,
         gpus: asking.gpus,
         runtime_seconds: asking.runtime_seconds,
-    });
-    if let Some((name, why)) = quotas.unusable().first() {
+    };
+    let (limits, denied) = judge(world, &asking, accounts);
+    if let Some((name, why)) = world.quotas.active().1.unusable().first() {
         let message = format!("quota policy {name:?} does not take effect: {why}");
         return Err(Certificate::waits(Reason::PolicyNotEvaluated, message));
     }
-    if !verdict.denied.is_empty() {
-        let denied: Vec<_> = verdict.denied.iter().map(ToString::to_string).collect();
-        return Err(Certificate {
+    match denied.is_empty() {
+        true => Ok(limits),
+        false => Err(Certificate {
             reason: Reason::QuotaPolicyExceeded,
             message: denied.join("; "),
             refused: true,
-        });
+        }),
     }
-    Ok(JobLimits {
+}
+
+/// What pods draw on that run as these, and what denies them. All of a gang draws on what one of its
+/// pods does: nobody gets around a limit by the account of another pod.
+fn judge(world: &World, asking: &Asking<'_>, accounts: &Accounts) -> (JobLimits, Vec<String>) {
+    let (version, quotas) = world.quotas.active();
+    let mut limits = JobLimits {
         version,
-        draws: verdict.draws,
-        requester: None,
-    })
+        ..JobLimits::default()
+    };
+    let mut denied = Vec::new();
+    for account in accounts {
+        let verdict = quotas.judge(&Asking {
+            service_account: account.as_deref(),
+            ..*asking
+        });
+        for draw in verdict.draws {
+            if !limits.draws.contains(&draw) {
+                limits.draws.push(draw);
+            }
+        }
+        for why in verdict.denied.iter().map(ToString::to_string) {
+            if !denied.contains(&why) {
+                denied.push(why);
+            }
+        }
+    }
+    (limits, denied)
 }

@@ -31,6 +31,7 @@ use crate::quota::JobLimits;
 use crate::scheduling::deletions::Deletions;
 use crate::scheduling::guests::asks::Asks;
 use crate::scheduling::guests::form::Held;
+use crate::scheduling::guests::limits::Accounts;
 use crate::scheduling::guests::{self, Unit};
 use crate::watch::{GuestPod, Repelled, Repulsion};
 use crate::world::Certificate;
@@ -69,8 +70,9 @@ struct Guest {
     generation: Option<i64>,
     /// It has had to make room.
     preempted: bool,
-    /// The limits that it draws on.
+    /// The limits that it draws on, and the ServiceAccounts by which it does.
     limits: Option<Arc<JobLimits>>,
+    accounts: Accounts,
     /// What its pods were told last, by uid.
     told: HashMap<String, Told>,
     /// What they are to be told once they have been told nothing for a while.

@@ -17,7 +17,7 @@ use crate::scheduling::commit::GuestPlan;
 use crate::scheduling::flavors::Place;
 use crate::scheduling::guests::asks::Asks;
 use crate::scheduling::guests::form::{self, Held, Ticket};
-use crate::scheduling::guests::limits::held_limits;
+use crate::scheduling::guests::limits::{Accounts, held_limits};
 use crate::scheduling::guests::next::{is_of_place, planned};
 use crate::scheduling::guests::{self, Unit, plan};
 use crate::scheduling::{Feed, gang, journal};
@@ -56,6 +56,7 @@ impl Driver {
         state.looks = 0;
         let gang = form::waiting(unit, group, &asks, &ticket);
         let limits = asks.limits.clone();
+        state.accounts.clone_from(&asks.accounts);
         state.asks = Some(asks.into());
         state.limits = Some(limits.clone());
         if matches!(before, Inside::Placed | Inside::Nominated) {
@@ -212,7 +213,7 @@ impl Driver {
         if held.is_empty() {
             return self.withdraw(unit);
         }
-        let limits = self.judge_guests(unit, queue);
+        let limits = self.judge_guests(unit, queue, &held);
         let fresh = self.guests.next_place();
         let state = self.guests.gangs.entry(unit.clone()).or_default();
         let is_placed = state.inside == Inside::Placed;
@@ -265,23 +266,20 @@ impl Driver {
     }
 
     /// The limits that pods draw on which have their place, by the policies of now.
-    fn judge_guests(&mut self, unit: &Key, queue: &str) -> Arc<JobLimits> {
-        let version = self.committer.world().quotas.version();
-        let pods = self.guest_pods(unit);
+    fn judge_guests(&mut self, unit: &Key, queue: &str, held: &[Held]) -> Arc<JobLimits> {
+        let world = self.committer.world().clone();
+        let version = world.quotas.version();
+        let pods = held.iter().filter_map(|held| world.guests.get(&held.pod));
+        let accounts: Accounts = pods.map(|pod| pod.service_account.clone()).collect();
         let state = self.guests.gangs.entry(unit.clone()).or_default();
-        if let Some(limits) = state
-            .limits
-            .as_ref()
-            .filter(|limits| limits.version == version)
-        {
+        let known = state.limits.as_ref();
+        let known = known.filter(|limits| limits.version == version);
+        if let Some(limits) = known.filter(|_| state.accounts == accounts) {
             return limits.clone();
         }
-        let account = pods
-            .iter()
-            .find_map(|(_, pod)| pod.service_account.as_deref());
-        let world = self.committer.world();
-        let limits = Arc::new(held_limits(world, &unit.namespace, queue, account));
+        let limits = Arc::new(held_limits(&world, &unit.namespace, queue, &accounts));
         state.limits = Some(limits.clone());
+        state.accounts = accounts;
         self.engine.apply_draws(&gang::id(unit), limits.draws());
         self.note_hours(&limits);
         limits

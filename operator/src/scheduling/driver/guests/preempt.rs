@@ -133,6 +133,7 @@ impl Driver {
         let asks = Arc::new(asks::find(world, &unit.namespace, Some(&group), &pods).ok()?);
         let state = self.guests.gangs.get_mut(unit)?;
         state.limits = Some(asks.limits.clone());
+        state.accounts.clone_from(&asks.accounts);
         state.asks = Some(asks.clone());
         Some(asks)
     }

@@ -201,6 +201,48 @@ async fn each_pod_of_a_gang_whose_group_goes_holds_its_place_by_itself() {
     assert_eq!(inside(&scene), [Inside::No, Inside::Placed]);
 }
 
+/// Of a gang that has a limit by the account of one pod, the first pod's account says nothing.
+#[tokio::test]
+async fn a_limit_of_an_account_is_one_for_all_of_the_gang() {
+    let mut scene = Scene::new();
+    let world = scene.driver.committer.world().clone();
+    let policy: trellis_api::QuotaPolicy = decoded(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "QuotaPolicy", "metadata": {"name": "limit"},
+        "spec": {"subject": {"serviceAccount": "limited"},
+            "limits": {"resources": [{"resource": GPU, "max": 4}]}},
+    }));
+    world.quotas.objects.observed(Key::new("", "limit"), policy);
+    world.quotas.changed();
+    let group = |name: &str| -> PodGroup {
+        decoded(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
+            "metadata": {"name": name, "namespace": "team-a", "uid": name, "resourceVersion": "1"},
+            "spec": {"minMember": 2},
+        }))
+    };
+    let see = |scene: &Scene, name: &str, group: &str, account: &str| {
+        let mut raw = json!({
+            "metadata": {"name": name, "namespace": "team-a", "uid": name,
+                "labels": {"trellis.dev/pod-group": group}},
+            "spec": {"schedulerName": "trellis", "containers": [{"name": "c", "image": "i",
+                "resources": {"requests": {GPU: "4"}, "limits": {GPU: "4"}}}]},
+            "status": {"phase": "Pending"},
+        });
+        raw["spec"]["serviceAccountName"] = json!(account);
+        scene.see(decoded(raw));
+    };
+    scene.watched.apply(key("mixed"), group("mixed"));
+    see(&scene, "a", "mixed", "free");
+    see(&scene, "b", "mixed", "limited");
+    scene.decide();
+    assert_eq!(scene.used(), (0, 0), "8 of 4");
+    scene.watched.apply(key("free"), group("free"));
+    see(&scene, "c", "free", "free");
+    see(&scene, "d", "free", "free");
+    scene.decide();
+    assert_eq!(scene.used(), (8, 0));
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_is_not_let_in_is_looked_at_ever_more_seldom() {
     let mut scene = Scene::new();
