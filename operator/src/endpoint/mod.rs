@@ -38,7 +38,7 @@ use trellis_scheduler::Snapshot;
 
 use crate::clients::Clients;
 use crate::scheduling::Feed;
-use crate::serve::{self, Kept, Limits, Shown};
+use crate::serve::{self, Identity, Kept, Limits, Shown};
 use crate::telemetry::{self, Lead};
 use crate::world::World;
 use access::Wants;
@@ -66,6 +66,8 @@ const JSON: (header::HeaderName, &str) = (header::CONTENT_TYPE, "application/jso
 /// The endpoint of one process.
 struct Endpoint {
     lead: Lead,
+    /// As whom it answers.
+    identity: Identity,
     admission: Admission,
     /// The last snapshot that was asked for: those who ask meanwhile read the same.
     download: Mutex<Weak<Download>>,
@@ -73,9 +75,10 @@ struct Endpoint {
 }
 
 impl Endpoint {
-    fn new(lead: Lead, client: Client) -> Self {
+    fn new(lead: Lead, identity: Identity, client: Client) -> Self {
         Self {
             lead,
+            identity,
             admission: Admission::new(client),
             download: Mutex::default(),
             looks: Looks::default(),
@@ -88,7 +91,7 @@ impl Endpoint {
 pub async fn serve(given: Given, lead: Lead, clients: Clients) {
     let (address, visibility) = (given.address, given.visibility);
     let (identity, renewed) = given.identity(&clients.command);
-    let endpoint = Endpoint::new(lead, clients.command);
+    let endpoint = Endpoint::new(lead, identity.clone(), clients.command);
     let known = endpoint.admission.proxy.clone();
     let shows = {
         let known = known.clone();
@@ -187,7 +190,7 @@ async fn metrics(
     let text = admission::patient(async {
         caller.check(Wants::Path(uri.path())).await?;
         let leading = endpoint.lead.read().clone();
-        let text = telemetry::text(leading.as_ref()).await;
+        let text = telemetry::text(leading.as_ref(), &endpoint.identity).await;
         text.map_err(|_| Failure::unavailable())
     })
     .await?;
@@ -255,7 +258,7 @@ mod tests {
             let leadership = Leadership::with_left(Duration::from_secs(left));
             let commands = Commands::new(client.clone(), leadership);
             let lead = Arc::new(RwLock::new(Some(Leading { world, commands })));
-            let endpoint = Endpoint::new(lead, client.clone());
+            let endpoint = Endpoint::new(lead, Identity::default(), client.clone());
             let code = endpoint
                 .world()
                 .map(|_| ())
@@ -271,7 +274,7 @@ mod tests {
         let client = Client::try_from(nowhere).unwrap();
         let commands = Commands::new(client.clone(), Leadership::of_a_test());
         let lead = Arc::new(RwLock::new(Some(Leading { world, commands })));
-        let endpoint = Endpoint::new(lead, client);
+        let endpoint = Endpoint::new(lead, Identity::default(), client);
         let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let count = asked.clone();
         tokio::spawn(async move {

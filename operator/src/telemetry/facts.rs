@@ -68,6 +68,9 @@ facts! {
     CACHES_SYNCED: Gauge "caches_synced" [] "1: all that is watched has been listed since this process leads";
     WATCH_AGE: Gauge "watch_age_seconds" ["resource"] "Time since the watch of that resource last showed that it lives; from 180 s on nothing new is decided";
 
+    CERTIFICATE_EXPIRY: Gauge "endpoint_certificate_expiry_timestamp_seconds" [] "When the certificate of the endpoint ends, in seconds since 1970; 0: there is none";
+    CERTIFICATE_DEGRADED: Gauge "endpoint_certificate_degraded" [] "1: that certificate cannot be renewed, or the API server not be told of it";
+
     RECONCILES: Counter "reconciles" ["result"] "Looks at a TrainingJob that have ended: done, behind (something had changed meanwhile: tried again) or failed";
     RECONCILE_SECONDS: Histogram "reconcile_duration_seconds" [] "Time that a look at a TrainingJob took, its writes included";
     RECONCILES_DUE: Gauge "reconciles_due" [] "TrainingJobs that are due to be looked at";

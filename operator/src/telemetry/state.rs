@@ -22,6 +22,7 @@ use super::facts::{self, Fact};
 use crate::commands::Commands;
 use crate::key::Key;
 use crate::scheduling::Feed;
+use crate::serve::Identity;
 use crate::world::World;
 
 /// How long the scheduler is waited for: what it alone knows is left out then.
@@ -46,7 +47,7 @@ pub struct Leading {
 ///
 /// # Errors
 /// If a look at the cluster has panicked.
-pub async fn text(leading: Option<&Leading>) -> Result<String, fmt::Error> {
+pub async fn text(leading: Option<&Leading>, endpoint: &Identity) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("trellis");
     let mut gauges = Gauges::default();
     let version = env!("CARGO_PKG_VERSION").to_owned();
@@ -55,6 +56,10 @@ pub async fn text(leading: Option<&Leading>) -> Result<String, fmt::Error> {
     gauges.one(facts::LEADER, flag(epoch.is_some()));
     let epoch = epoch.map_or(0.0, |epoch| approximate(i128::from(epoch.0)));
     gauges.one(facts::LEADER_EPOCH, epoch);
+    let ends = endpoint.ends().map_or(0, |ends| ends.as_second());
+    gauges.one(facts::CERTIFICATE_EXPIRY, approximate(i128::from(ends)));
+    let is_degraded = flag(endpoint.is_degraded());
+    gauges.one(facts::CERTIFICATE_DEGRADED, is_degraded);
     if let Some(leading) = leading.cloned() {
         let world = leading.world.clone();
         world.counts.register(&mut registry);

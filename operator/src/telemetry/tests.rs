@@ -12,6 +12,7 @@ use crate::commands::{Commands, WriteError};
 use crate::key::Key;
 use crate::leader::Leadership;
 use crate::scheduling::{Feed, Heard, QueueReport, TotalsReport};
+use crate::serve::{Certificate, Identity, Tls};
 use crate::world::World;
 
 fn leading() -> (Leading, Heard) {
@@ -120,8 +121,9 @@ async fn told() -> String {
             }
         }
     };
+    let nobody = Identity::default();
     tokio::select! {
-        text = text(Some(&leading)) => text.unwrap(),
+        text = text(Some(&leading), &nobody) => text.unwrap(),
         () = answers => unreachable!("it goes on for ever"),
     }
 }
@@ -193,13 +195,27 @@ async fn each_fact_is_documented_with_its_labels() {
 #[tokio::test(start_paused = true)]
 async fn a_scheduler_that_does_not_answer_hides_nothing_else() {
     let (leading, _heard) = busy();
-    let text = text(Some(&leading)).await.unwrap();
+    let text = text(Some(&leading), &Identity::default()).await.unwrap();
     assert!(text.contains("trellis_jobs{"), "{text}");
     assert!(!text.contains("trellis_devices{"), "{text}");
 }
 
 #[tokio::test]
 async fn who_stands_by_says_so() {
-    let text = text(None).await.unwrap();
+    let own = Certificate::Own(vec!["localhost".to_owned()]);
+    let identity = Tls::new(own).unwrap().identity();
+    identity.set_degraded(true);
+    let text = text(None, &identity).await.unwrap();
     assert!(text.contains("trellis_leader 0.0") && text.contains("trellis_build_info{version="));
+    // And when its certificate ends, which nobody else would say.
+    let ends = identity.ends().unwrap().as_second();
+    for (what, value) in [("expiry_timestamp_seconds", ends), ("degraded", 1)] {
+        let name = format!("trellis_endpoint_certificate_{what} ");
+        let line = text.lines().find_map(|line| line.strip_prefix(&name));
+        assert_eq!(
+            line.unwrap().parse::<f64>().unwrap() as i64,
+            value,
+            "{text}"
+        );
+    }
 }
