@@ -94,8 +94,13 @@ async fn a_gang_waits_for_room_and_says_so_and_for_its_members() {
     for pod in &waiting {
         told(&site, &pod.name_any(), "ExceedsCluster: ").await;
     }
-    let said = journal(&site, "big").await;
-    assert_eq!(said.reason, Some(Reason::ExceedsCluster), "{said:?}");
+    eventually(SOON, || async {
+        let said = journal(&site, "big").await;
+        ensure!(said.reason == Some(Reason::ExceedsCluster), "{said:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
     assert!(
         pods(&site, "big")
             .await

@@ -149,10 +149,17 @@ pub fn standing(
     held: &[Held],
 ) -> Standing {
     // Pods that hold the same are a group; those on one node follow each other.
-    let mut groups: BTreeMap<&Resources, BTreeMap<&str, Vec<&Key>>> = BTreeMap::new();
+    // Groups are numbered in the order in which they are met, as those of pods that ask are.
+    let mut numbers: BTreeMap<&Resources, usize> = BTreeMap::new();
+    let mut groups: Vec<(&Resources, BTreeMap<&str, Vec<&Key>>)> = Vec::new();
     for pod in held {
-        let nodes = groups.entry(&pod.request).or_default();
-        nodes.entry(&pod.node).or_default().push(&pod.pod);
+        let number = *numbers.entry(&pod.request).or_insert(groups.len());
+        if number == groups.len() {
+            groups.push((&pod.request, BTreeMap::new()));
+        }
+        if let Some((_, nodes)) = groups.get_mut(number) {
+            nodes.entry(&pod.node).or_default().push(&pod.pod);
+        }
     }
     let mut names = BTreeMap::new();
     let mut placement = Placement::new();

@@ -78,12 +78,23 @@ impl Driver {
         state.inside = Inside::Placed;
         state.held.clear();
         let (busy, number) = (state.task.is_some(), state.place);
-        let asks = state.asks.clone().or_else(|| self.asks_of_nominated(unit));
+        let asks = state.asks.clone();
         let is_nominated = self.nominated_plan(unit).is_some();
         if is_nominated && busy {
             // The place stands in the journal: it is gone on with once the task has ended.
             return;
         }
+        let of_now = |asks: &Asks| {
+            let policies = world.policies.active();
+            let version = policies.map(|policies| policies.version(&unit.namespace));
+            version.as_deref() == Some(asks.allowed.version())
+                && asks.limits.version == world.quotas.version()
+        };
+        // Others have left for it: it is asked at once, and not after somebody else has the place.
+        let asks = match asks.filter(|asks| !is_nominated || of_now(asks)) {
+            None if is_nominated => self.asks_of_nominated(unit),
+            asks => asks,
+        };
         if is_nominated && asks.is_none() && world.policies.active().is_none() {
             // Nothing has been asked yet since we lead: the place is held for it.
             if let Some(at) = Instant::now().checked_add(SOON) {
@@ -108,12 +119,6 @@ impl Driver {
                     .map(|(_, pods)| usize::try_from(*pods));
                 pods.flatten().sum::<usize>() == alike.pods.len()
             })
-        };
-        let of_now = |asks: &Asks| {
-            let policies = world.policies.active();
-            let version = policies.map(|policies| policies.version(&unit.namespace));
-            version.as_deref() == Some(asks.allowed.version())
-                && asks.limits.version == world.quotas.version()
         };
         let uid = self.guest_uid(unit);
         let fit =

@@ -120,16 +120,24 @@ impl Driver {
             .restore_nomination_in(gang, standing.placement, &flavors, &victims);
     }
 
-    /// What the pods ask for that an earlier leader has nominated.
+    /// What the pods ask for that are nominated, by the policies of now: those that we have asked
+    /// about in the order in which they were, others in that in which the engine has them.
     pub(super) fn asks_of_nominated(&mut self, unit: &Key) -> Option<Arc<Asks>> {
         let (group, plan) = self.nominated_plan(unit)?;
         let world = self.committer.world();
-        let pods = planned(&plan).filter_map(|(pod, _)| {
-            let there = world.guests.get(&Key::new(&unit.namespace, &pod.name))?;
-            Some((pod.name.clone(), there))
+        let before = self.guests.gangs.get(unit)?.asks.as_ref();
+        let mut names: Vec<String> = match before {
+            Some(asks) => asks.pods().map(|pod| pod.name.clone()).collect(),
+            None => planned(&plan).map(|(pod, _)| pod.name.clone()).collect(),
+        };
+        if before.is_none() {
+            names.sort_unstable();
+        }
+        let pods = names.into_iter().filter_map(|name| {
+            let there = world.guests.get(&Key::new(&unit.namespace, &name))?;
+            Some((name, there))
         });
-        let mut pods: Vec<_> = pods.collect();
-        pods.sort_by(|a, b| a.0.cmp(&b.0));
+        let pods: Vec<_> = pods.collect();
         let asks = Arc::new(asks::find(world, &unit.namespace, Some(&group), &pods).ok()?);
         let state = self.guests.gangs.get_mut(unit)?;
         state.limits = Some(asks.limits.clone());

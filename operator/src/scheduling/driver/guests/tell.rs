@@ -83,7 +83,7 @@ impl Driver {
             state.told.insert(pod.uid.clone(), Told { words, at: now });
         }
         if let Some(later) = later {
-            state.unsaid = Some(certificate);
+            state.unsaid = Some(certificate.clone());
             self.alarms.set(unit, later);
         }
         if !tell.is_empty() {
@@ -95,8 +95,12 @@ impl Driver {
                 async move { committer.tell_pods(namespace, tell, reason, message).await },
             );
         }
-        if later.is_none() {
-            self.note_waiting(unit, reason, message);
+        let state = self.guests.gangs.get_mut(unit);
+        match state.filter(|state| state.task.is_some()) {
+            // The journal is being written: it says so afterwards.
+            Some(state) => state.unsaid = Some(certificate),
+            None if later.is_none() => self.note_waiting(unit, reason, message),
+            None => {}
         }
     }
 
