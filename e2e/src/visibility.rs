@@ -42,6 +42,7 @@ fn chart(file: &str) -> Result<Vec<Value>> {
 /// If the API server refuses something.
 pub async fn install(control_plane: &ControlPlane, port: u16) -> Result<()> {
     let mut objects = chart("rbac-visibility.yaml")?;
+    objects.extend(chart("rbac-endpoint.yaml")?);
     objects.extend(chart("roles.yaml")?);
     for mut object in chart("visibility.yaml")? {
         match object["kind"].as_str() {

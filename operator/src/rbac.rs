@@ -1,10 +1,13 @@
 //! What the operator may do: one table of watches and writes, from which the
 //! chart's roles are generated. A missing permission fails a test. What people may
-//! do with our kinds is in `roles`, what serving `visibility.trellis.dev` takes in `visibility`.
+//! do with our kinds is in `roles`, what serving `visibility.trellis.dev` takes in `visibility`, what
+//! keeping certificates takes in `certificates`.
 
+mod certificates;
 mod roles;
 mod visibility;
 
+pub use certificates::{endpoint, webhook};
 pub use roles::{everybody, metrics, people};
 pub use visibility::visibility;
 
@@ -16,19 +19,6 @@ type Row = (
     &'static [&'static str],
     &'static [&'static str],
 );
-
-/// What is done with objects of one name alone: that of the webhook's.
-const WEBHOOK: &str = crate::webhook::NAME;
-
-/// Whom API servers are to trust is written there.
-const CLUSTER_WEBHOOK: &[Row] = &[(
-    "admissionregistration.k8s.io",
-    &["validatingwebhookconfigurations"],
-    &["get", "patch"],
-)];
-
-/// Where its certificate is kept.
-const NAMESPACED_WEBHOOK: &[Row] = &[("", &["secrets"], &["get", "update"])];
 
 /// Whether they are there, of their metadata: in namespaces that the installation names.
 const LOOKED_FOR: &[Row] = &[("", &["secrets"], &["get"])];
@@ -136,7 +126,7 @@ const CLUSTER: &[Row] = &[
         ],
         &["list", "watch"],
     ),
-    ("events.k8s.io", &["events"], &["create", "patch"]),
+    ("events.k8s.io", &["events"], &["create"]),
     // Who asks the read-only endpoint, and whether they may.
     ("authentication.k8s.io", &["tokenreviews"], &["create"]),
     (
@@ -163,11 +153,6 @@ const NAMESPACE: &str = "trellis-system";
 
 fn rules(rows: &[Row], name: Option<&str>) -> String {
     let mut out = String::from("rules:\n");
-    add_rules(rows, name, &mut out);
-    out
-}
-
-fn add_rules(rows: &[Row], name: Option<&str>, out: &mut String) {
     for (group, resources, verbs) in rows {
         // Writing to a String cannot fail.
         let _ = writeln!(
@@ -180,6 +165,7 @@ fn add_rules(rows: &[Row], name: Option<&str>, out: &mut String) {
             let _ = writeln!(out, "  resourceNames: [{name:?}]");
         }
     }
+    out
 }
 
 fn quoted(words: &[&str]) -> String {
@@ -208,18 +194,14 @@ fn binding(kind: &str, name: &str, namespace: Option<&str>) -> String {
 pub fn operator() -> String {
     let name = "trellis-operator";
     let here = Some(NAMESPACE);
-    let mut cluster = rules(CLUSTER, None);
-    add_rules(CLUSTER_WEBHOOK, Some(WEBHOOK), &mut cluster);
-    let mut namespaced = rules(NAMESPACED, None);
-    add_rules(NAMESPACED_WEBHOOK, Some(WEBHOOK), &mut namespaced);
     let account = format!(
         "apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: {name}\n  namespace: {NAMESPACE}\n\
          # Its pods ask for the token.\nautomountServiceAccountToken: false\n"
     );
     file(&[
-        role("ClusterRole", name, None, &cluster),
+        role("ClusterRole", name, None, &rules(CLUSTER, None)),
         binding("ClusterRole", name, None),
-        role("Role", name, here, &namespaced),
+        role("Role", name, here, &rules(NAMESPACED, None)),
         binding("Role", name, here),
         account,
     ])

@@ -61,7 +61,13 @@ pub fn options() -> Result<Options> {
 pub async fn install(control_plane: &ControlPlane) -> Result<()> {
     let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {NAMESPACE}}}\n");
     control_plane.apply_yaml(&namespace).await?;
-    for file in ["rbac.yaml", "admission.yaml", "queue.yaml", "policies.yaml"] {
+    for file in [
+        "rbac.yaml",
+        "rbac-webhook.yaml",
+        "admission.yaml",
+        "queue.yaml",
+        "policies.yaml",
+    ] {
         control_plane.apply_yaml(&chart(file)?).await?;
     }
     takes_jobs(control_plane).await

@@ -31,6 +31,10 @@ fn main() -> ExitCode {
         trial("an_unknown_value_is_refused_with_its_path", schema::unknown),
         trial("its_roles_are_those_of_the_table", roles::operator),
         trial("no_role_has_a_wildcard_or_reads_secrets", roles::least),
+        trial(
+            "who_makes_no_certificate_has_no_right_to_one",
+            roles::of_certificates,
+        ),
         trial("people_have_roles_for_each_kind", roles::people),
         trial(
             "alerts_and_dashboard_ask_for_metrics_that_are_there",

@@ -27,11 +27,47 @@ fn words<'a>(rule: &'a Value, field: &str) -> Vec<&'a str> {
     words.filter_map(Value::as_str).collect()
 }
 
+/// All that there is, and the operator keeps certificates too.
+fn with_own_certificates() -> Value {
+    let mut values = everything();
+    values["certificates"]["source"] = json!("operator");
+    values
+}
+
+/// Who makes no certificate has no right to one.
+pub(crate) fn of_certificates(helm: &Helm) -> Result<()> {
+    let own = ["trellis-endpoint", "trellis-webhook"];
+    for (values, expected) in [
+        (json!({}), &own[..]),
+        (json!({"certificates": {"source": "certManager"}}), &[]),
+        (json!({"endpoint": {"tlsSecret": "x"}}), &own[1..]),
+        (json!({"visibility": {"enabled": false}}), &own[1..]),
+        (json!({"webhook": {"enabled": false}}), &own[..1]),
+    ] {
+        let mut named = BTreeSet::new();
+        for (_, rules) in rules(&helm.objects(NAMESPACE, &values)?) {
+            let of_secrets = |rule: &&Value| words(rule, "resources").contains(&"secrets");
+            let of_secrets = rules.iter().filter(of_secrets);
+            named.extend(of_secrets.flat_map(|rule| {
+                let names = words(rule, "resourceNames").into_iter();
+                names.map(str::to_owned).collect::<Vec<_>>()
+            }));
+        }
+        ensure!(named.iter().eq(expected), "{values}: {named:?}");
+    }
+    Ok(())
+}
+
 pub(crate) fn operator(helm: &Helm) -> Result<()> {
-    let rendered = rules(&helm.objects("trellis-system", &everything())?);
+    let rendered = rules(&helm.objects("trellis-system", &with_own_certificates())?);
     let mut tables: Vec<Value> = serde_saphyr::from_multiple(&trellis::rbac::operator())?;
-    let visibility = serde_saphyr::from_multiple::<Value>(&trellis::rbac::visibility())?;
-    tables.extend(visibility);
+    for more in [
+        trellis::rbac::visibility(),
+        trellis::rbac::endpoint(),
+        trellis::rbac::webhook(),
+    ] {
+        tables.extend(serde_saphyr::from_multiple::<Value>(&more)?);
+    }
     for namespace in ["team-a", "team-b"] {
         let there = trellis::rbac::secrets().replace("NAMESPACE", namespace);
         tables.extend(serde_saphyr::from_multiple::<Value>(&there)?);
@@ -63,7 +99,7 @@ pub(crate) fn operator(helm: &Helm) -> Result<()> {
 
 pub(crate) fn least(helm: &Helm) -> Result<()> {
     let mut of_secrets = BTreeSet::new();
-    for (role, rules) in rules(&helm.objects(NAMESPACE, &everything())?) {
+    for (role, rules) in rules(&helm.objects(NAMESPACE, &with_own_certificates())?) {
         ensure!(!rules.is_empty(), "{role} has no rules");
         for rule in rules {
             for field in ["apiGroups", "resources", "verbs", "nonResourceURLs"] {
@@ -87,8 +123,8 @@ pub(crate) fn least(helm: &Helm) -> Result<()> {
     }
     let expected = [
         "ClusterRole /trellis-operator create null",
-        "Role elsewhere/trellis-operator get,update [\"trellis-webhook\"]",
-        "Role elsewhere/trellis-visibility get,update [\"trellis-endpoint\"]",
+        "Role elsewhere/trellis-endpoint get,update [\"trellis-endpoint\"]",
+        "Role elsewhere/trellis-webhook get,update [\"trellis-webhook\"]",
         "Role team-a/trellis-secrets get null",
         "Role team-b/trellis-secrets get null",
     ];

@@ -57,6 +57,8 @@ pub(crate) fn files(helm: &Helm) -> Result<()> {
     for name in [
         "rbac",
         "rbac-visibility",
+        "rbac-endpoint",
+        "rbac-webhook",
         "visibility",
         "admission",
         "webhook",

@@ -62,6 +62,82 @@ async fn who_suspends_what_argo_cd_delivers_is_told() {
             .contains("note: Argo CD (team-a) delivers this job"),
         "{said:?}"
     );
+    let said = scene.trellis(&["cancel", "j", "-n", site.name()]).await;
+    assert_eq!(said.status, 0);
+    assert!(said.err.contains("may create it again"), "{said:?}");
+}
+
+/// Another sees to it: whether it does what is asked nobody here can tell.
+#[tokio::test]
+async fn a_job_that_another_sees_to_is_not_waited_for() {
+    let scene = shared().await;
+    let site = scene.site("cli-managed", 1).await;
+    let mut job = site.job("j", 1, 1);
+    job["spec"]["managedBy"] = json!("kueue.x-k8s.io/multikueue");
+    site.create(job).await.unwrap();
+    let said = scene
+        .trellis(&["suspend", "j", "--wait", "-n", site.name()])
+        .await;
+    assert_eq!(said.status, 1, "{said:?}");
+    assert!(said.out.contains("j suspended"), "{said:?}");
+    assert!(
+        said.err.contains("kueue.x-k8s.io/multikueue sees to j"),
+        "{said:?}"
+    );
+}
+
+/// The right is what is missing, of each of several, and those who have it go on.
+#[tokio::test]
+async fn what_refuses_one_of_several_keeps_nobody_from_the_others() {
+    let scene = shared().await;
+    let site = scene.site("cli-several", 1).await;
+    site.submit("a", 1, 1).await;
+    site.submit("b", 1, 1).await;
+    let at = ["-n", site.name()];
+    let denied = scene
+        .as_viewer(&site, &[&["cancel", "a", "b"][..], &at].concat())
+        .await;
+    assert_eq!(denied.status, 2, "{denied:?}");
+    for name in ["a", "b"] {
+        let said = format!("error: {name}: cannot delete trainingjobs");
+        assert!(denied.err.contains(&said), "{denied:?}");
+    }
+    let some = scene
+        .trellis(&[&["suspend", "nobody", "b"][..], &at].concat())
+        .await;
+    assert_eq!(some.status, 1, "{some:?}");
+    assert!(some.out.contains("b suspended"), "{some:?}");
+
+    // `a` is there already; `c` is waited for all the same.
+    let control_plane = &scene.control_plane;
+    let words = [(kubelet::RUN_FOR, "1s")];
+    let _short = PodPolicy::tell_kubelets(control_plane, site.name(), &words)
+        .await
+        .unwrap();
+    let file = ["a", "c"].map(|name| site.job(name, 1, 1).to_string());
+    let file = file.join("\n---\n");
+    let submit = ["submit", "-f", "-", "--wait", "--timeout", "90s"];
+    let some = scene.given(&[&submit[..], &at].concat(), &file).await;
+    assert_eq!(some.status, 1, "{some:?}");
+    assert!(some.err.contains("\"a\" is there already"), "{some:?}");
+    assert!(some.out.trim_end().ends_with("Complete"), "{some:?}");
+}
+
+/// RBAC's 403 is a missing right, and that of a webhook is not.
+#[tokio::test]
+async fn who_may_not_submit_hears_which_right_is_missing() {
+    let scene = shared().await;
+    let site = scene.site("cli-unable", 1).await;
+    let job = site.job("j", 1, 1).to_string();
+    let submit = ["submit", "-f", "-", "-n", site.name()];
+    // The ServiceAccount is there once it was asked as.
+    scene.as_viewer(&site, &["queue", "-n", site.name()]).await;
+    let viewer = format!("--as=system:serviceaccount:{}:viewer", site.name());
+    let denied = scene.given(&[&submit[..], &[&viewer]].concat(), &job).await;
+    assert_eq!(denied.status, 2, "{denied:?}");
+    for words in ["the right to do so is missing", "create trainingjobs"] {
+        assert!(denied.err.contains(words), "{words}: {denied:?}");
+    }
 }
 
 fn yaml(job: &Value) -> String {
@@ -93,7 +169,7 @@ async fn what_is_submitted_is_waited_for_and_tells_its_story() {
     assert!(twice.err.contains("is there already"), "{twice:?}");
     let mut refused = site.job("refused", 1, 1);
     refused["spec"]["queue"] = json!("no-such-queue");
-    let dry = [&submit[..], &["--dry-run"]].concat();
+    let dry = [&submit[..], &["--dry-run=server"]].concat();
     let dry = scene.given(&dry, &yaml(&refused)).await;
     assert!(dry.out.contains("(dry run)"), "{dry:?}");
     assert!(

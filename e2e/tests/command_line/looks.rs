@@ -40,10 +40,15 @@ async fn queue_tells_who_runs_and_who_waits() {
     let all = scene
         .trellis(&["queue", "-n", site.name(), "-o", "json", "--waiting"])
         .await;
-    let jobs = all.json();
+    let all = all.json();
+    let jobs = &all["jobs"];
     assert_eq!(jobs.as_array().unwrap().len(), 1);
+    assert!(all["queues"].is_array() && all["notes"].is_array(), "{all}");
     assert_eq!(jobs[0]["metadata"]["name"], "waits");
     assert!(jobs[0]["position"].is_number());
+    let typo = scene.trellis(&["queue", "no-such-queue"]).await;
+    assert_eq!(typo.status, 1, "{typo:?}");
+    assert!(typo.err.contains("no queue \"no-such-queue\""), "{typo:?}");
     let wrong = scene.trellis(&["queue", "--waiting", "--running"]).await;
     assert_eq!(wrong.status, 2, "{wrong:?}");
 }
@@ -72,6 +77,29 @@ async fn who_may_see_one_namespace_sees_that_one() {
         .await;
     assert_eq!(told.status, 0, "{told:?}");
     assert!(told.out.contains("Running"), "{told:?}");
+    // As kubectl's --as: an administrator sees what that one sees.
+    let viewer = format!("--as=system:serviceaccount:{}:viewer", site.name());
+    let nodes = scene.trellis(&["nodes", &viewer]).await;
+    assert_eq!(nodes.status, 2, "{nodes:?}");
+    assert!(nodes.err.contains("trellis-platform"), "{nodes:?}");
+}
+
+#[tokio::test]
+async fn a_kubeconfig_that_is_broken_is_an_error_and_no_other_cluster() {
+    let scene = shared().await;
+    let folder = tempfile::tempdir().unwrap();
+    let broken = folder.path().join("config");
+    std::fs::write(&broken, "clusters: {").unwrap();
+    let broken = broken.to_str().unwrap();
+    for arguments in [
+        &["queue", "--kubeconfig", broken][..],
+        &["queue", "--kubeconfig", "/no/such/config"],
+        &["queue", "--cluster", "none-of-this-name"],
+    ] {
+        let said = scene.trellis(arguments).await;
+        assert_eq!(said.status, 2, "{said:?}");
+        assert!(said.err.contains("no cluster is configured"), "{said:?}");
+    }
 }
 
 #[tokio::test]

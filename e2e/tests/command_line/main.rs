@@ -4,3 +4,4 @@ mod acts;
 mod gpus;
 mod looks;
 mod scene;
+mod watches;

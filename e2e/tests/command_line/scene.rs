@@ -14,7 +14,7 @@ use trellis_e2e::operator::{self, ACCOUNT, NAMESPACE, Operator};
 use trellis_e2e::site::Site;
 use trellis_e2e::visibility;
 
-fn program() -> &'static Path {
+pub(crate) fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_trellis-under-test"))
 }
 
@@ -62,6 +62,7 @@ impl Scene {
         run(&self.viewer(site).await, arguments, "").await
     }
 
+    /// The kubeconfig of that.
     async fn viewer(&self, site: &Site) -> PathBuf {
         let name = "viewer";
         let account =

@@ -5,12 +5,13 @@ use std::process::ExitCode;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::{DeleteParams, ListParams};
-use trellis_api::{TrainingJob, names};
+use kube::api::{DeleteParams, Preconditions};
+use trellis_api::{Delivery, TrainingJob};
 
 use crate::cluster::{Followed, Unread, follow, list, named};
 use crate::exit::Exit;
 use crate::output::{print, warn};
+use crate::status::pods_of;
 use crate::target::{Place, Site, for_each};
 use crate::wait::Patience;
 
@@ -48,12 +49,16 @@ async fn one(site: &Site, name: &str, options: &Options) -> anyhow::Result<Exit>
         warn(&format!("error: {:#}", site.not_there(name)));
         return Ok(Exit::Not);
     };
-    // The job stays until its pods have stopped: whoever waits for it waits for them.
-    let foreground = DeleteParams::foreground();
-    match jobs.delete(name, &foreground).await {
-        Ok(_) => {}
-        Err(kube::Error::Api(status)) if status.code == 404 => {}
-        Err(error) => return Err(denied(Unread::new::<TrainingJob>("delete", error))),
+    if let Some(by) = Delivery::of(&job.metadata) {
+        warn(&format!(
+            "note: {by} delivers this job and may create it again: take it away where it comes from"
+        ));
+    }
+    if !delete(&jobs, name, &job).await.map_err(denied)? {
+        warn(&format!(
+            "error: {name} is another job by now, and was left alone: somebody has deleted the one that was meant, and created this one"
+        ));
+        return Ok(Exit::Not);
     }
     print(&format!(
         "trainingjob.trellis.dev/{name} cancelled{}\n",
@@ -75,7 +80,7 @@ async fn one(site: &Site, name: &str, options: &Options) -> anyhow::Result<Exit>
     {
         Followed::Seen(()) => Ok(Exit::Done),
         Followed::Late => {
-            let left = still_there(site, name).await;
+            let left = still_there(site, &job).await;
             warn(&format!("error: {name} is not gone yet{left}"));
             Ok(Exit::Late)
         }
@@ -99,10 +104,24 @@ fn grace(job: &TrainingJob) -> String {
     }
 }
 
-async fn still_there(site: &Site, name: &str) -> String {
+/// Deletes this job. False: one of another uid has its name by now, and stays.
+async fn delete(jobs: &Api<TrainingJob>, name: &str, job: &TrainingJob) -> Result<bool, Unread> {
+    // The job stays until its pods have stopped: whoever waits for it waits for them.
+    let params = DeleteParams::foreground().preconditions(Preconditions {
+        uid: job.metadata.uid.clone(),
+        resource_version: None,
+    });
+    match jobs.delete(name, &params).await {
+        Ok(_) => Ok(true),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(true),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+        Err(error) => Err(Unread::new::<TrainingJob>("delete", error)),
+    }
+}
+
+async fn still_there(site: &Site, job: &TrainingJob) -> String {
     let pods: Api<Pod> = Api::namespaced(site.cluster.client().clone(), &site.namespace);
-    let ours = ListParams::default().labels(&format!("{}={name}", names::JOB));
-    match list(&pods, &ours).await {
+    match list(&pods, &pods_of(job)).await {
         Ok(Some(pods)) if !pods.is_empty() => {
             let some: Vec<_> = pods
                 .iter()
@@ -116,5 +135,45 @@ async fn still_there(site: &Site, name: &str) -> String {
             )
         }
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// What comes of it where a job of this uid has the name.
+    async fn deleted(there: Option<&'static str>) -> bool {
+        let serve = move |request: Request<Body>| async move {
+            let body = request.into_body().collect_bytes().await.unwrap();
+            let asked: Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!(asked["propagationPolicy"], "Foreground");
+            let code: u16 = match there {
+                None => 404,
+                Some(uid) if asked["preconditions"]["uid"] == uid => 200,
+                Some(_) => 409,
+            };
+            let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {},
+                "status": if code == 200 { "Success" } else { "Failure" }, "code": code});
+            let body = Body::from(status.to_string().into_bytes());
+            Ok::<_, std::io::Error>(Response::builder().status(code).body(body).unwrap())
+        };
+        let client = kube::Client::new(tower::service_fn(serve), "ml");
+        let job = json!({"apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+            "metadata": {"name": "llm", "uid": "u"}, "spec": {"taskGroups": []}});
+        let job = serde_json::from_value(job).unwrap();
+        let jobs = Api::namespaced(client, "ml");
+        delete(&jobs, "llm", &job).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_job_that_was_looked_at_is_deleted_and_no_later_one() {
+        assert!(deleted(Some("u")).await);
+        assert!(!deleted(Some("v")).await);
+        assert!(deleted(None).await, "it is gone already");
     }
 }

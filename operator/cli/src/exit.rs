@@ -2,19 +2,19 @@
 
 use std::process::ExitCode;
 
-/// What a command came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a command came to. Of several, the greatest is the worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
     /// All is as asked for.
     Done,
     /// What was asked about is not so: a job failed, or is not there.
     Not,
+    /// It took longer than it was given, as of `timeout`(1).
+    Late,
     /// The input is wrong, or no cluster can be asked.
     Invalid,
     /// Whoever waited does not wait any more: 128 and SIGINT.
     Interrupted,
-    /// It took longer than it was given, as of `timeout`(1).
-    Late,
 }
 
 impl From<Exit> for ExitCode {

@@ -13,6 +13,7 @@ pub mod explain;
 pub mod files;
 pub mod given;
 pub mod logs;
+pub mod look;
 pub mod nodes;
 pub mod output;
 pub mod pods;

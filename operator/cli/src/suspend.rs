@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use trellis_api::TrainingJob;
-use trellis_api::job::{JobPhase, TrainingJobStatus};
+use trellis_api::job::JobPhase;
+use trellis_api::{Delivery, TrainingJob};
 
 use crate::cluster::{Followed, Unread, follow, named};
 use crate::exit::Exit;
@@ -17,6 +17,11 @@ use crate::wait::Patience;
 
 /// The field manager of what we write.
 const MANAGER: &str = "kubectl-trellis";
+/// How often a job that changes meanwhile is looked at again.
+const TRIES: usize = 10;
+/// What is said of a name that has come to another.
+const ANOTHER: &str =
+    "is another job by now, and was left alone: somebody has deleted the one that was meant";
 
 /// Which jobs.
 #[derive(clap::Args, Clone, Debug)]
@@ -56,15 +61,31 @@ impl Want {
         job.spec.suspend.unwrap_or(false) == (self == Self::Suspended)
     }
 
-    /// Some once nothing more is to be waited for.
-    fn reached(self, job: &TrainingJob) -> Option<Exit> {
+    /// Some once nothing more is to be waited for, with why where it is not as wanted. `uid` is of
+    /// the job that is meant.
+    fn reached(self, job: Option<&TrainingJob>, uid: Option<&str>) -> Option<(Exit, String)> {
+        let not = |why: &str| Some((Exit::Not, why.to_owned()));
+        let Some(job) = job else {
+            return not("is gone: somebody has deleted it");
+        };
+        if job.metadata.uid.as_deref() != uid {
+            return not(ANOTHER);
+        }
         let status = job.status.as_ref()?;
         let is_current = status.observed_generation == job.metadata.generation;
-        let phase = status.phase.filter(|_| is_current)?;
+        // What has ended is not looked at again.
+        let phase = status.phase.filter(|_| is_current || status.has_ended())?;
+        let done = Some((Exit::Done, String::new()));
         match (self, phase) {
-            (_, JobPhase::Failed | JobPhase::Refused) => Some(Exit::Not),
-            (_, JobPhase::Complete) | (Self::Suspended, JobPhase::Suspended) => Some(Exit::Done),
-            (Self::Resumed, JobPhase::Running) => Some(Exit::Done),
+            (Self::Suspended, JobPhase::Suspended)
+            | (Self::Resumed, JobPhase::Running | JobPhase::Complete) => done,
+            (_, JobPhase::Failed | JobPhase::Refused | JobPhase::Complete) => {
+                let message = status.message.as_deref().unwrap_or_default();
+                let colon = if message.is_empty() { "" } else { ": " };
+                let why = format!("is {}{colon}{message}", phase.as_str());
+                Some((Exit::Not, why))
+            }
+            _ if status.has_ended() => not("has ended"),
             _ => None,
         }
     }
@@ -87,44 +108,57 @@ async fn one(site: &Site, name: &str, want: Want, options: &Options) -> anyhow::
         warn(&format!("error: {:#}", site.not_there(name)));
         return Ok(Exit::Not);
     };
-    let has_ended = job
-        .status
-        .as_ref()
-        .is_some_and(TrainingJobStatus::has_ended);
-    if has_ended {
-        let phase = job.status.as_ref().and_then(|status| status.phase);
-        let phase = phase.map_or("", JobPhase::as_str);
-        warn(&format!(
-            "error: {name} has ended ({phase}), and does not run again: submit it anew"
-        ));
-        return Ok(Exit::Not);
-    }
-    if want.is_asked(&job) {
-        print(&format!(
+    let uid = job.metadata.uid.clone();
+    let by = Delivery::of(&job.metadata);
+    let manager = job.spec.other_manager().map(str::to_owned);
+    match ask(&jobs, name, want, job).await.map_err(denied)? {
+        Asked::Before => print(&format!(
             "trainingjob.trellis.dev/{name} already {}\n",
             want.word()
-        ))?;
-    } else {
-        if let Some(note) = delivered(&job) {
-            warn(&format!("note: {note}"));
+        ))?,
+        Asked::Now => {
+            if let Some(by) = by {
+                warn(&format!(
+                    "note: {by} delivers this job and may take it back, as with selfHeal: change spec.suspend where it comes from"
+                ));
+            }
+            print(&format!("trainingjob.trellis.dev/{name} {}\n", want.word()))?
         }
-        ask(&jobs, name, want).await.map_err(denied)?;
-        print(&format!("trainingjob.trellis.dev/{name} {}\n", want.word()))?;
+        Asked::Not(why) => {
+            warn(&format!("error: {name} {why}"));
+            return Ok(Exit::Not);
+        }
+    };
+    if let Some(manager) = manager {
+        let not_waited = if options.wait {
+            ", and is not waited for"
+        } else {
+            ""
+        };
+        warn(&format!(
+            "note: {manager} sees to {name} (spec.managedBy), not Trellis: whether it is {} is up to that{not_waited}",
+            want.word()
+        ));
+        return Ok(if options.wait { Exit::Not } else { Exit::Done });
     }
     if !options.wait {
         return Ok(Exit::Done);
     }
-    let look = |job: Option<&TrainingJob>| match job.map(|job| want.reached(job)) {
-        None => ControlFlow::Break(Exit::Not),
-        Some(Some(exit)) => ControlFlow::Break(exit),
-        Some(None) => ControlFlow::Continue(()),
+    let look = |job: Option<&TrainingJob>| match want.reached(job, uid.as_deref()) {
+        Some(end) => ControlFlow::Break(end),
+        None => ControlFlow::Continue(()),
     };
     let denied = |error: Unread| site.explain(error, "watch trainingjobs.trellis.dev");
     match follow(&jobs, name, options.patience.within(), look)
         .await
         .map_err(denied)?
     {
-        Followed::Seen(exit) => Ok(exit),
+        Followed::Seen((exit, why)) => {
+            if exit != Exit::Done {
+                warn(&format!("error: {name} {why}"));
+            }
+            Ok(exit)
+        }
         Followed::Late => {
             warn(&format!(
                 "error: {name} is not {} yet: `trellis status {name}` says where it is",
@@ -135,41 +169,83 @@ async fn one(site: &Site, name: &str, want: Want, options: &Options) -> anyhow::
     }
 }
 
-async fn ask(jobs: &Api<TrainingJob>, name: &str, want: Want) -> Result<TrainingJob, Unread> {
+/// What came of asking for it.
+#[derive(Debug, PartialEq, Eq)]
+enum Asked {
+    /// It was asked for before.
+    Before,
+    /// It is asked for now.
+    Now,
+    /// It was not asked for, and why.
+    Not(String),
+}
+
+/// Asks for it, of the job that was looked at and as it was then: one that has ended meanwhile, or
+/// is another by now, is left alone.
+async fn ask(
+    jobs: &Api<TrainingJob>,
+    name: &str,
+    want: Want,
+    mut job: TrainingJob,
+) -> Result<Asked, Unread> {
     let params = PatchParams {
         field_manager: Some(MANAGER.to_owned()),
         ..PatchParams::default()
     };
-    let patch = json!({"spec": {"suspend": want == Want::Suspended}});
-    let patched = jobs.patch(name, &params, &Patch::Merge(patch)).await;
-    patched.map_err(|error| Unread::new::<TrainingJob>("patch", error))
+    let uid = job.metadata.uid.clone();
+    for _ in 0..TRIES {
+        if job.metadata.uid != uid {
+            return Ok(Asked::Not(ANOTHER.to_owned()));
+        }
+        if let Some(why) = ended(&job) {
+            return Ok(Asked::Not(why));
+        }
+        if want.is_asked(&job) {
+            return Ok(Asked::Before);
+        }
+        let meta = json!({"uid": uid, "resourceVersion": job.metadata.resource_version});
+        let spec = json!({"suspend": want == Want::Suspended});
+        let patch = json!({"metadata": meta, "spec": spec});
+        match jobs.patch(name, &params, &Patch::Merge(patch)).await {
+            Ok(_) => return Ok(Asked::Now),
+            // It has changed since: it is looked at again.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
+                match named(jobs, name).await? {
+                    Some(now) => job = now,
+                    None => return Ok(Asked::Not("is gone: somebody has deleted it".to_owned())),
+                }
+            }
+            Err(error) => return Err(Unread::new::<TrainingJob>("patch", error)),
+        }
+    }
+    Ok(Asked::Not(
+        "changes all the time, and could not be written: try again".to_owned(),
+    ))
 }
 
-/// That somebody delivers the job, and may take back what is written here.
-fn delivered(job: &TrainingJob) -> Option<String> {
-    let annotations = job.metadata.annotations.as_ref();
-    let argo = annotations.and_then(|a| a.get("argocd.argoproj.io/tracking-id"));
-    let labels = job.metadata.labels.as_ref();
-    let flux = labels.and_then(|l| l.get("kustomize.toolkit.fluxcd.io/name"));
-    let by = match (argo, flux) {
-        (Some(id), _) => format!("Argo CD ({})", id.split(':').next().unwrap_or(id)),
-        (None, Some(name)) => format!("Flux ({name})"),
-        (None, None) => return None,
-    };
-    Some(format!(
-        "{by} delivers this job and may take it back, as with selfHeal: change spec.suspend where it comes from"
-    ))
+fn ended(job: &TrainingJob) -> Option<String> {
+    let status = job.status.as_ref()?;
+    let phase = status.phase.map_or("", JobPhase::as_str);
+    status
+        .has_ended()
+        .then(|| format!("has ended ({phase}), and does not run again: submit it anew"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
+
+    use http::{Request, Response};
+    use kube::client::Body;
     use serde_json::Value;
+
+    use super::*;
 
     fn job(more: Value) -> TrainingJob {
         let mut job = json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
-            "metadata": {"name": "llm", "generation": 2},
+            "metadata": {"name": "llm", "uid": "u", "resourceVersion": "7", "generation": 2},
             "spec": {"taskGroups": []},
         });
         for (key, value) in more.as_object().unwrap() {
@@ -181,27 +257,95 @@ mod tests {
     #[test]
     fn what_was_said_of_the_spec_before_is_not_waited_for() {
         let at = |generation: i64, phase: &str| {
-            job(json!({"status": {"observedGeneration": generation, "phase": phase}}))
+            job(
+                json!({"status": {"observedGeneration": generation, "phase": phase,
+                "message": "spec.queue"}}),
+            )
         };
+        let exit = |want: Want, job: &TrainingJob| {
+            let end = want.reached(Some(job), Some("u"));
+            end.map(|(exit, _)| exit)
+        };
+        let (suspended, resumed) = (Want::Suspended, Want::Resumed);
+        assert_eq!(exit(suspended, &at(2, "Suspended")), Some(Exit::Done));
+        assert_eq!(exit(resumed, &at(1, "Running")), None);
+        assert_eq!(exit(resumed, &at(2, "Queued")), None);
+        assert_eq!(exit(resumed, &at(2, "Running")), Some(Exit::Done));
+        assert_eq!(exit(suspended, &job(json!({}))), None);
+        let refused = resumed.reached(Some(&at(2, "Refused")), Some("u"));
         assert_eq!(
-            Want::Suspended.reached(&at(2, "Suspended")),
-            Some(Exit::Done)
+            refused,
+            Some((Exit::Not, "is Refused: spec.queue".to_owned()))
         );
-        assert_eq!(Want::Resumed.reached(&at(1, "Running")), None);
-        assert_eq!(Want::Resumed.reached(&at(2, "Queued")), None);
-        assert_eq!(Want::Resumed.reached(&at(2, "Running")), Some(Exit::Done));
-        assert_eq!(Want::Resumed.reached(&at(2, "Refused")), Some(Exit::Not));
-        assert_eq!(Want::Suspended.reached(&job(json!({}))), None);
     }
 
     #[test]
-    fn who_delivers_a_job_is_named() {
-        let meta = |meta: Value| job(json!({"metadata": meta}));
-        assert_eq!(delivered(&meta(json!({"name": "llm"}))), None);
-        let argo = json!({"annotations": {"argocd.argoproj.io/tracking-id": "team-a:trellis.dev/TrainingJob:a/llm"}});
-        let said = delivered(&meta(argo)).unwrap();
-        assert!(said.starts_with("Argo CD (team-a) delivers"), "{said}");
-        let flux = json!({"labels": {"kustomize.toolkit.fluxcd.io/name": "apps"}});
-        assert!(delivered(&meta(flux)).unwrap().starts_with("Flux (apps)"));
+    fn the_waiting_ends_with_why_where_nothing_more_comes() {
+        let status = json!({"observedGeneration": 1, "phase": "Complete",
+            "completionTime": "2026-01-01T00:00:00Z"});
+        let complete = job(json!({"status": status}));
+        let said = |want: Want, job: Option<&TrainingJob>, uid| {
+            want.reached(job, Some(uid))
+                .unwrap_or_else(|| panic!("{job:?} is waited for"))
+        };
+        let (exit, why) = said(Want::Suspended, Some(&complete), "u");
+        assert_eq!((exit, why.as_str()), (Exit::Not, "is Complete"));
+        assert_eq!(said(Want::Resumed, Some(&complete), "u").0, Exit::Done);
+        let (exit, why) = said(Want::Resumed, None, "u");
+        assert_eq!(exit, Exit::Not);
+        assert!(why.contains("deleted"), "{why}");
+        let (exit, why) = said(Want::Resumed, Some(&job(json!({}))), "v");
+        assert_eq!((exit, why.as_str()), (Exit::Not, ANOTHER));
+    }
+
+    /// What the API server answers in turn, and what it was sent.
+    async fn asked(answers: Vec<(u16, Value)>) -> (Asked, Vec<Value>) {
+        let (turn, sent) = (AtomicUsize::new(0), Arc::new(Mutex::new(Vec::new())));
+        let seen = Arc::clone(&sent);
+        let serve = move |request: Request<Body>| {
+            let (code, body) = answers[turn.fetch_add(1, Ordering::Relaxed)].clone();
+            let seen = Arc::clone(&seen);
+            async move {
+                let bytes = request.into_body().collect_bytes().await.unwrap();
+                if let Ok(patch) = serde_json::from_slice(&bytes) {
+                    seen.lock().unwrap().push(patch);
+                }
+                let body = Body::from(body.to_string().into_bytes());
+                Ok::<_, std::io::Error>(Response::builder().status(code).body(body).unwrap())
+            }
+        };
+        let client = kube::Client::new(tower::service_fn(serve), "ml");
+        let jobs = Api::namespaced(client, "ml");
+        let first = job(json!({}));
+        let asked = ask(&jobs, "llm", Want::Suspended, first).await.unwrap();
+        let sent = sent.lock().unwrap().clone();
+        (asked, sent)
+    }
+
+    #[tokio::test]
+    async fn a_job_that_has_changed_is_looked_at_before_it_is_written() {
+        let changed = || {
+            let body = json!({"kind": "Status", "apiVersion": "v1", "metadata": {},
+                "status": "Failure", "message": "modified", "reason": "Conflict", "code": 409});
+            (409, body)
+        };
+        let now = |more: Value| (200, serde_json::to_value(job(more)).unwrap());
+        let (came_to, sent) = asked(vec![changed(), now(json!({})), now(json!({}))]).await;
+        assert_eq!(came_to, Asked::Now);
+        assert_eq!(sent.len(), 2);
+        assert_eq!(
+            sent[0]["metadata"],
+            json!({"uid": "u", "resourceVersion": "7"})
+        );
+        let ended =
+            json!({"status": {"phase": "Failed", "completionTime": "2026-01-01T00:00:00Z"}});
+        let (came_to, _) = asked(vec![changed(), now(ended)]).await;
+        let Asked::Not(why) = came_to else {
+            panic!("{came_to:?}")
+        };
+        assert!(why.starts_with("has ended (Failed)"), "{why}");
+        let meta = json!({"name": "llm", "uid": "v", "resourceVersion": "9"});
+        let (came_to, _) = asked(vec![changed(), now(json!({"metadata": meta}))]).await;
+        assert_eq!(came_to, Asked::Not(ANOTHER.to_owned()));
     }
 }

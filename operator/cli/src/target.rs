@@ -6,8 +6,9 @@ use anyhow::{anyhow, bail};
 use kube::Api;
 use trellis_api::{TrainingJob, rules};
 
-use crate::cluster::{AGENT, Access, Cluster, Hints, Unread};
+use crate::cluster::{AGENT, Cluster, Hints, Reach, Unread};
 use crate::exit::Exit;
+use crate::output::warn;
 
 /// Which cluster and namespace.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -17,7 +18,7 @@ pub struct Place {
     pub namespace: Option<String>,
     /// Which cluster.
     #[command(flatten)]
-    pub access: Access,
+    pub reach: Reach,
 }
 
 /// A cluster, and the namespace in it that is meant.
@@ -35,7 +36,7 @@ impl Place {
     /// # Errors
     /// If no cluster is configured.
     pub fn connect(&self) -> anyhow::Result<Site> {
-        let cluster = Cluster::connect(&self.access, AGENT, None)?;
+        let cluster = Cluster::connect(&self.reach.access(), AGENT, None)?;
         let namespace = self.namespace.as_deref().unwrap_or(cluster.namespace());
         let namespace = namespace.to_owned();
         Ok(Site { cluster, namespace })
@@ -72,10 +73,10 @@ impl Site {
 }
 
 /// Does the same for each of some jobs, one after the other, whatever becomes of those before.
-/// Gives the last status that is not [`Exit::Done`].
+/// What refuses one is said, and the worst of all is what it came to.
 ///
 /// # Errors
-/// If a name is none, in which case nothing is done; or if the cluster cannot be asked.
+/// If a name is none, in which case nothing is done; or if there is no cluster.
 pub fn for_each(
     place: &Place,
     written: &[String],
@@ -84,14 +85,22 @@ pub fn for_each(
     let names = written.iter().map(|written| job_name(written));
     let names = names.collect::<anyhow::Result<Vec<_>>>()?;
     let site = place.connect()?;
-    let mut worst = Exit::Done;
-    for name in &names {
-        let came_to = site.cluster.wait_for(act(&site, name))?;
-        if came_to != Exit::Done {
-            worst = came_to;
+    let worst = site.cluster.wait_for(async {
+        let mut worst = Exit::Done;
+        for name in &names {
+            worst = worst.max(said(name, act(&site, name).await));
         }
-    }
+        worst
+    });
     Ok(worst.into())
+}
+
+/// What it came to for one of several, once an error has been said: the others go on.
+pub fn said(name: &str, came_to: anyhow::Result<Exit>) -> Exit {
+    came_to.unwrap_or_else(|error| {
+        warn(&format!("error: {name}: {error:#}"));
+        Exit::Invalid
+    })
 }
 
 /// The name of a job, however people write it: `llm`, `tj/llm`, `trainingjob.trellis.dev/llm`.

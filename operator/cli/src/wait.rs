@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// How long to wait.
+/// How long to wait, of a command that waits with `--wait`.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct Patience {
     /// Wait no longer than this (90s, 5m, 2h), and end with status 124. Without it, as long as it
     /// takes.
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "wait")]
     timeout: Option<Duration>,
 }
 

@@ -1,6 +1,5 @@
 //! What all documents say together.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
@@ -8,25 +7,14 @@ use trellis_api::document::Document;
 
 use crate::Options;
 
-/// The words of LocalQueues, Cohorts and Queues that other documents go by.
+/// The words of LocalQueues, ClusterQueues and Cohorts that other documents go by.
 #[derive(Default)]
 pub(crate) struct Context {
     pub(crate) options: Options,
     /// ClusterQueue by namespace and name of the LocalQueue.
     local: BTreeMap<(String, String), String>,
-    /// Queues that others may be below: Cohorts of Kueue, Queues of Volcano.
-    parents: BTreeSet<(Parents, String)>,
-    /// Parents that were made since nobody has given them.
-    implied: RefCell<BTreeSet<String>>,
-}
-
-/// Whose parents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Parents {
-    /// Cohorts.
-    Kueue,
-    /// Queues.
-    Volcano,
+    /// Cohorts of Kueue, with those that others name and nobody has created.
+    cohorts: BTreeSet<String>,
 }
 
 impl Context {
@@ -49,11 +37,11 @@ impl Context {
                     let key = (namespace.to_owned(), name.to_owned());
                     context.local.insert(key, queue.to_owned());
                 }
-                ("kueue.x-k8s.io", "Cohort") => {
-                    context.parents.insert((Parents::Kueue, name.to_owned()));
-                }
-                ("scheduling.volcano.sh", "Queue") => {
-                    context.parents.insert((Parents::Volcano, name.to_owned()));
+                ("kueue.x-k8s.io", "ClusterQueue" | "Cohort") => {
+                    let own = (document.kind == "Cohort").then_some(name);
+                    let keys = ["cohort", "cohortName", "parent", "parentName"];
+                    let above = keys.iter().filter_map(|key| word(value, "spec", key));
+                    context.cohorts.extend(above.chain(own).map(str::to_owned));
                 }
                 _ => {}
             }
@@ -76,10 +64,9 @@ impl Context {
         namespaces.into_iter().collect()
     }
 
-    /// True, once, of a parent that no document is.
-    pub(crate) fn implies(&self, of: Parents, name: &str) -> bool {
-        let is_given = self.parents.contains(&(of, name.to_owned()));
-        !is_given && self.implied.borrow_mut().insert(name.to_owned())
+    /// True of the name of a cohort.
+    pub(crate) fn is_cohort(&self, name: &str) -> bool {
+        self.cohorts.contains(name)
     }
 }
 

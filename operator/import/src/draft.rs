@@ -12,11 +12,16 @@ use crate::log::Log;
 use crate::object::Object;
 use crate::pod::{Pods, Said};
 
+/// Seconds to stop where nothing is said, there and here (docs/checkpoints.md).
+const GRACE: i64 = 30;
+
 /// A job, and its groups as they were read.
 pub(crate) struct Draft {
     pub(crate) metadata: ObjectMeta,
     pub(crate) spec: TrainingJobSpec,
     pub(crate) pods: Vec<Pods>,
+    /// How long it may run, and where that stood.
+    active: Option<Said<i64>>,
 }
 
 impl Draft {
@@ -47,6 +52,7 @@ impl Draft {
                 pod_metadata: None,
             },
             pods: Vec::new(),
+            active: None,
         }
     }
 
@@ -57,6 +63,23 @@ impl Draft {
 
     pub(crate) fn deadlines(&mut self) -> &mut Deadlines {
         self.spec.deadlines.get_or_insert_default()
+    }
+
+    /// How long it may run. Where two fields say it the shorter time counts, and the other is
+    /// told.
+    pub(crate) fn may_run(&mut self, said: Said<i64>, log: &Log) {
+        let (shorter, longer) = match self.active.take() {
+            Some(other) if other.value <= said.value => (other, Some(said)),
+            other => (said, other),
+        };
+        if let Some(longer) = longer.filter(|longer| longer.value != shorter.value) {
+            let Said { value, path } = &shorter;
+            let why = format!("is longer than {path} allows, and a job has one deadline here");
+            let told = format!("{value} seconds are written, the shorter time");
+            log.note(&longer.path, Some(&json!(longer.value)), why, told);
+        }
+        self.deadlines().active_seconds = Some(shorter.value);
+        self.active = Some(shorter);
     }
 
     pub(crate) fn cleanup(&mut self) -> &mut Cleanup {
@@ -106,11 +129,16 @@ impl Draft {
             value,
             path: String::new(),
         });
-        let classes: Vec<_> = own.map(Some).into_iter().chain(classes).collect();
+        let why = match &own {
+            Some(_) => "is another than the job's, and a gang has one priority",
+            None => "is of one task group, and a gang has one priority",
+        };
+        let (has_own, own) = (own.is_some(), own.map(Some));
+        let classes = classes.filter(|class| class.is_some() || !has_own);
         self.spec.priority_class_name = one(
-            classes.into_iter().filter(Option::is_some).collect(),
+            own.into_iter().chain(classes).collect(),
             log,
-            "is another than the job's, and a gang has one priority",
+            why,
             "set spec.priorityClassName to the one that is meant",
         );
     }
@@ -141,20 +169,20 @@ impl Draft {
         }
     }
 
-    /// The longest time to stop that a group asks for.
+    /// The longest time to stop that a group asks for, or has without a word.
     fn grace(&mut self, log: &Log) {
-        let said: Vec<_> = self
-            .pods
-            .iter()
-            .filter_map(|pods| pods.grace.clone())
-            .collect();
-        let Some(most) = said.iter().map(|said| said.value).max() else {
+        let of = |pods: &Pods| pods.grace.as_ref().map_or(GRACE, |said| said.value);
+        let Some(most) = self.pods.iter().map(of).max() else {
             return;
         };
-        for said in said.iter().filter(|said| said.value != most) {
+        let said = self.pods.iter().filter_map(|pods| pods.grace.as_ref());
+        for said in said.filter(|said| said.value != most) {
             let why = "is less than another group's, and a gang stops together";
             let told = format!("{most} seconds are given to all");
             log.note(&said.path, Some(&json!(said.value)), why, told);
+        }
+        if most == GRACE {
+            return;
         }
         let checkpoint = self.spec.checkpoint.get_or_insert_with(Checkpoint::default);
         checkpoint.grace_period_seconds = Some(most);

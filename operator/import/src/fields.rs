@@ -244,6 +244,22 @@ impl<'a> Fields<'a> {
         self.at(key)?.as_small()
     }
 
+    /// One of these words. Another is an error.
+    pub(crate) fn one_of(&self, key: &str, words: &[&str]) -> Option<String> {
+        let text = self.text(key)?;
+        if words.contains(&text.as_str()) {
+            return Some(text);
+        }
+        let named = match words.split_last() {
+            Some((last, [])) => (*last).to_owned(),
+            Some((last, others)) => format!("{} or {last}", others.join(", ")),
+            None => String::new(),
+        };
+        let message = format!("must be {named}: write one of them");
+        self.log.wrong(&self.inside(key), message);
+        None
+    }
+
     /// A truth.
     pub(crate) fn boolean(&self, key: &str) -> Option<bool> {
         self.at(key)?.read("true or false", Value::as_bool)

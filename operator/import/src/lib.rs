@@ -18,6 +18,7 @@ mod leftover;
 mod log;
 mod metadata;
 mod object;
+mod parents;
 mod pod;
 mod render;
 mod volcano;
@@ -57,6 +58,15 @@ pub struct Imported {
     pub problems: Vec<Problem>,
 }
 
+/// A document, and what it has become by itself.
+struct Turned<'d> {
+    document: &'d Document,
+    value: &'d serde_json::Value,
+    log: Log,
+    /// Valid, each the first of its name. Of a document that cannot be turned: none.
+    objects: Vec<Object>,
+}
+
 /// Turns documents. They are read together: a LocalQueue says which queue the jobs of another
 /// document go to.
 #[must_use]
@@ -64,24 +74,33 @@ pub fn import(documents: &[Document], options: &Options) -> Vec<Imported> {
     let values: Vec<_> = documents.iter().map(fields::value).collect();
     let context = Context::of(documents, &values, options);
     let mut made = object::Made::default();
-    let turned = documents.iter().zip(&values).enumerate();
-    turned
-        .map(|(at, (document, value))| {
-            let log = Log::default();
-            let mut objects = kinds::turn(document, value, &context, &log);
-            leftover::note(value, &log);
-            objects.retain(|object| made.takes(object, &log));
-            let (notes, problems) = log.told(document);
-            if !problems.is_empty() {
-                objects.clear();
-            }
-            Imported {
-                document: at,
-                from: kinds::title(document, value),
-                objects,
-                notes,
-                problems,
-            }
-        })
-        .collect()
+    let turned = documents.iter().zip(&values).map(|(document, value)| {
+        let log = Log::default();
+        let mut objects = kinds::turn(document, value, &context, &log);
+        leftover::note(value, &log);
+        if log.is_wrong() {
+            objects.clear();
+        }
+        objects.retain(|object| made.takes(object, &log));
+        Turned {
+            document,
+            value,
+            log,
+            objects,
+        }
+    });
+    let mut turned: Vec<_> = turned.collect();
+    // Which Queues there are is known only now.
+    parents::make(&mut turned, &mut made);
+    let told = turned.into_iter().enumerate().map(|(at, one)| {
+        let (notes, problems) = one.log.told(one.document);
+        Imported {
+            document: at,
+            from: kinds::title(one.document, one.value),
+            objects: one.objects,
+            notes,
+            problems,
+        }
+    });
+    told.collect()
 }

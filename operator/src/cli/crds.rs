@@ -43,6 +43,8 @@ pub(super) fn run(options: &Options) -> anyhow::Result<()> {
             ("rbac", rbac::operator()),
             ("rbac-secrets", rbac::secrets()),
             ("rbac-visibility", rbac::visibility()),
+            ("rbac-endpoint", rbac::endpoint()),
+            ("rbac-webhook", rbac::webhook()),
             ("roles", rbac::people()),
             ("roles-everybody", rbac::everybody()),
             ("roles-metrics", rbac::metrics()),

@@ -54,8 +54,8 @@ enum Command {
     /// the decisions, and why those wait that do. The same every time.
     Replay(replay::Options),
     /// Show all that waits and all that runs, queue by queue: position, who, GPUs, state, since
-    /// when, when it starts or ends, and why it waits. Exit status: 0 shown, 2 no cluster, or
-    /// none that tells.
+    /// when, when it starts or ends, and why it waits. Exit status: 0 shown, 1 there is no such
+    /// queue, 2 no cluster, or none that tells.
     Queue(trellis_cli::queue::Options),
     /// Show what of each node is free, who holds the rest, for whom it is reserved, and what is
     /// wrong with it. Exit status: 0 shown, 1 there is no such node, 2 no cluster, or none that

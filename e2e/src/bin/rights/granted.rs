@@ -10,7 +10,13 @@ use trellis_api::document;
 use crate::Right;
 
 /// The roles of the operator itself; those for people are others.
-const FILES: [&str; 3] = ["rbac.yaml", "rbac-secrets.yaml", "rbac-visibility.yaml"];
+const FILES: [&str; 5] = [
+    "rbac.yaml",
+    "rbac-secrets.yaml",
+    "rbac-visibility.yaml",
+    "rbac-endpoint.yaml",
+    "rbac-webhook.yaml",
+];
 
 pub(super) fn rights() -> Result<BTreeSet<Right>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/trellis/files");

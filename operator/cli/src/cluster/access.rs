@@ -1,6 +1,8 @@
 //! Which cluster, as kubectl has it.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -14,31 +16,145 @@ pub struct Access {
     /// The context of the kubeconfig. Without it, its current one.
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
+    /// How long one question may take (5s, 2m; 0: as long as it takes).
+    #[arg(long, value_name = "TIME", value_parser = request_time)]
+    request_timeout: Option<Duration>,
+    /// What only [`Reach`] has options for.
+    #[arg(skip)]
+    cluster: Option<String>,
+    #[arg(skip)]
+    user: Option<String>,
+    #[arg(skip)]
+    as_user: Option<String>,
+    #[arg(skip)]
+    as_group: Vec<String>,
+}
+
+/// The same with all that kubectl has to choose by, for commands of which no `--cluster` or `--as`
+/// means another thing.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct Reach {
+    #[command(flatten)]
+    access: Access,
+    /// The cluster of the kubeconfig. Without it, that of the context.
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
+    /// The user of the kubeconfig. Without it, that of the context.
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Ask as this user, which takes the right to impersonate.
+    #[arg(long = "as", value_name = "USER")]
+    as_user: Option<String>,
+    /// Ask as one of this group; may be given several times.
+    #[arg(long, value_name = "GROUP", requires = "as_user")]
+    as_group: Vec<String>,
+}
+
+impl Reach {
+    /// Which cluster, and who asks it.
+    #[must_use]
+    pub fn access(&self) -> Access {
+        Access {
+            cluster: self.cluster.clone(),
+            user: self.user.clone(),
+            as_user: self.as_user.clone(),
+            as_group: self.as_group.clone(),
+            ..self.access.clone()
+        }
+    }
 }
 
 impl Access {
     /// True if it says anything.
     #[must_use]
     pub fn is_given(&self) -> bool {
-        self.kubeconfig.is_some() || self.context.is_some()
+        let chosen = [&self.context, &self.as_user, &self.cluster, &self.user];
+        self.kubeconfig.is_some()
+            || self.request_timeout.is_some()
+            || !self.as_group.is_empty()
+            || chosen.iter().any(|of| of.is_some())
     }
 
-    /// The kubeconfig's cluster; where there is no kubeconfig, that of the pod that we run in.
+    /// The kubeconfig's cluster; where there is no kubeconfig at all, that of the pod that we run
+    /// in.
     ///
     /// # Errors
-    /// If there is neither, or the kubeconfig is of no use.
+    /// If there is neither, or the kubeconfig is of no use: what somebody has written is never
+    /// passed over for another cluster.
     pub async fn config(&self) -> Result<Config, KubeconfigError> {
         let options = KubeConfigOptions {
             context: self.context.clone(),
-            ..KubeConfigOptions::default()
+            cluster: self.cluster.clone(),
+            user: self.user.clone(),
         };
-        if let Some(file) = &self.kubeconfig {
-            let kubeconfig = Kubeconfig::read_from(file)?;
-            return Config::from_custom_kubeconfig(kubeconfig, &options).await;
+        let chooses = self.context.is_some() || self.cluster.is_some() || self.user.is_some();
+        let mut config = match self.read() {
+            Ok(kubeconfig) => Config::from_custom_kubeconfig(kubeconfig, &options).await?,
+            Err(Absent::Nowhere(error)) if !chooses => Config::incluster().map_err(|_| error)?,
+            Err(Absent::Nowhere(error) | Absent::Useless(error)) => return Err(error),
+        };
+        if self.as_user.is_some() {
+            config.auth_info.impersonate.clone_from(&self.as_user);
         }
-        match Config::from_kubeconfig(&options).await {
-            Err(error) if self.context.is_none() => Config::incluster().map_err(|_| error),
-            config => config,
+        if !self.as_group.is_empty() {
+            config.auth_info.impersonate_groups = Some(self.as_group.clone());
+        }
+        Ok(config)
+    }
+
+    /// How long a question may take, where that is said. Some(None): as long as it takes.
+    pub(super) fn patience(&self) -> Option<Option<Duration>> {
+        let given = self.request_timeout;
+        given.map(|time| Some(time).filter(|time| !time.is_zero()))
+    }
+
+    fn read(&self) -> Result<Kubeconfig, Absent> {
+        if let Some(file) = &self.kubeconfig {
+            return Kubeconfig::read_from(file).map_err(Absent::Useless);
+        }
+        match Kubeconfig::from_env() {
+            Ok(Some(kubeconfig)) => Ok(kubeconfig),
+            // $KUBECONFIG names no file: it is that of the home directory.
+            Ok(None) => Kubeconfig::read().map_err(Absent::of_home),
+            Err(error) => Err(Absent::Useless(error)),
         }
     }
 }
+
+/// That no kubeconfig is to be had.
+#[derive(Debug)]
+enum Absent {
+    /// There is none.
+    Nowhere(KubeconfigError),
+    /// There is one, of no use.
+    Useless(KubeconfigError),
+}
+
+impl Absent {
+    /// Of the one that everybody has where none is named.
+    fn of_home(error: KubeconfigError) -> Self {
+        let is_there = match &error {
+            KubeconfigError::FindPath => false,
+            // Also where the home directory is none, as that of `nobody`.
+            KubeconfigError::ReadConfig(error, _) => {
+                !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+            }
+            _ => true,
+        };
+        match is_there {
+            true => Self::Useless(error),
+            false => Self::Nowhere(error),
+        }
+    }
+}
+
+/// As kubectl's `--request-timeout`: 0 is none, a bare number is seconds.
+fn request_time(written: &str) -> Result<Duration, String> {
+    match written.parse() {
+        Ok(seconds) => Ok(Duration::from_secs(seconds)),
+        Err(_) => crate::wait::time(written),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -84,8 +84,9 @@ where
     }
 }
 
-/// What no new try would change.
-fn refusal(error: watcher::Error) -> Option<kube::Error> {
+/// What of a watch no new try would change: the right is missing, or the kind is not known.
+#[must_use]
+pub fn refusal(error: watcher::Error) -> Option<kube::Error> {
     let error = match error {
         watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => error,
         _ => return None,

@@ -4,8 +4,8 @@ mod access;
 mod follow;
 mod read;
 
-pub use access::Access;
-pub use follow::{Followed, follow};
+pub use access::{Access, Reach};
+pub use follow::{Followed, follow, refusal};
 pub use read::{Hints, Unread, list, named};
 
 use std::time::Duration;
@@ -63,8 +63,9 @@ impl Cluster {
             HeaderName::from_static("user-agent"),
             HeaderValue::from_static(agent),
         ));
-        config.connect_timeout = Some(CONNECT_TIMEOUT);
-        config.read_timeout = Some(READ_TIMEOUT);
+        let patience = access.patience();
+        config.connect_timeout = Some(patience.flatten().unwrap_or(CONNECT_TIMEOUT));
+        config.read_timeout = patience.unwrap_or(Some(READ_TIMEOUT));
         // A user who waits wants to hear soon.
         config.default_retry = false;
         let namespace = config.default_namespace.clone();

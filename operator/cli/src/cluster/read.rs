@@ -7,6 +7,8 @@ use kube::api::ListParams;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
+use crate::output::clean;
+
 /// Objects of one answer of the API server.
 const PAGE: u32 = 500;
 /// Lists that are begun anew because the pages of an earlier one have expired.
@@ -86,31 +88,37 @@ impl Unread {
         }
     }
 
+    /// True if the right is missing, which no new try would change.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        matches!(&*self.error, kube::Error::Api(status) if matches!(status.code, 401 | 403))
+    }
+
     /// What keeps us from it, and what to do about it.
     #[must_use]
     pub fn explain(self, hints: &Hints) -> anyhow::Error {
         let Self { verb, kinds, error } = self;
         let otherwise = hints.otherwise.map(|hint| format!(" ({hint})"));
         let otherwise = otherwise.unwrap_or_default();
-        match *error {
+        let text = match *error {
             kube::Error::Api(status) if matches!(status.code, 401 | 403) => {
                 let hint = hints.otherwise.map(|hint| format!("; {hint}"));
-                anyhow!(
-                    "cannot {verb} {kinds}: the right to do so is missing: {} ({}{})",
+                format!(
+                    "the right to do so is missing: {} ({}{})",
                     status.message,
                     hints.rights,
                     hint.unwrap_or_default(),
                 )
             }
-            kube::Error::Api(status) => anyhow!("cannot {verb} {kinds}: {}", status.message),
-            kube::Error::SerdeError(error) => {
-                anyhow!("cannot {verb} {kinds}: an answer does not decode: {error}")
-            }
-            error => anyhow!(
-                "cannot {verb} {kinds}: the cluster cannot be reached: {}{otherwise}",
+            kube::Error::Api(status) => status.message.clone(),
+            kube::Error::SerdeError(error) => format!("an answer does not decode: {error}"),
+            error => format!(
+                "the cluster cannot be reached: {}{otherwise}",
                 root_of(&error)
             ),
-        }
+        };
+        // Whoever prints it may be no part of this crate: what others have said in it is harmless.
+        anyhow!("cannot {verb} {kinds}: {}", clean(&text))
     }
 }
 

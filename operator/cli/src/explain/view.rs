@@ -79,7 +79,8 @@ fn turn(explanation: &Explanation, now: Timestamp) -> String {
         None => "no start is foreseen: what it waits for has no end that is known".to_owned(),
     };
     let priority = explanation.priority;
-    format!("  {place}, priority {priority}\n  {start}\n")
+    let turn = format!("  {place}, priority {priority}\n  {start}\n");
+    paint(&turn, Tone::Plain)
 }
 
 /// Who decided that it may run, or may not.
@@ -143,6 +144,6 @@ pub(super) fn section(name: &str) -> String {
 fn indented(text: &str, by: usize) -> String {
     let lines = text
         .lines()
-        .map(|line| format!("{}{line}\n", " ".repeat(by)));
+        .map(|line| format!("{}{}\n", " ".repeat(by), paint(line, Tone::Plain)));
     lines.collect()
 }

@@ -74,7 +74,7 @@ pub fn choose<'a>(
     };
     let meant = |attempt: i64| -> Vec<Chosen> {
         let of = all.iter().filter(|(_, line)| line.attempt == attempt);
-        let of = of.filter(|(_, line)| at.means(line, target));
+        let of = of.filter(|(pod, line)| at.means(line, target) && has_container(pod, target));
         let mut of: Vec<_> = of.map(|(pod, line)| chosen(pod, line, target)).collect();
         of.sort_by_key(|chosen| (chosen.pod.rank, chosen.pod.name.clone()));
         at.one(of, target)
@@ -102,6 +102,17 @@ pub fn choose<'a>(
     };
     if !found.is_empty() {
         return Ok(found);
+    }
+    let lacks =
+        |(pod, line): &&(&Pod, PodLine)| at.means(line, target) && !has_container(pod, target);
+    if let Some((pod, line)) = all.iter().find(lacks) {
+        let container = container(target);
+        let why = nothing::no_container(&line.name, container, &containers(pod));
+        // Another of all may have it.
+        return Err(match target.all {
+            true => Without::Now(why),
+            false => Without::Never(why),
+        });
     }
     let lines: Vec<_> = all.into_iter().map(|(_, line)| line).collect();
     Err(Without::Now(match target.previous {
@@ -200,12 +211,34 @@ fn is_of_stage(job: &TrainingJob, line: &PodLine, stage: u32) -> bool {
     stage_of(&job.spec, &line.group).is_none_or(|own| own == stage)
 }
 
+fn container(target: &Target) -> &str {
+    target.container.as_deref().unwrap_or(MAIN_CONTAINER)
+}
+
+/// The containers that a pod's spec has, those of its own before what runs before them.
+fn containers(pod: &Pod) -> Vec<&str> {
+    let spec = pod.spec.as_ref();
+    let main = spec.map(|spec| spec.containers.as_slice());
+    let inits = spec.and_then(|spec| spec.init_containers.as_deref());
+    let all = main.into_iter().chain(inits).flatten();
+    let all = all.map(|container| container.name.as_str());
+    let attached = spec.and_then(|spec| spec.ephemeral_containers.as_deref());
+    let attached = attached.into_iter().flatten();
+    all.chain(attached.map(|container| container.name.as_str()))
+        .collect()
+}
+
+fn has_container(pod: &Pod, target: &Target) -> bool {
+    containers(pod).contains(&container(target))
+}
+
 fn chosen(pod: &Pod, line: &PodLine, target: &Target) -> Chosen {
-    let container = target.container.as_deref().unwrap_or(MAIN_CONTAINER);
+    let container = container(target);
     let status = pod.status.as_ref();
     let inits = status.and_then(|status| status.init_container_statuses.as_ref());
     let main = status.and_then(|status| status.container_statuses.as_ref());
-    let mut all = inits.into_iter().chain(main).flatten();
+    let attached = status.and_then(|status| status.ephemeral_container_statuses.as_ref());
+    let mut all = inits.into_iter().chain(main).chain(attached).flatten();
     let own = all.find(|status| status.name == container);
     let state = own.and_then(|own| own.state.as_ref());
     Chosen {

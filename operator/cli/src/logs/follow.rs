@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::bail;
-use futures::{StreamExt as _, TryStreamExt as _, pin_mut};
+use futures::{StreamExt as _, pin_mut};
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
@@ -12,9 +12,11 @@ use tokio::task::JoinSet;
 use trellis_api::TrainingJob;
 use trellis_api::job::TrainingJobStatus;
 
+use super::begun::{Begun, Comes};
 use super::choice::{Chosen, Without, choose};
+use super::watched::Watched;
 use super::{Options, RIGHTS, WAITING, nothing, pods, put, refused, tail};
-use crate::cluster::{Unread, named};
+use crate::cluster::{Unread, named, refusal};
 use crate::exit::Exit;
 use crate::output::{Tone, warn};
 use crate::status::{pods_of, unseen};
@@ -24,14 +26,13 @@ use crate::target::Site;
 struct Following<'a> {
     site: &'a Site,
     options: &'a Options,
-    /// None: it is gone.
-    job: Option<TrainingJob>,
+    job: Watched,
     pods: BTreeMap<String, Pod>,
     /// True once all of its pods have been listed: before that nothing is missing.
     is_listed: bool,
     begun: BTreeSet<String>,
     reads: JoinSet<(String, Result<(), kube::Error>)>,
-    attempt: Option<i64>,
+    places: Begun,
     told: BTreeSet<String>,
     failed: bool,
 }
@@ -63,16 +64,15 @@ pub async fn run(site: &Site, name: &str, options: &Options) -> anyhow::Result<E
     let (seen_pods, seen_jobs) = (seen_pods.default_backoff(), seen_jobs.default_backoff());
     pin_mut!(seen_pods, seen_jobs);
     let (out, mut pieces) = mpsc::channel::<Vec<u8>>(WAITING);
-    let uid = job.metadata.uid.clone();
     let mut following = Following {
         site,
         options,
-        job: Some(job),
+        job: Watched::of(job),
         pods: BTreeMap::new(),
         is_listed: false,
         begun: BTreeSet::new(),
         reads: JoinSet::new(),
-        attempt: None,
+        places: Begun::default(),
         told: BTreeSet::new(),
         failed: false,
     };
@@ -94,20 +94,21 @@ pub async fn run(site: &Site, name: &str, options: &Options) -> anyhow::Result<E
                     warn(&format!("error: {}", refused(site, &pod, error)));
                 }
             }
-            event = seen_pods.try_next() => match event {
-                Ok(Some(event)) => following.see(event),
-                Err(watcher::Error::InitialListFailed(error)) if is_denied(&error) => {
+            Some(event) = seen_pods.next() => match event.map_err(refusal) {
+                Ok(event) => following.see(event),
+                Err(Some(error)) => {
                     return Err(unseen(site, Unread::new::<Pod>("watch", error), RIGHTS));
                 }
                 // It is tried again.
-                Ok(None) | Err(_) => continue,
+                Err(None) => continue,
             },
-            event = seen_jobs.next() => match event {
-                Some(Ok(Event::Apply(job) | Event::InitApply(job))) if job.metadata.uid == uid => {
-                    following.job = Some(job);
+            Some(event) = seen_jobs.next() => match event.map_err(refusal) {
+                Ok(event) => following.job.see(event),
+                Err(Some(error)) => {
+                    let error = Unread::new::<TrainingJob>("watch", error);
+                    return Err(site.explain(error, "watch trainingjobs.trellis.dev"));
                 }
-                Some(Ok(Event::Delete(_))) => following.job = None,
-                _ => continue,
+                Err(None) => continue,
             },
         }
         if !following.is_listed {
@@ -127,10 +128,6 @@ pub async fn run(site: &Site, name: &str, options: &Options) -> anyhow::Result<E
     }
 }
 
-fn is_denied(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if matches!(status.code, 401 | 403))
-}
-
 fn is_gone(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
@@ -139,7 +136,11 @@ impl Following<'_> {
     fn see(&mut self, event: Event<Pod>) {
         let key = |pod: &Pod| pod.metadata.name.clone().unwrap_or_default();
         match event {
-            Event::Init => self.pods.clear(),
+            Event::Init => {
+                self.pods.clear();
+                // Until all are there again nothing is missing.
+                self.is_listed = false;
+            }
             Event::InitApply(pod) | Event::Apply(pod) => {
                 self.pods.insert(key(&pod), pod);
             }
@@ -153,7 +154,7 @@ impl Following<'_> {
     /// Begins to read the logs that can be read now.
     fn begin(&mut self, out: &mpsc::Sender<Vec<u8>>) -> anyhow::Result<Next> {
         let is_idle = self.reads.is_empty();
-        let Some(job) = self.job.clone() else {
+        let Some(job) = self.job.now().cloned() else {
             return Ok(if is_idle { Next::End } else { Next::Wait });
         };
         let has_ended = job
@@ -209,16 +210,20 @@ impl Following<'_> {
                 "more than {most} logs would be followed at once: name a --rank or --group, or allow more by --max"
             );
         }
-        let attempt = chosen.pod.attempt;
-        let before = self.attempt.replace(attempt);
-        if before.is_some_and(|before| before != attempt) {
-            self.told.clear();
-            warn(&format!("note: attempt {attempt} begins{}", self.why()));
-        } else if before.is_some() && !self.options.all {
-            warn(&format!("note: pod {} has come again", chosen.pod.name));
+        let comes = self.places.add(&chosen.pod);
+        match comes {
+            Comes::WithAttempt => {
+                let attempt = chosen.pod.attempt;
+                self.told.clear();
+                warn(&format!("note: attempt {attempt} begins{}", self.why()));
+            }
+            Comes::Again if !self.options.all => {
+                warn(&format!("note: pod {} has come again", chosen.pod.name));
+            }
+            Comes::First | Comes::AfterAttempt | Comes::Again => {}
         }
         let mut part = self.options.part();
-        if before.is_some() {
+        if comes != Comes::First {
             // What comes later is shown from its beginning.
             part.tail = None;
             part.since_seconds = None;
@@ -236,7 +241,7 @@ impl Following<'_> {
 
     /// What ended the attempt before.
     fn why(&self) -> String {
-        let status = self.job.as_ref().and_then(|job| job.status.as_ref());
+        let status = self.job.now().and_then(|job| job.status.as_ref());
         let failure = status.and_then(|status| status.last_failure.as_ref());
         failure.map_or_else(String::new, |failure| {
             let exit = failure.exit_code.map(|code| format!(", exit code {code}"));
@@ -260,7 +265,7 @@ impl Following<'_> {
     }
 
     fn exit(&self) -> Exit {
-        if self.job.is_none() {
+        if self.job.now().is_none() {
             warn("note: the job is gone: somebody has deleted it");
         }
         match self.begun.is_empty() || self.failed {

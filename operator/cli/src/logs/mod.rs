@@ -1,5 +1,6 @@
 //! `trellis logs`: what the pods of a job write, by rank, over restarts.
 
+mod begun;
 mod choice;
 mod follow;
 mod lines;
@@ -7,6 +8,7 @@ mod nothing;
 mod tail;
 #[cfg(test)]
 mod tests;
+mod watched;
 
 use std::io::Write as _;
 use std::num::NonZeroUsize;

@@ -44,6 +44,14 @@ pub fn no_index(job: &TrainingJob, group: &str, index: u32) -> String {
     )
 }
 
+/// The pod has no such container, and never will.
+pub fn no_container(pod: &str, container: &str, all: &[&str]) -> String {
+    format!(
+        "{pod} has no container {container:?}: name one of {}",
+        all.join(", ")
+    )
+}
+
 /// Its stage is still to come.
 pub fn later_stage(job: &TrainingJob, stage: u32, current: u32) -> String {
     format!(

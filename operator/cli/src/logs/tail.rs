@@ -167,9 +167,11 @@ async fn has_ended(pods: &Api<Pod>, chosen: &Chosen) -> bool {
     }
     let inits = status.init_container_statuses.unwrap_or_default();
     let main = status.container_statuses.unwrap_or_default();
+    let attached = status.ephemeral_container_statuses.unwrap_or_default();
     let own = inits
         .into_iter()
         .chain(main)
+        .chain(attached)
         .find(|c| c.name == chosen.container);
     let state = own.and_then(|own| own.state);
     state.is_some_and(|state| state.terminated.is_some())

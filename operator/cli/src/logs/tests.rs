@@ -153,6 +153,31 @@ fn what_ran_before_is_the_attempt_before_or_the_container_before_its_restart() {
     assert_eq!(chosen[0].pod.attempt, 3);
 }
 
+#[test]
+fn a_container_that_no_pod_has_is_an_error_that_names_those_there_are() {
+    let mut pods = pods();
+    let spec = pods[3].spec.as_mut().unwrap();
+    let sidecar = serde_json::from_value(json!({"name": "proxy"})).unwrap();
+    spec.init_containers = Some(vec![sidecar]);
+    let target = |container: &str, all: bool| Target {
+        group: Some("worker".to_owned()),
+        index: Some(1).filter(|_| !all),
+        all,
+        container: Some(container.to_owned()),
+        ..Target::default()
+    };
+    let choose = |container, all| choose(&job(running()), &pods, &target(container, all));
+    assert_eq!(
+        choose("prxy", false),
+        Err(Without::Never(
+            "llm-worker-1 has no container \"prxy\": name one of main, proxy".to_owned()
+        ))
+    );
+    assert!(matches!(choose("prxy", true), Err(Without::Now(_))));
+    // Of all those alone that have it.
+    assert_eq!(names(choose("proxy", true)), ["llm-worker-1@3"]);
+}
+
 fn why(status: Value, pods: &[Pod], target: Target) -> String {
     match choose(&job(status), pods, &target) {
         Ok(chosen) => panic!("{chosen:?}"),

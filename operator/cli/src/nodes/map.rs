@@ -1,6 +1,8 @@
 //! The devices of each node, drawn: who looks sees where it is full, where in pieces, and where
 //! broken. Pure.
 
+use std::cmp::Reverse;
+
 use trellis_api::visibility::NodeState;
 
 use super::sums::{Units, devices};
@@ -22,7 +24,11 @@ pub(super) fn text(nodes: &[&NodeState]) -> String {
             out.push('\n');
         }
         out.push_str(&" ".repeat(here.len().saturating_mul(2)));
-        out.push_str(&format!("{:<longest$}  {}", name(node), cells(node)));
+        out.push_str(&format!(
+            "{:<longest$}  {}",
+            paint(name(node), Tone::Plain),
+            cells(node)
+        ));
         let why: Vec<_> = node
             .reasons
             .iter()
@@ -67,14 +73,31 @@ fn cells(node: &NodeState) -> String {
     }
 }
 
+/// Cells of each of several counts: as many as it is, or of more than there is room for its share,
+/// where what is left goes to the largest remainders (Hamilton).
+fn shares(counts: [i64; 4]) -> [i64; 4] {
+    let all = counts.into_iter().fold(0, i64::saturating_add);
+    if all <= WIDEST {
+        return counts;
+    }
+    let part = |count: i64| count.saturating_mul(WIDEST);
+    let mut shares = counts.map(|count| part(count).checked_div(all).unwrap_or(0));
+    let given = shares.into_iter().fold(0, i64::saturating_add);
+    let left = usize::try_from(WIDEST.saturating_sub(given)).unwrap_or(0);
+    let mut by_remainder: Vec<_> = counts.into_iter().zip(&mut shares).collect();
+    // Stable: of two alike the one that holds more of a claim.
+    by_remainder.sort_by_key(|(count, _)| Reverse(part(*count).checked_rem(all)));
+    for (_, share) in by_remainder.into_iter().take(left) {
+        *share = share.saturating_add(1);
+    }
+    shares
+}
+
 fn bar(units: Units, schedulable: bool) -> String {
-    let share = |count: i64| match units.all {
-        all if all > WIDEST => count.saturating_mul(WIDEST).checked_div(all).unwrap_or(0),
-        _ => count,
-    };
-    let (jobs, others, kept) = (share(units.jobs), share(units.others), share(units.kept));
-    let taken = jobs.saturating_add(others).saturating_add(kept);
-    let free = share(units.all).saturating_sub(taken);
+    let taken = units.jobs.saturating_add(units.others);
+    let taken = taken.saturating_add(units.kept);
+    let free = units.all.saturating_sub(taken).max(0);
+    let [jobs, others, kept, free] = shares([units.jobs, units.others, units.kept, free]);
     let (left, tone) = match schedulable {
         true => (FREE, Tone::Good),
         false => (BAD, Tone::Bad),
@@ -87,4 +110,19 @@ fn bar(units: Units, schedulable: bool) -> String {
         paint(&of(left, free), tone),
     ]
     .concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_devices_each_has_its_share_of_the_cells() {
+        assert_eq!(shares([3, 2, 1, 2]), [3, 2, 1, 2]);
+        // All are taken: no cell is free.
+        assert_eq!(shares([31, 1, 0, 0]), [16, 0, 0, 0]);
+        assert_eq!(shares([11, 11, 10, 0]), [6, 5, 5, 0]);
+        assert_eq!(shares([0, 0, 0, 64]), [0, 0, 0, 16]);
+        assert_eq!(shares([30, 0, 0, 2]), [15, 0, 0, 1]);
+    }
 }

@@ -13,9 +13,9 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use trellis_api::visibility::NodeState;
 
-use crate::cluster::{AGENT, Access, Cluster, Hints};
-use crate::exit::Exit;
-use crate::output::{self, Format, Screen, warn};
+use crate::cluster::{AGENT, Cluster, Hints, Reach};
+use crate::look::{Look, Unseen, rounds};
+use crate::output::{self, Format};
 use crate::visible::{self, Visible};
 
 /// What of the nodes.
@@ -39,12 +39,12 @@ pub struct Options {
     /// How often, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
     interval: u64,
-    /// For scripts (json, yaml), or with more columns (wide).
+    /// For scripts (json, yaml: docs/command-line.md), or with more columns (wide).
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Format>,
     /// Which cluster.
     #[command(flatten)]
-    access: Access,
+    reach: Reach,
 }
 
 /// Shows the nodes.
@@ -52,47 +52,29 @@ pub struct Options {
 /// # Errors
 /// If the cluster cannot be asked.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    let cluster = Cluster::connect(&options.access, AGENT, None)?;
+    let cluster = Cluster::connect(&options.reach.access(), AGENT, None)?;
     cluster.wait_for(async {
         let api = Api::<NodeState>::all(cluster.client().clone());
-        let mut screen = Screen::new(options.output);
-        loop {
-            let nodes = match visible::all(&api)
-                .await
-                .map_err(|error| error.explain(&hints()))?
-            {
-                Visible::Told(nodes) => nodes,
-                Visible::Nothing => Vec::new(),
-                Visible::Denied(message) => {
-                    warn(&format!("error: {message}: {}", hints().rights));
-                    return Ok(Exit::Invalid.into());
-                }
-                Visible::Unserved(why) => {
-                    warn(&format!("error: {why}"));
-                    return Ok(Exit::Invalid.into());
-                }
-            };
-            let missing = options
-                .nodes
-                .iter()
-                .find(|name| !nodes.iter().any(|n| is(n, name)));
-            if let Some(name) = missing {
-                warn(&format!(
-                    "error: there is no node {name:?}: `trellis nodes` lists all"
-                ));
-                return Ok(Exit::Not.into());
-            }
-            let text = shown(&nodes, options)?;
-            match options.watch {
-                false => {
-                    output::print(&text)?;
-                    return Ok(Exit::Done.into());
-                }
-                true => screen.show(&text)?,
-            }
-            tokio::time::sleep(Duration::from_secs(options.interval)).await;
-        }
+        let look = async || shown(&seen(&api).await?, options);
+        let every = options.watch.then(|| Duration::from_secs(options.interval));
+        Ok(rounds(options.output, every, look).await?.into())
     })
+}
+
+async fn seen(api: &Api<NodeState>) -> Result<Vec<NodeState>, Unseen> {
+    let seen = visible::all(api).await.map_err(|error| {
+        let is_denied = error.is_denied();
+        Unseen::new(is_denied, error.explain(&hints()))
+    })?;
+    match seen {
+        Visible::Told(nodes) => Ok(nodes),
+        Visible::Nothing => Ok(Vec::new()),
+        Visible::Denied(message) => {
+            let why = format!("{message}: {}", hints().rights);
+            Err(Unseen::denied(why))
+        }
+        Visible::Unserved(why) => Err(Unseen::now(why.to_owned())),
+    }
 }
 
 fn hints() -> Hints {
@@ -107,7 +89,16 @@ fn is(node: &NodeState, name: &str) -> bool {
     node.metadata.name.as_deref() == Some(name)
 }
 
-fn shown(nodes: &[NodeState], options: &Options) -> anyhow::Result<String> {
+fn shown(nodes: &[NodeState], options: &Options) -> Result<Look, Unseen> {
+    let missing = options
+        .nodes
+        .iter()
+        .find(|name| !nodes.iter().any(|n| is(n, name)));
+    if let Some(name) = missing {
+        return Err(Unseen::not_there(format!(
+            "there is no node {name:?}: `trellis nodes` lists all"
+        )));
+    }
     let mut of: Vec<_> = nodes
         .iter()
         .filter(|node| options.nodes.is_empty() || options.nodes.iter().any(|name| is(node, name)))
@@ -116,10 +107,10 @@ fn shown(nodes: &[NodeState], options: &Options) -> anyhow::Result<String> {
         .collect();
     of.sort_by(|a, b| sums::place(a).cmp(&sums::place(b)));
     if let Some(text) = output::object(options.output, &of)? {
-        return Ok(text);
+        return Ok(text.into());
     }
     if of.is_empty() {
-        return Ok("no node is so\n".to_owned());
+        return Ok("no node is so\n".to_owned().into());
     }
     let wide = options.output == Some(Format::Wide);
     let mut text = match options.map {
@@ -133,5 +124,5 @@ fn shown(nodes: &[NodeState], options: &Options) -> anyhow::Result<String> {
     };
     text.push('\n');
     text.push_str(&sums::text(&of));
-    Ok(text)
+    Ok(text.into())
 }

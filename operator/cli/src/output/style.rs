@@ -3,6 +3,8 @@
 use owo_colors::OwoColorize as _;
 use trellis_api::job::JobPhase;
 
+use super::clean::clean_lines;
+
 /// What a word is to whoever reads it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
@@ -21,11 +23,13 @@ pub enum Tone {
     Head,
 }
 
-/// The text in its colour. Whoever prints it takes that away where no terminal reads it.
+/// The text in its colour, and in none of its own: what it says is often another's. Whoever prints
+/// it takes the colour away where no terminal reads it.
 #[must_use]
 pub fn paint(text: &str, tone: Tone) -> String {
+    let text = clean_lines(text);
     match tone {
-        Tone::Plain => text.to_owned(),
+        Tone::Plain => text,
         Tone::Good => text.green().to_string(),
         Tone::Waits => text.yellow().to_string(),
         Tone::Bad => text.red().to_string(),

@@ -1,6 +1,9 @@
 //! Tables as kubectl prints them: a head in capitals, columns three spaces apart. The last column
 //! is cut where the terminal ends.
 
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+use super::clean::clean;
 use super::style::{Tone, paint};
 
 const GAP: usize = 3;
@@ -13,10 +16,10 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// A text in a tone.
+    /// A text in a tone. Whatever it is, it is one line.
     pub fn new(text: impl Into<String>, tone: Tone) -> Self {
         Self {
-            text: text.into(),
+            text: clean(&text.into()),
             tone,
         }
     }
@@ -104,9 +107,9 @@ fn line(row: &[Cell], widths: &[usize], indent: usize, width: Option<usize>, out
     out.push('\n');
 }
 
-/// Characters: names are ASCII, and what is not stands in the last column.
+/// Columns that a terminal gives it.
 fn length(text: &str) -> usize {
-    text.chars().count()
+    text.width()
 }
 
 /// What of the text there is room for. Where there is hardly any, the line is left to wrap.
@@ -115,8 +118,16 @@ fn cut(text: &str, room: Option<usize>) -> String {
     match room.filter(|room| *room >= LEAST && length(text) > *room) {
         None => text.to_owned(),
         Some(room) => {
-            let kept = text.chars().take(room.saturating_sub(1));
-            kept.chain(['…']).collect()
+            let mut left = room.saturating_sub(1);
+            let fits = |c: &char| match left.checked_sub(c.width().unwrap_or(0)) {
+                Some(rest) => {
+                    left = rest;
+                    true
+                }
+                None => false,
+            };
+            let kept: Vec<char> = text.chars().take_while(fits).collect();
+            kept.into_iter().chain(['…']).collect()
         }
     }
 }
@@ -150,6 +161,27 @@ mod tests {
              a-long-name   8      needs 8 more GPUs than there are\n\
              x\n"
         );
+    }
+
+    #[test]
+    fn a_cell_is_one_line_whoever_wrote_it() {
+        let mut table = Table::new(["NAME", "NOTE"]);
+        table.row(["a\nb".into(), "\x1b[2Jx\u{202e}\ny".into()]);
+        assert_eq!(plain(&table.text(0, None)), "NAME   NOTE\na b    x y\n");
+        assert!(!table.text(0, None).contains("\x1b[2J"));
+    }
+
+    #[test]
+    fn what_is_wide_takes_its_columns() {
+        let mut table = Table::new(["NAME", "NOTE"]);
+        table.row(["名前".into(), "x".into()]);
+        table.row(["abcde".into(), "訓練が始まるのを待っている".into()]);
+        let text = plain(&table.text(0, Some(28)));
+        assert_eq!(
+            text,
+            "NAME    NOTE\n名前    x\nabcde   訓練が始まるのを待…\n"
+        );
+        assert!(text.lines().all(|line| length(line) <= 28));
     }
 
     #[test]

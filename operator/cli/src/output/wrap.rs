@@ -1,18 +1,21 @@
 //! Text in lines.
 
+use unicode_width::UnicodeWidthStr as _;
+
+use super::clean::clean;
 use super::style::{Tone, paint};
 
-/// The text in lines of at most `width` characters, each behind `indent` spaces. A word that is
+/// The text in lines of at most `width` columns, each behind `indent` spaces. A word that is
 /// longer stands alone.
 #[must_use]
 pub fn wrapped(text: &str, indent: usize, width: usize, tone: Tone) -> String {
     const LEAST: usize = 20;
     let room = width.saturating_sub(indent).max(LEAST);
     let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        let length = word.chars().count();
+    for word in clean(text).split_whitespace() {
+        let length = word.width();
         match lines.last_mut() {
-            Some(line) if line.chars().count().saturating_add(length) < room => {
+            Some(line) if line.width().saturating_add(length) < room => {
                 line.push(' ');
                 line.push_str(word);
             }
@@ -45,5 +48,9 @@ mod tests {
             format!("a\n{long}\nb\n")
         );
         assert_eq!(wrapped("", 2, 30, Tone::Plain), "");
+        assert_eq!(
+            wrapped("a\x1b[2J \u{202e}b\x07", 0, 30, Tone::Plain),
+            "a b\n"
+        );
     }
 }

@@ -15,9 +15,11 @@ use kube::Api;
 use kube::api::PostParams;
 use trellis_api::visibility::{QueueState, QueuedJob};
 
+use serde::Serialize;
+
 use crate::cluster::Unread;
-use crate::exit::Exit;
-use crate::output::{self, Format, Screen, Tone, paint, warn};
+use crate::look::{Look, Unseen, rounds};
+use crate::output::{self, Format, Tone, paint};
 use crate::target::{Place, Site};
 use crate::visible::{self, Visible};
 use rows::Which;
@@ -44,7 +46,7 @@ pub struct Options {
     /// How often, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
     interval: u64,
-    /// For scripts (json, yaml), or with more columns (wide).
+    /// For scripts (json, yaml: docs/command-line.md), or with more columns (wide).
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Format>,
     /// Where. Without a namespace, all of them, or that of the context for whoever may not see all.
@@ -61,6 +63,15 @@ struct Seen {
     notes: Vec<String>,
 }
 
+/// The same for scripts.
+#[derive(Serialize)]
+struct Told<'a> {
+    jobs: Vec<&'a QueuedJob>,
+    /// Null: who asks may not see them.
+    queues: Option<Vec<&'a QueueState>>,
+    notes: &'a [String],
+}
+
 /// Shows the queues.
 ///
 /// # Errors
@@ -72,28 +83,22 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
             true => Some(whoami(&site).await?),
             false => None,
         };
-        let mut screen = Screen::new(options.output);
-        loop {
-            let Some(seen) = look(&site, options).await? else {
-                return Ok(Exit::Invalid.into());
-            };
-            let text = shown(&seen, options, me.as_deref())?;
-            match options.watch {
-                false => {
-                    output::print(&text)?;
-                    return Ok(Exit::Done.into());
-                }
-                true => screen.show(&text)?,
-            }
-            tokio::time::sleep(Duration::from_secs(options.interval)).await;
-        }
+        let look = async || {
+            let seen = look(&site, options).await?;
+            shown(&seen, options, me.as_deref())
+        };
+        let every = options.watch.then(|| Duration::from_secs(options.interval));
+        Ok(rounds(options.output, every, look).await?.into())
     })
 }
 
-/// None: nothing is to be had, and why has been said.
-async fn look(site: &Site, options: &Options) -> anyhow::Result<Option<Seen>> {
+async fn look(site: &Site, options: &Options) -> Result<Seen, Unseen> {
     let client = || site.cluster.client().clone();
-    let denied = |error: Unread| site.explain(error, "list queuedjobs.visibility.trellis.dev");
+    let denied = |error: Unread| {
+        let is_denied = error.is_denied();
+        let error = site.explain(error, "list queuedjobs.visibility.trellis.dev");
+        Unseen::new(is_denied, error)
+    };
     let mut seen = Seen::default();
     let everywhere = options.place.namespace.is_none();
     let mut jobs = match everywhere {
@@ -115,50 +120,65 @@ async fn look(site: &Site, options: &Options) -> anyhow::Result<Option<Seen>> {
     match jobs {
         Visible::Told(jobs) => seen.jobs = jobs,
         Visible::Denied(message) => {
-            warn(&format!(
-                "error: {message}: ask for the ClusterRole trellis-view, or view, in namespace {:?}",
+            return Err(Unseen::denied(format!(
+                "{message}: ask for the ClusterRole trellis-view, or view, in namespace {:?}",
                 site.namespace
-            ));
-            return Ok(None);
+            )));
         }
         Visible::Nothing => {}
         Visible::Unserved(why) => {
-            warn(&format!(
-                "error: {why}; `kubectl get tj -A` shows phases and reasons without it"
-            ));
-            return Ok(None);
+            return Err(Unseen::now(format!(
+                "{why}; `kubectl get tj -A` shows phases and reasons without it"
+            )));
         }
     }
     let queues = visible::all(&Api::<QueueState>::all(client()))
         .await
         .map_err(denied)?;
     seen.queues = queues.told();
-    Ok(Some(seen))
+    Ok(seen)
 }
 
-fn shown(seen: &Seen, options: &Options, me: Option<&str>) -> anyhow::Result<String> {
+fn shown(seen: &Seen, options: &Options, me: Option<&str>) -> Result<Look, Unseen> {
     let which = Which {
         queue: options.queue.as_deref(),
         user: me,
         waiting: !options.running,
         running: !options.waiting,
     };
-    let jobs = which.of(&seen.jobs);
-    if let Some(text) = output::object(options.output, &jobs)? {
-        return Ok(text);
+    if let Some(name) = which.unknown(&seen.jobs, seen.queues.as_deref()) {
+        return Err(Unseen::not_there(format!(
+            "there is no queue {name:?}: `trellis queue` lists all"
+        )));
     }
-    let wide = options.output == Some(Format::Wide);
+    let jobs = which.of(&seen.jobs);
+    let queues = seen.queues.as_ref();
+    let queues: Option<Vec<_>> =
+        queues.map(|queues| queues.iter().filter(|queue| which.is_of(queue)).collect());
+    let told = Told {
+        jobs,
+        queues,
+        notes: &seen.notes,
+    };
+    if let Some(text) = output::object(options.output, &told)? {
+        return Ok(Look {
+            text,
+            notes: seen.notes.clone(),
+        });
+    }
+    Ok(people(&told, options.output == Some(Format::Wide)).into())
+}
+
+fn people(told: &Told<'_>, wide: bool) -> String {
     let width = output::width().filter(|_| !wide);
-    let now = Timestamp::now();
     let mut text = String::new();
-    for note in &seen.notes {
+    for note in told.notes {
         text.push_str(&paint(&format!("# {note}\n"), Tone::Dim));
     }
-    let queues = seen.queues.as_deref().unwrap_or_default();
-    let queues = queues.iter().filter(|queue| which.is_of(queue));
+    let queues = told.queues.iter().flatten().copied();
     text.push_str(&summary::text(queues, wide));
-    text.push_str(&rows::text(&jobs, now, wide, width));
-    Ok(text)
+    text.push_str(&rows::text(&told.jobs, Timestamp::now(), wide, width));
+    text
 }
 
 /// The name by which the API server knows us.

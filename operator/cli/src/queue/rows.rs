@@ -45,6 +45,19 @@ impl Which<'_> {
             && (if waits { self.waiting } else { self.running })
     }
 
+    /// A queue that is asked for, and of which neither a queue nor a job tells. None where nobody
+    /// can say.
+    pub(super) fn unknown(
+        &self,
+        jobs: &[QueuedJob],
+        queues: Option<&[QueueState]>,
+    ) -> Option<&str> {
+        let name = self.queue?;
+        let is_there = queues?.iter().any(|queue| self.is_of(queue));
+        let is_named = jobs.iter().any(|job| job.queue == name);
+        (!is_there && !is_named).then_some(name)
+    }
+
     /// True of a queue that is asked for.
     pub(super) fn is_of(&self, queue: &QueueState) -> bool {
         self.queue

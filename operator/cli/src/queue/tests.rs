@@ -138,3 +138,46 @@ fn some_of_it() {
         "no job waits or runs that is asked for\n"
     );
 }
+
+#[derive(clap::Parser)]
+struct Line {
+    #[command(flatten)]
+    options: Options,
+}
+
+fn shows(seen: &Seen, arguments: &[&str]) -> Result<Look, Unseen> {
+    let all = ["trellis"].iter().chain(arguments);
+    let line = <Line as clap::Parser>::try_parse_from(all).unwrap();
+    shown(seen, &line.options, None)
+}
+
+#[test]
+fn scripts_have_jobs_queues_and_notes_and_people_hear_the_notes() {
+    let mut seen = busy();
+    seen.notes.push("jobs of one namespace alone".to_owned());
+    let look = shows(&seen, &["research", "--waiting", "-o", "json"]).unwrap();
+    assert_eq!(look.notes, seen.notes);
+    let told: Value = serde_json::from_str(&look.text).unwrap();
+    let names = |of: &Value| -> Vec<String> {
+        let all = of.as_array().unwrap().iter();
+        all.map(|one| one["metadata"]["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(names(&told["jobs"]), ["urgent", "bert"]);
+    assert_eq!(names(&told["queues"]), ["research"]);
+    assert_eq!(told["notes"], json!(["jobs of one namespace alone"]));
+    seen.queues = None;
+    let look = shows(&seen, &["-o", "json"]).unwrap();
+    let told: Value = serde_json::from_str(&look.text).unwrap();
+    assert_eq!(told["queues"], json!(null), "who asks may not see them");
+}
+
+#[test]
+fn a_queue_that_is_not_there_is_an_error_where_that_can_be_known() {
+    let mut seen = busy();
+    assert!(shows(&seen, &["typo"]).is_err());
+    // Of a job that stands in one, whatever became of that.
+    assert!(shows(&seen, &["default"]).is_ok());
+    seen.queues = None;
+    assert!(shows(&seen, &["typo"]).is_ok());
+}

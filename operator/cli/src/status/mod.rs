@@ -53,7 +53,8 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
 }
 
 async fn once(site: &Site, name: &str, format: Option<Format>) -> anyhow::Result<Exit> {
-    let Some(report) = read::report(site, name).await? else {
+    let denied = |error| read::unread(site, error);
+    let Some(report) = read::report(site, name).await.map_err(denied)? else {
         warn(&format!("error: {:#}", site.not_there(name)));
         return Ok(Exit::Not);
     };

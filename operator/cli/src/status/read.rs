@@ -15,10 +15,9 @@ use crate::target::Site;
 /// All of one job. None: there is no such job.
 ///
 /// # Errors
-/// If the job itself cannot be read. What else cannot is told in the report.
-pub async fn report(site: &Site, name: &str) -> anyhow::Result<Option<Report>> {
-    let denied = |error| site.explain(error, "get trainingjobs.trellis.dev");
-    let Some(mut job) = named(&site.jobs(), name).await.map_err(denied)? else {
+/// If the job itself cannot be read ([`unread`]). What else cannot is told in the report.
+pub async fn report(site: &Site, name: &str) -> Result<Option<Report>, Unread> {
+    let Some(mut job) = named(&site.jobs(), name).await? else {
         return Ok(None);
     };
     job.metadata.managed_fields = None;
@@ -55,6 +54,12 @@ pub async fn report(site: &Site, name: &str) -> anyhow::Result<Option<Report>> {
         events,
         unread,
     }))
+}
+
+/// That the job itself could not be read, in words.
+#[must_use]
+pub fn unread(site: &Site, error: Unread) -> anyhow::Error {
+    site.explain(error, "get trainingjobs.trellis.dev")
 }
 
 /// What of Kubernetes' own could not be read, in words. `right` is what the user needs.

@@ -10,13 +10,14 @@ use std::process::ExitCode;
 use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use kube::api::PostParams;
+use kube::core::Status;
 use trellis_api::TrainingJob;
 
 use crate::cluster::{Followed, Unread, follow};
 use crate::exit::Exit;
 use crate::given::settle;
 use crate::output::{print, warn};
-use crate::target::{Place, Site};
+use crate::target::{Place, Site, said};
 use crate::wait::Patience;
 use progress::{Progress, Seen};
 
@@ -38,8 +39,8 @@ pub struct Options {
     #[command(flatten)]
     patience: Patience,
     /// Have the API server and the admission webhook judge the jobs, and create none.
-    #[arg(long)]
-    dry_run: bool,
+    #[arg(long, value_name = "server", value_parser = ["server"], num_args = 0..=1, require_equals = true, default_missing_value = "server", conflicts_with = "wait")]
+    dry_run: Option<String>,
     /// Where.
     #[command(flatten)]
     place: Place,
@@ -74,30 +75,40 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         let mut worst = Exit::Done;
         let mut created = Vec::new();
         for job in jobs {
-            match create(&site, &job, options.dry_run).await? {
-                Some(job) => created.push(job),
-                None => worst = Exit::Not,
+            let name = job.metadata.name.clone().unwrap_or_default();
+            match create(&site, &job, options.dry_run.is_some()).await {
+                Ok(Some(job)) => created.push(job),
+                Ok(None) => worst = worst.max(Exit::Not),
+                // The others are tried all the same, and those that are there waited for.
+                Err(error) => worst = worst.max(said(&name, Err(error))),
             }
         }
-        if options.wait && !options.dry_run {
-            let several = created.len() > 1;
-            let waits = created.iter().map(|job| until_the_end(&site, job, options, several));
-            let waits = futures::future::try_join_all(waits);
-            tokio::select! {
-                ends = waits => {
-                    let ends = ends?;
-                    worst = ends.into_iter().find(|exit| *exit != Exit::Done).unwrap_or(worst);
-                }
-                _ = tokio::signal::ctrl_c() => {
-                    let names: Vec<_> = created.iter().filter_map(|job| job.metadata.name.clone()).collect();
-                    let names = names.join(" ");
-                    warn(&format!("{names}: goes on without being watched; `trellis cancel {names}` ends it"));
-                    worst = Exit::Interrupted;
-                }
-            }
+        if options.wait {
+            worst = worst.max(wait(&site, &created, options).await);
         }
         Ok(worst.into())
     })
+}
+
+/// Until all have ended, or whoever waits has enough. The worst of what they came to.
+async fn wait(site: &Site, created: &[TrainingJob], options: &Options) -> Exit {
+    let names: Vec<_> = created
+        .iter()
+        .filter_map(|job| job.metadata.name.clone())
+        .collect();
+    let several = created.len() > 1;
+    let waits = created
+        .iter()
+        .zip(&names)
+        .map(async |(job, name)| said(name, until_the_end(site, job, options, several).await));
+    tokio::select! {
+        ends = futures::future::join_all(waits) => ends.into_iter().max().unwrap_or(Exit::Done),
+        _ = tokio::signal::ctrl_c(), if !created.is_empty() => {
+            let names = names.join(" ");
+            warn(&format!("{names}: goes on without being watched; `trellis cancel {names}` ends it"));
+            Exit::Interrupted
+        }
+    }
 }
 
 fn api(site: &Site, job: &TrainingJob) -> Api<TrainingJob> {
@@ -134,7 +145,9 @@ async fn create(
             Ok(None)
         }
         // What admission says of this job says nothing of the others.
-        Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 422) => {
+        Err(kube::Error::Api(status))
+            if matches!(status.code, 400 | 403 | 422) && !lacks_right(&status) =>
+        {
             warn(&format!("error: {name}: {}", status.message));
             Ok(None)
         }
@@ -143,6 +156,12 @@ async fn create(
             Err(site.explain(error, "create trainingjobs.trellis.dev"))
         }
     }
+}
+
+/// True where it is no word of admission on the job, which may be 403 too, but one of RBAC on
+/// whoever submits it: `... is forbidden: User "ada" cannot create resource "trainingjobs" ...`.
+fn lacks_right(status: &Status) -> bool {
+    status.code == 403 && status.message.contains(" cannot create resource ")
 }
 
 async fn until_the_end(
@@ -156,10 +175,14 @@ async fn until_the_end(
     let mut unwritten = None;
     let look = |job: Option<&TrainingJob>| {
         let Seen { line, end } = progress.look(job, Timestamp::now());
-        if let Some(line) = line
-            && let Err(error) = print(&line)
-        {
-            unwritten = Some(error);
+        match line.map_or(Ok(true), |line| print(&line)) {
+            Ok(true) => {}
+            // Nobody is there who would hear the end.
+            Ok(false) => return ControlFlow::Break(Exit::Done),
+            Err(error) => {
+                unwritten = Some(error);
+                return ControlFlow::Break(Exit::Invalid);
+            }
         }
         match end {
             Some(exit) => ControlFlow::Break(exit),
@@ -178,5 +201,53 @@ async fn until_the_end(
             warn(&format!("error: {name} has not ended in time, and goes on"));
             Ok(Exit::Late)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn line(arguments: &[&str]) -> Option<Options> {
+        let all = ["trellis", "-f", "x.yaml"];
+        let parsed = Line::try_parse_from(all.iter().chain(arguments));
+        parsed.ok().map(|line| line.options)
+    }
+
+    #[test]
+    fn a_dry_run_is_written_as_kubectl_has_it_and_nothing_is_waited_for() {
+        let dry = |arguments: &[&str]| line(arguments).is_some_and(|o| o.dry_run.is_some());
+        assert!(dry(&["--dry-run"]) && dry(&["--dry-run=server"]));
+        assert!(line(&[]).is_some_and(|options| options.dry_run.is_none()));
+        for wrong in [
+            &["--dry-run=client"][..],
+            &["--dry-run", "--wait"],
+            &["--timeout", "5m"],
+        ] {
+            assert!(line(wrong).is_none(), "{wrong:?}");
+        }
+        assert!(line(&["--wait", "--timeout", "5m"]).is_some());
+    }
+
+    #[test]
+    fn a_right_that_is_missing_is_told_from_what_admission_says() {
+        let forbidden =
+            |message: &str| lacks_right(&Status::failure(message, "Forbidden").with_code(403));
+        assert!(forbidden(
+            "trainingjobs.trellis.dev is forbidden: User \"ada\" cannot create resource \"trainingjobs\" in API group \"trellis.dev\" in the namespace \"ml\""
+        ));
+        assert!(!forbidden(
+            "admission webhook \"jobs.trellis.dev\" denied the request: spec.queue: may not be used by ada"
+        ));
+        assert!(!forbidden(
+            "trainingjobs.trellis.dev \"llm\" is forbidden: exceeded quota: jobs"
+        ));
     }
 }

@@ -5,7 +5,7 @@ use trellis_api::job::{JobPhase, LastFailure, TrainingJobStatus};
 use trellis_api::{Reason, TrainingJob};
 
 use crate::exit::Exit;
-use crate::output::{Tone, age, of_phase, paint};
+use crate::output::{Tone, age, clean, of_phase, paint};
 
 /// What a job has been seen to do so far.
 #[derive(Debug)]
@@ -82,12 +82,12 @@ impl Progress {
     fn line(&self, word: &str, tone: Tone, message: &str, now: Timestamp) -> String {
         let since = self.submitted.map(|since| age(since, now));
         let whose = match self.several {
-            true => format!("{}  ", self.name),
+            true => format!("{}  ", clean(&self.name)),
             false => String::new(),
         };
         let since = since.unwrap_or_default();
         let painted = paint(word, tone);
-        match message {
+        match clean(message).as_str() {
             "" => format!("{since:>6}  {whose}{painted}\n"),
             message => {
                 let gap = " ".repeat(12_usize.saturating_sub(word.len()));
@@ -205,6 +205,17 @@ mod tests {
         let seen = progress.look(Some(&complete), at(400));
         assert_eq!(plain(&seen), " 6m40s  Complete\n");
         assert_eq!(seen.end, Some(Exit::Done));
+    }
+
+    #[test]
+    fn what_a_job_said_last_commands_no_terminal() {
+        let mut progress = Progress::of(&job(json!(null)), false);
+        let failure = json!({"pod": "llm-worker-1", "reason": "Error", "attempt": 1,
+            "lastLine": "\u{1b}[2Jout\n\u{202e}of data", "time": "2026-01-01T00:06:00Z"});
+        let failed = job(json!({"phase": "Failed", "lastFailure": failure}));
+        let line = progress.look(Some(&failed), at(360)).line.unwrap();
+        assert!(line.contains(": out of data\n"), "{line:?}");
+        assert!(!line.contains("\x1b[2J"), "{line:?}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What NVIDIA's DCGM exporter says of GPUs. Pure.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use serde::Serialize;
 
@@ -98,6 +99,29 @@ pub fn scraped(text: &str) -> Scraped {
         names_no_pods: !samples.is_empty() && gpus.is_empty() && !knows_pods(&samples),
         gpus: gpus.into_values().collect(),
     }
+}
+
+/// Each GPU of a pod once: of a node with two exporters, both tell of it. A pod is on one node.
+#[must_use]
+pub fn each_once(gpus: Vec<Gpu>) -> Vec<Gpu> {
+    let mut once: BTreeMap<(String, String, String), Gpu> = BTreeMap::new();
+    for gpu in gpus {
+        let key = (gpu.namespace.clone(), gpu.pod.clone(), gpu.id.clone());
+        match once.entry(key) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(gpu);
+            }
+            // What the first does not export, the second may.
+            Entry::Occupied(mut first) => {
+                let first = first.get_mut();
+                first.number = first.number.take().or(gpu.number);
+                first.utilization = first.utilization.or(gpu.utilization);
+                first.memory_used = first.memory_used.or(gpu.memory_used);
+                first.memory_free = first.memory_free.or(gpu.memory_free);
+            }
+        }
+    }
+    once.into_values().collect()
 }
 
 /// True if some sample has a label for a pod, though it may be empty: nobody holds its GPU.

@@ -11,7 +11,7 @@ use kube::{Api, Client};
 use tokio::time::timeout;
 use trellis_api::{TrainingJob, names};
 
-use super::gpu::{Gpu, scraped};
+use super::gpu::{Gpu, each_once, scraped};
 use crate::cluster::{Hints, Unread, list};
 use crate::pods::{clean, label};
 use crate::status::unseen;
@@ -65,12 +65,10 @@ pub async fn held(site: &Site, everywhere: bool) -> anyhow::Result<HeldBy> {
         let (jobs, pods) = (Api::<TrainingJob>::all(client()), Api::<Pod>::all(client()));
         let none = ListParams::default();
         let (jobs, pods) = futures::join!(list(&jobs, &none), list(&pods, &ours));
-        if let (Ok(jobs), Ok(pods)) = (jobs, pods) {
-            return Ok(HeldBy {
-                jobs: jobs.unwrap_or_default(),
-                pods: pods.unwrap_or_default(),
-                notes: Vec::new(),
-            });
+        let all = of_all(jobs, pods);
+        let all = all.map_err(|error| unseen(site, error, "list pods"))?;
+        if let Some(all) = all {
+            return Ok(all);
         }
     }
     let pods: Api<Pod> = Api::namespaced(client(), &site.namespace);
@@ -89,6 +87,25 @@ pub async fn held(site: &Site, everywhere: bool) -> anyhow::Result<HeldBy> {
         pods: pods.unwrap_or_default(),
         notes: notes.into_iter().collect(),
     })
+}
+
+/// Those of all namespaces. None: who asks may not see all.
+///
+/// # Errors
+/// For any other reason: the part that is seen would pass for the whole.
+pub(super) fn of_all(
+    jobs: Result<Option<Vec<TrainingJob>>, Unread>,
+    pods: Result<Option<Vec<Pod>>, Unread>,
+) -> Result<Option<HeldBy>, Unread> {
+    match (jobs, pods) {
+        (Ok(jobs), Ok(pods)) => Ok(Some(HeldBy {
+            jobs: jobs.unwrap_or_default(),
+            pods: pods.unwrap_or_default(),
+            notes: Vec::new(),
+        })),
+        (Err(error), _) | (_, Err(error)) if !error.is_denied() => Err(error),
+        _ => Ok(None),
+    }
 }
 
 /// Exporters.
@@ -204,7 +221,7 @@ impl Answers {
             )
         });
         let elsewhere = self.elsewhere.then(|| {
-            "no DCGM exporter is on a node of these jobs: look at the nodeSelector and tolerations of its DaemonSet".to_owned()
+            "no DCGM exporter runs on a node of these jobs: look at the nodeSelector and tolerations of its DaemonSet".to_owned()
         });
         failed.into_iter().chain(blind).chain(elsewhere).collect()
     }
@@ -215,7 +232,7 @@ pub async fn scrape(client: &Client, exporters: &[Pod], nodes: &BTreeSet<String>
     let node = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
     let meant: Vec<_> = exporters
         .iter()
-        .filter(|pod| node(pod).is_some_and(|node| nodes.contains(&node)))
+        .filter(|pod| runs(pod) && node(pod).is_some_and(|node| nodes.contains(&node)))
         .cloned()
         .collect();
     let mut answers = Answers {
@@ -232,6 +249,7 @@ pub async fn scrape(client: &Client, exporters: &[Pod], nodes: &BTreeSet<String>
     }));
     // In their order, whoever answers first.
     let mut asked = asked.buffered(AT_ONCE);
+    let mut gpus = Vec::new();
     while let Some((pod, answer)) = asked.next().await {
         match answer {
             Ok(Ok(text)) => {
@@ -239,7 +257,7 @@ pub async fn scrape(client: &Client, exporters: &[Pod], nodes: &BTreeSet<String>
                 answers.blind = answers
                     .blind
                     .saturating_add(usize::from(said.names_no_pods));
-                answers.gpus.extend(said.gpus);
+                gpus.extend(said.gpus);
             }
             Ok(Err(Unasked { why, is_denied })) => {
                 answers.forbidden = answers.forbidden.saturating_add(usize::from(is_denied));
@@ -248,7 +266,15 @@ pub async fn scrape(client: &Client, exporters: &[Pod], nodes: &BTreeSet<String>
             Err(_) => answers.failed.push(format!("{pod}: it does not answer")),
         }
     }
+    answers.gpus = each_once(gpus);
     answers
+}
+
+/// True of one that can be asked.
+fn runs(pod: &Pod) -> bool {
+    let status = pod.status.as_ref();
+    let phase = status.and_then(|status| status.phase.as_deref());
+    phase == Some("Running")
 }
 
 struct Unasked {

@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 use trellis_api::TrainingJob;
 
 use super::gpu::scraped;
-use super::read::scrape;
+use super::read::{of_all, scrape};
 use super::usage::usage;
 use super::{Top, view};
+use crate::cluster::Unread;
 
 fn job(name: &str, queue: &str) -> TrainingJob {
     serde_json::from_value(json!({
@@ -42,6 +43,7 @@ fn exporter(name: &str, node: &str) -> Pod {
         "metadata": {"name": name, "namespace": "gpu-operator", "uid": name},
         "spec": {"nodeName": node, "containers": [{"name": "exporter", "ports": [
             {"containerPort": 8080}, {"name": "metrics", "containerPort": 9401}]}]},
+        "status": {"phase": "Running"},
     }))
     .unwrap()
 }
@@ -228,4 +230,70 @@ async fn exporters_are_asked_on_the_nodes_of_the_jobs_alone() {
     let none = scrape(&server, &exporters[1..2], &nodes).await;
     let why = none.nothing().unwrap();
     assert!(why.contains("the right to get pods/proxy"), "{why}");
+}
+
+#[tokio::test]
+async fn a_gpu_of_which_two_exporters_tell_is_one_and_who_does_not_run_is_not_asked() {
+    let server = client(|path| match path.contains("pods/pending") {
+        true => refusal(500),
+        false => (200, json!(said("llm-worker-0", ["97", "99"], [1, 1]))),
+    });
+    let mut pending = exporter("pending", "gpu-0");
+    pending.status.as_mut().unwrap().phase = Some("Pending".to_owned());
+    let two = [exporter("chart", "gpu-0"), exporter("operator", "gpu-0")];
+    let all = [&two[..], &[pending]].concat();
+    let nodes: BTreeSet<_> = ["gpu-0".to_owned()].into();
+    let answers = scrape(&server, &all, &nodes).await;
+    assert_eq!((answers.asked, answers.gpus.len()), (2, 2));
+    assert!(answers.notes().is_empty(), "{:?}", answers.notes());
+}
+
+#[test]
+fn only_a_missing_right_makes_less_of_all_namespaces() {
+    let error = |code: u16| {
+        let status = kube::core::Status::failure("why", "").with_code(code);
+        Unread::new::<Pod>("list", kube::Error::Api(Box::new(status)))
+    };
+    let of = |jobs, pods| of_all(jobs, pods).map(|all| all.is_some()).ok();
+    assert_eq!(of(Ok(None), Ok(None)), Some(true));
+    assert_eq!(of(Err(error(403)), Ok(None)), Some(false));
+    assert_eq!(of(Err(error(403)), Err(error(403))), Some(false));
+    assert_eq!(of(Err(error(503)), Err(error(403))), None);
+    assert_eq!(of(Ok(None), Err(error(500))), None);
+}
+
+#[test]
+fn what_an_exporter_says_commands_no_terminal() {
+    let mut gpu = super::Gpu {
+        id: "GPU\u{1b}[2J-1\n".to_owned(),
+        number: Some("\u{202e}0".to_owned()),
+        ..super::Gpu::default()
+    };
+    gpu.pod = "llm-worker-0".to_owned();
+    let held = super::Held {
+        rank: None,
+        node: None,
+        gpu,
+    };
+    let mut top = top();
+    top.jobs[0].each = vec![held];
+    top.notes = vec!["a\u{1b}]0;x\u{7}b\u{202e}".to_owned()];
+    let text = view::gpus(&top, true, None);
+    assert!(text.contains("GPU-1") && text.contains("ab"), "{text:?}");
+    for steers in ["\u{1b}[2J", "\u{1b}]", "\u{202e}", "\u{7}"] {
+        assert!(!text.contains(steers), "{text:?}");
+    }
+}
+
+#[test]
+fn what_is_wide_is_cut_nowhere() {
+    let shown = |wide, less: usize| {
+        let whole = plain(&view::jobs(&top(), wide, None));
+        let longest = whole.lines().map(str::len).max().unwrap();
+        let width = longest.checked_sub(less);
+        plain(&view::jobs(&top(), wide, width))
+    };
+    assert!(!shown(false, 0).contains('…'));
+    assert!(shown(false, 8).contains('…'), "{}", shown(false, 8));
+    assert!(!shown(true, 8).contains('…'), "{}", shown(true, 8));
 }

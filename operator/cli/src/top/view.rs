@@ -4,7 +4,7 @@ use super::Top;
 use super::usage::{IDLE, Usage};
 use crate::output::{Cell, Table, Tone, paint};
 
-/// A row for each job.
+/// A row for each job. `wide`: with all columns, and nothing cut off.
 #[must_use]
 pub fn jobs(top: &Top, wide: bool, width: Option<usize>) -> String {
     if top.jobs.is_empty() {
@@ -48,10 +48,15 @@ pub fn jobs(top: &Top, wide: bool, width: Option<usize>) -> String {
         cells.push(Cell::new(note, tone));
         table.row(cells);
     }
-    format!("{}{}{}", table.text(0, width), sum(top), notes(top))
+    format!(
+        "{}{}{}",
+        table.text(0, width.filter(|_| !wide)),
+        sum(top),
+        notes(top)
+    )
 }
 
-/// A row for each GPU of the jobs.
+/// A row for each GPU of the jobs. `wide`: with all columns, and nothing cut off.
 #[must_use]
 pub fn gpus(top: &Top, wide: bool, width: Option<usize>) -> String {
     let mut columns = vec!["RANK", "POD", "NODE", "GPU", "UTIL%", "MEM%"];
@@ -97,7 +102,12 @@ pub fn gpus(top: &Top, wide: bool, width: Option<usize>) -> String {
         };
         return format!("{said}{}", notes(top));
     }
-    format!("{}{}{}", table.text(0, width), sum(top), notes(top))
+    format!(
+        "{}{}{}",
+        table.text(0, width.filter(|_| !wide)),
+        sum(top),
+        notes(top)
+    )
 }
 
 /// What is to be looked at.

@@ -34,6 +34,21 @@ pub(super) fn read(spec: &Fields<'_>, draft: &mut Draft) {
                 "lower replicas if it is not to grow by itself",
             );
         }
+        let is_less = |most: &i64| *most < now;
+        if most.as_ref().is_some_and(is_less) {
+            policy.note_at(
+                "maxReplicas",
+                "is less than replicas, which are begun with",
+                "lower replicas",
+            );
+        }
+        if least.is_some_and(|least| least > all) {
+            policy.note_at(
+                "minReplicas",
+                "is more pods than there are: all of them are the gang",
+                "lower it, or raise replicas",
+            );
+        }
         worker.group.replicas = Some(all).filter(|all| *all != 1);
         worker.group.min_replicas = least.filter(|least| *least < all);
     }

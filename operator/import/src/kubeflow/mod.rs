@@ -16,7 +16,7 @@ use crate::kueue;
 use crate::metadata;
 use crate::object::Object;
 use crate::pod::words::Provided;
-use crate::pod::{self, Hints};
+use crate::pod::{self, Hints, Said};
 
 /// Replica types in the order of their ranks, the names of their groups, and roles.
 const TYPES: [(&str, &str, Option<Role>); 2] = [
@@ -95,7 +95,8 @@ pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
 }
 
 fn run_policy(policy: &Fields<'_>, is_queued: bool, draft: &mut Draft) {
-    match policy.text("cleanPodPolicy").as_deref() {
+    let clean = policy.one_of("cleanPodPolicy", &["All", "Running", "None"]);
+    match clean.as_deref() {
         Some("All") => {
             draft.cleanup().pods_on_success = Some(PodCleanup::Delete);
             draft.cleanup().pods_on_failure = Some(PodCleanup::Delete);
@@ -108,8 +109,9 @@ fn run_policy(policy: &Fields<'_>, is_queued: bool, draft: &mut Draft) {
         _ => {}
     }
     draft.ttl(policy.integer("ttlSecondsAfterFinished"));
-    if let Some(seconds) = policy.integer("activeDeadlineSeconds") {
-        draft.deadlines().active_seconds = Some(seconds);
+    if let Some(value) = policy.integer("activeDeadlineSeconds") {
+        let path = policy.inside("activeDeadlineSeconds");
+        draft.may_run(Said { value, path }, policy.log());
     }
     if let Some(limit) = policy.integer("backoffLimit") {
         restart::limit(draft, policy, "backoffLimit", limit);
@@ -141,14 +143,14 @@ fn scheduling_policy(policy: &Fields<'_>, draft: &mut Draft) {
         Some(_) => {}
     }
     let class = policy.text("priorityClass");
-    if draft.spec.priority_class_name.is_none() {
-        draft.spec.priority_class_name = class;
-    } else {
-        policy.note_at(
+    match &draft.spec.priority_class_name {
+        None => draft.spec.priority_class_name = class,
+        Some(own) if class.as_ref().is_some_and(|class| class != own) => policy.note_at(
             "priorityClass",
             "is another than the one that Kueue goes by",
             "write the one that is meant into spec.priorityClassName",
-        );
+        ),
+        Some(_) => {}
     }
     let gang: i64 = draft
         .pods

@@ -1,11 +1,12 @@
 //! What a failure does, by the restart policy of each replica type.
 
 use serde_json::json;
-use trellis_api::job::{RestartAction, RestartRule, RestartScope};
+use trellis_api::job::{RestartAction, RestartScope};
 
 use crate::draft::Draft;
 use crate::fields::Fields;
 use crate::kueue::failure::of_codes;
+use crate::volcano::restart::of_failures;
 
 /// Exit codes of failures for good, by policy ExitCode: 1 to 127; those above are tried again.
 const FOR_GOOD: std::ops::RangeInclusive<i32> = 1..=127;
@@ -20,7 +21,8 @@ pub(super) struct Policy {
 
 impl Policy {
     pub(super) fn read(of_type: &Fields<'_>, group: &str) -> Self {
-        let policy = of_type.text("restartPolicy");
+        let words = ["Always", "OnFailure", "Never", "ExitCode"];
+        let policy = of_type.one_of("restartPolicy", &words);
         if matches!(policy.as_deref(), Some("OnFailure" | "Always")) {
             of_type.note_at(
                 "restartPolicy",
@@ -67,15 +69,8 @@ pub(super) fn settle(policies: &[Policy], draft: &mut Draft) {
         if all { Vec::new() } else { groups.to_vec() }
     };
     let mut rules = Vec::new();
-    if never.len() == policies.len() && !never.is_empty() {
-        draft.restart().scope = Some(RestartScope::Never);
-    } else if !never.is_empty() {
-        rules.push(RestartRule {
-            on_exit_codes: Vec::new(),
-            on_reasons: Vec::new(),
-            groups: never,
-            action: RestartAction::Fail,
-        });
+    if !never.is_empty() {
+        rules.push(of_failures(named(&never), RestartScope::Never));
     }
     if !by_code.is_empty() {
         let codes: Vec<i32> = FOR_GOOD.collect();

@@ -1,6 +1,5 @@
 //! ResourceFlavor and Topology.
 
-use trellis_api::job::TolerationEffect;
 use trellis_api::resource_flavor::{NodeTaint, ResourceFlavor, ResourceFlavorSpec};
 use trellis_api::topology::{Topology, TopologySpec};
 
@@ -45,10 +44,14 @@ fn node_taint(taint: &Fields<'_>) -> Option<NodeTaint> {
         log.wrong(&taint.inside("key"), "is required: add it");
     }
     let effect = placement::effect(taint, "effect");
+    if effect.is_none() {
+        let message = "is required: write NoSchedule, PreferNoSchedule or NoExecute";
+        taint.log().wrong(&taint.inside("effect"), message);
+    }
     Some(NodeTaint {
         key: key?,
         value: taint.text("value"),
-        effect: effect.unwrap_or(TolerationEffect::NoSchedule),
+        effect: effect?,
     })
 }
 

@@ -10,7 +10,7 @@ use crate::fields::Fields;
 use crate::metadata;
 use crate::object::Object;
 use crate::pod::words::Provided;
-use crate::pod::{self, Hints};
+use crate::pod::{self, Hints, Said};
 
 const LEAST: &str = "kueue.x-k8s.io/job-min-parallelism";
 /// Failures that a Job stands where it does not say how many.
@@ -51,7 +51,8 @@ pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
         log.wrong("spec", "is required: add the spec of the Job");
         return Vec::new();
     };
-    let indexed = spec.text("completionMode").as_deref() == Some("Indexed");
+    let mode = spec.one_of("completionMode", &["NonIndexed", "Indexed"]);
+    let indexed = mode.as_deref() == Some("Indexed");
     let hints = Hints {
         options: &context.options,
         framework: Framework::None,
@@ -75,12 +76,15 @@ pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
     draft.pods.push(pods);
     failures(&spec, &mut draft);
     success(&spec, &mut draft);
-    if let Some(seconds) = spec.integer("activeDeadlineSeconds") {
-        draft.deadlines().active_seconds = Some(seconds);
+    if let Some(value) = spec.integer("activeDeadlineSeconds") {
+        let path = spec.inside("activeDeadlineSeconds");
+        draft.may_run(Said { value, path }, log);
     }
     draft.ttl(spec.integer("ttlSecondsAfterFinished"));
     // Kueue suspends what it has not admitted: that is to be queued, and not to be stopped.
-    spec.quiet(&["suspend", "podReplacementPolicy"]);
+    spec.quiet(&["suspend"]);
+    // Here a pod comes back under its name, once the one before is gone.
+    spec.one_of("podReplacementPolicy", &["TerminatingOrFailed", "Failed"]);
     if spec.value().get("manualSelector") != Some(&json!(true)) {
         spec.quiet(&["selector", "manualSelector"]);
     }

@@ -14,6 +14,7 @@ use trellis_api::job::TrainingJobSpec;
 use crate::context::Context;
 use crate::draft::Draft;
 use crate::fields::Fields;
+use crate::pod::Said;
 
 pub(crate) use flavor::{flavor, topology};
 pub(crate) use job::job;
@@ -33,11 +34,12 @@ pub(crate) fn labels(root: &Fields<'_>, context: &Context, draft: &mut Draft) ->
         return of_annotation(&metadata, context, &mut draft.spec);
     };
     if let Some(seconds) = labels.text(MAX_SECONDS) {
+        let path = labels.inside(MAX_SECONDS);
         match seconds.parse() {
-            Ok(seconds) => draft.deadlines().active_seconds = Some(seconds),
+            Ok(value) => draft.may_run(Said { value, path }, root.log()),
             Err(_) => {
                 let message = "must be a number of seconds: write digits alone";
-                root.log().wrong(&labels.inside(MAX_SECONDS), message);
+                root.log().wrong(&path, message);
             }
         }
     }

@@ -9,25 +9,27 @@ use trellis_api::queue::{
 };
 
 use super::quota;
-use crate::context::{Context, Parents};
+use crate::context::Context;
 use crate::fields::Fields;
 use crate::metadata;
 use crate::object::Object;
-use crate::volcano;
 
-/// Turns a ClusterQueue, and makes its cohort's Queue where no Cohort is given.
+/// Turns a ClusterQueue.
 pub(crate) fn cluster_queue(root: &Fields<'_>, context: &Context) -> Vec<Object> {
     let Some(metadata) = metadata::read(root, false) else {
         return Vec::new();
     };
-    let mut objects = Vec::new();
+    let name = metadata.name.clone().unwrap_or_default();
+    if context.is_cohort(&name) {
+        let message = "is the name of a cohort too, which Kueue keeps apart, and both are Queues here: rename the ClusterQueue, and clusterQueue of its LocalQueues, or the cohort";
+        root.log().wrong("metadata.name", message);
+    }
     let mut spec = QueueSpec::default();
     if let Some(fields) = root.object("spec") {
         // v1beta1 calls it cohort.
         for key in ["cohort", "cohortName"] {
             spec.parent = spec.parent.or_else(|| fields.text(key));
         }
-        objects.extend(implied(&fields, &spec, context));
         spec.resource_groups = quota::groups(&fields);
         spec.weight = quota::weight(&fields);
         spec.namespace_selector = selector(&fields);
@@ -48,30 +50,10 @@ pub(crate) fn cluster_queue(root: &Fields<'_>, context: &Context) -> Vec<Object>
         defaults(&fields);
         others(&fields);
     }
-    let name = metadata.name.clone().unwrap_or_default();
     local_queues(root, context, &name, &mut spec);
     let mut queue = Queue::new("", spec);
     queue.metadata = metadata;
-    objects.push(Object::Queue(queue));
-    objects
-}
-
-/// The Queue of a cohort that nobody has created: Kueue does without, Trellis does not.
-fn implied(fields: &Fields<'_>, spec: &QueueSpec, context: &Context) -> Option<Object> {
-    let parent = spec.parent.as_ref()?;
-    if !context.implies(Parents::Kueue, parent) {
-        return None;
-    }
-    let key = if fields.at("cohort").is_some() {
-        "cohort"
-    } else {
-        "cohortName"
-    };
-    let path = fields.inside(key);
-    let why = "is no Cohort of the documents: it is made, a Queue without quota of its own";
-    let instead = "leave it out where the cluster has one, or give the Cohort's document too";
-    fields.log().note(&path, Some(&json!(parent)), why, instead);
-    Some(volcano::named(parent, QueueSpec::default()))
+    vec![Object::Queue(queue)]
 }
 
 /// A selector that says all that is written.
@@ -209,11 +191,10 @@ fn of_namespaces(names: Vec<String>) -> LabelSelector {
 }
 
 /// Turns a Cohort: a Queue that others are below.
-pub(crate) fn cohort(root: &Fields<'_>, context: &Context) -> Vec<Object> {
+pub(crate) fn cohort(root: &Fields<'_>, _: &Context) -> Vec<Object> {
     let Some(metadata) = metadata::read(root, false) else {
         return Vec::new();
     };
-    let mut objects = Vec::new();
     let mut spec = QueueSpec::default();
     if let Some(fields) = root.object("spec") {
         // v1alpha1 calls it parent.
@@ -222,26 +203,10 @@ pub(crate) fn cohort(root: &Fields<'_>, context: &Context) -> Vec<Object> {
         }
         spec.resource_groups = quota::groups(&fields);
         spec.weight = quota::weight(&fields);
-        if let Some(parent) = &spec.parent
-            && context.implies(Parents::Kueue, parent)
-        {
-            let key = if fields.at("parent").is_some() {
-                "parent"
-            } else {
-                "parentName"
-            };
-            let why = "is no Cohort of the documents: it is made, a Queue without quota of its own";
-            let value = json!(parent);
-            let instead = "leave it out where the cluster has one";
-            root.log()
-                .note(&fields.inside(key), Some(&value), why, instead);
-            objects.push(volcano::named(parent, QueueSpec::default()));
-        }
     }
     let mut queue = Queue::new("", spec);
     queue.metadata = metadata;
-    objects.push(Object::Queue(queue));
-    objects
+    vec![Object::Queue(queue)]
 }
 
 /// Reads a LocalQueue. There is none here: jobs name the Queue itself.

@@ -38,6 +38,14 @@ fn quota(resource: &Fields<'_>) -> ResourceQuota {
 pub(super) fn weight(owner: &Fields<'_>) -> Option<i64> {
     let sharing = owner.object("fairSharing")?;
     let weight = sharing.quantity("weight")?;
-    let millis = weight.amount().ok()?.millis_up()?;
-    Some(millis).filter(|millis| *millis != 1000)
+    let amount = weight.amount().ok()?;
+    let millis = amount.millis_up();
+    if millis != Some(amount.millis_down()) {
+        sharing.note_at(
+            "weight",
+            "is counted in whole thousandths here",
+            "multiply the weights of all queues",
+        );
+    }
+    millis.filter(|millis| *millis != 1000)
 }

@@ -15,7 +15,7 @@ use crate::draft::Draft;
 use crate::fields::Fields;
 use crate::metadata;
 use crate::object::Object;
-use crate::pod::{Hints, words::Provided};
+use crate::pod::{Hints, Said, words::Provided};
 use crate::volcano::policies::Policies;
 
 /// Turns a LatticeJob.
@@ -83,8 +83,8 @@ pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
                 pods.group.env.push(variable.clone());
             }
         }
-        restart_policy(&task);
-        policies.add(Policies::read(&task, Some(&pods.group)));
+        pods.restart_policy = restart_policy(&task);
+        policies.add(Policies::read(&task, Some(&pods.group)), log);
         draft.pods.push(pods);
     }
     gang(&spec, &draft);
@@ -152,13 +152,17 @@ fn of_spec(spec: &Fields<'_>, draft: &mut Draft) {
     );
 }
 
-fn restart_policy(task: &Fields<'_>) {
+fn restart_policy(task: &Fields<'_>) -> Option<Said<String>> {
+    let words = ["Always", "OnFailure", "Never"];
+    let value = task.one_of("restartPolicy", &words);
+    let path = task.inside("restartPolicy");
     task.quiet_if("restartPolicy", &json!("Never"));
     task.note_at(
         "restartPolicy",
         "lets the kubelet start a container again by itself, and pods here are never started again so",
         "spec.restart says what a failure starts again",
     );
+    value.map(|value| Said { value, path })
 }
 
 fn gang(spec: &Fields<'_>, draft: &Draft) {

@@ -167,21 +167,31 @@ fn of_spec(spec: &Fields<'_>, hints: &Hints<'_>, pods: &mut Pods, kept: &mut Kep
     };
     let account = said("serviceAccountName");
     // The old name of the same field, which the API server writes too.
-    pods.service_account = account.or_else(|| said("serviceAccount"));
-    spec.quiet(&["serviceAccount"]);
+    let old = said("serviceAccount");
+    if account
+        .as_ref()
+        .zip(old.as_ref())
+        .is_some_and(|(account, old)| account.value != old.value)
+    {
+        spec.note_at(
+            "serviceAccount",
+            "is the old name of serviceAccountName, which says something else",
+            "leave it out",
+        );
+    }
+    pods.service_account = account.or(old);
     for scheduler in ["default-scheduler", "volcano"] {
         spec.quiet_if("schedulerName", &json!(scheduler));
     }
     pods.priority_class = said("priorityClassName");
     pods.restart_policy = said("restartPolicy");
+    spec.one_of("restartPolicy", &["Always", "OnFailure", "Never"]);
     if let Some(seconds) = spec.integer("terminationGracePeriodSeconds") {
         let path = spec.inside("terminationGracePeriodSeconds");
-        // 30 is what is taken where nothing is said, there and here.
         pods.grace = Some(Said {
             value: seconds,
             path,
-        })
-        .filter(|said| said.value != 30);
+        });
     }
     for secret in spec.objects("imagePullSecrets") {
         if let Some(name) = secret.text("name") {

@@ -6,9 +6,11 @@
 mod plugins;
 pub(crate) mod policies;
 mod queue;
+pub(crate) mod restart;
+mod success;
 mod task;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use trellis_api::job::{Framework, Mount, SuccessPolicy};
 
 use crate::context::Context;
@@ -20,7 +22,7 @@ use crate::pod::volumes::trimmed;
 use plugins::Plugins;
 use policies::Policies;
 
-pub(crate) use queue::{named, queue};
+pub(crate) use queue::queue;
 
 /// Turns a Job.
 pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
@@ -41,7 +43,7 @@ pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
     let plugins = Plugins::read(&spec, &task::names(&tasks));
     let mut draft = Draft::new(metadata, plugins.framework);
     of_spec(&spec, &mut draft);
-    let mounts = volumes(&spec);
+    let mounts = volumes(&spec, &tasks);
     let mut policies = Policies::read(&spec, None);
     let hosts = task::hosts(&tasks, draft.metadata.name.as_deref().unwrap_or_default());
     for (at, task) in tasks.iter().enumerate() {
@@ -50,7 +52,7 @@ pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
             continue;
         };
         pods.group.mounts.extend(mounts.iter().cloned());
-        policies.add(Policies::read(task, Some(&pods.group)));
+        policies.add(Policies::read(task, Some(&pods.group)), root.log());
         draft.pods.push(pods);
     }
     task::gang(&spec, &tasks, &mut draft);
@@ -68,7 +70,8 @@ fn of_spec(spec: &Fields<'_>, draft: &mut Draft) {
     );
     draft.spec.queue = spec.text("queue");
     draft.spec.priority_class_name = spec.text("priorityClassName");
-    if let Some(limit) = spec.integer("maxRetry") {
+    // 0 is what Go writes where nothing is said.
+    if let Some(limit) = spec.integer("maxRetry").filter(|limit| *limit != 0) {
         draft.restart().limit = Some(limit);
     }
     draft.ttl(spec.integer("ttlSecondsAfterFinished"));
@@ -96,8 +99,14 @@ fn of_spec(spec: &Fields<'_>, draft: &mut Draft) {
 }
 
 /// The volumes of the whole job, which every container mounts there.
-fn volumes(spec: &Fields<'_>) -> Vec<Mount> {
+fn volumes(spec: &Fields<'_>, tasks: &[Fields<'_>]) -> Vec<Mount> {
     let mut mounts = Vec::new();
+    let has_others = |task: &Fields<'_>| {
+        let containers = task.value().pointer("/template/spec/containers");
+        let containers = containers.and_then(Value::as_array);
+        containers.is_some_and(|containers| containers.len() > 1)
+    };
+    let has_others = tasks.iter().any(has_others);
     for volume in spec.objects("volumes") {
         volume.note_at(
             "volumeClaim",
@@ -117,6 +126,14 @@ fn volumes(spec: &Fields<'_>) -> Vec<Mount> {
             volume.log().wrong(&volume.inside("mountPath"), message);
             continue;
         };
+        if has_others {
+            volume.log().note(
+                volume.path(),
+                None,
+                "is mounted by all containers of a pod there, and here by the main one alone",
+                "add the volume, and its mounts, to podTemplate for the others",
+            );
+        }
         mounts.push(Mount {
             claim: Some(claim),
             path: trimmed(&path).to_owned(),

@@ -1,54 +1,102 @@
-//! Lifecycle policies of a Job: what an event does, as restart rules and success policy.
+//! Lifecycle policies of a Job, as they are read: of those of one owner the first that matches
+//! counts, and a task's go before the job's.
 //!
-//! Events and actions: volcano-sh/apis, `bus/v1alpha1`. LatticeJobs have the same.
+//! Events and actions: volcano-sh/apis, `bus/v1alpha1`; the order: `applyPolicies` of
+//! `pkg/controllers/job/job_controller_util.go`. LatticeJobs have the same.
 
-use trellis_api::job::{
-    Framework, RestartAction, RestartRule, RestartScope, Role, SuccessPolicy, TaskGroup,
-};
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use trellis_api::job::{RestartAction, RestartRule, RestartScope, TaskGroup};
 
 use crate::draft::Draft;
 use crate::fields::Fields;
 use crate::log::Log;
+use crate::pod::Said;
 
-/// Reason of a pod that was evicted (docs/failures.md).
-const EVICTED: &str = "Evicted";
+pub(super) const SEE_RULES: &str = "say what is meant in spec.restart.rules (docs/failures.md)";
 
 /// What the policies of a job and of its tasks say.
 #[derive(Default)]
 pub(crate) struct Policies {
-    scope: Option<RestartScope>,
-    /// What happens on an eviction, and where it is said.
-    evicted: Vec<(String, Option<String>, RestartScope)>,
-    rules: Vec<RestartRule>,
+    /// What a failed pod restarts, by the job's own. None: they do not say.
+    pub(super) failed: Option<RestartScope>,
+    /// Tasks that say it of theirs.
+    pub(super) by_task: BTreeSet<String>,
+    /// What happens on an eviction; of tasks first.
+    pub(super) evicted: Vec<Evicted>,
+    /// Rules for exit codes, and for all failures of a task, as they are looked at.
+    pub(super) rules: Vec<RestartRule>,
     /// Tasks whose end is the job's, and where it is said. None: every task's.
-    completes: Vec<(String, Option<String>)>,
-    startup: Option<i64>,
+    pub(super) completes: Vec<(String, Option<String>)>,
+    pub(super) startup: Option<Said<i64>>,
 }
+
+/// What an eviction restarts.
+pub(super) struct Evicted {
+    /// None: of every task.
+    pub(super) task: Option<String>,
+    pub(super) scope: RestartScope,
+}
+
+/// What the policies before have taken.
+#[derive(Default)]
+struct Before {
+    events: BTreeSet<String>,
+    codes: BTreeSet<i32>,
+}
+
+impl Before {
+    fn has(&self, event: &str) -> bool {
+        self.events.contains(event) || self.events.contains(EVERY)
+    }
+
+    /// True of an event that no policy before is of.
+    fn leaves(&mut self, event: &str) -> bool {
+        let is_left = match event {
+            EVERY => !(self.has(FAILED) && self.has(EVICTED)),
+            event => !self.has(event),
+        };
+        self.events.insert(event.to_owned());
+        is_left
+    }
+
+    /// True of an exit code that no policy before is of.
+    fn leaves_code(&mut self, code: i32) -> bool {
+        !self.has(FAILED) && self.codes.insert(code)
+    }
+}
+
+const EVERY: &str = "*";
+const FAILED: &str = "PodFailed";
+const EVICTED: &str = "PodEvicted";
 
 impl Policies {
     /// Reads those of a job, or of a task.
     pub(crate) fn read(owner: &Fields<'_>, group: Option<&TaskGroup>) -> Self {
         let mut found = Self::default();
+        let mut before = Before::default();
         let task = group.map(|group| group.name.as_str());
         for policy in owner.objects("policies") {
-            found.one(&policy, task);
+            found.one(&policy, &mut before, task);
         }
         found
     }
 
     /// Adds those of a task, which go before the job's.
-    pub(crate) fn add(&mut self, of_task: Self) {
-        self.evicted.extend(of_task.evicted);
-        let of_job = std::mem::replace(&mut self.rules, of_task.rules);
-        // The job's own rules have no groups, and stand last.
-        let (tasks, job): (Vec<_>, Vec<_>) = of_job.into_iter().partition(|r| !r.groups.is_empty());
-        let own = std::mem::take(&mut self.rules);
-        self.rules = tasks.into_iter().chain(own).chain(job).collect();
+    pub(crate) fn add(&mut self, of_task: Self, log: &Log) {
+        self.by_task.extend(of_task.by_task);
+        let evicted = std::mem::take(&mut self.evicted);
+        self.evicted = before_the_jobs(evicted, of_task.evicted, |e| e.task.is_none());
+        let rules = std::mem::take(&mut self.rules);
+        self.rules = before_the_jobs(rules, of_task.rules, |rule| rule.groups.is_empty());
         self.completes.extend(of_task.completes);
-        self.startup = self.startup.or(of_task.startup);
+        if let Some(startup) = of_task.startup {
+            self.starts_within(startup, log);
+        }
     }
 
-    fn one(&mut self, policy: &Fields<'_>, task: Option<&str>) {
+    fn one(&mut self, policy: &Fields<'_>, before: &mut Before, task: Option<&str>) {
         let action = policy.text("action").unwrap_or_default();
         let mut events: Vec<String> = policy.text("event").into_iter().collect();
         events.extend(policy.texts("events"));
@@ -56,11 +104,39 @@ impl Policies {
         if code.is_none() && events.is_empty() {
             policy.note("names no event and no exit code", SEE_RULES);
         }
+        let is_pending_alone = code.is_none() && events == ["PodPending"];
+        let mut late = Vec::new();
+        let mut count = events.len();
         if let Some(code) = code {
-            self.exit_code(policy, code, &action, task);
+            count = count.saturating_add(1);
+            if before.leaves_code(code) {
+                self.exit_code(policy, code, &action, task);
+            } else {
+                late.push(format!("exit code {code}"));
+            }
         }
         for event in &events {
-            self.event(policy, event, &action, task);
+            let event = if event == "Any" { EVERY } else { event };
+            let (failed, evicted) = (!before.has(FAILED), !before.has(EVICTED));
+            if !before.leaves(event) {
+                late.push(event.to_owned());
+            } else if event == EVERY {
+                self.every(policy, &action, (failed, evicted), task);
+            } else if !(is_pending_alone && self.pending(policy, &action)) {
+                self.event(policy, event, &action, task);
+            }
+        }
+        if !late.is_empty() {
+            let why = format!(
+                "comes to nothing of {}: a policy before it is of that too, and the first counts",
+                late.join(" and ")
+            );
+            let instead = "put it first if it is meant";
+            if late.len() == count {
+                policy.note(why, instead);
+                return;
+            }
+            policy.log().note(policy.path(), None, why, instead);
         }
         policy.note_at(
             "timeout",
@@ -77,7 +153,7 @@ impl Policies {
     }
 
     fn exit_code(&mut self, policy: &Fields<'_>, code: i32, action: &str, task: Option<&str>) {
-        let Some(action) = rule_action(action) else {
+        let Some(scope) = scope(action) else {
             policy.note(
                 "has an action that an exit code cannot have here",
                 SEE_RULES,
@@ -88,26 +164,43 @@ impl Policies {
             on_exit_codes: vec![code],
             on_reasons: Vec::new(),
             groups: task.map(str::to_owned).into_iter().collect(),
-            action,
+            action: action_of(scope),
         });
+    }
+
+    /// All events, as far as no policy before is of failures or of evictions.
+    fn every(
+        &mut self,
+        policy: &Fields<'_>,
+        action: &str,
+        (failed, evicted): (bool, bool),
+        task: Option<&str>,
+    ) {
+        if scope(action).is_none() {
+            self.event(policy, EVERY, action, task);
+            return;
+        }
+        if failed {
+            self.event(policy, FAILED, action, task);
+        }
+        if evicted {
+            self.event(policy, EVICTED, action, task);
+        }
+        policy.log().note(
+            policy.path(),
+            None,
+            "is of every event, the end of a task too, and here of failures and evictions alone",
+            "leave it so, unless the end of a task is to do that",
+        );
     }
 
     fn event(&mut self, policy: &Fields<'_>, event: &str, action: &str, task: Option<&str>) {
         let owned = task.map(str::to_owned);
+        let path = policy.path().to_owned();
         match (event, action, scope(action)) {
-            ("TaskCompleted", "CompleteJob", _) => {
-                self.completes.push((policy.path().to_owned(), owned));
-            }
-            ("PodFailed", _, Some(scope)) => self.failed(scope, action, owned),
-            ("PodEvicted", _, Some(scope)) => {
-                self.evicted.push((policy.path().to_owned(), owned, scope));
-            }
-            ("*" | "Any", _, Some(scope)) => {
-                self.evicted
-                    .push((policy.path().to_owned(), owned.clone(), scope));
-                self.failed(scope, action, owned);
-            }
-            ("PodPending", "RestartJob", _) if self.pending(policy) => {}
+            ("TaskCompleted", "CompleteJob", _) => self.completes.push((path, owned)),
+            (FAILED, _, Some(scope)) => self.fails(scope, owned),
+            (EVICTED, _, Some(scope)) => self.evicted.push(Evicted { task: owned, scope }),
             ("Unknown", "RestartJob", _) => {
                 // The gang is placed whole or not at all, so that this cannot happen.
             }
@@ -118,135 +211,59 @@ impl Policies {
         }
     }
 
-    fn failed(&mut self, scope: RestartScope, action: &str, task: Option<String>) {
-        let (Some(task), Some(action)) = (task.clone(), rule_action(action)) else {
-            self.scope.get_or_insert(scope);
+    fn fails(&mut self, scope: RestartScope, task: Option<String>) {
+        let Some(task) = task else {
+            self.failed = Some(scope);
             return;
         };
-        self.rules.push(RestartRule {
-            on_exit_codes: Vec::new(),
-            on_reasons: Vec::new(),
-            groups: vec![task],
-            action,
-        });
+        self.by_task.insert(task.clone());
+        let rule = super::restart::of_failures(vec![task], scope);
+        self.rules.push(rule);
     }
 
     /// A pod that does not run in time has the gang restarted here too.
-    fn pending(&mut self, policy: &Fields<'_>) -> bool {
+    fn pending(&mut self, policy: &Fields<'_>, action: &str) -> bool {
         let timeout = policy.value().get("timeout").and_then(|t| t.as_str());
-        let seconds = timeout.and_then(seconds);
-        if seconds.is_some() {
+        let seconds = timeout.and_then(seconds).filter(|_| action == "RestartJob");
+        if let Some(value) = seconds {
             policy.quiet(&["timeout"]);
-            self.startup = seconds;
+            let path = policy.inside("timeout");
+            self.starts_within(Said { value, path }, policy.log());
         }
         seconds.is_some()
     }
 
+    /// Of several times the shortest counts, and the others are told.
+    fn starts_within(&mut self, said: Said<i64>, log: &Log) {
+        let (shorter, longer) = match self.startup.take() {
+            Some(other) if other.value <= said.value => (other, Some(said)),
+            other => (said, other),
+        };
+        if let Some(longer) = longer.filter(|longer| longer.value != shorter.value) {
+            let why = "is one of several times, and the gang is started as a whole";
+            let told = format!("{} seconds are written, the shortest", shorter.value);
+            log.note(&longer.path, Some(&json!(longer.value)), why, told);
+        }
+        self.startup = Some(shorter);
+    }
+
     /// Puts all of it into the job.
     pub(crate) fn settle(mut self, draft: &mut Draft, log: &Log) {
-        self.evictions(log);
-        let default = self.scope.is_none_or(|scope| scope == RestartScope::Gang);
-        // A rule that says what is done anyway says nothing.
-        let says = |rule: &RestartRule| {
-            let plain = rule.on_exit_codes.is_empty() && rule.on_reasons.is_empty();
-            !(plain && default && rule.action == RestartAction::Restart)
-        };
-        // It may be an exception from one behind it.
-        if !self.rules.iter().any(says) {
-            self.rules.clear();
-        }
-        if self.scope.is_some() || !self.rules.is_empty() {
-            let restart = draft.restart();
-            restart.scope = self.scope;
-            restart.rules = std::mem::take(&mut self.rules);
-        }
-        if let Some(seconds) = self.startup {
-            draft.deadlines().startup_seconds = Some(seconds);
+        if let Some(startup) = self.startup.take() {
+            draft.deadlines().startup_seconds = Some(startup.value);
         }
         for (path, task) in std::mem::take(&mut self.completes) {
-            complete(&path, task.as_deref(), draft, log);
+            super::success::complete(&path, task.as_deref(), draft, log);
         }
-    }
-
-    /// Evictions restart what failures do, unless a rule says otherwise.
-    fn evictions(&mut self, log: &Log) {
-        let scope = self.scope.unwrap_or_default();
-        let mut rules = Vec::new();
-        for (path, task, wanted) in std::mem::take(&mut self.evicted) {
-            let action = match wanted {
-                wanted if wanted == scope => continue,
-                RestartScope::Gang => {
-                    let why = "restarts the whole job where a pod is evicted, and here that does what any failure does";
-                    log.note(
-                        &path,
-                        None,
-                        why,
-                        "set spec.restart.scope to Gang if that is too little",
-                    );
-                    continue;
-                }
-                RestartScope::Group => RestartAction::RestartGroup,
-                RestartScope::Pod => RestartAction::RestartPod,
-                RestartScope::Never => RestartAction::Fail,
-            };
-            rules.push(RestartRule {
-                on_exit_codes: Vec::new(),
-                on_reasons: vec![EVICTED.to_owned()],
-                groups: task.into_iter().collect(),
-                action,
-            });
-        }
-        rules.append(&mut self.rules);
-        self.rules = rules;
+        super::restart::settle(self, draft, log);
     }
 }
 
-const SEE_RULES: &str = "say what is meant in spec.restart.rules (docs/failures.md)";
-
-/// The end of a task is the job's.
-fn complete(path: &str, task: Option<&str>, draft: &mut Draft, log: &Log) {
-    // The end of the only task is the end of all pods.
-    if draft.pods.len() == 1 {
-        return;
-    }
-    let Some(task) = task else {
-        let why = "completes the job with whichever task is done first, which cannot be said";
-        log.note(path, None, why, CHOOSE);
-        return;
-    };
-    let at = draft.pods.iter().position(|pods| pods.group.name == task);
-    let Some(group) = at.and_then(|at| draft.pods.get(at)).map(|pods| &pods.group) else {
-        return;
-    };
-    if group.replicas() != 1 {
-        let why = "completes the job with the end of a task of several pods, which cannot be said";
-        log.note(path, None, why, CHOOSE);
-        return;
-    }
-    if !super::task::leads(group, &draft.pods) {
-        let has_leader = draft.pods.iter().any(|pods| pods.group.role().leads());
-        let has_role = group.role.is_some() || draft.spec.framework == Some(Framework::MPI);
-        if has_leader || has_role || !group.is_in_gang() {
-            let why = "completes the job with the end of a pod that does not have rank 0";
-            log.note(path, None, why, CHOOSE);
-            return;
-        }
-        let why = "completes the job with the end of this task: it has rank 0 here, by the role Coordinator";
-        log.note(
-            path,
-            None,
-            why,
-            "see that the others do not count on their old ranks",
-        );
-    }
-    let mut pods = draft.pods.iter_mut();
-    if let Some(pods) = pods.find(|pods| pods.group.name == task && pods.group.role.is_none()) {
-        pods.group.role = Some(Role::Coordinator);
-    }
-    draft.success(SuccessPolicy::Leader);
+/// Those of a task, behind the tasks' before it and before the job's.
+fn before_the_jobs<T>(all: Vec<T>, of_task: Vec<T>, is_jobs: impl Fn(&T) -> bool) -> Vec<T> {
+    let (job, tasks): (Vec<T>, Vec<T>) = all.into_iter().partition(is_jobs);
+    tasks.into_iter().chain(of_task).chain(job).collect()
 }
-
-const CHOOSE: &str = "choose All, Any or Leader in spec.success.policy";
 
 /// What of a job an action restarts.
 fn scope(action: &str) -> Option<RestartScope> {
@@ -259,13 +276,14 @@ fn scope(action: &str) -> Option<RestartScope> {
     }
 }
 
-fn rule_action(action: &str) -> Option<RestartAction> {
-    Some(match scope(action)? {
+/// What a rule says that restarts so much. The gang is what is restarted without a rule.
+pub(super) fn action_of(scope: RestartScope) -> RestartAction {
+    match scope {
         RestartScope::Gang => RestartAction::Restart,
         RestartScope::Group => RestartAction::RestartGroup,
         RestartScope::Pod => RestartAction::RestartPod,
         RestartScope::Never => RestartAction::Fail,
-    })
+    }
 }
 
 /// Seconds of a duration as Go writes it, such as `1h30m`; parts below a second are left out.

@@ -1,8 +1,9 @@
 //! Volcano's Queue.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::json;
 use trellis_api::Quantity;
 use trellis_api::queue::{
@@ -10,7 +11,7 @@ use trellis_api::queue::{
     StopPolicy,
 };
 
-use crate::context::{Context, Parents};
+use crate::context::Context;
 use crate::draft::less;
 use crate::fields::Fields;
 use crate::metadata;
@@ -19,8 +20,8 @@ use crate::object::Object;
 /// The queue that all others are below, in Volcano, whoever names none.
 const ROOT: &str = "root";
 
-/// Turns a Queue, and makes the root where that is named and not given.
-pub(crate) fn queue(root: &Fields<'_>, context: &Context) -> Vec<Object> {
+/// Turns a Queue.
+pub(crate) fn queue(root: &Fields<'_>, _: &Context) -> Vec<Object> {
     let Some(metadata) = metadata::read(root, false) else {
         return Vec::new();
     };
@@ -35,30 +36,9 @@ pub(crate) fn queue(root: &Fields<'_>, context: &Context) -> Vec<Object> {
         of_spec(&fields, &name, &mut spec);
     }
     state(root, &mut spec);
-    let mut objects = Vec::new();
-    if let Some(parent) = &spec.parent
-        && context.implies(Parents::Volcano, parent)
-    {
-        let why =
-            format!("{parent:?} is not among the documents: it is made, without quota of its own");
-        let instead = "leave it out where the cluster has it";
-        root.log().note("spec.parent", None, why, instead);
-        objects.push(named(parent, QueueSpec::default()));
-    }
     let mut queue = Queue::new("", spec);
     queue.metadata = metadata;
-    objects.push(Object::Queue(queue));
-    objects
-}
-
-/// A queue that nothing is said of but this.
-pub(crate) fn named(name: &str, spec: QueueSpec) -> Object {
-    let mut queue = Queue::new("", spec);
-    queue.metadata = ObjectMeta {
-        name: Some(name.to_owned()),
-        ..ObjectMeta::default()
-    };
-    Object::Queue(queue)
+    vec![Object::Queue(queue)]
 }
 
 fn of_spec(fields: &Fields<'_>, name: &str, spec: &mut QueueSpec) {
@@ -164,6 +144,22 @@ fn quotas(fields: &Fields<'_>) -> Vec<ResourceGroup> {
         }
     };
     let quotas: Vec<ResourceQuota> = names.iter().map(quota).collect();
+    for quota in &quotas {
+        let nominal = quota.nominal.amount().ok();
+        let of = |of: &BTreeMap<String, (Quantity, String)>, is_wrong: fn(Ordering) -> bool| {
+            let (amount, path) = of.get(&quota.resource)?;
+            let order = amount.amount().ok()?.cmp(&nominal?);
+            is_wrong(order).then(|| (json!(amount), path.clone()))
+        };
+        if let Some((amount, path)) = of(&least, Ordering::is_gt) {
+            let why = "is more than the queue's quota, of which it is a part";
+            log.note(&path, Some(&amount), why, "raise nominal to it");
+        }
+        if let Some((amount, path)) = of(&most, Ordering::is_lt) {
+            let why = "is less than deserved, which is the quota here";
+            log.note(&path, Some(&amount), why, "lower nominal to it");
+        }
+    }
     let all: Vec<_> = names.iter().map(|name| name.as_str()).collect();
     let path = if deserved.is_empty() {
         "capability"

@@ -148,7 +148,10 @@ pub(super) fn gang(spec: &Fields<'_>, tasks: &[Fields<'_>], draft: &mut Draft) {
     match draft.pods.as_mut_slice() {
         // 0 is what Go writes where nothing is said.
         _ if count == all || count == least || count == 0 => {}
-        [pods] if elastic && count > 0 && count < all => pods.group.min_replicas = Some(count),
+        // Both that and the task's own must be there: the larger counts.
+        [pods] if elastic && count > 0 && count < all && pods.group.is_in_gang() => {
+            pods.group.min_replicas = pods.group.min_replicas.max(Some(count));
+        }
         _ => spec.note_at(
             "minAvailable",
             &format!(
@@ -189,14 +192,14 @@ pub(super) fn order(tasks: &[Fields<'_>], draft: &mut Draft) {
             continue;
         };
         let names = on.texts("name");
-        if names.len() > 1 && on.value().get("iteration") == Some(&json!("any")) {
+        let iteration = on.one_of("iteration", &["any", "all"]);
+        if names.len() > 1 && iteration.as_deref() == Some("any") {
             on.note_at(
                 "iteration",
                 "starts the task when one of the others is ready, and here it waits for all",
                 "leave out of dependsOn whom it need not wait for",
             );
         }
-        on.quiet(&["iteration"]);
         let of = |group| Dependency {
             group,
             status: None,

@@ -177,17 +177,3 @@ fn what_would_be_refused_is_told() {
         ]
     );
 }
-
-/// Kueue has queues and cohorts of one name; here both are Queues.
-#[test]
-fn two_of_one_name() {
-    let text = "apiVersion: kueue.x-k8s.io/v1beta2\nkind: Cohort\nmetadata: {name: a}\n---\n\
-                apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: a}\n";
-    let imported = of(text);
-    assert_eq!(imported[0].objects.len(), 1);
-    assert_eq!(imported[1].objects, []);
-    assert_eq!(
-        imported[1].problems[0].message,
-        "becomes a second Queue \"a\": rename one of the two"
-    );
-}

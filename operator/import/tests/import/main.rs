@@ -8,9 +8,12 @@
     reason = "helpers of tests may panic"
 )]
 
+mod enums;
 mod golden;
 mod invalid;
 mod nothing_lost;
+mod policies;
+mod queues;
 mod rules;
 
 use std::path::{Path, PathBuf};

@@ -6,8 +6,16 @@ use super::{notes, object, of};
 
 const CONTAINER: &str = "name: c, image: 'i:1', resources: {limits: {cpu: 1, memory: 1Gi}}";
 
+/// What a failed pod does, so that nothing is told of it.
+const FAILED: &str = "  policies: [{event: PodFailed, action: RestartJob}]\n";
+
 /// A Job of Volcano with these fields and tasks, each of a name and what stands beside it.
 fn volcano(fields: &str, tasks: &[(&str, &str)]) -> String {
+    let failed = if fields.contains("policies:") {
+        ""
+    } else {
+        FAILED
+    };
     let tasks: String = tasks
         .iter()
         .map(|(name, beside)| {
@@ -15,7 +23,7 @@ fn volcano(fields: &str, tasks: &[(&str, &str)]) -> String {
         })
         .collect();
     format!(
-        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: a}}\nspec:\n{fields}  tasks:\n{tasks}"
+        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: a}}\nspec:\n{failed}{fields}  tasks:\n{tasks}"
     )
 }
 
@@ -50,6 +58,69 @@ fn one_task_with_fewer_pods_than_it_asks_for_is_elastic() {
 }
 
 #[test]
+fn of_two_least_numbers_of_pods_the_larger_counts() {
+    for (of_job, of_task) in [(2, 3), (3, 2)] {
+        let text = volcano(
+            &format!("  minAvailable: {of_job}\n"),
+            &[("t", &format!("replicas: 4, minAvailable: {of_task},"))],
+        );
+        assert_eq!(group(&object(&text), 0)["minReplicas"], 3);
+    }
+}
+
+#[test]
+fn volumes_of_a_job_are_mounted_by_one_container() {
+    let text = |beside: &str| {
+        volcano(
+            "  volumes: [{mountPath: /d, volumeClaimName: c}]\n",
+            &[("t", "")],
+        )
+        .replace("containers: [", &format!("containers: [{beside}"))
+    };
+    assert_eq!(notes(&text("")), Vec::<String>::new());
+    let beside = format!("{{{}}}, ", CONTAINER.replace("name: c", "name: d"));
+    let told = notes(&text(&beside));
+    assert!(
+        told.iter()
+            .any(|n| n.starts_with("spec.volumes[0]: is mounted by all")),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_word_of_one_group_for_all_is_told() {
+    let text = |pods: &str| {
+        let task = |name: &str, pods: &str| {
+            format!(
+                "  - {{name: {name}, template: {{spec: {{{pods} containers: [{{{CONTAINER}}}]}}}}}}\n"
+            )
+        };
+        format!(
+            "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: a}}\nspec:\n{FAILED}  tasks:\n{}{}",
+            task("t", pods),
+            task("u", "")
+        )
+    };
+    for (pods, wanted) in [
+        ("priorityClassName: high,", "is of one task group"),
+        (
+            "terminationGracePeriodSeconds: 10,",
+            "10 is less than another",
+        ),
+    ] {
+        let told = notes(&text(pods));
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains(wanted), "{told:?}");
+    }
+    let long = object(&text("terminationGracePeriodSeconds: 60,"));
+    assert_eq!(long["spec"]["checkpoint"]["gracePeriodSeconds"], 60);
+    assert_eq!(
+        notes(&text("terminationGracePeriodSeconds: 30,")),
+        Vec::<String>::new()
+    );
+}
+
+#[test]
 fn a_task_that_need_not_be_there_is_beside_the_gang() {
     let text = volcano("", &[("t", ""), ("board", "minAvailable: 0,")]);
     let object = object(&text);
@@ -71,7 +142,7 @@ fn a_task_without_pods_is_left_out() {
 fn hosts_of_many_pods_are_told() {
     let job = |replicas: usize| {
         format!(
-            "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: a}}\nspec:\n  plugins: {{svc: []}}\n  tasks: [{{name: t, replicas: {replicas}, template: {{spec: {{containers: [{{name: c, image: 'i:1', command: [run, $VC_T_HOSTS], resources: {{limits: {{cpu: 1, memory: 1Gi}}}}}}]}}}}}}]\n"
+            "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: a}}\nspec:\n{FAILED}  plugins: {{svc: []}}\n  tasks: [{{name: t, replicas: {replicas}, template: {{spec: {{containers: [{{name: c, image: 'i:1', command: [run, $VC_T_HOSTS], resources: {{limits: {{cpu: 1, memory: 1Gi}}}}}}]}}}}}}]\n"
         )
     };
     assert_eq!(
@@ -86,7 +157,7 @@ fn hosts_of_many_pods_are_told() {
 #[test]
 fn policies_of_tasks_go_before_those_of_the_job() {
     let text = volcano(
-        "  policies:\n  - {event: PodFailed, action: RestartTask}\n  - {exitCode: 9, action: AbortJob}\n",
+        "  policies:\n  - {exitCode: 9, action: AbortJob}\n  - {event: PodFailed, action: RestartTask}\n",
         &[
             (
                 "t",
@@ -100,11 +171,12 @@ fn policies_of_tasks_go_before_those_of_the_job() {
     );
     assert_eq!(
         object(&text)["spec"]["restart"],
-        json!({"scope": "Group", "rules": [
-            {"onReasons": ["Evicted"], "groups": ["u"], "action": "Fail"},
+        json!({"scope": "Gang", "rules": [
+            {"onReasons": ["PodDisrupted", "NodeLost", "Preempted"], "groups": ["u"], "action": "Fail"},
             {"onExitCodes": [9], "groups": ["t"], "action": "Restart"},
             {"groups": ["t"], "action": "RestartPod"},
             {"onExitCodes": [9], "action": "Fail"},
+            {"action": "RestartGroup"},
         ]})
     );
 }
@@ -285,7 +357,7 @@ fn groups_that_disagree_keep_what_is_theirs() {
         )
     };
     let text = format!(
-        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: a}}\nspec:\n  tasks:\n  \
+        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: a}}\nspec:\n{FAILED}  tasks:\n  \
          - {{name: t, {}}}\n  - {{name: u, {}}}\n",
         pods("one", 1, "a"),
         pods("two", 2, "b")
@@ -310,7 +382,7 @@ fn variables_of_volcano_are_told_where_nothing_sets_them() {
                 resources: {limits: {cpu: 1, memory: 1Gi}}}]}}";
     let job = |plugins: &str| {
         format!(
-            "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: a}}\nspec:\n  plugins: {plugins}\n  tasks: [{{name: t, {task}}}]\n"
+            "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: a}}\nspec:\n{FAILED}  plugins: {plugins}\n  tasks: [{{name: t, {task}}}]\n"
         )
     };
     let told = |text: &str| -> Vec<String> {

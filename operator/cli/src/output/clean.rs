@@ -1,0 +1,59 @@
+//! What others have said, fit for a terminal: nobody commands another's by a name or a message.
+
+/// The text in one line, without what would move the cursor, colour the screen or turn the
+/// direction of writing.
+#[must_use]
+pub fn clean(text: &str) -> String {
+    let words: Vec<String> = stripped(text)
+        .split_whitespace()
+        .map(|word| word.chars().filter(|c| is_shown(*c)).collect())
+        .filter(|word: &String| !word.is_empty())
+        .collect();
+    words.join(" ")
+}
+
+/// The same with its lines and spaces as they are.
+#[must_use]
+pub fn clean_lines(text: &str) -> String {
+    let spaced = |c: char| if c == '\t' { ' ' } else { c };
+    let shown = stripped(text);
+    let shown = shown.chars().map(spaced);
+    shown.filter(|c| *c == '\n' || is_shown(*c)).collect()
+}
+
+fn stripped(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string()
+}
+
+/// False of controls, and of the marks that turn the direction of writing (Trojan Source,
+/// CVE-2021-42574).
+fn is_shown(c: char) -> bool {
+    let turns = matches!(
+        c,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    !(c.is_control() || turns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_text_commands_the_terminal() {
+        for (said, shown) in [
+            ("a\x1b[2Jb", "ab"),
+            ("\x1b]0;title\x07name", "name"),
+            ("one\ntwo\tthree", "one two three"),
+            ("a\u{202e}b \u{2066} c\u{61c}", "ab c"),
+            ("bell\x07 \u{9b}31mred", "bell 31mred"),
+        ] {
+            assert_eq!(clean(said), shown, "{said:?}");
+        }
+        assert_eq!(
+            clean_lines("  a\tb\x1b[31m\n\u{202e}c\r\n"),
+            "  a b\nc\n",
+            "lines stay"
+        );
+    }
+}

@@ -1,0 +1,139 @@
+//! Queues that others are below and that no document is: Kueue and Volcano do without them,
+//! Trellis does not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
+use trellis_api::document::Document;
+use trellis_api::queue::{Queue, QueueSpec};
+
+use crate::Turned;
+use crate::log::Log;
+use crate::object::{Made, Object};
+
+/// Whose queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum System {
+    Kueue,
+    Volcano,
+}
+
+impl System {
+    fn of(document: &Document) -> Option<Self> {
+        let group = document.api_version.split('/').next().unwrap_or_default();
+        match (group, document.kind.as_str()) {
+            ("kueue.x-k8s.io", "ClusterQueue" | "Cohort") => Some(Self::Kueue),
+            ("scheduling.volcano.sh", "Queue") => Some(Self::Volcano),
+            _ => None,
+        }
+    }
+}
+
+/// Makes the parents that are missing of the Queues that are printed. The first Queue that is
+/// below one tells of it.
+pub(crate) fn make(turned: &mut [Turned<'_>], made: &mut Made) {
+    let mut printed: BTreeMap<String, System> = BTreeMap::new();
+    let mut refused: BTreeSet<(System, String)> = BTreeSet::new();
+    for one in turned.iter() {
+        let Some(system) = System::of(one.document) else {
+            continue;
+        };
+        match queue(&one.objects) {
+            Some(queue) => {
+                let name = queue.metadata.name.clone().unwrap_or_default();
+                printed.insert(name, system);
+            }
+            // Nothing is below a ClusterQueue.
+            None if one.document.kind == "ClusterQueue" => {}
+            None => {
+                let name = one.value.get("metadata").and_then(|m| m.get("name"));
+                let name = name.and_then(Value::as_str).unwrap_or_default();
+                refused.insert((system, name.to_owned()));
+            }
+        }
+    }
+    for one in turned {
+        let parent = queue(&one.objects).and_then(|queue| queue.spec.parent.clone());
+        let (Some(system), Some(parent)) = (System::of(one.document), parent) else {
+            continue;
+        };
+        let log = &one.log;
+        match printed.get(&parent) {
+            Some(of) if *of == system => {}
+            Some(_) => tell(
+                one.value,
+                log,
+                &parent,
+                "is a Queue of another system's document here",
+                "rename one of the two",
+            ),
+            None if refused.contains(&(system, parent.clone())) => tell(
+                one.value,
+                log,
+                &parent,
+                "could not be turned, and without it no job of this queue starts",
+                "mend its document",
+            ),
+            None => {
+                let object = named(&parent);
+                if !made.takes(&object, log) {
+                    one.objects.clear();
+                    continue;
+                }
+                let (why, instead) = missing(system);
+                tell(one.value, log, &parent, why, instead);
+                one.objects.insert(0, object);
+                printed.insert(parent, system);
+            }
+        }
+    }
+}
+
+fn queue(objects: &[Object]) -> Option<&Queue> {
+    objects.iter().find_map(|object| match object {
+        Object::Queue(queue) => Some(queue),
+        _ => None,
+    })
+}
+
+fn missing(system: System) -> (&'static str, &'static str) {
+    match system {
+        System::Kueue => (
+            "is no Cohort of the documents: it is made, a Queue without quota of its own",
+            "leave it out where the cluster has one, or give the Cohort's document too",
+        ),
+        System::Volcano => (
+            "is not among the documents: it is made, without quota of its own",
+            "leave it out where the cluster has it",
+        ),
+    }
+}
+
+/// Tells of a parent where it is named, or would be.
+fn tell(value: &Value, log: &Log, parent: &str, why: &str, instead: &str) {
+    let spec = value.get("spec");
+    let is_named = |key: &&str| {
+        let word = spec.and_then(|spec| spec.get(key)).and_then(Value::as_str);
+        word == Some(parent)
+    };
+    let keys = ["cohort", "cohortName", "parent", "parentName"];
+    match keys.into_iter().find(is_named) {
+        Some(key) => {
+            let path = format!("spec.{key}");
+            log.note(&path, Some(&Value::from(parent)), why, instead);
+        }
+        // Nobody wrote it: it is what all of Volcano's queues are below.
+        None => log.note("spec.parent", None, format!("{parent:?} {why}"), instead),
+    }
+}
+
+/// A Queue that nothing is said of but its name.
+fn named(name: &str) -> Object {
+    let mut queue = Queue::new("", QueueSpec::default());
+    queue.metadata = ObjectMeta {
+        name: Some(name.to_owned()),
+        ..ObjectMeta::default()
+    };
+    Object::Queue(queue)
+}

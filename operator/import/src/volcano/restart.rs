@@ -1,0 +1,152 @@
+//! What failures and evictions do, as restart scope and rules.
+//!
+//! Without a policy Volcano starts no failed pod again, and makes one anew that was deleted
+//! (`pkg/controllers/job/state/running.go`, `syncJob`).
+
+use trellis_api::job::{RestartAction, RestartRule, RestartScope};
+
+use super::policies::{Evicted, Policies, action_of};
+use crate::draft::Draft;
+use crate::log::Log;
+
+/// Reasons of a pod that has failed by itself (docs/reasons.md).
+const FAILED: [&str; 2] = ["PodFailed", "OutOfMemory"];
+/// Reason of a pod that somebody has evicted or deleted.
+const TAKEN: &str = "PodDisrupted";
+/// Reasons for which Volcano's pods are deleted too.
+const GONE: [&str; 2] = ["NodeLost", "Preempted"];
+
+/// A rule for all failures of some groups. One that ends the job is of failures alone; else what
+/// the cluster does to the group restarts as much.
+pub(crate) fn of_failures(groups: Vec<String>, scope: RestartScope) -> RestartRule {
+    let reasons: &[&str] = match scope {
+        RestartScope::Never => &FAILED,
+        _ => &[],
+    };
+    rule(reasons, groups, action_of(scope))
+}
+
+fn rule(reasons: &[&str], groups: Vec<String>, action: RestartAction) -> RestartRule {
+    RestartRule {
+        on_exit_codes: Vec::new(),
+        on_reasons: reasons.iter().map(|&reason| reason.to_owned()).collect(),
+        groups,
+        action,
+    }
+}
+
+/// Puts what the policies say into the job.
+pub(super) fn settle(mut policies: Policies, draft: &mut Draft, log: &Log) {
+    let evicted = policies.evicted.iter().find(|e| e.task.is_none());
+    let evicted = evicted.map(|evicted| evicted.scope);
+    let (scope, mut last) = fallback(policies.failed, evicted);
+    let is_elastic = draft.pods.iter().any(|pods| pods.group.is_elastic());
+    let scope = match scope {
+        Some(less) if less != RestartScope::Gang && wants_gang(&policies) => {
+            last.push(of_failures(Vec::new(), less));
+            Some(RestartScope::Gang)
+        }
+        None if is_elastic && wants_gang(&policies) => Some(RestartScope::Gang),
+        scope => scope,
+    };
+    // A rule for all that happens goes before the scope, and evictions need one before it.
+    let by_scope = last.iter().all(|rule| !rule.on_reasons.is_empty());
+    let mut rules = evictions(&policies, scope.unwrap_or_default(), by_scope);
+    rules.append(&mut policies.rules);
+    rules.extend(last);
+    if policies.failed.is_none() {
+        rules.extend(unsaid(&policies, draft, log));
+    }
+    // A rule that says what is done anyway says nothing, but as an exception from one behind it.
+    let default = scope.is_none_or(|scope| scope == RestartScope::Gang);
+    if default && rules.iter().all(|r| r.action == RestartAction::Restart) {
+        rules.clear();
+    }
+    if scope.is_some() || !rules.is_empty() {
+        let restart = draft.restart();
+        restart.scope = scope;
+        restart.rules = rules;
+    }
+}
+
+/// The scope of the job, and what failures restart where that is another thing. `Never` ends a
+/// job by what the cluster does as well, so that it is written where evictions end it too.
+fn fallback(
+    failed: Option<RestartScope>,
+    evicted: Option<RestartScope>,
+) -> (Option<RestartScope>, Vec<RestartRule>) {
+    let apart = |scope| vec![rule(&FAILED, Vec::new(), action_of(scope))];
+    match (failed, evicted) {
+        (Some(failed), Some(evicted)) if failed == evicted => (Some(failed), Vec::new()),
+        (Some(RestartScope::Never), evicted) => (evicted, apart(RestartScope::Never)),
+        // A rule can restart less than the scope, and not more.
+        (Some(failed), Some(RestartScope::Gang)) => (evicted, apart(failed)),
+        (failed, _) => (failed, Vec::new()),
+    }
+}
+
+/// True if something restarts the gang as an exception: a rule says that by the scope alone.
+fn wants_gang(policies: &Policies) -> bool {
+    let mut rules = policies.rules.iter();
+    let mut evicted = policies.evicted.iter();
+    rules.any(|rule| rule.action == RestartAction::Restart)
+        || evicted.any(|evicted| evicted.scope == RestartScope::Gang)
+}
+
+/// Evictions restart what the scope says, unless a rule says otherwise.
+fn evictions(policies: &Policies, scope: RestartScope, by_scope: bool) -> Vec<RestartRule> {
+    let mut all = policies.evicted.iter();
+    let of_job = all.any(|evicted| evicted.task.is_none() && evicted.scope != scope);
+    let own = policies.evicted.iter().filter(|evicted| {
+        // It may be an exception from a rule behind it.
+        let task = evicted.task.as_ref();
+        let is_behind = task.is_some_and(|task| of_job || policies.by_task.contains(task));
+        evicted.scope != scope || is_behind || !by_scope
+    });
+    let own = own.map(|Evicted { task, scope, .. }| {
+        let mut reasons = vec![TAKEN];
+        if *scope == RestartScope::Never {
+            reasons.extend(GONE);
+        }
+        let groups = task.clone().into_iter().collect();
+        rule(&reasons, groups, action_of(*scope))
+    });
+    own.collect()
+}
+
+/// What a failure does in tasks of which no policy says it: nothing starts a failed pod again.
+fn unsaid(policies: &Policies, draft: &Draft, log: &Log) -> Option<RestartRule> {
+    let pods = draft.pods.iter();
+    // What is outside the gang never ends the job.
+    let unsaid = pods.filter(|p| p.group.is_in_gang() && !policies.by_task.contains(&p.group.name));
+    let stays = |policy: &str| policy == "Never";
+    let (last, again): (Vec<_>, Vec<_>) = unsaid.partition(|pods| {
+        let policy = pods.restart_policy.as_ref();
+        policy.is_some_and(|policy| stays(&policy.value))
+    });
+    let names = |pods: &[&crate::pod::Pods]| -> Vec<String> {
+        let names = pods.iter().map(|pods| pods.group.name.clone());
+        names.collect()
+    };
+    let (last, again) = (names(&last), names(&again));
+    if !again.is_empty() {
+        let why = format!(
+            "say nothing of a failed pod of {}, whose containers the kubelet starts again by itself: here a failure starts the gang again, and counts",
+            again.join(", ")
+        );
+        let instead = "set spec.restart.scope to Never if it is to end the job";
+        log.note("spec.policies", None, why, instead);
+    }
+    if last.is_empty() {
+        return None;
+    }
+    let why = format!(
+        "restart no failed pod of {}: so it is here, but the job has failed at once, and there the others go on until they end",
+        last.join(", ")
+    );
+    let instead = "set spec.restart.scope if it is to be tried again (docs/failures.md)";
+    log.note("spec.policies", None, why, instead);
+    let is_all = last.len() == draft.pods.len();
+    let groups = if is_all { Vec::new() } else { last };
+    Some(of_failures(groups, RestartScope::Never))
+}

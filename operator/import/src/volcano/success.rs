@@ -1,0 +1,57 @@
+//! The end of a task that is the job's.
+
+use trellis_api::job::{Framework, Role, SuccessPolicy};
+
+use crate::draft::Draft;
+use crate::log::Log;
+
+/// The end of a task is the job's.
+pub(super) fn complete(path: &str, task: Option<&str>, draft: &mut Draft, log: &Log) {
+    // The end of the only task is the end of all pods.
+    if draft.pods.len() == 1 {
+        return;
+    }
+    let success = draft.spec.success.as_ref();
+    if success.and_then(|success| success.policy) == Some(SuccessPolicy::Any) {
+        let why = "completes the job with the end of a task, and minSuccess with that of any pod";
+        log.note(path, None, why, CHOOSE);
+        return;
+    }
+    let Some(task) = task else {
+        let why = "completes the job with whichever task is done first, which cannot be said";
+        log.note(path, None, why, CHOOSE);
+        return;
+    };
+    let at = draft.pods.iter().position(|pods| pods.group.name == task);
+    let Some(group) = at.and_then(|at| draft.pods.get(at)).map(|pods| &pods.group) else {
+        return;
+    };
+    if group.replicas() != 1 {
+        let why = "completes the job with the end of a task of several pods, which cannot be said";
+        log.note(path, None, why, CHOOSE);
+        return;
+    }
+    if !super::task::leads(group, &draft.pods) {
+        let has_leader = draft.pods.iter().any(|pods| pods.group.role().leads());
+        let has_role = group.role.is_some() || draft.spec.framework == Some(Framework::MPI);
+        if has_leader || has_role || !group.is_in_gang() {
+            let why = "completes the job with the end of a pod that does not have rank 0";
+            log.note(path, None, why, CHOOSE);
+            return;
+        }
+        let why = "completes the job with the end of this task: it has rank 0 here, by the role Coordinator";
+        log.note(
+            path,
+            None,
+            why,
+            "see that the others do not count on their old ranks",
+        );
+    }
+    let mut pods = draft.pods.iter_mut();
+    if let Some(pods) = pods.find(|pods| pods.group.name == task && pods.group.role.is_none()) {
+        pods.group.role = Some(Role::Coordinator);
+    }
+    draft.success(SuccessPolicy::Leader);
+}
+
+const CHOOSE: &str = "choose All, Any or Leader in spec.success.policy";

@@ -1,0 +1,161 @@
+//! Words that are one of a few, and fields that say the same.
+
+use super::{notes, object, of};
+
+const POD: &str = "template: {spec: {containers: [{name: pytorch, image: 'i:1', resources: {limits: {cpu: 1, memory: 1Gi}}}]}}";
+
+fn pytorch(labels: &str, run: &str, worker: &str) -> String {
+    format!(
+        "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {{name: a, labels: {{{labels}}}}}\nspec: {{{run}, pytorchReplicaSpecs: {{Worker: {{replicas: 4, {worker} {POD}}}}}}}\n"
+    )
+}
+
+fn kueue(labels: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: a, labels: {{kueue.x-k8s.io/queue-name: q, {labels}}}}}\nspec: {{{spec} {POD}}}\n"
+    )
+}
+
+fn volcano(task: &str) -> String {
+    format!(
+        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: a}}\nspec: {{tasks: [{{name: s, {POD}}}, {{name: t, {task} {POD}}}]}}\n"
+    )
+}
+
+fn flavor(taint: &str) -> String {
+    format!(
+        "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ResourceFlavor\nmetadata: {{name: a}}\nspec: {{nodeTaints: [{taint}]}}\n"
+    )
+}
+
+#[test]
+fn unknown_words_are_errors() {
+    let policy = |word: &str| POD.replace("spec: {", &format!("spec: {{restartPolicy: {word}, "));
+    for (text, wanted) in [
+        (
+            pytorch("", "runPolicy: {cleanPodPolicy: Wrong}", ""),
+            "spec.runPolicy.cleanPodPolicy: must be All, Running or None: write one of them",
+        ),
+        (
+            pytorch("", "runPolicy: {}", "restartPolicy: Sometimes,"),
+            "spec.pytorchReplicaSpecs.Worker.restartPolicy: must be Always, OnFailure, Never or ExitCode: write one of them",
+        ),
+        (
+            kueue("", "completionMode: indexed,"),
+            "spec.completionMode: must be NonIndexed or Indexed: write one of them",
+        ),
+        (
+            kueue("", "podReplacementPolicy: Soon,"),
+            "spec.podReplacementPolicy: must be TerminatingOrFailed or Failed: write one of them",
+        ),
+        (
+            kueue("", "").replace(POD, &policy("never")),
+            "spec.template.spec.restartPolicy: must be Always, OnFailure or Never: write one of them",
+        ),
+        (
+            volcano("dependsOn: {name: [s], iteration: some},"),
+            "spec.tasks[1].dependsOn.iteration: must be any or all: write one of them",
+        ),
+        (
+            flavor("{key: spot}"),
+            "spec.nodeTaints[0].effect: is required: write NoSchedule, PreferNoSchedule or NoExecute",
+        ),
+        (
+            flavor("{key: spot, effect: Never}"),
+            "spec.nodeTaints[0].effect: must be NoSchedule, PreferNoSchedule or NoExecute: write one of them",
+        ),
+    ] {
+        let imported = of(&text);
+        let problems = imported[0].problems.iter();
+        let said: Vec<_> = problems
+            .map(|p| format!("{}: {}", p.field, p.message))
+            .collect();
+        assert_eq!(said, [wanted], "{text}");
+        assert_eq!(imported[0].objects, []);
+    }
+}
+
+#[test]
+fn words_that_are_known_are_taken() {
+    for word in ["All", "Running", "None", "\"\""] {
+        let text = pytorch("", &format!("runPolicy: {{cleanPodPolicy: {word}}}"), "");
+        assert_eq!(of(&text)[0].problems, [], "{word}");
+    }
+}
+
+#[test]
+fn of_two_deadlines_the_shorter_counts_and_the_other_is_told() {
+    let label = |seconds: u32| format!("kueue.x-k8s.io/max-exec-time-seconds: '{seconds}'");
+    let field = |seconds: u32| format!("activeDeadlineSeconds: {seconds}");
+    for (of_label, of_field, kept, told) in [
+        (600, 900, 600, Some("eDeadlineSeconds: 900 is longer than")),
+        (
+            900,
+            600,
+            600,
+            Some("max-exec-time-seconds: 900 is longer than"),
+        ),
+        (600, 600, 600, None),
+    ] {
+        for text in [
+            kueue(&label(of_label), &format!("{},", field(of_field))),
+            pytorch(
+                &label(of_label),
+                &format!("runPolicy: {{{}}}", field(of_field)),
+                "",
+            ),
+        ] {
+            let made = object(&text);
+            assert_eq!(made["spec"]["deadlines"]["activeSeconds"], kept, "{text}");
+            let notes = notes(&text);
+            let is_it = |note: &&String| note.contains("is longer than");
+            let found: Vec<_> = notes.iter().filter(is_it).collect();
+            match told {
+                None => assert!(found.is_empty(), "{notes:?}"),
+                Some(told) => {
+                    assert_eq!(found.len(), 1, "{notes:?}");
+                    assert!(found[0].contains(told), "{notes:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn limits_of_elastic_jobs_that_make_no_sense_are_told() {
+    for (policy, wanted) in [
+        ("minReplicas: 1, maxReplicas: 2", "maxReplicas: 2 is less"),
+        ("minReplicas: 9, maxReplicas: 8", "minReplicas: 9 is more"),
+    ] {
+        let text = pytorch("", &format!("elasticPolicy: {{{policy}}}"), "");
+        let notes = notes(&text);
+        assert!(notes.iter().any(|n| n.contains(wanted)), "{notes:?}");
+    }
+}
+
+#[test]
+fn a_weight_between_thousandths_is_told() {
+    let text = |weight: &str| {
+        format!(
+            "apiVersion: kueue.x-k8s.io/v1beta2\nkind: Cohort\nmetadata: {{name: a}}\nspec: {{fairSharing: {{weight: {weight}}}}}\n"
+        )
+    };
+    assert_eq!(notes(&text("2500m")), Vec::<String>::new());
+    assert_eq!(object(&text("2500m"))["spec"]["weight"], 2500);
+    assert!(notes(&text("300u"))[0].contains("whole thousandths"));
+}
+
+#[test]
+fn two_names_of_one_account_are_told_where_they_differ() {
+    let text = |old: &str| {
+        let pods = format!("spec: {{serviceAccountName: a, serviceAccount: {old}, ");
+        kueue("", "").replace(POD, &POD.replace("spec: {", &pods))
+    };
+    let told = |old: &str| {
+        let notes = notes(&text(old));
+        notes.iter().any(|note| note.contains("serviceAccount: "))
+    };
+    assert!(!told("a"));
+    assert!(told("b"));
+    assert_eq!(object(&text("b"))["spec"]["serviceAccountName"], "a");
+}

@@ -1,0 +1,343 @@
+//! Lifecycle policies of Volcano, and what failures do by them.
+
+use serde_json::{Value, json};
+
+use super::{notes, object, of};
+
+/// A Job with these policies, and tasks of a name, fields and the restart policy of their pods.
+fn job(policies: &str, tasks: &[(&str, &str, &str)]) -> String {
+    let tasks: String = tasks
+        .iter()
+        .map(|(name, fields, restart)| {
+            format!(
+                "  - {{name: {name}, {fields} template: {{spec: {{{restart} containers: [{{name: c, image: 'i:1', resources: {{limits: {{cpu: 1, memory: 1Gi}}}}}}]}}}}}}\n"
+            )
+        })
+        .collect();
+    format!(
+        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: a}}\nspec:\n  policies: [{policies}]\n  tasks:\n{tasks}"
+    )
+}
+
+const NEVER: &str = "restartPolicy: Never,";
+const OWN: [&str; 2] = ["PodFailed", "OutOfMemory"];
+
+fn restart(text: &str) -> Value {
+    object(text)["spec"]["restart"].clone()
+}
+
+/// What comes of policies of a job of one task, and how many notes there are.
+fn of_job(policies: &str) -> (Value, Vec<String>) {
+    let text = job(policies, &[("t", "", NEVER)]);
+    (restart(&text), notes(&text))
+}
+
+#[test]
+fn the_first_policy_that_matches_counts() {
+    let code = "{exitCode: 3, action: TerminateJob}";
+    let failed = "{event: PodFailed, action: RestartJob}";
+    let rule = json!({"onExitCodes": [3], "action": "Fail"});
+    let (made, told) = of_job(&format!("{code}, {failed}"));
+    assert_eq!(made, json!({"scope": "Gang", "rules": [rule]}));
+    assert_eq!(told, Vec::<String>::new());
+    // Behind it no failed pod is left for the exit code.
+    for first in [
+        failed,
+        "{events: [PodEvicted, PodFailed], action: RestartJob}",
+    ] {
+        let (made, told) = of_job(&format!("{first}, {code}"));
+        assert_eq!(made, json!({"scope": "Gang"}), "{first}");
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(
+            told[0].starts_with("spec.policies[1]: ")
+                && told[0].contains("comes to nothing of exit code 3"),
+            "{told:?}"
+        );
+    }
+    // Of a task the same, and the job's policies are behind all of the task's.
+    let text = job(
+        &format!("{code}, {failed}"),
+        &[(
+            "t",
+            "policies: [{event: '*', action: RestartPod}, {exitCode: 7, action: AbortJob}],",
+            NEVER,
+        )],
+    );
+    let pod = json!({"groups": ["t"], "action": "RestartPod"});
+    let taken = json!({"onReasons": ["PodDisrupted"], "groups": ["t"], "action": "RestartPod"});
+    assert_eq!(
+        restart(&text),
+        json!({"scope": "Gang", "rules": [taken, pod, rule]})
+    );
+    let told = notes(&text);
+    let late = "spec.tasks[0].policies[1]: ";
+    assert!(told.iter().any(|note| note.starts_with(late)), "{told:?}");
+}
+
+#[test]
+fn what_is_said_twice_is_told() {
+    let (made, told) = of_job(
+        "{event: PodFailed, action: RestartJob}, {events: [PodFailed, PodEvicted], action: RestartTask}",
+    );
+    assert_eq!(
+        made,
+        json!({"scope": "Gang", "rules": [{"onReasons": ["PodDisrupted"], "action": "RestartGroup"}]})
+    );
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].contains("comes to nothing of PodFailed:"),
+        "{told:?}"
+    );
+    let (_, told) =
+        of_job("{event: PodFailed, action: AbortJob}, {event: PodFailed, action: AbortJob}");
+    assert!(told.iter().any(|n| n.starts_with("spec.policies[1]: ")));
+}
+
+/// Volcano starts no failed pod again by itself.
+#[test]
+fn without_a_policy_a_failure_ends_the_job() {
+    let fail = json!({"onReasons": OWN, "action": "Fail"});
+    let (made, told) = of_job("");
+    assert_eq!(made, json!({"rules": [fail]}));
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].starts_with("spec.policies: restart no failed pod of t:"),
+        "{told:?}"
+    );
+    // Other exit codes than those that are named.
+    let (made, told) = of_job("{exitCode: 75, action: RestartJob}");
+    let code = json!({"onExitCodes": [75], "action": "Restart"});
+    assert_eq!(made, json!({"rules": [code, fail]}));
+    assert_eq!(told.len(), 1, "{told:?}");
+    // Evictions are another thing.
+    let (made, _) = of_job("{event: PodEvicted, action: RestartJob}");
+    assert_eq!(made, json!({"rules": [fail]}));
+}
+
+#[test]
+fn of_several_tasks_those_without_a_policy_end_it() {
+    let text = job(
+        "",
+        &[
+            (
+                "t",
+                "policies: [{event: PodFailed, action: RestartTask}],",
+                NEVER,
+            ),
+            ("u", "", NEVER),
+            ("v", "minAvailable: 0,", NEVER),
+            ("w", "", "restartPolicy: OnFailure,"),
+        ],
+    );
+    assert_eq!(
+        restart(&text),
+        json!({"rules": [
+            {"groups": ["t"], "action": "RestartGroup"},
+            {"onReasons": OWN, "groups": ["u"], "action": "Fail"},
+        ]})
+    );
+}
+
+/// What the kubelet starts again does not fail there.
+#[test]
+fn what_the_kubelet_starts_again_is_started_again() {
+    for restarts in ["", "restartPolicy: OnFailure,", "restartPolicy: Always,"] {
+        let text = job("", &[("t", "", restarts)]);
+        assert_eq!(restart(&text), Value::Null, "{restarts}");
+        let told = notes(&text);
+        assert!(
+            told[0].starts_with("spec.policies: say nothing of a failed pod of t,"),
+            "{told:?}"
+        );
+    }
+}
+
+/// A job that ends when a pod fails is not ended by what the cluster does to its pods.
+#[test]
+fn a_failure_that_is_final_is_apart_from_evictions() {
+    let fail = json!({"onReasons": OWN, "action": "Fail"});
+    let (made, told) = of_job("{event: PodFailed, action: TerminateJob}");
+    assert_eq!(made, json!({"rules": [fail]}));
+    assert_eq!(told, Vec::<String>::new());
+    let (made, told) =
+        of_job("{event: PodEvicted, action: RestartJob}, {event: PodFailed, action: TerminateJob}");
+    assert_eq!(made, json!({"scope": "Gang", "rules": [fail]}));
+    assert_eq!(told, Vec::<String>::new());
+    let (made, _) = of_job("{events: [PodEvicted, PodFailed], action: TerminateJob}");
+    assert_eq!(made, json!({"scope": "Never"}));
+    // A gang that is restarted by evictions alone.
+    let (made, told) =
+        of_job("{event: PodEvicted, action: RestartJob}, {event: PodFailed, action: RestartTask}");
+    let group = json!({"onReasons": OWN, "action": "RestartGroup"});
+    assert_eq!(made, json!({"scope": "Gang", "rules": [group]}));
+    assert_eq!(told, Vec::<String>::new());
+}
+
+/// Restart is what the scope says, so that whoever wants the gang needs that for a scope.
+#[test]
+fn the_gang_as_an_exception() {
+    let code = json!({"onExitCodes": [5], "action": "Restart"});
+    let (made, _) =
+        of_job("{exitCode: 5, action: RestartJob}, {event: PodFailed, action: RestartPod}");
+    assert_eq!(
+        made,
+        json!({"scope": "Gang", "rules": [code, {"action": "RestartPod"}]})
+    );
+    let (made, _) = of_job(
+        "{exitCode: 5, action: RestartJob}, {events: [PodFailed, PodEvicted], action: AbortJob}",
+    );
+    let taken = ["PodDisrupted", "NodeLost", "Preempted"];
+    assert_eq!(
+        made,
+        json!({"scope": "Gang", "rules": [
+            {"onReasons": taken, "action": "Fail"},
+            code,
+            {"onReasons": OWN, "action": "Fail"},
+        ]})
+    );
+    let text = job(
+        "{event: PodFailed, action: RestartTask}",
+        &[(
+            "t",
+            "policies: [{event: PodEvicted, action: RestartJob}],",
+            NEVER,
+        )],
+    );
+    let taken = json!({"onReasons": ["PodDisrupted"], "groups": ["t"], "action": "Restart"});
+    assert_eq!(
+        restart(&text),
+        json!({"scope": "Gang", "rules": [taken, {"action": "RestartGroup"}]})
+    );
+    assert_eq!(notes(&text), Vec::<String>::new());
+    // An elastic group restarts pods where no scope is written.
+    let text = job(
+        "{exitCode: 5, action: RestartJob}",
+        &[("t", "replicas: 4, minAvailable: 2,", NEVER)],
+    );
+    assert_eq!(restart(&text)["scope"], "Gang");
+}
+
+#[test]
+fn evictions_of_a_task_go_before_those_of_the_job() {
+    let text = job(
+        "{event: PodFailed, action: RestartJob}, {event: PodEvicted, action: RestartTask}",
+        &[(
+            "t",
+            "policies: [{event: PodEvicted, action: RestartPod}],",
+            NEVER,
+        )],
+    );
+    let taken = |action: &str| json!({"onReasons": ["PodDisrupted"], "action": action});
+    let mut own = taken("RestartPod");
+    own["groups"] = json!(["t"]);
+    assert_eq!(
+        restart(&text),
+        json!({"scope": "Gang", "rules": [own, taken("RestartGroup")]})
+    );
+    let text = text.replace("RestartPod", "RestartJob");
+    own["action"] = json!("Restart");
+    assert_eq!(
+        restart(&text),
+        json!({"scope": "Gang", "rules": [own, taken("RestartGroup")]})
+    );
+}
+
+#[test]
+fn every_event_is_told() {
+    let (made, told) = of_job("{event: '*', action: RestartJob}");
+    assert_eq!(made, json!({"scope": "Gang"}));
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("is of every event"), "{told:?}");
+}
+
+#[test]
+fn of_several_times_to_start_the_shortest_counts() {
+    let pending =
+        |time: &str| format!("{{event: PodPending, action: RestartJob, timeout: {time}}}");
+    let of_task = |time: &str| format!("policies: [{}],", pending(time));
+    let text = job(
+        &pending("10m"),
+        &[
+            ("t", &of_task("5m"), NEVER),
+            ("u", &of_task("20m"), NEVER),
+            ("v", &of_task("5m"), NEVER),
+        ],
+    );
+    assert_eq!(object(&text)["spec"]["deadlines"]["startupSeconds"], 300);
+    let told = notes(&text);
+    let times: Vec<_> = told.iter().filter(|n| n.contains("timeout: ")).collect();
+    assert_eq!(times.len(), 2, "{told:?}");
+    // With another event it puts that off.
+    let text = job(
+        "{events: [PodPending, PodFailed], action: RestartJob, timeout: 10m}",
+        &[("t", "", NEVER)],
+    );
+    assert!(notes(&text).iter().any(|n| n.contains("timeout: \"10m\"")));
+}
+
+#[test]
+fn no_number_of_retries_is_the_default() {
+    let text = job(
+        "{event: PodFailed, action: RestartJob}",
+        &[("t", "", NEVER)],
+    )
+    .replace("spec:\n  policies", "spec:\n  maxRetry: 0\n  policies");
+    assert_eq!(restart(&text), json!({"scope": "Gang"}));
+    assert_eq!(of(&text)[0].problems, []);
+}
+
+#[test]
+fn of_two_ways_to_end_well_one_is_told() {
+    let ends = "policies: [{event: TaskCompleted, action: CompleteJob}],";
+    let failed = "{event: PodFailed, action: RestartJob}";
+    let text = job(failed, &[("t", ends, NEVER), ("u", "", NEVER)]);
+    assert_eq!(object(&text)["spec"]["success"]["policy"], "Leader");
+    let text = text.replace("spec:\n  policies", "spec:\n  minSuccess: 1\n  policies");
+    assert_eq!(object(&text)["spec"]["success"]["policy"], "Any");
+    let told = notes(&text);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].starts_with("spec.tasks[0].policies[0]: "),
+        "{told:?}"
+    );
+}
+
+/// What the cluster does to a pod is no failure of it, and Kueue queues it again.
+#[test]
+fn pods_of_kubeflow_that_are_never_restarted_end_the_job() {
+    let text = |master: &str, worker: &str| {
+        let of = |policy: &str| {
+            format!(
+                "{{restartPolicy: {policy}, template: {{spec: {{containers: [{{name: pytorch, image: 'i:1', resources: {{limits: {{cpu: 1, memory: 1Gi}}}}}}]}}}}}}"
+            )
+        };
+        format!(
+            "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {{name: a}}\nspec: {{pytorchReplicaSpecs: {{Master: {}, Worker: {}}}}}\n",
+            of(master),
+            of(worker)
+        )
+    };
+    assert_eq!(
+        restart(&text("Never", "Never")),
+        json!({"rules": [{"onReasons": OWN, "action": "Fail"}]})
+    );
+    assert_eq!(
+        restart(&text("Never", "OnFailure")),
+        json!({"rules": [{"onReasons": OWN, "groups": ["master"], "action": "Fail"}]})
+    );
+}
+
+#[test]
+fn policies_of_lattice_are_those_of_volcano() {
+    let text = |policy: &str| {
+        format!(
+            "apiVersion: lattice.dev/v1alpha1\nkind: LatticeJob\nmetadata: {{name: a}}\nspec: {{tasks: {{t: {{{policy} workload: {{containers: {{main: {{image: 'i:1', resources: {{limits: {{cpu: 1, memory: 1Gi}}}}}}}}}}}}}}}}\n"
+        )
+    };
+    assert_eq!(
+        restart(&text("restartPolicy: Never,")),
+        json!({"rules": [{"onReasons": OWN, "action": "Fail"}]})
+    );
+    assert_eq!(restart(&text("")), Value::Null);
+    assert_eq!(of(&text("restartPolicy: Maybe,"))[0].problems.len(), 1);
+}

@@ -1,0 +1,172 @@
+//! Queues, and those that they are below.
+
+use serde_json::Value;
+use trellis_import::Imported;
+
+use super::of;
+
+fn kueue(kind: &str, name: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: kueue.x-k8s.io/v1beta1\nkind: {kind}\nmetadata: {{name: {name}}}\nspec: {spec}\n---\n"
+    )
+}
+
+fn volcano(name: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {{name: {name}}}\nspec: {spec}\n---\n"
+    )
+}
+
+/// Name and parent of each Queue that is printed.
+fn printed(imported: &[Imported]) -> Vec<(String, Value)> {
+    let objects = imported.iter().flat_map(|one| &one.objects);
+    objects
+        .map(|object| {
+            let object = serde_json::to_value(object).unwrap();
+            let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+            (name, object["spec"]["parent"].clone())
+        })
+        .collect()
+}
+
+fn queue(name: &str, parent: impl Into<Value>) -> (String, Value) {
+    (name.to_owned(), parent.into())
+}
+
+/// Paths and texts of the notes of one document.
+fn told(one: &Imported) -> Vec<String> {
+    let notes = one.notes.iter();
+    notes.map(|n| format!("{}: {}", n.path, n.text())).collect()
+}
+
+#[test]
+fn a_cohort_is_made_by_the_first_queue_that_is_printed() {
+    let text = kueue("ClusterQueue", "a", "{cohort: c, queueingStrategy: Foo}")
+        + &kueue("ClusterQueue", "b", "{cohort: c}")
+        + &kueue("ClusterQueue", "d", "{cohort: c}");
+    let imported = of(&text);
+    let none = Value::Null;
+    assert_eq!(
+        printed(&imported),
+        [queue("c", none), queue("b", "c"), queue("d", "c")]
+    );
+    assert_eq!(imported[0].problems.len(), 1);
+    assert_eq!(imported[0].objects, []);
+    let told = told(&imported[1]);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].starts_with("spec.cohort: \"c\" is no Cohort of the documents: it is made"),
+        "{told:?}"
+    );
+    assert_eq!(imported[2].notes, []);
+}
+
+#[test]
+fn a_parent_that_could_not_be_turned_is_told() {
+    for text in [
+        kueue("Cohort", "c", "{fairSharing: {weight: heavy}}")
+            + &kueue("ClusterQueue", "b", "{cohort: c}"),
+        volcano("c", "{dequeueStrategy: lifo}") + &volcano("b", "{parent: c}"),
+    ] {
+        let imported = of(&text);
+        assert_eq!(imported[0].problems.len(), 1, "{text}");
+        assert_eq!(printed(&imported), [queue("b", "c")]);
+        let told = told(&imported[1]);
+        assert!(told[0].contains("\"c\" could not be turned"), "{told:?}");
+    }
+}
+
+#[test]
+fn the_root_of_volcano_is_made_once() {
+    let capability = "{capability: {cpu: 1}}";
+    let refused = "{capability: {cpu: 1}, dequeueStrategy: lifo}";
+    let text = volcano("a", refused) + &volcano("b", capability) + &volcano("c", capability);
+    let imported = of(&text);
+    assert_eq!(
+        printed(&imported),
+        [
+            queue("root", Value::Null),
+            queue("b", "root"),
+            queue("c", "root")
+        ]
+    );
+    assert!(told(&imported[1])[0].contains("\"root\" is not among the documents"));
+}
+
+/// Kueue has a ClusterQueue and a cohort of one name; here both are Queues.
+#[test]
+fn a_cluster_queue_with_the_name_of_a_cohort_is_an_error() {
+    let wanted = "is the name of a cohort too, which Kueue keeps apart, and both are Queues here: rename the ClusterQueue, and clusterQueue of its LocalQueues, or the cohort";
+    let clash = kueue("ClusterQueue", "research", "{cohort: research}");
+    let member = kueue("ClusterQueue", "vision", "{cohort: research}");
+    let alone = kueue("ClusterQueue", "research", "{}");
+    let cohort = kueue("Cohort", "research", "{}");
+    for (text, at, left) in [
+        (clash.clone(), 0, vec![]),
+        (
+            clash + &member,
+            0,
+            vec![queue("research", Value::Null), queue("vision", "research")],
+        ),
+        (
+            member + &alone,
+            1,
+            vec![queue("research", Value::Null), queue("vision", "research")],
+        ),
+        (
+            cohort.clone() + &alone,
+            1,
+            vec![queue("research", Value::Null)],
+        ),
+        (alone + &cohort, 0, vec![queue("research", Value::Null)]),
+    ] {
+        let imported = of(&text);
+        assert_eq!(printed(&imported), left, "{text}");
+        let problems: Vec<_> = imported
+            .iter()
+            .flat_map(|one| one.problems.iter().map(|p| (one.document, p)))
+            .collect();
+        let [(of, problem)] = problems.as_slice() else {
+            panic!("{problems:?}")
+        };
+        assert_eq!((*of, problem.field.as_str()), (at, "metadata.name"));
+        assert_eq!(problem.message, wanted);
+    }
+}
+
+#[test]
+fn two_of_one_name() {
+    let text = volcano("a", "{}") + &kueue("ClusterQueue", "a", "{}");
+    let imported = of(&text);
+    assert_eq!(imported[0].objects.len(), 1);
+    assert_eq!(imported[1].objects, []);
+    assert_eq!(
+        imported[1].problems[0].message,
+        "becomes a second Queue \"a\": rename one of the two"
+    );
+}
+
+#[test]
+fn a_parent_of_another_system_is_told() {
+    let text = kueue("ClusterQueue", "a", "{}") + &volcano("b", "{parent: a}");
+    let told = told(&of(&text)[1]);
+    assert!(told[0].contains("another system's document"), "{told:?}");
+}
+
+/// The webhook of Volcano refuses it, and files need not have met it.
+#[test]
+fn amounts_that_contradict_each_other_are_told() {
+    for (spec, wanted) in [
+        (
+            "{deserved: {cpu: 4}, capability: {cpu: 2}}",
+            "spec.capability.cpu: \"2\" is less than deserved",
+        ),
+        (
+            "{deserved: {cpu: 4}, guarantee: {resource: {cpu: 8}}}",
+            "spec.guarantee.resource.cpu: \"8\" is more than the queue's quota",
+        ),
+    ] {
+        let told = told(&of(&volcano("a", spec))[0]);
+        assert!(told.iter().any(|n| n.starts_with(wanted)), "{told:?}");
+    }
+}
