@@ -42,8 +42,8 @@ pub struct PodGroupSpec {
     pub queue: String,
     /// Priority of a job's gang: higher goes first. What a user writes here counts for nothing:
     /// that is said by `priorityClassName`.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub priority: i32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
     /// In a PodGroup that a user writes: name of the PriorityClass of its gang. Absent: the lowest
     /// priority of its pods.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,13 +70,13 @@ pub struct PodGroupSpec {
     pub groups: Vec<PodGroupMember>,
 }
 
-/// Serde's word for what is left out.
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
-fn is_zero(priority: &i32) -> bool {
-    *priority == 0
-}
-
 impl PodGroupSpec {
+    /// Its priority, 0 where nothing is said.
+    #[must_use]
+    pub fn priority(&self) -> i32 {
+        self.priority.unwrap_or(0)
+    }
+
     /// Seconds that its pods are given to stop, 30 where nothing is said.
     #[must_use]
     pub fn grace_period_seconds(&self) -> i64 {

@@ -17,7 +17,7 @@ pub(crate) fn build(
         spec: PodGroupSpec {
             min_member: i64::from(spec.gang_size()),
             queue: surroundings.queue.clone(),
-            priority: surroundings.priority,
+            priority: Some(surroundings.priority),
             priority_class_name: None,
             preemptible: spec.preemptible,
             min_runtime_seconds: spec.min_runtime_seconds,

@@ -217,7 +217,7 @@ pub fn of_pod_group(job: &Key, group: &PodGroup) -> Gang {
     let queue = QueueName::new(queue.unwrap_or(&spec.queue));
     let groups = spec.groups.iter().map(member).collect();
     Gang {
-        priority: plan.and_then(|p| p.priority).unwrap_or(spec.priority),
+        priority: plan.and_then(|p| p.priority).unwrap_or(spec.priority()),
         topology: spec.topology.as_ref().map(topology_request),
         preemptible: spec.preemptible.unwrap_or(true),
         min_runtime: seconds(spec.min_runtime_seconds.unwrap_or(0)),

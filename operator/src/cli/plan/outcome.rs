@@ -260,7 +260,7 @@ fn before(
     let goes_first = |(key, group): &(&Key, &PodGroup)| {
         let since = waits(snapshot, key, group).map(submitted);
         since.is_some_and(|since| {
-            let (theirs, ours) = (group.spec.priority, job.priority());
+            let (theirs, ours) = (group.spec.priority(), job.priority());
             theirs > ours || (theirs == ours && since <= Some(submitted_at))
         })
     };

@@ -342,7 +342,8 @@ fn told_to_leave(by: &Key, group: &PodGroup, because: Because) -> String {
     };
     format!(
         "makes room for job \"{by}\" of queue {:?} with priority {}: {why}",
-        group.spec.queue, group.spec.priority
+        group.spec.queue,
+        group.spec.priority()
     )
 }
 
@@ -398,7 +399,7 @@ mod tests {
     fn a_victim_is_told_by_whom_and_why() {
         let spec = PodGroupSpec {
             queue: "vision".to_owned(),
-            priority: 100,
+            priority: Some(100),
             ..PodGroupSpec::default()
         };
         let group = PodGroup::new("high", spec);

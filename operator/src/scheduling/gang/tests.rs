@@ -46,7 +46,7 @@ fn a_place_is_charged_to_the_queue_and_priority_that_it_was_had_with() {
     let mut group = wish.run().unwrap().job.compiled().pod_group();
     let key = Key::new("team-a", "llm");
     group.spec.queue = "edited".to_owned();
-    group.spec.priority = 9;
+    group.spec.priority = Some(9);
     let told = |group: &PodGroup| {
         let gang = of_pod_group(&key, group);
         (gang.queue.as_str().to_owned(), gang.priority)

@@ -155,7 +155,7 @@ impl Driver {
                 let queue = plan.and_then(|plan| plan.queue.clone()).unwrap_or_default();
                 let priority = plan
                     .and_then(|plan| plan.priority)
-                    .unwrap_or(group.spec.priority);
+                    .unwrap_or(group.spec.priority());
                 let by = asking(unit, &queue, priority);
                 self.tell_victims(unit, &by, journal);
             }
@@ -220,7 +220,7 @@ impl Driver {
 fn asking(unit: &Key, queue: &str, priority: i32) -> PodGroup {
     let spec = PodGroupSpec {
         queue: queue.to_owned(),
-        priority,
+        priority: Some(priority),
         ..PodGroupSpec::default()
     };
     PodGroup::new(&unit.name, spec)
