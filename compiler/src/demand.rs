@@ -27,7 +27,7 @@ pub enum Demand {
     UseConfigMap(String),
     /// A PersistentVolumeClaim of the job's namespace.
     UseVolume(String),
-    /// A volume of each pod's own, by its StorageClass; [`DEFAULT_CLASS`] where it names none.
+    /// A volume of each pod's own, by its StorageClass; `default` where it names none.
     UseEphemeralVolume(String),
     /// To connect there.
     ConnectTo(Endpoint),
@@ -68,7 +68,7 @@ pub enum Peer {
 }
 
 /// What the cluster's default StorageClass is called where nobody names it.
-pub const DEFAULT_CLASS: &str = "default";
+const DEFAULT_CLASS: &str = "default";
 
 /// The ServiceAccount of a pod that names none (`admission.ServiceAccount`).
 const DEFAULT_ACCOUNT: &str = "default";

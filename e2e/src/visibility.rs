@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use trellis_api::visibility::{API_SERVICE, GROUP, SERVICE, VERSION};
 
 use crate::control_plane::ControlPlane;
-use crate::operator::{Launch, NAMESPACE};
+use crate::operator::{ACCOUNT, Launch, NAMESPACE, Operator};
 use crate::wait::eventually;
 
 /// How long it may take until the API server asks it.
@@ -33,6 +33,39 @@ fn chart(file: &str) -> Result<Vec<Value>> {
         .join(file);
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     Ok(serde_saphyr::from_multiple(&text)?)
+}
+
+/// Starts such an operator, under the chart's rights.
+///
+/// # Errors
+/// If it cannot be started.
+pub async fn start(control_plane: &ControlPlane, program: &Path, port: u16) -> Result<Operator> {
+    let kubeconfig = control_plane.service_account_kubeconfig(NAMESPACE, ACCOUNT);
+    // A busy machine must not cost it the lease.
+    let launch = launch("operator", port).lease_seconds(60);
+    Operator::launch(control_plane, program, &kubeconfig.await?, &launch)
+}
+
+/// The kubeconfig of a ServiceAccount of a namespace that has the role `view` there.
+///
+/// # Errors
+/// If the API server refuses something.
+pub async fn viewer(control_plane: &ControlPlane, namespace: &str) -> Result<PathBuf> {
+    let name = "viewer";
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+    });
+    for object in [account, binding] {
+        control_plane
+            .apply_yaml_in(namespace, &object.to_string())
+            .await?;
+    }
+    control_plane
+        .service_account_kubeconfig(namespace, name)
+        .await
 }
 
 /// Applies what the chart has for it. There is no network of Services here: the Service is another

@@ -1,16 +1,16 @@
 //! One control plane and operator for all of them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 use tokio::sync::OnceCell;
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::control_plane::{ControlPlane, free_port};
-use trellis_e2e::operator::{self, ACCOUNT, NAMESPACE, Operator};
+use trellis_e2e::operator::{self, Operator};
 use trellis_e2e::site::Site;
 use trellis_e2e::visibility;
 
@@ -30,10 +30,7 @@ impl Scene {
         let control_plane = operator::control_plane().await?;
         let port = free_port()?;
         visibility::install(&control_plane, port).await?;
-        let account = control_plane.service_account_kubeconfig(NAMESPACE, ACCOUNT);
-        // A busy machine must not cost it the lease.
-        let launch = visibility::launch("operator", port).lease_seconds(60);
-        let operator = Operator::launch(&control_plane, program(), &account.await?, &launch)?;
+        let operator = visibility::start(&control_plane, program(), port).await?;
         let asked = visibility::becomes(&control_plane, true).await;
         asked.with_context(|| operator.last_words())?;
         Ok(Self {
@@ -59,28 +56,8 @@ impl Scene {
 
     /// Runs `trellis` as a ServiceAccount of the site that may `view` its namespace.
     pub(crate) async fn as_viewer(&self, site: &Site, arguments: &[&str]) -> Said {
-        run(&self.viewer(site).await, arguments, "").await
-    }
-
-    /// The kubeconfig of that.
-    async fn viewer(&self, site: &Site) -> PathBuf {
-        let name = "viewer";
-        let account =
-            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
-        let binding = json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": name},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
-            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": site.name()}],
-        });
-        for object in [account, binding] {
-            let object = object.to_string();
-            let applied = self.control_plane.apply_yaml_in(site.name(), &object);
-            applied.await.unwrap();
-        }
-        let kubeconfig = self
-            .control_plane
-            .service_account_kubeconfig(site.name(), name);
-        kubeconfig.await.unwrap()
+        let viewer = visibility::viewer(&self.control_plane, site.name()).await;
+        run(&viewer.unwrap(), arguments, "").await
     }
 }
 

@@ -13,7 +13,7 @@ use trellis_e2e::operator::give_lease_back;
 use trellis_e2e::visibility;
 use trellis_e2e::wait::{eventually, wait_gone};
 
-use crate::scene::{Scene, start};
+use crate::scene::{Scene, program};
 
 /// How long a deletion takes that waits for nothing.
 const GONE: Duration = Duration::from_secs(60);
@@ -75,7 +75,9 @@ async fn jobs_go_on_and_a_namespace_that_goes_is_emptied_and_ends_with_the_next_
     assert!(waits.contains("visibility.trellis.dev"), "{waits}");
 
     give_lease_back(control_plane).await.unwrap();
-    let _next = start(control_plane, scene.port).await.unwrap();
+    let _next = visibility::start(control_plane, program(), scene.port)
+        .await
+        .unwrap();
     visibility::becomes(control_plane, true).await.unwrap();
     wait_gone(&namespaces, name, GONE * 5).await.unwrap();
     site.reaches("runs", JobPhase::Running).await;

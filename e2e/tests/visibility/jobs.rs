@@ -22,13 +22,20 @@ const SLACK: i64 = 2400;
 async fn who_may_view_a_namespace_sees_its_jobs_and_no_others() {
     let scene = shared().await;
     let site = scene.site("queued", 1).await;
-    let mut runs = site.job("runs", 1, 8);
-    runs["spec"]["deadlines"] = json!({"activeSeconds": 3600});
-    site.create(runs).await.unwrap();
-    site.reaches("runs", JobPhase::Running).await;
-    for (name, gpus) in [("next", 8), ("over", 9)] {
-        site.submit(name, 1, gpus).await;
-        site.reaches(name, JobPhase::Queued).await;
+    let queue = site.name();
+    scene.queue(&site, 100).await;
+    for (name, gpus, phase) in [
+        ("runs", 8, JobPhase::Running),
+        ("next", 8, JobPhase::Queued),
+        ("over", 9, JobPhase::Queued),
+    ] {
+        let mut job = site.job(name, 1, gpus);
+        job["spec"]["queue"] = json!(queue);
+        if phase == JobPhase::Running {
+            job["spec"]["deadlines"] = json!({"activeSeconds": 3600});
+        }
+        site.create(job).await.unwrap();
+        site.reaches(name, phase).await;
     }
 
     let viewer = scene.viewer(&site).await;
@@ -58,10 +65,10 @@ async fn who_may_view_a_namespace_sees_its_jobs_and_no_others() {
         "ENDS-IN",
     ];
     assert_eq!(lines[0], head, "{said}");
-    assert_eq!(lines[1][..2], ["runs", "default"], "{said}");
+    assert_eq!(lines[1][..2], ["runs", queue], "{said}");
     assert!(lines[1].contains(&"Running".to_owned()), "{said}");
-    assert_eq!(lines[2][..4], ["next", "default", "1", "Queued"], "{said}");
-    assert_eq!(lines[3][..4], ["over", "default", "2", "Queued"], "{said}");
+    assert_eq!(lines[2][..4], ["next", queue, "1", "Queued"], "{said}");
+    assert_eq!(lines[3][..4], ["over", queue, "2", "Queued"], "{said}");
     // By its short name, and wide.
     let wide = ["get", "qj", "next", "-o", "wide", &namespace];
     let (ok, said) = scene.kubectl(&viewer, &wide).await;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::control_plane::{ControlPlane, free_port};
-use trellis_e2e::operator::{self, ACCOUNT, NAMESPACE, Operator};
+use trellis_e2e::operator::{self, Operator};
 use trellis_e2e::site::Site;
 use trellis_e2e::visibility;
 
@@ -28,7 +28,7 @@ impl Scene {
         let control_plane = operator::control_plane().await?;
         let port = free_port()?;
         visibility::install(&control_plane, port).await?;
-        let operator = start(&control_plane, port).await?;
+        let operator = visibility::start(&control_plane, program(), port).await?;
         visibility::becomes(&control_plane, true).await?;
         Ok(Self {
             control_plane,
@@ -55,20 +55,25 @@ impl Scene {
 
     /// The kubeconfig of a new ServiceAccount of the site's namespace with the role `view` in it.
     pub(crate) async fn viewer(&self, site: &Site) -> PathBuf {
-        let name = "viewer";
-        let account =
-            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
-        let binding = json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": name},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
-            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": site.name()}],
+        let viewer = visibility::viewer(&self.control_plane, site.name()).await;
+        viewer.unwrap()
+    }
+
+    /// A Queue of the site's name with this many GPUs: nobody else's jobs have positions in it.
+    pub(crate) async fn queue(&self, site: &Site, gpus: u32) {
+        let object = json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+            "metadata": {"name": site.name()},
+            "spec": {"namespaceSelector": {}, "resourceGroups": [{
+                "resources": ["nvidia.com/gpu", "cpu", "memory"],
+                "flavors": [{"name": "default", "quotas": [
+                    {"resource": "nvidia.com/gpu", "nominal": gpus.to_string()},
+                    {"resource": "cpu", "nominal": "100"},
+                    {"resource": "memory", "nominal": "1Ti"}]}]}]},
         });
-        for object in [account, binding] {
-            self.apply(site, &object).await;
-        }
-        let control_plane = &self.control_plane;
-        let kubeconfig = control_plane.service_account_kubeconfig(site.name(), name);
-        kubeconfig.await.unwrap()
+        let object = object.to_string();
+        let applied = self.control_plane.apply_yaml(&object);
+        applied.await.unwrap();
     }
 
     pub(crate) async fn apply(&self, site: &Site, object: &Value) {
@@ -77,14 +82,6 @@ impl Scene {
         let applied = control_plane.apply_yaml_in(site.name(), &object).await;
         applied.unwrap();
     }
-}
-
-/// An operator under the chart's rights that serves the group on this port.
-pub(crate) async fn start(control_plane: &ControlPlane, port: u16) -> Result<Operator> {
-    let account = control_plane.service_account_kubeconfig(NAMESPACE, ACCOUNT);
-    let kubeconfig = account.await?;
-    let launch = visibility::launch("operator", port).lease_seconds(60);
-    Operator::launch(control_plane, program(), &kubeconfig, &launch)
 }
 
 static SHARED: OnceCell<Scene> = OnceCell::const_new();

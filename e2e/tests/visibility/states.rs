@@ -18,15 +18,8 @@ async fn queues_and_nodes_are_told_of_with_who_holds_them() {
     let scene = shared().await;
     let site = scene.site("states", 2).await;
     let queue = site.name();
-    let object = json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue", "metadata": {"name": queue},
-        "spec": {"namespaceSelector": {}, "resourceGroups": [{"resources": [GPU, "cpu", "memory"],
-            "flavors": [{"name": "default", "quotas": [
-                {"resource": GPU, "nominal": "6"}, {"resource": "cpu", "nominal": "100"},
-                {"resource": "memory", "nominal": "1Ti"}]}]}]},
-    });
+    scene.queue(&site, 6).await;
     let control_plane = &scene.control_plane;
-    control_plane.apply_yaml(&object.to_string()).await.unwrap();
     for (name, phase) in [("runs", JobPhase::Running), ("waits", JobPhase::Queued)] {
         let mut job = site.job(name, 1, 4);
         job["spec"]["queue"] = json!(queue);
