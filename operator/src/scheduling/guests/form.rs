@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::PodGroupSpec;
 use trellis_scheduler::{
-    Gang, GroupName, NodeName, Placement, PodKey, QueueName, Resources, TaskGroup, TopologyRequest,
+    Gang, GroupName, NodeName, Placement, PodKey, QueueName, ResourceName, Resources, TaskGroup,
+    TopologyRequest,
 };
 
 use super::asks::Asks;
@@ -54,6 +55,19 @@ pub fn is_name_of(unit: &Key, name: &PodKey) -> bool {
     rest.is_some_and(|rest| rest.starts_with('/'))
 }
 
+/// What GPU-hours are counted of: the devices of which a pod has most.
+fn device(request: &Resources) -> Option<ResourceName> {
+    let devices = request.iter().filter(|(name, _)| is_device(name));
+    let most = devices.max_by_key(|(_, units)| *units);
+    most.map(|(name, _)| name.clone())
+}
+
+/// True if it is an extended resource, which has a domain in its name: a device.
+pub(super) fn is_device(resource: &ResourceName) -> bool {
+    let name = resource.as_str();
+    name.contains('/') && !name.starts_with("hugepages-")
+}
+
 /// A guest gang that waits. `group`: what its PodGroup says.
 #[must_use]
 pub fn waiting(unit: &Key, group: Option<&PodGroupSpec>, asks: &Asks, ticket: &Ticket) -> Gang {
@@ -62,6 +76,7 @@ pub fn waiting(unit: &Key, group: Option<&PodGroupSpec>, asks: &Asks, ticket: &T
         let mut constraints = alike.constraints.clone();
         constraints.node_selector.extend(ticket.near.clone());
         TaskGroup {
+            device: device(&alike.request),
             constraints,
             topology: alike.one_node.then(TopologyRequest::one_node),
             ..TaskGroup::new(
@@ -176,12 +191,15 @@ pub fn standing(
             }
         }
         placement.push(GroupName::new(name.as_str()), runs);
-        task_groups.push(TaskGroup::new(
-            GroupName::new(name.as_str()),
-            u32::try_from(index).unwrap_or(0),
-            request.clone(),
-            prefix(unit, place, &name),
-        ));
+        task_groups.push(TaskGroup {
+            device: device(request),
+            ..TaskGroup::new(
+                GroupName::new(name.as_str()),
+                u32::try_from(index).unwrap_or(0),
+                request.clone(),
+                prefix(unit, place, &name),
+            )
+        });
     }
     let gang = Gang {
         priority,

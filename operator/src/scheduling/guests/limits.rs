@@ -8,6 +8,7 @@ use trellis_policies::cedar::PodsAsking;
 use trellis_policies::quota::Asking;
 
 use super::asks::Member;
+use super::form::is_device;
 use crate::key::Key;
 use crate::quota::JobLimits;
 use crate::world::{Certificate, World};
@@ -27,11 +28,10 @@ pub(super) fn total(members: &[Member<'_>]) -> BTreeMap<String, Option<Amount>> 
     total
 }
 
-/// Devices: extended resources, which have a domain in their name.
+/// Devices.
 pub(super) fn gpus(members: &[Member<'_>]) -> i64 {
     let all = members.iter().flat_map(|m| m.pod.request.iter());
-    let is_device = |name: &str| name.contains('/') && !name.starts_with("hugepages-");
-    all.filter(|(name, _)| is_device(name.as_str()))
+    all.filter(|(name, _)| is_device(name))
         .fold(0, |sum: i64, (_, units)| sum.saturating_add(units))
 }
 

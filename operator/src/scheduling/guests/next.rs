@@ -251,6 +251,14 @@ impl Gang<'_> {
         if self.bound().next().is_none() {
             return Step::Clear;
         }
+        let of_place = self
+            .bound()
+            .filter(|(_, pod)| is_of_place(self.journal, pod));
+        let mut of_place = of_place.peekable();
+        if of_place.peek().is_some() && of_place.all(|(_, pod)| pod.deleting) {
+            // Those that come now are the next gang, and wait for each other.
+            return Step::AwaitPods;
+        }
         match self.told {
             Some(message) => Step::Undo {
                 reason: Reason::Preempted,

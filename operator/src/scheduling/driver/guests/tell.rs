@@ -1,5 +1,6 @@
 //! What the pods of a guest gang are told, each once for each reason, and its PodGroup's status.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -57,9 +58,8 @@ impl Driver {
             waiting.retain(|(pod, _)| !self.guests.gangs.contains_key(&guests::of_pod(pod)));
         }
         let state = self.guests.gangs.entry(unit.clone()).or_default();
-        state
-            .told
-            .retain(|uid, _| waiting.iter().any(|(_, pod)| pod.uid == *uid));
+        let there: HashSet<&str> = waiting.iter().map(|(_, pod)| pod.uid.as_str()).collect();
+        state.told.retain(|uid, _| there.contains(uid.as_str()));
         let now = Instant::now();
         let mut tell = Vec::new();
         let mut later: Option<Instant> = None;
