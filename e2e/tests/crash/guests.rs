@@ -9,7 +9,6 @@ use serde_json::json;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{PodGroup, Reason, names};
 use trellis_e2e::cluster::{Nodes, SCOPE};
-use trellis_e2e::jobs::message;
 use trellis_e2e::proxy::{Moment, Request};
 use trellis_e2e::queues::resource_groups;
 use trellis_e2e::site::Site;
@@ -178,66 +177,76 @@ async fn a_gang_of_which_another_scheduler_took_a_pod_is_undone_and_placed_anew(
     whole.await.unwrap();
 }
 
-/// What guests hold is held, whoever leads: of their queue too.
+/// What guests hold is held, whoever leads: of their queue too, in the flavors that they were given.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_leads_next_counts_what_is_bound() {
     let mut operators = Succession::begin().await;
-    let site = Site::new(&operators.control_plane, "counts", Nodes::new(2).gpus(8)).await;
+    let site = Site::new(&operators.control_plane, "counts", Nodes::new(3).gpus(8)).await;
     let queue = format!("{}-q", site.name());
-    let of_queue = json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue", "metadata": {"name": queue},
-        "spec": {"namespaceSelector": {}, "resourceGroups": resource_groups(&[("default", 10)])},
-    });
+    let flavors = [("default", 9), (queue.as_str(), 4)];
     let control_plane = &operators.control_plane;
-    control_plane
-        .apply_yaml(&of_queue.to_string())
-        .await
-        .unwrap();
+    for object in [
+        json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "ResourceFlavor",
+            "metadata": {"name": queue}, "spec": {},
+        }),
+        json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue", "metadata": {"name": queue},
+            "spec": {"namespaceSelector": {}, "resourceGroups": resource_groups(&flavors)},
+        }),
+    ] {
+        control_plane.apply_yaml(&object.to_string()).await.unwrap();
+    }
     submit_to(&site, &queue).await;
-    let alone: Pod = serde_json::from_value(json!({
-        "metadata": {"name": "alone", "labels": {names::QUEUE: queue}},
-        "spec": {
-            "schedulerName": names::SCHEDULER, "nodeSelector": {SCOPE: site.name()},
-            "containers": [{"name": "main", "image": "registry.example/train:1.0",
-                "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
-        },
-    }))
-    .unwrap();
+    are_bound(&site, 4).await;
     let pods = site.api::<Pod>();
-    pods.create(&PostParams::default(), &alone).await.unwrap();
-    let all_bound = eventually(RECOVERY, || async {
-        let pods = pods.list(&Default::default()).await?.items;
-        let bound = pods
-            .iter()
-            .filter(|pod| pod.spec.as_ref().is_some_and(|s| s.node_name.is_some()));
-        let bound = bound.count();
-        ensure!(bound == 5, "{bound} of {} are bound", pods.len());
-        Ok(())
-    });
-    all_bound.await.unwrap();
+    // All of the first flavor, then some of the second.
+    for (name, gpus, bound) in [("alone", "1", 5), ("other", "2", 6)] {
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {"name": name, "labels": {names::QUEUE: queue}},
+            "spec": {
+                "schedulerName": names::SCHEDULER, "nodeSelector": {SCOPE: site.name()},
+                "containers": [{"name": "main", "image": "registry.example/train:1.0",
+                    "resources": {"limits": {"nvidia.com/gpu": gpus}}}],
+            },
+        }))
+        .unwrap();
+        pods.create(&PostParams::default(), &pod).await.unwrap();
+        are_bound(&site, bound).await;
+    }
     // Where it counts is said by what Trellis has written, not by what its user writes now.
     let label = Patch::Merge(json!({"metadata": {"labels": {names::QUEUE: "default"}}}));
     pods.patch("alone", &PatchParams::default(), &label)
         .await
         .unwrap();
     operators.next_at_once().await;
-    let mut job = site.job("late", 1, 2);
+    // It would fit, were anything of the second flavor charged to the first.
+    let mut job = site.job("late", 1, 3);
     job["spec"]["queue"] = json!(queue);
     site.create(job).await.unwrap();
-    let waits = site
-        .becomes("late", |status| {
-            status.reason == Some(Reason::QuotaExceeded)
-        })
-        .await;
-    let said = message(&waits);
-    assert!(
-        said.contains("needs 2 nvidia.com/gpu, 9 of 10 are held"),
-        "{said}"
-    );
-    pods.delete("alone", &DeleteParams::default())
+    site.becomes("late", |status| {
+        status.reason == Some(Reason::QuotaExceeded)
+    })
+    .await;
+    pods.delete("other", &DeleteParams::default())
         .await
         .unwrap();
     site.runs_again("late", 1).await;
+}
+
+/// So many pods of the site have a node.
+async fn are_bound(site: &Site, expected: usize) {
+    let pods = site.api::<Pod>();
+    let all = eventually(RECOVERY, || async {
+        let pods = pods.list(&Default::default()).await?.items;
+        let bound = pods
+            .iter()
+            .filter(|pod| pod.spec.as_ref().is_some_and(|s| s.node_name.is_some()));
+        let bound = bound.count();
+        ensure!(bound == expected, "{bound} of {} are bound", pods.len());
+        Ok(())
+    });
+    all.await.unwrap();
 }
 
 at_both_moments!(guests_are_bound_whole_though_their_operator_is_killed_after_each_write);

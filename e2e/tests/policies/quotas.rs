@@ -1,22 +1,23 @@
 //! QuotaPolicies: how much the jobs of a subject may hold, and what becomes of those for
 //! which there is no room.
 
+use anyhow::ensure;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use trellis_api::QuotaPolicy;
 use trellis_api::job::JobPhase;
 use trellis_api::quota_policy::QuotaPolicyStatus;
-use trellis_e2e::cluster::Nodes;
+use trellis_e2e::cluster::{Nodes, SCOPE};
 use trellis_e2e::control_plane::ControlPlane;
 use trellis_e2e::history::PodHistory;
 use trellis_e2e::jobs::{SOON, message, phase, reason};
 use trellis_e2e::operator::{self, Operator};
 use trellis_e2e::site::Site;
-use trellis_e2e::wait::wait_for;
+use trellis_e2e::wait::{eventually, wait_for};
 
 use super::scene::create;
 use super::{program, shared, site};
@@ -211,6 +212,7 @@ async fn limits_hold_over_a_restart_and_burnt_hours_are_remembered() {
         says.contains("gpuHours: all of it is burnt, and nothing starts until"),
         "{says}"
     );
+    guest_waits(&site).await;
     // What needs no GPU burns nothing.
     site.submit("none", 1, 0).await;
     site.reaches("none", JobPhase::Running).await;
@@ -235,6 +237,33 @@ async fn limits_hold_over_a_restart_and_burnt_hours_are_remembered() {
     .await;
     let first_part = |s: &QuotaPolicyStatus| s.burnt.first().map(|part| part.start.clone());
     assert_eq!(first_part(&after), first_part(&before));
+}
+
+/// Pods that others have made burn hours as jobs do, and are told of it.
+async fn guest_waits(site: &Site) {
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "guest"},
+        "spec": {
+            "schedulerName": "trellis", "nodeSelector": {SCOPE: site.name()},
+            "containers": [{"name": "main", "image": "registry.example/train:1.0",
+                "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
+        },
+    }))
+    .unwrap();
+    let pods = site.api::<Pod>();
+    pods.create(&PostParams::default(), &pod).await.unwrap();
+    let told = eventually(SOON, || async {
+        let pod = pods.get("guest").await?;
+        let status = pod.status.unwrap_or_default();
+        let mut conditions = status.conditions.into_iter().flatten();
+        let said = conditions.find_map(|c| c.message).unwrap_or_default();
+        let burnt = said.starts_with("QuotaPolicyExceeded: ") && said.contains("gpuHours");
+        ensure!(burnt, "{said:?}");
+        Ok(())
+    });
+    told.await.unwrap();
+    let at_once = DeleteParams::default().grace_period(0);
+    pods.delete("guest", &at_once).await.unwrap();
 }
 
 /// Its queue is gone, and nobody remembers what it was built into: what it holds is counted

@@ -1,5 +1,7 @@
 //! Pods that others have made are bound, and told why they are not.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::Resource;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -10,10 +12,10 @@ use serde_json::json;
 use trellis_api::names;
 
 use super::{Commands, WriteError};
+use crate::watch::BoundBy;
 
 impl Commands {
-    /// Binds one incarnation of a pod to a node, by a plan and in a queue: it bears the hash of the
-    /// one and the name of the other from then on.
+    /// Binds one incarnation of a pod to a node: it bears from then on by what.
     ///
     /// # Errors
     /// As [`WriteError`] tells: `Conflict` if it is another, goes, has scheduling gates, or is bound.
@@ -23,18 +25,24 @@ impl Commands {
         name: &str,
         uid: &str,
         node: &str,
-        (plan, queue): (&str, &str),
+        by: BoundBy<'_>,
     ) -> Result<(), WriteError> {
         let params = PostParams {
             dry_run: false,
             field_manager: Some(names::SCHEDULER_MANAGER.to_owned()),
         };
+        let mut annotations = BTreeMap::from([
+            (names::PLAN, by.plan.to_owned()),
+            (names::PLACED_IN, by.queue.to_owned()),
+        ]);
+        if !by.flavors.is_empty() {
+            annotations.insert(names::FLAVORS, json!(by.flavors).to_string());
+        }
         let body = json!({
             "apiVersion": "v1",
             "kind": "Binding",
             "metadata": {
-                "namespace": namespace, "name": name, "uid": uid,
-                "annotations": {names::PLAN: plan, names::PLACED_IN: queue},
+                "namespace": namespace, "name": name, "uid": uid, "annotations": annotations,
             },
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         });

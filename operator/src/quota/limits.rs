@@ -37,6 +37,15 @@ impl JobLimits {
     pub fn draws(&self) -> Vec<Draw> {
         self.draws.iter().map(draw).collect()
     }
+
+    /// What is drawn on by pods that join a gang: they are none of the jobs that are counted.
+    #[must_use]
+    pub fn joining(&self) -> Self {
+        let mut limits = self.clone();
+        let counts_jobs = |of: Drawn| matches!(of, Drawn::Gangs | Drawn::Waiting);
+        limits.draws.retain(|drawn| !counts_jobs(draw(drawn).of));
+        limits
+    }
 }
 
 /// The engine's name of a limit.

@@ -23,6 +23,20 @@ const INDEXES: [&str; 2] = [
 /// Pods of one group, by name.
 pub type Guests = BTreeMap<String, Arc<GuestPod>>;
 
+/// Names of ResourceFlavors, by resource.
+pub type Flavors = BTreeMap<String, String>;
+
+/// By what a pod was bound: it bears that from then on, and users cannot write it.
+#[derive(Clone, Copy, Debug)]
+pub struct BoundBy<'a> {
+    /// Hash of the plan.
+    pub plan: &'a str,
+    /// The queue in which it counts.
+    pub queue: &'a str,
+    /// The flavors that it is given there.
+    pub flavors: &'a Flavors,
+}
+
 /// One pod that somebody else has made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GuestPod {
@@ -40,6 +54,8 @@ pub struct GuestPod {
     pub plan: Option<String>,
     /// The queue in which it counts, if it was Trellis that bound it. Users cannot write that.
     pub queue: Option<String>,
+    /// The flavors that it was given there, by resource.
+    pub flavors: Flavors,
     /// How it does.
     pub phase: PodPhase,
     /// True from the deletion's start until it is gone.
@@ -87,6 +103,7 @@ impl GuestPod {
             node: pod.spec.node_name.clone(),
             plan: annotation(names::PLAN).cloned(),
             queue: annotation(names::PLACED_IN).cloned(),
+            flavors: flavors(annotation(names::FLAVORS)),
             phase: phase(pod),
             deleting: meta.deletion_timestamp.is_some(),
             request: request::of_pod(pod),
@@ -135,6 +152,13 @@ impl GuestPod {
     pub fn waits(&self) -> bool {
         self.node.is_none() && !self.phase.is_over() && !self.deleting
     }
+}
+
+/// What the annotation says. One that does not read says nothing: then it is charged to the first
+/// flavor of its queue that its node is of.
+fn flavors(annotation: Option<&String>) -> Flavors {
+    let read = annotation.and_then(|text| serde_json::from_str(text).ok());
+    read.unwrap_or_default()
 }
 
 /// The guests.
@@ -191,6 +215,7 @@ impl GuestIndex {
                 now.node.clone_from(&before.node);
                 now.plan.clone_from(&before.plan);
                 now.queue.clone_from(&before.queue);
+                now.flavors.clone_from(&before.flavors);
             }
         }
         if before.as_deref() == now.as_ref() {
@@ -213,12 +238,28 @@ impl GuestIndex {
         (!is_told).then_some([before, now])
     }
 
-    /// A pod is bound, by a plan in a queue: the API server has said so.
-    pub fn bound(&self, key: &Key, uid: &str, node: &str, (plan, queue): (&str, &str)) {
+    /// A pod is bound: the API server has said so. `tell` what that means for its node, if it is
+    /// there still: whatever becomes of it is told afterwards.
+    pub fn bound(
+        &self,
+        key: &Key,
+        uid: &str,
+        node: &str,
+        by: BoundBy<'_>,
+        tell: impl FnOnce(&GuestPod),
+    ) {
         self.change(key, uid, |pod| {
+            if pod.node.is_some() {
+                // The watch was faster.
+                return;
+            }
             pod.node = Some(node.to_owned());
-            pod.plan = Some(plan.to_owned());
-            pod.queue = Some(queue.to_owned());
+            pod.plan = Some(by.plan.to_owned());
+            pod.queue = Some(by.queue.to_owned());
+            pod.flavors.clone_from(by.flavors);
+            if pod.is_bound() {
+                tell(pod);
+            }
         });
     }
 

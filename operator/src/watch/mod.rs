@@ -28,7 +28,7 @@ pub use device_class::SlimDeviceClass;
 pub use disruption::{Disruption, Leave, Pace, Turned, Zone};
 pub use external_secret::SlimExternalSecret;
 pub use follow::{Sink, follow};
-pub use guests::{GuestIndex, GuestPod, Guests};
+pub use guests::{BoundBy, Flavors, GuestIndex, GuestPod, Guests};
 pub use health::{GIVEN_UP_AFTER, Health, LOST_AFTER, News, NodeHealth};
 pub use item::Undecodable;
 pub(crate) use item::object;

@@ -17,9 +17,10 @@ use crate::commands::WriteError;
 use crate::key::Key;
 use crate::scheduling::binding::Mounts;
 use crate::scheduling::guests::next::planned;
+use crate::scheduling::guests::plan::flavors_of;
 use crate::scheduling::guests::{self, Unit};
 use crate::scheduling::{Feed, journal};
-use crate::watch::SlimPod;
+use crate::watch::{BoundBy, Flavors, GuestPod, SlimPod};
 
 /// Bindings of one gang that are under way at once.
 const BINDINGS: usize = 32;
@@ -213,10 +214,18 @@ impl Committer {
                     && there.plan.as_ref() == Some(&plan.hash)
             })
         };
-        let missing = planned(plan).filter(|(pod, node)| !is_bound(pod, node));
+        let none = Flavors::new();
         let mut futures = Vec::new();
-        for (pod, node) in missing {
-            futures.push(self.bind_one(unit, pod, node, plan, stop));
+        for run in &plan.assignments {
+            let by = BoundBy {
+                plan: &plan.hash,
+                queue: plan.queue.as_deref().unwrap_or_default(),
+                flavors: flavors_of(plan, &run.group).unwrap_or(&none),
+            };
+            let node = run.node.as_str();
+            for pod in run.pods.iter().filter(|pod| !is_bound(pod, node)) {
+                futures.push(self.bind_one(unit, pod, node, by, stop));
+            }
         }
         let mut bindings = stream::iter(futures).buffer_unordered(BINDINGS);
         let mut failure: Option<Outcome> = None;
@@ -238,7 +247,7 @@ impl Committer {
         unit: &Key,
         pod: &PlannedPod,
         node: &str,
-        plan: &Plan,
+        by: BoundBy<'_>,
         stop: &CancellationToken,
     ) -> Result<(), Outcome> {
         let key = Key::new(&unit.namespace, &pod.name);
@@ -246,10 +255,6 @@ impl Committer {
             let message = format!("pod {:?} was not bound: {why}", pod.name);
             Outcome::Undo(Reason::PodRefused, message)
         };
-        let by = (
-            plan.hash.as_str(),
-            plan.queue.as_deref().unwrap_or_default(),
-        );
         let mut tries: u32 = 0;
         loop {
             if stop.is_cancelled() {
@@ -272,7 +277,7 @@ impl Committer {
                     | WriteError::AlreadyExists(_)
                     | WriteError::Unanswered(_)
                     | WriteError::Transient(_)),
-                ) => match self.standing(&key, pod, node, by.0).await? {
+                ) => match self.standing(&key, pod, node, by.plan).await? {
                     Bound::AsPlanned => {
                         self.seen_bound(unit, &key, pod, node, by);
                         return Ok(());
@@ -338,8 +343,27 @@ impl Committer {
     }
 
     /// A pod is bound, whether or not the watch has shown it yet.
-    fn seen_bound(&self, unit: &Key, key: &Key, pod: &PlannedPod, node: &str, by: (&str, &str)) {
-        self.world.guests.bound(key, &pod.uid, node, by);
+    ///
+    /// The engine learns of it at once: should its gang be undone before the watch has shown it, its
+    /// node is not free.
+    pub(in crate::scheduling) fn seen_bound(
+        &self,
+        unit: &Key,
+        key: &Key,
+        pod: &PlannedPod,
+        node: &str,
+        by: BoundBy<'_>,
+    ) {
+        let tell = |bound: &GuestPod| {
+            self.world.tell(Feed::Pod {
+                pod: key.clone(),
+                uid: pod.uid.as_str().into(),
+                node: node.into(),
+                request: bound.request.clone(),
+                leaves: None,
+            });
+        };
+        self.world.guests.bound(key, &pod.uid, node, by, tell);
         self.world.tell(Feed::Look(unit.clone()));
     }
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use trellis_api::Reason;
 use trellis_api::job::FinishedPods;
 use trellis_api::pod_group::{Plan, PodGroupStatus};
-use trellis_scheduler::{Draw, Drawn, GangId, NodeName, Placement};
+use trellis_scheduler::{Draw, GangId, NodeName, Placement};
 
 use super::{Driver, Gang};
 use crate::key::Key;
@@ -69,11 +69,12 @@ impl Surplus {
 }
 
 impl Gang {
-    /// What its pods beyond the gang are charged to: they are none of the jobs that are counted.
+    /// What its pods beyond the gang are charged to.
     pub(super) fn surplus_draws(&self) -> Vec<Draw> {
-        let mut draws = self.draws();
-        draws.retain(|draw| !matches!(draw.of, Drawn::Gangs | Drawn::Waiting));
-        draws
+        let limits = self.limits.as_deref();
+        limits
+            .map(|limits| limits.joining().draws())
+            .unwrap_or_default()
     }
 }
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::jiff::Timestamp;
-use trellis_api::pod_group::PlannedPod;
+use trellis_api::pod_group::{Plan, PlannedPod};
 use trellis_api::{PodGroup, Queue, Reason, names};
 use trellis_policies::cedar::{AuthorizedPods, PodsAsking, authorize_pods};
 use trellis_scheduler::{Constraints, Resources};
 
 use super::alike::alike;
-use super::limits::{Accounts, gpus, limits, total};
+use super::limits::{Accounts, Total, limits};
 use crate::controller::lookup;
 use crate::key::Key;
 use crate::quota::JobLimits;
@@ -53,6 +53,8 @@ pub struct Asks {
     pub grace: i64,
     /// How long they run at most, in seconds. None: one of them may run for ever.
     pub active_seconds: Option<i64>,
+    /// As one more of a gang that has its place.
+    pub joins: bool,
     /// Policies allow it.
     pub allowed: AuthorizedPods,
     /// The limits of QuotaPolicies that it draws on.
@@ -65,6 +67,17 @@ impl Asks {
     /// All of its pods.
     pub fn pods(&self) -> impl Iterator<Item = &PlannedPod> {
         self.groups.iter().flat_map(|group| &group.pods)
+    }
+
+    /// True if both ask for the same of the engine, whoever allowed it, and by which limits.
+    #[must_use]
+    pub fn is_same_demand(&self, other: &Self) -> bool {
+        self.demand() == other.demand()
+    }
+
+    fn demand(&self) -> impl PartialEq {
+        let of = (&self.queue, self.priority, self.one_node, &self.groups);
+        (of, &self.claims, self.grace, self.active_seconds)
     }
 
     /// What its pods mount, on these nodes.
@@ -105,14 +118,43 @@ pub(super) struct Member<'a> {
     pub(super) spec: &'a PodSpec,
 }
 
-/// What these pods of one namespace ask for together. `group`: the PodGroup that they name.
+/// As what pods are to be placed.
+#[derive(Clone, Copy, Debug)]
+pub enum As<'a> {
+    /// As a gang of one: it is in no PodGroup.
+    Alone,
+    /// As the gang of that PodGroup.
+    Gang(&'a PodGroup),
+    /// As one more of that gang, which has its place.
+    Joining {
+        /// Its PodGroup.
+        group: &'a PodGroup,
+        /// By which it has its place.
+        plan: &'a Plan,
+        /// What those hold that are there: nobody gets around a limit by joining.
+        there: &'a Total,
+    },
+}
+
+impl<'a> As<'a> {
+    /// The PodGroup that they name.
+    #[must_use]
+    pub const fn group(self) -> Option<&'a PodGroup> {
+        match self {
+            Self::Alone => None,
+            Self::Gang(group) | Self::Joining { group, .. } => Some(group),
+        }
+    }
+}
+
+/// What these pods of one namespace ask for together.
 ///
 /// # Errors
 /// Why they are not placed: they wait, or are refused.
 pub fn find(
     world: &World,
     namespace: &str,
-    group: Option<&PodGroup>,
+    place: As<'_>,
     pods: &[(String, Arc<GuestPod>)],
 ) -> Result<Asks, Certificate> {
     let mut members = Vec::with_capacity(pods.len());
@@ -120,22 +162,28 @@ pub fn find(
         let spec = read(name, pod)?;
         members.push(Member { name, pod, spec });
     }
-    let (Some(first), Some(last)) = (members.first(), pods.last()) else {
+    let Some(first) = members.first() else {
         let message = "there are no pods".to_owned();
         return Err(Certificate::waits(Reason::MembersMissing, message));
     };
     let labels = world.namespace_labels(namespace);
-    let queue = queue(world, &labels, group, first)?;
+    let group = place.group();
+    let queue = queue(world, &labels, place, first)?;
     let queue_name = queue.metadata.name.clone().unwrap_or_default();
     let lowest = members.iter().map(|m| m.pod.priority).min().unwrap_or(0);
-    let (class, priority) = match group.and_then(|g| g.spec.priority_class_name.as_deref()) {
-        Some(class) => (Some(class), priority(world, class)?),
-        None => (None, lowest),
+    let class = group.and_then(|g| g.spec.priority_class_name.as_deref());
+    let priority = match (place, class) {
+        // What the gang has its place with, whatever the PodGroup says by now.
+        (As::Joining { plan, .. }, _) => plan.priority.unwrap_or(lowest),
+        (_, Some(class)) => priority(world, class)?,
+        (_, None) => lowest,
     };
     let (groups, claims, one_node) = alike(world, namespace, &labels, &members)?;
-    let total = total(&members);
-    let count = i64::try_from(members.len()).unwrap_or(i64::MAX);
-    let gpus = gpus(&members);
+    let mut total = match place {
+        As::Joining { there, .. } => there.clone(),
+        As::Alone | As::Gang(_) => Total::default(),
+    };
+    members.iter().for_each(|member| total.add(member.pod));
     let active: Option<Vec<i64>> = members.iter().map(|m| m.pod.active_seconds).collect();
     let active_seconds = active.and_then(|all| all.into_iter().max());
     let name = group.map_or(first.name, |g| {
@@ -152,8 +200,8 @@ pub fn find(
         queue_spec: &queue.spec,
         priority_class: class,
         priority,
-        gpus,
-        pods: count,
+        gpus: total.gpus,
+        pods: total.pods,
         runtime_seconds: active_seconds,
     };
     let policies = world.policies.active();
@@ -164,12 +212,13 @@ pub fn find(
             message: not.to_string(),
             refused: not.reason() == Reason::PolicyDenied,
         })?;
-    let accounts = members.iter().map(|m| m.pod.service_account.clone());
-    let accounts = accounts.collect();
-    let limits = limits(world, &asking, &accounts, &total)?;
-    let submitted = group.map_or(first.pod.created, |g| {
+    let limits = limits(world, &asking, &total)?;
+    let joins = matches!(place, As::Joining { .. });
+    let limits = if joins { limits.joining() } else { limits };
+    let newest = members.iter().filter_map(|m| m.pod.created).max();
+    let submitted = group.map_or(newest, |g| {
         let created = g.metadata.creation_timestamp.as_ref().map(|time| time.0);
-        created.max(last.1.created)
+        created.max(newest)
     });
     Ok(Asks {
         queue: queue_name.clone(),
@@ -180,9 +229,10 @@ pub fn find(
         claims,
         grace: members.iter().map(|m| m.pod.grace).max().unwrap_or(30),
         active_seconds,
+        joins,
         allowed,
         limits: Arc::new(limits),
-        accounts,
+        accounts: total.accounts,
     })
 }
 
@@ -212,19 +262,24 @@ fn read<'a>(name: &str, pod: &'a GuestPod) -> Result<&'a PodSpec, Certificate> {
     }
 }
 
-/// The queue that the PodGroup names, or the pod that is in none; else the namespace's default.
+/// The queue in which the gang has its place; else the one that the PodGroup names, or the pod that
+/// is in none; else the namespace's default.
 fn queue(
     world: &World,
     labels: &BTreeMap<String, String>,
-    group: Option<&PodGroup>,
+    place: As<'_>,
     first: &Member<'_>,
 ) -> Result<Arc<Queue>, Certificate> {
-    let (named, field) = match group {
-        Some(group) => (
+    let (named, field) = match place {
+        As::Joining { plan, .. } => (
+            plan.queue.as_deref(),
+            "status.plan.queue of the PodGroup".to_owned(),
+        ),
+        As::Gang(group) => (
             Some(group.spec.queue.as_str()),
             "spec.queue of the PodGroup".to_owned(),
         ),
-        None => {
+        As::Alone => {
             let label = first.pod.labels.get(names::QUEUE).map(String::as_str);
             (label, format!("label {}", names::QUEUE))
         }

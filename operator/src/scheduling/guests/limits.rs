@@ -7,36 +7,47 @@ use trellis_api::quantity::Amount;
 use trellis_policies::cedar::PodsAsking;
 use trellis_policies::quota::Asking;
 
-use super::asks::Member;
 use super::form::is_device;
 use crate::key::Key;
 use crate::quota::JobLimits;
+use crate::watch::GuestPod;
 use crate::world::{Certificate, World};
-
-/// What they ask for together, as quota policies count it.
-pub(super) fn total(members: &[Member<'_>]) -> BTreeMap<String, Option<Amount>> {
-    let mut total: BTreeMap<String, Option<Amount>> = BTreeMap::new();
-    for (resource, units) in members.iter().flat_map(|m| m.pod.request.iter()) {
-        let amount = match resource.as_str() {
-            "cpu" => Amount::from_millis(units),
-            _ => Amount::from_units(units),
-        };
-        let sum = total.entry(resource.as_str().to_owned());
-        let sum = sum.or_insert(Some(Amount::ZERO));
-        *sum = sum.and_then(|sum| sum.checked_add(amount));
-    }
-    total
-}
-
-/// Devices.
-pub(super) fn gpus(members: &[Member<'_>]) -> i64 {
-    let all = members.iter().flat_map(|m| m.pod.request.iter());
-    all.filter(|(name, _)| is_device(name))
-        .fold(0, |sum: i64, (_, units)| sum.saturating_add(units))
-}
 
 /// ServiceAccounts that pods run as.
 pub type Accounts = BTreeSet<Option<String>>;
+
+/// What pods ask for together, and as whom.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Total {
+    /// By resource, as quota policies count it. None: more than can be counted.
+    pub resources: BTreeMap<String, Option<Amount>>,
+    /// How many they are.
+    pub pods: i64,
+    /// Their devices.
+    pub gpus: i64,
+    /// Who they run as.
+    pub accounts: Accounts,
+}
+
+impl Total {
+    /// One pod more.
+    pub fn add(&mut self, pod: &GuestPod) {
+        self.pods = self.pods.saturating_add(1);
+        self.accounts.insert(pod.service_account.clone());
+        for (resource, units) in pod.request.iter() {
+            let amount = match resource.as_str() {
+                "cpu" => Amount::from_millis(units),
+                _ => Amount::from_units(units),
+            };
+            let sum = self.resources.entry(resource.as_str().to_owned());
+            let sum = sum.or_insert(Some(Amount::ZERO));
+            *sum = sum.and_then(|sum| sum.checked_add(amount));
+            if is_device(resource) {
+                self.gpus = self.gpus.saturating_add(units);
+            }
+        }
+    }
+}
 
 /// The limits that pods draw on which have their place: whose they are says which. What they may ask
 /// for was answered before.
@@ -62,8 +73,7 @@ pub fn held_limits(world: &World, namespace: &str, queue: &str, accounts: &Accou
 pub(super) fn limits(
     world: &World,
     asking: &PodsAsking<'_>,
-    accounts: &Accounts,
-    total: &BTreeMap<String, Option<Amount>>,
+    total: &Total,
 ) -> Result<JobLimits, Certificate> {
     let asking = Asking {
         namespace: asking.namespace,
@@ -72,12 +82,12 @@ pub(super) fn limits(
         queue_spec: asking.queue_spec,
         service_account: None,
         requester: None,
-        total,
+        total: &total.resources,
         pods: asking.pods,
         gpus: asking.gpus,
         runtime_seconds: asking.runtime_seconds,
     };
-    let (limits, denied) = judge(world, &asking, accounts);
+    let (limits, denied) = judge(world, &asking, &total.accounts);
     if let Some((name, why)) = world.quotas.active().1.unusable().first() {
         let message = format!("quota policy {name:?} does not take effect: {why}");
         return Err(Certificate::waits(Reason::PolicyNotEvaluated, message));

@@ -4,7 +4,7 @@
 //!
 //! `unit` names them, `next` says what is to be done about a gang and `single` about a pod alone
 //! (both pure), `asks` finds out what pods ask for and whether they may (`alike`, `limits`), `form`
-//! puts that into the engine's words, `plan` into the journal's.
+//! puts that into the engine's words, `standing` what they have, `plan` both into the journal's.
 
 mod alike;
 pub mod asks;
@@ -13,6 +13,7 @@ pub mod limits;
 pub mod next;
 pub mod plan;
 pub mod single;
+pub mod standing;
 #[cfg(test)]
 mod tests;
 mod unit;

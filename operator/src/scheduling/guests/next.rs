@@ -118,6 +118,15 @@ pub fn is_of_place(journal: &PodGroupStatus, pod: &GuestPod) -> bool {
     }
 }
 
+/// True of a gang of which only pods are left that stop: those that come now are the next gang, and
+/// wait for each other.
+pub fn ends(journal: &PodGroupStatus, pods: &Guests) -> bool {
+    let left = pods.values().filter(|pod| is_of_place(journal, pod));
+    let mut left = left.peekable();
+    let is_placed = journal.phase == Some(PodGroupPhase::Placed);
+    is_placed && left.peek().is_some() && left.all(|pod| pod.deleting)
+}
+
 impl Gang<'_> {
     /// What is to be done next.
     #[must_use]
@@ -251,12 +260,7 @@ impl Gang<'_> {
         if self.bound().next().is_none() {
             return Step::Clear;
         }
-        let of_place = self
-            .bound()
-            .filter(|(_, pod)| is_of_place(self.journal, pod));
-        let mut of_place = of_place.peekable();
-        if of_place.peek().is_some() && of_place.all(|(_, pod)| pod.deleting) {
-            // Those that come now are the next gang, and wait for each other.
+        if ends(self.journal, self.pods) {
             return Step::AwaitPods;
         }
         match self.told {

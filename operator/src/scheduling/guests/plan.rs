@@ -14,6 +14,7 @@ use super::form;
 use crate::key::Key;
 use crate::scheduling::flavors::Place;
 use crate::scheduling::journal::PLAN_TIME;
+use crate::watch::Flavors;
 
 /// The plan of a place for these pods.
 #[must_use]
@@ -59,6 +60,13 @@ pub fn plan(unit_uid: &str, generation: i64, asks: &Asks, place: &Place, now: Ti
         assignments,
         ..Plan::default()
     }
+}
+
+/// The flavors that a group of a plan is given, by resource.
+#[must_use]
+pub fn flavors_of<'a>(plan: &'a Plan, group: &str) -> Option<&'a Flavors> {
+    let found = plan.groups.iter().find(|given| given.name == group);
+    found.map(|given| &given.flavors)
 }
 
 /// The engine's names of the pods of a plan, in that place of the gang.

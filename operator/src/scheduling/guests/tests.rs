@@ -334,3 +334,23 @@ fn a_gang_is_of_a_size_that_its_plan_can_name() {
         "that is the most"
     );
 }
+
+/// Those that come while the pods of the last place stop are none of it.
+#[test]
+fn a_gang_of_which_all_stop_is_awaited_before_the_next() {
+    let stops = |pod: Value| {
+        let mut pod = pod;
+        pod["/metadata/deletionTimestamp"] = json!("2027-01-15T08:00:00Z");
+        pod
+    };
+    let placed = |pods: &[(&str, Value)]| Scene::new(pods).in_phase(PodGroupPhase::Placed, 60);
+    let next = ("c", json!({}));
+    let one = placed(&[("a", stops(on("n"))), ("b", on("n")), next.clone()]);
+    assert_eq!(one.next(), Step::Hold(vec!["c".to_owned()]));
+    let all = placed(&[("a", stops(on("n"))), ("b", stops(on("n"))), next.clone()]);
+    assert_eq!(all.next(), Step::AwaitPods);
+    // One that somebody else has put there is none of the place.
+    let other = json!({"/spec/nodeName": "n"});
+    let all = placed(&[("a", stops(on("n"))), ("b", other), next]);
+    assert_eq!(all.next(), Step::AwaitPods);
+}

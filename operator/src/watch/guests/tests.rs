@@ -1,3 +1,5 @@
+use std::cell::Cell;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -50,7 +52,18 @@ fn what_an_answer_has_said_is_not_taken_back_by_a_late_watch() {
         index.apply(&key(), &pod("u", json!({}))).is_none(),
         "nothing is another"
     );
-    index.bound(&key(), "u", "n", ("plan", "queue"));
+    let by = BoundBy {
+        plan: "plan",
+        queue: "queue",
+        flavors: &Flavors::from([("gpu".to_owned(), "spot".to_owned())]),
+    };
+    let told = Cell::new(0);
+    let bound = |uid: &str| index.bound(&key(), uid, "n", by, |_| told.set(told.get() + 1));
+    bound("another");
+    assert_eq!(told.get(), 0, "it is gone");
+    bound("u");
+    bound("u");
+    assert_eq!(told.get(), 1, "it is known by then");
     let shown = |uid: &str| pod(uid, json!({}));
     assert!(index.is_bound_since(&key(), &shown("u")));
     assert!(!index.is_bound_since(&key(), &shown("another")));
@@ -64,6 +77,7 @@ fn what_an_answer_has_said_is_not_taken_back_by_a_late_watch() {
     );
     assert!(!now.deleting && now.is_bound());
     assert_eq!(now.counts_in(), Some("queue"));
+    assert_eq!(now.flavors["gpu"], "spot");
     assert_eq!(index.of_group(&group).len(), 1);
     // The next one of that name is another pod.
     let [_, next] = index.apply(&key(), &pod("v", json!({}))).unwrap();

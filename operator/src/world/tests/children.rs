@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::*;
+use crate::watch::{BoundBy, Flavors};
 
 #[tokio::test(start_paused = true)]
 async fn a_job_whose_pod_loses_its_owner_is_looked_at() {
@@ -123,7 +124,12 @@ async fn a_late_watch_does_not_take_its_node_from_a_pod_that_was_bound() {
     };
     case.watched.apply(key.clone(), pod(1, None));
     assert!(told_gone(&mut case), "it holds nothing yet");
-    case.world.guests.bound(&key, "p", "n0", ("plan", "queue"));
+    let by = BoundBy {
+        plan: "plan",
+        queue: "queue",
+        flavors: &Flavors::new(),
+    };
+    case.world.guests.bound(&key, "p", "n0", by, |_| {});
     case.watched.apply(key.clone(), pod(2, None));
     assert!(!told_gone(&mut case));
     case.watched.apply(key.clone(), pod(2, Some("n0")));

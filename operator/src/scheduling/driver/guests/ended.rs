@@ -63,6 +63,9 @@ impl Driver {
         let Some(Unit::Pod(pod)) = guests::unit(unit) else {
             return;
         };
+        if self.inside_of_guests(unit) == Inside::Nominated {
+            return self.withdraw(unit);
+        }
         let there = self.committer.world().guests.get(&pod);
         let is_bound = there.is_some_and(|pod| pod.is_bound());
         if let Some(state) = self.guests.gangs.get_mut(unit).filter(|_| is_bound) {

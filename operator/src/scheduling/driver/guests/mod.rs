@@ -1,10 +1,13 @@
-//! Guest gangs, beside those of jobs: what is to be done about each (`steps`, `writes`), their places
-//! in the engine (`places`, `preempt`), what has come of their tasks (`ended`), and what their pods
-//! are told (`tell`).
+//! Guest gangs, beside those of jobs: what is to be done about each (`steps`, `single`, `writes`),
+//! what they ask for (`find`) and hold (`holds`), their places in the engine (`places`, `preempt`),
+//! what has come of their tasks (`ended`), and what their pods are told (`tell`).
 
 mod ended;
+mod find;
+mod holds;
 mod places;
 mod preempt;
+mod single;
 mod steps;
 mod tell;
 #[cfg(test)]
@@ -30,8 +33,8 @@ use crate::key::Key;
 use crate::quota::JobLimits;
 use crate::scheduling::deletions::Deletions;
 use crate::scheduling::guests::asks::Asks;
-use crate::scheduling::guests::form::Held;
-use crate::scheduling::guests::limits::Accounts;
+use crate::scheduling::guests::limits::{Accounts, Total};
+use crate::scheduling::guests::standing::Held;
 use crate::scheduling::guests::{self, Unit};
 use crate::watch::{GuestPod, Repelled, Repulsion};
 use crate::world::Certificate;
@@ -49,6 +52,8 @@ pub(super) struct Guests {
 /// One guest gang.
 #[derive(Debug, Default)]
 struct Guest {
+    /// Of a pod alone: which one of that name.
+    uid: Option<String>,
     inside: Inside,
     /// Tells the one task that is under way that nobody wants it any more.
     task: Option<CancellationToken>,
@@ -59,6 +64,10 @@ struct Guest {
     asks: Option<Arc<Asks>>,
     /// The pods that the engine has in its place.
     held: Vec<Held>,
+    /// What they hold together.
+    total: Total,
+    /// Since when the engine has pods in it that came one by one.
+    joined: Option<Instant>,
     /// Which of the places it is that the engine's names of its pods are of.
     place: u64,
     /// Of a pod alone, whose failures no journal has: how many in a row, and when it is tried again.
@@ -68,11 +77,15 @@ struct Guest {
     looks: u32,
     /// Of the PodGroup, when its pods were looked at one by one.
     generation: Option<i64>,
+    /// Only pods that stop are left of its place.
+    ends: bool,
     /// It has had to make room.
     preempted: bool,
     /// The limits that it draws on, and the ServiceAccounts by which it does.
     limits: Option<Arc<JobLimits>>,
     accounts: Accounts,
+    /// They are those of one more of a gang that has its place.
+    joins: bool,
     /// What its pods were told last, by uid.
     told: HashMap<String, Told>,
     /// What they are to be told once they have been told nothing for a while.
@@ -131,6 +144,15 @@ impl Driver {
     fn users_group(&self, group: &Key) -> Option<Arc<PodGroup>> {
         let group = self.committer.world().pod_groups.get(group);
         group.filter(|group| is_users(group))
+    }
+
+    /// The same, if its gang has its place and pods may join it.
+    fn placed_group(&self, key: &Key) -> Option<Arc<PodGroup>> {
+        let phase = |group: &Arc<PodGroup>| group.status.as_ref()?.phase;
+        let group = self.users_group(key);
+        let group = group.filter(|group| phase(group) == Some(PodGroupPhase::Placed))?;
+        let state = self.guests.gangs.get(&guests::of_group(key));
+        (!state.is_some_and(|state| state.ends)).then_some(group)
     }
 
     /// Uid of what a guest gang is made of: its PodGroup, or the pod.

@@ -1,27 +1,22 @@
-//! What the engine knows of guest gangs: that they wait, and what they hold.
+//! The places of guest gangs: sought, found, and given up.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
-use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::topology::TopologyMode;
 use trellis_api::{PodGroup, PodGroupSpec};
 
 use super::super::{Driver, Inside};
 use crate::key::Key;
-use crate::quota::JobLimits;
 use crate::scheduling::commit::GuestPlan;
 use crate::scheduling::flavors::Place;
 use crate::scheduling::guests::asks::Asks;
-use crate::scheduling::guests::form::{self, Held, Ticket};
-use crate::scheduling::guests::limits::{Accounts, held_limits};
-use crate::scheduling::guests::next::{is_of_place, planned};
+use crate::scheduling::guests::form::{self, Ticket};
+use crate::scheduling::guests::next::planned;
 use crate::scheduling::guests::{self, Unit, plan};
-use crate::scheduling::{Feed, gang, journal};
-use crate::watch::{GuestPod, Guests as Pods};
+use crate::scheduling::{Feed, gang};
 
 /// How soon a place is tried again that an earlier leader has promised.
 const SOON: Duration = Duration::from_millis(200);
@@ -36,6 +31,9 @@ impl Driver {
         retry: Option<Timestamp>,
         near: Option<(String, String)>,
     ) {
+        if self.keeps_nomination(unit, &asks) {
+            return;
+        }
         let now = Instant::now();
         let fresh = self.guests.next_place();
         let state = self.guests.gangs.entry(unit.clone()).or_default();
@@ -57,6 +55,7 @@ impl Driver {
         let gang = form::waiting(unit, group, &asks, &ticket);
         let limits = asks.limits.clone();
         state.accounts.clone_from(&asks.accounts);
+        state.joins = asks.joins;
         state.asks = Some(asks.into());
         state.limits = Some(limits.clone());
         if matches!(before, Inside::Placed | Inside::Nominated) {
@@ -68,6 +67,28 @@ impl Driver {
         self.note_hours(&limits);
     }
 
+    /// True if others leave for a pod alone, and it asks for what it did: its place is kept, with
+    /// what policies say of it now. That of a gang stands in its journal.
+    fn keeps_nomination(&mut self, unit: &Key, asks: &Asks) -> bool {
+        let alone = matches!(guests::unit(unit), Some(Unit::Pod(_)));
+        let state = self.guests.gangs.get_mut(unit).filter(|_| alone);
+        let Some(state) = state.filter(|state| state.inside == Inside::Nominated) else {
+            return false;
+        };
+        let before = state.asks.as_deref();
+        if !before.is_some_and(|before| before.is_same_demand(asks)) {
+            return false;
+        }
+        let limits = asks.limits.clone();
+        state.accounts.clone_from(&asks.accounts);
+        state.joins = asks.joins;
+        state.limits = Some(limits.clone());
+        state.asks = Some(asks.clone().into());
+        self.engine.apply_draws(&gang::id(unit), limits.draws());
+        self.note_hours(&limits);
+        true
+    }
+
     /// The engine has a place for pods that wait: they are bound to it.
     pub(in super::super) fn place_guests(&mut self, unit: &Key, place: Place) {
         self.spare(unit);
@@ -75,7 +96,7 @@ impl Driver {
         let Some(state) = self.guests.gangs.get_mut(unit) else {
             return self.engine.retire_gang(&gang::id(unit));
         };
-        state.inside = Inside::Placed;
+        let before = std::mem::replace(&mut state.inside, Inside::Placed);
         state.held.clear();
         let (busy, number) = (state.task.is_some(), state.place);
         let asks = state.asks.clone();
@@ -91,8 +112,9 @@ impl Driver {
                 && asks.limits.version == world.quotas.version()
         };
         // Others have left for it: it is asked at once, and not after somebody else has the place.
-        let asks = match asks.filter(|asks| !is_nominated || of_now(asks)) {
-            None if is_nominated => self.asks_of_nominated(unit),
+        let for_it = is_nominated || before == Inside::Nominated;
+        let asks = match asks.filter(|asks| !for_it || of_now(asks)) {
+            None if for_it => self.find_nominated(unit),
             asks => asks,
         };
         if is_nominated && asks.is_none() && world.policies.active().is_none() {
@@ -160,136 +182,6 @@ impl Driver {
         });
     }
 
-    /// The engine learns of what a gang holds: the place of its open plan, or that of its pods.
-    pub(super) fn hold_group(
-        &mut self,
-        unit: &Key,
-        group: &PodGroup,
-        journal: &PodGroupStatus,
-        pods: &Pods,
-    ) {
-        let phase = journal.phase.unwrap_or_default();
-        let Some(plan) = &journal.plan else { return };
-        let held = match phase {
-            PodGroupPhase::Committing => of_plan(unit, plan, pods),
-            PodGroupPhase::Placed => of_place(unit, journal, pods),
-            // What still stops holds its quota until it has, also where a new leader finds it.
-            PodGroupPhase::Unwinding => {
-                let mut held = of_place(unit, journal, pods);
-                held.retain(|pod| !self.guests.names.contains_key(&pod.pod));
-                if !self.is_outside(unit) || held.is_empty() {
-                    return self.withdraw(unit);
-                }
-                held
-            }
-            _ => return,
-        };
-        let counts = (
-            plan.queue.clone().unwrap_or_default(),
-            plan.priority.unwrap_or(0),
-        );
-        let since = journal::made_at(plan).unwrap_or_else(Timestamp::now);
-        self.hold_pods(unit, Some(&group.spec), &counts, since, held);
-        if phase == PodGroupPhase::Unwinding {
-            self.withdraw(unit);
-        }
-    }
-
-    /// The same of a pod alone: it counts where it was bound, whatever its labels say by now.
-    pub(super) fn hold_single(&mut self, unit: &Key, key: &Key) {
-        let Some(pod) = self.committer.world().guests.get(key) else {
-            return;
-        };
-        let held = held(key.clone(), &pod).into_iter().collect();
-        let counts = (pod.queue.clone().unwrap_or_default(), pod.priority);
-        let since = pod.created.unwrap_or_else(Timestamp::now);
-        self.hold_pods(unit, None, &counts, since, held);
-        self.stay_unless_asked(unit);
-    }
-
-    fn hold_pods(
-        &mut self,
-        unit: &Key,
-        group: Option<&PodGroupSpec>,
-        (queue, priority): &(String, i32),
-        since: Timestamp,
-        held: Vec<Held>,
-    ) {
-        if held.is_empty() {
-            return self.withdraw(unit);
-        }
-        let limits = self.judge_guests(unit, queue, &held);
-        let fresh = self.guests.next_place();
-        let state = self.guests.gangs.entry(unit.clone()).or_default();
-        let is_placed = state.inside == Inside::Placed;
-        // The engine takes a gang that leaves for what it was when it was told to.
-        if is_placed && (form::is_same(&state.held, &held) || self.leaving.contains_key(unit)) {
-            return;
-        }
-        let tentative = is_placed && state.held.is_empty();
-        let is_promised = |held: &Held| {
-            let name = self.guests.names.get(&held.pod);
-            name.is_some_and(|name| form::is_name_of(unit, name))
-        };
-        if tentative && held.iter().all(is_promised) {
-            // The place is the very one that the engine has just found.
-            state.held = held;
-            return;
-        }
-        state.inside = Inside::Placed;
-        state.place = fresh;
-        state.held.clone_from(&held);
-        let grace = held.iter().map(|pod| pod.grace).max().unwrap_or(0);
-        let mut standing = form::standing(unit, fresh, group, (queue, *priority), grace, &held);
-        standing.gang.draws = limits.draws();
-        // Pods that came one by one are the gang's from now on.
-        for pod in &held {
-            let alone = guests::of_pod(&pod.pod);
-            if alone != *unit && self.guests.gangs.remove(&alone).is_some() {
-                self.engine.delete_gang(&gang::id(&alone));
-                self.alarms.clear(&alone);
-                self.leaving.remove(&alone);
-            }
-        }
-        for (pod, name) in standing.names {
-            let before = self.guests.names.insert(pod.clone(), name);
-            if self.pods.contains_key(&pod) {
-                self.engine
-                    .delete_pod(&before.unwrap_or_else(|| gang::pod_key(&pod)));
-            }
-        }
-        self.engine
-            .restore_gang_in(standing.gang, standing.placement, &[], gang::time(since));
-        for pod in held.iter().filter(|held| held.bound) {
-            if let Some(name) = self.guests.names.get(&pod.pod) {
-                let node = trellis_scheduler::NodeName::new(pod.node.as_str());
-                self.engine
-                    .apply_pod(name.clone(), node, pod.request.clone());
-                self.pods.insert(pod.pod.clone(), pod.uid.as_str().into());
-            }
-        }
-    }
-
-    /// The limits that pods draw on which have their place, by the policies of now.
-    fn judge_guests(&mut self, unit: &Key, queue: &str, held: &[Held]) -> Arc<JobLimits> {
-        let world = self.committer.world().clone();
-        let version = world.quotas.version();
-        let pods = held.iter().filter_map(|held| world.guests.get(&held.pod));
-        let accounts: Accounts = pods.map(|pod| pod.service_account.clone()).collect();
-        let state = self.guests.gangs.entry(unit.clone()).or_default();
-        let known = state.limits.as_ref();
-        let known = known.filter(|limits| limits.version == version);
-        if let Some(limits) = known.filter(|_| state.accounts == accounts) {
-            return limits.clone();
-        }
-        let limits = Arc::new(held_limits(&world, &unit.namespace, queue, &accounts));
-        state.limits = Some(limits.clone());
-        state.accounts = accounts;
-        self.engine.apply_draws(&gang::id(unit), limits.draws());
-        self.note_hours(&limits);
-        limits
-    }
-
     /// The engine forgets the gang, but for the quota of what still stops.
     pub(in super::super) fn withdraw_guests(&mut self, unit: &Key) {
         let Some(state) = self.guests.gangs.get_mut(unit) else {
@@ -319,51 +211,11 @@ impl Driver {
         if asked.mode() != TopologyMode::Required {
             return None;
         }
+        let unit = guests::of_group(&Key::of(&group.metadata));
+        let there = self.guests.gangs.get(&unit)?.held.first()?;
         let world = self.committer.world();
-        let pods = world.guests.of_group(&Key::of(&group.metadata));
-        let node = pods
-            .values()
-            .find_map(|pod| pod.node.clone().filter(|_| pod.is_bound()))?;
-        let node = world.nodes.get(&Key::new("", &node))?;
+        let node = world.nodes.get(&Key::new("", &there.node))?;
         let value = node.metadata.labels.as_ref()?.get(&asked.level)?.clone();
         Some((asked.level.clone(), value))
     }
-}
-
-fn held(key: Key, pod: &GuestPod) -> Option<Held> {
-    let node = pod.node.clone().filter(|_| pod.is_bound())?;
-    Some(Held {
-        pod: key,
-        uid: pod.uid.clone(),
-        node,
-        request: pod.request.clone(),
-        grace: pod.grace,
-        bound: true,
-    })
-}
-
-fn of_place(unit: &Key, journal: &PodGroupStatus, pods: &Pods) -> Vec<Held> {
-    let all = pods.iter().filter(|(_, pod)| is_of_place(journal, pod));
-    all.filter_map(|(name, pod)| held(Key::new(&unit.namespace, name), pod))
-        .collect()
-}
-
-/// The pods of an open plan, where it puts them. One that is bound elsewhere undoes it.
-pub(super) fn of_plan(unit: &Key, plan: &Plan, pods: &Pods) -> Vec<Held> {
-    let there = planned(plan).filter_map(|(planned, node)| {
-        let pod = pods
-            .get(&planned.name)
-            .filter(|pod| pod.uid == planned.uid)?;
-        Some(Held {
-            pod: Key::new(&unit.namespace, &planned.name),
-            uid: planned.uid.clone(),
-            node: pod.node.clone().unwrap_or_else(|| node.to_owned()),
-            request: pod.request.clone(),
-            grace: pod.grace,
-            bound: pod.is_bound(),
-        })
-    });
-    let mut held: Vec<Held> = there.collect();
-    held.sort_by(|a, b| a.pod.cmp(&b.pod));
-    held
 }

@@ -9,14 +9,14 @@ use trellis_scheduler::Victim;
 
 use super::super::victims::SPARED;
 use super::super::{Driver, Inside};
-use super::places::of_plan;
+use super::holds::of_plan;
 use crate::key::Key;
 use crate::scheduling::commit::GuestNomination;
 use crate::scheduling::flavors::Place;
 use crate::scheduling::gang;
-use crate::scheduling::guests::asks::{self, Asks};
 use crate::scheduling::guests::next::planned;
-use crate::scheduling::guests::{self, Unit, form, plan};
+use crate::scheduling::guests::standing::standing;
+use crate::scheduling::guests::{self, Unit, plan};
 
 impl Driver {
     /// The pods are to have that place once these have left theirs.
@@ -107,43 +107,15 @@ impl Driver {
             }
         }
         let place = self.guests.next_place();
-        let grace = held.iter().map(|pod| pod.grace).max().unwrap_or(0);
         let of = (queue.as_str(), priority);
-        let standing = form::standing(unit, place, Some(&group.spec), of, grace, &held);
+        let standing = standing(unit, place, Some(&group.spec), of, &held);
         let state = self.guests.gangs.entry(unit.clone()).or_default();
         state.inside = Inside::Nominated;
         state.place = place;
         let mut gang = standing.gang;
         gang.draws = self.planned_draws(&plan);
-        let flavors = gang::flavors(&plan);
         self.engine
-            .restore_nomination_in(gang, standing.placement, &flavors, &victims);
-    }
-
-    /// What the pods ask for that are nominated, by the policies of now: those that we have asked
-    /// about in the order in which they were, others in that in which the engine has them.
-    pub(super) fn asks_of_nominated(&mut self, unit: &Key) -> Option<Arc<Asks>> {
-        let (group, plan) = self.nominated_plan(unit)?;
-        let world = self.committer.world();
-        let before = self.guests.gangs.get(unit)?.asks.as_ref();
-        let mut names: Vec<String> = match before {
-            Some(asks) => asks.pods().map(|pod| pod.name.clone()).collect(),
-            None => planned(&plan).map(|(pod, _)| pod.name.clone()).collect(),
-        };
-        if before.is_none() {
-            names.sort_unstable();
-        }
-        let pods = names.into_iter().filter_map(|name| {
-            let there = world.guests.get(&Key::new(&unit.namespace, &name))?;
-            Some((name, there))
-        });
-        let pods: Vec<_> = pods.collect();
-        let asks = Arc::new(asks::find(world, &unit.namespace, Some(&group), &pods).ok()?);
-        let state = self.guests.gangs.get_mut(unit)?;
-        state.limits = Some(asks.limits.clone());
-        state.accounts.clone_from(&asks.accounts);
-        state.asks = Some(asks.clone());
-        Some(asks)
+            .restore_nomination_in(gang, standing.placement, &standing.flavors, &victims);
     }
 
     /// A nomination stands: whoever has not been told to leave is. That of a pod alone stands

@@ -1,7 +1,6 @@
 //! What `guests::next` and `guests::single` say is done.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
@@ -12,22 +11,12 @@ use trellis_api::{PodGroup, Reason};
 use super::super::victims::Leaving;
 use super::super::{Driver, Inside};
 use crate::key::Key;
-use crate::scheduling::guests::asks;
+use crate::scheduling::guests::asks::As;
 use crate::scheduling::guests::next::{self, Step};
-use crate::scheduling::guests::single::{self, Single};
-use crate::scheduling::guests::{self, Unit, form};
-use crate::scheduling::{Feed, journal};
+use crate::scheduling::guests::{self, Unit};
+use crate::scheduling::journal;
 use crate::watch::Guests as Pods;
 use crate::world::Certificate;
-
-/// How soon a gang that waits for what is no news to it is looked at again: a class, a claim, a
-/// volume. Doubled each time, to 20 s; where it is refused, which is what costs us most to find out
-/// and is told when it changes, to 160 s: pods that nobody lets in must not keep us busy.
-const LOOK: Duration = Duration::from_secs(5);
-const MOST_LOOKS: u32 = 3;
-const MOST_REFUSALS: u32 = 6;
-/// How long a budget may put off that a pod alone leaves: then it is deleted.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Driver {
     /// Does what is to be done about one guest gang.
@@ -58,24 +47,21 @@ impl Driver {
         let Some(group) = self.users_group(key) else {
             return self.without_group(unit, key, &pods);
         };
-        let journal = group.status.clone().unwrap_or_default();
+        let none = PodGroupStatus::default();
+        let journal = group.status.as_ref().unwrap_or(&none);
         let state = self.guests.gangs.get(unit);
         if !journal.phase.is_some_and(holds_pods) && state.is_some_and(|s| !s.held.is_empty()) {
             // Another PodGroup of that name, which has no place.
             self.withdraw(unit);
         }
-        self.tend_members(unit, Some(&group), &journal, &pods);
+        self.tend_members(unit, Some(&group), journal, &pods);
         if pods.is_empty() && journal.phase.unwrap_or_default() == PodGroupPhase::Pending {
             return self.forget_guest(unit);
         }
-        if self
-            .leaving
-            .get(unit)
-            .is_some_and(|l| !l.concerns(&journal))
-        {
+        if self.leaving.get(unit).is_some_and(|l| !l.concerns(journal)) {
             self.leaving.remove(unit);
         }
-        self.hold_group(unit, &group, &journal, &pods);
+        self.hold_group(unit, &group, journal, &pods);
         let now = Instant::now();
         let inherited = self.inherited.get(unit).map(String::as_str);
         let ours = self.committer.commands().epoch().ok();
@@ -86,8 +72,8 @@ impl Driver {
         let seen = next::Gang {
             min_member: group.spec.min_member,
             goes: group.metadata.deletion_timestamp.is_some(),
-            journal: &journal,
-            author: ours.map(|ours| journal::author(&journal, ours, inherited)),
+            journal,
+            author: ours.map(|ours| journal::author(journal, ours, inherited)),
             pods: &pods,
             told: self.leaving.get(unit).and_then(Leaving::told),
             deletions: &state.deletions,
@@ -99,7 +85,7 @@ impl Driver {
             self.alarms.set(unit, at);
         }
         debug!(gang = %unit, ?step, "next");
-        self.take_step(unit, &group, &journal, &pods, step);
+        self.take_step(unit, &group, journal, &pods, step);
     }
 
     fn take_step(
@@ -118,7 +104,8 @@ impl Driver {
             Step::Withdraw => self.withdraw(unit),
             Step::Enqueue(names) => {
                 let retry = journal.retry_time.as_ref().map(|time| time.0);
-                self.enqueue_guests(unit, Some(group), names, retry, None);
+                let found = self.find(&unit.namespace, As::Gang(group), names);
+                self.enqueue_found(unit, Some(&group.spec), found, retry, None);
             }
             Step::TakeOver => self.write(unit, journal::taken_over),
             Step::Follow => self.follow_guests(unit, group, journal),
@@ -191,109 +178,15 @@ impl Driver {
         let generation = group.and_then(|group| group.metadata.generation);
         let state = self.guests.gangs.entry(unit.clone()).or_default();
         let is_another = std::mem::replace(&mut state.generation, generation) != generation;
-        let all = is_another || journal.phase != Some(PodGroupPhase::Placed);
+        let ends = next::ends(journal, pods);
+        let has_ended = std::mem::replace(&mut state.ends, ends) != ends;
+        let all = is_another || has_ended || journal.phase != Some(PodGroupPhase::Placed);
         for (name, pod) in pods {
             let alone = guests::of_pod(&Key::new(&unit.namespace, name));
             let is_known = self.guests.gangs.contains_key(&alone);
             let holds = pod.counts_in().is_some() && !next::is_of_place(journal, pod);
             if (holds && !is_known) || (all && is_known) {
                 self.advance_guest(&alone);
-            }
-        }
-    }
-
-    fn advance_single(&mut self, unit: &Key, key: &Key) {
-        let world = self.committer.world().clone();
-        let pod = world.guests.get(key);
-        let group = pod.as_ref().and_then(|pod| pod.group());
-        let group = group.map(|group| Key::new(&key.namespace, group));
-        let there = group.as_ref().and_then(|group| self.users_group(group));
-        let journal = there.as_ref().and_then(|group| group.status.clone());
-        let journal = journal.unwrap_or_default();
-        let holds = journal.phase == Some(PodGroupPhase::Placed);
-        let gang = group.is_some().then(|| there.filter(|_| holds));
-        let mut is_of_place = pod
-            .as_ref()
-            .is_some_and(|pod| next::is_of_place(&journal, pod));
-        // It was bound as one, and holds its node as one until the gang does that for it.
-        let name = self.guests.name(key);
-        if is_of_place && name.is_some_and(|name| form::is_name_of(unit, name)) {
-            is_of_place = false;
-            if let Some(group) = group.as_ref().filter(|_| holds) {
-                world.tell(Feed::Look(guests::of_group(group)));
-            }
-        }
-        let now = Instant::now();
-        let told = self.leaving.get(unit).filter(|l| l.told().is_some());
-        let told = told.map(|told| now.saturating_duration_since(told.since) < PATIENCE);
-        let state = self.guests.gangs.entry(unit.clone()).or_default();
-        let retry = state.retry;
-        let step = Single {
-            name: &key.name,
-            pod: pod.as_deref(),
-            gang_holds: gang.as_ref().map(Option::is_some),
-            is_of_place,
-            told,
-            deletions: &state.deletions,
-            clock: now,
-        }
-        .next();
-        if let Some(at) = state.deletions.next(now) {
-            self.alarms.set(unit, at);
-        }
-        debug!(pod = %unit, ?step, "next");
-        match step {
-            single::Step::Forget => self.forget_guest(unit),
-            single::Step::Hold => self.hold_single(unit, key),
-            single::Step::Evict(doomed) => {
-                self.hold_single(unit, key);
-                self.stop_guests(unit, vec![doomed], true);
-            }
-            single::Step::Delete(doomed) => {
-                self.hold_single(unit, key);
-                self.stop_guests(unit, vec![doomed], false);
-            }
-            single::Step::Enqueue => {
-                let gang = gang.flatten();
-                let near = gang.as_ref().and_then(|gang| self.guests_near(gang));
-                let names = vec![key.name.to_string()];
-                self.enqueue_guests(unit, gang.as_ref(), names, retry, near);
-            }
-        }
-    }
-
-    /// Finds out what pods ask for, and lets the engine find a place for them.
-    fn enqueue_guests(
-        &mut self,
-        unit: &Key,
-        group: Option<&Arc<PodGroup>>,
-        names: Vec<String>,
-        retry: Option<Timestamp>,
-        near: Option<(String, String)>,
-    ) {
-        let world = self.committer.world().clone();
-        let pods = names.into_iter().filter_map(|name| {
-            let pod = world.guests.get(&Key::new(&unit.namespace, &name))?;
-            Some((name, pod))
-        });
-        let pods: Vec<_> = pods.collect();
-        let found = asks::find(&world, &unit.namespace, group.map(AsRef::as_ref), &pods);
-        match found {
-            Ok(asks) => self.enqueue_asks(unit, group.map(|g| &g.spec), asks, retry, near),
-            Err(why) => {
-                self.withdraw(unit);
-                let state = self.guests.gangs.entry(unit.clone()).or_default();
-                let most = if why.refused {
-                    MOST_REFUSALS
-                } else {
-                    MOST_LOOKS
-                };
-                state.looks = state.looks.saturating_add(1).min(most);
-                let wait = LOOK.saturating_mul(1 << state.looks.saturating_sub(1));
-                if let Some(at) = Instant::now().checked_add(wait) {
-                    self.alarms.set(unit, at);
-                }
-                self.say(unit, why);
             }
         }
     }

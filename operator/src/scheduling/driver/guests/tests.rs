@@ -13,6 +13,9 @@ use crate::scheduling::fixtures::policies;
 use crate::watch::{Sink, SlimNode, SlimPod};
 use crate::world::Watched;
 
+mod joined;
+mod nominated;
+
 const GPU: &str = "nvidia.com/gpu";
 
 struct Scene {
@@ -69,6 +72,52 @@ impl Scene {
             self.driver.advance(&unit);
         }
         self.driver.decide();
+    }
+
+    /// A pod that Trellis has bound there, in the default queue.
+    fn see_bound(&self, mut pod: SlimPod, more: &[(&str, &str)]) {
+        pod.spec.node_name = Some("n0".to_owned());
+        let placed = [("trellis.dev/placed-in", "default")];
+        let all = placed.iter().chain(more);
+        let all = all.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        pod.metadata.annotations = Some(all.collect());
+        self.see(pod);
+    }
+
+    /// A PodGroup whose gang of one has its place, by this plan too.
+    fn placed(&self, plan: Value) {
+        let mut group = json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
+            "metadata": {"name": "g", "namespace": "team-a", "uid": "g", "resourceVersion": "1"},
+            "spec": {"minMember": 1},
+            "status": {"phase": "Placed", "plan": {"hash": "p", "attempt": 1, "generation": 1,
+                "queue": "default", "priority": 0, "compiled": "", "assignments": []}},
+        });
+        for (field, value) in plan.as_object().unwrap() {
+            group["status"]["plan"][field] = value.clone();
+        }
+        self.watched.apply(key("g"), decoded::<PodGroup>(group));
+    }
+
+    fn limit(&self, limits: Value) {
+        let world = self.driver.committer.world();
+        let policy: trellis_api::QuotaPolicy = decoded(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "QuotaPolicy",
+            "metadata": {"name": "limit"},
+            "spec": {"subject": {"namespaceSelector": {}}, "limits": limits},
+        }));
+        world.quotas.objects.observed(Key::new("", "limit"), policy);
+        world.quotas.changed();
+    }
+
+    fn inside(&self, unit: &Key) -> Inside {
+        self.driver.inside_of_guests(unit)
+    }
+
+    /// The reason that a gang was given last.
+    fn told(&self, unit: &Key) -> String {
+        let told = &self.driver.guests.gangs[unit].told;
+        told.values().map(|told| told.words.clone()).collect()
     }
 
     fn look(&mut self, unit: &Key) {

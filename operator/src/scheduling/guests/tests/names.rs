@@ -2,8 +2,10 @@
 
 use trellis_scheduler::{GangId, ResourceName, Resources};
 
+use super::super::standing::{Held, is_same, standing};
 use super::*;
 use crate::scheduling::gang;
+use crate::watch::Flavors;
 
 #[test]
 fn no_job_is_called_as_a_guest_gang() {
@@ -26,12 +28,15 @@ fn no_job_is_called_as_a_guest_gang() {
 #[test]
 fn pods_of_one_node_follow_each_other_in_the_engine() {
     let request = |cpu| Resources::new().with("cpu", cpu);
-    let held = |name: &str, node: &str, cpu| form::Held {
+    let held = |name: &str, node: &str, cpu| Held {
         pod: Key::new("ns", name),
         uid: name.to_owned(),
         node: node.to_owned(),
         request: request(cpu),
+        flavors: Flavors::new(),
+        created: None,
         grace: 30,
+        active_seconds: None,
         bound: true,
     };
     let all = [
@@ -41,7 +46,7 @@ fn pods_of_one_node_follow_each_other_in_the_engine() {
         held("d", "n", 1),
     ];
     let unit = of_group(&Key::new("ns", "g"));
-    let standing = form::standing(&unit, 3, None, ("q", 5), 30, &all);
+    let standing = standing(&unit, 3, None, ("q", 5), &all);
     let gang = &standing.gang;
     assert_eq!(
         gang.groups.iter().map(|g| g.count).collect::<Vec<_>>(),
@@ -66,9 +71,9 @@ fn pods_of_one_node_follow_each_other_in_the_engine() {
         .map(|(_, index, node)| (index, node.as_str().to_owned()))
         .collect();
     assert_eq!(runs.len(), 4);
-    assert!(form::is_same(
+    assert!(is_same(
         &all,
-        &all.clone().map(|held| form::Held {
+        &all.clone().map(|held| Held {
             bound: false,
             ..held
         })

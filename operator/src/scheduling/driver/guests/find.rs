@@ -1,0 +1,125 @@
+//! What guests ask for, as it is found out once they are to be placed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
+use trellis_api::{PodGroup, PodGroupSpec};
+
+use super::super::Driver;
+use crate::key::Key;
+use crate::scheduling::guests::asks::{self, As, Asks};
+use crate::scheduling::guests::limits::Total;
+use crate::scheduling::guests::{self, Unit, next};
+use crate::world::Certificate;
+
+/// How soon a gang that waits for what is no news to it is looked at again: a class, a claim, a
+/// volume. Doubled each time, to 20 s; where it is refused, which is what costs us most to find out
+/// and is told when it changes, to 160 s: pods that nobody lets in must not keep us busy.
+const LOOK: Duration = Duration::from_secs(5);
+const MOST_LOOKS: u32 = 3;
+const MOST_REFUSALS: u32 = 6;
+impl Driver {
+    /// Lets the engine find a place for pods that ask for this.
+    pub(super) fn enqueue_found(
+        &mut self,
+        unit: &Key,
+        group: Option<&PodGroupSpec>,
+        found: Result<Asks, Certificate>,
+        retry: Option<Timestamp>,
+        near: Option<(String, String)>,
+    ) {
+        match found {
+            Ok(asks) => self.enqueue_asks(unit, group, asks, retry, near),
+            Err(why) => {
+                self.withdraw(unit);
+                let state = self.guests.gangs.entry(unit.clone()).or_default();
+                let most = if why.refused {
+                    MOST_REFUSALS
+                } else {
+                    MOST_LOOKS
+                };
+                state.looks = state.looks.saturating_add(1).min(most);
+                let wait = LOOK.saturating_mul(1 << state.looks.saturating_sub(1));
+                if let Some(at) = Instant::now().checked_add(wait) {
+                    self.alarms.set(unit, at);
+                }
+                self.say(unit, why);
+            }
+        }
+    }
+
+    /// What a pod alone asks for. `gang`: the PodGroup of the gang that it joins.
+    pub(super) fn find_single(
+        &self,
+        key: &Key,
+        gang: Option<&Arc<PodGroup>>,
+    ) -> Result<Asks, Certificate> {
+        let journal = gang.and_then(|gang| gang.status.as_ref());
+        let plan = journal.and_then(|journal| journal.plan.as_ref());
+        let of = gang.map(|gang| guests::of_group(&Key::of(&gang.metadata)));
+        let of = of.and_then(|of| self.guests.gangs.get(&of));
+        let nothing = Total::default();
+        let place = match gang.zip(plan) {
+            Some((group, plan)) => As::Joining {
+                group,
+                plan,
+                there: of.map_or(&nothing, |state| &state.total),
+            },
+            None => As::Alone,
+        };
+        self.find(&key.namespace, place, [key.name.to_string()])
+    }
+
+    /// What these pods ask for.
+    pub(super) fn find(
+        &self,
+        namespace: &str,
+        place: As<'_>,
+        names: impl IntoIterator<Item = String>,
+    ) -> Result<Asks, Certificate> {
+        let world = self.committer.world();
+        let pods = names.into_iter().filter_map(|name| {
+            let pod = world.guests.get(&Key::new(namespace, &name))?;
+            Some((name, pod))
+        });
+        let pods: Vec<_> = pods.collect();
+        asks::find(world, namespace, place, &pods)
+    }
+
+    /// What the pods ask for that others have left for, by the policies of now: those of a gang that
+    /// we have asked about in the order in which they were, others in that in which the engine has
+    /// them.
+    pub(super) fn find_nominated(&mut self, unit: &Key) -> Option<Arc<Asks>> {
+        let before = self.guests.gangs.get(unit)?.asks.clone();
+        let found = match guests::unit(unit)? {
+            Unit::Pod(pod) => {
+                let there = self.committer.world().guests.get(&pod)?;
+                let group = there.group().map(|group| Key::new(&pod.namespace, group));
+                let gang = group.and_then(|group| self.placed_group(&group));
+                self.find_single(&pod, gang.as_ref())
+            }
+            Unit::Group(_) => {
+                let (group, plan) = self.nominated_plan(unit)?;
+                let names = match before {
+                    Some(asks) => asks.pods().map(|pod| pod.name.clone()).collect(),
+                    None => {
+                        let planned = next::planned(&plan).map(|(pod, _)| pod.name.clone());
+                        let mut names: Vec<String> = planned.collect();
+                        names.sort_unstable();
+                        names
+                    }
+                };
+                self.find(&unit.namespace, As::Gang(&group), names)
+            }
+        };
+        let asks = Arc::new(found.ok()?);
+        let state = self.guests.gangs.get_mut(unit)?;
+        state.limits = Some(asks.limits.clone());
+        state.accounts.clone_from(&asks.accounts);
+        state.joins = asks.joins;
+        state.asks = Some(asks.clone());
+        Some(asks)
+    }
+}
