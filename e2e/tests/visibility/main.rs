@@ -3,6 +3,7 @@
 mod access;
 mod down;
 mod explanations;
+mod guests;
 mod jobs;
 mod leader;
 mod scene;

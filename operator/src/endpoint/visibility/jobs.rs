@@ -1,5 +1,7 @@
 //! The rows of `queuedjobs`: what the engine holds of each job, and what its status says.
 
+mod guest;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -13,6 +15,8 @@ use trellis_scheduler::{
     Forecast, Gang, GangId, GangSnapshot, NodeName, Placement, Snapshot, Time,
 };
 
+pub(super) use guest::Guest;
+
 use super::age;
 use super::table::{Column, Row};
 use crate::key::Key;
@@ -20,7 +24,7 @@ use crate::policy::requester;
 use crate::scheduling::gang;
 
 /// What the rows are made of.
-pub(super) struct Facts<'a, J, Q> {
+pub(super) struct Facts<'a, J, G, Q> {
     /// What the engine knows.
     pub(super) snapshot: &'a Snapshot,
     /// Who waits at which place of its queue.
@@ -29,13 +33,16 @@ pub(super) struct Facts<'a, J, Q> {
     pub(super) forecast: Option<&'a Forecast>,
     /// The job of a name.
     pub(super) job: J,
+    /// The pods of others of a name.
+    pub(super) guest: G,
     /// The queue of a name.
     pub(super) queue: Q,
 }
 
-impl<J, Q> Facts<'_, J, Q>
+impl<J, G, Q> Facts<'_, J, G, Q>
 where
     J: Fn(&Key) -> Option<Arc<TrainingJob>>,
+    G: Fn(&Key) -> Option<Guest>,
     Q: Fn(&Key) -> Option<Arc<Queue>>,
 {
     /// Each job that waits or holds a place: by queue, those first that hold one, then in the
@@ -93,6 +100,13 @@ where
             row.phase = status.phase;
             row.reason = status.reason;
             row.message = status.message.clone();
+        }
+        if let Some(guest) = (self.guest)(&key) {
+            row.metadata.creation_timestamp = guest.created();
+            row.phase = Some(guest.phase(place.is_some()));
+            // What is bound says nothing more of why it waited.
+            let reason = guest.reason().filter(|_| place.is_none());
+            (row.reason, row.message) = reason.unzip();
         }
         row.priority = gang.priority;
         (row.gpus, row.pods) = size(gang);
@@ -159,7 +173,10 @@ impl Row for QueuedJob {
     const SERVED: &'static Served = &Self::SERVED;
     const ABSENT: &'static str = "it neither waits for a place nor holds one; the status of the TrainingJob says what it does";
     const COLUMNS: &'static [Column] = &[
-        Column::text("Name", "Name of the TrainingJob."),
+        Column::text(
+            "Name",
+            "Name of the TrainingJob; of pods that others have made PodGroup/NAME or Pod/NAME.",
+        ),
         Column::text("Queue", "Queue that it is in."),
         Column::text(
             "Position",

@@ -110,6 +110,7 @@ impl Look {
                 positions: self.positions(),
                 forecast: self.forecast.as_deref(),
                 job: |key: &_| self.world.jobs.get(key),
+                guest: |key: &_| jobs::Guest::find(&self.world, key),
                 queue: |name: &_| self.world.queues.get(name),
             };
             Page::new(self.now(), facts.rows())

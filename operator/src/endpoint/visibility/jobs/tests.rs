@@ -8,6 +8,9 @@ use trellis_scheduler::{
     Engine, GangId, GroupName, Node, Queue as EngineQueue, QueueName, Resources, TaskGroup,
 };
 
+use crate::watch::SlimPod;
+use crate::world::World;
+
 const START: i64 = 1_800_000_000_000;
 
 fn gang(name: &str, pods: u32, at: i64, minutes: Option<u64>) -> Gang {
@@ -68,6 +71,7 @@ fn rows(snapshot: &Snapshot, forecast: Option<&Forecast>) -> Vec<QueuedJob> {
         positions: &snapshot.positions(),
         forecast,
         job,
+        guest: |_: &Key| None::<Guest>,
         queue,
     };
     facts.rows()
@@ -135,6 +139,88 @@ fn what_was_looked_ahead_is_not_told_once_it_is_past() {
         .collect();
     assert_eq!(starts, [false, false, true, false]);
     assert_eq!(rows[0].expected_end, None);
+}
+
+/// They have no status of a TrainingJob: the pods say it, and their PodGroup.
+#[test]
+fn pods_of_others_say_how_they_do_as_jobs_do() {
+    let (world, _heard) = World::new();
+    let see = |pod: Value| {
+        let pod: SlimPod = serde_json::from_value(pod).unwrap();
+        world.guests.apply(&Key::of(&pod.metadata), &pod);
+    };
+    let pod = |name: &str, node: Option<&str>, phase: &str, labels: Value| {
+        let said = "QuotaExceeded: needs 4 nvidia.com/gpu";
+        see(json!({
+            "metadata": {"name": name, "namespace": "a", "uid": name, "labels": labels,
+                "creationTimestamp": "2027-01-15T08:00:00Z",
+                "annotations": {"trellis.dev/placed-in": "default"}},
+            "spec": {"schedulerName": "trellis", "nodeName": node, "containers": [{"name": "c"}]},
+            "status": {"phase": phase, "conditions": [{"type": "PodScheduled", "status": "False",
+                "reason": "Unschedulable", "message": said}]},
+        }));
+    };
+    pod("alone", None, "Pending", json!({}));
+    for (name, phase) in [("g-0", "Running"), ("g-1", "Pending")] {
+        pod(
+            name,
+            Some("n"),
+            phase,
+            json!({"trellis.dev/pod-group": "g"}),
+        );
+    }
+    let group: trellis_api::PodGroup = serde_json::from_value(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "a", "creationTimestamp": "2027-01-15T07:00:00Z"},
+        "spec": {"minMember": 2},
+        "status": {"phase": "Pending", "reason": "InsufficientCapacity", "message": "8 are missing"},
+    }))
+    .unwrap();
+    world.pod_groups.observed(Key::new("a", "g"), group);
+    let find = |name: &str| Guest::find(&world, &Key::new("a", name));
+    assert!(find("g").is_none(), "that is a job");
+    let said = |guest: &Guest| {
+        guest
+            .reason()
+            .map(|(reason, words)| (reason.as_str(), words))
+    };
+    let alone = find("Pod/alone").unwrap();
+    assert_eq!(alone.phase(false), JobPhase::Queued);
+    let quota = ("QuotaExceeded", "needs 4 nvidia.com/gpu".to_owned());
+    assert_eq!(said(&alone), Some(quota));
+    let gang = find("PodGroup/g").unwrap();
+    assert_eq!(gang.phase(true), JobPhase::Starting, "one of them runs");
+    let capacity = ("InsufficientCapacity", "8 are missing".to_owned());
+    assert_eq!(said(&gang), Some(capacity));
+    assert_eq!(
+        gang.created().unwrap().0.to_string(),
+        "2027-01-15T07:00:00Z"
+    );
+    pod(
+        "g-1",
+        Some("n"),
+        "Running",
+        json!({"trellis.dev/pod-group": "g"}),
+    );
+    assert_eq!(find("PodGroup/g").unwrap().phase(true), JobPhase::Running);
+
+    let mut engine = Engine::new();
+    engine.apply_queue(EngineQueue::new(QueueName::new("default")));
+    engine.apply_gang(self::gang("a/Pod/alone", 1, START, None));
+    engine.cycle(Time::from_millis(START));
+    let snapshot = engine.snapshot();
+    let facts = Facts {
+        snapshot: &snapshot,
+        positions: &snapshot.positions(),
+        forecast: None,
+        job,
+        guest: |key: &Key| Guest::find(&world, key),
+        queue,
+    };
+    let rows = facts.rows();
+    assert_eq!(rows[0].reason, Some(Reason::QuotaExceeded));
+    assert_eq!(rows[0].phase, Some(JobPhase::Queued));
+    assert_eq!(rows[0].metadata.name.as_deref(), Some("Pod/alone"));
 }
 
 #[test]
