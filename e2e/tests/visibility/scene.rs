@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::OnceCell;
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::control_plane::{ControlPlane, free_port};
@@ -74,13 +74,6 @@ impl Scene {
         let object = object.to_string();
         let applied = self.control_plane.apply_yaml(&object);
         applied.await.unwrap();
-    }
-
-    pub(crate) async fn apply(&self, site: &Site, object: &Value) {
-        let control_plane = &self.control_plane;
-        let object = object.to_string();
-        let applied = control_plane.apply_yaml_in(site.name(), &object).await;
-        applied.unwrap();
     }
 }
 
