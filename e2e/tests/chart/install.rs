@@ -35,7 +35,7 @@ const CREATE: &[&str] = &["--create-namespace"];
 
 /// An operator that is told what the Deployment's container is told, but for addresses: they are
 /// of this machine.
-async fn operator(control_plane: &ControlPlane) -> Result<Operator> {
+pub(crate) async fn operator(control_plane: &ControlPlane) -> Result<Operator> {
     let api: Api<Deployment> = Api::namespaced(control_plane.client(), NAMESPACE);
     let deployment = serde_json::to_value(api.get("trellis-operator").await?)?;
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
