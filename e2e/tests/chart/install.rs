@@ -102,6 +102,16 @@ pub(crate) async fn life(helm: Helm) -> Result<()> {
         bundle.context("the API server is not told whom to trust for the group")
     };
     let told_of_group = eventually(SOON, &of_group).await?;
+    eventually(SOON, async || {
+        let (is_ready, text) = running.ready().await?;
+        ensure!(is_ready, "{text}");
+        for certificate in ["webhook", "endpoint"] {
+            let line = format!("[+]{certificate}-certificate ok\n");
+            ensure!(text.contains(&line), "{text}");
+        }
+        Ok(())
+    })
+    .await?;
     let mut values = json!({"replicas": 3,
         "operator": {"logFormat": "human", "lookForSecretsIn": [site.name()]}});
     let said = helm.chart("upgrade", NAMESPACE, &values, &[])?;
