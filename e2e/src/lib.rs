@@ -21,6 +21,7 @@ pub mod control_plane;
 pub mod dry_run;
 pub mod early;
 pub mod external_secrets;
+pub mod folder;
 pub mod helm;
 pub mod history;
 pub mod jobs;

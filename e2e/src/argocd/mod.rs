@@ -52,12 +52,17 @@ impl std::fmt::Debug for ArgoCd {
 
 impl ArgoCd {
     /// Starts one with the settings of its own manifests; `settings` is more of ConfigMap
-    /// `argocd-cm`. It is built if it has to be: ask [`unable`] before.
+    /// `argocd-cm`, and in `tools` are programs that it runs beside Kustomize. It is built if it
+    /// has to be: ask [`unable`] before.
     ///
     /// # Errors
     ///
     /// When it cannot be built, or does not start: what it said last.
-    pub async fn start(control_plane: &ControlPlane, settings: &[(&str, &str)]) -> Result<Self> {
+    pub async fn start(
+        control_plane: &ControlPlane,
+        settings: &[(&str, &str)],
+        tools: &[&Path],
+    ) -> Result<Self> {
         let program = tokio::task::spawn_blocking(|| Program::ArgoCd.find_or_build()).await??;
         objects::install(control_plane, &program, settings).await?;
         let folder = tempfile::Builder::new().prefix("trellis-").tempdir()?;
@@ -69,7 +74,7 @@ impl ArgoCd {
             repo_server_metrics: free_port()?,
             controller_metrics: free_port()?,
         };
-        let environment = processes::environment(&folder, &program, control_plane)?;
+        let environment = processes::environment(&folder, &program, tools, control_plane)?;
         let mut argocd = Self {
             client: control_plane.client(),
             processes: Vec::new(),

@@ -19,11 +19,12 @@ pub(super) struct Ports {
     pub(super) controller_metrics: u16,
 }
 
-/// `NAME=VALUE` of both: folders of their own, Kustomize first on the `PATH`, and the control plane
-/// as the cluster that Argo CD is in.
+/// `NAME=VALUE` of both: folders of their own, Kustomize and `tools` first on the `PATH`, and the
+/// control plane as the cluster that Argo CD is in.
 pub(super) fn environment(
     folder: &Path,
     program: &Path,
+    tools: &[&Path],
     control_plane: &ControlPlane,
 ) -> Result<Vec<String>> {
     let mut all = vec![
@@ -45,6 +46,7 @@ pub(super) fn environment(
         all.push(format!("{name}={}", own.display()));
     }
     let mut path: Vec<PathBuf> = program.parent().map(Path::to_owned).into_iter().collect();
+    path.extend(tools.iter().map(|folder| folder.to_path_buf()));
     path.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
     let path = env::join_paths(path)?;
     all.push(format!("PATH={}", path.to_str().context("a PATH of text")?));

@@ -35,7 +35,7 @@ impl Repository {
     /// When the folder cannot be read, and what git says.
     pub fn of_folder(folder: &Path) -> Result<Self> {
         let repository = Self::create(&[])?;
-        copy(folder, repository.folder.path())?;
+        crate::folder::copy(folder, repository.folder.path())?;
         repository.commit(&[])?;
         Ok(repository)
     }
@@ -96,21 +96,4 @@ impl Repository {
         );
         Ok(String::from_utf8(output.stdout)?.trim_end().to_owned())
     }
-}
-
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    for entry in from
-        .read_dir()
-        .with_context(|| format!("read {}", from.display()))?
-    {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            fs::create_dir_all(&target)?;
-            copy(&entry.path(), &target)?;
-        } else {
-            fs::copy(entry.path(), target)?;
-        }
-    }
-    Ok(())
 }

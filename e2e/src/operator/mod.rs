@@ -2,6 +2,7 @@
 //! run under its own ServiceAccount's rights, so that a missing permission
 //! fails a test.
 
+mod deployed;
 mod process;
 
 use std::path::Path;
@@ -18,6 +19,7 @@ use trellis_api::{TrainingJob, names};
 use crate::control_plane::{ControlPlane, Options};
 use crate::wait::eventually;
 
+pub use deployed::as_deployed;
 pub use process::{Launch, Operator, processor_seconds};
 
 /// Namespace of the operator.

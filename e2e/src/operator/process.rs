@@ -4,6 +4,10 @@ use std::path::Path;
 use std::process::ExitStatus;
 
 use anyhow::{Context, Result};
+use http::Request;
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use kube::{Client, Config};
 
 use super::{ACCOUNT, NAMESPACE};
 use crate::control_plane::ControlPlane;
@@ -189,6 +193,20 @@ impl Operator {
     /// If it has not said so in a while.
     pub async fn health(&self) -> Result<String> {
         self.listens("health").await
+    }
+
+    /// Whether it says that it is ready, and what it says of its parts. It must tell of its health.
+    ///
+    /// # Errors
+    /// If there is no answer.
+    pub async fn ready(&self) -> Result<(bool, String)> {
+        let address = format!("http://{}", self.health().await?);
+        let client = Client::try_from(Config::new(address.parse()?))?;
+        let request = Request::get("/readyz").body(Body::empty())?;
+        let answer = client.send(request).await?;
+        let is_ready = answer.status().is_success();
+        let body = answer.into_body().collect().await?.to_bytes();
+        Ok((is_ready, String::from_utf8(body.to_vec())?))
     }
 
     async fn listens(&self, what: &str) -> Result<String> {

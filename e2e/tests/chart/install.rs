@@ -15,16 +15,16 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
-use serde_json::{Value, json};
+use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_api::visibility::API_SERVICE;
 use trellis_api::{ClusterAuthorizationPolicy, Queue, TrainingJob};
 use trellis_e2e::binaries::Program;
 use trellis_e2e::cluster::Nodes;
-use trellis_e2e::control_plane::{ControlPlane, Options, free_port};
+use trellis_e2e::control_plane::{ControlPlane, Options};
 use trellis_e2e::helm::{Helm, chart};
 use trellis_e2e::jobs::SOON;
-use trellis_e2e::operator::{self, ACCOUNT, Launch, NAMESPACE, Operator};
+use trellis_e2e::operator::{self, NAMESPACE, Operator};
 use trellis_e2e::site::Site;
 use trellis_e2e::wait::{eventually, wait_gone};
 
@@ -33,32 +33,9 @@ const GONE: Duration = Duration::from_secs(60);
 
 const CREATE: &[&str] = &["--create-namespace"];
 
-/// An operator that is told what the Deployment's container is told, but for addresses: they are
-/// of this machine.
-async fn operator(control_plane: &ControlPlane) -> Result<Operator> {
-    let api: Api<Deployment> = Api::namespaced(control_plane.client(), NAMESPACE);
-    let deployment = serde_json::to_value(api.get("trellis-operator").await?)?;
-    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
-    let told = container["args"].as_array().context("no args")?;
-    let told: Vec<&str> = told.iter().filter_map(Value::as_str).collect();
-    ensure!(told.first() == Some(&"operator"), "{told:?}");
-    let mut launch = Launch::named("operator");
-    for argument in told.into_iter().skip(1) {
-        // Tests have a lease of their own.
-        if argument.starts_with("--lease-seconds=") {
-            continue;
-        }
-        let argument = match argument.split_once("=0.0.0.0:") {
-            Some((name, _)) => format!("{name}=127.0.0.1:{}", free_port()?),
-            None => argument.to_owned(),
-        };
-        launch = launch.argument(&argument);
-    }
-    let kubeconfig = control_plane
-        .service_account_kubeconfig(NAMESPACE, ACCOUNT)
-        .await?;
+pub(crate) async fn operator(control_plane: &ControlPlane) -> Result<Operator> {
     let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
-    Operator::launch(control_plane, program, &kubeconfig, &launch)
+    operator::as_deployed(control_plane, program).await
 }
 
 async fn crds(control_plane: &ControlPlane) -> Result<usize> {
@@ -102,6 +79,16 @@ pub(crate) async fn life(helm: Helm) -> Result<()> {
         bundle.context("the API server is not told whom to trust for the group")
     };
     let told_of_group = eventually(SOON, &of_group).await?;
+    eventually(SOON, async || {
+        let (is_ready, text) = running.ready().await?;
+        ensure!(is_ready, "{text}");
+        for certificate in ["webhook", "endpoint"] {
+            let line = format!("[+]{certificate}-certificate ok\n");
+            ensure!(text.contains(&line), "{text}");
+        }
+        Ok(())
+    })
+    .await?;
     let mut values = json!({"replicas": 3,
         "operator": {"logFormat": "human", "lookForSecretsIn": [site.name()]}});
     let said = helm.chart("upgrade", NAMESPACE, &values, &[])?;

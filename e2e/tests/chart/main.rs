@@ -15,6 +15,7 @@ mod same;
 mod scene;
 mod schema;
 mod taken;
+mod upgrade;
 mod values;
 
 use std::process::ExitCode;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
             taken::restricted,
         ),
         on_cluster("it_is_installed_upgraded_and_uninstalled", install::life),
+        on_cluster("an_upgrade_moves_no_gang_in_any_phase", upgrade::phases),
         on_cluster("crds_that_are_not_kept_go", install::nothing_is_kept),
         on_cluster("an_install_that_fails_is_taken_back", install::taken_back),
         on_cluster("readme_and_docs_install_it_by_helm", install::by_helm),

@@ -84,6 +84,17 @@ async fn a_job_that_another_sees_to_is_not_waited_for() {
         said.err.contains("kueue.x-k8s.io/multikueue sees to j"),
         "{said:?}"
     );
+
+    let mut theirs = site.job("theirs", 1, 1);
+    theirs["spec"]["managedBy"] = json!("kueue.x-k8s.io/multikueue");
+    let submit = ["submit", "-f", "-", "-n", site.name(), "--wait"];
+    // Given up after a minute, and not 1 then.
+    let submit = [&submit[..], &["--timeout", "60s"]].concat();
+    let said = scene.given(&submit, &theirs.to_string()).await;
+    assert_eq!(said.status, 1, "{said:?}");
+    assert_eq!(said.out, "trainingjob.trellis.dev/theirs submitted\n");
+    let note = "note: kueue.x-k8s.io/multikueue sees to theirs (spec.managedBy)";
+    assert!(said.err.starts_with(note), "{said:?}");
 }
 
 /// The right is what is missing, of each of several, and those who have it go on.

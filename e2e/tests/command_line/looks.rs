@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::ensure;
+use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_e2e::jobs::SOON;
 use trellis_e2e::wait::eventually;
@@ -46,6 +47,19 @@ async fn queue_tells_who_runs_and_who_waits() {
     assert!(all["queues"].is_array() && all["notes"].is_array(), "{all}");
     assert_eq!(jobs[0]["metadata"]["name"], "waits");
     assert!(jobs[0]["position"].is_number());
+    let labels = json!({"metadata": {"labels": {"run": site.name()}}});
+    site.patch("waits", labels).await.unwrap();
+    let run = format!("run={}", site.name());
+    let names = scene
+        .trellis(&["queue", "-A", "-l", &run, "-o", "name"])
+        .await;
+    assert_eq!(names.out, "trainingjob.trellis.dev/waits\n", "{names:?}");
+    let wrong = scene.trellis(&["queue", "-l", "a b"]).await;
+    assert_eq!(wrong.status, 2, "{wrong:?}");
+    assert!(
+        wrong.err.starts_with("error: --selector \"a b\": "),
+        "{wrong:?}"
+    );
     let typo = scene.trellis(&["queue", "no-such-queue"]).await;
     assert_eq!(typo.status, 1, "{typo:?}");
     assert!(typo.err.contains("no queue \"no-such-queue\""), "{typo:?}");
@@ -66,6 +80,13 @@ async fn who_may_see_one_namespace_sees_that_one() {
         Ok(said)
     });
     said.await.unwrap();
+    let labelled = ["queue", "-n", site.name(), "-l", "no-such-label"];
+    let said = scene.as_viewer(&site, &labelled).await;
+    assert_eq!(said.status, 0, "{said:?}");
+    assert!(!said.out.contains("mine"), "{said:?}");
+    let all = scene.as_viewer(&site, &["queue", "-A"]).await;
+    assert_eq!(all.status, 2, "{all:?}");
+    assert!(all.err.contains("without -A"), "{all:?}");
     let elsewhere = scene.as_viewer(&site, &["queue", "-n", "default"]).await;
     assert_eq!(elsewhere.status, 2);
     assert!(elsewhere.err.contains("trellis-view"), "{elsewhere:?}");

@@ -114,7 +114,7 @@ pub(crate) async fn delivered(scene: &Scene) -> Result<()> {
 }
 
 /// From this machine, and removed with all that it delivers.
-fn here(application: &mut Value, repository: &Repository) {
+pub(crate) fn here(application: &mut Value, repository: &Repository) {
     application["spec"]["source"]["repoURL"] = json!(repository.url());
     application["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
 }

@@ -5,6 +5,7 @@
 //! tests that need it are counted as ignored, with the reason.
 
 mod changes;
+mod chart;
 mod documents;
 mod hooks;
 mod judged;
@@ -18,7 +19,7 @@ mod waves;
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, run};
-use scene::{by_label, of_files, on_cluster, with_argocd, with_kstatus};
+use scene::{by_label, of_files, on_bare_cluster, on_cluster, with_argocd, with_kstatus};
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
@@ -49,6 +50,14 @@ fn main() -> ExitCode {
         on_cluster(
             "the_repositories_of_docs_are_delivered",
             documents::delivered,
+        ),
+        on_bare_cluster(
+            "the_chart_is_in_sync_while_its_operator_runs",
+            chart::client_side,
+        ),
+        on_bare_cluster(
+            "the_chart_is_in_sync_by_server_side_apply",
+            chart::server_side,
         ),
         with_argocd("each_state_has_its_health", scripts::jobs),
         with_argocd("a_job_of_another_manager_has_its_health", scripts::managed),

@@ -38,7 +38,7 @@ impl Scene {
         // A busy machine must not cost it the lease.
         let launch = Launch::named("operator").lease_seconds(60);
         let operator = Operator::launch(&control_plane, program, &kubeconfig, &launch)?;
-        let argocd = ArgoCd::start(&control_plane, settings).await?;
+        let argocd = ArgoCd::start(&control_plane, settings, &[]).await?;
         let health = docs("argocd-cm.yaml").display().to_string();
         let apply = ["apply", "--server-side", "--force-conflicts", "-f", &health];
         control_plane.kubectl_ok(&apply).await?;
@@ -162,6 +162,14 @@ pub(crate) fn by_label(
             test(&scene).await
         })
     })
+}
+
+/// A test on a control plane of its own, on which nothing of Trellis is yet.
+pub(crate) fn on_bare_cluster(
+    name: &'static str,
+    test: impl AsyncFnOnce() -> Result<()> + Send + 'static,
+) -> Trial {
+    ignorable(name, Program::ArgoCd, move || RUNTIME.block_on(test()))
 }
 
 /// A test of Argo CD's code, without a cluster.

@@ -12,6 +12,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 use trellis_api::TrainingJob;
+use trellis_api::job::JobPhase;
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::control_plane::free_port;
 use trellis_e2e::early::{self, Caller, NAME, Unanswered, review, whole};
@@ -117,8 +118,8 @@ async fn what_is_spoilt_is_put_right() {
     let control_plane = operator::control_plane().await.unwrap();
     let port = free_port().unwrap();
     let kubeconfig = kubeconfig(&control_plane).await;
-    let launch = early::launch("operator", port);
-    let operator = Operator::launch(&control_plane, program(), &kubeconfig, &launch).unwrap();
+    let launch = early::launch("operator", port).argument("--health=127.0.0.1:0");
+    let mut operator = Operator::launch(&control_plane, program(), &kubeconfig, &launch).unwrap();
     // Nothing of it is installed yet: that is said, and nothing else suffers.
     eventually(Duration::from_secs(20), || async {
         let log = operator.log()?;
@@ -127,10 +128,27 @@ async fn what_is_spoilt_is_put_right() {
     })
     .await
     .unwrap();
+    // Nobody is sent to who could not answer. It leads all the same, or nothing would ever come
+    // right.
+    let site = Site::new(&control_plane, "unready", Nodes::new(1).gpus(8)).await;
+    site.submit("j", 1, 8).await;
+    site.reaches("j", JobPhase::Running).await;
+    let (is_ready, text) = operator.ready().await.unwrap();
+    assert!(
+        !is_ready && text.contains("[-]webhook-certificate failed: there is none yet"),
+        "{text}"
+    );
+    assert_eq!(text.matches("[-]").count(), 1, "{text}");
     early::install(&control_plane, port, Unanswered::Fail)
         .await
         .unwrap();
     early::is_asked(&control_plane).await.unwrap();
+    let (is_ready, text) = operator.ready().await.unwrap();
+    assert!(
+        is_ready && text.contains("[+]webhook-certificate ok"),
+        "{text}"
+    );
+    operator.assert_runs();
 
     // Somebody empties the Secret, and has the API server trust nobody.
     let client = control_plane.client();

@@ -53,8 +53,8 @@ pub struct Given {
 enum Source {
     /// It is there.
     There(Tls),
-    /// We make and keep it, in this namespace.
-    Kept(String),
+    /// We make it, and keep it in this namespace.
+    Kept(String, Identity),
 }
 
 impl Listen {
@@ -72,7 +72,9 @@ impl Listen {
         };
         let source = match &self.tls {
             Some(folder) => there(Certificate::Folder(folder.clone()))?,
-            None if self.visibility => Source::Kept(namespace.to_owned()),
+            None if self.visibility => {
+                Source::Kept(namespace.to_owned(), Identity::asking_clients())
+            }
             None => {
                 let service = format!("{SERVICE}.{namespace}.svc");
                 there(Certificate::Own(vec![service, "localhost".to_owned()]))?
@@ -87,6 +89,15 @@ impl Listen {
 }
 
 impl Given {
+    /// As whom the API server is answered, if it is to ask.
+    #[must_use]
+    pub fn shown_to_api_servers(&self) -> Option<Identity> {
+        self.visibility.then(|| match &self.source {
+            Source::There(tls) => tls.identity(),
+            Source::Kept(_, identity) => identity.clone(),
+        })
+    }
+
     /// What connections are made with, and who renews that.
     pub(super) fn identity(
         self,
@@ -94,8 +105,7 @@ impl Given {
     ) -> (Identity, impl Future<Output = ()> + Send + use<>) {
         let (identity, tls, keeper) = match self.source {
             Source::There(tls) => (tls.identity(), Some(tls), None),
-            Source::Kept(namespace) => {
-                let identity = Identity::asking_clients();
+            Source::Kept(namespace, identity) => {
                 let hosts = [visibility::SERVICE, SERVICE];
                 let mut hosts: Vec<String> = hosts
                     .map(|service| format!("{service}.{namespace}.svc"))

@@ -11,10 +11,11 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::get;
+use k8s_openapi::jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use super::{Lead, Leading};
-use crate::serve::{self, Limits};
+use crate::serve::{self, Identity, Limits};
 use crate::world::World;
 
 /// A kubelet asks every few seconds, and takes a new connection each time.
@@ -25,22 +26,34 @@ const LIMITS: Limits = Limits {
     last: Duration::from_secs(2),
 };
 
+/// The certificates by which API servers know this process, leader or not. None: they do not
+/// come here.
+#[derive(Clone, Debug, Default)]
+pub struct Identities {
+    /// The admission webhook's.
+    pub webhook: Option<Identity>,
+    /// The endpoint's, where it serves their API group.
+    pub endpoint: Option<Identity>,
+}
+
 /// Answers for as long as it is polled.
-pub async fn answer(address: SocketAddr, lead: Lead) {
+pub async fn answer(address: SocketAddr, lead: Lead, identities: Identities) {
     let listener = serve::bind(address, "health").await;
     let router = Router::new()
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
-        .with_state(lead);
+        .with_state((lead, identities));
     serve::serve_plain(listener, LIMITS, router, CancellationToken::new()).await;
 }
 
-async fn livez(State(lead): State<Lead>) -> (StatusCode, String) {
+async fn livez(State((lead, _)): State<(Lead, Identities)>) -> (StatusCode, String) {
     told("livez", &live(lead.read().as_ref()))
 }
 
-async fn readyz(State(lead): State<Lead>) -> (StatusCode, String) {
-    told("readyz", &ready(lead.read().as_ref()))
+async fn readyz(State((lead, identities)): State<(Lead, Identities)>) -> (StatusCode, String) {
+    let mut checks = ready(lead.read().as_ref());
+    checks.extend(certificates(&identities, Timestamp::now()));
+    told("readyz", &checks)
 }
 
 fn told(path: &str, checks: &[Check]) -> (StatusCode, String) {
@@ -83,6 +96,25 @@ fn ready(leading: Option<&Leading>) -> Vec<Check> {
     ]
 }
 
+/// An API server sends its requests to who is ready. Nobody waits for that to make a certificate,
+/// or to lead: with none, or one that has ended, there is a way back.
+fn certificates(identities: &Identities, now: Timestamp) -> Vec<Check> {
+    let of = |name, identity: &Option<Identity>| Some((name, unusable(identity.as_ref()?, now)));
+    let all = [
+        of("webhook-certificate", &identities.webhook),
+        of("endpoint-certificate", &identities.endpoint),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+fn unusable(identity: &Identity, now: Timestamp) -> Option<String> {
+    match identity.ends() {
+        None => Some("there is none yet; the log says why".to_owned()),
+        Some(ends) if ends <= now => Some(format!("it has ended at {ends}; the log says why")),
+        Some(_) => None,
+    }
+}
+
 fn unlisted(world: &World) -> Option<String> {
     (!world.is_synced()).then(|| "not all that is watched has been listed yet".to_owned())
 }
@@ -116,6 +148,7 @@ mod tests {
     use super::*;
     use crate::commands::Commands;
     use crate::leader::Leadership;
+    use crate::serve::{Certificate, Tls};
     use kube::Client;
 
     fn leading(left: Duration) -> Leading {
@@ -163,5 +196,37 @@ mod tests {
         let (is_well, text) = says("readyz", &ready(Some(&lost)));
         assert!(!is_well && text.contains("[-]lease failed"), "{text}");
         assert!(says("readyz", &ready(None)).0);
+    }
+
+    #[test]
+    fn who_has_no_certificate_for_api_servers_or_one_that_has_ended_is_not_ready() {
+        let own = || {
+            let own = Certificate::Own(vec!["localhost".to_owned()]);
+            Tls::new(own).unwrap().identity()
+        };
+        let now = Timestamp::now();
+        let asked = |identities: &Identities, now| says("readyz", &certificates(identities, now));
+        let nobody = asked(&Identities::default(), now);
+        assert_eq!(nobody, (true, "readyz check passed\n".to_owned()));
+
+        let mut identities = Identities {
+            webhook: Some(Identity::default()),
+            endpoint: Some(own()),
+        };
+        let without = "[-]webhook-certificate failed: there is none yet; the log says why\n\
+            [+]endpoint-certificate ok\nreadyz check failed\n";
+        assert_eq!(asked(&identities, now), (false, without.to_owned()));
+        let webhook = own();
+        identities.webhook = Some(webhook.clone());
+        assert!(asked(&identities, now).0);
+        let last = webhook.ends().unwrap();
+        assert!(!asked(&identities, last).0, "its last second is over");
+        identities.webhook = None;
+        identities.endpoint = Some(Identity::default());
+        let (is_well, text) = asked(&identities, now);
+        assert!(
+            !is_well && text.starts_with("[-]endpoint-certificate"),
+            "{text}"
+        );
     }
 }

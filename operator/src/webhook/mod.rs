@@ -109,6 +109,7 @@ impl Options {
                 let service = format!("{NAME}.{namespace}.svc");
                 let names = [&service].into_iter().chain(&self.hosts);
                 Source::Own {
+                    identity: Identity::default(),
                     namespace: namespace.to_owned(),
                     names: names.map(|name| plain(name)).collect(),
                     lifetime: Duration::from_secs(self.lifetime.into()),
@@ -140,10 +141,22 @@ enum Source {
     Given(Tls),
     /// We do.
     Own {
+        identity: Identity,
         namespace: String,
         names: Vec<String>,
         lifetime: Duration,
     },
+}
+
+impl Given {
+    /// As whom it answers.
+    #[must_use]
+    pub fn identity(&self) -> Identity {
+        match &self.source {
+            Source::Given(tls) => tls.identity(),
+            Source::Own { identity, .. } => identity.clone(),
+        }
+    }
 }
 
 /// The webhook of this process.
@@ -174,24 +187,22 @@ impl Webhook {
         let (stop, done) = (webhook.stop.clone(), webhook.done.clone());
         let (caches, is_leaving) = (webhook.caches.clone(), webhook.is_leaving.clone());
         let answers = async move {
-            let (identity, renewed) = match given.source {
-                Source::Given(tls) => (tls.identity(), renew_given(tls)),
+            let identity = given.identity();
+            let renewed = match given.source {
+                Source::Given(tls) => renew_given(tls),
                 Source::Own {
+                    identity,
                     namespace,
                     names,
                     lifetime,
-                } => {
-                    let identity = Identity::default();
-                    let keeper = Keeper::new(
-                        CERTIFICATE,
-                        &command,
-                        &namespace,
-                        names,
-                        lifetime,
-                        &identity,
-                    );
-                    (identity, renew_own(keeper))
-                }
+                } => renew_own(Keeper::new(
+                    CERTIFICATE,
+                    &command,
+                    &namespace,
+                    names,
+                    lifetime,
+                    &identity,
+                )),
             };
             let server = Server::new(caches, loader, settings, identity, command, is_leaving);
             tokio::select! {

@@ -10,7 +10,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 /// Which cluster, and who asks it.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Access {
-    /// The kubeconfig file. Without it, $KUBECONFIG, else ~/.kube/config.
+    /// The kubeconfig file. Without it, those of $KUBECONFIG that are there, else ~/.kube/config.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// The context of the kubeconfig. Without it, its current one.
@@ -112,12 +112,36 @@ impl Access {
         if let Some(file) = &self.kubeconfig {
             return Kubeconfig::read_from(file).map_err(Absent::Useless);
         }
-        match Kubeconfig::from_env() {
+        let named = std::env::var_os("KUBECONFIG").unwrap_or_default();
+        let files = std::env::split_paths(&named).filter(|file| !file.as_os_str().is_empty());
+        match merged(files) {
             Ok(Some(kubeconfig)) => Ok(kubeconfig),
             // $KUBECONFIG names no file: it is that of the home directory.
             Ok(None) => Kubeconfig::read().map_err(Absent::of_home),
             Err(error) => Err(Absent::Useless(error)),
         }
+    }
+}
+
+/// What these files say together, the first first. As kubectl does it, one that is not there is
+/// passed over; but if none is, that is an error: somebody has meant them. None: no file is named.
+fn merged(files: impl Iterator<Item = PathBuf>) -> Result<Option<Kubeconfig>, KubeconfigError> {
+    let mut all = None;
+    let mut missing = None;
+    for file in files {
+        match Kubeconfig::read_from(file) {
+            Ok(next) => all = Some(all.unwrap_or_else(Kubeconfig::default).merge(next)?),
+            Err(KubeconfigError::ReadConfig(error, file))
+                if error.kind() == ErrorKind::NotFound =>
+            {
+                missing.get_or_insert(KubeconfigError::ReadConfig(error, file));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    match (all, missing) {
+        (None, Some(missing)) => Err(missing),
+        (all, _) => Ok(all),
     }
 }
 

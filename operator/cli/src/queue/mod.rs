@@ -1,6 +1,8 @@
 //! `trellis queue`: all that waits and all that runs, in one table, as Slurm's squeue, sprio and
 //! sshare tell it in three.
 
+mod labels;
+mod print;
 mod rows;
 mod summary;
 #[cfg(test)]
@@ -22,6 +24,7 @@ use crate::look::{Look, Unseen, rounds};
 use crate::output::{self, Format, Tone, paint};
 use crate::target::{Place, Site};
 use crate::visible::{self, Visible};
+use print::Print;
 use rows::Which;
 pub(crate) use summary::nominal;
 
@@ -34,6 +37,9 @@ pub struct Options {
     /// Only jobs of mine: those whose trellis.dev/requested-by names me.
     #[arg(long)]
     mine: bool,
+    /// Only jobs with these labels, as kubectl has it: KEY=VALUE,... Pods of others are left out.
+    #[arg(short = 'l', long, value_name = "LABELS")]
+    selector: Option<String>,
     /// Only jobs that wait.
     #[arg(long, conflicts_with = "running")]
     waiting: bool,
@@ -46,9 +52,13 @@ pub struct Options {
     /// How often, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
     interval: u64,
-    /// For scripts (json, yaml: docs/command-line.md), or with more columns (wide).
+    /// For scripts (json, yaml: docs/command-line.md; name: as other commands take them), or with
+    /// more columns (wide).
     #[arg(short, long, value_enum, value_name = "FORMAT")]
-    output: Option<Format>,
+    output: Option<Print>,
+    /// All namespaces, or an error for whoever may not see all.
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
     /// Where. Without a namespace, all of them, or that of the context for whoever may not see all.
     #[command(flatten)]
     place: Place,
@@ -88,7 +98,8 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
             shown(&seen, options, me.as_deref())
         };
         let every = options.watch.then(|| Duration::from_secs(options.interval));
-        Ok(rounds(options.output, every, look).await?.into())
+        let format = options.output.and_then(Print::format);
+        Ok(rounds(format, every, look).await?.into())
     })
 }
 
@@ -107,7 +118,11 @@ async fn look(site: &Site, options: &Options) -> Result<Seen, Unseen> {
             .map_err(denied)?,
         false => Visible::Denied(String::new()),
     };
-    if let Visible::Denied(_) = jobs {
+    let mut told_of = everywhere.then(|| Api::all(client()));
+    if let Visible::Denied(_) = jobs
+        && !options.all_namespaces
+    {
+        told_of = None;
         let api = Api::<QueuedJob>::namespaced(client(), &site.namespace);
         jobs = visible::all(&api).await.map_err(denied)?;
         if everywhere {
@@ -120,9 +135,12 @@ async fn look(site: &Site, options: &Options) -> Result<Seen, Unseen> {
     match jobs {
         Visible::Told(jobs) => seen.jobs = jobs,
         Visible::Denied(message) => {
+            let place = match options.all_namespaces {
+                true => "all namespaces; without -A it is the one of the context".to_owned(),
+                false => format!("namespace {:?}", site.namespace),
+            };
             return Err(Unseen::denied(format!(
-                "{message}: ask for the ClusterRole trellis-view, or view, in namespace {:?}",
-                site.namespace
+                "{message}: ask for the ClusterRole trellis-view, or view, in {place}"
             )));
         }
         Visible::Nothing => {}
@@ -131,6 +149,16 @@ async fn look(site: &Site, options: &Options) -> Result<Seen, Unseen> {
                 "{why}; `kubectl get tj -A` shows phases and reasons without it"
             )));
         }
+    }
+    if let Some(selector) = &options.selector {
+        let api = told_of.unwrap_or_else(|| site.jobs());
+        let error = |error: Unread| {
+            let is_denied = error.is_denied();
+            let error = site.explain(error, "list trainingjobs.trellis.dev");
+            Unseen::new(is_denied, error.context(format!("--selector {selector:?}")))
+        };
+        let labelled = labels::list(&api, selector).await.map_err(error)?;
+        labels::keep(&mut seen.jobs, &labelled);
     }
     let queues = visible::all(&Api::<QueueState>::all(client()))
         .await
@@ -155,18 +183,25 @@ fn shown(seen: &Seen, options: &Options, me: Option<&str>) -> Result<Look, Unsee
     let queues = seen.queues.as_ref();
     let queues: Option<Vec<_>> =
         queues.map(|queues| queues.iter().filter(|queue| which.is_of(queue)).collect());
+    if options.output == Some(Print::Name) {
+        return Ok(Look {
+            text: print::names(&jobs),
+            notes: seen.notes.clone(),
+        });
+    }
     let told = Told {
         jobs,
         queues,
         notes: &seen.notes,
     };
-    if let Some(text) = output::object(options.output, &told)? {
+    let format = options.output.and_then(Print::format);
+    if let Some(text) = output::object(format, &told)? {
         return Ok(Look {
             text,
             notes: seen.notes.clone(),
         });
     }
-    Ok(people(&told, options.output == Some(Format::Wide)).into())
+    Ok(people(&told, format == Some(Format::Wide)).into())
 }
 
 fn people(told: &Told<'_>, wide: bool) -> String {

@@ -181,3 +181,41 @@ fn a_queue_that_is_not_there_is_an_error_where_that_can_be_known() {
     seen.queues = None;
     assert!(shows(&seen, &["typo"]).is_ok());
 }
+
+#[test]
+fn names_are_those_that_kubectl_takes() {
+    let mut seen = busy();
+    let guests = json!([
+        job("team-d", "PodGroup/sweep", json!({"position": 3})),
+        job("team-d", "Pod/alone", json!({"position": 4})),
+    ]);
+    seen.jobs
+        .extend(serde_json::from_value::<Vec<_>>(guests).unwrap());
+    let look = shows(&seen, &["research", "--waiting", "-o", "name"]).unwrap();
+    assert_eq!(
+        look.text,
+        "trainingjob.trellis.dev/urgent\ntrainingjob.trellis.dev/bert\n\
+         podgroup.trellis.dev/sweep\npod/alone\n"
+    );
+}
+
+#[test]
+fn a_job_is_kept_for_its_labels_in_its_own_namespace_alone() {
+    let mut seen = busy();
+    let name = |of: &str| Some(of.to_owned());
+    let names = [
+        (name("team-a"), name("llm")),
+        (name("team-a"), name("bert")),
+        (name("team-z"), name("eval")),
+    ];
+    labels::keep(&mut seen.jobs, &names.into());
+    let left: Vec<_> = seen.jobs.iter().map(|job| &job.metadata.name).collect();
+    assert_eq!(left, [&name("llm")]);
+}
+
+#[test]
+fn all_namespaces_are_not_one() {
+    use clap::Parser as _;
+    assert!(Line::try_parse_from(["trellis", "-A", "-l", "team=a"]).is_ok());
+    assert!(Line::try_parse_from(["trellis", "-A", "-n", "team-a"]).is_err());
+}

@@ -32,7 +32,7 @@ pub struct Options {
     #[arg(short, long = "filename", required = true, value_name = "FILE")]
     filenames: Vec<PathBuf>,
     /// Wait until the jobs have ended, and tell of each step. Exit status: 0 all are Complete, 1
-    /// one is not.
+    /// one is not, or another manages it (spec.managedBy) and it is not waited for.
     #[arg(short, long)]
     wait: bool,
     /// How long to wait. The jobs go on.
@@ -171,6 +171,12 @@ async fn until_the_end(
     several: bool,
 ) -> anyhow::Result<Exit> {
     let name = job.metadata.name.clone().unwrap_or_default();
+    if let Some(manager) = job.spec.other_manager() {
+        warn(&format!(
+            "note: {manager} sees to {name} (spec.managedBy), not Trellis: how it ends is up to that, and it is not waited for"
+        ));
+        return Ok(Exit::Not);
+    }
     let mut progress = Progress::of(job, several);
     let mut unwritten = None;
     let look = |job: Option<&TrainingJob>| {

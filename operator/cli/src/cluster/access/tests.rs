@@ -98,3 +98,29 @@ fn only_where_no_kubeconfig_is_at_all_is_it_the_pods_own_cluster() {
     };
     assert!(matches!(named.read(), Err(Absent::Useless(_))));
 }
+
+#[test]
+fn of_several_files_those_that_are_not_there_are_passed_over() {
+    let (folder, two) = file(TWO);
+    let at = |name: &str| folder.path().join(name);
+    let (none, other, broken) = (at("none"), at("other"), at("broken"));
+    let text = "{apiVersion: v1, kind: Config, current-context: b, \
+        contexts: [{name: b, context: {cluster: b, user: b}}]}";
+    std::fs::write(&other, text).unwrap();
+    std::fs::write(&broken, "clusters: {").unwrap();
+    let of = |files: &[&PathBuf]| merged(files.iter().map(|file| file.to_path_buf()));
+
+    let both = of(&[&none, &two, &other]).unwrap().unwrap();
+    assert_eq!(both.current_context.as_deref(), Some("a"), "the first wins");
+    let names: Vec<_> = both.contexts.iter().map(|of| of.name.as_str()).collect();
+    assert_eq!(names, ["a", "b"]);
+    let swapped = of(&[&other, &none, &two]).unwrap().unwrap();
+    assert_eq!(swapped.current_context.as_deref(), Some("b"));
+
+    assert!(of(&[]).unwrap().is_none());
+    let error = of(&[&none, &at("neither")]).unwrap_err().to_string();
+    assert!(error.contains(none.to_str().unwrap()), "{error}");
+    for useless in [&broken, &folder.path().to_path_buf()] {
+        assert!(of(&[&two, useless]).is_err(), "{useless:?}");
+    }
+}

@@ -1,0 +1,27 @@
+//! Copies of folders.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+/// Copies all that is in a folder into another, which is made where it is missing.
+///
+/// # Errors
+///
+/// When something cannot be read or written.
+pub fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("make {}", to.display()))?;
+    let read = || format!("read {}", from.display());
+    for entry in from.read_dir().with_context(read)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), &target)
+                .with_context(|| format!("write {}", target.display()))?;
+        }
+    }
+    Ok(())
+}

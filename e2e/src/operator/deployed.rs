@@ -1,0 +1,41 @@
+//! An operator as a chart's Deployment has it.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::Api;
+use serde_json::Value;
+
+use super::{ACCOUNT, Launch, NAMESPACE, Operator};
+use crate::control_plane::{ControlPlane, free_port};
+
+/// Starts `program` with what the Deployment's container is told, but for addresses: they are of
+/// this machine.
+///
+/// # Errors
+/// If there is no such Deployment, or it cannot be started.
+pub async fn as_deployed(control_plane: &ControlPlane, program: &Path) -> Result<Operator> {
+    let api: Api<Deployment> = Api::namespaced(control_plane.client(), NAMESPACE);
+    let deployment = serde_json::to_value(api.get("trellis-operator").await?)?;
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    let told = container["args"].as_array().context("no args")?;
+    let told: Vec<&str> = told.iter().filter_map(Value::as_str).collect();
+    ensure!(told.first() == Some(&"operator"), "{told:?}");
+    let mut launch = Launch::named("operator");
+    for argument in told.into_iter().skip(1) {
+        // Tests have a lease of their own.
+        if argument.starts_with("--lease-seconds=") {
+            continue;
+        }
+        let argument = match argument.split_once("=0.0.0.0:") {
+            Some((name, _)) => format!("{name}=127.0.0.1:{}", free_port()?),
+            None => argument.to_owned(),
+        };
+        launch = launch.argument(&argument);
+    }
+    let kubeconfig = control_plane
+        .service_account_kubeconfig(NAMESPACE, ACCOUNT)
+        .await?;
+    Operator::launch(control_plane, program, &kubeconfig, &launch)
+}

@@ -1,0 +1,88 @@
+//! Gangs of plain pods: one that is placed, and one that waits for its second pod.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use kube::api::{ListParams, PostParams};
+use serde_json::json;
+use trellis_api::PodGroup;
+use trellis_api::pod_group::PodGroupPhase;
+use trellis_e2e::cluster::SCOPE;
+use trellis_e2e::jobs::SOON;
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::{eventually, wait_for};
+
+const LABEL: &str = "trellis.dev/pod-group";
+
+pub(super) async fn submit(site: &Site) -> Result<()> {
+    for name in ["placed", "parted"] {
+        let group = json!({"metadata": {"name": name}, "spec": {"minMember": 2}});
+        let group: PodGroup = serde_json::from_value(group)?;
+        site.api().create(&PostParams::default(), &group).await?;
+    }
+    for name in ["placed-0", "placed-1", "parted-0"] {
+        pod(site, name).await?;
+    }
+    placed(site, "placed").await?;
+    eventually(SOON, async || {
+        let pod = site.api::<Pod>().get("parted-0").await?;
+        let conditions = pod.status.unwrap_or_default().conditions;
+        let said = conditions.into_iter().flatten().find_map(|c| c.message);
+        let said = said.unwrap_or_default();
+        ensure!(said.starts_with("MembersMissing: "), "{said}");
+        Ok(())
+    })
+    .await
+}
+
+/// The pods with their uids and nodes.
+pub(super) async fn stand(site: &Site) -> Result<BTreeMap<String, (String, Option<String>)>> {
+    let all = ListParams::default().labels(LABEL);
+    let pods = site.api::<Pod>().list(&all).await?.items.into_iter();
+    let told = pods.map(|pod| {
+        let uid = pod.uid().unwrap_or_default();
+        (pod.name_any(), (uid, pod.spec.and_then(|s| s.node_name)))
+    });
+    Ok(told.collect())
+}
+
+/// The one that waits gets its place as soon as it is whole.
+pub(super) async fn go_on(site: &Site) -> Result<()> {
+    pod(site, "parted-1").await?;
+    placed(site, "parted").await
+}
+
+/// Creates a pod of the gang that its name begins with.
+async fn pod(site: &Site, name: &str) -> Result<()> {
+    let gang = name.split('-').next();
+    let pod = serde_json::from_value(json!({
+        "metadata": {"name": name, "labels": {LABEL: gang}},
+        "spec": {
+            "schedulerName": "trellis",
+            "nodeSelector": {SCOPE: site.name()},
+            "containers": [{"name": "main", "image": "registry.example/sweep:1.0",
+                "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}],
+        },
+    }))?;
+    let pods = site.api::<Pod>();
+    pods.create(&PostParams::default(), &pod).await?;
+    Ok(())
+}
+
+async fn placed(site: &Site, name: &str) -> Result<()> {
+    let is_placed = |group: &PodGroup| {
+        let status = group.status.as_ref();
+        status.and_then(|status| status.phase) == Some(PodGroupPhase::Placed)
+    };
+    wait_for(&site.api::<PodGroup>(), name, SOON, is_placed).await?;
+    let both = [format!("{name}-0"), format!("{name}-1")];
+    eventually(SOON, async || {
+        let pods = stand(site).await?;
+        let is_bound = |pod: &String| pods.get(pod).is_some_and(|(_, node)| node.is_some());
+        ensure!(both.iter().all(is_bound), "{pods:?}");
+        Ok(())
+    })
+    .await
+}

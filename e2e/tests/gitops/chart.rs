@@ -1,0 +1,138 @@
+//! Trellis itself, delivered by Argo CD from its Helm chart: what the operator writes into the
+//! chart's objects is no difference.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::Api;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+use trellis_api::TrainingJob;
+use trellis_api::job::JobPhase;
+use trellis_api::visibility::API_SERVICE;
+use trellis_e2e::argocd::{Application, ArgoCd, Repository, State};
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::control_plane::{ControlPlane, Options};
+use trellis_e2e::folder;
+use trellis_e2e::helm::{self, Helm};
+use trellis_e2e::operator::{self, NAMESPACE};
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::eventually;
+
+use crate::documents::here;
+use crate::scene::{SOON, docs};
+
+/// How long it is looked at.
+const WATCHED: Duration = Duration::from_secs(20);
+/// Time between two comparisons that are asked for.
+const EVERY: Duration = Duration::from_secs(2);
+
+pub(crate) async fn client_side() -> Result<()> {
+    in_sync(|_| ()).await
+}
+
+/// Applied by the API server, and compared by it.
+pub(crate) async fn server_side() -> Result<()> {
+    let by_server = |application: &mut Value| {
+        application["spec"]["syncPolicy"]["syncOptions"] =
+            json!(["CreateNamespace=true", "ServerSideApply=true"]);
+        application["metadata"]["annotations"] =
+            json!({"argocd.argoproj.io/compare-options": "ServerSideDiff=true"});
+    };
+    in_sync(by_server).await
+}
+
+async fn in_sync(change: impl FnOnce(&mut Value)) -> Result<()> {
+    let control_plane = ControlPlane::start(Options::default()).await?;
+    let helm = tokio::task::spawn_blocking(Helm::find_or_build).await??;
+    let argocd = ArgoCd::start(&control_plane, &[], &[helm.folder()]).await?;
+    let source = tempfile::tempdir()?;
+    folder::copy(&helm::chart(), &source.path().join("charts/trellis"))?;
+    let repository = Repository::of_folder(source.path())?;
+    let text = fs::read_to_string(docs("trellis.yaml"))?;
+    let mut application: Value = serde_saphyr::from_str(&text)?;
+    here(&mut application, &repository);
+    change(&mut application);
+    let application = argocd.deliver(&application).await?;
+    let synced = |state: &State| state.sync == "Synced" && state.operation.0 == "Succeeded";
+    application.becomes("synced", SOON, synced).await?;
+
+    // What is somebody's own to begin with.
+    for file in ["queue.yaml", "policies.yaml"] {
+        let text = fs::read_to_string(helm::chart().join("files").join(file))?;
+        control_plane.apply_yaml(&text).await?;
+    }
+    let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
+    let mut operator = operator::as_deployed(&control_plane, program).await?;
+    operator::takes_jobs(&control_plane).await?;
+    let site = Site::new(&control_plane, "delivered", Nodes::new(1).gpus(8)).await;
+    site.submit("j", 1, 8).await;
+    site.reaches("j", JobPhase::Running).await;
+    eventually(SOON, || has_written(&control_plane)).await?;
+
+    stays(&application).await?;
+    operator.assert_runs();
+
+    application.delete(SOON).await?;
+    let deployments: Api<Deployment> = Api::namespaced(control_plane.client(), NAMESPACE);
+    ensure!(deployments.get_opt("trellis-operator").await?.is_none());
+    let job = site.api::<TrainingJob>().get("j").await?;
+    ensure!(job.metadata.deletion_timestamp.is_none(), "{job:?}");
+    ensure!(site.pods("j").await.len() == 1);
+    Ok(())
+}
+
+/// The operator has written all that it writes into objects of the chart.
+async fn has_written(control_plane: &ControlPlane) -> Result<()> {
+    let client = control_plane.client();
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
+    for name in ["trellis-webhook", "trellis-endpoint"] {
+        let data = secrets.get(name).await?.data.unwrap_or_default();
+        ensure!(data.contains_key("tls.crt"), "{name}");
+    }
+    let webhooks: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
+    let webhook = webhooks.get("trellis-webhook").await?;
+    let mut webhooks = webhook.webhooks.into_iter().flatten();
+    ensure!(webhooks.all(|w| w.client_config.ca_bundle.is_some()));
+    let groups: Api<APIService> = Api::all(client);
+    let spec = groups.get(API_SERVICE).await?.spec;
+    ensure!(spec.is_some_and(|spec| spec.ca_bundle.is_some()));
+    Ok(())
+}
+
+/// It is compared again and again, and nothing ever differs or is synced anew.
+async fn stays(application: &Application) -> Result<()> {
+    let before = application.state().await?;
+    let is_over = AtomicBool::new(false);
+    let watched = application.history(|_| is_over.load(Ordering::Relaxed));
+    let compared = async {
+        let rounds = WATCHED.as_secs() / EVERY.as_secs();
+        for _ in 0..rounds {
+            application.refresh().await?;
+            sleep(EVERY).await;
+        }
+        is_over.store(true, Ordering::Relaxed);
+        application.refresh().await
+    };
+    let (history, ()) = tokio::try_join!(watched, compared)?;
+    for state in &history {
+        let differ = state.resources.iter();
+        let differ: Vec<_> = differ.filter(|(_, told)| told.0 != "Synced").collect();
+        ensure!(
+            state.sync == "Synced" && differ.is_empty(),
+            "{differ:?}: {state:#?}"
+        );
+        ensure!(state.syncs == before.syncs, "synced again: {state:#?}");
+    }
+    let mut compared: Vec<&str> = history.iter().map(|s| s.reconciled.as_str()).collect();
+    compared.dedup();
+    ensure!(compared.len() >= 5, "compared {} times", compared.len());
+    Ok(())
+}

@@ -1,0 +1,43 @@
+//! How the queues are printed.
+
+use trellis_api::visibility::QueuedJob;
+
+use crate::output::Format;
+
+/// How something is printed that has names.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Print {
+    /// As JSON.
+    Json,
+    /// As YAML.
+    Yaml,
+    /// As a table with more columns.
+    Wide,
+    /// As kinds and names of jobs.
+    Name,
+}
+
+impl Print {
+    /// The format of the whole. None: it is not printed whole.
+    pub(super) const fn format(self) -> Option<Format> {
+        match self {
+            Self::Json => Some(Format::Json),
+            Self::Yaml => Some(Format::Yaml),
+            Self::Wide => Some(Format::Wide),
+            Self::Name => None,
+        }
+    }
+}
+
+/// A line for each, as kubectl's `-o name` has it. What is no job bears its kind in its name.
+pub(super) fn names(jobs: &[&QueuedJob]) -> String {
+    let names = jobs.iter().map(|job| {
+        let name = job.metadata.name.as_deref().unwrap_or_default();
+        match name.split_once('/') {
+            Some(("PodGroup", name)) => format!("podgroup.trellis.dev/{name}\n"),
+            Some(("Pod", name)) => format!("pod/{name}\n"),
+            _ => format!("trainingjob.trellis.dev/{name}\n"),
+        }
+    });
+    names.collect()
+}
