@@ -216,7 +216,10 @@ async fn the_pod_group_of_a_job_is_not_written_by_people() {
     // Nor that one is a job's from now on, or another job's.
     refused(patch("mine", json!({"metadata": {"ownerReferences": owner}})).await);
     let mut another = groups.get("j").await.unwrap().metadata.owner_references;
-    another.iter_mut().flatten().for_each(|owner| owner.uid = "b".to_owned());
+    another
+        .iter_mut()
+        .flatten()
+        .for_each(|owner| owner.uid = "b".to_owned());
     refused(patch("j", json!({"metadata": {"ownerReferences": another}})).await);
     patch("mine", priority).await.unwrap();
     patch("j", json!({"metadata": {"annotations": {"mine": "1"}}}))
