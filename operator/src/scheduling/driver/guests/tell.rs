@@ -37,7 +37,7 @@ pub(super) struct Telling {
     /// What may pass by itself.
     settling: Option<Settling>,
     /// What the status of the PodGroup was given last, and when.
-    noted: Option<(Reason, Instant)>,
+    pub(super) noted: Option<(Reason, Instant)>,
 }
 
 #[derive(Debug)]

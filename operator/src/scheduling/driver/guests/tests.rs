@@ -13,8 +13,10 @@ use crate::scheduling::fixtures::policies;
 use crate::watch::{Sink, SlimNode, SlimPod};
 use crate::world::Watched;
 
+mod claims;
 mod joined;
 mod nominated;
+mod preempt;
 mod tell;
 
 const GPU: &str = "nvidia.com/gpu";
