@@ -15,7 +15,7 @@ use trellis_e2e::cluster::Nodes;
 use trellis_e2e::jobs::SOON;
 use trellis_e2e::wait::eventually;
 
-use super::scene::{bound, group, job, journal, node, pods, runs, scheduled, told};
+use super::scene::{bound, group, job, journal, node, pod, pods, runs, scheduled, told};
 use super::{shared, site};
 
 #[tokio::test]
@@ -136,13 +136,29 @@ async fn fewer_pods_than_the_group_asks_for_are_told_and_bound_once_the_rest_has
     told(
         &site,
         &waiting[0].name_any(),
-        "MembersMissing: 2 of the 3 pods",
+        "MembersMissing: fewer pods without scheduling gates are there than PodGroup \"few\" asks for",
     )
     .await;
-    assert_eq!(
-        journal(&site, "few").await.reason,
-        Some(Reason::MembersMissing)
-    );
+    let says = async |count: &str| {
+        let said = eventually(SOON, || async {
+            let journal = journal(&site, "few").await;
+            let message = journal.message.unwrap_or_default();
+            ensure!(
+                journal.reason == Some(Reason::MembersMissing) && message.starts_with(count),
+                "{message}"
+            );
+            Ok(())
+        });
+        said.await.unwrap();
+    };
+    says("2 of the 3 pods").await;
+    let label = json!({"trellis.dev/pod-group": "few"});
+    pod(&site, "gated", 1, |pod| {
+        pod["metadata"]["labels"] = label;
+        pod["spec"]["schedulingGates"] = json!([{"name": "example.com/wait"}]);
+    })
+    .await;
+    says("2 of the 3 pods are there that the PodGroup asks for (spec.minMember); 1 more has").await;
     let groups = site.api::<PodGroup>();
     let patch = Patch::Merge(json!({"spec": {"minMember": 2}}));
     groups

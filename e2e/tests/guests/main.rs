@@ -3,6 +3,7 @@
 
 mod alone;
 mod counted;
+mod ephemeral;
 mod gang;
 mod preemption;
 mod refusals;

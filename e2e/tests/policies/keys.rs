@@ -211,8 +211,16 @@ async fn the_pod_group_of_a_job_is_not_written_by_people() {
     let owner = json!([{"apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
         "name": "mine", "uid": "a", "controller": true}]);
     let create = PostParams::default();
-    refused(groups.create(&create, &group(owner)).await);
+    refused(groups.create(&create, &group(owner.clone())).await);
     groups.create(&create, &group(json!([]))).await.unwrap();
+    // Nor that one is a job's from now on, or another job's.
+    refused(patch("mine", json!({"metadata": {"ownerReferences": owner}})).await);
+    let mut another = groups.get("j").await.unwrap().metadata.owner_references;
+    another
+        .iter_mut()
+        .flatten()
+        .for_each(|owner| owner.uid = "b".to_owned());
+    refused(patch("j", json!({"metadata": {"ownerReferences": another}})).await);
     patch("mine", priority).await.unwrap();
     patch("j", json!({"metadata": {"annotations": {"mine": "1"}}}))
         .await

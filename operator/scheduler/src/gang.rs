@@ -37,6 +37,10 @@ pub struct Gang {
     /// It may be a victim of preemption. Where not, that holds only for what its
     /// queue has of its own: what is borrowed is given back.
     pub preemptible: bool,
+    /// It may have others leave by its priority. Where not, it asks for surplus and for what its
+    /// queue is owed alone.
+    #[serde(default = "preempts", skip_serializing_if = "preempts_as_most")]
+    pub preempts: bool,
     /// It has been preempted before: while it would borrow, it preempts nobody.
     pub preempted: bool,
     /// It is no victim before it has held its place for so long.
@@ -99,6 +103,16 @@ fn is_zero(first: &u32) -> bool {
     *first == 0
 }
 
+/// Of snapshots from before it could be said.
+const fn preempts() -> bool {
+    true
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+const fn preempts_as_most(preempts: &bool) -> bool {
+    *preempts
+}
+
 impl Gang {
     /// A gang with these groups, of priority 0, submitted at the epoch, that asks
     /// for nothing else.
@@ -115,6 +129,7 @@ impl Gang {
             strategy: Strategy::default(),
             topology: None,
             preemptible: true,
+            preempts: true,
             preempted: false,
             min_runtime: Duration::ZERO,
             runtime: None,

@@ -52,6 +52,16 @@ pub struct Preemption {
     pub borrow_within: BorrowWithin,
 }
 
+impl Preemption {
+    /// Of it, what no priority of the asker is needed for: what its queue is owed.
+    pub(crate) fn of_quota_alone(self) -> Self {
+        Self {
+            reclaim: self.reclaim,
+            ..Self::default()
+        }
+    }
+}
+
 /// Which gangs of its own queue a gang may preempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WithinQueue {

@@ -42,6 +42,8 @@ pub(super) struct Surrounded {
     pub(super) placed_in: Option<Arc<Queue>>,
     /// Its PriorityClass, by name, and the priority, or why there is none.
     pub(super) priority: Result<(Option<String>, i32), Held>,
+    /// By its PriorityClass it waits without having others leave.
+    pub(super) never_preempts: bool,
     /// Its RuntimeProfile, if it has one, or why it has not the one that it should.
     pub(super) profile: Result<Option<Arc<Profile>>, Held>,
     /// The policies that decide. None: they have not been read yet.
@@ -202,6 +204,7 @@ pub(super) fn job(world: &World, key: &Key, whole: Arc<TrainingJob>) -> Surround
         queue: queue(world, &job, &namespace_labels, place),
         placed_in: place.and_then(|plan| world.queues.get(&Key::new("", plan.queue.as_deref()?))),
         priority: priority(world, &job, place),
+        never_preempts: never_preempts(world, &job),
         volumes: volumes(
             world,
             &whole,
@@ -305,6 +308,12 @@ fn volumes(
         is_placed,
     );
     found.map_err(Held::from)
+}
+
+fn never_preempts(world: &World, job: &TrainingJob) -> bool {
+    let named = |name: &str| world.priority_classes.get(&Key::new("", name));
+    let class = lookup::priority_class(&job.spec, named, || world.priority_classes.all());
+    class.is_ok_and(|class| class.is_some_and(|class| lookup::never_preempts(&class)))
 }
 
 fn priority(

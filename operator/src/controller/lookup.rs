@@ -124,21 +124,29 @@ fn requirements(selector: Option<&LabelSelector>) -> usize {
     })
 }
 
-/// The PriorityClass that the job's priority comes from, by name, and the
-/// priority: its own class, else the cluster's default (of several the lowest,
-/// as Kubernetes has it), else none and 0.
+fn value_of(class: &PriorityClass) -> i32 {
+    class.value.unwrap_or(0)
+}
+
+/// True if who is of that class waits without having others leave by its priority.
+#[must_use]
+pub fn never_preempts(class: &PriorityClass) -> bool {
+    class.preemption_policy.as_deref() == Some("Never")
+}
+
+/// The PriorityClass that the job's priority comes from: its own class, else the cluster's default
+/// (of several the lowest, as Kubernetes has it), if there is one.
 ///
 /// # Errors
 /// If it names none that exists.
-pub fn priority<C: Borrow<PriorityClass>>(
+pub fn priority_class<C: Borrow<PriorityClass>>(
     job: &TrainingJobSpec,
     get: impl FnOnce(&str) -> Option<C>,
     all: impl FnOnce() -> Vec<C>,
-) -> Result<(Option<String>, i32), Missing> {
-    let value_of = |class: &PriorityClass| class.value.unwrap_or(0);
+) -> Result<Option<C>, Missing> {
     if let Some(name) = &job.priority_class_name {
         return match get(name) {
-            Some(class) => Ok((Some(name.clone()), value_of(class.borrow()))),
+            Some(class) => Ok(Some(class)),
             None => Err(Missing {
                 reason: Reason::PriorityClassNotFound,
                 message: format!(
@@ -155,7 +163,20 @@ pub fn priority<C: Borrow<PriorityClass>>(
             let of = |c: &C| (value_of(c.borrow()), c.borrow().metadata.name.clone());
             of(a).cmp(&of(b))
         });
-    Ok(default.map_or((None, 0), |c| {
+    Ok(default)
+}
+
+/// That class by name, and the priority: of none 0.
+///
+/// # Errors
+/// As [`priority_class`].
+pub fn priority<C: Borrow<PriorityClass>>(
+    job: &TrainingJobSpec,
+    get: impl FnOnce(&str) -> Option<C>,
+    all: impl FnOnce() -> Vec<C>,
+) -> Result<(Option<String>, i32), Missing> {
+    let class = priority_class(job, get, all)?;
+    Ok(class.map_or((None, 0), |c| {
         (c.borrow().metadata.name.clone(), value_of(c.borrow()))
     }))
 }
@@ -316,5 +337,11 @@ mod tests {
         assert_eq!(find(&none, &[]).unwrap(), (None, 0));
         let missing = find(&own, &[]).unwrap_err();
         assert_eq!(missing.reason, Reason::PriorityClassNotFound);
+        let mut polite = class("polite", 5, false);
+        assert!(!never_preempts(&polite));
+        for (policy, never) in [("PreemptLowerPriority", false), ("Never", true)] {
+            polite.preemption_policy = Some(policy.to_owned());
+            assert_eq!(never_preempts(&polite), never, "{policy}");
+        }
     }
 }

@@ -194,6 +194,7 @@ impl Controller {
                 submitted: attempt.submitted,
                 not_before: attempt.not_before,
                 preempted,
+                never_preempts: seen.never_preempts,
                 excluded: attempt.excluded,
                 suspects: attempt.suspects,
                 hurry: attempt.hurry,

@@ -72,6 +72,9 @@ pub enum Feed {
     AskLimits(oneshot::Sender<LimitsReport>),
     /// Someone asks for all that the engine knows.
     AskSnapshot(oneshot::Sender<Arc<Snapshot>>),
+    /// Pods of a guest gang have been told why they wait, the time with this number, but for these,
+    /// by uid: that could not be written.
+    Told(Key, u64, Vec<String>),
     /// A task has ended.
     Ended(Key, Outcome),
 }
@@ -118,7 +121,7 @@ enum About {
 }
 
 impl Feed {
-    /// None: each is heard. There is one task a gang, and few who ask.
+    /// None: each is heard. There is one task a gang, one that tells its pods, and few who ask.
     fn about(&self) -> Option<About> {
         Some(match self {
             Self::Node(name) => About::Node(name.clone()),
@@ -140,6 +143,7 @@ impl Feed {
             | Self::AskTotals(_)
             | Self::AskLimits(_)
             | Self::AskSnapshot(_)
+            | Self::Told(..)
             | Self::Ended(..) => return None,
         })
     }

@@ -95,6 +95,7 @@ pub(super) fn run_with(attempt: i64, more: serde_json::Value) -> Wish {
         submitted: Timestamp::UNIX_EPOCH,
         not_before: None,
         preempted: false,
+        never_preempts: false,
         excluded: Vec::new(),
         suspects: Vec::new(),
         hurry: false,

@@ -38,6 +38,8 @@ pub struct Ticket {
     pub not_before: Option<Timestamp>,
     /// It had to make room before.
     pub preempted: bool,
+    /// It has nobody leave by its priority.
+    pub never_preempts: bool,
     /// Nodes that it keeps away from.
     pub excluded: Vec<String>,
     /// Where the volumes of the claims that it mounts are.
@@ -105,6 +107,7 @@ pub fn gang(job: &CompiledJob, ticket: &Ticket, actual: &BTreeMap<String, Admitt
             false => spec.topology.as_ref().map(topology_request),
         },
         preemptible: spec.is_preemptible(),
+        preempts: !ticket.never_preempts,
         preempted: ticket.preempted,
         min_runtime: seconds(spec.min_runtime_seconds.unwrap_or(0)),
         runtime: runtime(spec),

@@ -72,6 +72,8 @@ pub struct Run {
     pub not_before: Option<Timestamp>,
     /// The attempt before had to make room.
     pub preempted: bool,
+    /// It waits without having others leave by its priority.
+    pub never_preempts: bool,
     /// Nodes that this attempt keeps away from.
     pub excluded: Vec<String>,
     /// Nodes that it keeps away from as long as the others could hold it.
@@ -95,6 +97,7 @@ impl PartialEq for Run {
             && self.submitted == other.submitted
             && self.not_before == other.not_before
             && self.preempted == other.preempted
+            && self.never_preempts == other.never_preempts
             && self.excluded == other.excluded
             && self.suspects == other.suspects
             && self.hurry == other.hurry

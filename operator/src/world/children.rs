@@ -149,10 +149,12 @@ impl Sink<SlimPod> for Watched {
         if let Some(node) = self.world.daemon_pods.apply(&key, &object) {
             self.world.reserve_changed(node);
         }
+        let guest = self.world.guests.apply(&key, &object);
+        // Who hears it looks at what is known of the pod.
         if let Some(over) = over {
             self.world.tell(over);
         }
-        if let Some(states) = self.world.guests.apply(&key, &object) {
+        if let Some(states) = guest {
             self.guest_changed(&key, states.iter().flatten().map(AsRef::as_ref));
         }
         for (job, change) in changes {

@@ -2,23 +2,55 @@
 
 use super::World;
 use crate::key::Key;
+use crate::scheduling::guests::asks;
 use crate::scheduling::{Feed, guests};
+use crate::watch::GuestPod;
 
 impl World {
     /// The guests that wait in namespaces of which this holds are looked at again: what they ask
     /// about has changed.
     pub(super) fn look_again_at_guests(&self, mut concerned: impl FnMut(&str) -> bool) {
+        self.look_again_at_guest_pods(|key, _| concerned(&key.namespace));
+    }
+
+    /// The same of those pods of which this holds.
+    pub(super) fn look_again_at_guest_pods(
+        &self,
+        mut concerned: impl FnMut(&Key, &GuestPod) -> bool,
+    ) {
         if !self.is_synced() {
             return;
         }
         for (key, pod) in self.guests.all() {
-            if pod.waits() && concerned(&key.namespace) {
-                let group = pod.group().map(|group| Key::new(&key.namespace, group));
-                let group = group.map(|group| Feed::Look(guests::of_group(&group)));
-                group.into_iter().for_each(|look| self.tell(look));
-                // One that came after its gang waits for itself.
-                self.tell(Feed::Look(guests::of_pod(&key)));
+            if pod.waits() && concerned(&key, &pod) {
+                self.look_again_at_guest(&key, &pod);
             }
         }
+    }
+
+    /// Those that wait and mount a claim of which this holds.
+    pub(super) fn look_again_at_guests_with(&self, concerned: impl Fn(&Key) -> bool) {
+        self.look_again_at_guest_pods(|key, pod| {
+            let spec = pod.spec.as_ref().and_then(|spec| spec.as_ref().ok());
+            let claims = spec.map(|spec| asks::claims(&key.name, spec));
+            let mut claims = claims.into_iter().flatten();
+            claims.any(|claim| concerned(&Key::new(&key.namespace, &claim)))
+        });
+    }
+
+    /// The one whose own a claim is, if it is a guest that waits.
+    pub(super) fn look_again_at_guest_of(&self, pod: &Key) {
+        let guest = self.guests.get(pod).filter(|guest| guest.waits());
+        if let Some(guest) = guest.filter(|_| self.is_synced()) {
+            self.look_again_at_guest(pod, &guest);
+        }
+    }
+
+    fn look_again_at_guest(&self, key: &Key, pod: &GuestPod) {
+        let group = pod.group().map(|group| Key::new(&key.namespace, group));
+        let group = group.map(|group| Feed::Look(guests::of_group(&group)));
+        group.into_iter().for_each(|look| self.tell(look));
+        // One that came after its gang waits for itself.
+        self.tell(Feed::Look(guests::of_pod(key)));
     }
 }

@@ -1,5 +1,5 @@
 //! Claims, volumes and their classes, as the watches and answers to our own writes show them.
-//! Each change is told to the jobs that mount the claim, or that could have the volume.
+//! Each change is told to the jobs and guests that mount the claim, or that could have the volume.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -98,19 +98,21 @@ impl World {
     fn claim_changed(&self, key: &Key, pod: Option<&OwnerReference>) {
         self.storage_changed.notify_waiters();
         if let Some(pod) = pod {
-            self.look_again_at_job_of(&Key::new(&key.namespace, &pod.name));
+            self.look_again_at_owner(&Key::new(&key.namespace, &pod.name));
             return;
         }
+        self.look_again_at_guests_with(|claim| claim == key);
         self.look_again_at(|job| {
             job.metadata.namespace.as_deref() == Some(&*key.namespace)
                 && self.claims_of(job).contains(&*key.name)
         });
     }
 
-    fn look_again_at_job_of(&self, pod: &Key) {
+    fn look_again_at_owner(&self, pod: &Key) {
         if let Some(job) = self.pods.job_of(pod).filter(|_| self.is_synced()) {
             self.work.add(job);
         }
+        self.look_again_at_guest_of(pod);
     }
 
     /// It is told to the jobs of the claims that it was given to before and after, and of those
@@ -136,9 +138,10 @@ impl World {
         for key in &told {
             let claim = self.claims.get(key);
             if let Some(pod) = claim.as_ref().and_then(|claim| claim.pod()) {
-                self.look_again_at_job_of(&Key::new(&key.namespace, &pod.name));
+                self.look_again_at_owner(&Key::new(&key.namespace, &pod.name));
             }
         }
+        self.look_again_at_guests_with(|claim| told.contains(claim));
         self.look_again_at(|job| {
             let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
             // Most are of other namespaces: what they mount need not be read.
@@ -153,6 +156,7 @@ impl World {
     fn class_changed(&self) {
         self.storage_changed.notify_waiters();
         self.look_again_at(|job| !self.claims_of(job).is_empty() || self.has_ephemeral(job));
+        self.look_again_at_guests_with(|_| true);
     }
 }
 

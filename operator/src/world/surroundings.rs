@@ -99,7 +99,7 @@ impl Sink<SlimNamespace> for Watched {
 
 impl Sink<PriorityClass> for Watched {
     fn apply(&self, key: Key, object: PriorityClass) {
-        let read = |c: &PriorityClass| (c.value, c.global_default);
+        let read = |c: &PriorityClass| (c.value, c.global_default, c.preemption_policy.clone());
         let before = self.world.priority_classes.get(&key);
         let changed = before.is_none_or(|before| read(&before) != read(&object));
         self.world.priority_classes.observed(key, object);

@@ -76,6 +76,7 @@ proptest! {
         gangs in gangs(),
         asker in any_gang("asker".into(), NODES),
         newer in prop::bool::ANY,
+        preempts in prop::bool::weighted(0.8),
     ) {
         let policy = if newer { WithinQueue::LowerOrNewerEqualPriority } else { WithinQueue::LowerPriority };
         let mut engine = engine(nodes.clone());
@@ -90,14 +91,14 @@ proptest! {
             }
         }
         engine.apply_queue(preempting(policy));
-        let asker = Gang { queue: QueueName::new("default"), ..asker };
+        let asker = Gang { queue: QueueName::new("default"), preempts, ..asker };
         let now = Time::from_millis(1_000);
 
         let may = |gang: &Gang| {
             let lower = gang.priority < asker.priority;
             let later = gang.priority == asker.priority && gang.submitted > asker.submitted;
             let may = gang.preemptible && gang.min_runtime.is_zero() && (lower || (newer && later));
-            may || gang.surplus
+            (may && asker.preempts) || gang.surplus
         };
         let rank = |gang: &Gang| (!gang.surplus, gang.priority);
         let placed: Vec<(&Gang, &Placement)> = gangs
@@ -196,7 +197,9 @@ proptest! {
     #[test]
     fn nobody_preempts_in_circles(
         teams in prop::collection::vec(any_team(), 3),
-        gangs in prop::collection::vec((0..3_usize, 1..5_u32, 0..3_i32), 1..14),
+        gangs in prop::collection::vec(
+            (0..3_usize, 1..5_u32, 0..3_i32, prop::bool::weighted(0.8)), 1..14,
+        ),
     ) {
         let mut engine = Engine::with_decay(Decay::half_life(0));
         for node in gpu_nodes(2).into_iter().take(2) {
@@ -219,9 +222,10 @@ proptest! {
         let mut coming = gangs.iter().enumerate();
         while quiet < 3 {
             second += 1;
-            if let Some((at, (team, pods, priority))) = coming.next() {
+            if let Some((at, (team, pods, priority, preempts))) = coming.next() {
                 engine.apply_gang(Gang {
                     priority: *priority,
+                    preempts: *preempts,
                     submitted: Time::from_millis(second),
                     queue: QueueName::new(TEAMS[*team]),
                     ..workers(&format!("g{at}"), *pods, gpu(1, 1))

@@ -165,3 +165,47 @@ fn the_first_time_at_which_somebody_may_be_asked_wakes() {
     assert_eq!(engine.next_wakeup(), Some(seconds(100)));
     assert_eq!(at(&mut engine, seconds(100)), ["!w soon"]);
 }
+
+/// `preemptionPolicy: Never` is about priorities: what a queue is owed comes back to whoever asks.
+#[test]
+fn who_does_not_preempt_by_priority_takes_back_what_its_queue_is_owed() {
+    let all = Preemption {
+        reclaim: Reclaim::Any,
+        borrow_within: BorrowWithin::LowerPriority { max_priority: None },
+        ..LOWER
+    };
+    let never = |gang: Gang| Gang {
+        preempts: false,
+        ..gang
+    };
+    // In its own queue.
+    let mut engine = two_teams(all);
+    engine.apply_gang(small("a", 0, "a1", 8));
+    engine.apply_gang(small("b", 0, "b1", 8));
+    engine.cycle(seconds(0));
+    let high = small("a", 5, "a2", 1);
+    engine.apply_gang(never(high.clone()));
+    assert_eq!(at(&mut engine, seconds(1)), ["-a2 QuotaExceeded"]);
+    engine.apply_gang(high);
+    assert_eq!(at(&mut engine, seconds(2)), ["!a2 a1"]);
+
+    // Of what both borrow.
+    let mut engine = crate::common::engine(gpu_nodes(1));
+    engine.apply_queue(below("all", None, 8, Preemption::default()));
+    engine.apply_queue(below("a", Some("all"), 0, all));
+    engine.apply_queue(below("b", Some("all"), 0, all));
+    engine.apply_gang(small("b", 0, "b1", 8));
+    engine.cycle(seconds(0));
+    let high = small("a", 5, "a1", 1);
+    engine.apply_gang(never(high.clone()));
+    assert_eq!(at(&mut engine, seconds(1)), ["-a1 QuotaExceeded"]);
+    engine.apply_gang(high);
+    assert_eq!(at(&mut engine, seconds(2)), ["!a1 b1"]);
+
+    // What its queue is owed.
+    let mut engine = two_teams(all);
+    engine.apply_gang(small("b", 9, "b1", 16));
+    engine.cycle(seconds(0));
+    engine.apply_gang(never(small("a", 0, "a1", 1)));
+    assert_eq!(at(&mut engine, seconds(1)), ["!a1 b1"]);
+}

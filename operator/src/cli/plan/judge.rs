@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use trellis_api::{TrainingJob, ValidatedJob};
+use trellis_api::{TrainingJob, TrainingJobSpec, ValidatedJob};
 use trellis_compiler::CompiledJob;
 use trellis_policies::AuthorizedJob;
 use trellis_policies::cedar::{JobDecision, NotAuthorized, Policies, Submission};
@@ -121,6 +121,14 @@ impl Court<'_> {
             submission: self.submission,
         })
     }
+}
+
+/// True if the job waits without having others leave by its priority: so says its PriorityClass.
+pub(in crate::cli) fn never_preempts(job: &TrainingJobSpec, snapshot: &Snapshot) -> bool {
+    let classes = &snapshot.priority_classes;
+    let class =
+        lookup::priority_class(job, |name| classes.get(name), || classes.values().collect());
+    class.is_ok_and(|class| class.is_some_and(lookup::never_preempts))
 }
 
 /// The attempt that a job is about to make, from 1: `there` is the job in the cluster.

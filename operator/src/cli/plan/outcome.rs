@@ -12,7 +12,7 @@ use trellis_scheduler::{
 
 use super::bindings;
 use super::engine::{engine, is_strict, place_of, waits};
-use super::judge::{attempt_of, stage_of};
+use super::judge::{attempt_of, never_preempts, stage_of};
 use super::quotas::Quotas;
 use super::snapshot::Snapshot;
 use super::standing::{ended, stand};
@@ -107,6 +107,7 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot, who: &Who) ->
             } else {
                 let ticket = Ticket {
                     submitted,
+                    never_preempts: never_preempts(compiled.job().spec(), &snapshot),
                     volumes: volumes.clone(),
                     kept_out: kept_out(compiled, &snapshot, &repulsions),
                     ..Ticket::default()

@@ -6,11 +6,13 @@ use futures::stream;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::jiff::{Timestamp, Unit};
 use kube::runtime::events::{Event, EventType};
+use parking_lot::Mutex;
 use serde_json::json;
 use tracing::debug;
 use trellis_api::Reason;
 
 use super::Committer;
+use crate::commands::WriteError;
 use crate::key::Key;
 use crate::watch::SlimPod;
 
@@ -27,14 +29,14 @@ fn words(reason: Reason, message: &str) -> String {
 }
 
 impl Committer {
-    /// Tells pods, by name and uid. What is not written is said again when the reason is another.
+    /// Tells pods, by name and uid. Gives the uids of those to whom it could not be written.
     pub async fn tell_pods(
         &self,
         namespace: String,
         pods: Vec<(String, String)>,
         reason: Reason,
         message: String,
-    ) {
+    ) -> Vec<String> {
         let commands = self.commands.after_others();
         let now = Timestamp::now();
         let now = now.round(Unit::Second).unwrap_or(now);
@@ -57,6 +59,7 @@ impl Committer {
             action: "Scheduling".to_owned(),
             secondary: None,
         };
+        let missed = Mutex::new(Vec::new());
         let told = stream::iter(pods).for_each_concurrent(AT_ONCE, async |(name, uid)| {
             // One that has its node by now must not be told that it has none.
             let read: Result<Option<SlimPod>, _> = commands.get(&namespace, &name).await;
@@ -73,8 +76,12 @@ impl Committer {
                 Ok(None) => return,
                 Err(error) => Err(error),
             };
+            if matches!(written, Err(WriteError::NotFound(_))) {
+                return;
+            }
             if let Err(error) = written {
                 debug!(pod = %Key::new(&namespace, &name), %error, "its condition was not written");
+                missed.lock().push(uid);
                 return;
             }
             let about = ObjectReference {
@@ -90,5 +97,6 @@ impl Committer {
             }
         });
         told.await;
+        missed.into_inner()
     }
 }

@@ -108,6 +108,7 @@ impl Driver {
                 let _ = answer.send(self.report_limits());
             }
             Feed::AskSnapshot(answer) => self.asked.push(answer),
+            Feed::Told(unit, number, missed) => self.were_told(&unit, number, &missed),
             Feed::Ended(job, outcome) => {
                 self.ended(&job, outcome);
                 self.close_plan(&job, touched);

@@ -65,6 +65,7 @@ impl Driver {
                 .chain(avoided)
                 .collect(),
             preempted: run.preempted,
+            never_preempts: run.never_preempts,
             volumes: run.volumes.clone(),
             kept_out,
         };

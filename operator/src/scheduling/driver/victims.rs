@@ -87,11 +87,7 @@ impl Driver {
             self.withdraw(job);
             return;
         }
-        if named.len() > MOST_VICTIMS {
-            let message = format!(
-                "{} jobs would have to make room, and {MOST_VICTIMS} is the most for one",
-                named.len()
-            );
+        if let Some(message) = too_many(&named) {
             self.put_off(job, Reason::InsufficientCapacity, message);
             return;
         }
@@ -321,6 +317,16 @@ fn who(victim: &Victim) -> Key {
         (job, None) => job,
         (job, Some(member)) => gang::surplus_key(&job, &member),
     }
+}
+
+/// Why these are not asked to leave: one object must name them all.
+pub(super) fn too_many(named: &[NominatedVictim]) -> Option<String> {
+    (named.len() > MOST_VICTIMS).then(|| {
+        format!(
+            "{} jobs would have to make room, and {MOST_VICTIMS} is the most for one",
+            named.len()
+        )
+    })
 }
 
 /// The job, or the pod that its job can do without.

@@ -7,6 +7,7 @@ use trellis_api::pod_group::PlannedPod;
 use trellis_scheduler::Constraints;
 
 use super::asks::{Alike, Member, claims};
+use super::own_claims;
 use crate::controller::claims::of_claim;
 use crate::key::Key;
 use crate::scheduling::constraints;
@@ -32,7 +33,11 @@ pub(super) fn alike(
     let mut of_pods = BTreeMap::new();
     for member in members {
         let claims = claims(member.name, member.spec);
+        let own = own_claims::names(member.name, member.spec);
         for claim in &claims {
+            if own.contains(claim) {
+                own_claims::look(member, claim, &storage)?;
+            }
             let count = mounted_by.entry(claim.clone()).or_default();
             *count = count.saturating_add(1);
             if !volumes.contains_key(claim) {

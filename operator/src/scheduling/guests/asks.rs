@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodSpec;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::pod_group::{Plan, PlannedPod};
 use trellis_api::{PodGroup, Queue, Reason, names};
@@ -13,6 +14,7 @@ use trellis_scheduler::{Constraints, Resources};
 
 use super::alike::alike;
 use super::limits::{Accounts, Total, limits};
+use super::own_claims;
 use crate::controller::lookup;
 use crate::key::Key;
 use crate::quota::JobLimits;
@@ -41,6 +43,8 @@ pub struct Asks {
     pub queue: String,
     /// Its priority.
     pub priority: i32,
+    /// It may have others leave by that: so says the PriorityClass that the priority is of.
+    pub preempts: bool,
     /// When it began to wait.
     pub submitted: Timestamp,
     /// Its pods.
@@ -104,7 +108,7 @@ pub fn claims(pod: &str, spec: &PodSpec) -> BTreeSet<String> {
         .filter_map(
             |volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
                 (Some(claim), _) => Some(claim.claim_name.clone()),
-                (None, Some(_)) => Some(format!("{pod}-{}", volume.name)),
+                (None, Some(_)) => Some(own_claims::name(pod, &volume.name)),
                 (None, None) => None,
             },
         )
@@ -172,11 +176,26 @@ pub fn find(
     let queue_name = queue.metadata.name.clone().unwrap_or_default();
     let lowest = members.iter().map(|m| m.pod.priority).min().unwrap_or(0);
     let class = group.and_then(|g| g.spec.priority_class_name.as_deref());
-    let priority = match (place, class) {
+    let found = match (place, class) {
+        // Of this class, if there is one, only whether it says "Never".
+        (As::Joining { .. }, Some(class)) => world.priority_classes.get(&Key::new("", class)),
+        (_, Some(class)) => Some(priority_class(world, class)?),
+        (_, None) => None,
+    };
+    let priority = match place {
         // What the gang has its place with, whatever the PodGroup says by now.
-        (As::Joining { plan, .. }, _) => plan.priority.unwrap_or(lowest),
-        (_, Some(class)) => priority(world, class)?,
-        (_, None) => lowest,
+        As::Joining { plan, .. } => plan.priority.unwrap_or(lowest),
+        As::Alone | As::Gang(_) => found
+            .as_ref()
+            .map_or(lowest, |class| class.value.unwrap_or(0)),
+    };
+    let preempts = match &found {
+        Some(class) => !lookup::never_preempts(class),
+        // Admission has copied it from the class of each.
+        None => {
+            let mut policies = members.iter().map(|m| m.spec.preemption_policy.as_deref());
+            policies.all(|policy| policy != Some("Never"))
+        }
     };
     let (groups, claims, one_node) = alike(world, namespace, &labels, &members)?;
     let mut total = match place {
@@ -223,6 +242,7 @@ pub fn find(
     Ok(Asks {
         queue: queue_name.clone(),
         priority,
+        preempts,
         submitted: submitted.unwrap_or_default(),
         groups,
         one_node,
@@ -293,7 +313,7 @@ fn queue(
     })
 }
 
-fn priority(world: &World, class: &str) -> Result<i32, Certificate> {
+fn priority_class(world: &World, class: &str) -> Result<Arc<PriorityClass>, Certificate> {
     let found = world.priority_classes.get(&Key::new("", class));
     let missing = || {
         let message = format!(
@@ -301,6 +321,5 @@ fn priority(world: &World, class: &str) -> Result<i32, Certificate> {
         );
         Certificate::waits(Reason::PriorityClassNotFound, message)
     };
-    let found = found.ok_or_else(missing)?;
-    Ok(found.value.unwrap_or(0))
+    found.ok_or_else(missing)
 }

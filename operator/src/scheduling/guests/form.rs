@@ -98,6 +98,7 @@ pub fn waiting(unit: &Key, group: Option<&PodGroupSpec>, asks: &Asks, ticket: &T
             true => Some(TopologyRequest::one_node()),
             false => group.and_then(topology),
         },
+        preempts: asks.preempts,
         preempted: ticket.preempted,
         preemptible: group.and_then(|g| g.preemptible).unwrap_or(true),
         min_runtime: gang::seconds(group.and_then(|g| g.min_runtime_seconds).unwrap_or(0)),

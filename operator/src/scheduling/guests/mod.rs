@@ -3,14 +3,16 @@
 //! one.
 //!
 //! `unit` names them, `next` says what is to be done about a gang and `single` about a pod alone
-//! (both pure), `asks` finds out what pods ask for and whether they may (`alike`, `limits`), `form`
-//! puts that into the engine's words, `standing` what they have, `plan` both into the journal's.
+//! (both pure), `asks` finds out what pods ask for and whether they may (`alike`, `own_claims`,
+//! `limits`), `form` puts that into the engine's words, `standing` what they have, `plan` both into
+//! the journal's.
 
 mod alike;
 pub mod asks;
 pub mod form;
 pub mod limits;
 pub mod next;
+mod own_claims;
 pub mod plan;
 pub mod single;
 pub mod standing;

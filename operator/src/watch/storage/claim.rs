@@ -155,7 +155,8 @@ impl SlimClaim {
         let read = |c: &Self| {
             let meta = &c.metadata;
             let going = meta.deletion_timestamp.is_some();
-            (meta.uid.clone(), going, meta.annotations.clone())
+            let owner = c.pod().map(|pod| pod.uid.clone());
+            (meta.uid.clone(), going, owner, meta.annotations.clone())
         };
         read(self) == read(other) && self.spec == other.spec && self.status == other.status
     }

@@ -98,3 +98,78 @@ async fn a_free_volume_wakes_the_jobs_whose_claims_it_could_be_given_to() {
     Sink::<SlimVolume>::delete(case.watched.as_ref(), &key, "v");
     assert_eq!(case.looked_at().await, ["a/waits"]);
 }
+
+/// A guest that waits and mounts a claim; of the group "g" where it has an ephemeral volume.
+fn guest(case: &Case, name: &str, volume: Value, node: Option<&str>) {
+    let labels = match volume.get("ephemeral") {
+        Some(_) => json!({"trellis.dev/pod-group": "g"}),
+        None => json!({}),
+    };
+    let pod: SlimPod = decoded(json!({
+        "metadata": {"name": name, "namespace": "a", "uid": name, "labels": labels},
+        "spec": {"schedulerName": "trellis", "nodeName": node,
+            "containers": [{"name": "c"}], "volumes": [volume]},
+        "status": {"phase": "Pending"},
+    }));
+    case.watched.apply(Key::of(&pod.metadata), pod);
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_volumes_and_classes_wake_the_guests_that_wait_for_them() {
+    let mut case = Case::new();
+    let mounts = |claim: &str| json!({"name": "v", "persistentVolumeClaim": {"claimName": claim}});
+    let own = json!({"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}});
+    guest(&case, "waits", mounts("data"), None);
+    guest(&case, "runs", mounts("data"), Some("n"));
+    guest(&case, "other", mounts("x"), None);
+    guest(&case, "own", own, None);
+    guest(&case, "none", json!({"name": "v", "emptyDir": {}}), None);
+    case.sync();
+    let woken = move |heard: &mut Heard| -> Vec<String> {
+        let looks = heard.take().into_iter().filter_map(|feed| match feed {
+            Feed::Look(unit) => Some(unit.name.to_string()),
+            _ => None,
+        });
+        let mut looks: Vec<_> = looks.collect();
+        looks.sort();
+        looks
+    };
+    woken(&mut case.heard);
+    let claim = |name: &str, owner: &str, class: &str| {
+        let owners = match owner {
+            "" => json!([]),
+            owner => json!([{"apiVersion": "v1", "kind": "Pod", "name": owner, "uid": owner,
+                "controller": true}]),
+        };
+        let claim: SlimClaim = decoded(json!({
+            "metadata": {"name": name, "namespace": "a", "uid": name, "ownerReferences": owners},
+            "spec": {"storageClassName": class}, "status": {"phase": "Pending"},
+        }));
+        case.watched.apply(Key::new("a", name), claim);
+    };
+    let [pod, group] = [guests::of_pod, guests::of_group];
+    let pod = |name: &str| pod(&Key::new("a", name)).name.to_string();
+    let group = group(&Key::new("a", "g")).name.to_string();
+    claim("data", "", "late");
+    assert_eq!(woken(&mut case.heard), [pod("waits")]);
+    claim("own-scratch", "own", "late");
+    let mut both = vec![group, pod("own")];
+    both.sort();
+    assert_eq!(woken(&mut case.heard), both);
+    // Whose it is is read, too.
+    claim("own-scratch", "", "late");
+    assert_eq!(woken(&mut case.heard), both);
+    let volume: SlimVolume = decoded(json!({
+        "metadata": {"name": "v", "uid": "v"},
+        "spec": {"claimRef": {"namespace": "a", "name": "data"}},
+    }));
+    case.watched.apply(Key::new("", "v"), volume);
+    assert_eq!(woken(&mut case.heard), [pod("waits")]);
+    let class: SlimStorageClass = decoded(json!({
+        "metadata": {"name": "late", "uid": "late"}, "provisioner": "disks.example",
+    }));
+    case.watched.apply(Key::new("", "late"), class);
+    both.extend([pod("waits"), pod("other")]);
+    both.sort();
+    assert_eq!(woken(&mut case.heard), both);
+}

@@ -44,8 +44,17 @@ impl Engine {
     /// a glance.
     pub(in crate::engine) fn may_ask_anyone(&self, gang: &Gang) -> bool {
         let allows = |preemption| policy::allows_any(&preemption);
-        let policy = self.queues.preemption(&gang.queue).is_some_and(allows);
+        let policy = self.preemption_of(gang).is_some_and(allows);
         !gang.surplus && (policy || self.queues.has_surplus())
+    }
+
+    /// Whom its queue lets it ask, as far as it wants that.
+    fn preemption_of(&self, gang: &Gang) -> Option<Preemption> {
+        let of_queue = self.queues.preemption(&gang.queue)?;
+        Some(match gang.preempts {
+            true => of_queue,
+            false => of_queue.of_quota_alone(),
+        })
     }
 
     /// None: it may ask nobody.
@@ -57,7 +66,7 @@ impl Engine {
         if !self.may_ask_anyone(gang) {
             return None;
         }
-        let preemption = self.queues.preemption(&gang.queue)?;
+        let preemption = self.preemption_of(gang)?;
         let queue = self.queues.leaf(&gang.queue)?;
         // Who was preempted and borrows waits for what becomes free: else the one
         // who took its place would be next. Surplus takes nobody's place.

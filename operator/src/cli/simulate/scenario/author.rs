@@ -13,6 +13,7 @@ use trellis_policies::quota::What;
 use trellis_scheduler::{NodeName, Time};
 
 use super::{Event, expects};
+use crate::cli::plan::judge::never_preempts;
 use crate::cli::plan::namespaces;
 use crate::cli::plan::snapshot::Snapshot;
 use crate::cli::plan::standing;
@@ -316,6 +317,7 @@ impl Author {
         let held = match (compiled, standing) {
             (Some(compiled), Ok((volumes, limits))) => {
                 let mut job = queued(&compiled, &waiting, volumes);
+                job.gang.preempts = !never_preempts(compiled.job().spec(), &self.snapshot);
                 job.gang.draws = limits.draws();
                 let draws = limits.draws.into_iter().map(|draw| draw.limit);
                 job.hours = draws.filter(|l| l.what == What::GpuHours).collect();

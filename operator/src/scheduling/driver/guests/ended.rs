@@ -92,7 +92,7 @@ impl Driver {
         info!(gang = %unit, %reason, why = %message, "put off");
         self.committer.world().counts.put_off(reason);
         self.withdraw(unit);
-        self.say_to_guests(unit, Certificate::waits(reason, message.clone()));
+        let certificate = Certificate::waits(reason, message.clone());
         if matches!(guests::unit(unit), Some(Unit::Group(_))) {
             let idle = self
                 .guests
@@ -104,8 +104,10 @@ impl Driver {
                     journal::put_off(before, reason, message, Timestamp::now())
                 });
             }
-            return;
+            // After that: to write that it waits would come in the way of when it is tried again.
+            return self.say_to_guests(unit, certificate);
         }
+        self.say_to_guests(unit, certificate);
         let Some(state) = self.guests.gangs.get_mut(unit) else {
             return;
         };

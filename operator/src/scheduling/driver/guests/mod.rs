@@ -24,7 +24,7 @@ use trellis_api::PodGroup;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_scheduler::PodKey;
 
-use tell::Told;
+use tell::Telling;
 
 use super::avoided::Avoided;
 use super::pause::Pause;
@@ -37,7 +37,6 @@ use crate::scheduling::guests::limits::{Accounts, Total};
 use crate::scheduling::guests::standing::Held;
 use crate::scheduling::guests::{self, Unit};
 use crate::watch::{GuestPod, Repelled, Repulsion};
-use crate::world::Certificate;
 
 /// All that is kept of guests.
 #[derive(Debug, Default)]
@@ -47,6 +46,8 @@ pub(super) struct Guests {
     names: HashMap<Key, PodKey>,
     /// How often a gang was given a place: no two have pods of one name in the engine.
     places: u64,
+    /// How often pods were told something: a task that has ended is known by that.
+    tellings: u64,
 }
 
 /// One guest gang.
@@ -86,12 +87,8 @@ struct Guest {
     accounts: Accounts,
     /// They are those of one more of a gang that has its place.
     joins: bool,
-    /// What its pods were told last, by uid.
-    told: HashMap<String, Told>,
-    /// What they are to be told once they have been told nothing for a while.
-    unsaid: Option<Certificate>,
-    /// What they are to be told then, if it is so still.
-    to_tell: Option<(String, Instant)>,
+    /// What its pods are told.
+    telling: Telling,
 }
 
 /// True of a PodGroup that no TrainingJob has made.
@@ -131,6 +128,11 @@ impl Guests {
     pub(super) fn draws(&self) -> impl Iterator<Item = (&Key, Inside, &JobLimits)> {
         let judged = self.gangs.iter();
         judged.filter_map(|(unit, guest)| Some((unit, guest.inside, guest.limits.as_deref()?)))
+    }
+
+    fn next_telling(&mut self) -> u64 {
+        self.tellings = self.tellings.saturating_add(1);
+        self.tellings
     }
 
     fn next_place(&mut self) -> u64 {

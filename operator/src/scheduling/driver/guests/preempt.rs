@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use trellis_api::pod_group::{MOST_VICTIMS, NominatedVictim, Plan, PodGroupPhase, PodGroupStatus};
+use trellis_api::pod_group::{NominatedVictim, Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, PodGroupSpec, Reason};
 use trellis_scheduler::Victim;
 
-use super::super::victims::SPARED;
+use super::super::victims::{SPARED, too_many};
 use super::super::{Driver, Inside};
 use super::holds::of_plan;
 use crate::key::Key;
@@ -40,8 +40,11 @@ impl Driver {
         let Some(named) = self.name_victims(unit, &by, victims) else {
             return self.give_guests_up(unit, victims);
         };
-        if named.is_empty() || named.len() > MOST_VICTIMS {
+        if named.is_empty() {
             return self.give_guests_up(unit, victims);
+        }
+        if let Some(message) = too_many(&named) {
+            return self.put_guests_off(unit, Reason::InsufficientCapacity, message);
         }
         let message = self.told_to_follow(place, &named);
         let plan = plan::plan(&uid, 0, &asks, place, Timestamp::now());

@@ -1,6 +1,6 @@
 //! What the pods of a guest gang are told, each once for each reason, and its PodGroup's status.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -10,20 +10,68 @@ use trellis_api::pod_group::PodGroupPhase;
 
 use super::super::Driver;
 use crate::key::Key;
+use crate::scheduling::Feed;
 use crate::scheduling::guests::{self, Unit, plan};
 use crate::world::Certificate;
 
-/// How long no pod of a gang must have come before those are told that have.
+/// How long what mostly passes by itself must have been the same before it is said: pods come one
+/// after the other, and their claims after them.
 const SETTLES: Duration = Duration::from_secs(2);
 /// How long a pod is told nothing else: a reason that comes and goes must not become a stream of
-/// writes.
+/// writes. What never is the same for long is said that often, too.
 const AGAIN: Duration = Duration::from_secs(10);
+/// Pods that could not be told are told again after that, doubled each time, so often.
+const DOUBLED: u32 = 5;
 
-/// What a pod was told last.
+/// What is kept of what the pods of one gang are told.
+#[derive(Debug, Default)]
+pub(super) struct Telling {
+    /// What each was told last, by uid.
+    pub(super) told: HashMap<String, Told>,
+    /// The one task that tells them: its number, and what it says.
+    pub(super) under_way: Option<(u64, Certificate)>,
+    /// How often in a row some could not be told.
+    misses: u32,
+    /// What is to be said once it can be.
+    unsaid: Option<Certificate>,
+    /// What may pass by itself.
+    settling: Option<Settling>,
+    /// What the status of the PodGroup was given last, and when.
+    pub(super) noted: Option<(Reason, Instant)>,
+}
+
 #[derive(Debug)]
 pub(super) struct Told {
+    /// Nothing, of one that could not be told.
     pub(super) words: String,
+    /// It is told nothing else before.
+    next: Instant,
+}
+
+#[derive(Debug)]
+struct Settling {
+    message: String,
+    /// It is said then, if it is so still.
     at: Instant,
+    /// Something is said by then.
+    latest: Instant,
+    said: bool,
+}
+
+fn after(now: Instant, wait: Duration) -> Instant {
+    now.checked_add(wait).unwrap_or(now)
+}
+
+/// What pods are told. How many are there is said by the PodGroup alone: each of them would have to
+/// be told anew whenever one comes or goes.
+fn words_for_pods(unit: &Key, certificate: &Certificate) -> String {
+    match guests::unit(unit) {
+        Some(Unit::Group(group)) if certificate.reason == Reason::MembersMissing => format!(
+            "fewer pods without scheduling gates are there than PodGroup {:?} asks for (spec.minMember): its status says how many",
+            &*group.name
+        ),
+        _ => certificate.message.clone(),
+    }
 }
 
 impl Driver {
@@ -31,24 +79,39 @@ impl Driver {
     pub(in super::super) fn say_to_guests(&mut self, unit: &Key, certificate: Certificate) {
         // What was to be said later is old by now.
         if let Some(state) = self.guests.gangs.get_mut(unit) {
-            state.unsaid = None;
+            state.telling.unsaid = None;
         }
         // Why the last try failed has been said, and that it is tried again is no news.
         if certificate.reason == Reason::BackingOff {
             return;
         }
-        let (reason, message) = (certificate.reason, certificate.message.clone());
-        // What is said of a gang whose pods come one after the other is said once they have come.
-        let (words, settled) = match reason {
-            Reason::MembersMissing => (
-                format!("{reason}: {message}"),
-                self.has_settled(unit, &message),
-            ),
-            _ => (format!("{reason}: "), true),
+        let passes = matches!(
+            certificate.reason,
+            Reason::MembersMissing | Reason::ClaimNotBound
+        );
+        let is_said = match passes && !self.has_settled(unit, &certificate.message) {
+            true => false,
+            // Both, whatever comes of the one.
+            false => self.tell_guests(unit, &certificate) & self.note_waiting(unit, &certificate),
         };
-        if !settled {
-            return;
+        if !is_said {
+            let state = self.guests.gangs.entry(unit.clone()).or_default();
+            state.telling.unsaid = Some(certificate);
         }
+    }
+
+    /// What was put off is said, if it is so still: nothing else has been said since.
+    pub(super) fn say_what_is_left(&mut self, unit: &Key) {
+        let state = self.guests.gangs.get_mut(unit);
+        if let Some(certificate) = state.and_then(|state| state.telling.unsaid.take()) {
+            self.say_to_guests(unit, certificate);
+        }
+    }
+
+    /// Tells those pods that have not been told. False: some are to be told later.
+    fn tell_guests(&mut self, unit: &Key, certificate: &Certificate) -> bool {
+        let reason = certificate.reason;
+        let words = format!("{reason}: ");
         let waiting = self.guest_pods(unit).into_iter();
         let mut waiting: Vec<_> = waiting
             .filter(|(_, pod)| pod.waits() && pod.gates().next().is_none())
@@ -57,19 +120,23 @@ impl Driver {
             // Those that are placed one by one are told what is said of them.
             waiting.retain(|(pod, _)| !self.guests.gangs.contains_key(&guests::of_pod(pod)));
         }
-        let state = self.guests.gangs.entry(unit.clone()).or_default();
+        let number = self.guests.next_telling();
+        let telling = &mut self.guests.gangs.entry(unit.clone()).or_default().telling;
+        if telling.under_way.is_some() {
+            // It is said once that has ended.
+            return false;
+        }
         let there: HashSet<&str> = waiting.iter().map(|(_, pod)| pod.uid.as_str()).collect();
-        state.told.retain(|uid, _| there.contains(uid.as_str()));
+        telling.told.retain(|uid, _| there.contains(uid.as_str()));
         let now = Instant::now();
         let mut tell = Vec::new();
         let mut later: Option<Instant> = None;
         for (key, pod) in waiting {
-            let told = state.told.get(&pod.uid);
+            let told = telling.told.get(&pod.uid);
             if told.is_some_and(|told| told.words == words) {
                 continue;
             }
-            let next = told.and_then(|told| told.at.checked_add(AGAIN));
-            if let Some(next) = next.filter(|next| *next > now) {
+            if let Some(next) = told.map(|told| told.next).filter(|next| *next > now) {
                 later = Some(later.map_or(next, |later| later.min(next)));
                 continue;
             }
@@ -79,64 +146,101 @@ impl Driver {
             if told.is_some() || !is_shown {
                 tell.push((key.name.to_string(), pod.uid.clone()));
             }
-            let words = words.clone();
-            state.told.insert(pod.uid.clone(), Told { words, at: now });
+            let told = Told {
+                words: words.clone(),
+                next: after(now, AGAIN),
+            };
+            telling.told.insert(pod.uid.clone(), told);
         }
         if let Some(later) = later {
-            state.unsaid = Some(certificate.clone());
             self.alarms.set(unit, later);
         }
         if !tell.is_empty() {
+            let message = words_for_pods(unit, certificate);
             debug!(gang = %unit, %reason, why = %message, pods = tell.len(), "waits");
-            let committer = self.committer.clone();
-            let namespace = unit.namespace.to_string();
-            let message = message.clone();
-            tokio::spawn(
-                async move { committer.tell_pods(namespace, tell, reason, message).await },
-            );
+            telling.under_way = Some((number, certificate.clone()));
+            let all: Vec<String> = tell.iter().map(|(_, uid)| uid.clone()).collect();
+            let (committer, namespace) = (self.committer.clone(), unit.namespace.to_string());
+            let world = committer.world().clone();
+            let task =
+                tokio::spawn(
+                    async move { committer.tell_pods(namespace, tell, reason, message).await },
+                );
+            let unit = unit.clone();
+            tokio::spawn(async move {
+                // Of one that panics nobody knows whom it has told.
+                let missed = task.await.unwrap_or(all);
+                world.tell(Feed::Told(unit, number, missed));
+            });
         }
-        let state = self.guests.gangs.get_mut(unit);
-        match state.filter(|state| state.task.is_some()) {
-            // The journal is being written: it says so afterwards.
-            Some(state) => state.unsaid = Some(certificate),
-            None if later.is_none() => self.note_waiting(unit, reason, message),
-            None => {}
-        }
+        later.is_none()
     }
 
-    /// What was put off is said, if it is so still: nothing else has been said since.
-    pub(super) fn say_what_is_left(&mut self, unit: &Key) {
-        let state = self.guests.gangs.get_mut(unit);
-        if let Some(certificate) = state.and_then(|state| state.unsaid.take()) {
-            self.say_to_guests(unit, certificate);
+    /// Pods have been told, but for these: they are told again, after a while that grows.
+    pub(in super::super) fn were_told(&mut self, unit: &Key, number: u64, missed: &[String]) {
+        let Some(state) = self.guests.gangs.get_mut(unit) else {
+            return;
+        };
+        let telling = &mut state.telling;
+        let is_it = |(of, _): &mut (u64, Certificate)| *of == number;
+        let Some((_, said)) = telling.under_way.take_if(is_it) else {
+            return;
+        };
+        let wait = AGAIN.saturating_mul(1 << telling.misses);
+        let next = after(Instant::now(), wait);
+        telling.misses = match missed.is_empty() {
+            true => 0,
+            false => telling.misses.saturating_add(1).min(DOUBLED),
+        };
+        for uid in missed {
+            let words = String::new();
+            telling.told.insert(uid.clone(), Told { words, next });
         }
+        if !missed.is_empty() {
+            telling.unsaid.get_or_insert(said);
+        }
+        self.say_what_is_left(unit);
     }
 
-    /// True once a message has been the same for a while.
+    /// True once a message has been the same for a while, or some have come one after the other for
+    /// longer.
     fn has_settled(&mut self, unit: &Key, message: &str) -> bool {
         let now = Instant::now();
         let state = self.guests.gangs.entry(unit.clone()).or_default();
-        let at = match &state.to_tell {
-            Some((before, at)) if before == message => *at,
-            _ => {
-                let at = now.checked_add(SETTLES).unwrap_or(now);
-                state.to_tell = Some((message.to_owned(), at));
-                at
+        let before = state.telling.settling.take();
+        let mut settling = match before {
+            Some(before) if before.message == message => before,
+            before => {
+                let latest = before.filter(|before| !before.said);
+                let latest = latest.map_or_else(|| after(now, AGAIN), |before| before.latest);
+                Settling {
+                    message: message.to_owned(),
+                    at: after(now, SETTLES).min(latest),
+                    latest,
+                    said: false,
+                }
             }
         };
-        if at > now {
-            self.alarms.set(unit, at);
+        settling.said = settling.at <= now;
+        if !settling.said {
+            self.alarms.set(unit, settling.at);
         }
-        at <= now
+        let said = settling.said;
+        state.telling.settling = Some(settling);
+        said
     }
 
-    fn note_waiting(&mut self, unit: &Key, reason: Reason, message: String) {
+    /// The status of the PodGroup says why. False: it is to say so later.
+    fn note_waiting(&mut self, unit: &Key, certificate: &Certificate) -> bool {
         let Some(Unit::Group(group)) = guests::unit(unit) else {
-            return;
+            return true;
         };
         let Some(group) = self.users_group(&group) else {
-            return;
+            return true;
         };
+        let Certificate {
+            reason, message, ..
+        } = certificate.clone();
         let journal = group.status.as_ref();
         let is_pending =
             journal.and_then(|j| j.phase).unwrap_or_default() == PodGroupPhase::Pending;
@@ -145,13 +249,27 @@ impl Driver {
                 reason != Reason::MembersMissing || journal.message.as_ref() == Some(&message);
             journal.reason == Some(reason) && says
         });
-        let busy = self
-            .guests
-            .gangs
-            .get(unit)
-            .is_some_and(|state| state.task.is_some());
-        if is_pending && !is_written && !busy {
-            self.write(unit, move |before| plan::waits(before, reason, &message));
+        if !is_pending || is_written {
+            return true;
         }
+        let Some(state) = self.guests.gangs.get_mut(unit) else {
+            return true;
+        };
+        if state.task.is_some() {
+            // The journal is being written: it says so afterwards.
+            return false;
+        }
+        let now = Instant::now();
+        let next = state.telling.noted.map(|(before, at)| {
+            let pause = if before == reason { SETTLES } else { AGAIN };
+            after(at, pause)
+        });
+        if let Some(next) = next.filter(|next| *next > now) {
+            self.alarms.set(unit, next);
+            return false;
+        }
+        state.telling.noted = Some((reason, now));
+        self.write(unit, move |before| plan::waits(before, reason, &message));
+        true
     }
 }
