@@ -1,11 +1,10 @@
 //! Guests make room for jobs, and jobs for guests: whole gangs.
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
@@ -46,8 +45,8 @@ async fn by_priority(site: &Site) -> (String, String) {
     (queue, class)
 }
 
-/// Pods by the class that admission has copied the policy from, gangs by that of their PodGroup, jobs
-/// by their own.
+/// Jobs by the policy of their class, pods by what admission has copied from theirs. One after the
+/// other: who waits behind another preempts nobody in any case.
 #[tokio::test]
 async fn who_never_preempts_waits_until_there_is_room() {
     let site = site("never", 1).await;
@@ -67,35 +66,22 @@ async fn who_never_preempts_waits_until_there_is_room() {
     };
     pod(&site, "low", 8, in_queue).await;
     bound(&site, "low").await;
-    pod(&site, "pod", 8, |pod| {
-        in_queue(pod);
-        pod["spec"]["priorityClassName"] = json!(class);
-    })
-    .await;
-    group(
-        &site,
-        "gang",
-        json!({"minMember": 1, "queue": queue, "priorityClassName": class}),
-    )
-    .await;
-    job(&site, "gang", 1, 8).await;
     let mut polite = site.job("job", 1, 8);
     polite["spec"]["queue"] = json!(queue);
     polite["spec"]["priorityClassName"] = json!(class);
     site.create(polite).await.unwrap();
-    told(&site, "pod", "InsufficientCapacity: ").await;
-    let gang = eventually(SOON, || async {
-        let gang = pods(&site, "gang").await.pop();
-        gang.context("its controller has not made it")
-    });
-    let gang = gang.await.unwrap().name_any();
-    told(&site, &gang, "InsufficientCapacity: ").await;
     let waits = |reason: Reason| reason == Reason::InsufficientCapacity;
     site.becomes("job", |s| s.reason.is_some_and(waits)).await;
+    site.delete::<trellis_api::TrainingJob>("job").await;
+    pod(&site, "high", 8, |pod| {
+        in_queue(pod);
+        pod["spec"]["priorityClassName"] = json!(class);
+    })
+    .await;
+    told(&site, "high", "InsufficientCapacity: ").await;
     bound(&site, "low").await;
-    // It goes first.
     site.delete::<Pod>("low").await;
-    bound(&site, "pod").await;
+    bound(&site, "high").await;
 }
 
 #[tokio::test]

@@ -189,3 +189,13 @@ async fn what_never_settles_is_said_now_and_then() {
     }
     assert!((5..=7).contains(&notes), "{notes}");
 }
+
+/// The API server does not answer.
+#[tokio::test]
+async fn to_whom_it_could_not_be_written_is_said() {
+    let committer = Scene::new().driver.committer.clone();
+    let pods = vec![("p".to_owned(), "uid".to_owned())];
+    let (namespace, message) = ("team-a".to_owned(), "why".to_owned());
+    let told = committer.tell_pods(namespace, pods, Reason::QuotaExceeded, message);
+    assert_eq!(told.await, ["uid"]);
+}
