@@ -113,21 +113,9 @@ async fn of_another_pod_of_that_name_nothing_is_known() {
     let mut scene = Scene::full();
     let (low_unit, unit) = (guests::of_pod(&key("low")), guests::of_pod(&key("high")));
     scene.ends(&unit, Outcome::Nominated(vec![victim()]));
-    scene
-        .driver
-        .guests
-        .gangs
-        .get_mut(&low_unit)
-        .unwrap()
-        .failures = 3;
     scene.ends(&low_unit, Outcome::Done);
-    scene
-        .driver
-        .guests
-        .gangs
-        .get_mut(&low_unit)
-        .unwrap()
-        .failures = 3;
+    let state = scene.driver.guests.gangs.get_mut(&low_unit);
+    state.unwrap().failures = 3;
     // Another of that name is there, which somebody has bound before we saw the first one go.
     let mut next = low();
     next.metadata.uid = Some("another".to_owned());
