@@ -35,6 +35,9 @@ pub const QUEUE: &str = "trellis.dev/queue";
 /// Annotation of a pod that its user has made and that Trellis has bound: name of the Queue in
 /// which it counts. Its labels, which the user may change, say it no more.
 pub const PLACED_IN: &str = "trellis.dev/placed-in";
+/// Annotation of such a pod: the PodGroup whose gang it was bound as part of. Its label, which the
+/// user may change, makes it no part of another.
+pub const PLACED_WITH: &str = "trellis.dev/placed-with";
 /// Annotation of such a pod: the flavors that it was given there, a JSON object of names of
 /// ResourceFlavors by resource. Absent: its queue gave it none.
 pub const FLAVORS: &str = "trellis.dev/flavors";

@@ -121,12 +121,6 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     };
     // Whoever runs answers, not who leads alone.
     let mut always = Tasks::default();
-    let identities = telemetry::health::Identities {
-        webhook: webhook.as_ref().map(webhook::Given::identity),
-        endpoint: endpoint
-            .as_ref()
-            .and_then(endpoint::Given::shown_to_api_servers),
-    };
     let webhook = webhook.map(|given| {
         let settings = Arc::new(settings.clone());
         let (webhook, answers) = Webhook::new(given, &clients, policies.clone(), settings);
@@ -135,7 +129,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     });
     let lead = telemetry::Lead::default();
     if let Some(address) = options.health {
-        let answered = telemetry::health::answer(address, lead.clone(), identities);
+        let asked = webhook.as_ref().map(Webhook::readiness);
+        let answered = telemetry::health::answer(address, lead.clone(), asked);
         always.start("health", answered);
     }
     if let Some(given) = endpoint {

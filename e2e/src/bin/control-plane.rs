@@ -56,7 +56,7 @@ async fn main() -> Result<()> {
         _simulated = nodes.create(&control_plane).await?;
     }
     println!("export KUBECONFIG={}", control_plane.kubeconfig().display());
-    println!("{}", control_plane.kubectl_alias());
+    println!("{}", control_plane.tools(&[])?);
     eprintln!(
         "logs are in {}; Ctrl-C ends it",
         control_plane.logs().display()

@@ -1,6 +1,7 @@
 //! Ways in: clients, kubeconfigs, kubectl.
 
-use std::{path::PathBuf, process::Output, process::Stdio};
+use std::os::unix::fs::symlink;
+use std::{path::Path, path::PathBuf, process::Output, process::Stdio};
 
 use anyhow::{Context as _, Result, bail};
 use k8s_openapi::api::{
@@ -96,10 +97,20 @@ impl ControlPlane {
         self.folder().join("kubeconfigs/admin.yaml")
     }
 
-    /// What a shell takes for its `kubectl` to be the one of this control plane's version.
-    pub fn kubectl_alias(&self) -> String {
+    /// What a shell takes for its `kubectl` to be the one of this control plane's version, and
+    /// for these programs to be there by these names. They go with the control plane.
+    ///
+    /// # Errors
+    ///
+    /// When the folder cannot be made that they are put into.
+    pub fn tools(&self, programs: &[(&str, &Path)]) -> Result<String> {
+        let folder = self.folder().join("tools");
+        std::fs::create_dir_all(&folder)?;
         let kubectl = self.binaries().path(Program::Kubectl);
-        format!("alias kubectl={}", kubectl.display())
+        for (name, program) in programs.iter().copied().chain([("kubectl", kubectl)]) {
+            symlink(program, folder.join(name))?;
+        }
+        Ok(format!("export PATH={}:$PATH", folder.display()))
     }
 
     /// Writes a kubeconfig for a token. `name` names the file.

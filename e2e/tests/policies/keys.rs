@@ -200,7 +200,27 @@ async fn the_pod_group_of_a_job_is_not_written_by_people() {
     // Nor by whoever says that it is nobody's, or that a new one is a job's.
     let mut nobodys = priority.clone();
     nobodys["metadata"] = json!({"ownerReferences": null});
-    refused(patch("j", nobodys).await);
+    refused(patch("j", nobodys.clone()).await);
+    // That alone would take it from the eyes of Trellis, and the next write could say anything.
+    let stripped = json!({"metadata": {"ownerReferences": null}});
+    refused(patch("j", stripped.clone()).await);
+    let mut leads_nowhere = groups.get("j").await.unwrap().metadata.owner_references;
+    leads_nowhere
+        .iter_mut()
+        .flatten()
+        .for_each(|owner| owner.controller = Some(false));
+    refused(patch("j", json!({"metadata": {"ownerReferences": leads_nowhere}})).await);
+    // Kubernetes' own does it when a job is deleted and what it owns is to stay, and no more.
+    let collector = "system:serviceaccount:kube-system:generic-garbage-collector";
+    let collector = person(control_plane, collector, &[]);
+    let collected: Api<PodGroup> = Api::namespaced(collector, site.name());
+    let dry = PatchParams {
+        dry_run: true,
+        ..PatchParams::default()
+    };
+    let stripped = collected.patch("j", &dry, &Patch::Merge(&stripped)).await;
+    assert!(stripped.unwrap().owner_references().is_empty());
+    refused(collected.patch("j", &dry, &Patch::Merge(&nobodys)).await);
     let group = |owners: Value| -> PodGroup {
         serde_json::from_value(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",

@@ -132,7 +132,8 @@ pub(crate) fn title(document: &Document, value: &Value) -> String {
         let word = value.get("metadata").and_then(|metadata| metadata.get(key));
         word.and_then(Value::as_str).filter(|word| !word.is_empty())
     };
-    let name = word("name").unwrap_or("without a name");
+    let name = word("name").or_else(|| word("generateName"));
+    let name = name.unwrap_or("without a name");
     let kind = match document.api_version.split_once('/') {
         // Two systems have a Job, two a Queue.
         Some((group, _)) => format!("{} ({group})", document.kind),

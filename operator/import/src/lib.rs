@@ -10,6 +10,7 @@
 mod context;
 mod draft;
 mod fields;
+mod flavors;
 mod kinds;
 mod kubeflow;
 mod kueue;
@@ -90,8 +91,9 @@ pub fn import(documents: &[Document], options: &Options) -> Vec<Imported> {
         }
     });
     let mut turned: Vec<_> = turned.collect();
-    // Which Queues there are is known only now.
+    // Which Queues and ResourceFlavors there are is known only now.
     parents::make(&mut turned, &mut made);
+    flavors::tell(&turned);
     let told = turned.into_iter().enumerate().map(|(at, one)| {
         let (notes, problems) = one.log.told(one.document);
         Imported {

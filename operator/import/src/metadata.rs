@@ -36,7 +36,7 @@ const FINALIZERS: [&str; 2] = [
     "batch.kubernetes.io/job-tracking",
 ];
 
-/// The name of an object; none is an error.
+/// The name of an object, or what its `generateName` begins with; none is an error.
 pub(crate) fn name(root: &Fields<'_>) -> Option<String> {
     let metadata = root.object("metadata");
     for finalizer in metadata
@@ -47,12 +47,29 @@ pub(crate) fn name(root: &Fields<'_>) -> Option<String> {
             finalizer.take();
         }
     }
-    let name = metadata.as_ref().and_then(|metadata| metadata.text("name"));
+    let name = metadata
+        .as_ref()
+        .and_then(|metadata| metadata.text("name").or_else(|| generated(metadata)));
     if name.is_none() && !root.log().is_taken("metadata.name") {
         let log = root.log();
         log.wrong("metadata.name", "is required: add it");
     }
     name
+}
+
+/// The name of an object that is given another each time that it is created.
+fn generated(metadata: &Fields<'_>) -> Option<String> {
+    let start = metadata.at("generateName")?;
+    let text = start.as_text()?;
+    let name = text.trim_end_matches('-');
+    if name.is_empty() {
+        return None;
+    }
+    start.note(
+        format!("gives each a name of its own there, and what is made has one: {name}"),
+        "change metadata.name for each that is created",
+    );
+    Some(name.to_owned())
 }
 
 /// The metadata of what is made of an object: name, namespace where it has one, and the labels

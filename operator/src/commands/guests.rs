@@ -35,6 +35,9 @@ impl Commands {
             (names::PLAN, by.plan.to_owned()),
             (names::PLACED_IN, by.queue.to_owned()),
         ]);
+        if let Some(group) = by.with {
+            annotations.insert(names::PLACED_WITH, group.to_owned());
+        }
         if !by.flavors.is_empty() {
             annotations.insert(names::FLAVORS, json!(by.flavors).to_string());
         }

@@ -89,15 +89,6 @@ impl Listen {
 }
 
 impl Given {
-    /// As whom the API server is answered, if it is to ask.
-    #[must_use]
-    pub fn shown_to_api_servers(&self) -> Option<Identity> {
-        self.visibility.then(|| match &self.source {
-            Source::There(tls) => tls.identity(),
-            Source::Kept(_, identity) => identity.clone(),
-        })
-    }
-
     /// What connections are made with, and who renews that.
     pub(super) fn identity(
         self,

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Lead, Leading};
 use crate::serve::{self, Identity, Limits};
+use crate::webhook::Readiness;
 use crate::world::World;
 
 /// A kubelet asks every few seconds, and takes a new connection each time.
@@ -26,33 +27,26 @@ const LIMITS: Limits = Limits {
     last: Duration::from_secs(2),
 };
 
-/// The certificates by which API servers know this process, leader or not. None: they do not
-/// come here.
-#[derive(Clone, Debug, Default)]
-pub struct Identities {
-    /// The admission webhook's.
-    pub webhook: Option<Identity>,
-    /// The endpoint's, where it serves their API group.
-    pub endpoint: Option<Identity>,
-}
+/// Who leads, and the admission webhook of this process, leader or not. None: it has none.
+type Asked = (Lead, Option<Readiness>);
 
 /// Answers for as long as it is polled.
-pub async fn answer(address: SocketAddr, lead: Lead, identities: Identities) {
+pub async fn answer(address: SocketAddr, lead: Lead, webhook: Option<Readiness>) {
     let listener = serve::bind(address, "health").await;
     let router = Router::new()
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
-        .with_state((lead, identities));
+        .with_state((lead, webhook));
     serve::serve_plain(listener, LIMITS, router, CancellationToken::new()).await;
 }
 
-async fn livez(State((lead, _)): State<(Lead, Identities)>) -> (StatusCode, String) {
+async fn livez(State((lead, _)): State<Asked>) -> (StatusCode, String) {
     told("livez", &live(lead.read().as_ref()))
 }
 
-async fn readyz(State((lead, identities)): State<(Lead, Identities)>) -> (StatusCode, String) {
+async fn readyz(State((lead, webhook)): State<Asked>) -> (StatusCode, String) {
     let mut checks = ready(lead.read().as_ref());
-    checks.extend(certificates(&identities, Timestamp::now()));
+    checks.extend(reviews(webhook.as_ref(), Timestamp::now()));
     told("readyz", &checks)
 }
 
@@ -96,15 +90,18 @@ fn ready(leading: Option<&Leading>) -> Vec<Check> {
     ]
 }
 
-/// An API server sends its requests to who is ready. Nobody waits for that to make a certificate,
-/// or to lead: with none, or one that has ended, there is a way back.
-fn certificates(identities: &Identities, now: Timestamp) -> Vec<Check> {
-    let of = |name, identity: &Option<Identity>| Some((name, unusable(identity.as_ref()?, now)));
-    let all = [
-        of("webhook-certificate", &identities.webhook),
-        of("endpoint-certificate", &identities.endpoint),
-    ];
-    all.into_iter().flatten().collect()
+/// An API server sends its reviews to who is ready. Nobody waits for that to make a certificate,
+/// to read the cluster, or to lead: there is a way back from each. The endpoint's certificate is
+/// no part of it: without, the webhook is to answer all the same.
+fn reviews(webhook: Option<&Readiness>, now: Timestamp) -> Vec<Check> {
+    let Some(webhook) = webhook else {
+        return Vec::new();
+    };
+    let unread = "not all that answers hang on has been listed yet".to_owned();
+    vec![
+        ("webhook-certificate", unusable(webhook.identity(), now)),
+        ("webhook-caches", (!webhook.knows_all()).then_some(unread)),
+    ]
 }
 
 fn unusable(identity: &Identity, now: Timestamp) -> Option<String> {
@@ -145,11 +142,14 @@ fn report(path: &str, checks: &[Check]) -> (bool, String) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::commands::Commands;
     use crate::leader::Leadership;
     use crate::serve::{Certificate, Tls};
     use kube::Client;
+    use trellis_policies::cedar::Loader;
 
     fn leading(left: Duration) -> Leading {
         let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
@@ -198,35 +198,65 @@ mod tests {
         assert!(says("readyz", &ready(None)).0);
     }
 
+    /// A world of which the policies are there or not.
+    fn known(with_policies: bool) -> Arc<World> {
+        let (world, _) = World::of(crate::watch::Unhealthy::default(), 0);
+        if with_policies {
+            let (policies, _) = Loader::new().unwrap().load(None, Vec::new());
+            world.policies.replace(Arc::new(policies));
+        }
+        world
+    }
+
+    fn asked(webhook: Option<&Readiness>, now: Timestamp) -> (bool, String) {
+        says("readyz", &reviews(webhook, now))
+    }
+
     #[test]
-    fn who_has_no_certificate_for_api_servers_or_one_that_has_ended_is_not_ready() {
-        let own = || {
-            let own = Certificate::Own(vec!["localhost".to_owned()]);
-            Tls::new(own).unwrap().identity()
-        };
+    fn whose_webhook_has_no_certificate_or_one_that_has_ended_is_not_ready() {
+        let own = Certificate::Own(vec!["localhost".to_owned()]);
+        let own = Tls::new(own).unwrap().identity();
         let now = Timestamp::now();
-        let asked = |identities: &Identities, now| says("readyz", &certificates(identities, now));
-        let nobody = asked(&Identities::default(), now);
+        let nobody = asked(None, now);
         assert_eq!(nobody, (true, "readyz check passed\n".to_owned()));
 
-        let mut identities = Identities {
-            webhook: Some(Identity::default()),
-            endpoint: Some(own()),
-        };
+        let none = Readiness::of(Identity::default(), known(true));
         let without = "[-]webhook-certificate failed: there is none yet; the log says why\n\
-            [+]endpoint-certificate ok\nreadyz check failed\n";
-        assert_eq!(asked(&identities, now), (false, without.to_owned()));
-        let webhook = own();
-        identities.webhook = Some(webhook.clone());
-        assert!(asked(&identities, now).0);
-        let last = webhook.ends().unwrap();
-        assert!(!asked(&identities, last).0, "its last second is over");
-        identities.webhook = None;
-        identities.endpoint = Some(Identity::default());
-        let (is_well, text) = asked(&identities, now);
-        assert!(
-            !is_well && text.starts_with("[-]endpoint-certificate"),
-            "{text}"
+            [+]webhook-caches ok\nreadyz check failed\n";
+        assert_eq!(asked(Some(&none), now), (false, without.to_owned()));
+        let last = own.ends().unwrap();
+        let webhook = Readiness::of(own, known(true));
+        assert!(asked(Some(&webhook), now).0);
+        assert!(!asked(Some(&webhook), last).0, "its last second is over");
+    }
+
+    /// A fresh replica would answer that the cluster has not been read yet.
+    #[test]
+    fn whose_webhook_has_not_read_the_cluster_is_not_ready() {
+        let own = Certificate::Own(vec!["localhost".to_owned()]);
+        let own = Tls::new(own).unwrap().identity();
+        let now = Timestamp::now();
+        let webhook = Readiness::of(own.clone(), known(false));
+        let unread = "[+]webhook-certificate ok\n[-]webhook-caches failed: \
+            not all that answers hang on has been listed yet\nreadyz check failed\n";
+        assert_eq!(asked(Some(&webhook), now), (false, unread.to_owned()));
+        let (unlisted, _) = World::of(crate::watch::Unhealthy::default(), 1);
+        let webhook = Readiness::of(own, unlisted);
+        assert!(!asked(Some(&webhook), now).0);
+    }
+
+    /// An end of the endpoint's certificate is not to take the webhook away too: nothing is asked
+    /// of the endpoint.
+    #[tokio::test]
+    async fn readiness_asks_of_the_webhook_alone_whether_one_leads_or_not() {
+        let own = Certificate::Own(vec!["localhost".to_owned()]);
+        let own = Tls::new(own).unwrap().identity();
+        let webhook = Readiness::of(own, known(true));
+        let (code, text) = readyz(State((Lead::default(), Some(webhook)))).await;
+        assert_eq!(code, StatusCode::OK);
+        assert_eq!(
+            text,
+            "[+]ping ok\n[+]webhook-certificate ok\n[+]webhook-caches ok\nreadyz check passed\n"
         );
     }
 }

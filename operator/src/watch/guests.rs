@@ -33,6 +33,8 @@ pub struct BoundBy<'a> {
     pub plan: &'a str,
     /// The queue in which it counts.
     pub queue: &'a str,
+    /// The PodGroup whose gang it is part of.
+    pub with: Option<&'a str>,
     /// The flavors that it is given there.
     pub flavors: &'a Flavors,
 }
@@ -54,6 +56,8 @@ pub struct GuestPod {
     pub plan: Option<String>,
     /// The queue in which it counts, if it was Trellis that bound it. Users cannot write that.
     pub queue: Option<String>,
+    /// The PodGroup whose gang it was bound as part of.
+    pub with: Option<String>,
     /// The flavors that it was given there, by resource.
     pub flavors: Flavors,
     /// How it does.
@@ -103,6 +107,7 @@ impl GuestPod {
             node: pod.spec.node_name.clone(),
             plan: annotation(names::PLAN).cloned(),
             queue: annotation(names::PLACED_IN).cloned(),
+            with: annotation(names::PLACED_WITH).cloned(),
             flavors: flavors(annotation(names::FLAVORS)),
             phase: phase(pod),
             deleting: meta.deletion_timestamp.is_some(),
@@ -215,6 +220,7 @@ impl GuestIndex {
                 now.node.clone_from(&before.node);
                 now.plan.clone_from(&before.plan);
                 now.queue.clone_from(&before.queue);
+                now.with.clone_from(&before.with);
                 now.flavors.clone_from(&before.flavors);
             }
         }
@@ -256,6 +262,7 @@ impl GuestIndex {
             pod.node = Some(node.to_owned());
             pod.plan = Some(by.plan.to_owned());
             pod.queue = Some(by.queue.to_owned());
+            pod.with = by.with.map(str::to_owned);
             pod.flavors.clone_from(by.flavors);
             if pod.is_bound() {
                 tell(pod);

@@ -150,8 +150,7 @@ enum Source {
 
 impl Given {
     /// As whom it answers.
-    #[must_use]
-    pub fn identity(&self) -> Identity {
+    fn identity(&self) -> Identity {
         match &self.source {
             Source::Given(tls) => tls.identity(),
             Source::Own { identity, .. } => identity.clone(),
@@ -163,6 +162,7 @@ impl Given {
 #[derive(Debug)]
 pub struct Webhook {
     caches: Caches,
+    identity: Identity,
     is_leaving: CancellationToken,
     stop: CancellationToken,
     done: CancellationToken,
@@ -178,6 +178,7 @@ impl Webhook {
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let webhook = Self {
             caches: Caches::default(),
+            identity: given.identity(),
             is_leaving: CancellationToken::new(),
             stop: CancellationToken::new(),
             done: CancellationToken::new(),
@@ -214,6 +215,15 @@ impl Webhook {
         (webhook, answers)
     }
 
+    /// Whether it could answer now.
+    #[must_use]
+    pub fn readiness(&self) -> Readiness {
+        Readiness {
+            identity: self.identity.clone(),
+            caches: self.caches.clone(),
+        }
+    }
+
     /// From now on, once all is known there, it answers from what the leader knows: nothing is
     /// watched twice.
     pub fn look_at(&self, world: Arc<World>) {
@@ -228,6 +238,35 @@ impl Webhook {
         tokio::time::sleep(LINGER).await;
         self.stop.cancel();
         self.done.cancelled().await;
+    }
+}
+
+/// What API servers need of it before they ask: a certificate, and that it knows the cluster.
+#[derive(Clone, Debug)]
+pub struct Readiness {
+    identity: Identity,
+    caches: Caches,
+}
+
+impl Readiness {
+    /// Of one that knows this.
+    #[cfg(test)]
+    pub(crate) fn of(identity: Identity, world: Arc<World>) -> Self {
+        let caches = Caches::of(world);
+        Self { identity, caches }
+    }
+
+    /// As whom it answers.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Whether all is known that an answer hangs on. Every replica watches that for itself, until
+    /// it leads and all is known there.
+    #[must_use]
+    pub fn knows_all(&self) -> bool {
+        self.caches.is_complete()
     }
 }
 

@@ -28,22 +28,21 @@ impl World {
         }
     }
 
-    /// Those that wait and mount a claim of which this holds.
-    pub(super) fn look_again_at_guests_with(&self, concerned: impl Fn(&Key) -> bool) {
+    /// Those that wait in such namespaces and mount a claim of which this holds.
+    pub(super) fn look_again_at_guests_with(
+        &self,
+        within: impl Fn(&str) -> bool,
+        concerned: impl Fn(&Key) -> bool,
+    ) {
         self.look_again_at_guest_pods(|key, pod| {
+            if !within(&key.namespace) {
+                return false;
+            }
             let spec = pod.spec.as_ref().and_then(|spec| spec.as_ref().ok());
             let claims = spec.map(|spec| asks::claims(&key.name, spec));
             let mut claims = claims.into_iter().flatten();
             claims.any(|claim| concerned(&Key::new(&key.namespace, &claim)))
         });
-    }
-
-    /// The one whose own a claim is, if it is a guest that waits.
-    pub(super) fn look_again_at_guest_of(&self, pod: &Key) {
-        let guest = self.guests.get(pod).filter(|guest| guest.waits());
-        if let Some(guest) = guest.filter(|_| self.is_synced()) {
-            self.look_again_at_guest(pod, &guest);
-        }
     }
 
     fn look_again_at_guest(&self, key: &Key, pod: &GuestPod) {

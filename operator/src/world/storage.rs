@@ -97,22 +97,26 @@ impl World {
     /// `pod`: the one whose own it is.
     fn claim_changed(&self, key: &Key, pod: Option<&OwnerReference>) {
         self.storage_changed.notify_waiters();
+        // Another than its owner may wait for the name.
+        self.look_again_at_guests_with(
+            |namespace| namespace == &*key.namespace,
+            |claim| claim == key,
+        );
         if let Some(pod) = pod {
-            self.look_again_at_owner(&Key::new(&key.namespace, &pod.name));
+            self.look_again_at_job_of(&Key::new(&key.namespace, &pod.name));
             return;
         }
-        self.look_again_at_guests_with(|claim| claim == key);
         self.look_again_at(|job| {
             job.metadata.namespace.as_deref() == Some(&*key.namespace)
                 && self.claims_of(job).contains(&*key.name)
         });
     }
 
-    fn look_again_at_owner(&self, pod: &Key) {
+    /// The one whose pod has a claim of its own.
+    fn look_again_at_job_of(&self, pod: &Key) {
         if let Some(job) = self.pods.job_of(pod).filter(|_| self.is_synced()) {
             self.work.add(job);
         }
-        self.look_again_at_guest_of(pod);
     }
 
     /// It is told to the jobs of the claims that it was given to before and after, and of those
@@ -138,14 +142,15 @@ impl World {
         for key in &told {
             let claim = self.claims.get(key);
             if let Some(pod) = claim.as_ref().and_then(|claim| claim.pod()) {
-                self.look_again_at_owner(&Key::new(&key.namespace, &pod.name));
+                self.look_again_at_job_of(&Key::new(&key.namespace, &pod.name));
             }
         }
-        self.look_again_at_guests_with(|claim| told.contains(claim));
+        // Most are of other namespaces: what they mount need not be read.
+        let is_there = |namespace: &str| told.iter().any(|claim| &*claim.namespace == namespace);
+        self.look_again_at_guests_with(is_there, |claim| told.contains(claim));
         self.look_again_at(|job| {
             let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
-            // Most are of other namespaces: what they mount need not be read.
-            told.iter().any(|claim| &*claim.namespace == namespace) && {
+            is_there(namespace) && {
                 let mut claims = self.claims_of(job).into_iter();
                 claims.any(|claim| told.contains(&Key::new(namespace, &claim)))
             }
@@ -156,7 +161,7 @@ impl World {
     fn class_changed(&self) {
         self.storage_changed.notify_waiters();
         self.look_again_at(|job| !self.claims_of(job).is_empty() || self.has_ephemeral(job));
-        self.look_again_at_guests_with(|_| true);
+        self.look_again_at_guests_with(|_| true, |_| true);
     }
 }
 

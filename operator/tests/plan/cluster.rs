@@ -125,6 +125,25 @@ fn who_would_have_to_leave_is_told() {
     let line = "  preempts team-a/sweep: its queue holds more than its quota, which the other asks back (work lost: 48 device-seconds)\n";
     assert!(run.out.contains(line), "{}", run.out);
     assert!(include_str!("../../../docs/plan.md").contains(line));
+    // How long it has had its place is counted from when it got it, until somebody last asked.
+    let young = dump
+        .replace(
+            "compiled: c,",
+            "compiled: c, deadline: '2026-11-23T04:02:00Z',",
+        )
+        .replace("  groups: [", "  minRuntimeSeconds: 900\n  groups: [");
+    let asked = |at: &str| {
+        format!(
+            "{young}---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {{name: asked, namespace: team-a, creationTimestamp: '{at}'}}\nspec: {{taskGroups: [{{name: worker, image: i, resources: {{cpu: 1, memory: 1Gi}}}}]}}\n"
+        )
+    };
+    let run = beside(&asked("2026-11-23T04:00:09Z"), &["job.yaml"]);
+    assert_eq!(run.code, 1, "{}", run.out);
+    assert!(!run.out.contains("preempts"), "{}", run.out);
+    let run = beside(&asked("2026-11-23T04:59:59Z"), &["job.yaml"]);
+    assert_eq!(run.code, 0, "{}", run.out);
+    let lost = format!("(work lost: {} device-seconds)", 48 * 3600);
+    assert!(run.out.contains(&lost), "{}", run.out);
     let never = dump.replace("reclaim: Any", "reclaim: Never");
     let run = beside(&never, &["job.yaml"]);
     assert_eq!(run.code, 1);
@@ -362,4 +381,29 @@ fn behind_the_head_of_a_strict_queue() {
     let objects = written(&format!("{}{waits}", job("Queued")), "json");
     let note = format!("note: TrainingJob team-a/llm: {note}");
     assert!(objects.err.starts_with(&note), "{}", objects.err);
+}
+
+/// It stays there, whoever has a lower priority, where its class says that it has nobody leave.
+#[test]
+fn behind_a_head_that_never_preempts() {
+    // What the PodGroup of a job that is there asks for tolerates no taint.
+    let taints = "    taints:\n    - effect: NoSchedule\n      key: nvidia.com/gpu\n";
+    let nodes = file("nodes.yaml").replace(taints, "");
+    let queue = "---\napiVersion: trellis.dev/v1alpha1\nkind: Queue\nmetadata: {name: default}\nspec: {namespaceSelector: {}, defaultFor: {}, order: StrictFIFO, preemption: {withinQueue: LowerPriority}}\n";
+    let job = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: big, namespace: team-a, uid: u-big, generation: 1, creationTimestamp: '2026-11-01T10:00:00Z'}\nspec: {priorityClassName: high, taskGroups: [{name: worker, image: x, resources: {cpu: 1, memory: 1Gi}}]}\nstatus: {attempt: 1, phase: Queued}\n";
+    let waits = placed("big", "default", 5).replace("priority: 0", "priority: 100");
+    let waits = waits.split("status:").next().unwrap();
+    let runs = placed("small", "default", 4);
+    let told = |policy: &str| {
+        let class = format!(
+            "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: high}}\nvalue: 100\npreemptionPolicy: {policy}\n"
+        );
+        let dump = format!("{nodes}{queue}{job}{waits}{runs}{class}");
+        plan_with(&["--nodes", "-", "-f", "job.yaml"], &dump).out
+    };
+    let never = told("Never");
+    assert!(never.contains("BehindHead: "), "{never}");
+    // Of a head that others make room for nobody is behind any more.
+    let most = told("PreemptLowerPriority");
+    assert!(!most.contains("BehindHead: "), "{most}");
 }

@@ -7,7 +7,7 @@ mod screen;
 mod steps;
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
@@ -44,8 +44,11 @@ struct Arguments {
 
 fn main() -> ExitCode {
     // The demo is its own `trellis`, operator and command line: `cargo run` builds no other binary.
-    let first = std::env::args().nth(1).unwrap_or_default();
-    if !first.is_empty() && !first.starts_with('-') {
+    let mut given = std::env::args();
+    let name = given.next().unwrap_or_default();
+    let first = given.next().unwrap_or_default();
+    let is_trellis = Path::new(&name).file_name() == Some("trellis".as_ref());
+    if is_trellis || !(first.is_empty() || first.starts_with('-')) {
         return trellis::cli::run(trellis::cli::Cli::parse());
     }
     match demo(&Arguments::parse()) {
@@ -108,7 +111,8 @@ pub(crate) async fn operate(control_plane: &ControlPlane) -> Result<Operator> {
     let port = free_port()?;
     visibility::install(control_plane, port).await?;
     let account = control_plane.service_account_kubeconfig(NAMESPACE, ACCOUNT);
-    let launch = visibility::launch("operator", port);
+    // Whoever goes on with it has a busy machine, and nobody who starts it again.
+    let launch = visibility::launch("operator", port).lease_seconds(60);
     let operator = Operator::launch(control_plane, &program()?, &account.await?, &launch)?;
     let asked = visibility::becomes(control_plane, true).await;
     asked.with_context(|| format!("operator: {}", operator.last_words()))?;
@@ -131,8 +135,7 @@ pub(crate) async fn yours(control_plane: &ControlPlane, once: bool) -> Result<()
         "export KUBECONFIG={}",
         control_plane.kubeconfig().display()
     ));
-    screen::say(&control_plane.kubectl_alias());
-    screen::say(&format!("alias trellis={}", program()?.display()));
+    screen::say(&control_plane.tools(&[("trellis", &program()?)])?);
     screen::say(&format!("logs: {}", control_plane.logs().display()));
     std::future::pending().await
 }

@@ -62,7 +62,7 @@ fn one_error_with_its_path() {
             "spec.tasks[0].template.spec.containers[0].image: is required: add it",
         ),
         (
-            "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {generateName: a-}\nspec: {}\n".to_owned(),
+            "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {namespace: a}\nspec: {}\n".to_owned(),
             "metadata.name: is required: add it",
         ),
         (

@@ -170,3 +170,30 @@ fn amounts_that_contradict_each_other_are_told() {
         assert!(told.iter().any(|n| n.starts_with(wanted)), "{told:?}");
     }
 }
+
+/// The flavor `default` need not exist: it is every node.
+#[test]
+fn a_flavor_that_is_not_there_is_told_once() {
+    let flavor =
+        |name: &str| format!("{{name: {name}, resources: [{{name: cpu, nominalQuota: 4}}]}}");
+    let with = |name: &str, flavors: &[&str]| {
+        let flavors: Vec<_> = flavors.iter().map(|name| flavor(name)).collect();
+        let flavors = flavors.join(", ");
+        let spec =
+            format!("{{resourceGroups: [{{coveredResources: [cpu], flavors: [{flavors}]}}]}}");
+        kueue("ClusterQueue", name, &spec)
+    };
+    let text = with("a", &["default", "spot", "h100"])
+        + &with("b", &["spot"])
+        + &kueue("ResourceFlavor", "h100", "{}");
+    let imported = of(&text);
+    let of_a = told(&imported[0]);
+    assert_eq!(of_a.len(), 1, "{of_a:?}");
+    assert!(
+        of_a[0].starts_with(
+            "spec.resourceGroups[0].flavors[1].name: \"spot\" is no ResourceFlavor that is made"
+        ),
+        "{of_a:?}"
+    );
+    assert_eq!(imported[1].notes, []);
+}

@@ -39,6 +39,21 @@ fn group(object: &Value, at: usize) -> &Value {
     &object["spec"]["taskGroups"][at]
 }
 
+/// It is created again and again there, each time with another name.
+#[test]
+fn a_name_is_made_of_what_it_begins_with() {
+    let text = volcano("  minAvailable: 2\n", &[("t", "replicas: 4,")])
+        .replace("{name: a}", "{generateName: sweep-}");
+    assert_eq!(object(&text)["metadata"]["name"], "sweep");
+    assert_eq!(
+        notes(&text),
+        [
+            "metadata.generateName: \"sweep-\" gives each a name of its own there, and what is made has one: sweep; change metadata.name for each that is created"
+        ]
+    );
+    assert_eq!(of(&text)[0].from, "Job (batch.volcano.sh) sweep-");
+}
+
 #[test]
 fn one_task_with_fewer_pods_than_it_asks_for_is_elastic() {
     let text = volcano("  minAvailable: 2\n", &[("t", "replicas: 4,")]);

@@ -2,6 +2,7 @@
 //! and what is taken of it.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::job::JobPhase;
@@ -10,6 +11,7 @@ use trellis_api::queue::QueueOrder;
 use trellis_api::{PodGroup, TrainingJob};
 use trellis_scheduler::{Engine, Node, NodeName, Time};
 
+use super::judge::never_preempts;
 use super::outcome::submitted;
 use super::snapshot::Snapshot;
 use crate::key::Key;
@@ -19,8 +21,11 @@ use crate::watch::{DaemonPods, PodView, SlimNode, SlimPod, Unhealthy};
 
 /// An engine that knows of everything but the jobs that are placed anew: what they
 /// hold already would be theirs again.
-pub(super) fn engine(snapshot: &mut Snapshot, planned: &BTreeSet<Key>) -> Engine {
+///
+/// `now`: what has its place since is protected, and has done its work, from then on.
+pub(super) fn engine(snapshot: &mut Snapshot, planned: &BTreeSet<Key>, now: Timestamp) -> Engine {
     let mut engine = Engine::new();
+    engine.advance(gang::time(now));
     for (name, queue) in snapshot.with_queues() {
         engine.apply_queue(gang::queue(name, &queue.spec));
     }
@@ -137,6 +142,8 @@ fn wait_in_line(engine: &mut Engine, snapshot: &Snapshot, key: &Key, group: &Pod
     if let Some(job) = waits(snapshot, key, group) {
         let mut gang = gang::of_pod_group(key, group);
         gang.submitted = gang::time(submitted(job).unwrap_or(Timestamp::UNIX_EPOCH));
+        // Its PodGroup does not say so.
+        gang.preempts = !never_preempts(&job.spec, snapshot);
         engine.apply_gang(gang);
     }
 }
@@ -149,6 +156,11 @@ fn restore(engine: &mut Engine, snapshot: &Snapshot, key: &Key, group: &PodGroup
     let phase = phase.unwrap_or_default();
     let to_come = matches!(phase, PodGroupPhase::Nominated | PodGroupPhase::Committing);
     let mut restored = gang::of_pod_group(key, group);
+    let grace = restored.grace;
+    let active = plan
+        .active_seconds
+        .and_then(|active| u64::try_from(active).ok());
+    restored.runtime = active.map(|active| Duration::from_secs(active).saturating_add(grace));
     let limits = plan.limits.iter();
     restored.draws = limits.map(|planned| limit_of(planned).1).collect();
     let over: Vec<_> = restored

@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::core::v1::ResourceQuota;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client};
 use trellis_api::{PodGroup, QuotaPolicy, ResourceFlavor, Topology, TrainingJob};
@@ -146,7 +147,10 @@ impl Cluster {
 }
 
 async fn read(client: &Client, jobs: &[TrainingJob]) -> Result<Seen, Unread> {
-    let mut seen = Snapshot::default();
+    let mut seen = Snapshot {
+        now: Some(Timestamp::now()),
+        ..Snapshot::default()
+    };
     let snapshot = &mut seen;
     let everything = ListParams::default();
     for node in list(&Api::<SlimNode>::all(client.clone()), &everything)

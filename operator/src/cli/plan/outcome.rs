@@ -132,13 +132,15 @@ pub(super) fn plan(jobs: Vec<TrainingJob>, mut snapshot: Snapshot, who: &Who) ->
             ended: ended(there).is_some(),
         });
     }
-    let mut engine = engine(&mut snapshot, &anew);
+    let now = snapshot
+        .now
+        .map_or(submission.last, |now| now.max(submission.last));
+    let mut engine = engine(&mut snapshot, &anew, now);
     for gang in waiting {
         engine.apply_gang(gang);
     }
     let mut quotas = Quotas::of(&snapshot, &anew);
     // A gang that may not start gives its place back, and others are tried in it.
-    let now = submission.last;
     while decide(
         (&mut engine, &flavors, &snapshot),
         now,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ResourceQuota, Service};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::ObjectMeta;
 use trellis_api::document::{Document, Problems};
 use trellis_api::{
@@ -80,6 +81,8 @@ pub(super) fn resources() -> String {
 /// What is there, by name.
 #[derive(Default)]
 pub(in crate::cli) struct Snapshot {
+    /// When the cluster was read. None: it is of files.
+    pub(in crate::cli) now: Option<Timestamp>,
     pub(in crate::cli) nodes: BTreeMap<String, SlimNode>,
     pub(in crate::cli) pods: BTreeMap<Key, SlimPod>,
     /// None: nobody has said which there are.
@@ -238,6 +241,7 @@ impl Snapshot {
 
     /// Adds what another holds; where both hold an object, the other's stands.
     pub(in crate::cli) fn overlay(&mut self, other: Self) {
+        self.now = self.now.max(other.now);
         self.nodes.extend(other.nodes);
         self.pods.extend(other.pods);
         if let Some(queues) = other.queues {

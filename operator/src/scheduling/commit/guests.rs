@@ -38,6 +38,8 @@ pub struct GuestPlan {
     pub uid: String,
     /// Where its pods go.
     pub plan: Plan,
+    /// Name of the PodGroup whose gang they are, or join.
+    pub group: Option<String>,
     /// The claims that they mount.
     pub mounts: Mounts,
     /// Since when they have waited. None: an earlier leader knew.
@@ -220,6 +222,7 @@ impl Committer {
             let by = BoundBy {
                 plan: &plan.hash,
                 queue: plan.queue.as_deref().unwrap_or_default(),
+                with: wanted.group.as_deref(),
                 flavors: flavors_of(plan, &run.group).unwrap_or(&none),
             };
             let node = run.node.as_str();

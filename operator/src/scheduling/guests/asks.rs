@@ -19,6 +19,7 @@ use crate::controller::lookup;
 use crate::key::Key;
 use crate::quota::JobLimits;
 use crate::scheduling::binding::Mounts;
+use crate::scheduling::journal;
 use crate::scheduling::unsupported;
 use crate::watch::GuestPod;
 use crate::world::{Certificate, World};
@@ -80,8 +81,9 @@ impl Asks {
     }
 
     fn demand(&self) -> impl PartialEq {
-        let of = (&self.queue, self.priority, self.one_node, &self.groups);
-        (of, &self.claims, self.grace, self.active_seconds)
+        let of = (&self.queue, self.priority, self.preempts);
+        let pods = (&self.groups, self.one_node, &self.claims);
+        (of, pods, self.grace, self.active_seconds)
     }
 
     /// What its pods mount, on these nodes.
@@ -235,10 +237,15 @@ pub fn find(
     let joins = matches!(place, As::Joining { .. });
     let limits = if joins { limits.joining() } else { limits };
     let newest = members.iter().filter_map(|m| m.pod.created).max();
-    let submitted = group.map_or(newest, |g| {
-        let created = g.metadata.creation_timestamp.as_ref().map(|time| time.0);
-        created.max(newest)
-    });
+    let submitted = match place {
+        As::Alone => newest,
+        As::Gang(group) => {
+            let created = group.metadata.creation_timestamp.as_ref();
+            newest.max(created.map(|time| time.0))
+        }
+        // Older than its gang it would have that leave for it.
+        As::Joining { plan, .. } => newest.max(journal::made_at(plan)),
+    };
     Ok(Asks {
         queue: queue_name.clone(),
         priority,

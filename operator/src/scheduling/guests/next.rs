@@ -68,6 +68,8 @@ pub struct Gang<'a> {
     pub min_member: i64,
     /// The PodGroup is being deleted.
     pub goes: bool,
+    /// As [`ends`] says.
+    pub ends: bool,
     /// The journal.
     pub journal: &'a PodGroupStatus,
     /// Whose its open plan is. None: we do not lead any more.
@@ -112,7 +114,7 @@ pub fn is_of_place(journal: &PodGroupStatus, pod: &GuestPod) -> bool {
     match journal.phase {
         Some(PodGroupPhase::Committing) => pod.plan.as_ref() == Some(&plan.hash),
         Some(PodGroupPhase::Placed | PodGroupPhase::Unwinding) => {
-            plan.queue.as_deref() == Some(queue)
+            plan.queue.as_deref() == Some(queue) && pod.with.as_deref() == pod.group()
         }
         _ => false,
     }
@@ -120,8 +122,11 @@ pub fn is_of_place(journal: &PodGroupStatus, pod: &GuestPod) -> bool {
 
 /// True of a gang of which only pods are left that stop: those that come now are the next gang, and
 /// wait for each other.
-pub fn ends(journal: &PodGroupStatus, pods: &Guests) -> bool {
+///
+/// `is_lost`: nobody is left to stop pods of that node, and they may be there for ever.
+pub fn ends(journal: &PodGroupStatus, pods: &Guests, is_lost: impl Fn(&str) -> bool) -> bool {
     let left = pods.values().filter(|pod| is_of_place(journal, pod));
+    let left = left.filter(|pod| !pod.node.as_deref().is_some_and(&is_lost));
     let mut left = left.peekable();
     let is_placed = journal.phase == Some(PodGroupPhase::Placed);
     is_placed && left.peek().is_some() && left.all(|pod| pod.deleting)
@@ -260,7 +265,7 @@ impl Gang<'_> {
         if self.bound().next().is_none() {
             return Step::Clear;
         }
-        if ends(self.journal, self.pods) {
+        if self.ends {
             return Step::AwaitPods;
         }
         match self.told {

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use trellis_api::Reason;
 use trellis_api::pod_group::{Assignment, Plan, PlannedPod, PodGroupPhase, PodGroupStatus};
 
-use super::next::{Gang, Step, is_of_place, ready};
+use super::next::{Gang, Step, ends, is_of_place, ready};
 use super::*;
 use crate::key::Key;
 use crate::scheduling::deletions::Deletions;
@@ -96,6 +96,7 @@ impl Scene {
         Gang {
             min_member,
             goes: false,
+            ends: ends(&self.journal, &self.pods, |node| node == "lost"),
             journal: &self.journal,
             author: self.author,
             pods: &self.pods,
@@ -351,6 +352,9 @@ fn a_gang_of_which_all_stop_is_awaited_before_the_next() {
     assert_eq!(all.next(), Step::AwaitPods);
     // One that somebody else has put there is none of the place.
     let other = json!({"/spec/nodeName": "n"});
-    let all = placed(&[("a", stops(on("n"))), ("b", other), next]);
+    let all = placed(&[("a", stops(on("n"))), ("b", other), next.clone()]);
     assert_eq!(all.next(), Step::AwaitPods);
+    // Nobody stops what is on a lost node: it may be there for days.
+    let all = placed(&[("a", stops(on("lost"))), ("b", stops(on("lost"))), next]);
+    assert_eq!(all.next(), Step::Hold(vec!["c".to_owned()]));
 }

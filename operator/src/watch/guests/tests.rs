@@ -55,6 +55,7 @@ fn what_an_answer_has_said_is_not_taken_back_by_a_late_watch() {
     let by = BoundBy {
         plan: "plan",
         queue: "queue",
+        with: None,
         flavors: &Flavors::from([("gpu".to_owned(), "spot".to_owned())]),
     };
     let told = Cell::new(0);

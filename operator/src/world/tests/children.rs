@@ -127,6 +127,7 @@ async fn a_late_watch_does_not_take_its_node_from_a_pod_that_was_bound() {
     let by = BoundBy {
         plan: "plan",
         queue: "queue",
+        with: None,
         flavors: &Flavors::new(),
     };
     case.world.guests.bound(&key, "p", "n0", by, |_| {});

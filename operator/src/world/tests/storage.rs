@@ -159,6 +159,12 @@ async fn claims_volumes_and_classes_wake_the_guests_that_wait_for_them() {
     // Whose it is is read, too.
     claim("own-scratch", "", "late");
     assert_eq!(woken(&mut case.heard), both);
+    // It waits, too, while the claim of that name is another pod's.
+    claim("own-scratch", "before", "late");
+    assert_eq!(woken(&mut case.heard), both);
+    let taken = Key::new("a", "own-scratch");
+    Sink::<SlimClaim>::delete(case.watched.as_ref(), &taken, "own-scratch");
+    assert_eq!(woken(&mut case.heard), both);
     let volume: SlimVolume = decoded(json!({
         "metadata": {"name": "v", "uid": "v"},
         "spec": {"claimRef": {"namespace": "a", "name": "data"}},

@@ -9,6 +9,7 @@ use trellis_api::Reason;
 
 use super::super::{Driver, Inside};
 use crate::key::Key;
+use crate::scheduling::Feed;
 use crate::scheduling::commit::Outcome;
 use crate::scheduling::guests::{self, Unit};
 use crate::scheduling::journal;
@@ -24,6 +25,8 @@ impl Driver {
             return;
         };
         state.task = None;
+        // Whether it has joined its gang or not, others are asked about without it, or with it.
+        let joins = state.joins;
         // That its claims are being bound is told of jobs.
         self.committer.world().certificates.write().remove(unit);
         let outcome = match outcome {
@@ -37,6 +40,14 @@ impl Driver {
         };
         if !matches!(outcome, Outcome::Again(_)) {
             state.pause.end();
+        }
+        if let Some(Unit::Pod(pod)) = guests::unit(unit).filter(|_| joins) {
+            let there = self.committer.world().guests.get(&pod);
+            let group = there.as_ref().and_then(|pod| pod.group());
+            if let Some(group) = group {
+                let group = guests::of_group(&Key::new(&pod.namespace, group));
+                self.committer.world().tell(Feed::Look(group));
+            }
         }
         match outcome {
             Outcome::Done => self.is_done(unit),

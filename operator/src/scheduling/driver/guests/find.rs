@@ -7,10 +7,9 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::{PodGroup, PodGroupSpec};
 
-use super::super::Driver;
+use super::super::{Driver, Inside};
 use crate::key::Key;
 use crate::scheduling::guests::asks::{self, As, Asks};
-use crate::scheduling::guests::limits::Total;
 use crate::scheduling::guests::{self, Unit, next};
 use crate::world::Certificate;
 
@@ -20,6 +19,7 @@ use crate::world::Certificate;
 const LOOK: Duration = Duration::from_secs(5);
 const MOST_LOOKS: u32 = 3;
 const MOST_REFUSALS: u32 = 6;
+
 impl Driver {
     /// Lets the engine find a place for pods that ask for this.
     pub(super) fn enqueue_found(
@@ -50,7 +50,9 @@ impl Driver {
         }
     }
 
-    /// What a pod alone asks for. `gang`: the PodGroup of the gang that it joins.
+    /// What a pod alone asks for. `gang`: the PodGroup whose gang has its place. Where that holds
+    /// nothing itself, of pods that somebody else has bound, there is nothing to join: it is a gang
+    /// of one, where the PodGroup says.
     pub(super) fn find_single(
         &self,
         key: &Key,
@@ -60,14 +62,15 @@ impl Driver {
         let plan = journal.and_then(|journal| journal.plan.as_ref());
         let of = gang.map(|gang| guests::of_group(&Key::of(&gang.metadata)));
         let of = of.and_then(|of| self.guests.gangs.get(&of));
-        let nothing = Total::default();
-        let place = match gang.zip(plan) {
-            Some((group, plan)) => As::Joining {
+        let holds = of.filter(|of| of.inside == Inside::Placed && !of.held.is_empty());
+        let place = match (gang, plan, holds) {
+            (Some(group), Some(plan), Some(of)) => As::Joining {
                 group,
                 plan,
-                there: of.map_or(&nothing, |state| &state.total),
+                there: &of.total,
             },
-            None => As::Alone,
+            (Some(group), ..) => As::Gang(group),
+            (None, ..) => As::Alone,
         };
         self.find(&key.namespace, place, [key.name.to_string()])
     }

@@ -11,7 +11,7 @@ use trellis_api::{PodGroup, PodGroupSpec};
 use super::super::{Driver, Inside};
 use crate::key::Key;
 use crate::quota::JobLimits;
-use crate::scheduling::guests::limits::{Total, held_limits};
+use crate::scheduling::guests::limits::{Accounts, Total, held_limits};
 use crate::scheduling::guests::next::is_of_place;
 use crate::scheduling::guests::standing::{Held, is_same, standing};
 use crate::scheduling::guests::{self, form, plan};
@@ -75,24 +75,51 @@ impl Driver {
     /// Those that came one by one are the gang's some time later, together with those that come
     /// until then: the engine learns of all of a gang anew whenever it is another.
     fn who_has_joined(&mut self, unit: &Key, mut held: Vec<Held>) -> Vec<Held> {
-        let names = &self.guests;
-        let is_alone = |held: &Held| {
-            let name = names.name(&held.pod);
-            name.is_some_and(|name| form::is_name_of(&guests::of_pod(&held.pod), name))
-        };
-        if !held.iter().any(is_alone) {
-            return held;
-        }
         let now = Instant::now();
         let joined = self.guests.gangs.get(unit).and_then(|state| state.joined);
         let next = joined.and_then(|joined| joined.checked_add(JOINS));
-        if let Some(next) = next.filter(|next| *next > now) {
-            held.retain(|held| !is_alone(held));
-            self.alarms.set(unit, next);
-        } else if let Some(state) = self.guests.gangs.get_mut(unit) {
-            state.joined = Some(now);
+        let next = next.filter(|next| *next > now);
+        // What leaves is taken for what it was when it was told to.
+        let leaves = next.is_some() || self.leaving.contains_key(unit);
+        let (guests, leaving) = (&self.guests, &self.leaving);
+        let world = self.committer.world();
+        let before = held.len();
+        held.retain(|held| {
+            let alone = guests::of_pod(&held.pod);
+            let name = guests.name(&held.pod);
+            let is_alone = name.is_some_and(|name| form::is_name_of(&alone, name));
+            let stops = || world.guests.get(&held.pod).is_none_or(|pod| pod.deleting);
+            let is_busy = || {
+                let state = guests.gangs.get(&alone);
+                state.is_some_and(|state| state.task.is_some())
+            };
+            !is_alone || !(leaves || leaving.contains_key(&alone) || is_busy() || stops())
+        });
+        if let Some(at) = next
+            .or(now.checked_add(JOINS))
+            .filter(|_| held.len() < before)
+        {
+            self.alarms.set(unit, at);
         }
         held
+    }
+
+    /// What limits of one job are asked of for pods that join: all of its gang that is to stay, and
+    /// who is about to.
+    pub(super) fn count_group(&mut self, unit: &Key, journal: &PodGroupStatus, pods: &Pods) {
+        let mut total = Total::default();
+        for (name, pod) in pods {
+            let alone = guests::of_pod(&Key::new(&unit.namespace, name));
+            let joins = pod.waits() && self.inside_of_guests(&alone) == Inside::Placed;
+            if joins || (is_of_place(journal, pod) && !pod.deleting) {
+                total.add(pod);
+            }
+        }
+        if let Some(state) = self.guests.gangs.get_mut(unit) {
+            let before = &state.total;
+            state.has_shrunk |= total.pods < before.pods || total.gpus < before.gpus;
+            state.total = total;
+        }
     }
 
     /// The same of a pod alone: it counts where it was bound, whatever its labels say by now. `gang`:
@@ -150,13 +177,18 @@ impl Driver {
         let since = gang::time(place.since);
         standing.gang.submitted = standing.gang.submitted.min(since);
         // Pods that came one by one are the gang's from now on.
+        let mut joined = None;
         for pod in &held {
             let alone = guests::of_pod(&pod.pod);
             if alone != *unit && self.guests.gangs.remove(&alone).is_some() {
+                joined = Some(Instant::now());
                 self.engine.delete_gang(&gang::id(&alone));
                 self.alarms.clear(&alone);
                 self.leaving.remove(&alone);
             }
+        }
+        if let Some(state) = self.guests.gangs.get_mut(unit) {
+            state.joined = joined.or(state.joined);
         }
         for (pod, name) in standing.names {
             let before = self.guests.names.insert(pod.clone(), name);
@@ -181,24 +213,21 @@ impl Driver {
     fn judge_guests(&mut self, unit: &Key, place: Counts<'_>, held: &[Held]) -> Arc<JobLimits> {
         let world = self.committer.world().clone();
         let version = world.quotas.version();
-        let mut total = Total::default();
         let pods = held.iter().filter_map(|held| world.guests.get(&held.pod));
-        pods.for_each(|pod| total.add(&pod));
+        let accounts: Accounts = pods.map(|pod| pod.service_account.clone()).collect();
         let state = self.guests.gangs.entry(unit.clone()).or_default();
-        state.total = total;
-        let accounts = &state.total.accounts;
         let known = state.limits.as_ref();
         let known = known.filter(|limits| limits.version == version);
-        let is_known = (&state.accounts, state.joins) == (accounts, place.joins);
+        let is_known = (&state.accounts, state.joins) == (&accounts, place.joins);
         if let Some(limits) = known.filter(|_| is_known) {
             return limits.clone();
         }
-        let limits = held_limits(&world, &unit.namespace, place.queue, accounts);
+        let limits = held_limits(&world, &unit.namespace, place.queue, &accounts);
         let limits = Arc::new(match place.joins {
             true => limits.joining(),
             false => limits,
         });
-        state.accounts.clone_from(accounts);
+        state.accounts = accounts;
         state.joins = place.joins;
         state.limits = Some(limits.clone());
         self.engine.apply_draws(&gang::id(unit), limits.draws());

@@ -65,10 +65,15 @@ struct Guest {
     asks: Option<Arc<Asks>>,
     /// The pods that the engine has in its place.
     held: Vec<Held>,
-    /// What they hold together.
+    /// Of a gang that has its place: what those ask for together that are to stay in it, and those
+    /// that are just being bound to join them.
     total: Total,
-    /// Since when the engine has pods in it that came one by one.
+    /// That has become less: who was refused may be let in.
+    has_shrunk: bool,
+    /// When pods became its own last that came one by one.
     joined: Option<Instant>,
+    /// Where a pod must be that joins a gang.
+    near: Option<(String, String)>,
     /// Which of the places it is that the engine's names of its pods are of.
     place: u64,
     /// Of a pod alone, whose failures no journal has: how many in a row, and when it is tried again.

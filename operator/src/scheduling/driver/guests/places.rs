@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::topology::TopologyMode;
-use trellis_api::{PodGroup, PodGroupSpec};
+use trellis_api::{PodGroup, PodGroupSpec, Reason};
 
 use super::super::{Driver, Inside};
 use crate::key::Key;
@@ -17,6 +17,7 @@ use crate::scheduling::guests::form::{self, Ticket};
 use crate::scheduling::guests::next::planned;
 use crate::scheduling::guests::{self, Unit, plan};
 use crate::scheduling::{Feed, gang};
+use crate::world::Certificate;
 
 /// How soon a place is tried again that an earlier leader has promised.
 const SOON: Duration = Duration::from_millis(200);
@@ -31,7 +32,7 @@ impl Driver {
         retry: Option<Timestamp>,
         near: Option<(String, String)>,
     ) {
-        if self.keeps_nomination(unit, &asks) {
+        if self.keeps_nomination(unit, &asks, &near) {
             return;
         }
         let now = Instant::now();
@@ -48,10 +49,12 @@ impl Driver {
             not_before: retry,
             excluded: state.avoided.now(now).cloned().collect(),
             preempted: state.preempted,
-            near,
+            near: near.clone(),
             place: state.place,
         };
+        state.near = near;
         state.looks = 0;
+        state.telling.forget();
         let gang = form::waiting(unit, group, &asks, &ticket);
         let limits = asks.limits.clone();
         state.accounts.clone_from(&asks.accounts);
@@ -69,14 +72,20 @@ impl Driver {
 
     /// True if others leave for a pod alone, and it asks for what it did: its place is kept, with
     /// what policies say of it now. That of a gang stands in its journal.
-    fn keeps_nomination(&mut self, unit: &Key, asks: &Asks) -> bool {
+    fn keeps_nomination(
+        &mut self,
+        unit: &Key,
+        asks: &Asks,
+        near: &Option<(String, String)>,
+    ) -> bool {
         let alone = matches!(guests::unit(unit), Some(Unit::Pod(_)));
         let state = self.guests.gangs.get_mut(unit).filter(|_| alone);
         let Some(state) = state.filter(|state| state.inside == Inside::Nominated) else {
             return false;
         };
         let before = state.asks.as_deref();
-        if !before.is_some_and(|before| before.is_same_demand(asks)) {
+        let is_same = before.is_some_and(|before| before.is_same_demand(asks));
+        if !is_same || state.near != *near {
             return false;
         }
         let limits = asks.limits.clone();
@@ -113,7 +122,10 @@ impl Driver {
         };
         // Others have left for it: it is asked at once, and not after somebody else has the place.
         let for_it = is_nominated || before == Inside::Nominated;
-        let asks = match asks.filter(|asks| !for_it || of_now(asks)) {
+        // Others may have joined its gang since.
+        let joins = asks.as_ref().is_some_and(|asks| asks.joins);
+        let for_it = for_it || joins;
+        let asks = match asks.filter(|asks| !joins && (!for_it || of_now(asks))) {
             None if for_it => self.find_nominated(unit),
             asks => asks,
         };
@@ -166,12 +178,21 @@ impl Driver {
         }
         let nodes = planned(&plan).map(|(pod, node)| (pod.name.as_str(), node));
         let mounts = asks.mounts(nodes);
+        let group = self.gang_of(unit, &asks);
         let wanted = GuestPlan {
             uid,
             plan,
+            group: group.as_ref().map(|group| group.name.to_string()),
             mounts,
             since: Some(asks.submitted),
         };
+        if let (Some(Unit::Pod(pod)), Some(group)) = (guests::unit(unit), &group) {
+            // The next one that joins is asked about with it.
+            let state = self.guests.gangs.get_mut(&guests::of_group(group));
+            if let Some((state, pod)) = state.zip(world.guests.get(&pod)) {
+                state.total.add(&pod);
+            }
+        }
         let (committer, key) = (self.committer.clone(), unit.clone());
         let alone = matches!(guests::unit(unit), Some(Unit::Pod(_)));
         self.start(unit, None, |stop| async move {
@@ -180,6 +201,18 @@ impl Driver {
                 false => committer.commit_guests(key, wanted, stop).await,
             }
         });
+    }
+
+    /// The PodGroup of the gang that a unit is, or joins.
+    fn gang_of(&self, unit: &Key, asks: &Asks) -> Option<Key> {
+        match guests::unit(unit)? {
+            Unit::Group(group) => Some(group),
+            Unit::Pod(pod) => {
+                let there = self.committer.world().guests.get(&pod)?;
+                let group = there.group().filter(|_| asks.joins)?;
+                Some(Key::new(&pod.namespace, group))
+            }
+        }
     }
 
     /// The engine forgets the gang, but for the quota of what still stops.
@@ -206,16 +239,39 @@ impl Driver {
     }
 
     /// Where a pod must be that comes after its gang, by the label of the level.
-    pub(super) fn guests_near(&self, group: &PodGroup) -> Option<(String, String)> {
-        let asked = group.spec.topology.as_ref()?;
-        if asked.mode() != TopologyMode::Required {
-            return None;
-        }
+    ///
+    /// # Errors
+    /// Nobody can say: it waits, and is not placed elsewhere.
+    pub(super) fn guests_near(
+        &self,
+        group: &PodGroup,
+    ) -> Result<Option<(String, String)>, Certificate> {
+        let asked = group.spec.topology.as_ref();
+        let required = asked.filter(|asked| asked.mode() == TopologyMode::Required);
+        let Some(asked) = required else {
+            return Ok(None);
+        };
         let unit = guests::of_group(&Key::of(&group.metadata));
-        let there = self.guests.gangs.get(&unit)?.held.first()?;
-        let world = self.committer.world();
-        let node = world.nodes.get(&Key::new("", &there.node))?;
-        let value = node.metadata.labels.as_ref()?.get(&asked.level)?.clone();
-        Some((asked.level.clone(), value))
+        let state = self.guests.gangs.get(&unit);
+        let there = state.map(|state| state.held.as_slice()).unwrap_or_default();
+        if there.is_empty() {
+            // There is no place that it joins.
+            return Ok(None);
+        }
+        let nodes = &self.committer.world().nodes;
+        let domain = there.iter().find_map(|held| {
+            let node = nodes.get(&Key::new("", &held.node))?;
+            node.metadata.labels.as_ref()?.get(&asked.level).cloned()
+        });
+        match domain {
+            Some(domain) => Ok(Some((asked.level.clone(), domain))),
+            None => {
+                let message = format!(
+                    "its gang must be in one {}, and none of the nodes that it has says in which",
+                    asked.level
+                );
+                Err(Certificate::waits(Reason::TopologyNotFound, message))
+            }
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
 use trellis_api::pod_group::{NominatedVictim, Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, PodGroupSpec, Reason};
 use trellis_scheduler::Victim;
@@ -73,7 +74,11 @@ impl Driver {
             self.stay(&who, SignedDuration::ZERO);
         }
         self.withdraw(unit);
-        self.committer.world().touch(unit.clone());
+        // Whose places they are may not be written down yet: not at once.
+        if let Some(state) = self.guests.gangs.get_mut(unit) {
+            let until = state.pause.begin(Instant::now());
+            self.alarms.set(unit, until);
+        }
     }
 
     /// The plan that a gang is nominated for, as its journal says.

@@ -75,9 +75,11 @@ impl Driver {
                 self.stop_guests(unit, vec![doomed], false);
             }
             Step::Enqueue => {
-                let near = gang.and_then(|gang| self.guests_near(gang));
                 let spec = gang.map(|gang| &gang.spec);
-                let found = self.find_single(key, gang);
+                let (found, near) = match gang.map_or(Ok(None), |gang| self.guests_near(gang)) {
+                    Ok(near) => (self.find_single(key, gang), near),
+                    Err(why) => (Err(why), None),
+                };
                 self.enqueue_found(unit, spec, found, retry, near);
             }
         }

@@ -1,6 +1,7 @@
 //! What `guests::next` and `guests::single` say is done.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
@@ -17,6 +18,9 @@ use crate::scheduling::guests::{self, Unit};
 use crate::scheduling::journal;
 use crate::watch::Guests as Pods;
 use crate::world::Certificate;
+
+/// How often it is looked whether pods that stop are on nodes that are lost by now.
+const AWAITED: Duration = Duration::from_secs(30);
 
 impl Driver {
     /// Does what is to be done about one guest gang.
@@ -62,6 +66,7 @@ impl Driver {
             self.leaving.remove(unit);
         }
         self.hold_group(unit, &group, journal, &pods);
+        self.count_group(unit, journal, &pods);
         let now = Instant::now();
         let inherited = self.inherited.get(unit).map(String::as_str);
         let ours = self.committer.commands().epoch().ok();
@@ -72,6 +77,7 @@ impl Driver {
         let seen = next::Gang {
             min_member: group.spec.min_member,
             goes: group.metadata.deletion_timestamp.is_some(),
+            ends: state.ends,
             journal,
             author: ours.map(|ours| journal::author(journal, ours, inherited)),
             pods: &pods,
@@ -114,10 +120,14 @@ impl Driver {
             Step::Adopt => self.adopt_guests(unit, group, pods),
             Step::Hold(later) => {
                 self.stay_unless_asked(unit);
-                // Those that are known are looked at when they change, or the PodGroup does.
+                let state = self.guests.gangs.get_mut(unit);
+                let room = state.is_some_and(|state| std::mem::take(&mut state.has_shrunk));
+                // Those that are known are looked at when they change, or the PodGroup does; those
+                // that were refused once others have gone, too.
                 let alone = |name| guests::of_pod(&Key::new(&unit.namespace, name));
                 for pod in later.iter().map(|name| alone(name)) {
-                    if !self.guests.gangs.contains_key(&pod) {
+                    let known = self.guests.gangs.get(&pod);
+                    if known.is_none_or(|state| room && state.looks > 0) {
                         self.advance_guest(&pod);
                     }
                 }
@@ -132,6 +142,10 @@ impl Driver {
             Step::AwaitPods => {
                 let reason = Reason::PodsTerminating;
                 let message = "pods of the gang's last place are still there".to_owned();
+                // Should nobody be left who stops them, that is no news of theirs.
+                if let Some(at) = Instant::now().checked_add(AWAITED) {
+                    self.alarms.set(unit, at);
+                }
                 self.say(unit, Certificate::waits(reason, message));
             }
             Step::Clear => self.clear_guests(unit, group, journal, pods),
@@ -178,7 +192,9 @@ impl Driver {
         let generation = group.and_then(|group| group.metadata.generation);
         let state = self.guests.gangs.entry(unit.clone()).or_default();
         let is_another = std::mem::replace(&mut state.generation, generation) != generation;
-        let ends = next::ends(journal, pods);
+        let world = self.committer.world();
+        let ends = next::ends(journal, pods, |node| world.is_given_up(node));
+        let state = self.guests.gangs.entry(unit.clone()).or_default();
         let has_ended = std::mem::replace(&mut state.ends, ends) != ends;
         let all = is_another || has_ended || journal.phase != Some(PodGroupPhase::Placed);
         for (name, pod) in pods {

@@ -20,8 +20,11 @@ const SETTLES: Duration = Duration::from_secs(2);
 /// How long a pod is told nothing else: a reason that comes and goes must not become a stream of
 /// writes. What never is the same for long is said that often, too.
 const AGAIN: Duration = Duration::from_secs(10);
-/// Pods that could not be told are told again after that, doubled each time, so often.
+/// Pods that could not be told are told again after that, doubled each time, so often. So it is
+/// for those of a gang that is told one reason after the other: each costs a write for each pod.
 const DOUBLED: u32 = 5;
+/// The longest such pause. A gang of which the same has been said for so long is quiet.
+const QUIET: Duration = AGAIN.saturating_mul(1 << DOUBLED);
 
 /// What is kept of what the pods of one gang are told.
 #[derive(Debug, Default)]
@@ -32,6 +35,13 @@ pub(super) struct Telling {
     pub(super) under_way: Option<(u64, Certificate)>,
     /// How often in a row some could not be told.
     misses: u32,
+    /// How often pods have been told another reason than before, without a quiet while between.
+    pub(super) changes: u32,
+    /// The last such reason. Those that are told the same later, as each may be, are no further
+    /// change.
+    changed_to: Option<Reason>,
+    /// When something else was to be said last than what pods had been told.
+    restless: Option<Instant>,
     /// What is to be said once it can be.
     unsaid: Option<Certificate>,
     /// What may pass by itself.
@@ -62,6 +72,26 @@ fn after(now: Instant, wait: Duration) -> Instant {
     now.checked_add(wait).unwrap_or(now)
 }
 
+impl Telling {
+    /// How long pods that are told now are told nothing else. `is_change`: some were told another
+    /// reason before.
+    fn pause(&mut self, reason: Reason, is_change: bool) -> Duration {
+        if is_change && self.changed_to.replace(reason) != Some(reason) {
+            self.changes = self.changes.saturating_add(1).min(DOUBLED);
+        }
+        AGAIN.saturating_mul(1 << self.changes)
+    }
+
+    /// Something else is to be said than what pods have been told.
+    fn stirs(&mut self, now: Instant) {
+        let since = self.restless.replace(now);
+        if since.is_some_and(|since| now.duration_since(since) >= QUIET) {
+            self.changes = 0;
+            self.changed_to = None;
+        }
+    }
+}
+
 /// What pods are told. How many are there is said by the PodGroup alone: each of them would have to
 /// be told anew whenever one comes or goes.
 fn words_for_pods(unit: &Key, certificate: &Certificate) -> String {
@@ -71,6 +101,13 @@ fn words_for_pods(unit: &Key, certificate: &Certificate) -> String {
             &*group.name
         ),
         _ => certificate.message.clone(),
+    }
+}
+
+impl Telling {
+    /// What was to be said is so no more.
+    pub(super) fn forget(&mut self) {
+        self.unsaid = None;
     }
 }
 
@@ -129,6 +166,14 @@ impl Driver {
         let there: HashSet<&str> = waiting.iter().map(|(_, pod)| pod.uid.as_str()).collect();
         telling.told.retain(|uid, _| there.contains(uid.as_str()));
         let now = Instant::now();
+        // Of one that could not be told nobody knows what it shows.
+        let is_change = |told: &Told| !told.words.is_empty() && told.words != words;
+        if telling.told.values().any(is_change) {
+            telling.stirs(now);
+        }
+        let is_told_else = |told: &Told| is_change(told) && told.next <= now;
+        let is_told_else = telling.told.values().any(is_told_else);
+        let next = after(now, telling.pause(reason, is_told_else));
         let mut tell = Vec::new();
         let mut later: Option<Instant> = None;
         for (key, pod) in waiting {
@@ -148,7 +193,7 @@ impl Driver {
             }
             let told = Told {
                 words: words.clone(),
-                next: after(now, AGAIN),
+                next,
             };
             telling.told.insert(pod.uid.clone(), told);
         }

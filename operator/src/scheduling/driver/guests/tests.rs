@@ -80,9 +80,14 @@ impl Scene {
     /// A pod that Trellis has bound there, in the default queue.
     fn see_bound(&self, mut pod: SlimPod, more: &[(&str, &str)]) {
         pod.spec.node_name = Some("n0".to_owned());
-        let placed = [("trellis.dev/placed-in", "default")];
-        let all = placed.iter().chain(more);
-        let all = all.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let mut annotations: Vec<(&str, &str)> = vec![("trellis.dev/placed-in", "default")];
+        let labels = pod.metadata.labels.clone().unwrap_or_default();
+        if let Some(group) = labels.get("trellis.dev/pod-group") {
+            annotations.push(("trellis.dev/placed-with", group));
+        }
+        annotations.extend(more);
+        let all = annotations.into_iter();
+        let all = all.map(|(key, value)| (key.to_owned(), value.to_owned()));
         pod.metadata.annotations = Some(all.collect());
         self.see(pod);
     }
@@ -225,11 +230,7 @@ async fn what_somebody_else_has_bound_is_a_pod_like_any_other() {
 async fn what_was_bound_before_we_led_counts_though_its_group_is_gone() {
     let mut scene = Scene::new();
     for name in ["a", "b"] {
-        let mut pod = pod(name, json!({"trellis.dev/pod-group": "gone"}));
-        pod.spec.node_name = Some("n0".to_owned());
-        let annotations = [("trellis.dev/placed-in".to_owned(), "default".to_owned())];
-        pod.metadata.annotations = Some(annotations.into());
-        scene.see(pod);
+        scene.see_bound(pod(name, json!({"trellis.dev/pod-group": "gone"})), &[]);
     }
     scene.decide();
     assert_eq!(scene.used(), (8, 0));
@@ -251,11 +252,7 @@ async fn each_pod_of_a_gang_whose_group_goes_holds_its_place_by_itself() {
     }));
     scene.watched.apply(key("g"), group);
     for name in ["a", "b"] {
-        let mut pod = pod(name, json!({"trellis.dev/pod-group": "g"}));
-        pod.spec.node_name = Some("n0".to_owned());
-        let annotations = [("trellis.dev/placed-in".to_owned(), "default".to_owned())];
-        pod.metadata.annotations = Some(annotations.into());
-        scene.see(pod);
+        scene.see_bound(pod(name, json!({"trellis.dev/pod-group": "g"})), &[]);
     }
     scene.decide();
     let inside = |scene: &Scene| {

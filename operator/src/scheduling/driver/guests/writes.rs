@@ -2,6 +2,7 @@
 //! and that nothing is left.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
@@ -15,7 +16,7 @@ use crate::scheduling::commit::{GuestPlan, Outcome};
 use crate::scheduling::guests::{asks, next, plan};
 use crate::scheduling::journal;
 use crate::scheduling::keeper::Doomed;
-use crate::watch::Guests as Pods;
+use crate::watch::{GuestPod, Guests as Pods};
 
 impl Driver {
     /// Carries out the plan of the journal.
@@ -50,6 +51,7 @@ impl Driver {
         let wanted = GuestPlan {
             uid,
             plan,
+            group: group.metadata.name.clone(),
             mounts,
             since: asks.map(|asks| asks.submitted),
         };
@@ -63,7 +65,9 @@ impl Driver {
     ///
     /// They count where they did: what the PodGroup says now, nobody has asked about.
     pub(super) fn adopt_guests(&mut self, unit: &Key, group: &PodGroup, pods: &Pods) {
-        let ours = || pods.values().filter(|pod| pod.counts_in().is_some());
+        let is_its =
+            |pod: &&Arc<GuestPod>| pod.counts_in().is_some() && pod.with.as_deref() == pod.group();
+        let ours = || pods.values().filter(is_its);
         // Nor do they begin anew: how long they are no victims is not told by a PodGroup.
         let since = ours().filter_map(|pod| pod.created).min();
         let until = since.and_then(|since| since.saturating_add(journal::PLAN_TIME).ok());

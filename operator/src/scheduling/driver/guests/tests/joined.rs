@@ -172,3 +172,140 @@ async fn nobody_joins_a_gang_that_only_stops() {
         assert_eq!(scene.inside(&unit), Inside::No, "{name}");
     }
 }
+
+/// Each of them alone would be within it.
+#[tokio::test]
+async fn a_limit_of_one_job_is_one_for_all_who_join() {
+    let mut scene = Scene::new();
+    scene.placed(json!({}));
+    scene.see_bound(small("a"), &[]);
+    scene.limit(json!({"gpusPerJob": 3}));
+    scene.decide();
+    for name in ["b", "c", "d"] {
+        scene.see(small(name));
+    }
+    scene.decide();
+    scene.decide();
+    assert_eq!(scene.used(), (3, 0), "4 of 3");
+    let refused = ["b", "c", "d"].map(|name| guests::of_pod(&key(name)));
+    let mut refused = refused
+        .iter()
+        .filter(|unit| scene.inside(unit) == Inside::No);
+    let last = refused.next().unwrap().clone();
+    assert!(refused.next().is_none());
+    assert_eq!(scene.told(&last), "QuotaPolicyExceeded: ");
+    // One that stops counts no more, and who was refused is looked at: its successor, often.
+    let mut stops = small("a");
+    stops.metadata.deletion_timestamp = Some(decoded(json!("2027-01-15T08:00:00Z")));
+    let joined = ["b", "c", "d"].into_iter();
+    for name in joined.filter(|name| guests::of_pod(&key(name)) != last) {
+        scene.see_bound(small(name), &[]);
+        let world = scene.driver.committer.world().clone();
+        world.tell(Feed::Ended(guests::of_pod(&key(name)), Outcome::Done));
+    }
+    scene.decide();
+    scene.see_bound(stops, &[]);
+    scene.decide();
+    assert_eq!(scene.inside(&last), Inside::Placed);
+}
+
+/// Older than its gang, it would have that leave for it where those that came later do.
+#[tokio::test]
+async fn who_joins_did_not_begin_to_wait_before_its_gang_had_its_place() {
+    let mut scene = Scene::new();
+    scene.placed(json!({"deadline": "2027-01-15T08:02:00Z"}));
+    let of = |name: &str, created: &str| {
+        let mut pod = small(name);
+        pod.metadata.creation_timestamp = Some(decoded(json!(created)));
+        pod
+    };
+    scene.see_bound(of("a", "2027-01-15T07:59:00Z"), &[]);
+    scene.decide();
+    scene.see(of("b", "2027-01-15T07:00:00Z"));
+    scene.decide();
+    let asks = scene.driver.guests.gangs[&guests::of_pod(&key("b"))]
+        .asks
+        .clone();
+    let placed: k8s_openapi::jiff::Timestamp = "2027-01-15T08:00:00Z".parse().unwrap();
+    assert_eq!(asks.unwrap().submitted, placed);
+}
+
+/// The label is the user's. What stands on a pod since it was bound says whose part it is.
+#[tokio::test]
+async fn a_label_that_is_changed_makes_nothing_part_of_a_gang() {
+    let mut scene = Scene::new();
+    scene.placed(json!({"priority": 9}));
+    scene.see_bound(of_group("a"), &[]);
+    scene.decide();
+    scene.see_bound(of_group("stray"), &[("trellis.dev/placed-with", "other")]);
+    scene.decide();
+    assert_eq!(scene.inside(&guests::of_pod(&key("stray"))), Inside::Placed);
+    let gang = &scene.driver.guests.gangs[&guests::of_group(&key("g"))];
+    assert_eq!(gang.held.len(), 1);
+    assert_eq!(scene.used(), (8, 0));
+}
+
+/// Its user has put it on a node, and named a group: that is no gang to join.
+#[tokio::test]
+async fn a_gang_that_holds_nothing_takes_nobody_in() {
+    let mut scene = Scene::new();
+    scene.placed(json!({"queue": null}));
+    let mut theirs = of_group("a");
+    theirs.spec.node_name = Some("n0".to_owned());
+    scene.see(theirs);
+    scene.limit(json!({"gpusPerJob": 3}));
+    scene.decide();
+    scene.see(of_group("b"));
+    scene.decide();
+    let unit = guests::of_pod(&key("b"));
+    assert_eq!(scene.told(&unit), "QuotaPolicyExceeded: ");
+    scene.limit(json!({"runningJobs": 1}));
+    scene.look(&unit);
+    let state = &scene.driver.guests.gangs[&unit];
+    assert_eq!((state.inside, state.joins), (Inside::Placed, false));
+}
+
+/// It makes room for somebody, who is not to ask for all of the gang instead.
+#[tokio::test(start_paused = true)]
+async fn who_leaves_does_so_alone_and_not_as_part_of_the_gang() {
+    let mut scene = Scene::new();
+    scene.placed(json!({}));
+    scene.see_bound(small("a"), &[]);
+    scene.decide();
+    let alone = guests::of_pod(&key("b"));
+    scene.see(small("b"));
+    scene.decide();
+    let mut stops = small("b");
+    stops.metadata.deletion_timestamp = Some(decoded(json!("2027-01-15T08:00:00Z")));
+    scene.see_bound(stops, &[]);
+    let world = scene.driver.committer.world().clone();
+    world.tell(Feed::Ended(alone.clone(), Outcome::Done));
+    scene.decide();
+    tokio::time::advance(Duration::from_secs(5)).await;
+    scene.look(&guests::of_group(&key("g")));
+    assert_eq!(scene.inside(&alone), Inside::Placed);
+    let gang = &scene.driver.guests.gangs[&guests::of_group(&key("g"))];
+    assert_eq!(gang.held.len(), 1);
+}
+
+/// Where its gang must be in one domain, and nobody can say in which.
+#[tokio::test]
+async fn nobody_joins_outside_of_the_domain() {
+    let mut scene = Scene::new();
+    let world = scene.driver.committer.world().clone();
+    scene.placed(json!({}));
+    let group = world.pod_groups.get(&key("g")).unwrap();
+    let mut group = (*group).clone();
+    group.spec.topology = Some(decoded(
+        json!({"level": "example.com/rack", "mode": "Required"}),
+    ));
+    group.metadata.resource_version = Some("2".to_owned());
+    scene.watched.apply(key("g"), group);
+    scene.see_bound(small("a"), &[]);
+    scene.decide();
+    scene.see(small("b"));
+    scene.decide();
+    let unit = guests::of_pod(&key("b"));
+    assert_eq!(scene.inside(&unit), Inside::No);
+    assert_eq!(scene.told(&unit), "TopologyNotFound: ");
+}

@@ -148,6 +148,7 @@ async fn what_an_answer_says_is_bound_holds_its_node() {
     let by = crate::watch::BoundBy {
         plan: "p",
         queue: "default",
+        with: Some("g"),
         flavors: &crate::watch::Flavors::new(),
     };
     let bound = trellis_api::pod_group::PlannedPod {

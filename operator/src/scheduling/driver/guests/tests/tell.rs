@@ -93,6 +93,72 @@ async fn a_reason_that_comes_and_goes_is_no_stream_of_writes() {
     assert!(!scene.told_all_but(&unit, &[]), "nothing was written");
 }
 
+/// A controller that crashes one pod in a loop, or a user who switches the queue: each change would
+/// be a write for each pod of the gang.
+#[tokio::test(start_paused = true)]
+async fn a_reason_that_comes_and_goes_for_ever_is_told_ever_more_seldom() {
+    let mut scene = Scene::new();
+    let unit = guests::of_pod(&key("p"));
+    scene.see(pod("p", json!({"trellis.dev/queue": "none"})));
+    scene.decide_unanswered();
+    assert!(scene.told_all_but(&unit, &[]), "the first at once");
+    let reasons = [
+        Reason::InsufficientCapacity,
+        Reason::QuotaExceeded,
+        Reason::QueueNotFound,
+    ];
+    let mut waits = Vec::new();
+    let mut waited = 0;
+    for reason in reasons.into_iter().cycle().take(131) {
+        tokio::time::advance(10 * SECOND).await;
+        waited += 10;
+        scene.say(&unit, reason, "why");
+        if scene.told_all_but(&unit, &[]) {
+            waits.push(waited);
+            waited = 0;
+        }
+    }
+    assert_eq!(waits, [10, 20, 40, 80, 160, 320, 320, 320]);
+    // What is said last is told in the end, once.
+    tokio::time::advance(290 * SECOND).await;
+    scene.driver.say_what_is_left(&unit);
+    assert!(scene.told_all_but(&unit, &[]));
+    assert_eq!(scene.words(&unit), told(&[("p", "QuotaExceeded: ")]));
+    // It has been quiet for a while: one change is told at once again, and the next soon.
+    tokio::time::advance(320 * SECOND).await;
+    scene.say(&unit, Reason::InsufficientCapacity, "why");
+    assert!(scene.told_all_but(&unit, &[]));
+    scene.say(&unit, Reason::QuotaExceeded, "why");
+    assert!(!scene.told_all_but(&unit, &[]));
+    tokio::time::advance(20 * SECOND).await;
+    scene.driver.say_what_is_left(&unit);
+    assert!(scene.told_all_but(&unit, &[]));
+}
+
+/// Pods that come one after the other are told of one change at different times: that is one.
+#[tokio::test(start_paused = true)]
+async fn a_change_that_each_pod_is_told_of_when_it_may_be_is_one() {
+    let mut scene = Scene::new();
+    let unit = guests::of_group(&key("g"));
+    scene.group(1);
+    for name in ["a", "b", "c"] {
+        scene.member(name);
+        // As one that is not decided on.
+        scene.driver.heard.take();
+        scene.say(&unit, Reason::QuotaExceeded, "why");
+        assert!(scene.told_all_but(&unit, &[]), "{name}");
+        tokio::time::advance(4 * SECOND).await;
+    }
+    for _ in 0..3 {
+        scene.say(&unit, Reason::InsufficientCapacity, "why");
+        scene.told_all_but(&unit, &[]);
+        tokio::time::advance(4 * SECOND).await;
+    }
+    assert_eq!(scene.driver.guests.gangs[&unit].telling.changes, 1);
+    let all = ["a", "b", "c"].map(|name| (name, "InsufficientCapacity: "));
+    assert_eq!(scene.words(&unit), told(&all));
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_could_not_be_told_is_told_again_ever_more_seldom() {
     let mut scene = Scene::new();
