@@ -82,8 +82,8 @@ pub(crate) async fn life(helm: Helm) -> Result<()> {
     eventually(SOON, async || {
         let (is_ready, text) = running.ready().await?;
         ensure!(is_ready, "{text}");
-        for certificate in ["webhook", "endpoint"] {
-            let line = format!("[+]{certificate}-certificate ok\n");
+        for part in ["certificate", "caches"] {
+            let line = format!("[+]webhook-{part} ok\n");
             ensure!(text.contains(&line), "{text}");
         }
         Ok(())
