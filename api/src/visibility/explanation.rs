@@ -47,6 +47,10 @@ pub struct Explanation {
     /// The same of namespaces whose jobs are not for who asks: how many of which priority.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preempts_others: Vec<OtherJobs>,
+    /// Jobs that it may ask to make room later than now, at most [`Explanation::NODES`]: those first
+    /// that may be asked first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub protected: Vec<Protected>,
     /// Nodes on which a place is reserved for it, at most [`Explanation::NODES`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reserved_nodes: Vec<String>,
@@ -192,6 +196,18 @@ pub struct Preempted {
     /// Why it, and not another. Absent: it is leaving already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
+}
+
+/// A job that nobody may ask to make room yet: it has had its place for less than its
+/// `minRuntimeSeconds`, or a PodDisruptionBudget spoke against it a moment ago.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Protected {
+    /// The job. Absent: it is not for who asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobRef>,
+    /// When it may be asked.
+    pub until: Time,
 }
 
 /// Jobs whose names are not for who asks.

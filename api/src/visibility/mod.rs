@@ -14,8 +14,8 @@ mod schema;
 
 pub use amount::Amount;
 pub use explanation::{
-    Candidate, ExcludedNodes, Explanation, FreedOn, OtherJobs, Preempted, RaisedLimit, RaisedQuota,
-    Shortage, SmallestChange, TaskGroupNodes,
+    Candidate, ExcludedNodes, Explanation, FreedOn, OtherJobs, Preempted, Protected, RaisedLimit,
+    RaisedQuota, Shortage, SmallestChange, TaskGroupNodes,
 };
 pub use job_ref::JobRef;
 pub use node_state::{NodeDomain, NodeHold, NodeReason, NodeResource, NodeState};

@@ -19,13 +19,15 @@ pub(super) fn text(explanation: &Explanation, queue: Option<&QueueState>, width:
         out.push_str(&section(&format!("Queue {}", explanation.queue)));
         out.push_str(&quota(queue));
         let share = queue.share.as_deref().unwrap_or("-");
-        let line = format!(
-            "{} jobs hold a place, {} wait, share {share}",
-            queue.admitted, queue.pending
-        );
+        let hold = match queue.admitted {
+            1 => "1 job holds".to_owned(),
+            jobs => format!("{jobs} jobs hold"),
+        };
+        let line = format!("{hold} a place, {} wait, share {share}", queue.pending);
         out.push_str(&wrapped(&line, 2, width, Tone::Plain));
     }
-    if !explanation.preempts.is_empty() || !explanation.preempts_others.is_empty() {
+    let makes_room = !explanation.preempts.is_empty() || !explanation.preempts_others.is_empty();
+    if makes_room || !explanation.protected.is_empty() {
         out.push_str(&section("Who makes room"));
         for victim in &explanation.preempts {
             let pod = victim.pod.as_ref().map(|pod| format!(" (pod {pod} alone)"));
@@ -48,6 +50,17 @@ pub(super) fn text(explanation: &Explanation, queue: Option<&QueueState>, width:
             let line = format!(
                 "{jobs} of namespaces that you may not see{}",
                 priority.unwrap_or_default()
+            );
+            out.push_str(&wrapped(&line, 2, width, Tone::Plain));
+        }
+        for safe in &explanation.protected {
+            let job = match &safe.job {
+                Some(job) => format!("{}/{}", job.namespace, job.name),
+                None => "a job of a namespace that you may not see".to_owned(),
+            };
+            let line = format!(
+                "{job} may be asked to from {} on: it has not run for its minRuntimeSeconds, or a budget kept it a moment ago",
+                safe.until.0
             );
             out.push_str(&wrapped(&line, 2, width, Tone::Plain));
         }

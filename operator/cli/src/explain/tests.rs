@@ -120,6 +120,11 @@ fn others_are_counted_where_they_are_not_named() {
     explanation.preempts.clear();
     explanation.preempts_others =
         serde_json::from_value(json!([{"count": 2, "priority": 1}, {"count": 1}])).unwrap();
+    explanation.protected = serde_json::from_value(json!([
+        {"until": "2026-11-21T15:30:00Z"},
+        {"job": {"namespace": "team-a", "name": "ours"}, "until": "2026-11-21T15:40:00Z"},
+    ]))
+    .unwrap();
     for group in &mut explanation.task_groups {
         group.candidates.clear();
         group.excluded.iter_mut().for_each(|of| of.nodes.clear());
@@ -130,6 +135,8 @@ fn others_are_counted_where_they_are_not_named() {
         "2 jobs of namespaces that you may not see, of priority 1",
         "1 job of namespaces that you may not see\n",
         "another's job, of priority 7",
+        "a job of a namespace that you may not see may be asked to from 2026-11-21T15:30:00Z on",
+        "team-a/ours may be asked to from 2026-11-21T15:40:00Z on",
     ] {
         assert!(said.contains(line), "{line}: {said}");
     }

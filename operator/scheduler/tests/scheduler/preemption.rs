@@ -248,6 +248,9 @@ fn time_alone_makes_a_victim_and_the_engine_wakes_for_it() {
     engine.apply_gang(of(9, "high", 1));
     assert_eq!(at(&mut engine, seconds(1)), ["-high InsufficientCapacity"]);
     assert_eq!(engine.next_wakeup(), Some(seconds(60)), "the queue caps it");
+    let protected = [(id("low"), seconds(60))];
+    assert_eq!(engine.protected_from(&id("high")), protected);
+    assert_eq!(engine.protected_from(&id("low")), [], "it has its place");
     assert_eq!(at(&mut engine, seconds(60)), ["!high low"]);
 }
 

@@ -59,6 +59,8 @@ pub(super) struct Candidates {
     charges: Vec<Arc<Demand>>,
     /// When the next one may be asked that may not yet.
     pub(super) next: Option<Time>,
+    /// Those who may not yet, and until when.
+    pub(super) protected: Vec<(GangIdx, Time)>,
 }
 
 impl Candidates {
@@ -121,6 +123,7 @@ impl Engine {
                 };
                 if let Some(until) = card.safe_until(cap).filter(|until| *until > self.now) {
                     found.next = Some(found.next.map_or(until, |next| next.min(until)));
+                    found.protected.push((gang, until));
                     continue;
                 }
                 let charge = *charges.entry(number).or_insert_with(|| {

@@ -1,7 +1,7 @@
 //! Room is made: who asks whom for it (`asker`), who may be asked (`candidates`, and `card` for what is read
 //! of each), whom it takes (`search`, over a `field`; `by_node` is another order of
-//! asking, `domains` where a gang must be in one), and what becomes of those who leave and of the one who follows them
-//! (`nominate`).
+//! asking, `domains` where a gang must be in one), what becomes of those who leave and of the one who follows them
+//! (`nominate`), and who may not be asked yet (`protected`).
 
 mod asker;
 mod by_node;
@@ -10,6 +10,7 @@ mod card;
 mod domains;
 mod field;
 mod nominate;
+mod protected;
 mod search;
 
 pub(super) use card::Card;

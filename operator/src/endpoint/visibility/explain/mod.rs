@@ -16,8 +16,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 use kube::api::{ObjectMeta, TypeMeta};
 use serde_json::{Value, json};
 use trellis_api::visibility::{
-    Amount, Candidate, ExcludedNodes, Explanation, FreedOn, Preempted, RaisedLimit, RaisedQuota,
-    Served, SmallestChange, TaskGroupNodes,
+    Amount, Candidate, ExcludedNodes, Explanation, FreedOn, Preempted, Protected, RaisedLimit,
+    RaisedQuota, Served, SmallestChange, TaskGroupNodes,
 };
 use trellis_api::{PodGroup, Reason, TrainingJob};
 use trellis_scheduler::{
@@ -86,6 +86,7 @@ impl Explainer {
         }
         told.position = beside.positions.get(&id).copied();
         told.preempts = self.victims(&id);
+        told.protected = self.protected(&id);
         if let Some(reserved) = self.engine.reservation(&id) {
             let nodes: std::collections::BTreeSet<&NodeName> =
                 reserved.placement.iter().map(|(_, _, node)| node).collect();
@@ -146,10 +147,23 @@ impl Explainer {
             task_groups: Vec::new(),
             preempts: Vec::new(),
             preempts_others: Vec::new(),
+            protected: Vec::new(),
             reserved_nodes: Vec::new(),
             expected_start: starts.and_then(|start| at(*start)).map(MetaTime),
             smallest_change: None,
         }
+    }
+
+    /// Who may be asked later to leave for it.
+    fn protected(&mut self, id: &GangId) -> Vec<Protected> {
+        let all = self.engine.protected_from(id).into_iter();
+        let first = all.filter_map(|(gang, until)| {
+            Some(Protected {
+                job: Some(job_ref(&gang::job_of(&gang))),
+                until: MetaTime(at(until)?),
+            })
+        });
+        first.take(Explanation::NODES).collect()
     }
 
     /// Who would leave for it now.

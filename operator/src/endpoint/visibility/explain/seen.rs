@@ -28,7 +28,9 @@ pub(in super::super) type Priorities = BTreeMap<JobRef, i32>;
 
 fn jobs(told: &Explanation) -> impl Iterator<Item = &JobRef> {
     let behind = told.shortage.iter().flat_map(|lacks| &lacks.behind);
-    told.preempts.iter().map(|leaves| &leaves.job).chain(behind)
+    let protected = told.protected.iter().filter_map(|safe| safe.job.as_ref());
+    let leaves = told.preempts.iter().map(|leaves| &leaves.job);
+    leaves.chain(protected).chain(behind)
 }
 
 /// Other namespaces that it names jobs of.
@@ -68,6 +70,9 @@ pub(in super::super) fn reduce(told: &mut Explanation, priorities: &Priorities, 
     told.preempts_others = others
         .map(|(priority, count)| OtherJobs { count, priority })
         .collect();
+    for safe in &mut told.protected {
+        safe.job.take_if(|job| !is_seen(job));
+    }
     if let Some(lacks) = &mut told.shortage
         && let Some(behind) = lacks.behind.take_if(|behind| !is_seen(behind))
     {
@@ -139,6 +144,7 @@ mod tests {
                 {"namespace": "a", "name": "ours"}, {"namespace": "b", "name": "one"},
                 {"namespace": "b", "name": "two"}, {"namespace": "c", "name": "three"},
             ],
+            "protected": [{"job": {"namespace": "b", "name": "two"}, "until": "2026-11-21T15:30:00Z"}],
             "reservedNodes": ["n1"],
             "smallestChange": {
                 "raiseQuotas": [{"queue": "theirs", "field": "nominal", "resource": "cpu", "by": "1"}],
@@ -176,6 +182,8 @@ mod tests {
         let others = told.preempts_others.iter();
         let others: Vec<_> = others.map(|other| (other.priority, other.count)).collect();
         assert_eq!(others, [(Some(2), 1), (Some(1), 2)]);
+        let safe: Vec<_> = told.protected.iter().map(|safe| &safe.job).collect();
+        assert_eq!(safe, [&None], "until when is told all the same");
         let lacks = told.shortage.as_ref().unwrap();
         assert_eq!((&lacks.behind, lacks.behind_priority), (&None, Some(7)));
         assert_eq!(told.smallest_change, None);

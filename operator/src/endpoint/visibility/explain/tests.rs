@@ -19,6 +19,10 @@ fn gang(name: &str, queue: &str, pods: u32, gpus: i64, priority: i32) -> Gang {
 
 /// Three nodes of 8 GPUs, of which one is cordoned; `a/runs` holds 12 of the 16.
 fn engine() -> Engine {
+    engine_of(gang("a/runs", "strong", 2, 6, 0))
+}
+
+fn engine_of(runs: Gang) -> Engine {
     let mut engine = Engine::new();
     for name in ["n0", "n1", "off"] {
         let offers = Resources::new().with(GPU, 8).with("pods", 110);
@@ -41,7 +45,7 @@ fn engine() -> Engine {
     };
     let small = Queue::new(QueueName::new("small"));
     engine.apply_queue(small.with_quotas([(ResourceName::new(GPU), quota)]));
-    engine.apply_gang(gang("a/runs", "strong", 2, 6, 0));
+    engine.apply_gang(runs);
     engine.cycle(Time::from_millis(0));
     engine
 }
@@ -138,6 +142,25 @@ fn a_quota_that_is_too_small_is_told_with_what_would_do() {
         (raised.field.as_str(), raised.by.as_str()),
         ("nominal", "1")
     );
+}
+
+/// It could ask somebody, and may not yet.
+#[test]
+fn who_may_not_be_asked_yet_is_told_with_the_time() {
+    let mut engine = engine_of(Gang {
+        min_runtime: std::time::Duration::from_mins(15),
+        ..gang("a/runs", "strong", 2, 6, 0)
+    });
+    engine.apply_gang(gang("b/first", "strong", 2, 4, 5));
+    engine.cycle(Time::from_millis(1_000));
+    let told = explain(&engine, "b/first").unwrap();
+    assert_eq!(told.reason, Some(Reason::InsufficientCapacity), "{told:?}");
+    assert!(told.preempts.is_empty());
+    let [safe] = told.protected.as_slice() else {
+        panic!("{told:?}")
+    };
+    assert_eq!(safe.job.as_ref().unwrap().name, "runs");
+    assert_eq!(safe.until.0.as_second(), 15 * 60);
 }
 
 #[test]
