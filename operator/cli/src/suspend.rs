@@ -57,6 +57,14 @@ impl Want {
         }
     }
 
+    /// What is not so where it is asked for and not reached.
+    const fn lacks(self) -> &'static str {
+        match self {
+            Self::Suspended => "has pods still",
+            Self::Resumed => "does not run yet",
+        }
+    }
+
     fn is_asked(self, job: &TrainingJob) -> bool {
         job.spec.suspend.unwrap_or(false) == (self == Self::Suspended)
     }
@@ -161,8 +169,8 @@ async fn one(site: &Site, name: &str, want: Want, options: &Options) -> anyhow::
         }
         Followed::Late => {
             warn(&format!(
-                "error: {name} is not {} yet: `trellis status {name}` says where it is",
-                want.word()
+                "error: {name} {}: `trellis status {name}` says where it is, and `trellis explain {name}` what it waits for",
+                want.lacks()
             ));
             Ok(Exit::Late)
         }

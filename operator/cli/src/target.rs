@@ -66,7 +66,7 @@ impl Site {
     #[must_use]
     pub fn not_there(&self, name: &str) -> anyhow::Error {
         anyhow!(
-            "there is no TrainingJob {name:?} in namespace {:?}: `kubectl get tj -A` lists all that there are",
+            "there is no TrainingJob {name:?} in namespace {:?}: `kubectl get tj -A` lists all that there are; pods that others have made say why they wait themselves, and their PodGroup does",
             self.namespace
         )
     }

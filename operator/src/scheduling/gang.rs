@@ -346,10 +346,12 @@ pub fn because(because: trellis_scheduler::Because) -> Option<Because> {
 pub(super) fn with_reservation(engine: &Engine, id: &GangId, message: String) -> String {
     match engine.reservation(id).map(|kept| kept.start) {
         Some(Some(start)) => {
-            format!("{message}; it is next, and starts at {start} if what runs ends when it should")
+            format!(
+                "{message}; it is next for room, and starts at {start} at the latest if what runs ends when it should"
+            )
         }
         Some(None) => format!(
-            "{message}; it is next; when it starts is not known, so that others keep off \
+            "{message}; it is next for room; when it starts is not known, so that others keep off \
              its place only once it has waited for 10 minutes"
         ),
         None => message,

@@ -110,7 +110,7 @@ fn shown(nodes: &[NodeState], options: &Options) -> Result<Look, Unseen> {
         return Ok(text.into());
     }
     if of.is_empty() {
-        return Ok("no node is so\n".to_owned().into());
+        return Ok("there is no such node\n".to_owned().into());
     }
     let wide = options.output == Some(Format::Wide);
     let mut text = match options.map {

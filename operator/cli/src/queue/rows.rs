@@ -72,7 +72,7 @@ pub(super) fn text(
     width: Option<usize>,
 ) -> String {
     if jobs.is_empty() {
-        return "no job waits or runs that is asked for\n".to_owned();
+        return "no such job waits for a place or holds one\n".to_owned();
     }
     let mut columns = vec![
         "POS",

@@ -135,7 +135,7 @@ fn some_of_it() {
     };
     assert_eq!(
         text(&busy(), none, false, None),
-        "no job waits or runs that is asked for\n"
+        "no such job waits for a place or holds one\n"
     );
 }
 

@@ -118,11 +118,7 @@ impl Driver {
             }
         };
         let asks = Arc::new(found.ok()?);
-        let state = self.guests.gangs.get_mut(unit)?;
-        state.limits = Some(asks.limits.clone());
-        state.accounts.clone_from(&asks.accounts);
-        state.joins = asks.joins;
-        state.asks = Some(asks.clone());
+        self.guests.gangs.get_mut(unit)?.ask(asks.clone());
         Some(asks)
     }
 }

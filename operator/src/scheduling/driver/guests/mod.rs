@@ -96,6 +96,16 @@ struct Guest {
     telling: Telling,
 }
 
+impl Guest {
+    /// What it asks for, as policies say now.
+    fn ask(&mut self, asks: Arc<Asks>) {
+        self.accounts.clone_from(&asks.accounts);
+        self.joins = asks.joins;
+        self.limits = Some(asks.limits.clone());
+        self.asks = Some(asks);
+    }
+}
+
 /// True of a PodGroup that no TrainingJob has made.
 pub(super) fn is_users(group: &PodGroup) -> bool {
     let owners = group.metadata.owner_references.iter().flatten();

@@ -57,10 +57,7 @@ impl Driver {
         state.telling.forget();
         let gang = form::waiting(unit, group, &asks, &ticket);
         let limits = asks.limits.clone();
-        state.accounts.clone_from(&asks.accounts);
-        state.joins = asks.joins;
-        state.asks = Some(asks.into());
-        state.limits = Some(limits.clone());
+        state.ask(asks.into());
         if matches!(before, Inside::Placed | Inside::Nominated) {
             // The place was tentative and its plan was never written.
             self.engine.delete_gang(&gang.id);
@@ -89,10 +86,7 @@ impl Driver {
             return false;
         }
         let limits = asks.limits.clone();
-        state.accounts.clone_from(&asks.accounts);
-        state.joins = asks.joins;
-        state.limits = Some(limits.clone());
-        state.asks = Some(asks.clone().into());
+        state.ask(asks.clone().into());
         self.engine.apply_draws(&gang::id(unit), limits.draws());
         self.note_hours(&limits);
         true
@@ -122,12 +116,12 @@ impl Driver {
         };
         // Others have left for it: it is asked at once, and not after somebody else has the place.
         let for_it = is_nominated || before == Inside::Nominated;
-        // Others may have joined its gang since.
-        let joins = asks.as_ref().is_some_and(|asks| asks.joins);
-        let for_it = for_it || joins;
-        let asks = match asks.filter(|asks| !joins && (!for_it || of_now(asks))) {
-            None if for_it => self.find_nominated(unit),
-            asks => asks,
+        // Others may have joined its gang since: then it is asked anew in any case.
+        let asks = match asks {
+            Some(asks) if asks.joins => self.find_nominated(unit),
+            Some(asks) if !for_it || of_now(&asks) => Some(asks),
+            _ if for_it => self.find_nominated(unit),
+            _ => None,
         };
         if is_nominated && asks.is_none() && world.policies.active().is_none() {
             // Nothing has been asked yet since we lead: the place is held for it.
