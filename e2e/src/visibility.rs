@@ -41,7 +41,7 @@ fn chart(file: &str) -> Result<Vec<Value>> {
 /// If it cannot be started.
 pub async fn start(control_plane: &ControlPlane, program: &Path, port: u16) -> Result<Operator> {
     let kubeconfig = control_plane.service_account_kubeconfig(NAMESPACE, ACCOUNT);
-    // A busy machine must not cost it the lease.
+    // A busy machine must not cost it the lease: nobody starts it again.
     let launch = launch("operator", port).lease_seconds(60);
     Operator::launch(control_plane, program, &kubeconfig.await?, &launch)
 }

@@ -312,8 +312,7 @@ fn volumes(
 
 fn never_preempts(world: &World, job: &TrainingJob) -> bool {
     let named = |name: &str| world.priority_classes.get(&Key::new("", name));
-    let class = lookup::priority_class(&job.spec, named, || world.priority_classes.all());
-    class.is_ok_and(|class| class.is_some_and(|class| lookup::never_preempts(&class)))
+    lookup::job_never_preempts(&job.spec, named, || world.priority_classes.all())
 }
 
 fn priority(

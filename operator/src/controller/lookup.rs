@@ -134,12 +134,23 @@ pub fn never_preempts(class: &PriorityClass) -> bool {
     class.preemption_policy.as_deref() == Some("Never")
 }
 
+/// True if the job waits without having others leave by its priority: so says its PriorityClass. Of
+/// one that names none that exists nothing is said.
+pub fn job_never_preempts<C: Borrow<PriorityClass>>(
+    job: &TrainingJobSpec,
+    get: impl FnOnce(&str) -> Option<C>,
+    all: impl FnOnce() -> Vec<C>,
+) -> bool {
+    let class = priority_class(job, get, all).ok().flatten();
+    class.is_some_and(|class| never_preempts(class.borrow()))
+}
+
 /// The PriorityClass that the job's priority comes from: its own class, else the cluster's default
 /// (of several the lowest, as Kubernetes has it), if there is one.
 ///
 /// # Errors
 /// If it names none that exists.
-pub fn priority_class<C: Borrow<PriorityClass>>(
+fn priority_class<C: Borrow<PriorityClass>>(
     job: &TrainingJobSpec,
     get: impl FnOnce(&str) -> Option<C>,
     all: impl FnOnce() -> Vec<C>,
@@ -169,7 +180,7 @@ pub fn priority_class<C: Borrow<PriorityClass>>(
 /// That class by name, and the priority: of none 0.
 ///
 /// # Errors
-/// As [`priority_class`].
+/// If it names none that exists.
 pub fn priority<C: Borrow<PriorityClass>>(
     job: &TrainingJobSpec,
     get: impl FnOnce(&str) -> Option<C>,

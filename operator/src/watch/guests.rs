@@ -152,6 +152,13 @@ impl GuestPod {
         self.queue.as_deref().filter(|_| self.is_bound())
     }
 
+    /// The same of one that was bound as part of the gang that it names.
+    #[must_use]
+    pub fn counts_with_its_gang(&self) -> Option<&str> {
+        self.counts_in()
+            .filter(|_| self.with.as_deref() == self.group())
+    }
+
     /// It has no node, and is to have one.
     #[must_use]
     pub fn waits(&self) -> bool {

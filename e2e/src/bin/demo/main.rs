@@ -15,7 +15,7 @@ use clap::Parser;
 use trellis_e2e::cluster::{NodeSet, Nodes};
 use trellis_e2e::control_plane::ControlPlane;
 use trellis_e2e::control_plane::free_port;
-use trellis_e2e::operator::{self, ACCOUNT, NAMESPACE, Operator};
+use trellis_e2e::operator::{self, Operator};
 use trellis_e2e::visibility;
 use trellis_e2e::volumes;
 
@@ -110,10 +110,7 @@ pub(crate) async fn operate(control_plane: &ControlPlane) -> Result<Operator> {
     operator::install(control_plane).await?;
     let port = free_port()?;
     visibility::install(control_plane, port).await?;
-    let account = control_plane.service_account_kubeconfig(NAMESPACE, ACCOUNT);
-    // Whoever goes on with it has a busy machine, and nobody who starts it again.
-    let launch = visibility::launch("operator", port).lease_seconds(60);
-    let operator = Operator::launch(control_plane, &program()?, &account.await?, &launch)?;
+    let operator = visibility::start(control_plane, &program()?, port).await?;
     let asked = visibility::becomes(control_plane, true).await;
     asked.with_context(|| format!("operator: {}", operator.last_words()))?;
     Ok(operator)

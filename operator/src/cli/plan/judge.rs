@@ -126,9 +126,7 @@ impl Court<'_> {
 /// True if the job waits without having others leave by its priority: so says its PriorityClass.
 pub(in crate::cli) fn never_preempts(job: &TrainingJobSpec, snapshot: &Snapshot) -> bool {
     let classes = &snapshot.priority_classes;
-    let class =
-        lookup::priority_class(job, |name| classes.get(name), || classes.values().collect());
-    class.is_ok_and(|class| class.is_some_and(lookup::never_preempts))
+    lookup::job_never_preempts(job, |name| classes.get(name), || classes.values().collect())
 }
 
 /// The attempt that a job is about to make, from 1: `there` is the job in the cluster.

@@ -89,16 +89,25 @@ impl Asks {
     /// What its pods mount, on these nodes.
     #[must_use]
     pub fn mounts<'a>(&self, nodes: impl IntoIterator<Item = (&'a str, &'a str)>) -> Mounts {
-        let mut mounts = Mounts::new();
-        for (pod, node) in nodes {
-            for claim in self.claims.get(pod).into_iter().flatten() {
-                let mount = mounts.entry(claim.clone()).or_default();
-                mount.nodes.insert(node.to_owned());
-                mount.pods = mount.pods.saturating_add(1);
-            }
-        }
-        mounts
+        mounts(&self.claims, nodes)
     }
+}
+
+/// What pods mount on their nodes, by the claims of each.
+#[must_use]
+pub fn mounts<'a>(
+    claims: &BTreeMap<String, BTreeSet<String>>,
+    nodes: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Mounts {
+    let mut mounts = Mounts::new();
+    for (pod, node) in nodes {
+        for claim in claims.get(pod).into_iter().flatten() {
+            let mount = mounts.entry(claim.clone()).or_default();
+            mount.nodes.insert(node.to_owned());
+            mount.pods = mount.pods.saturating_add(1);
+        }
+    }
+    mounts
 }
 
 /// The claims that a pod mounts: those that its ephemeral volumes are, too, which are made with

@@ -114,7 +114,7 @@ pub fn is_of_place(journal: &PodGroupStatus, pod: &GuestPod) -> bool {
     match journal.phase {
         Some(PodGroupPhase::Committing) => pod.plan.as_ref() == Some(&plan.hash),
         Some(PodGroupPhase::Placed | PodGroupPhase::Unwinding) => {
-            plan.queue.as_deref() == Some(queue) && pod.with.as_deref() == pod.group()
+            pod.counts_with_its_gang().is_some() && plan.queue.as_deref() == Some(queue)
         }
         _ => false,
     }

@@ -57,8 +57,6 @@ pub(super) struct Candidates {
     pub(super) list: Vec<Candidate>,
     parts: Vec<Part>,
     charges: Vec<Arc<Demand>>,
-    /// When the next one may be asked that may not yet.
-    pub(super) next: Option<Time>,
     /// Those who may not yet, and until when.
     pub(super) protected: Vec<(GangIdx, Time)>,
 }
@@ -122,7 +120,6 @@ impl Engine {
                     continue;
                 };
                 if let Some(until) = card.safe_until(cap).filter(|until| *until > self.now) {
-                    found.next = Some(found.next.map_or(until, |next| next.min(until)));
                     found.protected.push((gang, until));
                     continue;
                 }

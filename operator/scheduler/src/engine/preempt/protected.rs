@@ -15,23 +15,19 @@ impl Engine {
     /// or had they not been asked in vain a moment ago: and until when they may not be asked. The
     /// first to lose that comes first. Whether it would be enough that they leave is not said.
     pub fn protected_from(&mut self, gang: &GangId) -> Vec<(GangId, Time)> {
-        let Some((at, waits)) = self.ids.get(gang).and_then(|&at| {
-            let state = self.state(at)?;
-            let waits = !state.idle && !matches!(state.stage, Stage::Placed(_));
-            Some((at, waits))
-        }) else {
-            return Vec::new();
-        };
-        let Some(Ok(ways)) = self.ways(at).filter(|_| waits) else {
-            return Vec::new();
-        };
-        let Some((gang, preempted)) = self.state(at).map(|state| {
-            let gang = Arc::clone(&state.gang);
-            let preempted = state.preempted || gang.preempted;
-            (gang, preempted)
-        }) else {
-            return Vec::new();
-        };
+        self.protected_from_waiting(gang).unwrap_or_default()
+    }
+
+    /// None: it does not wait, or no way is open to it.
+    fn protected_from_waiting(&mut self, gang: &GangId) -> Option<Vec<(GangId, Time)>> {
+        let at = *self.ids.get(gang)?;
+        let state = self.state(at)?;
+        if state.idle || matches!(state.stage, Stage::Placed(_)) {
+            return None;
+        }
+        let gang = Arc::clone(&state.gang);
+        let preempted = state.preempted || gang.preempted;
+        let ways = self.ways(at)?.ok()?;
         let mut found: BTreeMap<GangIdx, Time> = BTreeMap::new();
         for way in ways.iter() {
             let Some(asker) = self.asker((&gang, preempted), way) else {
@@ -48,9 +44,11 @@ impl Engine {
         });
         let mut named: Vec<(Time, GangId)> = named.collect();
         named.sort();
-        named
-            .into_iter()
-            .map(|(until, gang)| (gang, until))
-            .collect()
+        Some(
+            named
+                .into_iter()
+                .map(|(until, gang)| (gang, until))
+                .collect(),
+        )
     }
 }

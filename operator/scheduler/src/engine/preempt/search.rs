@@ -54,7 +54,8 @@ impl Engine {
         let mut budget = Budget::new(&self.queues, asker.queue, &way.demand);
         let candidates = self.candidates(&asker, &mut budget);
         budget.end(&mut self.queues);
-        if let Some(next) = candidates.next {
+        let next = candidates.protected.iter().map(|(_, until)| *until).min();
+        if let Some(next) = next {
             wake.at(next);
         }
         if candidates.list.is_empty() {

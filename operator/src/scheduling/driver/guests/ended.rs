@@ -41,13 +41,9 @@ impl Driver {
         if !matches!(outcome, Outcome::Again(_)) {
             state.pause.end();
         }
-        if let Some(Unit::Pod(pod)) = guests::unit(unit).filter(|_| joins) {
-            let there = self.committer.world().guests.get(&pod);
-            let group = there.as_ref().and_then(|pod| pod.group());
-            if let Some(group) = group {
-                let group = guests::of_group(&Key::new(&pod.namespace, group));
-                self.committer.world().tell(Feed::Look(group));
-            }
+        if let Some(group) = self.gang_of(unit, joins).filter(|_| joins) {
+            let look = Feed::Look(guests::of_group(&group));
+            self.committer.world().tell(look);
         }
         match outcome {
             Outcome::Done => self.is_done(unit),

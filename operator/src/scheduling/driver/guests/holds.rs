@@ -80,7 +80,7 @@ impl Driver {
         let next = joined.and_then(|joined| joined.checked_add(JOINS));
         let next = next.filter(|next| *next > now);
         // What leaves is taken for what it was when it was told to.
-        let leaves = next.is_some() || self.leaving.contains_key(unit);
+        let not_now = next.is_some() || self.leaving.contains_key(unit);
         let (guests, leaving) = (&self.guests, &self.leaving);
         let world = self.committer.world();
         let before = held.len();
@@ -93,7 +93,7 @@ impl Driver {
                 let state = guests.gangs.get(&alone);
                 state.is_some_and(|state| state.task.is_some())
             };
-            !is_alone || !(leaves || leaving.contains_key(&alone) || is_busy() || stops())
+            !is_alone || !(not_now || leaving.contains_key(&alone) || is_busy() || stops())
         });
         if let Some(at) = next
             .or(now.checked_add(JOINS))

@@ -172,7 +172,7 @@ impl Driver {
         }
         let nodes = planned(&plan).map(|(pod, node)| (pod.name.as_str(), node));
         let mounts = asks.mounts(nodes);
-        let group = self.gang_of(unit, &asks);
+        let group = self.gang_of(unit, asks.joins);
         let wanted = GuestPlan {
             uid,
             plan,
@@ -198,12 +198,12 @@ impl Driver {
     }
 
     /// The PodGroup of the gang that a unit is, or joins.
-    fn gang_of(&self, unit: &Key, asks: &Asks) -> Option<Key> {
+    pub(super) fn gang_of(&self, unit: &Key, joins: bool) -> Option<Key> {
         match guests::unit(unit)? {
             Unit::Group(group) => Some(group),
             Unit::Pod(pod) => {
                 let there = self.committer.world().guests.get(&pod)?;
-                let group = there.group().filter(|_| asks.joins)?;
+                let group = there.group().filter(|_| joins)?;
                 Some(Key::new(&pod.namespace, group))
             }
         }

@@ -2,7 +2,6 @@
 //! and that nothing is left.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
@@ -16,7 +15,7 @@ use crate::scheduling::commit::{GuestPlan, Outcome};
 use crate::scheduling::guests::{asks, next, plan};
 use crate::scheduling::journal;
 use crate::scheduling::keeper::Doomed;
-use crate::watch::{GuestPod, Guests as Pods};
+use crate::watch::Guests as Pods;
 
 impl Driver {
     /// Carries out the plan of the journal.
@@ -38,14 +37,8 @@ impl Driver {
                 claims.insert(name.clone(), asks::claims(name, spec));
             }
         }
-        let mut mounts = crate::scheduling::binding::Mounts::new();
-        for (pod, node) in next::planned(&plan) {
-            for claim in claims.get(&pod.name).into_iter().flatten() {
-                let mount = mounts.entry(claim.clone()).or_default();
-                mount.nodes.insert(node.to_owned());
-                mount.pods = mount.pods.saturating_add(1);
-            }
-        }
+        let nodes = next::planned(&plan).map(|(pod, node)| (pod.name.as_str(), node));
+        let mounts = asks::mounts(&claims, nodes);
         let state = self.guests.gangs.get(unit);
         let asks = state.and_then(|state| state.asks.as_ref());
         let wanted = GuestPlan {
@@ -65,9 +58,10 @@ impl Driver {
     ///
     /// They count where they did: what the PodGroup says now, nobody has asked about.
     pub(super) fn adopt_guests(&mut self, unit: &Key, group: &PodGroup, pods: &Pods) {
-        let is_its =
-            |pod: &&Arc<GuestPod>| pod.counts_in().is_some() && pod.with.as_deref() == pod.group();
-        let ours = || pods.values().filter(is_its);
+        let ours = || {
+            let all = pods.values();
+            all.filter(|pod| pod.counts_with_its_gang().is_some())
+        };
         // Nor do they begin anew: how long they are no victims is not told by a PodGroup.
         let since = ours().filter_map(|pod| pod.created).min();
         let until = since.and_then(|since| since.saturating_add(journal::PLAN_TIME).ok());
