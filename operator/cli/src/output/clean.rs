@@ -3,8 +3,12 @@
 /// The text in one line, without what would move the cursor, colour the screen or turn the
 /// direction of writing.
 #[must_use]
-pub fn clean(text: &str) -> String {
-    let words: Vec<String> = stripped(text)
+pub fn clean(text: impl Into<String>) -> String {
+    let text = text.into();
+    if is_plain(&text, |byte| byte == b' ') && is_one_line(&text) {
+        return text;
+    }
+    let words: Vec<String> = stripped(&text)
         .split_whitespace()
         .map(|word| word.chars().filter(|c| is_shown(*c)).collect())
         .filter(|word: &String| !word.is_empty())
@@ -15,10 +19,25 @@ pub fn clean(text: &str) -> String {
 /// The same with its lines and spaces as they are.
 #[must_use]
 pub fn clean_lines(text: &str) -> String {
+    if is_plain(text, |byte| matches!(byte, b' ' | b'\n')) {
+        return text.to_owned();
+    }
     let spaced = |c: char| if c == '\t' { ' ' } else { c };
     let shown = stripped(text);
     let shown = shown.chars().map(spaced);
     shown.filter(|c| *c == '\n' || is_shown(*c)).collect()
+}
+
+/// True of nearly all that is ever shown, and quickly said: ten thousand jobs have a hundred thousand
+/// cells.
+fn is_plain(text: &str, is_space: impl Fn(u8) -> bool) -> bool {
+    text.bytes()
+        .all(|byte| byte.is_ascii_graphic() || is_space(byte))
+}
+
+/// True if all its words are one space apart.
+fn is_one_line(text: &str) -> bool {
+    !text.starts_with(' ') && !text.ends_with(' ') && !text.contains("  ")
 }
 
 fn stripped(text: &str) -> String {
@@ -50,6 +69,8 @@ mod tests {
         ] {
             assert_eq!(clean(said), shown, "{said:?}");
         }
+        assert_eq!(clean("  a  b  "), "a b");
+        assert_eq!(clean("needs 8 GPUs"), "needs 8 GPUs");
         assert_eq!(
             clean_lines("  a\tb\x1b[31m\n\u{202e}c\r\n"),
             "  a b\nc\n",

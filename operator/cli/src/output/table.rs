@@ -19,7 +19,7 @@ impl Cell {
     /// A text in a tone. Whatever it is, it is one line.
     pub fn new(text: impl Into<String>, tone: Tone) -> Self {
         Self {
-            text: clean(&text.into()),
+            text: clean(text),
             tone,
         }
     }
@@ -109,7 +109,11 @@ fn line(row: &[Cell], widths: &[usize], indent: usize, width: Option<usize>, out
 
 /// Columns that a terminal gives it.
 fn length(text: &str) -> usize {
-    text.width()
+    // Cells have no controls, which are what is narrower.
+    match text.is_ascii() {
+        true => text.len(),
+        false => text.width(),
+    }
 }
 
 /// What of the text there is room for. Where there is hardly any, the line is left to wrap.
