@@ -36,7 +36,8 @@ use crate::{Quantity, Reason};
 pub struct PodGroupSpec {
     /// Pods that must be placed together.
     pub min_member: i64,
-    /// Name of the Queue. Absent, in a PodGroup that a user writes: the default of its namespace.
+    /// Name of the Queue. Absent, in a PodGroup that a user writes: the one that the label
+    /// `trellis.dev/queue` of its pods names, else the default of its namespace.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
     pub queue: String,

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
-use serde_json::json;
+use serde_json::{Value, json};
 use trellis_api::QuotaPolicy;
 use trellis_e2e::jobs::SOON;
 use trellis_e2e::queues::resource_groups;
@@ -86,6 +86,41 @@ async fn a_group_or_queue_that_is_not_there_is_told_and_waited_for() {
         .await
         .unwrap();
     bound(&site, "alone").await;
+}
+
+/// No label is ignored without a word.
+#[tokio::test]
+async fn a_gang_is_in_the_one_queue_that_it_and_its_pods_name() {
+    let site = site("one-queue", 1).await;
+    let labelled = |group: &'static str| {
+        move |pod: &mut Value| {
+            pod["metadata"]["labels"]["trellis.dev/pod-group"] = json!(group);
+            pod["metadata"]["labels"]["trellis.dev/queue"] = json!("no-such-queue");
+        }
+    };
+    group(&site, "silent", json!({"minMember": 1})).await;
+    pod(&site, "silent", 1, labelled("silent")).await;
+    told(
+        &site,
+        "silent",
+        "QueueNotFound: label trellis.dev/queue: queue \"no-such-queue\" does not exist",
+    )
+    .await;
+    let says = json!({"minMember": 1, "queue": "default"});
+    group(&site, "says", says).await;
+    pod(&site, "says", 1, labelled("says")).await;
+    told(
+        &site,
+        "says",
+        "InvalidSpec: label trellis.dev/queue is \"no-such-queue\", and spec.queue of the PodGroup is \"default\": name one queue for all of the gang",
+    )
+    .await;
+    let patch = json!({"metadata": {"labels": {"trellis.dev/queue": "default"}}});
+    let api = site.api::<Pod>();
+    api.patch("says", &Default::default(), &kube::api::Patch::Merge(patch))
+        .await
+        .unwrap();
+    bound(&site, "says").await;
 }
 
 #[tokio::test]

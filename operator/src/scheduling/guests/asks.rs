@@ -183,7 +183,7 @@ pub fn find(
     };
     let labels = world.namespace_labels(namespace);
     let group = place.group();
-    let queue = queue(world, &labels, place, first)?;
+    let queue = queue(world, &labels, place, &members)?;
     let queue_name = queue.metadata.name.clone().unwrap_or_default();
     let lowest = members.iter().map(|m| m.pod.priority).min().unwrap_or(0);
     let class = group.and_then(|g| g.spec.priority_class_name.as_deref());
@@ -298,35 +298,62 @@ fn read<'a>(name: &str, pod: &'a GuestPod) -> Result<&'a PodSpec, Certificate> {
     }
 }
 
-/// The queue in which the gang has its place; else the one that the PodGroup names, or the pod that
-/// is in none; else the namespace's default.
+/// The queue in which the gang has its place; else the one that the PodGroup names, or its pods do;
+/// else the namespace's default.
 fn queue(
     world: &World,
     labels: &BTreeMap<String, String>,
     place: As<'_>,
-    first: &Member<'_>,
+    members: &[Member<'_>],
 ) -> Result<Arc<Queue>, Certificate> {
-    let (named, field) = match place {
-        As::Joining { plan, .. } => (
-            plan.queue.as_deref(),
-            "status.plan.queue of the PodGroup".to_owned(),
-        ),
-        As::Gang(group) => (
-            Some(group.spec.queue.as_str()),
-            "spec.queue of the PodGroup".to_owned(),
-        ),
-        As::Alone => {
-            let label = first.pod.labels.get(names::QUEUE).map(String::as_str);
-            (label, format!("label {}", names::QUEUE))
-        }
+    let given = match place {
+        As::Joining { plan, .. } => plan
+            .queue
+            .as_deref()
+            .map(|queue| (queue, "status.plan.queue of the PodGroup".to_owned())),
+        As::Gang(group) => Some(group.spec.queue.as_str())
+            .filter(|queue| !queue.is_empty())
+            .map(|queue| (queue, "spec.queue of the PodGroup".to_owned())),
+        As::Alone => None,
     };
-    let named = named.filter(|name| !name.is_empty());
+    let named = named(given, members)?;
     let get = |name: &str| world.queues.get(&Key::new("", name));
-    lookup::queue(named, labels, get, || world.queues.all()).map_err(|missing| {
+    let queue = named.as_ref().map(|(queue, _)| *queue);
+    lookup::queue(queue, labels, get, || world.queues.all()).map_err(|missing| {
+        let field = named.as_ref().map(|(_, field)| field);
         let rest = missing.message.strip_prefix("spec.queue");
-        let message = rest.map(|rest| format!("{field}{rest}"));
+        let message = rest.and_then(|rest| Some(format!("{}{rest}", field?)));
         Certificate::waits(missing.reason, message.unwrap_or(missing.message))
     })
+}
+
+/// The one queue that all name who name any, and where: a gang is in one, and no label is ignored
+/// without a word.
+fn named<'a>(
+    given: Option<(&'a str, String)>,
+    members: &[Member<'a>],
+) -> Result<Option<(&'a str, String)>, Certificate> {
+    let mut named = given;
+    for member in members {
+        let Some(label) = member.pod.labels.get(names::QUEUE) else {
+            continue;
+        };
+        let field = match members.len() {
+            1 => format!("label {}", names::QUEUE),
+            _ => format!("label {} of pod {:?}", names::QUEUE, member.name),
+        };
+        match &named {
+            None => named = Some((label, field)),
+            Some((queue, _)) if *queue == label => {}
+            Some((queue, before)) => {
+                let message = format!(
+                    "{field} is {label:?}, and {before} is {queue:?}: name one queue for all of the gang"
+                );
+                return Err(Certificate::waits(Reason::InvalidSpec, message));
+            }
+        }
+    }
+    Ok(named)
 }
 
 fn priority_class(world: &World, class: &str) -> Result<Arc<PriorityClass>, Certificate> {
