@@ -333,8 +333,14 @@ impl GuestIndex {
     /// All guests, by their keys.
     #[must_use]
     pub fn all(&self) -> Vec<(Key, Arc<GuestPod>)> {
+        self.all_of(|_, _| true)
+    }
+
+    /// Those of which this holds, which must not ask for others of them.
+    #[must_use]
+    pub fn all_of(&self, mut of: impl FnMut(&Key, &GuestPod) -> bool) -> Vec<(Key, Arc<GuestPod>)> {
         let inner = self.inner.read();
-        let all = inner.pods.iter();
+        let all = inner.pods.iter().filter(|(key, pod)| of(key, pod));
         all.map(|(key, pod)| (key.clone(), pod.clone())).collect()
     }
 }

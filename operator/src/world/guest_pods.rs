@@ -21,10 +21,11 @@ impl World {
         if !self.is_synced() {
             return;
         }
-        for (key, pod) in self.guests.all() {
-            if pod.waits() && concerned(&key, &pod) {
-                self.look_again_at_guest(&key, &pod);
-            }
+        let concerned = self
+            .guests
+            .all_of(|key, pod| pod.waits() && concerned(key, pod));
+        for (key, pod) in concerned {
+            self.look_again_at_guest(&key, &pod);
         }
     }
 
