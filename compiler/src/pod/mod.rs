@@ -30,11 +30,6 @@ use crate::framework::{self, Injection};
 use crate::gang::Gang;
 use crate::{PodPlacement, Surroundings, metadata, ports, resources, secrets};
 
-/// A pod without `nodeName` (the binding path, or one whose `nodeName` a
-/// webhook has taken away) is left alone by every other scheduler; a pod with
-/// one is past all of them.
-const SCHEDULER: &str = "trellis";
-
 /// Annotations that keep autoscalers from moving one pod of a gang.
 const STAY: [(&str, &str); 2] = [
     ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
@@ -217,7 +212,9 @@ fn own(gang: &Gang<'_>, group: &TaskGroup, injection: &Injection, layers: Layers
         restart_policy: Some("Never".to_owned()),
         subdomain: Some(gang.job.name().to_owned()),
         service_account_name: job.service_account_name.clone(),
-        scheduler_name: Some(SCHEDULER.to_owned()),
+        // One without nodeName, which a webhook has taken away, is left alone by every other
+        // scheduler; one with it is past all of them.
+        scheduler_name: Some(names::SCHEDULER.to_owned()),
         priority_class_name: job.priority_class_name.clone(),
         termination_grace_period_seconds: Some(job.grace_period_seconds()),
         node_selector: (!group.node_selector.is_empty()).then(|| group.node_selector.clone()),
