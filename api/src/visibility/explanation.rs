@@ -5,7 +5,7 @@ use kube::api::{ObjectMeta, TypeMeta};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Amount, JobRef, Served, resource};
+use super::{Amount, JobRef, NodeHold, Served, resource};
 use crate::{Quantity, Reason};
 
 /// Why a TrainingJob waits for its place, with the numbers of this moment: what it lacks, what each
@@ -274,10 +274,14 @@ pub struct FreedOn {
     pub node: String,
     /// So much more than is free now.
     pub amounts: Vec<Amount>,
+    /// The jobs that hold something of it, those that who asks may see: at most
+    /// [`Explanation::NODES`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<NodeHold>,
 }
 
 impl Explanation {
-    /// Names of nodes at most, wherever some are listed.
+    /// Names of nodes and jobs at most, wherever some are listed.
     pub const NODES: usize = 8;
 }
 

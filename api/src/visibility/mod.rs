@@ -6,6 +6,7 @@
 
 mod amount;
 mod explanation;
+mod gang_name;
 mod job_ref;
 mod node_state;
 mod queue_state;
@@ -17,6 +18,7 @@ pub use explanation::{
     Candidate, ExcludedNodes, Explanation, FreedOn, OtherJobs, Preempted, Protected, RaisedLimit,
     RaisedQuota, Shortage, SmallestChange, TaskGroupNodes,
 };
+pub use gang_name::GangName;
 pub use job_ref::JobRef;
 pub use node_state::{NodeDomain, NodeHold, NodeReason, NodeResource, NodeState};
 pub use queue_state::{QueueResource, QueueState};

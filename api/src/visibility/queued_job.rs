@@ -9,8 +9,9 @@ use super::{Served, resource};
 use crate::Reason;
 use crate::job::JobPhase;
 
-/// A TrainingJob that waits for its place in a queue or holds it: where it stands in the order,
-/// what it asks for, and when it is expected to start and to end.
+/// A TrainingJob that waits for its place in a queue or holds it, or a gang of pods that others have
+/// made: where it stands in the order, what it asks for, and when it is expected to start and to
+/// end.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct QueuedJob {
@@ -18,7 +19,8 @@ pub struct QueuedJob {
     #[serde(flatten)]
     #[schemars(skip)]
     pub types: TypeMeta,
-    /// The job's namespace and name, and when it was created.
+    /// The job's namespace and name, and when it was created; of pods that others have made
+    /// `podgroup.<name>` or `pod.<name>`.
     pub metadata: ObjectMeta,
     /// Queue that it is in.
     pub queue: String,

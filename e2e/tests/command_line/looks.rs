@@ -138,6 +138,7 @@ async fn explain_says_what_is_missing_and_what_would_help() {
         "What is missing",
         "Nodes for task group worker",
         "free 5 nvidia.com/gpu",
+        "/holds:5",
     ] {
         assert!(said.out.contains(words), "{words}: {said:?}");
     }
@@ -149,9 +150,18 @@ async fn explain_says_what_is_missing_and_what_would_help() {
         nobody.err.contains("there is no TrainingJob \"nobody\""),
         "{nobody:?}"
     );
-    let wrong = scene.trellis(&["explain", "pod/waits"]).await;
+    let nobody = ["explain", "pod/nobody", "-n", site.name()];
+    let nobody = scene.trellis(&nobody).await;
+    assert_eq!(nobody.status, 1);
+    assert!(nobody.err.contains("there is no Pod/nobody"), "{nobody:?}");
+    let wrong = scene.trellis(&["explain", "deploy/waits"]).await;
     assert_eq!(wrong.status, 2);
-    assert!(wrong.err.contains("tj/NAME"), "{wrong:?}");
+    assert!(wrong.err.contains("podgroup/NAME"), "{wrong:?}");
+    // What a job is made of is explained by the job.
+    let own = ["explain", "podgroup/waits", "-n", site.name()];
+    let own = scene.trellis(&own).await;
+    assert_eq!(own.status, 2, "{own:?}");
+    assert!(own.err.contains("`trellis explain waits`"), "{own:?}");
     let json = scene
         .trellis(&["explain", "waits", "-n", site.name(), "-o", "json"])
         .await;

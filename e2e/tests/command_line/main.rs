@@ -3,5 +3,6 @@
 mod acts;
 mod gpus;
 mod looks;
+mod others;
 mod scene;
 mod watches;

@@ -7,7 +7,7 @@ use kube::api::{ListParams, PostParams};
 use serde_json::json;
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
-use trellis_api::visibility::QueuedJob;
+use trellis_api::visibility::{Explanation, QueuedJob};
 use trellis_e2e::cluster::SCOPE;
 use trellis_e2e::jobs::SOON;
 use trellis_e2e::wait::eventually;
@@ -37,7 +37,7 @@ async fn pods_of_others_say_whether_they_run_and_why_they_wait() {
         pods.create(&PostParams::default(), &pod).await.unwrap();
         let told = eventually(SOON, || async {
             let all = api.list(&ListParams::default()).await?.items;
-            let called = format!("Pod/{name}");
+            let called = format!("pod.{name}");
             let row = all
                 .iter()
                 .find(|row| row.metadata.name.as_ref() == Some(&called));
@@ -47,4 +47,14 @@ async fn pods_of_others_say_whether_they_run_and_why_they_wait() {
         });
         told.await.unwrap();
     }
+    // One of the list is got by the name that it has there.
+    let row = api.get("pod.waits").await.unwrap();
+    assert_eq!(row.position, Some(1), "{row:?}");
+    let why: Api<Explanation> = Api::namespaced(scene.control_plane.client(), site.name());
+    let told = why.get("pod.waits").await.unwrap();
+    assert_eq!(told.reason, Some(Reason::QuotaExceeded), "{told:?}");
+    let raised = &told.smallest_change.as_ref().unwrap().raise_quotas;
+    assert_eq!(raised[0].by.as_str(), "2", "{told:?}");
+    let runs = why.get("pod.runs").await.unwrap_err();
+    assert!(runs.to_string().contains("its own status"), "{runs}");
 }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
 use kube::Api;
+use trellis_api::visibility::GangName;
 use trellis_api::{TrainingJob, rules};
 
 use crate::cluster::{AGENT, Cluster, Hints, Reach, Unread};
@@ -66,7 +67,7 @@ impl Site {
     #[must_use]
     pub fn not_there(&self, name: &str) -> anyhow::Error {
         anyhow!(
-            "there is no TrainingJob {name:?} in namespace {:?}: `kubectl get tj -A` lists all that there are; pods that others have made say why they wait themselves, and their PodGroup does",
+            "there is no TrainingJob {name:?} in namespace {:?}: `kubectl get tj -A` lists all that there are; of pods that others have made `trellis explain podgroup/NAME` or pod/NAME says why they wait",
             self.namespace
         )
     }
@@ -119,10 +120,34 @@ pub fn job_name(written: &str) -> anyhow::Result<String> {
             name
         }
     };
-    if rules::object_name(name, &()).is_err() {
+    if rules::job_name(name).is_err() {
         bail!("{name:?} is no name of a TrainingJob: lower-case letters, digits and -");
     }
     Ok(name.to_owned())
+}
+
+/// A job, or pods that others have made, however people write it: `podgroup/sweep`, `pod/x`, and
+/// what [`job_name`] takes.
+///
+/// # Errors
+/// If it names something else, or nothing can bear it.
+pub fn gang_name(written: &str) -> anyhow::Result<GangName> {
+    let Some((kind, name)) = written.split_once('/') else {
+        return job_name(written).map(GangName::Job);
+    };
+    let kind = kind.to_ascii_lowercase();
+    let gang: fn(String) -> GangName = match kind.trim_end_matches(".trellis.dev") {
+        "podgroup" | "podgroups" => GangName::PodGroup,
+        "pod" | "pods" | "po" => GangName::Pod,
+        "tj" | "trainingjob" | "trainingjobs" => return job_name(written).map(GangName::Job),
+        _ => bail!(
+            "{written:?} is no TrainingJob, PodGroup or pod: write its name, or podgroup/NAME"
+        ),
+    };
+    if rules::object_name(name, &()).is_err() {
+        bail!("{name:?} is no name of a {kind}: lower-case letters, digits, - and .");
+    }
+    Ok(gang(name.to_owned()))
 }
 
 #[cfg(test)]
@@ -144,5 +169,24 @@ mod tests {
         for wrong in ["", "tj/", "A", "a/b/c", "a b"] {
             assert!(job_name(wrong).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn what_waits_is_named_as_trellis_queue_has_it() {
+        for (written, gang) in [
+            ("llm", GangName::Job("llm".to_owned())),
+            ("tj/llm", GangName::Job("llm".to_owned())),
+            ("PodGroup/a.b", GangName::PodGroup("a.b".to_owned())),
+            ("podgroup.trellis.dev/a", GangName::PodGroup("a".to_owned())),
+            ("Pod/w-0", GangName::Pod("w-0".to_owned())),
+            ("po/w-0", GangName::Pod("w-0".to_owned())),
+        ] {
+            assert_eq!(gang_name(written).unwrap(), gang, "{written}");
+        }
+        for wrong in ["", "pod/", "pod/A", "deploy/x", "podgroup/a/b", "tj/a.b"] {
+            assert!(gang_name(wrong).is_err(), "{wrong:?}");
+        }
+        let error = gang_name("deploy/x").unwrap_err().to_string();
+        assert!(error.contains("podgroup/NAME"), "{error}");
     }
 }

@@ -5,9 +5,8 @@ mod merged;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::jiff::Timestamp;
 use kube::Api;
-use kube::api::ListParams;
+use kube::api::{ListParams, ObjectMeta};
 use serde::Serialize;
-use trellis_api::TrainingJob;
 
 use crate::cluster::{Unread, list};
 use crate::output::{Cell, Table, Tone, age};
@@ -31,16 +30,16 @@ pub struct EventLine {
     pub last: Timestamp,
 }
 
-/// The last events of a job, the newest last. Those that say the same are one.
+/// The last events of a job or of another object of that kind, the newest last. Those that say the same are one.
 ///
 /// # Errors
 /// If they cannot be read.
-pub async fn read(site: &Site, job: &TrainingJob) -> Result<Vec<EventLine>, Unread> {
+pub async fn read(site: &Site, kind: &str, meta: &ObjectMeta) -> Result<Vec<EventLine>, Unread> {
     let events: Api<Event> = Api::namespaced(site.cluster.client().clone(), &site.namespace);
-    let name = job.metadata.name.as_deref().unwrap_or_default();
-    let about = format!("regarding.kind=TrainingJob,regarding.name={name}");
+    let name = meta.name.as_deref().unwrap_or_default();
+    let about = format!("regarding.kind={kind},regarding.name={name}");
     let events = list(&events, &ListParams::default().fields(&about)).await?;
-    let uid = job.metadata.uid.as_deref();
+    let uid = meta.uid.as_deref();
     Ok(merged::merged(&events.unwrap_or_default(), uid))
 }
 

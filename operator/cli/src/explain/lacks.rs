@@ -5,6 +5,7 @@ use trellis_api::visibility::{
 };
 
 use super::view::section;
+use crate::nodes::of_job;
 use crate::output::{Table, Tone, amount, wrapped};
 use crate::queue::nominal;
 
@@ -32,12 +33,7 @@ pub(super) fn text(explanation: &Explanation, queue: Option<&QueueState>, width:
         for victim in &explanation.preempts {
             let pod = victim.pod.as_ref().map(|pod| format!(" (pod {pod} alone)"));
             let because = victim.because.as_deref().unwrap_or("is leaving");
-            let line = format!(
-                "{}/{}{}: {because}",
-                victim.job.namespace,
-                victim.job.name,
-                pod.unwrap_or_default()
-            );
+            let line = format!("{}{}: {because}", victim.job, pod.unwrap_or_default());
             out.push_str(&wrapped(&line, 2, width, Tone::Plain));
         }
         for others in &explanation.preempts_others {
@@ -55,7 +51,7 @@ pub(super) fn text(explanation: &Explanation, queue: Option<&QueueState>, width:
         }
         for safe in &explanation.protected {
             let job = match &safe.job {
-                Some(job) => format!("{}/{}", job.namespace, job.name),
+                Some(job) => job.to_string(),
                 None => "a job of a namespace that you may not see".to_owned(),
             };
             let line = format!(
@@ -110,8 +106,7 @@ fn numbers(shortage: &Shortage) -> String {
         }
     }
     if let Some(behind) = &shortage.behind {
-        let behind = format!("{}/{}", behind.namespace, behind.name);
-        table.row(["goes first".into(), behind.into()]);
+        table.row(["goes first".into(), behind.to_string().into()]);
     }
     if let Some(priority) = shortage.behind_priority {
         let behind = format!("another's job, of priority {priority}");
@@ -177,10 +172,18 @@ fn changes(change: &SmallestChange) -> Vec<String> {
         let of = limit.resource.as_deref().unwrap_or("jobs");
         format!("raise {} by {} {of}", limit.limit, limit.by)
     });
-    let free = change
-        .free
-        .iter()
-        .map(|freed| format!("free {} on node {}", amounts(&freed.amounts), freed.node));
+    let free = change.free.iter().map(|freed| {
+        let held: Vec<_> = freed.jobs.iter().map(of_job).collect();
+        let held = match held.is_empty() {
+            true => String::new(),
+            false => format!(", held by {}", held.join(" ")),
+        };
+        format!(
+            "free {} on node {}{held}",
+            amounts(&freed.amounts),
+            freed.node
+        )
+    });
     quotas.chain(limits).chain(free).collect()
 }
 

@@ -3,30 +3,35 @@
 
 mod lacks;
 mod places;
+mod subject;
 #[cfg(test)]
 mod tests;
 mod view;
 
+use std::fmt::Debug;
 use std::process::ExitCode;
 
+use anyhow::anyhow;
 use k8s_openapi::jiff::Timestamp;
-use kube::Api;
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Resource};
 use serde::Serialize;
-use trellis_api::TrainingJob;
-use trellis_api::visibility::{Explanation, QueueState};
+use serde::de::DeserializeOwned;
+use trellis_api::visibility::{Explanation, GangName, QueueState, QueuedJob};
 
-use crate::cluster::{Unread, named};
+use crate::cluster::Unread;
 use crate::events::{self, EventLine};
 use crate::exit::Exit;
 use crate::output::{self, Format, warn};
 use crate::status::unseen;
-use crate::target::{Place, Site, job_name};
+use crate::target::{Place, Site, gang_name};
 use crate::visible::{self, Visible};
+use subject::Subject;
 
 /// Of which job.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
-    /// The job: NAME or tj/NAME.
+    /// The job: NAME or tj/NAME; of pods that others have made podgroup/NAME or pod/NAME.
     #[arg(value_name = "JOB")]
     job: String,
     /// For scripts (json, yaml), or with all nodes that are named (wide).
@@ -41,8 +46,13 @@ pub struct Options {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Known {
-    /// The job.
-    job: TrainingJob,
+    /// What it is about.
+    #[serde(flatten)]
+    subject: Subject,
+    /// Its row in `trellis queue`, of pods that others have made alone: a job's own status says
+    /// the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queued: Option<QueuedJob>,
     /// What the engine says. None: it is not its turn to.
     #[serde(skip_serializing_if = "Option::is_none")]
     explanation: Option<Explanation>,
@@ -61,11 +71,15 @@ struct Known {
 /// # Errors
 /// If the cluster cannot be asked.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    let name = job_name(&options.job)?;
+    let name = gang_name(&options.job)?;
     let site = options.place.connect()?;
     let known = site.cluster.wait_for(look(&site, &name))?;
     let Some(known) = known else {
-        warn(&format!("error: {:#}", site.not_there(&name)));
+        let error = match &name {
+            GangName::Job(name) => site.not_there(name),
+            other => anyhow!("there is no {other} in namespace {:?}", site.namespace),
+        };
+        warn(&format!("error: {error:#}"));
         return Ok(Exit::Not.into());
     };
     let text = match output::object(options.output, &known)? {
@@ -80,47 +94,75 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(Exit::Done.into())
 }
 
-/// None: there is no such job.
-async fn look(site: &Site, name: &str) -> anyhow::Result<Option<Known>> {
-    let client = || site.cluster.client().clone();
-    let denied = |error: Unread| site.explain(error, "get trainingjobs.trellis.dev");
-    let Some(job) = named(&site.jobs(), name).await.map_err(denied)? else {
+/// None: there is no such object.
+async fn look(site: &Site, name: &GangName) -> anyhow::Result<Option<Known>> {
+    let Some(subject) = Subject::read(site, name).await? else {
         return Ok(None);
     };
     let mut notes = Vec::new();
-    let api = Api::<Explanation>::namespaced(client(), &site.namespace);
-    let explanation = match visible::one(&api, name).await.map_err(denied)? {
-        Visible::Told(explanation) => Some(explanation),
-        Visible::Nothing => None,
-        Visible::Unserved(why) => {
-            notes.push(why.to_owned());
-            None
-        }
-        Visible::Denied(message) => {
-            notes.push(format!(
-                "{message}: the ClusterRole trellis-view has the right"
-            ));
-            None
-        }
+    let gangs = subject.gangs();
+    let explanation = told::<Explanation>(site, &gangs, &mut notes).await?;
+    let queued = match subject {
+        Subject::Job(_) => None,
+        _ => told::<QueuedJob>(site, &gangs, &mut notes).await?,
     };
-    let status = job.status.as_ref();
-    let queue = status.and_then(|status| status.queue.clone());
+    // What is not served is said once.
+    notes.dedup();
+    let written = subject.job_status().and_then(|status| status.queue.clone());
+    let queue = written.or_else(|| queued.as_ref().map(|queued| queued.queue.clone()));
     let queue = match queue {
         Some(queue) => {
-            let api = Api::<QueueState>::all(client());
+            let api = Api::<QueueState>::all(site.cluster.client().clone());
+            let denied =
+                |error: Unread| site.explain(error, "get queuestates.visibility.trellis.dev");
             visible::one(&api, &queue).await.map_err(denied)?.told()
         }
         None => None,
     };
-    let events = events::read(site, &job).await.unwrap_or_else(|error| {
+    let events = events::read(site, subject.kind(), subject.metadata()).await;
+    let events = events.unwrap_or_else(|error| {
         notes.push(unseen(site, error, "list events.events.k8s.io").to_string());
         Vec::new()
     });
     Ok(Some(Known {
-        job,
+        subject,
+        queued,
         explanation,
         queue,
         events,
         notes,
     }))
+}
+
+/// What the engine knows of the first of these gangs that it knows. None: nothing, or it cannot be
+/// said, which is noted.
+async fn told<K>(
+    site: &Site,
+    gangs: &[GangName],
+    notes: &mut Vec<String>,
+) -> anyhow::Result<Option<K>>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    K: Clone + DeserializeOwned + Debug,
+{
+    let api = Api::<K>::namespaced(site.cluster.client().clone(), &site.namespace);
+    let right = format!("get {}.{}", K::plural(&()), K::group(&()));
+    for gang in gangs {
+        let told = visible::one(&api, &gang.served()).await;
+        match told.map_err(|error| site.explain(error, &right))? {
+            Visible::Told(told) => return Ok(Some(told)),
+            Visible::Nothing => {}
+            Visible::Unserved(why) => {
+                notes.push(why.to_owned());
+                break;
+            }
+            Visible::Denied(message) => {
+                notes.push(format!(
+                    "{message}: the ClusterRole trellis-view has the right"
+                ));
+                break;
+            }
+        }
+    }
+    Ok(None)
 }

@@ -8,7 +8,8 @@ fn known(status: Value, explanation: Value, queue: Value) -> Known {
         "spec": {"taskGroups": []}, "status": status,
     });
     Known {
-        job: serde_json::from_value(job).unwrap(),
+        subject: Subject::Job(serde_json::from_value(job).unwrap()),
+        queued: None,
         explanation: serde_json::from_value(explanation).unwrap(),
         queue: serde_json::from_value(queue).unwrap(),
         events: Vec::new(),
@@ -141,4 +142,105 @@ fn others_are_counted_where_they_are_not_named() {
         assert!(said.contains(line), "{line}: {said}");
     }
     assert!(!said.contains(", ..."), "{said}");
+}
+
+/// Of pods that others have made their own object says it, until the engine does.
+fn of_others(kind: &str, object: Value, row: Value, explanation: Option<Explanation>) -> Known {
+    let subject = match kind {
+        "PodGroup" => Subject::PodGroup(serde_json::from_value(object).unwrap()),
+        _ => Subject::Pod(serde_json::from_value(object).unwrap()),
+    };
+    Known {
+        subject,
+        queued: serde_json::from_value(row).unwrap(),
+        explanation,
+        ..known(Value::Null, Value::Null, Value::Null)
+    }
+}
+
+fn pod(scheduled: Value) -> Value {
+    json!({
+        "metadata": {"name": "w-0", "namespace": "team-a", "labels": {"trellis.dev/pod-group": "sweep"}},
+        "spec": {"schedulerName": "trellis", "containers": []},
+        "status": {"phase": "Pending", "conditions": [scheduled]},
+    })
+}
+
+#[test]
+fn pods_of_others_that_wait_for_nodes() {
+    let group = json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
+        "metadata": {"name": "sweep", "namespace": "team-a"}, "spec": {"minMember": 2},
+        "status": {"reason": "InsufficientCapacity", "message": "older"},
+    });
+    let row = json!({
+        "apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "QueuedJob",
+        "metadata": {"name": "podgroup.sweep", "namespace": "team-a"}, "queue": "research",
+        "priority": 0, "phase": "Queued", "position": 1, "gpus": 16, "pods": 2,
+        "submitted": "2026-01-01T11:00:00Z", "since": "2026-01-01T11:30:00Z",
+    });
+    let mut explanation = waits().explanation.unwrap();
+    explanation.metadata.name = Some("podgroup.sweep".to_owned());
+    let change = explanation.smallest_change.as_mut().unwrap();
+    change.free[0].jobs = serde_json::from_value(json!([
+        {"namespace": "team-b", "name": "bert", "pods": 1,
+            "devices": [{"resource": "nvidia.com/gpu", "amount": "6"}]},
+        {"namespace": "team-b", "name": "pod.x", "pods": 2},
+    ]))
+    .unwrap();
+    let known = of_others("PodGroup", group, row, Some(explanation));
+    insta::assert_snapshot!(text(&known, false));
+    // For scripts it is under its kind.
+    let written = serde_json::to_value(&known).unwrap();
+    assert_eq!(written["podGroup"]["metadata"]["name"], "sweep");
+    assert_eq!(written["queued"]["position"], 1);
+}
+
+/// What lacks members, or names what there is not, is unknown to the engine.
+#[test]
+fn pods_of_others_that_the_engine_does_not_know() {
+    let waits = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+        "message": "MembersMissing: PodGroup sweep lacks pods"});
+    let known = of_others("Pod", pod(waits), Value::Null, None);
+    let names: Vec<_> = known.subject.gangs().iter().map(GangName::served).collect();
+    assert_eq!(names, ["pod.w-0", "podgroup.sweep"]);
+    let said = text(&known, false);
+    let begin = "team-a/Pod/w-0  Waiting\n  MembersMissing: PodGroup sweep lacks pods\n";
+    assert!(said.starts_with(begin), "{said}");
+    assert!(
+        said.contains("What to do\n  Look at what is to create"),
+        "{said}"
+    );
+
+    let runs = json!({"type": "PodScheduled", "status": "True"});
+    let mut runs = pod(runs);
+    runs["status"]["phase"] = json!("Running");
+    let said = text(&of_others("Pod", runs, Value::Null, None), false);
+    assert_eq!(said, "team-a/Pod/w-0  Running\n");
+    // What somebody else says of it is told as it is.
+    let gated = json!({"type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+        "message": "Scheduling is blocked due to non-empty scheduling gates"});
+    let said = text(&of_others("Pod", pod(gated), Value::Null, None), false);
+    assert!(said.contains("Waiting\n  Scheduling is blocked"), "{said}");
+    let none = json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
+        "metadata": {"name": "sweep", "namespace": "team-a"}, "spec": {"minMember": 2},
+    });
+    let said = text(&of_others("PodGroup", none, Value::Null, None), false);
+    assert!(
+        said.contains("neither waits for a place nor holds one"),
+        "{said}"
+    );
+}
+
+/// It runs, and policies have come to forbid it.
+#[test]
+fn a_job_that_policies_no_longer_allow_is_not_told_to_do_nothing() {
+    let status = json!({"phase": "Running", "reason": "Running", "message": "all 2 pods run",
+        "policy": {"decision": "Denied", "policies": ["ClusterAuthorizationPolicy/new/images"]}});
+    let said = text(&known(status, Value::Null, Value::Null), false);
+    assert!(
+        said.contains("What to do\n  Ask whoever owns the policy"),
+        "{said}"
+    );
 }

@@ -1,12 +1,15 @@
 //! The whole story as people read it. Pure.
 
 use k8s_openapi::jiff::Timestamp;
+use trellis_api::Reason;
 use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_api::visibility::Explanation;
 
+use super::subject::Subject;
 use super::{Known, lacks, places};
 use crate::events;
 use crate::output::{Tone, age, of_phase, paint, until, wrapped};
+use crate::status::remedy;
 
 pub(super) fn text(known: &Known, now: Timestamp, wide: bool, width: usize) -> String {
     let mut out = head(known, now, width);
@@ -27,39 +30,82 @@ pub(super) fn text(known: &Known, now: Timestamp, wide: bool, width: usize) -> S
 
 /// What it is, and the one reason.
 fn head(known: &Known, now: Timestamp, width: usize) -> String {
-    let meta = &known.job.metadata;
-    let name = meta.name.as_deref().unwrap_or_default();
-    let namespace = meta.namespace.as_deref().unwrap_or_default();
-    let status = known.job.status.as_ref();
-    let phase = status.and_then(|status| status.phase);
-    let word = phase.map_or("not looked at yet", JobPhase::as_str);
-    let tone = phase.map_or(Tone::Waits, of_phase);
+    let namespace = known.subject.metadata().namespace.as_deref();
+    let name = format!("{}/{}", namespace.unwrap_or_default(), known.subject.name());
+    let stands = stands(known);
     let mut out = format!(
         "{}  {}",
-        paint(&format!("{namespace}/{name}"), Tone::Head),
-        paint(word, tone)
+        paint(&name, Tone::Head),
+        paint(&stands.word, stands.tone)
     );
-    let since = status.and_then(TrainingJobStatus::waits_since);
-    let waits = matches!(
-        phase,
-        Some(JobPhase::Queued | JobPhase::Waiting | JobPhase::Restarting)
-    );
-    if let Some(since) = since.filter(|_| waits) {
+    if let Some(since) = stands.waits_since {
         out.push_str(&format!(" for {}", age(since, now)));
     }
     out.push('\n');
-    // What the engine says now is newer than what stands in status.
-    let told = known
-        .explanation
-        .as_ref()
-        .map(|e| (e.reason, e.message.as_str()));
-    let written = status.map(|s| (s.reason, s.message.as_deref().unwrap_or_default()));
-    if let Some((reason, message)) = told.or(written) {
+    if let Some((reason, message)) = why(known) {
         let reason = reason.map(|reason| format!("{reason}: "));
         let text = format!("{}{message}", reason.unwrap_or_default());
         out.push_str(&wrapped(&text, 2, width, Tone::Plain));
     }
     out
+}
+
+/// How it stands, in a word.
+struct Stands {
+    word: String,
+    tone: Tone,
+    waits_since: Option<Timestamp>,
+}
+
+fn stands(known: &Known) -> Stands {
+    let (phase, since) = match (&known.subject, &known.queued) {
+        (Subject::Job(job), _) => {
+            let status = job.status.as_ref();
+            let since = status.and_then(TrainingJobStatus::waits_since);
+            (status.and_then(|status| status.phase), since)
+        }
+        (_, Some(queued)) => (queued.phase, Some(queued.since.0)),
+        (Subject::Pod(pod), None) if known.subject.written().is_none() => {
+            let status = pod.status.as_ref();
+            let word = status.and_then(|status| status.phase.clone());
+            return Stands {
+                word: word.unwrap_or_default(),
+                tone: Tone::Plain,
+                waits_since: None,
+            };
+        }
+        // The engine does not know what lacks members, or names what there is not.
+        (_, None) => {
+            let waits = known.subject.written().map(|_| JobPhase::Waiting);
+            (waits, None)
+        }
+    };
+    let waits = matches!(
+        phase,
+        Some(JobPhase::Queued | JobPhase::Waiting | JobPhase::Restarting)
+    );
+    let none = match known.subject {
+        Subject::Job(_) => "not looked at yet",
+        _ => "neither waits for a place nor holds one",
+    };
+    Stands {
+        word: phase.map_or(none, JobPhase::as_str).to_owned(),
+        tone: phase.map_or(Tone::Waits, of_phase),
+        waits_since: since.filter(|_| waits),
+    }
+}
+
+/// The one reason, and that in words. What the engine says now is newer than what is written.
+fn why(known: &Known) -> Option<(Option<Reason>, String)> {
+    if let Some(told) = &known.explanation {
+        return Some((told.reason, told.message.clone()));
+    }
+    // Of what holds its place nothing stands there any more that is true of it.
+    let holds = known
+        .queued
+        .as_ref()
+        .is_some_and(|row| row.position.is_none());
+    known.subject.written().filter(|_| !holds)
 }
 
 /// Its turn, and when it starts.
@@ -85,7 +131,7 @@ fn turn(explanation: &Explanation, now: Timestamp) -> String {
 
 /// Who decided that it may run, or may not.
 fn policies(known: &Known, width: usize) -> String {
-    let status = known.job.status.as_ref();
+    let status = known.subject.job_status();
     let Some(policy) = status.and_then(|status| status.policy.as_ref()) else {
         return String::new();
     };
@@ -120,15 +166,11 @@ fn timeline(known: &Known, now: Timestamp, wide: bool, width: usize) -> String {
 }
 
 fn advice(known: &Known, width: usize) -> String {
-    let told = known.explanation.as_ref().and_then(|e| e.reason);
-    let written = known.job.status.as_ref().and_then(|status| status.reason);
-    let Some(fix) = told
-        .or(written)
-        .map(trellis_api::Reason::remedy)
-        .filter(|fix| !fix.is_empty())
-    else {
+    let reason = why(known).and_then(|(reason, _)| reason);
+    let fix = remedy(known.subject.job_status(), reason);
+    if fix.is_empty() {
         return String::new();
-    };
+    }
     format!(
         "{}{}",
         section("What to do"),

@@ -6,6 +6,8 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use rows::of_job;
+
 use std::process::ExitCode;
 use std::time::Duration;
 

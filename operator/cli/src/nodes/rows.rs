@@ -132,16 +132,15 @@ fn holders(node: &NodeState, now: Timestamp) -> String {
     }));
     if !node.excluded_by.is_empty() {
         let some = node.excluded_by.iter().take(NAMED);
-        let names: Vec<_> = some
-            .map(|job| format!("{}/{}", job.namespace, job.name))
-            .collect();
+        let names: Vec<_> = some.map(ToString::to_string).collect();
         parts.push(format!("avoided by {}", names.join(" ")));
     }
     parts.join(", ")
 }
 
-fn of_job(hold: &NodeHold) -> String {
-    let name = format!("{}/{}", hold.job.namespace, hold.job.name);
+/// Who holds how much.
+pub(crate) fn of_job(hold: &NodeHold) -> String {
+    let name = hold.job.to_string();
     let devices = hold.devices.iter().map(|of| of.amount.to_string());
     let devices: Vec<_> = devices.collect();
     match (devices.is_empty(), hold.pods) {

@@ -1,6 +1,6 @@
 //! How the queues are printed.
 
-use trellis_api::visibility::QueuedJob;
+use trellis_api::visibility::{GangName, QueuedJob};
 
 use crate::output::Format;
 
@@ -29,14 +29,14 @@ impl Print {
     }
 }
 
-/// A line for each, as kubectl's `-o name` has it. What is no job bears its kind in its name.
+/// A line for each, as kubectl's `-o name` has it.
 pub(super) fn names(jobs: &[&QueuedJob]) -> String {
     let names = jobs.iter().map(|job| {
         let name = job.metadata.name.as_deref().unwrap_or_default();
-        match name.split_once('/') {
-            Some(("PodGroup", name)) => format!("podgroup.trellis.dev/{name}\n"),
-            Some(("Pod", name)) => format!("pod/{name}\n"),
-            _ => format!("trainingjob.trellis.dev/{name}\n"),
+        match GangName::from_served(name) {
+            GangName::PodGroup(name) => format!("podgroup.trellis.dev/{name}\n"),
+            GangName::Pod(name) => format!("pod/{name}\n"),
+            GangName::Job(name) => format!("trainingjob.trellis.dev/{name}\n"),
         }
     });
     names.collect()

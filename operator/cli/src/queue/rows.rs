@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::job::JobPhase;
-use trellis_api::visibility::{QueueState, QueuedJob};
+use trellis_api::visibility::{GangName, QueueState, QueuedJob};
 
 use crate::output::{Cell, Table, Tone, age, of_phase, until};
 
@@ -104,7 +104,9 @@ fn row(job: &QueuedJob, now: Timestamp, wide: bool) -> Vec<Cell> {
     let mut cells: Vec<Cell> = vec![
         position.into(),
         text(&job.metadata.namespace).into(),
-        text(&job.metadata.name).into(),
+        GangName::from_served(&text(&job.metadata.name))
+            .to_string()
+            .into(),
         job.user.clone().unwrap_or_else(|| "-".to_owned()).into(),
         job.queue.clone().into(),
         job.priority.to_string().into(),

@@ -186,8 +186,8 @@ fn a_queue_that_is_not_there_is_an_error_where_that_can_be_known() {
 fn names_are_those_that_kubectl_takes() {
     let mut seen = busy();
     let guests = json!([
-        job("team-d", "PodGroup/sweep", json!({"position": 3})),
-        job("team-d", "Pod/alone", json!({"position": 4})),
+        job("team-d", "podgroup.sweep", json!({"position": 3})),
+        job("team-d", "pod.alone", json!({"position": 4})),
     ]);
     seen.jobs
         .extend(serde_json::from_value::<Vec<_>>(guests).unwrap());

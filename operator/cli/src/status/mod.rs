@@ -10,6 +10,7 @@ mod watch;
 
 pub use read::{pods_of, unseen};
 pub use report::{ObjectLine, ObjectState, Report, UnreadLine};
+pub use view::remedy;
 
 use std::process::ExitCode;
 

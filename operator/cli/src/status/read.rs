@@ -23,7 +23,7 @@ pub async fn report(site: &Site, name: &str) -> Result<Option<Report>, Unread> {
     job.metadata.managed_fields = None;
     let (pods, events, objects) = futures::join!(
         pods(site, &job),
-        events::read(site, &job),
+        events::read(site, "TrainingJob", &job.metadata),
         objects(site, &job)
     );
     let mut unread = Vec::new();

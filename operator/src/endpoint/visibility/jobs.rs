@@ -21,7 +21,7 @@ use super::age;
 use super::table::{Column, Row};
 use crate::key::Key;
 use crate::policy::requester;
-use crate::scheduling::gang;
+use crate::scheduling::{gang, guests};
 
 /// What the rows are made of.
 pub(super) struct Facts<'a, J, G, Q> {
@@ -89,7 +89,8 @@ where
         let place = told.place.as_ref();
         let gang = place.map_or(&told.gang, |place| &place.gang);
         let key = gang::job_of(&gang.id);
-        let mut row = QueuedJob::new(&key.namespace, &key.name, gang.queue.as_str());
+        let name = guests::gang_name(&key).served();
+        let mut row = QueuedJob::new(&key.namespace, &name, gang.queue.as_str());
         let job = (self.job)(&key);
         let status = job.as_ref().and_then(|job| job.status.as_ref());
         if let Some(job) = &job {
@@ -171,11 +172,12 @@ fn nodes(placement: &Placement) -> BTreeSet<&NodeName> {
 
 impl Row for QueuedJob {
     const SERVED: &'static Served = &Self::SERVED;
-    const ABSENT: &'static str = "it neither waits for a place nor holds one; the status of the TrainingJob says what it does";
+    const ABSENT: &'static str =
+        "it neither waits for a place nor holds one; its own status says what it does";
     const COLUMNS: &'static [Column] = &[
         Column::text(
             "Name",
-            "Name of the TrainingJob; of pods that others have made PodGroup/NAME or Pod/NAME.",
+            "Name of the TrainingJob; of pods that others have made podgroup.NAME or pod.NAME.",
         ),
         Column::text("Queue", "Queue that it is in."),
         Column::text(

@@ -17,7 +17,7 @@ use crate::endpoint::admission::Turn;
 use crate::endpoint::told::Told;
 use crate::endpoint::{FRESH, Failure, Overview, ask};
 use crate::key::Key;
-use crate::scheduling::{Feed, QueueReport};
+use crate::scheduling::{Feed, QueueReport, guests};
 use crate::world::World;
 
 /// So long one that nobody asks for any more is kept: with many jobs it is large.
@@ -177,7 +177,8 @@ impl Look {
                 positions: look.positions(),
                 forecast: look.forecast.as_deref(),
                 job: look.world.jobs.get(&job),
-                pod_group: look.world.pod_groups.get(&job),
+                guest: jobs::Guest::find(&look.world, &job),
+                pod_group: look.world.pod_groups.get(&guests::pod_group(&job)),
                 classes: &look.world.device_classes.all(),
                 nodes: &|| look.world.nodes.all(),
             };

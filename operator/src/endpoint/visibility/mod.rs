@@ -28,12 +28,12 @@ use axum::extract::{Request, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use k8s_openapi::api::authentication::v1::UserInfo;
-use trellis_api::visibility::{Explanation, NodeState, QueueState, QueuedJob, Served};
+use trellis_api::visibility::{Explanation, GangName, NodeState, QueueState, QueuedJob, Served};
 
 use super::access::{Visible, Wants};
 use super::admission::{self, Caller, Turn};
 use super::{Endpoint, Failure};
-use crate::key::Key;
+use crate::scheduling::guests;
 use crate::serve::Shown;
 use explain::Sees;
 use page::Page;
@@ -104,7 +104,8 @@ async fn explained(
 ) -> Result<Bytes, Failure> {
     let (namespace, name) = (asked.namespace.as_deref(), asked.name.as_deref());
     let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
-    let told = match look.explain(Key::new(namespace, name), turn).await? {
+    let gang = guests::of_name(namespace, &GangName::from_served(name));
+    let told = match look.explain(gang, turn).await? {
         None => None,
         Some((mut told, priorities)) => {
             let sees = may_see(&told, caller, user).await?;

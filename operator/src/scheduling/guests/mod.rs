@@ -20,4 +20,4 @@ pub mod standing;
 mod tests;
 mod unit;
 
-pub use unit::{Unit, is_guest, of_group, of_pod, unit};
+pub use unit::{Unit, gang_name, is_guest, of_group, of_name, of_pod, pod_group, unit};

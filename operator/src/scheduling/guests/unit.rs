@@ -1,6 +1,8 @@
 //! How a guest gang is called. No name of a job has an upper case letter, so that none is called
 //! the same.
 
+use trellis_api::visibility::GangName;
+
 use crate::key::Key;
 
 const GROUP: &str = "PodGroup/";
@@ -37,6 +39,35 @@ pub fn unit(key: &Key) -> Option<Unit> {
         .strip_prefix(GROUP)
         .map(|name| Unit::Group(of(name)));
     group.or_else(|| key.name.strip_prefix(POD).map(|name| Unit::Pod(of(name))))
+}
+
+/// The PodGroup that would have its journal: of a pod alone none is.
+#[must_use]
+pub fn pod_group(key: &Key) -> Key {
+    match unit(key) {
+        Some(Unit::Group(group)) => group,
+        _ => key.clone(),
+    }
+}
+
+/// How the visibility API and people call a gang.
+#[must_use]
+pub fn gang_name(key: &Key) -> GangName {
+    match unit(key) {
+        None => GangName::Job(key.name.to_string()),
+        Some(Unit::Group(group)) => GangName::PodGroup(group.name.to_string()),
+        Some(Unit::Pod(pod)) => GangName::Pod(pod.name.to_string()),
+    }
+}
+
+/// Which gang they mean.
+#[must_use]
+pub fn of_name(namespace: &str, name: &GangName) -> Key {
+    match name {
+        GangName::Job(name) => Key::new(namespace, name),
+        GangName::PodGroup(name) => of_group(&Key::new(namespace, name)),
+        GangName::Pod(name) => of_pod(&Key::new(namespace, name)),
+    }
 }
 
 /// True of a guest gang.

@@ -69,10 +69,24 @@ fn state(job: &TrainingJob, said: &mut Said) {
         let text = "all of this is of the spec before its last change, which the operator has not looked at yet";
         said.tell("Phase", text, Tone::Waits);
     }
-    let remedy = status.reason.map_or("", Reason::remedy);
+    let remedy = remedy(Some(status), status.reason);
     let acts = !remedy.starts_with("Nothing") && remedy != "Read the message.";
     if acts && phase != JobPhase::Complete {
         said.say("To do", remedy);
+    }
+}
+
+/// What to do about it. Of a job that runs though policies have come to forbid it its reason says
+/// nothing of that.
+pub fn remedy(status: Option<&TrainingJobStatus>, reason: Option<Reason>) -> &'static str {
+    let violates = status.is_some_and(|status| {
+        let runs = matches!(status.phase, Some(JobPhase::Starting | JobPhase::Running));
+        let policy = status.policy.as_ref();
+        runs && policy.is_some_and(|policy| policy.decision == Some(PolicyDecision::Denied))
+    });
+    match violates {
+        true => Reason::PolicyViolation.remedy(),
+        false => reason.map_or("", Reason::remedy),
     }
 }
 

@@ -5,6 +5,8 @@ mod pods;
 mod said;
 mod times;
 
+pub use head::remedy;
+
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::job::TrainingJobStatus;
 

@@ -26,11 +26,12 @@ use trellis_scheduler::{
 };
 
 use super::age;
+use super::jobs::Guest;
 use super::jobs::at;
-use super::nodes::job_ref;
+use super::nodes::{holders, job_ref};
 use super::table::{Column, Row};
 use crate::key::Key;
-use crate::scheduling::{allocation, gang};
+use crate::scheduling::{allocation, gang, guests};
 use crate::watch::{SlimDeviceClass, SlimNode};
 
 /// An engine that explains what another knows, as of one moment.
@@ -46,6 +47,7 @@ pub(super) struct Beside<'a> {
     pub(super) positions: &'a BTreeMap<GangId, u32>,
     pub(super) forecast: Option<&'a Forecast>,
     pub(super) job: Option<Arc<TrainingJob>>,
+    pub(super) guest: Option<Guest>,
     pub(super) pod_group: Option<Arc<PodGroup>>,
     pub(super) classes: &'a [Arc<SlimDeviceClass>],
     pub(super) nodes: &'a dyn Fn() -> Vec<Arc<SlimNode>>,
@@ -108,7 +110,8 @@ impl Explainer {
             told.reason = Some(reason);
             told.message = message;
             told.shortage = shortage::of(&certificate.detail);
-            told.smallest_change = certificate.change.as_deref().map(change);
+            let change = certificate.change.as_deref();
+            told.smallest_change = change.map(|of| smallest_change(of, snapshot));
         }
         Some(told)
     }
@@ -118,12 +121,17 @@ impl Explainer {
         let status = beside.job.as_ref().and_then(|job| job.status.as_ref());
         let starts = beside.forecast.and_then(|f| f.starts.get(&told.gang.id));
         let starts = starts.filter(|start| **start >= beside.snapshot.now);
-        let created = beside.job.as_ref();
-        let created = created.and_then(|job| job.metadata.creation_timestamp.clone());
+        let created = match (&beside.job, &beside.guest) {
+            (Some(job), _) => job.metadata.creation_timestamp.clone(),
+            (None, guest) => guest.as_ref().and_then(Guest::created),
+        };
+        let guest = beside.guest.as_ref().and_then(Guest::reason);
+        let reason = status.and_then(|status| status.reason);
+        let reason = reason.or(guest.map(|(reason, _)| reason));
         Explanation {
             types: TypeMeta::resource::<Explanation>(),
             metadata: ObjectMeta {
-                name: Some(job.name.to_string()),
+                name: Some(guests::gang_name(job).served()),
                 namespace: Some(job.namespace.to_string()),
                 creation_timestamp: created,
                 ..ObjectMeta::default()
@@ -132,9 +140,7 @@ impl Explainer {
             queue: told.gang.queue.as_str().to_owned(),
             priority: told.gang.priority,
             position: None,
-            reason: status
-                .and_then(|s| s.reason)
-                .filter(|_| told.place.is_some()),
+            reason: reason.filter(|_| told.place.is_some()),
             message: match told.place {
                 Some(_) => {
                     "it has its place, and starts when those have left that make room".to_owned()
@@ -270,7 +276,7 @@ fn words(obstacle: &Obstacle) -> (&'static str, Option<String>) {
     }
 }
 
-fn change(change: &Change) -> SmallestChange {
+fn smallest_change(change: &Change, snapshot: &Snapshot) -> SmallestChange {
     let mut told = SmallestChange::default();
     match change {
         Change::Raise(raises) => {
@@ -302,11 +308,15 @@ fn change(change: &Change) -> SmallestChange {
                 .collect();
         }
         Change::Free(nodes) => {
+            // Who asks is asked about: of a wide gang not about half the cluster.
+            let (named, _) = nodes.split_at(nodes.len().min(Explanation::NODES));
+            let mut jobs = holders(snapshot, named).into_iter();
             told.free = nodes
                 .iter()
                 .map(|on| FreedOn {
                     node: on.node.as_str().to_owned(),
                     amounts: amounts(on.amounts.iter().map(|(name, amount)| (name, *amount))),
+                    jobs: jobs.next().unwrap_or_default(),
                 })
                 .collect();
         }
@@ -316,10 +326,12 @@ fn change(change: &Change) -> SmallestChange {
 
 impl Row for Explanation {
     const SERVED: &'static Served = &Self::SERVED;
-    const ABSENT: &'static str =
-        "it does not wait for a place; the status of the TrainingJob says what it does";
+    const ABSENT: &'static str = "it does not wait for a place; its own status says what it does";
     const COLUMNS: &'static [Column] = &[
-        Column::text("Name", "Name of the TrainingJob."),
+        Column::text(
+            "Name",
+            "Name of the TrainingJob; of pods that others have made podgroup.NAME or pod.NAME.",
+        ),
         Column::text("Queue", "Queue that it waits in."),
         Column::text("Position", "Its place in the order of its queue, from 1."),
         Column::text("Reason", "Why it waits."),

@@ -3,11 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use trellis_api::visibility::{Explanation, JobRef, OtherJobs, SmallestChange};
+use trellis_api::visibility::{Explanation, GangName, JobRef, OtherJobs, SmallestChange};
 use trellis_scheduler::Snapshot;
 
-use crate::key::Key;
-use crate::scheduling::gang;
+use crate::scheduling::{gang, guests};
 
 /// The level of a topology whose domains are nodes.
 const HOST: &str = "kubernetes.io/hostname";
@@ -30,7 +29,13 @@ fn jobs(told: &Explanation) -> impl Iterator<Item = &JobRef> {
     let behind = told.shortage.iter().flat_map(|lacks| &lacks.behind);
     let protected = told.protected.iter().filter_map(|safe| safe.job.as_ref());
     let leaves = told.preempts.iter().map(|leaves| &leaves.job);
-    leaves.chain(protected).chain(behind)
+    leaves.chain(protected).chain(behind).chain(holders(told))
+}
+
+/// Who holds what would have to become free.
+fn holders(told: &Explanation) -> impl Iterator<Item = &JobRef> {
+    let free = told.smallest_change.iter().flat_map(|change| &change.free);
+    free.flat_map(|on| &on.jobs).map(|hold| &hold.job)
 }
 
 /// Other namespaces that it names jobs of.
@@ -42,7 +47,10 @@ pub(in super::super) fn foreign(told: &Explanation) -> BTreeSet<String> {
 
 /// What is known of the jobs that it names.
 pub(in super::super) fn priorities(told: &Explanation, snapshot: &Snapshot) -> Priorities {
-    let gangs = jobs(told).map(|job| (gang::id(&Key::new(&job.namespace, &job.name)), job));
+    let gangs = jobs(told).map(|job| {
+        let name = GangName::from_served(&job.name);
+        (gang::id(&guests::of_name(&job.namespace, &name)), job)
+    });
     let wanted: BTreeMap<_, _> = gangs.collect();
     let found = snapshot.gangs.iter().filter_map(|known| {
         let job = wanted.get(&known.gang.id)?;
@@ -77,6 +85,13 @@ pub(in super::super) fn reduce(told: &mut Explanation, priorities: &Priorities, 
         && let Some(behind) = lacks.behind.take_if(|behind| !is_seen(behind))
     {
         lacks.behind_priority = priorities.get(&behind).copied();
+    }
+    for on in told
+        .smallest_change
+        .iter_mut()
+        .flat_map(|change| &mut change.free)
+    {
+        on.jobs.retain(|hold| is_seen(&hold.job));
     }
     if !sees.queues {
         hide_queues(told);
@@ -148,7 +163,10 @@ mod tests {
             "reservedNodes": ["n1"],
             "smallestChange": {
                 "raiseQuotas": [{"queue": "theirs", "field": "nominal", "resource": "cpu", "by": "1"}],
-                "free": [{"node": "n1", "amounts": []}],
+                "free": [{"node": "n1", "amounts": [], "jobs": [
+                    {"namespace": "a", "name": "ours", "pods": 1},
+                    {"namespace": "d", "name": "holds", "pods": 1},
+                ]}],
             },
         }))
         .unwrap()
@@ -171,10 +189,12 @@ mod tests {
     #[test]
     fn who_sees_nothing_else_is_told_of_no_others() {
         let mut told = told();
-        assert_eq!(foreign(&told), ["b".to_owned(), "c".to_owned()].into());
+        assert_eq!(foreign(&told), ["b", "c", "d"].map(str::to_owned).into());
         reduce(&mut told, &priorities(), &Sees::default());
         let text = serde_json::to_string(&told).unwrap();
-        for name in ["b/", "first", "theirs", "n1", "n2", "n3", "\"b\"", "two"] {
+        for name in [
+            "b/", "first", "theirs", "n1", "n2", "n3", "\"b\"", "two", "holds",
+        ] {
             assert!(!text.contains(name), "{name}: {text}");
         }
         let names = told.preempts.iter().map(|leaves| leaves.job.name.as_str());
@@ -189,6 +209,19 @@ mod tests {
         assert_eq!(told.smallest_change, None);
         let group = told.task_groups.first().unwrap();
         assert_eq!(group.excluded.first().unwrap().count, 2);
+    }
+
+    #[test]
+    fn who_holds_a_node_is_named_as_far_as_that_is_seen() {
+        let mut told = told();
+        let sees = Sees {
+            nodes: true,
+            ..Sees::default()
+        };
+        reduce(&mut told, &priorities(), &sees);
+        let on = &told.smallest_change.as_ref().unwrap().free[0];
+        let names: Vec<_> = on.jobs.iter().map(|hold| hold.job.to_string()).collect();
+        assert_eq!((on.node.as_str(), names), ("n1", vec!["a/ours".to_owned()]));
     }
 
     #[test]

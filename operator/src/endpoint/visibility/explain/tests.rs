@@ -1,6 +1,7 @@
 //! Jobs of an engine that wait for different reasons.
 
 use super::*;
+use trellis_api::visibility::GangName;
 use trellis_scheduler::{
     GroupName, Node, Preemption, Queue, QueueName, Quota, Resources, TaskGroup, Time, WithinQueue,
 };
@@ -54,16 +55,18 @@ fn explain(engine: &Engine, name: &str) -> Option<Explanation> {
     let snapshot = engine.snapshot();
     let forecast = Forecast::of(&snapshot, |_| true);
     let (namespace, name) = name.split_once('/').unwrap();
+    let gang = guests::of_name(namespace, &GangName::from_served(name));
     let beside = Beside {
         snapshot: &snapshot,
         positions: &snapshot.positions(),
         forecast: Some(&forecast),
         job: None,
+        guest: None,
         pod_group: None,
         classes: &[],
         nodes: &Vec::new,
     };
-    Explainer::new(&snapshot).explain(&Key::new(namespace, name), &beside)
+    Explainer::new(&snapshot).explain(&gang, &beside)
 }
 
 fn text(quantity: &Option<trellis_api::Quantity>) -> &str {
@@ -115,6 +118,13 @@ fn what_is_missing_and_what_each_node_is_to_it_is_told() {
         .map(|on| (on.node.as_str(), on.amounts[0].amount.as_str()))
         .collect();
     assert_eq!(freed, [("n0", "2"), ("n1", "2")]);
+    for on in &change.free {
+        let holders = on.jobs.iter();
+        let holders: Vec<_> = holders
+            .map(|hold| (hold.job.to_string(), hold.devices[0].amount.as_str()))
+            .collect();
+        assert_eq!(holders, [("a/runs".to_owned(), "6")], "{on:?}");
+    }
     assert_eq!(told.expected_start, None, "nobody knows when a/runs ends");
     // What is written is read again.
     let written = serde_json::to_value(&told).unwrap();
@@ -125,6 +135,23 @@ fn what_is_missing_and_what_each_node_is_to_it_is_told() {
     let cells = told.cells(Timestamp::UNIX_EPOCH);
     assert_eq!(cells.len(), Explanation::COLUMNS.len());
     assert!(cells.iter().all(Value::is_string), "{cells:?}");
+}
+
+/// Who has made room, and whose pods it takes, is called as the list calls it.
+#[test]
+fn pods_of_others_are_explained_by_the_name_that_they_have_here() {
+    let mut engine = engine_of(gang("a/PodGroup/runs", "strong", 2, 6, 0));
+    engine.apply_gang(gang("b/Pod/first", "strong", 2, 4, 5));
+    let told = explain(&engine, "b/pod.first").unwrap();
+    assert_eq!(told.metadata.name.as_deref(), Some("pod.first"));
+    let [victim] = told.preempts.as_slice() else {
+        panic!("{told:?}")
+    };
+    assert_eq!(victim.job.name, "podgroup.runs");
+    assert_eq!(victim.job.to_string(), "a/PodGroup/runs");
+    // What is known of it is found by that name again.
+    let known = priorities(&told, &engine.snapshot());
+    assert_eq!(known.get(&victim.job), Some(&0), "{known:?}");
 }
 
 #[test]

@@ -36,7 +36,7 @@ impl Guest {
     }
 
     /// When it was created.
-    pub(super) fn created(&self) -> Option<Time> {
+    pub(in crate::endpoint::visibility) fn created(&self) -> Option<Time> {
         match &self.group {
             Some(group) => group.metadata.creation_timestamp.clone(),
             None => self
@@ -60,7 +60,7 @@ impl Guest {
     }
 
     /// Why it waits, and that in words: as its PodGroup says, or the pod that is in none.
-    pub(super) fn reason(&self) -> Option<(Reason, String)> {
+    pub(in crate::endpoint::visibility) fn reason(&self) -> Option<(Reason, String)> {
         if let Some(group) = &self.group {
             let journal = group.status.as_ref()?;
             return Some((journal.reason?, journal.message.clone().unwrap_or_default()));

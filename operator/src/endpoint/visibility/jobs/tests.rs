@@ -220,7 +220,7 @@ fn pods_of_others_say_how_they_do_as_jobs_do() {
     let rows = facts.rows();
     assert_eq!(rows[0].reason, Some(Reason::QuotaExceeded));
     assert_eq!(rows[0].phase, Some(JobPhase::Queued));
-    assert_eq!(rows[0].metadata.name.as_deref(), Some("Pod/alone"));
+    assert_eq!(rows[0].metadata.name.as_deref(), Some("pod.alone"));
 }
 
 #[test]

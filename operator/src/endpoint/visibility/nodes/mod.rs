@@ -11,13 +11,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 use kube::api::{ObjectMeta, TypeMeta};
 use serde_json::{Value, json};
 use trellis_api::visibility::{
-    Amount, JobRef, NodeDomain, NodeHold, NodeReason, NodeResource, NodeState, Served,
+    Amount, Explanation, JobRef, NodeDomain, NodeHold, NodeReason, NodeResource, NodeState, Served,
 };
-use trellis_scheduler::{Node, NodeName, ResourceName, Snapshot};
+use trellis_scheduler::{FreeOn, Node, NodeName, ResourceName, Snapshot};
 
 use super::table::{Column, Row};
 use crate::key::Key;
-use crate::scheduling::gang;
+use crate::scheduling::{gang, guests};
 use tally::{Hold, Tally};
 
 /// The row of each node, by name. `created` says since when it is there.
@@ -69,8 +69,23 @@ fn row(snapshot: &Snapshot, node: &Node, tally: Tally<'_>) -> NodeState {
 pub(super) fn job_ref(job: &Key) -> JobRef {
     JobRef {
         namespace: job.namespace.to_string(),
-        name: job.name.to_string(),
+        name: guests::gang_name(job).served(),
     }
+}
+
+/// Who holds something of what is to become free: on each node the first few.
+pub(super) fn holders(snapshot: &Snapshot, wanted: &[FreeOn]) -> Vec<Vec<NodeHold>> {
+    let mut tallies = tally::count(snapshot);
+    let of = |on: &FreeOn| {
+        let jobs = tallies.remove(&on.node).unwrap_or_default().jobs;
+        let is_of = |hold: &Hold<'_>| {
+            let mut names = on.amounts.iter().map(|(name, _)| name);
+            names.any(|name| hold.amounts.contains_key(name))
+        };
+        let of = jobs.into_iter().filter(|(_, hold)| is_of(hold));
+        holds(of.take(Explanation::NODES))
+    };
+    wanted.iter().map(of).collect()
 }
 
 /// All that keeps new pods off a node, whatever they tolerate.
@@ -195,7 +210,6 @@ impl Row for NodeState {
             all.filter(|line| ResourceName::new(line.resource.as_str()).is_device())
         };
         let list = |items: Vec<String>| json!(items.join(","));
-        let name = |job: &JobRef| format!("{}/{}", job.namespace, job.name);
         let status = match self.reasons.as_slice() {
             [] => json!("Ready"),
             reasons => list(reasons.iter().map(|r| r.reason.clone()).collect()),
@@ -229,7 +243,7 @@ impl Row for NodeState {
             json!(
                 self.reserved_for
                     .first()
-                    .map(|hold| name(&hold.job))
+                    .map(|hold| hold.job.to_string())
                     .unwrap_or_default()
             ),
             list(
@@ -238,7 +252,7 @@ impl Row for NodeState {
                     .map(|domain| format!("{}={}", domain.level, domain.domain))
                     .collect(),
             ),
-            list(self.jobs.iter().map(|hold| name(&hold.job)).collect()),
+            list(self.jobs.iter().map(|hold| hold.job.to_string()).collect()),
             list(self.reasons.iter().map(|r| r.message.clone()).collect()),
         ]
     }

@@ -1,0 +1,79 @@
+//! Pods that others have made, by the names that `trellis queue` has for them.
+
+use anyhow::ensure;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::PostParams;
+use serde_json::json;
+use trellis_api::PodGroup;
+use trellis_e2e::cluster::SCOPE;
+use trellis_e2e::jobs::SOON;
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::eventually;
+
+use crate::scene::{Said, shared};
+
+async fn group(site: &Site, name: &str, members: u32) {
+    let group: PodGroup = serde_json::from_value(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
+        "metadata": {"name": name}, "spec": {"minMember": members},
+    }))
+    .unwrap();
+    let api = site.api::<PodGroup>();
+    api.create(&PostParams::default(), &group).await.unwrap();
+}
+
+async fn pod(site: &Site, group: &str, name: &str) {
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": {"name": name, "labels": {"trellis.dev/pod-group": group}},
+        "spec": {
+            "schedulerName": "trellis", "nodeSelector": {SCOPE: site.name()},
+            "containers": [{"name": "main", "image": "registry.example/train:1.0",
+                "resources": {"limits": {"nvidia.com/gpu": "8"}}}],
+        },
+    }))
+    .unwrap();
+    let api = site.api::<Pod>();
+    api.create(&PostParams::default(), &pod).await.unwrap();
+}
+
+#[tokio::test]
+async fn explain_says_why_pods_of_others_wait() {
+    let scene = shared().await;
+    let site = scene.site("cli-others", 2).await;
+    let explains = async |what: &str, words: &str| -> Said {
+        let said = eventually(SOON, || async {
+            let said = scene.trellis(&["explain", what, "-n", site.name()]).await;
+            ensure!(said.status == 0 && said.out.contains(words), "{said:?}");
+            Ok(said)
+        });
+        said.await.unwrap()
+    };
+    group(&site, "small", 1).await;
+    pod(&site, "small", "small-0").await;
+    explains("podgroup/small", "  Running\n").await;
+
+    group(&site, "sweep", 2).await;
+    pod(&site, "sweep", "sweep-0").await;
+    // The engine has not heard of it yet.
+    let said = explains("podgroup/sweep", "MembersMissing: ").await;
+    let title = format!("{}/PodGroup/sweep  Waiting\n", site.name());
+    assert!(said.out.starts_with(&title), "{said:?}");
+    explains("pod/sweep-0", "MembersMissing: ").await;
+
+    pod(&site, "sweep", "sweep-1").await;
+    let said = explains("PodGroup/sweep", "The smallest change").await;
+    for words in [
+        "  Queued",
+        "number ",
+        "8 are missing",
+        "/PodGroup/small:8",
+        "What to do",
+    ] {
+        assert!(said.out.contains(words), "{words}: {said:?}");
+    }
+    // A pod waits with its gang, and says so itself.
+    let said = explains("pod/sweep-1", "The smallest change").await;
+    assert!(said.out.contains("/Pod/sweep-1  Queued"), "{said:?}");
+    let row = scene.trellis(&["queue", "-n", site.name()]).await;
+    assert!(row.line("PodGroup/sweep").contains("Queued"), "{row:?}");
+}

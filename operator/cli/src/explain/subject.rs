@@ -1,0 +1,163 @@
+//! What waits, as the cluster stores it: a TrainingJob, or pods that others have made.
+
+use anyhow::bail;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::ObjectMeta;
+use kube::{Api, Resource};
+use serde::Serialize;
+use trellis_api::job::TrainingJobStatus;
+use trellis_api::visibility::GangName;
+use trellis_api::{PodGroup, Reason, TrainingJob, names};
+
+use crate::cluster::{Unread, named};
+use crate::status::unseen;
+use crate::target::Site;
+
+/// What waits, or ran.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Subject {
+    Job(Box<TrainingJob>),
+    PodGroup(Box<PodGroup>),
+    Pod(Box<Pod>),
+}
+
+impl Subject {
+    /// None: there is no such object.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is another's to explain: then whose.
+    pub(super) async fn read(site: &Site, name: &GangName) -> anyhow::Result<Option<Self>> {
+        let client = || site.cluster.client().clone();
+        let subject = match name {
+            GangName::Job(name) => {
+                let denied = |error: Unread| site.explain(error, "get trainingjobs.trellis.dev");
+                let job = named(&site.jobs(), name).await.map_err(denied)?;
+                job.map(|job| Self::Job(Box::new(job)))
+            }
+            GangName::PodGroup(name) => {
+                let api = Api::<PodGroup>::namespaced(client(), &site.namespace);
+                let denied = |error: Unread| site.explain(error, "get podgroups.trellis.dev");
+                let group = named(&api, name).await.map_err(denied)?;
+                group.map(|group| Self::PodGroup(Box::new(group)))
+            }
+            GangName::Pod(name) => {
+                let api = Api::<Pod>::namespaced(client(), &site.namespace);
+                let denied = |error: Unread| unseen(site, error, "get pods");
+                let pod = named(&api, name).await.map_err(denied)?;
+                pod.map(|pod| Self::Pod(Box::new(pod)))
+            }
+        };
+        match subject.as_ref().and_then(Self::elsewhere) {
+            Some(why) => bail!("{name}: {why}"),
+            None => Ok(subject),
+        }
+    }
+
+    pub(super) fn metadata(&self) -> &ObjectMeta {
+        match self {
+            Self::Job(job) => &job.metadata,
+            Self::PodGroup(group) => &group.metadata,
+            Self::Pod(pod) => &pod.metadata,
+        }
+    }
+
+    /// What it is called.
+    pub(super) fn name(&self) -> GangName {
+        let name = self.metadata().name.clone().unwrap_or_default();
+        match self {
+            Self::Job(_) => GangName::Job(name),
+            Self::PodGroup(_) => GangName::PodGroup(name),
+            Self::Pod(_) => GangName::Pod(name),
+        }
+    }
+
+    /// Which gangs the engine may know it by, the first that waits: a pod is one by itself, or in
+    /// that of its PodGroup.
+    pub(super) fn gangs(&self) -> Vec<GangName> {
+        let group = match self {
+            Self::Pod(pod) => label(pod, names::POD_GROUP),
+            _ => None,
+        };
+        let group = group.map(|group| GangName::PodGroup(group.to_owned()));
+        std::iter::once(self.name()).chain(group).collect()
+    }
+
+    /// The kind, as events have it.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Job(_) => "TrainingJob",
+            Self::PodGroup(_) => "PodGroup",
+            Self::Pod(_) => "Pod",
+        }
+    }
+
+    /// The status of a TrainingJob.
+    pub(super) fn job_status(&self) -> Option<&TrainingJobStatus> {
+        match self {
+            Self::Job(job) => job.status.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// What is written of it: the reason and that in words.
+    pub(super) fn written(&self) -> Option<(Option<Reason>, String)> {
+        match self {
+            Self::Job(_) => {
+                let status = self.job_status()?;
+                Some((status.reason, status.message.clone().unwrap_or_default()))
+            }
+            Self::PodGroup(group) => {
+                let status = group.status.as_ref()?;
+                let message = status.message.clone().unwrap_or_default();
+                status.reason.map(|reason| (Some(reason), message))
+            }
+            Self::Pod(pod) => {
+                let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+                let told = conditions.iter().find(|c| c.type_ == "PodScheduled")?;
+                let message = told.message.as_deref().filter(|_| told.status == "False")?;
+                let (word, rest) = message.split_once(": ").unwrap_or_default();
+                let reason = Reason::ALL.iter().find(|reason| reason.as_str() == word);
+                Some(match reason {
+                    Some(reason) => (Some(*reason), rest.to_owned()),
+                    None => (None, message.to_owned()),
+                })
+            }
+        }
+    }
+
+    /// Why it is not to be explained here, and where it is.
+    fn elsewhere(&self) -> Option<String> {
+        let job = match self {
+            Self::Job(_) => None,
+            Self::PodGroup(group) => owner(group.meta()),
+            Self::Pod(pod) => label(pod, names::JOB),
+        };
+        if let Some(job) = job {
+            return Some(format!(
+                "it is of TrainingJob {job:?}: `trellis explain {job}`"
+            ));
+        }
+        let Self::Pod(pod) = self else {
+            return None;
+        };
+        let scheduler = pod.spec.as_ref()?.scheduler_name.as_deref()?;
+        (scheduler != names::SCHEDULER).then(|| {
+            format!(
+                "its schedulerName is {scheduler:?}, which places it: `kubectl describe pod` has what that one says"
+            )
+        })
+    }
+}
+
+fn label<'p>(pod: &'p Pod, key: &str) -> Option<&'p str> {
+    let labels = pod.metadata.labels.as_ref()?;
+    labels.get(key).map(String::as_str)
+}
+
+/// The TrainingJob that made it.
+fn owner(meta: &ObjectMeta) -> Option<&str> {
+    let owners = meta.owner_references.iter().flatten();
+    let mut jobs = owners.filter(|owner| owner.kind == "TrainingJob");
+    jobs.next().map(|owner| owner.name.as_str())
+}
