@@ -169,7 +169,11 @@ fn changes(change: &SmallestChange) -> Vec<String> {
         )
     });
     let limits = change.raise_limits.iter().map(|limit| {
-        let jobs = if limit.by.as_str() == "1" { "job" } else { "jobs" };
+        let jobs = if limit.by.as_str() == "1" {
+            "job"
+        } else {
+            "jobs"
+        };
         let of = limit.resource.as_deref().unwrap_or(jobs);
         format!("raise {} by {} {of}", limit.limit, limit.by)
     });

@@ -9,6 +9,7 @@ use trellis_scheduler::{
 
 use super::asks::Asks;
 use crate::key::Key;
+use crate::scheduling::flavors::Place;
 use crate::scheduling::gang;
 
 /// When a guest gang is placed, and where not.
@@ -31,6 +32,19 @@ pub struct Ticket {
 #[must_use]
 pub fn group_name(number: usize) -> String {
     format!("g{number}")
+}
+
+/// True if the place is for as many pods of each kind as ask.
+#[must_use]
+pub fn fits(asks: &Asks, place: &Place) -> bool {
+    asks.groups.iter().enumerate().all(|(number, alike)| {
+        let name = group_name(number);
+        let mut placed = place.placement.groups().iter();
+        let runs = placed.find(|g| g.group.as_str() == name).map(|g| &g.runs);
+        let runs = runs.into_iter().flatten();
+        let pods = runs.filter_map(|(_, pods)| usize::try_from(*pods).ok());
+        pods.sum::<usize>() == alike.pods.len()
+    })
 }
 
 pub(super) fn prefix(unit: &Key, place: u64, group: &str) -> String {

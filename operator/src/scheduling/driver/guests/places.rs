@@ -1,6 +1,7 @@
 //! The places of guest gangs: sought, found, and given up.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
@@ -95,34 +96,19 @@ impl Driver {
     /// The engine has a place for pods that wait: they are bound to it.
     pub(in super::super) fn place_guests(&mut self, unit: &Key, place: Place) {
         self.spare(unit);
-        let world = self.committer.world().clone();
         let Some(state) = self.guests.gangs.get_mut(unit) else {
             return self.engine.retire_gang(&gang::id(unit));
         };
         let before = std::mem::replace(&mut state.inside, Inside::Placed);
         state.held.clear();
-        let (busy, number) = (state.task.is_some(), state.place);
-        let asks = state.asks.clone();
+        let busy = state.task.is_some();
         let is_nominated = self.nominated_plan(unit).is_some();
         if is_nominated && busy {
             // The place stands in the journal: it is gone on with once the task has ended.
             return;
         }
-        let of_now = |asks: &Asks| {
-            let policies = world.policies.active();
-            let version = policies.map(|policies| policies.version(&unit.namespace));
-            version.as_deref() == Some(asks.allowed.version())
-                && asks.limits.version == world.quotas.version()
-        };
-        // Others have left for it: it is asked at once, and not after somebody else has the place.
-        let for_it = is_nominated || before == Inside::Nominated;
-        // Others may have joined its gang since: then it is asked anew in any case.
-        let asks = match asks {
-            Some(asks) if asks.joins => self.find_nominated(unit),
-            Some(asks) if !for_it || of_now(&asks) => Some(asks),
-            _ if for_it => self.find_nominated(unit),
-            _ => None,
-        };
+        let asks = self.asks_for_place(unit, is_nominated || before == Inside::Nominated);
+        let world = self.committer.world();
         if is_nominated && asks.is_none() && world.policies.active().is_none() {
             // Nothing has been asked yet since we lead: the place is held for it.
             if let Some(at) = Instant::now().checked_add(SOON) {
@@ -130,43 +116,56 @@ impl Driver {
             }
             return;
         }
+        let fit = asks.filter(|asks| !busy && self.is_as_asked(unit, asks, &place));
+        let (Some(asks), Some(uid)) = (fit, self.guest_uid(unit)) else {
+            self.withdraw(unit);
+            return self.committer.world().tell(Feed::Look(unit.clone()));
+        };
+        self.bind_guests(unit, uid, &asks, &place);
+    }
+
+    /// What they ask for, who have a place. `for_it`: others have left for it, so that it is asked at
+    /// once, and not after somebody else has the place. None: it is asked anew, or nothing is known.
+    fn asks_for_place(&mut self, unit: &Key, for_it: bool) -> Option<Arc<Asks>> {
+        let asks = self.guests.gangs.get(unit)?.asks.clone();
+        match asks {
+            // Others may have joined its gang since: then it is asked anew in any case.
+            Some(asks) if asks.joins => self.find_nominated(unit),
+            Some(asks) if !for_it || self.is_of_now(unit, &asks) => Some(asks),
+            _ if for_it => self.find_nominated(unit),
+            _ => None,
+        }
+    }
+
+    /// The policies that allowed it are those that there are.
+    fn is_of_now(&self, unit: &Key, asks: &Asks) -> bool {
+        let world = self.committer.world();
+        let policies = world.policies.active();
+        let version = policies.map(|policies| policies.version(&unit.namespace));
+        version.as_deref() == Some(asks.allowed.version())
+            && asks.limits.version == world.quotas.version()
+    }
+
+    /// The place is for those who are there and wait. Of a policy that has changed since it is asked
+    /// anew, and then the pods wait again.
+    fn is_as_asked(&self, unit: &Key, asks: &Asks, place: &Place) -> bool {
+        let world = self.committer.world();
         let is_there = |pod: &trellis_api::pod_group::PlannedPod| {
             let there = world.guests.get(&Key::new(&unit.namespace, &pod.name));
             there.is_some_and(|there| there.uid == pod.uid && there.waits())
         };
-        // Of a policy that has changed since it is asked anew, and then the pods wait again.
-        let fits = |asks: &Asks| {
-            let mut groups = asks.groups.iter().enumerate();
-            groups.all(|(number, alike)| {
-                let name = form::group_name(number);
-                let mut placed = place.placement.groups().iter();
-                let runs = placed.find(|g| g.group.as_str() == name).map(|g| &g.runs);
-                let pods = runs
-                    .into_iter()
-                    .flatten()
-                    .map(|(_, pods)| usize::try_from(*pods));
-                pods.flatten().sum::<usize>() == alike.pods.len()
-            })
-        };
-        let uid = self.guest_uid(unit);
-        let fit =
-            asks.filter(|asks| !busy && asks.pods().all(is_there) && of_now(asks) && fits(asks));
-        let (Some(asks), Some(uid)) = (fit, uid) else {
-            self.withdraw(unit);
-            return world.tell(Feed::Look(unit.clone()));
-        };
+        asks.pods().all(is_there) && self.is_of_now(unit, asks) && form::fits(asks, place)
+    }
+
+    fn bind_guests(&mut self, unit: &Key, uid: String, asks: &Asks, place: &Place) {
+        let world = self.committer.world().clone();
+        let number = self.guests.gangs.get(unit).map_or(0, |state| state.place);
         let generation = match guests::unit(unit) {
             Some(Unit::Group(group)) => world.pod_groups.get(&group),
             _ => None,
         };
         let generation = generation.and_then(|group| group.metadata.generation);
-        let plan = plan::plan(
-            &uid,
-            generation.unwrap_or(0),
-            &asks,
-            &place,
-            Timestamp::now(),
-        );
+        let plan = plan::plan(&uid, generation.unwrap_or(0), asks, place, Timestamp::now());
         for (pod, name) in plan::names(unit, number, &plan) {
             self.guests.names.insert(pod, name);
         }
