@@ -14,6 +14,7 @@ pub mod document;
 pub mod external_secret;
 pub mod job;
 pub mod names;
+pub mod owner;
 pub mod pod_group;
 pub mod pod_template;
 pub mod quantity;

@@ -5,7 +5,7 @@ use kube::api::{ObjectMeta, TypeMeta};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Amount, JobRef, NodeHold, Served, resource};
+use super::{Amount, JobRef, Served, resource};
 use crate::{Quantity, Reason};
 
 /// Why a TrainingJob waits for its place, with the numbers of this moment: what it lacks, what each
@@ -274,10 +274,27 @@ pub struct FreedOn {
     pub node: String,
     /// So much more than is free now.
     pub amounts: Vec<Amount>,
-    /// The jobs that hold something of it, those that who asks may see: at most
-    /// [`Explanation::NODES`].
+    /// The jobs that hold some of that there, who holds most first: at most
+    /// [`Explanation::NODES`], on the first so many nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub jobs: Vec<NodeHold>,
+    pub held_by: Vec<HeldBy>,
+    /// How many more jobs do. Absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by_more: Option<i64>,
+}
+
+/// A job that holds some of what would have to become free.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct HeldBy {
+    /// The job.
+    #[serde(flatten)]
+    pub job: JobRef,
+    /// What its pods hold on the node of what would have to become free.
+    pub amounts: Vec<Amount>,
+    /// One word: Running (they are there), Starting (they are still to come), Stopping (they go).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
 }
 
 impl Explanation {

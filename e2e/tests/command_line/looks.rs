@@ -138,10 +138,12 @@ async fn explain_says_what_is_missing_and_what_would_help() {
         "What is missing",
         "Nodes for task group worker",
         "free 5 nvidia.com/gpu",
-        "/holds:5",
     ] {
         assert!(said.out.contains(words), "{words}: {said:?}");
     }
+    let unwrapped: Vec<_> = said.out.split_whitespace().collect();
+    let holder = format!("held by {}/holds (5 nvidia.com/gpu)", site.name());
+    assert!(unwrapped.join(" ").contains(&holder), "{said:?}");
     let nobody = scene
         .trellis(&["explain", "nobody", "-n", site.name()])
         .await;

@@ -62,15 +62,12 @@ async fn explain_says_why_pods_of_others_wait() {
 
     pod(&site, "sweep", "sweep-1").await;
     let said = explains("PodGroup/sweep", "The smallest change").await;
-    for words in [
-        "  Queued",
-        "number ",
-        "8 are missing",
-        "/PodGroup/small:8",
-        "What to do",
-    ] {
+    for words in ["  Queued", "number ", "8 are missing", "What to do"] {
         assert!(said.out.contains(words), "{words}: {said:?}");
     }
+    let unwrapped: Vec<_> = said.out.split_whitespace().collect();
+    let holder = format!("held by {}/PodGroup/small (8 nvidia.com/gpu)", site.name());
+    assert!(unwrapped.join(" ").contains(&holder), "{said:?}");
     // A pod waits with its gang, and says so itself.
     let said = explains("pod/sweep-1", "The smallest change").await;
     assert!(said.out.contains("/Pod/sweep-1  Queued"), "{said:?}");

@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tracing::info;
-use trellis_api::{PodGroup, Reason, names};
+use trellis_api::{PodGroup, Reason, names, owner};
 
 use super::Held;
 use super::builds::Build;
@@ -187,9 +187,7 @@ fn in_the_way(kind: &str, job: &Key, key: &Key, meta: &ObjectMeta) -> Held {
         .iter()
         .flatten()
         .find(|o| o.controller == Some(true));
-    let of_a_job = owner.is_some_and(|o| {
-        o.kind == "TrainingJob" && o.api_version.starts_with("trellis.dev/") && o.name == *job.name
-    });
+    let of_a_job = owner::training_job(meta).is_some_and(|o| o.name == *job.name);
     if of_a_job || meta.deletion_timestamp.is_some() {
         let whose = if of_a_job {
             " of an earlier job of this name"

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use trellis_api::Reason;
 use trellis_scheduler::{Engine, Forecast, Gang, GangId, Snapshot, Time};
 
-use crate::scheduling::{allocation, gang};
+use crate::scheduling::{allocation, gang, guests};
 use crate::watch::{SlimDeviceClass, SlimNode};
 
 /// All that wait for a place, in the order in which their queues are asked.
@@ -114,7 +114,7 @@ fn stands(gang: &Gang) -> Waiting {
     let job = gang::job_of(&gang.id);
     Waiting {
         namespace: job.namespace.to_string(),
-        name: job.name.to_string(),
+        name: guests::gang_name(&job).served(),
         queue: gang.queue.as_str().to_owned(),
         position: None,
         priority: gang.priority,

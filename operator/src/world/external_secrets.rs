@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kube::Resource;
 use parking_lot::RwLock;
 use trellis_api::job::JobSecret;
+use trellis_api::owner;
 
 use super::Watched;
 use crate::key::Key;
@@ -64,9 +65,7 @@ impl ExternalSecrets {
 
 /// The job that owns it.
 fn job_of(key: &Key, object: &SlimExternalSecret) -> Option<Key> {
-    let owners = object.meta().owner_references.iter().flatten();
-    let mut owners = owners.filter(|o| o.controller == Some(true));
-    let job = owners.find(|o| o.kind == "TrainingJob" && o.api_version.starts_with("trellis.dev/"));
+    let job = owner::training_job(object.meta());
     job.map(|job| Key::new(&key.namespace, &job.name))
 }
 

@@ -1,11 +1,10 @@
 //! What a job lacks, in numbers, and what would help. Pure.
 
 use trellis_api::visibility::{
-    Amount, Explanation, QueueResource, QueueState, Shortage, SmallestChange,
+    Amount, Explanation, HeldBy, QueueResource, QueueState, Shortage, SmallestChange,
 };
 
 use super::view::section;
-use crate::nodes::of_job;
 use crate::output::{Table, Tone, amount, wrapped};
 use crate::queue::nominal;
 
@@ -178,10 +177,11 @@ fn changes(change: &SmallestChange) -> Vec<String> {
         format!("raise {} by {} {of}", limit.limit, limit.by)
     });
     let free = change.free.iter().map(|freed| {
-        let held: Vec<_> = freed.jobs.iter().map(of_job).collect();
+        let mut held: Vec<_> = freed.held_by.iter().map(holds).collect();
+        held.extend(freed.held_by_more.map(|more| format!("{more} more")));
         let held = match held.is_empty() {
             true => String::new(),
-            false => format!(", held by {}", held.join(" ")),
+            false => format!(", held by {}", held.join(", ")),
         };
         format!(
             "free {} on node {}{held}",
@@ -190,6 +190,12 @@ fn changes(change: &SmallestChange) -> Vec<String> {
         )
     });
     quotas.chain(limits).chain(free).collect()
+}
+
+fn holds(held: &HeldBy) -> String {
+    let state = held.state.as_deref().filter(|state| *state != "Running");
+    let state = state.map(|state| format!(", {state}")).unwrap_or_default();
+    format!("{} ({}{state})", held.job, amounts(&held.amounts))
 }
 
 pub(super) fn amounts(amounts: &[Amount]) -> String {

@@ -66,6 +66,17 @@ struct Known {
     notes: Vec<String>,
 }
 
+impl Known {
+    /// True of a pod of which the engine knows its gang alone, which then tells.
+    fn is_gangs(&self) -> bool {
+        let row = self.queued.as_ref().map(|row| &row.metadata);
+        let told = self.explanation.as_ref().map(|told| &told.metadata);
+        let own = self.subject.name().served();
+        let name = row.or(told).and_then(|meta| meta.name.as_deref());
+        name.is_some_and(|name| name != own)
+    }
+}
+
 /// Explains.
 ///
 /// # Errors

@@ -2,12 +2,12 @@
 
 use anyhow::bail;
 use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
 use kube::api::ObjectMeta;
-use kube::{Api, Resource};
 use serde::Serialize;
 use trellis_api::job::TrainingJobStatus;
 use trellis_api::visibility::GangName;
-use trellis_api::{PodGroup, Reason, TrainingJob, names};
+use trellis_api::{PodGroup, Reason, TrainingJob, names, owner};
 
 use crate::cluster::{Unread, named};
 use crate::status::unseen;
@@ -130,7 +130,10 @@ impl Subject {
     fn elsewhere(&self) -> Option<String> {
         let job = match self {
             Self::Job(_) => None,
-            Self::PodGroup(group) => owner(group.meta()),
+            Self::PodGroup(group) => {
+                let job = owner::training_job(&group.metadata);
+                job.map(|job| job.name.as_str())
+            }
             Self::Pod(pod) => label(pod, names::JOB),
         };
         if let Some(job) = job {
@@ -153,11 +156,4 @@ impl Subject {
 fn label<'p>(pod: &'p Pod, key: &str) -> Option<&'p str> {
     let labels = pod.metadata.labels.as_ref()?;
     labels.get(key).map(String::as_str)
-}
-
-/// The TrainingJob that made it.
-fn owner(meta: &ObjectMeta) -> Option<&str> {
-    let owners = meta.owner_references.iter().flatten();
-    let mut jobs = owners.filter(|owner| owner.kind == "TrainingJob");
-    jobs.next().map(|owner| owner.name.as_str())
 }

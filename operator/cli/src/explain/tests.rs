@@ -182,12 +182,13 @@ fn pods_of_others_that_wait_for_nodes() {
     let mut explanation = waits().explanation.unwrap();
     explanation.metadata.name = Some("podgroup.sweep".to_owned());
     let change = explanation.smallest_change.as_mut().unwrap();
-    change.free[0].jobs = serde_json::from_value(json!([
-        {"namespace": "team-b", "name": "bert", "pods": 1,
-            "devices": [{"resource": "nvidia.com/gpu", "amount": "6"}]},
-        {"namespace": "team-b", "name": "pod.x", "pods": 2},
+    let gpus = |amount: &str| json!([{"resource": "nvidia.com/gpu", "amount": amount}]);
+    change.free[0].held_by = serde_json::from_value(json!([
+        {"namespace": "team-b", "name": "bert", "amounts": gpus("5"), "state": "Running"},
+        {"namespace": "team-b", "name": "pod.x", "amounts": gpus("2"), "state": "Stopping"},
     ]))
     .unwrap();
+    change.free[0].held_by_more = Some(1);
     let known = of_others("PodGroup", group, row, Some(explanation));
     insta::assert_snapshot!(text(&known, false));
     // For scripts it is under its kind.
@@ -218,6 +219,24 @@ fn pods_of_others_that_the_engine_does_not_know() {
     let said = text(&of_others("Pod", runs, Value::Null, None), false);
     assert_eq!(said, "team-a/Pod/w-0  Running\n");
     // What somebody else says of it is told as it is.
+    let row = |position: Value| {
+        json!({
+            "apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "QueuedJob",
+            "metadata": {"name": "podgroup.sweep", "namespace": "team-a"}, "queue": "research",
+            "priority": 0, "phase": "Running", "position": position, "gpus": 16, "pods": 2,
+            "submitted": "2026-01-01T11:00:00Z", "since": "2026-01-01T11:30:00Z",
+        })
+    };
+    // It is refused, and the gang that it would join runs.
+    let refused = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+        "message": "PolicyDenied: no permit for UseImage"});
+    let said = text(
+        &of_others("Pod", pod(refused), row(Value::Null), None),
+        false,
+    );
+    let begin = "team-a/Pod/w-0  Waiting\n  PolicyDenied: no permit for UseImage\n\n\
+                 team-a/PodGroup/sweep  Running\n\nWhat to do\n  Ask whoever owns";
+    assert!(said.starts_with(begin), "{said}");
     let gated = json!({"type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
         "message": "Scheduling is blocked due to non-empty scheduling gates"});
     let said = text(&of_others("Pod", pod(gated), Value::Null, None), false);
@@ -228,7 +247,7 @@ fn pods_of_others_that_the_engine_does_not_know() {
     });
     let said = text(&of_others("PodGroup", none, Value::Null, None), false);
     assert!(
-        said.contains("neither waits for a place nor holds one"),
+        said.contains("team-a/PodGroup/sweep  not placed\n"),
         "{said}"
     );
 }
@@ -240,7 +259,7 @@ fn a_job_that_policies_no_longer_allow_is_not_told_to_do_nothing() {
         "policy": {"decision": "Denied", "policies": ["ClusterAuthorizationPolicy/new/images"]}});
     let said = text(&known(status, Value::Null, Value::Null), false);
     assert!(
-        said.contains("What to do\n  Ask whoever owns the policy"),
+        said.contains("What to do\n  Policies have come to deny"),
         "{said}"
     );
 }

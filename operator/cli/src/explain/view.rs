@@ -3,7 +3,8 @@
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::Reason;
 use trellis_api::job::{JobPhase, TrainingJobStatus};
-use trellis_api::visibility::Explanation;
+use trellis_api::pod_group::PodGroupPhase;
+use trellis_api::visibility::{Explanation, GangName, QueuedJob};
 
 use super::subject::Subject;
 use super::{Known, lacks, places};
@@ -12,9 +13,30 @@ use crate::output::{Tone, age, of_phase, paint, until, wrapped};
 use crate::status::remedy;
 
 pub(super) fn text(known: &Known, now: Timestamp, wide: bool, width: usize) -> String {
-    let mut out = head(known, now, width);
+    let gangs = known.queued.as_ref().filter(|_| known.is_gangs());
+    let own = match gangs {
+        // It waits with its gang.
+        Some(row) if row.position.is_some() => Stands::in_phase(JobPhase::Queued),
+        Some(_) => stands(&known.subject, None),
+        None => stands(&known.subject, known.queued.as_ref()),
+    };
+    let mut out = head(known, &known.subject.name(), &own, now);
+    let own = why(known);
+    // What its gang says with the numbers of now need not be said twice.
+    let says_more = |(reason, _): &&Why| {
+        let told = gangs.and(known.explanation.as_ref());
+        told.is_none_or(|told| told.reason != *reason)
+    };
+    out.push_str(&reason(own.as_ref().filter(says_more), width));
     for note in &known.notes {
         out.push_str(&wrapped(&format!("note: {note}"), 0, width, Tone::Dim));
+    }
+    if let Some(row) = gangs {
+        let name = row.metadata.name.as_deref().unwrap_or_default();
+        let gang = GangName::from_served(name);
+        out.push('\n');
+        out.push_str(&head(known, &gang, &Stands::of(row), now));
+        out.push_str(&reason(gangs_why(known).as_ref(), width));
     }
     if let Some(explanation) = &known.explanation {
         out.push_str(&turn(explanation, now));
@@ -28,11 +50,10 @@ pub(super) fn text(known: &Known, now: Timestamp, wide: bool, width: usize) -> S
     out
 }
 
-/// What it is, and the one reason.
-fn head(known: &Known, now: Timestamp, width: usize) -> String {
+/// What it is.
+fn head(known: &Known, name: &GangName, stands: &Stands, now: Timestamp) -> String {
     let namespace = known.subject.metadata().namespace.as_deref();
-    let name = format!("{}/{}", namespace.unwrap_or_default(), known.subject.name());
-    let stands = stands(known);
+    let name = format!("{}/{name}", namespace.unwrap_or_default());
     let mut out = format!(
         "{}  {}",
         paint(&name, Tone::Head),
@@ -42,12 +63,17 @@ fn head(known: &Known, now: Timestamp, width: usize) -> String {
         out.push_str(&format!(" for {}", age(since, now)));
     }
     out.push('\n');
-    if let Some((reason, message)) = why(known) {
-        let reason = reason.map(|reason| format!("{reason}: "));
-        let text = format!("{}{message}", reason.unwrap_or_default());
-        out.push_str(&wrapped(&text, 2, width, Tone::Plain));
-    }
     out
+}
+
+/// The one reason.
+fn reason(why: Option<&Why>, width: usize) -> String {
+    let Some((reason, message)) = why else {
+        return String::new();
+    };
+    let reason = reason.map(|reason| format!("{reason}: "));
+    let text = format!("{}{message}", reason.unwrap_or_default());
+    wrapped(&text, 2, width, Tone::Plain)
 }
 
 /// How it stands, in a word.
@@ -57,55 +83,99 @@ struct Stands {
     waits_since: Option<Timestamp>,
 }
 
-fn stands(known: &Known) -> Stands {
-    let (phase, since) = match (&known.subject, &known.queued) {
-        (Subject::Job(job), _) => {
-            let status = job.status.as_ref();
-            let since = status.and_then(TrainingJobStatus::waits_since);
-            (status.and_then(|status| status.phase), since)
+impl Stands {
+    /// Of what is told of in `trellis queue`.
+    fn of(row: &QueuedJob) -> Self {
+        let since = row.position.map(|_| row.since.0);
+        let phase = row.phase.unwrap_or(JobPhase::Queued);
+        Self {
+            waits_since: since,
+            ..Self::in_phase(phase)
         }
-        (_, Some(queued)) => (queued.phase, Some(queued.since.0)),
-        (Subject::Pod(pod), None) if known.subject.written().is_none() => {
-            let status = pod.status.as_ref();
-            let word = status.and_then(|status| status.phase.clone());
-            return Stands {
-                word: word.unwrap_or_default(),
-                tone: Tone::Plain,
-                waits_since: None,
-            };
+    }
+
+    fn in_phase(phase: JobPhase) -> Self {
+        Self {
+            word: phase.as_str().to_owned(),
+            tone: of_phase(phase),
+            waits_since: None,
         }
-        // The engine does not know what lacks members, or names what there is not.
-        (_, None) => {
-            let waits = known.subject.written().map(|_| JobPhase::Waiting);
-            (waits, None)
+    }
+
+    fn word(word: &str) -> Self {
+        Self {
+            word: word.to_owned(),
+            tone: Tone::Plain,
+            waits_since: None,
         }
-    };
-    let waits = matches!(
-        phase,
-        Some(JobPhase::Queued | JobPhase::Waiting | JobPhase::Restarting)
-    );
-    let none = match known.subject {
-        Subject::Job(_) => "not looked at yet",
-        _ => "neither waits for a place nor holds one",
-    };
-    Stands {
-        word: phase.map_or(none, JobPhase::as_str).to_owned(),
-        tone: phase.map_or(Tone::Waits, of_phase),
-        waits_since: since.filter(|_| waits),
     }
 }
 
-/// The one reason, and that in words. What the engine says now is newer than what is written.
-fn why(known: &Known) -> Option<(Option<Reason>, String)> {
+/// `row`: its own.
+fn stands(subject: &Subject, row: Option<&QueuedJob>) -> Stands {
+    if let Some(row) = row {
+        return Stands::of(row);
+    }
+    match subject {
+        Subject::Job(job) => {
+            let status = job.status.as_ref();
+            let Some(phase) = status.and_then(|status| status.phase) else {
+                return Stands {
+                    tone: Tone::Waits,
+                    ..Stands::word("not looked at yet")
+                };
+            };
+            let waits = matches!(
+                phase,
+                JobPhase::Queued | JobPhase::Waiting | JobPhase::Restarting
+            );
+            let since = status.and_then(TrainingJobStatus::waits_since);
+            Stands {
+                waits_since: since.filter(|_| waits),
+                ..Stands::in_phase(phase)
+            }
+        }
+        // The engine knows nothing of what lacks members, or names what there is not.
+        _ if subject.written().is_some() => Stands::in_phase(JobPhase::Waiting),
+        Subject::PodGroup(group) => {
+            let status = group.status.as_ref();
+            let phase = status.and_then(|status| status.phase).unwrap_or_default();
+            Stands::word(match phase {
+                PodGroupPhase::Pending | PodGroupPhase::Finished => "not placed",
+                PodGroupPhase::Nominated => "waits for others to leave its place",
+                PodGroupPhase::Committing | PodGroupPhase::Placed => "holds its place",
+                PodGroupPhase::Unwinding => "gives its place back",
+            })
+        }
+        Subject::Pod(pod) => {
+            let status = pod.status.as_ref();
+            let phase = status.and_then(|status| status.phase.as_deref());
+            Stands::word(phase.unwrap_or("Pending"))
+        }
+    }
+}
+
+/// A reason, and that in words.
+type Why = (Option<Reason>, String);
+
+/// Its own reason. What the engine says now is newer than what is written.
+fn why(known: &Known) -> Option<Why> {
+    if known.is_gangs() {
+        return known.subject.written();
+    }
     if let Some(told) = &known.explanation {
         return Some((told.reason, told.message.clone()));
     }
     // Of what holds its place nothing stands there any more that is true of it.
-    let holds = known
-        .queued
-        .as_ref()
-        .is_some_and(|row| row.position.is_none());
+    let holds = known.queued.as_ref();
+    let holds = holds.is_some_and(|row| row.position.is_none());
     known.subject.written().filter(|_| !holds)
+}
+
+/// That of the gang which a pod is in.
+fn gangs_why(known: &Known) -> Option<Why> {
+    let told = known.explanation.as_ref();
+    told.map(|told| (told.reason, told.message.clone()))
 }
 
 /// Its turn, and when it starts.
@@ -166,16 +236,19 @@ fn timeline(known: &Known, now: Timestamp, wide: bool, width: usize) -> String {
 }
 
 fn advice(known: &Known, width: usize) -> String {
-    let reason = why(known).and_then(|(reason, _)| reason);
-    let fix = remedy(known.subject.job_status(), reason);
-    if fix.is_empty() {
-        return String::new();
+    let why = why(known).or_else(|| gangs_why(known));
+    let fix = remedy(
+        known.subject.job_status(),
+        why.and_then(|(reason, _)| reason),
+    );
+    match fix.is_empty() {
+        true => String::new(),
+        false => format!(
+            "{}{}",
+            section("What to do"),
+            wrapped(&fix, 2, width, Tone::Plain)
+        ),
     }
-    format!(
-        "{}{}",
-        section("What to do"),
-        wrapped(fix, 2, width, Tone::Plain)
-    )
 }
 
 /// The head of a part.

@@ -6,8 +6,6 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use rows::of_job;
-
 use std::process::ExitCode;
 use std::time::Duration;
 

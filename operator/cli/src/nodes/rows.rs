@@ -138,8 +138,7 @@ fn holders(node: &NodeState, now: Timestamp) -> String {
     parts.join(", ")
 }
 
-/// Who holds how much.
-pub(crate) fn of_job(hold: &NodeHold) -> String {
+fn of_job(hold: &NodeHold) -> String {
     let name = hold.job.to_string();
     let devices = hold.devices.iter().map(|of| of.amount.to_string());
     let devices: Vec<_> = devices.collect();

@@ -8,7 +8,11 @@ pub fn clean(text: impl Into<String>) -> String {
     if is_plain(&text, |byte| byte == b' ') && is_one_line(&text) {
         return text;
     }
-    let words: Vec<String> = stripped(&text)
+    in_words(&text)
+}
+
+fn in_words(text: &str) -> String {
+    let words: Vec<String> = stripped(text)
         .split_whitespace()
         .map(|word| word.chars().filter(|c| is_shown(*c)).collect())
         .filter(|word: &String| !word.is_empty())
@@ -22,6 +26,10 @@ pub fn clean_lines(text: &str) -> String {
     if is_plain(text, |byte| matches!(byte, b' ' | b'\n')) {
         return text.to_owned();
     }
+    in_lines(text)
+}
+
+fn in_lines(text: &str) -> String {
     let spaced = |c: char| if c == '\t' { ' ' } else { c };
     let shown = stripped(text);
     let shown = shown.chars().map(spaced);
@@ -57,6 +65,24 @@ fn is_shown(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of every text of three characters that matter.
+    #[test]
+    fn what_is_plain_is_cleaned_as_all_else() {
+        let letters = [
+            'a', '~', ' ', '\n', '\r', '\t', '\x07', '\x1b', '[', 'm', '\x7f', 'é', '\u{202e}',
+        ];
+        for (one, two, three) in letters.iter().flat_map(|one| {
+            let pairs = letters
+                .iter()
+                .flat_map(|two| letters.iter().map(move |three| (two, three)));
+            pairs.map(move |(two, three)| (one, two, three))
+        }) {
+            let text: String = [one, two, three].into_iter().collect();
+            assert_eq!(clean(text.as_str()), in_words(&text), "{text:?}");
+            assert_eq!(clean_lines(&text), in_lines(&text), "{text:?}");
+        }
+    }
 
     #[test]
     fn nothing_of_a_text_commands_the_terminal() {

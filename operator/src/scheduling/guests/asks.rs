@@ -306,17 +306,15 @@ fn queue(
     place: As<'_>,
     members: &[Member<'_>],
 ) -> Result<Arc<Queue>, Certificate> {
-    let given = match place {
-        As::Joining { plan, .. } => plan
-            .queue
-            .as_deref()
-            .map(|queue| (queue, "status.plan.queue of the PodGroup".to_owned())),
-        As::Gang(group) => Some(group.spec.queue.as_str())
-            .filter(|queue| !queue.is_empty())
-            .map(|queue| (queue, "spec.queue of the PodGroup".to_owned())),
-        As::Alone => None,
+    let named = match place {
+        // There the gang is, whatever it and its pods name by now.
+        As::Joining { plan, .. } => {
+            let queue = plan.queue.as_deref();
+            queue.map(|queue| (queue, "status.plan.queue of the PodGroup".to_owned()))
+        }
+        As::Gang(group) => named(Some(&group.spec.queue), members)?,
+        As::Alone => named(None, members)?,
     };
-    let named = named(given, members)?;
     let get = |name: &str| world.queues.get(&Key::new("", name));
     let queue = named.as_ref().map(|(queue, _)| *queue);
     lookup::queue(queue, labels, get, || world.queues.all()).map_err(|missing| {
@@ -328,14 +326,16 @@ fn queue(
 }
 
 /// The one queue that all name who name any, and where: a gang is in one, and no label is ignored
-/// without a word.
+/// without a word. One that is empty names none, as templates have it that are not filled in.
 fn named<'a>(
-    given: Option<(&'a str, String)>,
+    group: Option<&'a String>,
     members: &[Member<'a>],
 ) -> Result<Option<(&'a str, String)>, Certificate> {
-    let mut named = given;
+    let group = group.filter(|queue| !queue.is_empty());
+    let mut named = group.map(|queue| (queue.as_str(), "spec.queue of the PodGroup".to_owned()));
     for member in members {
-        let Some(label) = member.pod.labels.get(names::QUEUE) else {
+        let label = member.pod.labels.get(names::QUEUE);
+        let Some(label) = label.filter(|queue| !queue.is_empty()) else {
             continue;
         };
         let field = match members.len() {

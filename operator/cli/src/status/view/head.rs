@@ -72,21 +72,24 @@ fn state(job: &TrainingJob, said: &mut Said) {
     let remedy = remedy(Some(status), status.reason);
     let acts = !remedy.starts_with("Nothing") && remedy != "Read the message.";
     if acts && phase != JobPhase::Complete {
-        said.say("To do", remedy);
+        said.say("To do", &remedy);
     }
 }
 
-/// What to do about it. Of a job that runs though policies have come to forbid it its reason says
-/// nothing of that.
-pub fn remedy(status: Option<&TrainingJobStatus>, reason: Option<Reason>) -> &'static str {
+/// What to do about it: and about policies that have come to deny what runs, of which its reason says
+/// nothing.
+pub fn remedy(status: Option<&TrainingJobStatus>, reason: Option<Reason>) -> String {
+    const VIOLATES: &str = "Policies have come to deny what runs: ask whoever owns them, or for the permits that are missing. Once its gang has ended it is not placed again before they allow it.";
     let violates = status.is_some_and(|status| {
         let runs = matches!(status.phase, Some(JobPhase::Starting | JobPhase::Running));
         let policy = status.policy.as_ref();
         runs && policy.is_some_and(|policy| policy.decision == Some(PolicyDecision::Denied))
     });
-    match violates {
-        true => Reason::PolicyViolation.remedy(),
-        false => reason.map_or("", Reason::remedy),
+    let fix = reason.map_or("", Reason::remedy);
+    match (violates, fix.starts_with("Nothing")) {
+        (false, _) => fix.to_owned(),
+        (true, true) => VIOLATES.to_owned(),
+        (true, false) => format!("{VIOLATES} {fix}").trim_end().to_owned(),
     }
 }
 

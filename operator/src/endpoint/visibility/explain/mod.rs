@@ -308,15 +308,21 @@ fn smallest_change(change: &Change, snapshot: &Snapshot) -> SmallestChange {
                 .collect();
         }
         Change::Free(nodes) => {
-            // Who asks is asked about: of a wide gang not about half the cluster.
+            // Of a wide gang that may be half the cluster.
             let (named, _) = nodes.split_at(nodes.len().min(Explanation::NODES));
-            let mut jobs = holders(snapshot, named).into_iter();
+            let mut held = holders(snapshot, named).into_iter();
             told.free = nodes
                 .iter()
-                .map(|on| FreedOn {
-                    node: on.node.as_str().to_owned(),
-                    amounts: amounts(on.amounts.iter().map(|(name, amount)| (name, *amount))),
-                    jobs: jobs.next().unwrap_or_default(),
+                .map(|on| {
+                    let mut held_by = held.next().unwrap_or_default();
+                    let more = count(held_by.len().saturating_sub(Explanation::NODES));
+                    held_by.truncate(Explanation::NODES);
+                    FreedOn {
+                        node: on.node.as_str().to_owned(),
+                        amounts: amounts(on.amounts.iter().map(|(name, amount)| (name, *amount))),
+                        held_by,
+                        held_by_more: (more > 0).then_some(more),
+                    }
                 })
                 .collect();
         }

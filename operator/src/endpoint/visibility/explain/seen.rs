@@ -29,13 +29,7 @@ fn jobs(told: &Explanation) -> impl Iterator<Item = &JobRef> {
     let behind = told.shortage.iter().flat_map(|lacks| &lacks.behind);
     let protected = told.protected.iter().filter_map(|safe| safe.job.as_ref());
     let leaves = told.preempts.iter().map(|leaves| &leaves.job);
-    leaves.chain(protected).chain(behind).chain(holders(told))
-}
-
-/// Who holds what would have to become free.
-fn holders(told: &Explanation) -> impl Iterator<Item = &JobRef> {
-    let free = told.smallest_change.iter().flat_map(|change| &change.free);
-    free.flat_map(|on| &on.jobs).map(|hold| &hold.job)
+    leaves.chain(protected).chain(behind)
 }
 
 /// Other namespaces that it names jobs of.
@@ -85,13 +79,6 @@ pub(in super::super) fn reduce(told: &mut Explanation, priorities: &Priorities, 
         && let Some(behind) = lacks.behind.take_if(|behind| !is_seen(behind))
     {
         lacks.behind_priority = priorities.get(&behind).copied();
-    }
-    for on in told
-        .smallest_change
-        .iter_mut()
-        .flat_map(|change| &mut change.free)
-    {
-        on.jobs.retain(|hold| is_seen(&hold.job));
     }
     if !sees.queues {
         hide_queues(told);
@@ -163,9 +150,8 @@ mod tests {
             "reservedNodes": ["n1"],
             "smallestChange": {
                 "raiseQuotas": [{"queue": "theirs", "field": "nominal", "resource": "cpu", "by": "1"}],
-                "free": [{"node": "n1", "amounts": [], "jobs": [
-                    {"namespace": "a", "name": "ours", "pods": 1},
-                    {"namespace": "d", "name": "holds", "pods": 1},
+                "free": [{"node": "n1", "amounts": [], "heldBy": [
+                    {"namespace": "d", "name": "holds", "amounts": []},
                 ]}],
             },
         }))
@@ -189,7 +175,7 @@ mod tests {
     #[test]
     fn who_sees_nothing_else_is_told_of_no_others() {
         let mut told = told();
-        assert_eq!(foreign(&told), ["b", "c", "d"].map(str::to_owned).into());
+        assert_eq!(foreign(&told), ["b".to_owned(), "c".to_owned()].into());
         reduce(&mut told, &priorities(), &Sees::default());
         let text = serde_json::to_string(&told).unwrap();
         for name in [
@@ -211,8 +197,9 @@ mod tests {
         assert_eq!(group.excluded.first().unwrap().count, 2);
     }
 
+    /// Who may read of nodes is told there who holds them, of whatever namespace.
     #[test]
-    fn who_holds_a_node_is_named_as_far_as_that_is_seen() {
+    fn who_holds_a_node_is_told_to_who_sees_nodes() {
         let mut told = told();
         let sees = Sees {
             nodes: true,
@@ -220,8 +207,8 @@ mod tests {
         };
         reduce(&mut told, &priorities(), &sees);
         let on = &told.smallest_change.as_ref().unwrap().free[0];
-        let names: Vec<_> = on.jobs.iter().map(|hold| hold.job.to_string()).collect();
-        assert_eq!((on.node.as_str(), names), ("n1", vec!["a/ours".to_owned()]));
+        let names: Vec<_> = on.held_by.iter().map(|held| held.job.to_string()).collect();
+        assert_eq!(names, ["d/holds"], "{on:?}");
     }
 
     #[test]

@@ -119,9 +119,9 @@ fn what_is_missing_and_what_each_node_is_to_it_is_told() {
         .collect();
     assert_eq!(freed, [("n0", "2"), ("n1", "2")]);
     for on in &change.free {
-        let holders = on.jobs.iter();
+        let holders = on.held_by.iter();
         let holders: Vec<_> = holders
-            .map(|hold| (hold.job.to_string(), hold.devices[0].amount.as_str()))
+            .map(|held| (held.job.to_string(), held.amounts[0].amount.as_str()))
             .collect();
         assert_eq!(holders, [("a/runs".to_owned(), "6")], "{on:?}");
     }

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 use kube::api::{ObjectMeta, TypeMeta};
 use serde_json::{Value, json};
 use trellis_api::visibility::{
-    Amount, Explanation, JobRef, NodeDomain, NodeHold, NodeReason, NodeResource, NodeState, Served,
+    Amount, HeldBy, JobRef, NodeDomain, NodeHold, NodeReason, NodeResource, NodeState, Served,
 };
 use trellis_scheduler::{FreeOn, Node, NodeName, ResourceName, Snapshot};
 
@@ -25,7 +25,7 @@ pub(super) fn rows(
     snapshot: &Snapshot,
     created: impl Fn(&str) -> Option<MetaTime>,
 ) -> Vec<NodeState> {
-    let mut tallies = tally::count(snapshot);
+    let mut tallies = tally::count(snapshot, |_| true);
     let mut rows: Vec<NodeState> = snapshot
         .nodes
         .iter()
@@ -73,19 +73,43 @@ pub(super) fn job_ref(job: &Key) -> JobRef {
     }
 }
 
-/// Who holds something of what is to become free: on each node the first few.
-pub(super) fn holders(snapshot: &Snapshot, wanted: &[FreeOn]) -> Vec<Vec<NodeHold>> {
-    let mut tallies = tally::count(snapshot);
+/// Who holds some of what would have to become free, on each of these nodes: those first who hold
+/// most of what is named first.
+pub(super) fn holders(snapshot: &Snapshot, wanted: &[FreeOn]) -> Vec<Vec<HeldBy>> {
+    let mut tallies = tally::count(snapshot, |node| wanted.iter().any(|on| on.node == *node));
     let of = |on: &FreeOn| {
         let jobs = tallies.remove(&on.node).unwrap_or_default().jobs;
-        let is_of = |hold: &Hold<'_>| {
-            let mut names = on.amounts.iter().map(|(name, _)| name);
-            names.any(|name| hold.amounts.contains_key(name))
+        let mut held: Vec<_> = jobs
+            .into_iter()
+            .filter_map(|((job, state), hold)| {
+                let of = |(name, _): &'_ (ResourceName, i128)| hold.amounts.get(name).copied();
+                let amounts: Vec<i128> = on.amounts.iter().map(|a| of(a).unwrap_or(0)).collect();
+                let holds = amounts.iter().any(|amount| *amount > 0);
+                holds.then_some((amounts, job, state))
+            })
+            .collect();
+        held.sort_by(|a, b| (&b.0, &a.1, a.2).cmp(&(&a.0, &b.1, b.2)));
+        let told = |(amounts, job, state): (Vec<i128>, Key, Option<tally::State>)| {
+            let names = on.amounts.iter().map(|(name, _)| name);
+            let amounts = names.zip(amounts).filter(|(_, amount)| *amount > 0);
+            HeldBy {
+                job: job_ref(&job),
+                amounts: amounts
+                    .map(|(name, amount)| quantity(name, amount))
+                    .collect(),
+                state: state.map(|state| state.as_str().to_owned()),
+            }
         };
-        let of = jobs.into_iter().filter(|(_, hold)| is_of(hold));
-        holds(of.take(Explanation::NODES))
+        held.into_iter().map(told).collect()
     };
     wanted.iter().map(of).collect()
+}
+
+fn quantity(name: &ResourceName, amount: i128) -> Amount {
+    Amount {
+        resource: name.as_str().to_owned(),
+        amount: gang::quantity(name.as_str(), amount),
+    }
 }
 
 /// All that keeps new pods off a node, whatever they tolerate.
@@ -168,10 +192,7 @@ fn holds<'s>(holds: impl IntoIterator<Item = (tally::Who, Hold<'s>)>) -> Vec<Nod
 fn devices(amounts: &BTreeMap<&ResourceName, i128>) -> Vec<Amount> {
     let devices = amounts.iter().filter(|(name, _)| name.is_device());
     devices
-        .map(|(name, amount)| Amount {
-            resource: name.as_str().to_owned(),
-            amount: gang::quantity(name.as_str(), *amount),
-        })
+        .map(|(name, amount)| quantity(name, *amount))
         .collect()
 }
 

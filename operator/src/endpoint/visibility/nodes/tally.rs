@@ -71,9 +71,13 @@ impl<'s> Hold<'s> {
     }
 }
 
-/// By node.
-pub(super) fn count(snapshot: &Snapshot) -> Tallies<'_> {
-    let mut counting = Counting::default();
+/// By node, of those of which this holds.
+pub(super) fn count<'s>(snapshot: &'s Snapshot, wanted: impl Fn(&NodeName) -> bool) -> Tallies<'s> {
+    let mut counting = Counting {
+        wanted,
+        tallies: Tallies::default(),
+        owners: HashMap::new(),
+    };
     for told in &snapshot.gangs {
         if let Some(place) = &told.place {
             counting.place(place);
@@ -81,7 +85,9 @@ pub(super) fn count(snapshot: &Snapshot) -> Tallies<'_> {
         if let Some(kept) = &told.kept {
             let who = (gang::job_of(&kept.gang.id), None);
             for pod in kept.pods.iter().filter(|pod| pod.held) {
-                let tally = counting.of(&pod.node);
+                let Some(tally) = counting.of(&pod.node) else {
+                    continue;
+                };
                 add(&mut tally.kept, &pod.request);
                 let hold = tally.kept_for.entry(who.clone()).or_default();
                 hold.add(&pod.request);
@@ -89,8 +95,9 @@ pub(super) fn count(snapshot: &Snapshot) -> Tallies<'_> {
             }
         }
         for node in &told.gang.excluded_nodes {
-            let job = gang::job_of(&told.gang.id);
-            counting.of(node).excluded_by.insert(job);
+            if let Some(tally) = counting.of(node) {
+                tally.excluded_by.insert(gang::job_of(&told.gang.id));
+            }
         }
     }
     for told in &snapshot.stopping {
@@ -101,7 +108,9 @@ pub(super) fn count(snapshot: &Snapshot) -> Tallies<'_> {
     }
     for pod in &snapshot.pods {
         let owner = counting.owners.get(&pod.pod).cloned();
-        let tally = counting.of(&pod.node);
+        let Some(tally) = counting.of(&pod.node) else {
+            continue;
+        };
         let Some((job, leaves)) = owner else {
             tally.other_pods = tally.other_pods.saturating_add(1);
             add(&mut tally.by_others, &pod.request);
@@ -131,8 +140,10 @@ pub(super) fn count(snapshot: &Snapshot) -> Tallies<'_> {
         for (group, _, node) in reservation.placement.iter() {
             let group = waits.groups.iter().find(|of| of.name == *group);
             let Some(group) = group else { continue };
-            let reserved = &mut counting.of(node).reserved;
-            let hold = reserved.entry(who.clone()).or_default();
+            let Some(tally) = counting.of(node) else {
+                continue;
+            };
+            let hold = tally.reserved.entry(who.clone()).or_default();
             hold.add(&group.request);
             hold.start = reservation.start;
         }
@@ -140,16 +151,17 @@ pub(super) fn count(snapshot: &Snapshot) -> Tallies<'_> {
     counting.tallies
 }
 
-#[derive(Default)]
-struct Counting<'s> {
+struct Counting<'s, W> {
+    wanted: W,
     tallies: Tallies<'s>,
     /// Whose a pod is that is there, and whether it is told to go.
     owners: HashMap<PodKey, (Key, bool)>,
 }
 
-impl<'s> Counting<'s> {
-    fn of(&mut self, node: &'s NodeName) -> &mut Tally<'s> {
-        self.tallies.entry(node).or_default()
+impl<'s, W: Fn(&NodeName) -> bool> Counting<'s, W> {
+    /// None: nobody wants to know.
+    fn of(&mut self, node: &'s NodeName) -> Option<&mut Tally<'s>> {
+        (self.wanted)(node).then(|| self.tallies.entry(node).or_default())
     }
 
     /// Pods of a placed gang: those that are there tell what they hold themselves.
@@ -168,7 +180,7 @@ impl<'s> Counting<'s> {
                 std::iter::repeat_n(node, pods)
             });
             for (index, node) in (0_u32..).zip(nodes) {
-                if gone.contains(&index) {
+                if gone.contains(&index) || !(self.wanted)(node) {
                     continue;
                 }
                 if settled.contains(&index) {
@@ -176,7 +188,9 @@ impl<'s> Counting<'s> {
                     self.owners.insert(key, (job.clone(), leaves));
                     continue;
                 }
-                let tally = self.of(node);
+                let Some(tally) = self.of(node) else {
+                    continue;
+                };
                 add(&mut tally.by_jobs, &group.request);
                 let who = (job.clone(), Some(State::Starting));
                 tally.jobs.entry(who).or_default().add(&group.request);

@@ -20,8 +20,8 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use trellis_api::PodGroup;
 use trellis_api::pod_group::PodGroupPhase;
+use trellis_api::{PodGroup, owner};
 use trellis_scheduler::PodKey;
 
 use tell::Telling;
@@ -108,10 +108,7 @@ impl Guest {
 
 /// True of a PodGroup that no TrainingJob has made.
 pub(super) fn is_users(group: &PodGroup) -> bool {
-    let owners = group.metadata.owner_references.iter().flatten();
-    let mut controllers = owners.filter(|owner| owner.controller == Some(true));
-    !controllers
-        .any(|owner| owner.kind == "TrainingJob" && owner.api_version.starts_with("trellis.dev/"))
+    owner::training_job(&group.metadata).is_none()
 }
 
 impl Guests {

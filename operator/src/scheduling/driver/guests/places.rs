@@ -127,14 +127,19 @@ impl Driver {
     /// What they ask for, who have a place. `for_it`: others have left for it, so that it is asked at
     /// once, and not after somebody else has the place. None: it is asked anew, or nothing is known.
     fn asks_for_place(&mut self, unit: &Key, for_it: bool) -> Option<Arc<Asks>> {
-        let asks = self.guests.gangs.get(unit)?.asks.clone();
-        match asks {
+        let before = self.guests.gangs.get(unit)?.asks.clone();
+        let plan = self.nominated_plan(unit).map(|(_, plan)| plan);
+        let counts_in = plan.and_then(|plan| plan.queue);
+        let counts_in = counts_in.or_else(|| before.as_ref().map(|asks| asks.queue.clone()));
+        let asks = match before {
             // Others may have joined its gang since: then it is asked anew in any case.
             Some(asks) if asks.joins => self.find_nominated(unit),
             Some(asks) if !for_it || self.is_of_now(unit, &asks) => Some(asks),
             _ if for_it => self.find_nominated(unit),
             _ => None,
-        }
+        };
+        // The place is one of that queue, by its quota: in another a place is sought anew.
+        asks.filter(|asks| counts_in.is_none_or(|queue| queue == asks.queue))
     }
 
     /// The policies that allowed it are those that there are.

@@ -17,6 +17,7 @@ mod claims;
 mod joined;
 mod nominated;
 mod preempt;
+mod queues;
 mod tell;
 
 const GPU: &str = "nvidia.com/gpu";
@@ -149,6 +150,15 @@ impl Scene {
         let world = self.driver.committer.world().clone();
         world.tell(Feed::Look(unit.clone()));
         self.decide();
+    }
+
+    /// Where the engine counts it.
+    fn counts_in(&self, unit: &Key) -> Option<String> {
+        let id = crate::scheduling::gang::id(unit);
+        let gangs = self.driver.engine.snapshot().gangs;
+        let told = gangs.into_iter().find(|told| told.gang.id == id)?;
+        let gang = told.place.map_or(told.gang, |place| place.gang);
+        Some(gang.queue.as_str().to_owned())
     }
 
     /// GPUs that gangs hold, and that other pods use.

@@ -86,6 +86,45 @@ async fn its_place_is_kept_until_they_have_left() {
     assert_eq!(scene.used(), (4, 0));
 }
 
+/// A leader before has written down where it is to be, and its pod names another queue by now: the
+/// place is by the quota of the queue that it was found in.
+#[tokio::test]
+async fn a_place_in_one_queue_is_none_in_another() {
+    for (queue, inside, used) in [("default", Inside::Placed, 4), ("elsewhere", Inside::No, 0)] {
+        let mut scene = Scene::new();
+        let other: Queue = decoded(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+            "metadata": {"name": "elsewhere"}, "spec": {"namespaceSelector": {}},
+        }));
+        scene.watched.apply(Key::new("", "elsewhere"), other);
+        scene.see_bound(low(), &[]);
+        scene.decide();
+        let labels = json!({"trellis.dev/pod-group": "g", "trellis.dev/queue": queue});
+        scene.see(pod("a", labels));
+        let group: PodGroup = decoded(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
+            "metadata": {"name": "g", "namespace": "team-a", "uid": "g", "resourceVersion": "1"},
+            "spec": {"minMember": 1},
+            "status": {"phase": "Nominated", "victims": [victim()], "plan": {"hash": "p",
+                "attempt": 1, "generation": 1, "queue": "default", "compiled": "",
+                "assignments": [{"group": "g0", "node": "n0", "count": 1,
+                    "pods": [{"name": "a", "uid": "a"}]}]}},
+        }));
+        scene.watched.apply(key("g"), group);
+        let unit = guests::of_group(&key("g"));
+        // That it is there is no news to a leader who begins.
+        let _ = scene.driver.heard.take();
+        scene.driver.take_over_guests();
+        scene.driver.adopt_nomination_of_guests(&unit);
+        scene.driver.decide();
+        assert_eq!(scene.inside(&unit), Inside::Nominated, "{queue}");
+        Sink::<SlimPod>::delete(scene.watched.as_ref(), &key("low"), "low");
+        scene.decide();
+        assert_eq!(scene.inside(&unit), inside, "{queue}");
+        assert_eq!(scene.used(), (used, 0), "{queue}");
+    }
+}
+
 /// Nobody wanted it any more while budgets were asked: nobody was told to leave.
 #[tokio::test]
 async fn a_place_that_nobody_was_told_of_is_sought_anew() {
