@@ -2,16 +2,16 @@
 //! as far as a job sees it, and the controller itself where it is to be had.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::{env, fs};
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Resource as _};
-use serde_json::{Value, json};
+use serde_json::json;
 use trellis_api::external_secret::ExternalSecret;
 
+use crate::binaries::downloaded;
 use crate::control_plane::ControlPlane;
 use crate::jobs::Jobs;
 use crate::process::Process;
@@ -28,21 +28,7 @@ const PROGRAM: &str = "external-secrets";
 /// # Errors
 /// When Go is missing, or the module cannot be had.
 pub fn crds() -> Result<Vec<String>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("control-plane/external-secrets");
-    let output = Command::new("go")
-        .args(["mod", "download", "-json", MODULE])
-        .current_dir(folder)
-        .output()
-        .context("start go, which fetches the CRDs of External Secrets Operator")?;
-    let said: Value = serde_json::from_slice(&output.stdout).with_context(|| {
-        format!(
-            "go mod download: {}",
-            String::from_utf8_lossy(&output.stderr)
-        )
-    })?;
-    let module = said["Dir"].as_str();
-    let module = module.with_context(|| format!("go mod download {MODULE}: {said}"))?;
-    let bases = Path::new(module).join("config/crds/bases");
+    let bases = downloaded("external-secrets", MODULE)?.join("config/crds/bases");
     ["externalsecrets", "secretstores", "clustersecretstores"]
         .map(|plural| {
             let path = bases.join(format!("external-secrets.io_{plural}.yaml"));

@@ -16,6 +16,7 @@ pub mod admission;
 pub mod argocd;
 mod background;
 pub mod binaries;
+pub mod cert_manager;
 pub mod cluster;
 pub mod control_plane;
 pub mod dry_run;

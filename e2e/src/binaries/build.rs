@@ -46,6 +46,7 @@ fn recipe(program: Program) -> Recipe {
         Program::Etcd => ("kubernetes", "go.etcd.io/etcd/server/v3", "30 seconds"),
         Program::Kwok => ("tools", "sigs.k8s.io/kwok/cmd/kwok", "90 seconds"),
         Program::Helm => ("helm", "helm.sh/helm/v4/cmd/helm", "3 minutes"),
+        Program::CertManager => ("cert-manager", ".", "3 minutes"),
         Program::Kubelet => ("kubernetes", "k8s.io/kubernetes/cmd/kubelet", "1 minute"),
         Program::CoreDns => ("nodes", "./coredns", "1 minute"),
         Program::SimulatedGpus => ("nodes", "./simulated-gpus", "10 seconds"),

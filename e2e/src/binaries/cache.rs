@@ -16,7 +16,8 @@ pub(super) fn modules() -> PathBuf {
 }
 
 /// `<cache>/control-plane/<hash>`, and apart from it what changes at other times:
-/// `<cache>/helm/<hash>`, and `<cache>/nodes/<hash>` for what is built of sources of ours.
+/// `<cache>/helm/<hash>`, and for what is built of sources of ours `<cache>/cert-manager/<hash>`
+/// and `<cache>/nodes/<hash>`.
 pub(super) fn folder(program: Program) -> Result<PathBuf> {
     let (kind, files): (_, &[&str]) = match program {
         Program::CoreDns | Program::SimulatedGpus => (
@@ -29,6 +30,14 @@ pub(super) fn folder(program: Program) -> Result<PathBuf> {
             ],
         ),
         Program::Helm => ("helm", &["helm/go.mod", "helm/go.sum"]),
+        Program::CertManager => (
+            "cert-manager",
+            &[
+                "cert-manager/go.mod",
+                "cert-manager/go.sum",
+                "cert-manager/main.go",
+            ],
+        ),
         _ => (
             "control-plane",
             &[

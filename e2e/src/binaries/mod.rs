@@ -5,6 +5,7 @@
 
 mod build;
 pub(crate) mod cache;
+mod module;
 mod version;
 
 use std::{
@@ -15,6 +16,7 @@ use std::{
 
 use anyhow::Result;
 
+pub use module::downloaded;
 pub use version::KUBERNETES_VERSION;
 
 /// A program that the control plane consists of, or that tests call.
@@ -34,6 +36,8 @@ pub enum Program {
     Kwok,
     /// Who installs charts.
     Helm,
+    /// Who issues certificates, and tells the API server whom to trust.
+    CertManager,
     /// The kubelet of real nodes.
     Kubelet,
     /// Names of Services for pods of real nodes.
@@ -65,6 +69,7 @@ impl Program {
             Self::Kubectl => "kubectl",
             Self::Kwok => "kwok",
             Self::Helm => "helm",
+            Self::CertManager => "cert-manager",
             Self::Kubelet => "kubelet",
             Self::CoreDns => "coredns",
             Self::SimulatedGpus => "simulated-gpus",

@@ -33,8 +33,8 @@ fn says_fitting(said: &str, program: Program) -> bool {
         Program::Kwok => &["kwok version v0.8.", "kwok version 0.8."],
         Program::Helm => &["v4."],
         Program::CoreDns => &["CoreDNS-1.15."],
-        // Ours: nobody has it installed.
-        Program::SimulatedGpus => &[],
+        // Of sources of ours: nobody has them installed.
+        Program::CertManager | Program::SimulatedGpus => &[],
     };
     said.lines()
         .any(|line| prefixes.iter().any(|prefix| line.starts_with(prefix)))

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use super::{
     audit,
     credentials::{Credentials, Identity},
-    front_proxy,
+    egress, front_proxy,
     options::{Kubelets, Options},
     ports::Ports,
 };
@@ -67,6 +67,9 @@ impl Component {
             Self::ApiServer => {
                 let mut all = api_server(ports, credentials, options);
                 all.extend(audit::flags(folder, ports.api_server)?);
+                if options.asks_for_pods {
+                    all.extend(egress::flags(folder)?);
+                }
                 all
             }
             Self::ControllerManager => controller_manager(ports, credentials, options)?,

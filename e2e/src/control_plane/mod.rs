@@ -6,6 +6,7 @@ mod apply;
 pub mod audit;
 mod component;
 mod credentials;
+pub(crate) mod egress;
 mod folder;
 mod front_proxy;
 mod kubeconfig;

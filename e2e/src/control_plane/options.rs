@@ -23,6 +23,9 @@ pub struct Options {
     /// YAML that is applied before the controller manager starts. CRDs belong here: the garbage
     /// collector looks for new kinds only every 30 s, but knows those that are there first.
     pub manifests: Vec<String>,
+    /// The API server asks for connections to pods, webhooks and API groups among them, which
+    /// [`RealNodes::serve_pods`](crate::real_nodes::RealNodes::serve_pods) gives it.
+    pub asks_for_pods: bool,
     /// More flags for kube-apiserver, behind ours, so that they win.
     pub api_server_flags: Vec<String>,
     /// More flags for kube-controller-manager, behind ours.
@@ -40,6 +43,7 @@ impl Default for Options {
         Self {
             kubelets: Kubelets::Kwok,
             manifests: Vec::new(),
+            asks_for_pods: false,
             api_server_flags: Vec::new(),
             controller_manager_flags: Vec::new(),
             node_lease: Duration::from_secs(40),

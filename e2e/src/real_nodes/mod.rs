@@ -12,6 +12,7 @@ mod names;
 mod network;
 mod node;
 mod ours;
+mod pods;
 mod processes;
 
 use std::{

@@ -1,16 +1,18 @@
-//! The network that the nodes share: a namespace of its own with a bridge, and one way out, to
-//! the API server. With the last process in it all of it is gone.
+//! The network that the nodes share: a namespace of its own with a bridge, one way out, to the API
+//! server, and one in, to pods. With the last process in it all of it is gone.
 
 use std::{
     fs,
-    net::Ipv4Addr,
+    net::{Ipv4Addr, SocketAddr},
+    os::fd::AsFd as _,
     path::Path,
     process::Command,
     thread::{self, sleep},
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::{control_plane::ControlPlane, process::Process};
@@ -27,11 +29,14 @@ const FIRST: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
 const SIZE: u32 = 4;
 const COUNT: u32 = (1 << 17) / SIZE;
 
+/// How long a pod may take to accept a connection.
+const CONNECTED: Duration = Duration::from_secs(5);
+
 /// The namespace, as long as nodes of it or this live.
 #[derive(Debug)]
 pub(super) struct Network {
     /// Keeps the namespace while no node lives.
-    holder: Process,
+    pub(super) holder: Process,
     /// Of the nodes.
     pub(super) inner: Ipv4Addr,
     /// Of this machine, seen from the nodes.
@@ -76,6 +81,11 @@ impl Network {
         format!("--net=/proc/{}/ns/net", self.holder.id())
     }
 
+    /// A connection to an address of it, such as a pod's.
+    pub(super) fn connect(&self, address: SocketAddr) -> Result<std::net::TcpStream> {
+        connect(self.holder.id(), address)
+    }
+
     /// Hands on what nodes say to the API server, which listens for this machine alone. Gives
     /// back where the nodes reach it.
     pub(super) fn relay(&self, control_plane: &ControlPlane) -> Result<String> {
@@ -105,6 +115,20 @@ async fn serve(listener: std::net::TcpListener, port: u16) -> Result<()> {
             let _ = tokio::io::copy_bidirectional(&mut node, &mut server).await;
         });
     }
+}
+
+/// A connection from within the network of a process. A socket stays in the network in which it is
+/// made, and the thread that goes there to make it ends.
+pub(super) fn connect(holder: u32, address: SocketAddr) -> Result<std::net::TcpStream> {
+    let connect = move || {
+        let network = fs::File::open(format!("/proc/{holder}/ns/net"))?;
+        let kind = Some(LinkNameSpaceType::Network);
+        move_into_link_name_space(network.as_fd(), kind)?;
+        std::net::TcpStream::connect_timeout(&address, CONNECTED)
+    };
+    let connected = thread::spawn(connect).join();
+    let connected = connected.map_err(|_| anyhow!("connecting panicked"))?;
+    connected.with_context(|| format!("connect to {address}"))
 }
 
 /// Two addresses that no interface of this machine has a network of.

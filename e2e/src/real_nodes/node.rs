@@ -165,6 +165,8 @@ impl RealNodes {
             },
             "staticPodPath": folder.join("static"),
             "fileCheckFrequency": "1s",
+            // A Secret that changes is in pods after seconds, and not after a minute.
+            "syncFrequency": "5s",
             "volumePluginDir": folder.join("volume-plugins"),
             "nodeStatusUpdateFrequency": "2s",
             "nodeLeaseDurationSeconds": 8,

@@ -182,7 +182,7 @@ pub(crate) async fn nothing_is_kept(helm: Helm) -> Result<()> {
 }
 
 /// A block of docs/install.md that begins with these words.
-fn block(begins: &str) -> Result<String> {
+pub(crate) fn block(begins: &str) -> Result<String> {
     let docs = std::fs::read_to_string(chart().join("../../docs/install.md"))?;
     let mut blocks = docs.split("```sh\n").skip(1);
     let block = blocks.find(|block| block.starts_with(begins));
@@ -190,9 +190,8 @@ fn block(begins: &str) -> Result<String> {
     Ok(block.with_context(|| format!("no {begins:?}"))?.to_owned())
 }
 
-/// Installs by these commands, as a reader would, and takes a job then.
-async fn installed_by(helm: &Helm, commands: &str) -> Result<()> {
-    let control_plane = ControlPlane::start(Options::default()).await?;
+/// Runs these commands, as a reader would.
+pub(crate) fn by_reader(helm: &Helm, control_plane: &ControlPlane, commands: &str) -> Result<()> {
     let kubectl = control_plane.binaries().path(Program::Kubectl).parent();
     let mut path = vec![helm.folder(), kubectl.context("kubectl is nowhere")?];
     let more = std::env::var_os("PATH").unwrap_or_default();
@@ -207,6 +206,13 @@ async fn installed_by(helm: &Helm, commands: &str) -> Result<()> {
         .output()?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{commands}: {said}");
+    Ok(())
+}
+
+/// Installs by these commands, and takes a job then.
+async fn installed_by(helm: &Helm, commands: &str) -> Result<()> {
+    let control_plane = ControlPlane::start(Options::default()).await?;
+    by_reader(helm, &control_plane, commands)?;
     let _running = operator(&control_plane).await?;
     operator::takes_jobs(&control_plane).await?;
     let queues: Api<Queue> = Api::all(control_plane.client());

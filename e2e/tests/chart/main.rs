@@ -5,8 +5,12 @@
 //! it cannot is counted as ignored, with the reason.
 
 mod alerts;
+mod asked;
+mod cert_manager;
+mod certificates;
 mod image;
 mod install;
+mod nodes;
 mod others;
 mod reached;
 mod real;
@@ -14,6 +18,7 @@ mod roles;
 mod same;
 mod scene;
 mod schema;
+mod shown;
 mod taken;
 mod upgrade;
 mod values;
@@ -67,6 +72,7 @@ fn main() -> ExitCode {
         on_cluster("docs_install_it_by_kubectl", install::by_kubectl),
         image::trial(),
         real::trial(),
+        cert_manager::trial(),
     ];
     run(&arguments, trials).exit_code()
 }

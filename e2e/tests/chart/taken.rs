@@ -84,6 +84,9 @@ fn others_set() -> Vec<Value> {
         json!({"image": {"digest": digest}, "imagePullSecrets": [{"name": "pull"}], "replicas": 1}),
         json!({"certificates": {"source": "certManager", "certManager": {
             "issuerRef": {"kind": "ClusterIssuer", "name": "internal"}}}}),
+        // Of another group than cert-manager's own.
+        json!({"certificates": {"source": "certManager", "certManager": {
+            "issuerRef": {"group": "issuers.example.com", "kind": "ExampleIssuer", "name": "internal"}}}}),
         json!({"endpoint": {"tlsSecret": "endpoint"}, "visibility": {"caBundle": authority()}, "webhook": {"enabled": false},
             "certificates": {"source": "certManager"}, "metrics": {"serviceMonitor": {"enabled": true}}}),
         json!({"operator": {"logFormat": "human", "leaseSeconds": 30, "bindAddress": "[::]",

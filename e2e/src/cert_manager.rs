@@ -1,0 +1,48 @@
+//! cert-manager on a test control plane: its CRDs, and its own controllers and CA injector in one
+//! process (`control-plane/cert-manager`).
+
+use std::fs;
+
+use anyhow::{Context as _, Result};
+
+use crate::binaries::{Binaries, Program, downloaded};
+use crate::control_plane::ControlPlane;
+use crate::process::Process;
+
+/// The Go module that has CRDs and controllers. `control-plane/cert-manager` names its version.
+const MODULE: &str = "github.com/cert-manager/cert-manager";
+/// The kinds of Certificates and of who signs them, by their plurals.
+const KINDS: [&str; 4] = [
+    "certificates",
+    "certificaterequests",
+    "issuers",
+    "clusterissuers",
+];
+
+/// Its CRDs, but for those of ACME.
+///
+/// # Errors
+///
+/// When Go is missing, or the module cannot be had.
+pub fn crds() -> Result<Vec<String>> {
+    let folder = downloaded("cert-manager", MODULE)?.join("deploy/crds");
+    let read = |plural| {
+        let path = folder.join(format!("cert-manager.io_{plural}.yaml"));
+        fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
+    };
+    KINDS.into_iter().map(read).collect()
+}
+
+/// Starts it, with all rights. It ends with what is given back. The first time on a machine it is
+/// built.
+///
+/// # Errors
+///
+/// When it cannot be built or started.
+pub async fn start(control_plane: &ControlPlane) -> Result<Process> {
+    let built = tokio::task::spawn_blocking(|| Binaries::find_or_build(&[Program::CertManager]));
+    let binaries = built.await??;
+    let kubeconfig = format!("--kubeconfig={}", control_plane.kubeconfig().display());
+    let program = binaries.path(Program::CertManager);
+    control_plane.spawn(Program::CertManager.name(), program, &[kubeconfig])
+}

@@ -1,0 +1,30 @@
+//! How an API server reaches pods that are in another network: it asks for each connection at a
+//! socket, by HTTP CONNECT, as it asks Konnectivity on clusters where that is so.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use serde_json::json;
+
+/// Where it asks. `folder` is that of its control plane.
+pub(crate) fn socket(folder: &Path) -> PathBuf {
+    folder.join("egress.sock")
+}
+
+/// Flags of an API server that does. Nobody plays kube-proxy there: it takes the addresses that
+/// are behind a Service, and not the Service's own.
+pub(super) fn flags(folder: &Path) -> Result<Vec<String>> {
+    let transport = json!({"uds": {"udsName": socket(folder)}});
+    let connection = json!({"proxyProtocol": "HTTPConnect", "transport": transport});
+    let told = json!({
+        "apiVersion": "apiserver.k8s.io/v1beta1",
+        "kind": "EgressSelectorConfiguration",
+        "egressSelections": [{"name": "cluster", "connection": connection}],
+    });
+    let file = folder.join("egress.json");
+    std::fs::write(&file, told.to_string()).with_context(|| format!("cannot write {file:?}"))?;
+    Ok(vec![
+        format!("--egress-selector-config-file={}", file.display()),
+        "--enable-aggregator-routing=true".to_owned(),
+    ])
+}

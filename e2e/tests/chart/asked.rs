@@ -1,0 +1,109 @@
+//! Whether the API server asks the operators: as admission webhook, and as an API group.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Result, bail, ensure};
+use http::StatusCode;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use serde_json::json;
+use tokio::task::JoinHandle;
+use trellis_api::TrainingJob;
+use trellis_e2e::control_plane::ControlPlane;
+use trellis_e2e::visibility;
+
+use crate::nodes::job;
+
+/// How long who looks for a gap pauses.
+const OFTEN: Duration = Duration::from_millis(100);
+
+/// That it asks them as both.
+pub(crate) async fn is_asked(control_plane: &ControlPlane) -> Result<()> {
+    let client = control_plane.client();
+    judges(&client).await?;
+    answers(&client).await
+}
+
+/// A job that the starter policies deny is refused when it is written.
+async fn judges(client: &Client) -> Result<()> {
+    let mut denied = job("denied");
+    denied["spec"]["taskGroups"][0]["podTemplate"] = json!({"spec": {"hostPID": true}});
+    let jobs: Api<TrainingJob> = Api::namespaced(client.clone(), "default");
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    match jobs
+        .create(&dry_run, &serde_json::from_value(denied)?)
+        .await
+    {
+        Ok(_) => bail!("a job that policies deny is taken"),
+        Err(error) => {
+            let said = error.to_string();
+            ensure!(
+                said.contains("\"trainingjobs.trellis.dev\" denied"),
+                "{said}"
+            );
+            Ok(())
+        }
+    }
+}
+
+/// Queues are told of.
+async fn answers(client: &Client) -> Result<()> {
+    let (code, body) = visibility::ask(client, &visibility::path("/queuestates"), &[]).await?;
+    ensure!(code == StatusCode::OK, "{code}: {body}");
+    Ok(())
+}
+
+/// Somebody who asks for both again and again, while certificates change.
+pub(crate) struct Watch {
+    log: PathBuf,
+    /// How much the API server had said before.
+    from: usize,
+    is_over: Arc<AtomicBool>,
+    watches: JoinHandle<u32>,
+}
+
+impl Watch {
+    /// Begins.
+    pub(crate) fn begin(control_plane: &ControlPlane) -> Result<Self> {
+        let log = control_plane.logs().join("kube-apiserver.log");
+        let is_over = Arc::new(AtomicBool::new(false));
+        let watches = tokio::spawn(watch(control_plane.client(), is_over.clone()));
+        Ok(Self {
+            from: fs::read(&log)?.len(),
+            log,
+            is_over,
+            watches,
+        })
+    }
+
+    /// Ends, and fails if the API server took an operator for somebody else in between, as it says
+    /// itself: reviews that are not answered pass, and a busy machine has those too.
+    pub(crate) async fn end(self) -> Result<()> {
+        self.is_over.store(true, Ordering::Relaxed);
+        ensure!(self.watches.await? > 0, "nobody has answered");
+        let said = fs::read(&self.log)?;
+        let said = String::from_utf8_lossy(said.get(self.from..).unwrap_or_default());
+        let is_wrong = |line: &&str| line.contains("tls: ") && line.contains("trellis");
+        let wrong: Vec<&str> = said.lines().filter(is_wrong).collect();
+        ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+        Ok(())
+    }
+}
+
+/// How often both were answered.
+async fn watch(client: Client, is_over: Arc<AtomicBool>) -> u32 {
+    let mut answered = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        let both = (judges(&client).await, answers(&client).await);
+        answered += u32::from(matches!(both, (Ok(()), Ok(()))));
+        tokio::time::sleep(OFTEN).await;
+    }
+    answered
+}

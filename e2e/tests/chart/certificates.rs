@@ -1,0 +1,217 @@
+//! The Certificates of the release: what their Secrets have, what operators show, and whom the API
+//! server trusts.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
+use kube::core::GroupVersionKind;
+use kube::{Api, ResourceExt as _};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use serde_json::{Value, json};
+use trellis_api::visibility::API_SERVICE;
+use trellis_e2e::operator::NAMESPACE;
+use trellis_e2e::wait::eventually;
+
+use crate::nodes::{LONG, Nodes};
+use crate::shown;
+
+/// The authority.
+pub(crate) const AUTHORITY: &str = "trellis-ca";
+const WEBHOOK: &str = "trellis-webhook";
+const ENDPOINT: &str = "trellis-endpoint";
+
+/// A certificate that the authority signs.
+pub(crate) struct Signed {
+    pub(crate) name: &'static str,
+    /// Where operators show it.
+    port: u16,
+    /// Who is reached there.
+    services: &'static [&'static str],
+}
+
+pub(crate) const SIGNED: [Signed; 2] = [
+    Signed {
+        name: WEBHOOK,
+        port: 9443,
+        services: &["trellis-webhook"],
+    },
+    Signed {
+        name: ENDPOINT,
+        port: 8443,
+        services: &["trellis-visibility", "trellis-operator"],
+    },
+];
+
+/// Those of the release on these nodes.
+pub(crate) struct Certificates<'a> {
+    nodes: &'a Nodes,
+    api: Api<DynamicObject>,
+    secrets: Api<Secret>,
+    webhooks: Api<ValidatingWebhookConfiguration>,
+    groups: Api<APIService>,
+}
+
+impl<'a> Certificates<'a> {
+    pub(crate) fn of(nodes: &'a Nodes) -> Self {
+        let client = nodes.control_plane.client();
+        let kind = GroupVersionKind::gvk("cert-manager.io", "v1", "Certificate");
+        let kind = ApiResource::from_gvk(&kind);
+        Self {
+            nodes,
+            api: Api::namespaced_with(client.clone(), NAMESPACE, &kind),
+            secrets: Api::namespaced(client.clone(), NAMESPACE),
+            webhooks: Api::all(client.clone()),
+            groups: Api::all(client),
+        }
+    }
+
+    /// What the Secret of one has.
+    pub(crate) async fn secret(&self, name: &str) -> Result<Kept> {
+        let data = self.secrets.get(&secret_of(name)).await?.data;
+        Ok(Kept(data.unwrap_or_default()))
+    }
+
+    /// cert-manager says that they are.
+    pub(crate) async fn are_ready(&self) -> Result<()> {
+        for name in [AUTHORITY, WEBHOOK, ENDPOINT] {
+            let certificate = self.api.get(name).await?;
+            let conditions = certificate.data["status"]["conditions"].as_array();
+            let is_ready = |c: &Value| c["type"] == "Ready" && c["status"] == "True";
+            let is_ready = conditions.into_iter().flatten().any(is_ready);
+            ensure!(is_ready, "{name}: {}", certificate.data["status"]);
+        }
+        Ok(())
+    }
+
+    /// The API server is told to trust who has signed them.
+    pub(crate) async fn are_trusted(&self) -> Result<()> {
+        for Signed { name, .. } in SIGNED {
+            let signed_by = self.secret(name).await?.certificate("ca.crt")?;
+            let told = self.trusted(name).await?;
+            let is_told = told.iter().all(|trusted| trusted.contains(&signed_by));
+            ensure!(is_told, "the API server does not trust {name}");
+        }
+        Ok(())
+    }
+
+    /// And it is told of so many authorities.
+    pub(crate) async fn are_trusted_of(&self, count: usize) -> Result<()> {
+        self.are_trusted().await?;
+        for Signed { name, .. } in SIGNED {
+            let told = self.trusted(name).await?;
+            let is_so = told.iter().all(|trusted| trusted.len() == count);
+            ensure!(is_so, "for {name} it trusts {told:?}");
+        }
+        Ok(())
+    }
+
+    /// Each `caBundle` for one.
+    async fn trusted(&self, name: &str) -> Result<Vec<Vec<CertificateDer<'static>>>> {
+        let bundles: Vec<Option<ByteString>> = match name {
+            ENDPOINT => {
+                let group = self.groups.get(API_SERVICE).await?;
+                group.spec.map(|spec| spec.ca_bundle).into_iter().collect()
+            }
+            name => {
+                let webhooks = self.webhooks.get(name).await?.webhooks;
+                let webhooks = webhooks.into_iter().flatten();
+                webhooks.map(|w| w.client_config.ca_bundle).collect()
+            }
+        };
+        let read = |bundle: Option<ByteString>| {
+            let bundle = bundle.with_context(|| format!("nobody is trusted for {name}"))?;
+            let all = CertificateDer::pem_slice_iter(&bundle.0);
+            Ok(all.collect::<Result<Vec<_>, _>>()?)
+        };
+        bundles.into_iter().map(read).collect()
+    }
+
+    /// Waits until each operator shows what is in the Secrets, and the API server trusts it.
+    pub(crate) async fn are_shown(&self) -> Result<()> {
+        eventually(LONG, || async {
+            self.are_trusted().await?;
+            for signed in SIGNED {
+                let kept = self.secret(signed.name).await?;
+                for pod in self.nodes.operators().await? {
+                    self.is_shown(&signed, &kept, &pod)?;
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    fn is_shown(&self, signed: &Signed, kept: &Kept, pod: &Pod) -> Result<()> {
+        for service in signed.services {
+            let name = format!("{service}.{NAMESPACE}.svc");
+            let connection = self.nodes.connect(pod, signed.port)?;
+            let shown = shown::certificate(connection, &name, &kept.get("ca.crt")?.0)?;
+            let is_it = shown == kept.certificate("tls.crt")?;
+            ensure!(is_it, "{} shows another {}", pod.name_any(), signed.name);
+        }
+        Ok(())
+    }
+
+    /// Has one issued again, as `cmctl renew` does. Gives back what its Secret had and has.
+    pub(crate) async fn renew(&self, name: &str) -> Result<(Kept, Kept)> {
+        let before = self.secret(name).await?;
+        let condition = json!({"type": "Issuing", "status": "True",
+            "reason": "ManuallyTriggered", "message": "by a test",
+            "lastTransitionTime": jiff::Timestamp::now()});
+        let operation = json!([{"op": "add", "path": "/status/conditions/-", "value": condition}]);
+        let patch = Patch::<()>::Json(serde_json::from_value(operation)?);
+        self.api
+            .patch_status(name, &PatchParams::default(), &patch)
+            .await?;
+        let after = self.another(name, &before).await?;
+        Ok((before, after))
+    }
+
+    /// Takes its Secret away. Gives back what that had and has.
+    pub(crate) async fn lose(&self, name: &str) -> Result<(Kept, Kept)> {
+        let before = self.secret(name).await?;
+        self.secrets
+            .delete(&secret_of(name), &DeleteParams::default())
+            .await?;
+        let after = self.another(name, &before).await?;
+        Ok((before, after))
+    }
+
+    /// Waits until the Secret has another certificate.
+    async fn another(&self, name: &str, before: &Kept) -> Result<Kept> {
+        eventually(LONG, || async {
+            let now = self.secret(name).await?;
+            let is_another = now.get("tls.crt")? != before.get("tls.crt")?;
+            ensure!(is_another, "{name} is as it was");
+            self.are_ready().await?;
+            Ok(now)
+        })
+        .await
+    }
+}
+
+fn secret_of(name: &str) -> String {
+    match name {
+        AUTHORITY => AUTHORITY.to_owned(),
+        name => format!("{name}-tls"),
+    }
+}
+
+/// What a Secret has.
+pub(crate) struct Kept(BTreeMap<String, ByteString>);
+
+impl Kept {
+    pub(crate) fn get(&self, key: &str) -> Result<&ByteString> {
+        self.0.get(key).with_context(|| format!("no {key}"))
+    }
+
+    fn certificate(&self, key: &str) -> Result<CertificateDer<'static>> {
+        Ok(CertificateDer::from_pem_slice(&self.get(key)?.0)?)
+    }
+}

@@ -1,0 +1,158 @@
+//! Two real nodes that have the operator's image, to install the chart on.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::Api;
+use kube::api::{ListParams, PostParams};
+use libtest_mimic::{Completion, Failed, Trial};
+use serde_json::{Value, json};
+use trellis_api::TrainingJob;
+use trellis_api::job::JobPhase;
+use trellis_e2e::control_plane::{ControlPlane, Options};
+use trellis_e2e::helm::Helm;
+use trellis_e2e::jobs::phase;
+use trellis_e2e::operator::NAMESPACE;
+use trellis_e2e::process::Process;
+use trellis_e2e::real_nodes::{self, IMAGE, RealNode, RealNodes};
+use trellis_e2e::wait::wait_for;
+
+use crate::image;
+use crate::scene::RUNTIME;
+
+/// How long a job, or another leader, may take.
+pub(crate) const LONG: Duration = Duration::from_secs(120);
+/// How long Helm waits for two operators.
+pub(crate) const WAIT: [&str; 2] = ["--wait", "--timeout=3m"];
+
+/// A test on real nodes, where there can be some, and the image.
+pub(crate) fn trial(
+    name: &'static str,
+    test: impl AsyncFnOnce(Helm) -> Result<()> + Send + 'static,
+) -> Trial {
+    Trial::ignorable_test(name, || {
+        if let Some(why) = real_nodes::unable().or_else(image::unable) {
+            return Ok(Completion::ignored_with(why));
+        }
+        let tested = Helm::find_or_build().and_then(|helm| RUNTIME.block_on(test(helm)));
+        let tested = tested.map(|()| Completion::Completed);
+        tested.map_err(|error| Failed::from(format!("{error:#}")))
+    })
+}
+
+/// The nodes, what runs beside them, and the namespace of the release, which is as restricted as
+/// there are.
+pub(crate) struct Nodes {
+    // In this order they end.
+    _scheduler: Process,
+    _api: Process,
+    real: RealNodes,
+    pub(crate) control_plane: ControlPlane,
+}
+
+impl Nodes {
+    /// Starts them on a control plane that has these kinds.
+    pub(crate) async fn start(manifests: Vec<String>) -> Result<Self> {
+        let options = Options {
+            manifests,
+            asks_for_pods: true,
+            ..Options::default()
+        };
+        let control_plane = ControlPlane::start(real_nodes::options(options)).await?;
+        let nodes = ["one", "two"].map(|name| RealNode::new(name, 4));
+        let real = RealNodes::start(&control_plane, &nodes).await?;
+        let archive = image::build(control_plane.folder())?;
+        for node in &nodes {
+            real.import(&node.name, &archive)?;
+        }
+        real.serve_pods(&control_plane)?;
+        let api = real.serve_api(&control_plane)?;
+        let scheduler = real_nodes::start_scheduler(&control_plane).await?;
+        let namespace = json!({"metadata": {"name": NAMESPACE,
+            "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}});
+        let namespaces: Api<Namespace> = Api::all(control_plane.client());
+        let namespace = serde_json::from_value(namespace)?;
+        namespaces
+            .create(&PostParams::default(), &namespace)
+            .await?;
+        Ok(Self {
+            _scheduler: scheduler,
+            _api: api,
+            real,
+            control_plane,
+        })
+    }
+
+    /// Installs the chart and waits until it is ready. Gives back what Helm said.
+    pub(crate) async fn install(&self, helm: &Helm, values: &Value) -> Result<String> {
+        match helm.chart("install", NAMESPACE, values, &WAIT) {
+            Ok(said) => Ok(said),
+            Err(error) => anyhow::bail!("{error:#}\n{}", self.story().await),
+        }
+    }
+
+    /// The operators' pods.
+    pub(crate) async fn operators(&self) -> Result<Vec<Pod>> {
+        let pods: Api<Pod> = Api::namespaced(self.control_plane.client(), NAMESPACE);
+        let params = ListParams::default().labels("app.kubernetes.io/name=trellis-operator");
+        Ok(pods.list(&params).await?.items)
+    }
+
+    /// A connection to a port of a pod.
+    pub(crate) fn connect(&self, pod: &Pod, port: u16) -> Result<std::net::TcpStream> {
+        let status = pod.status.as_ref();
+        let address = status.and_then(|status| status.pod_ip.as_deref());
+        let address: IpAddr = address.context("a pod without an address")?.parse()?;
+        self.real.connect(SocketAddr::new(address, port))
+    }
+
+    /// A gang on both nodes that runs to its end.
+    pub(crate) async fn runs(&self, name: &str) -> Result<()> {
+        self.control_plane
+            .apply_yaml(&job(name).to_string())
+            .await?;
+        self.completes(name).await
+    }
+
+    /// A job that comes to its end.
+    pub(crate) async fn completes(&self, name: &str) -> Result<()> {
+        let jobs: Api<TrainingJob> = Api::namespaced(self.control_plane.client(), "default");
+        let done = |job: &TrainingJob| phase(job) == Some(JobPhase::Complete);
+        wait_for(&jobs, name, LONG, done).await?;
+        Ok(())
+    }
+
+    /// What there is to be seen of operators that do not become ready.
+    async fn story(&self) -> String {
+        let mut story = String::new();
+        for arguments in [
+            "get pods,events -n trellis-system -o wide",
+            "logs -n trellis-system -l app.kubernetes.io/name=trellis-operator --prefix --tail=20",
+        ] {
+            let arguments: Vec<&str> = arguments.split(' ').collect();
+            match self.control_plane.kubectl(&arguments).await {
+                Ok(output) => {
+                    story.push_str(&String::from_utf8_lossy(&output.stdout));
+                    story.push_str(&String::from_utf8_lossy(&output.stderr));
+                }
+                Err(error) => story.push_str(&error.to_string()),
+            }
+        }
+        story
+    }
+}
+
+/// A gang on both nodes.
+pub(crate) fn job(name: &str) -> Value {
+    json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"taskGroups": [{
+            "name": "worker", "replicas": 2, "gpus": 4, "image": IMAGE,
+            "command": ["sh", "-c", "echo rank $TRELLIS_RANK"],
+            "resources": {"cpu": "250m", "memory": "64Mi"},
+        }]},
+    })
+}
