@@ -28,8 +28,9 @@ use trellis_e2e::operator::{self, NAMESPACE, Operator};
 use trellis_e2e::site::Site;
 use trellis_e2e::wait::{eventually, wait_gone};
 
-/// How long a cluster may take until kinds that are deleted are gone, with their objects.
-const GONE: Duration = Duration::from_secs(60);
+/// How long a cluster may take until kinds that are deleted are gone, with their objects: who ends a
+/// kind asks for its objects, is refused while its storage begins anew, and asks ever more seldom.
+const GONE: Duration = Duration::from_secs(180);
 
 const CREATE: &[&str] = &["--create-namespace"];
 
