@@ -50,7 +50,7 @@ reasons! {
     /// A policy whose enforcement is Warn would deny something that the job demands. In events alone.
     PolicyWarning: "Nothing at once: the job goes on. Ask whoever owns the policy that the message names, or remove the demand, before it is enforced.";
     /// Policies no longer allow a job that runs. In events while it goes on; of the job itself while it is stopped for it, as a policy says with onViolation: Evict.
-    PolicyViolation: "Ask whoever owns the policy that the message names. Once its gang has ended it is not placed again before policies allow it.";
+    PolicyViolation: "Policies have come to deny what runs: ask whoever owns them, or for the permits that are missing. Once its gang has ended it is not placed again before they allow it.";
     /// The queue that the job names does not exist, or none is the default for its namespace.
     QueueNotFound: "Name an existing queue in spec.queue, or have a platform team create it; the job goes on by itself.";
     /// The PodGroup that a pod names does not exist, or is a job's.

@@ -274,11 +274,12 @@ pub struct FreedOn {
     pub node: String,
     /// So much more than is free now.
     pub amounts: Vec<Amount>,
-    /// The jobs that hold some of that there, who holds most first: at most
-    /// [`Explanation::NODES`], on the first so many nodes.
+    /// The jobs that hold some of that there, who holds most first, at most
+    /// [`Explanation::NODES`]: of the first so many nodes, the others are not looked at. What other
+    /// pods hold is not told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held_by: Vec<HeldBy>,
-    /// How many more jobs do. Absent: none.
+    /// How many more jobs do. Absent: none, or the node was not looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by_more: Option<i64>,
 }
@@ -293,6 +294,7 @@ pub struct HeldBy {
     /// What its pods hold on the node of what would have to become free.
     pub amounts: Vec<Amount>,
     /// One word: Running (they are there), Starting (they are still to come), Stopping (they go).
+    /// Absent: not all of them do the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
 }

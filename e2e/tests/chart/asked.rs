@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 use http::StatusCode;
@@ -20,6 +20,9 @@ use crate::nodes::job;
 
 /// How long who looks for a gap pauses.
 const OFTEN: Duration = Duration::from_millis(100);
+/// How long a busy machine may keep both from answering. Who is taken for somebody else is so until
+/// all pods show what is renewed, or for good.
+const SILENCE: Duration = Duration::from_secs(45);
 
 /// That it asks them as both.
 pub(crate) async fn is_asked(control_plane: &ControlPlane) -> Result<()> {
@@ -66,7 +69,7 @@ pub(crate) struct Watch {
     /// How much the API server had said before.
     from: usize,
     is_over: Arc<AtomicBool>,
-    watches: JoinHandle<u32>,
+    watches: JoinHandle<Asked>,
 }
 
 impl Watch {
@@ -85,9 +88,13 @@ impl Watch {
 
     /// Ends, and fails if the API server took an operator for somebody else in between, as it says
     /// itself: reviews that are not answered pass, and a busy machine has those too.
-    pub(crate) async fn end(self) -> Result<()> {
-        self.is_over.store(true, Ordering::Relaxed);
-        ensure!(self.watches.await? > 0, "nobody has answered");
+    pub(crate) async fn end(mut self) -> Result<()> {
+        let Asked { answered, silence } = {
+            self.is_over.store(true, Ordering::Relaxed);
+            (&mut self.watches).await?
+        };
+        ensure!(answered > 0, "nobody has answered");
+        ensure!(silence < SILENCE, "nobody has answered for {silence:?}");
         let said = fs::read(&self.log)?;
         let said = String::from_utf8_lossy(said.get(self.from..).unwrap_or_default());
         let is_wrong = |line: &&str| line.contains("tls: ") && line.contains("trellis");
@@ -97,13 +104,32 @@ impl Watch {
     }
 }
 
-/// How often both were answered.
-async fn watch(client: Client, is_over: Arc<AtomicBool>) -> u32 {
-    let mut answered = 0;
+impl Drop for Watch {
+    /// Also where a test fails: nobody is to ask on.
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What came of asking.
+struct Asked {
+    /// How often both were answered.
+    answered: u32,
+    /// The longest that they were not both.
+    silence: Duration,
+}
+
+async fn watch(client: Client, is_over: Arc<AtomicBool>) -> Asked {
+    let (mut answered, mut silence) = (0_u32, Duration::ZERO);
+    let mut last = Instant::now();
     while !is_over.load(Ordering::Relaxed) {
         let both = (judges(&client).await, answers(&client).await);
-        answered += u32::from(matches!(both, (Ok(()), Ok(()))));
+        silence = silence.max(last.elapsed());
+        if matches!(both, (Ok(()), Ok(()))) {
+            answered = answered.saturating_add(1);
+            last = Instant::now();
+        }
         tokio::time::sleep(OFTEN).await;
     }
-    answered
+    Asked { answered, silence }
 }

@@ -53,6 +53,9 @@ struct Known {
     /// the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     queued: Option<QueuedJob>,
+    /// Whose the row and the explanation are: a pod's own, or those of the gang that it is in.
+    #[serde(skip)]
+    of: Option<GangName>,
     /// What the engine says. None: it is not its turn to.
     #[serde(skip_serializing_if = "Option::is_none")]
     explanation: Option<Explanation>,
@@ -69,11 +72,16 @@ struct Known {
 impl Known {
     /// True of a pod of which the engine knows its gang alone, which then tells.
     fn is_gangs(&self) -> bool {
-        let row = self.queued.as_ref().map(|row| &row.metadata);
-        let told = self.explanation.as_ref().map(|told| &told.metadata);
-        let own = self.subject.name().served();
-        let name = row.or(told).and_then(|meta| meta.name.as_deref());
-        name.is_some_and(|name| name != own)
+        self.of
+            .as_ref()
+            .is_some_and(|of| *of != self.subject.name())
+    }
+
+    /// True of a pod that is to have its place when its gang has.
+    fn waits_with_gang(&self) -> bool {
+        let row = self.queued.as_ref().map(|row| row.position.is_some());
+        let waits = row.unwrap_or(self.explanation.is_some());
+        self.is_gangs() && waits && self.subject.waits()
     }
 }
 
@@ -111,12 +119,15 @@ async fn look(site: &Site, name: &GangName) -> anyhow::Result<Option<Known>> {
         return Ok(None);
     };
     let mut notes = Vec::new();
-    let gangs = subject.gangs();
-    let explanation = told::<Explanation>(site, &gangs, &mut notes).await?;
-    let queued = match subject {
+    let row = match subject {
         Subject::Job(_) => None,
-        _ => told::<QueuedJob>(site, &gangs, &mut notes).await?,
+        _ => told::<QueuedJob>(site, &subject.gangs(), &mut notes).await?,
     };
+    // Of the same gang, or it would be another's that explains.
+    let (of, queued) = row.unzip();
+    let gangs = of.clone().map_or_else(|| subject.gangs(), |of| vec![of]);
+    let told = told::<Explanation>(site, &gangs, &mut notes).await?;
+    let (explains, explanation) = told.unzip();
     // What is not served is said once.
     notes.dedup();
     let written = subject.job_status().and_then(|status| status.queue.clone());
@@ -137,6 +148,7 @@ async fn look(site: &Site, name: &GangName) -> anyhow::Result<Option<Known>> {
     });
     Ok(Some(Known {
         subject,
+        of: of.or(explains),
         queued,
         explanation,
         queue,
@@ -151,7 +163,7 @@ async fn told<K>(
     site: &Site,
     gangs: &[GangName],
     notes: &mut Vec<String>,
-) -> anyhow::Result<Option<K>>
+) -> anyhow::Result<Option<(GangName, K)>>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     K: Clone + DeserializeOwned + Debug,
@@ -161,7 +173,7 @@ where
     for gang in gangs {
         let told = visible::one(&api, &gang.served()).await;
         match told.map_err(|error| site.explain(error, &right))? {
-            Visible::Told(told) => return Ok(Some(told)),
+            Visible::Told(told) => return Ok(Some((gang.clone(), told))),
             Visible::Nothing => {}
             Visible::Unserved(why) => {
                 notes.push(why.to_owned());

@@ -126,6 +126,23 @@ impl Subject {
         }
     }
 
+    /// True of a pod that has no node, and may have one.
+    pub(super) fn waits(&self) -> bool {
+        let Self::Pod(pod) = self else {
+            return false;
+        };
+        let spec = pod.spec.as_ref();
+        let is_bound = spec.is_some_and(|spec| spec.node_name.is_some());
+        let gates = spec.and_then(|spec| spec.scheduling_gates.as_ref());
+        let is_gated = gates.is_some_and(|gates| !gates.is_empty());
+        let phase = pod
+            .status
+            .as_ref()
+            .and_then(|status| status.phase.as_deref());
+        let is_over = matches!(phase, Some("Succeeded" | "Failed"));
+        !(is_bound || is_gated || is_over || pod.metadata.deletion_timestamp.is_some())
+    }
+
     /// Why it is not to be explained here, and where it is.
     fn elsewhere(&self) -> Option<String> {
         let job = match self {

@@ -9,6 +9,7 @@ fn known(status: Value, explanation: Value, queue: Value) -> Known {
     });
     Known {
         subject: Subject::Job(serde_json::from_value(job).unwrap()),
+        of: None,
         queued: None,
         explanation: serde_json::from_value(explanation).unwrap(),
         queue: serde_json::from_value(queue).unwrap(),
@@ -150,9 +151,14 @@ fn of_others(kind: &str, object: Value, row: Value, explanation: Option<Explanat
         "PodGroup" => Subject::PodGroup(serde_json::from_value(object).unwrap()),
         _ => Subject::Pod(serde_json::from_value(object).unwrap()),
     };
+    let queued: Option<QueuedJob> = serde_json::from_value(row).unwrap();
+    let row = queued.as_ref().map(|row| &row.metadata);
+    let told = explanation.as_ref().map(|told| &told.metadata);
+    let of = row.or(told).and_then(|meta| meta.name.as_deref());
     Known {
         subject,
-        queued: serde_json::from_value(row).unwrap(),
+        of: of.map(GangName::from_served),
+        queued,
         explanation,
         ..known(Value::Null, Value::Null, Value::Null)
     }
@@ -200,9 +206,9 @@ fn pods_of_others_that_wait_for_nodes() {
 /// What lacks members, or names what there is not, is unknown to the engine.
 #[test]
 fn pods_of_others_that_the_engine_does_not_know() {
-    let waits = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+    let lacks = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
         "message": "MembersMissing: PodGroup sweep lacks pods"});
-    let known = of_others("Pod", pod(waits), Value::Null, None);
+    let known = of_others("Pod", pod(lacks), Value::Null, None);
     let names: Vec<_> = known.subject.gangs().iter().map(GangName::served).collect();
     assert_eq!(names, ["pod.w-0", "podgroup.sweep"]);
     let said = text(&known, false);
@@ -236,6 +242,42 @@ fn pods_of_others_that_the_engine_does_not_know() {
     );
     let begin = "team-a/Pod/w-0  Waiting\n  PolicyDenied: no permit for UseImage\n\n\
                  team-a/PodGroup/sweep  Running\n\nWhat to do\n  Ask whoever owns";
+    assert!(said.starts_with(begin), "{said}");
+    // It waits with its gang, of which the engine knows more than was told to it.
+    let explanation = || {
+        let mut told = waits().explanation.unwrap();
+        told.metadata.name = Some("podgroup.sweep".to_owned());
+        Some(told)
+    };
+    let late = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+        "message": "MembersMissing: PodGroup sweep lacks pods"});
+    let mut queued = row(json!(1));
+    queued["phase"] = json!("Queued");
+    for row in [queued.clone(), Value::Null] {
+        let told = of_others("Pod", pod(late.clone()), row, explanation());
+        let said = text(&told, false);
+        let begin = "team-a/Pod/w-0  Queued\n\nteam-a/PodGroup/sweep";
+        assert!(said.starts_with(begin), "{said}");
+        assert!(said.contains("InsufficientCapacity: needs 16"), "{said}");
+        assert!(!said.contains("MembersMissing"), "{said}");
+        assert!(said.contains("What to do\n  Wait until"), "{said}");
+    }
+    // What has ended, or is kept back, does not wait with it.
+    let mut failed = pod(late.clone());
+    failed["status"]["phase"] = json!("Failed");
+    failed["status"]["conditions"] = json!([]);
+    let said = text(
+        &of_others("Pod", failed, queued.clone(), explanation()),
+        false,
+    );
+    let begin = "team-a/Pod/w-0  Failed\n\nteam-a/PodGroup/sweep  Queued for 30m\n";
+    assert!(said.starts_with(begin), "{said}");
+    assert!(!said.contains("What to do"), "{said}");
+    let mut kept_back = pod(json!({"type": "PodScheduled", "status": "False",
+        "reason": "SchedulingGated", "message": "Scheduling is blocked"}));
+    kept_back["spec"]["schedulingGates"] = json!([{"name": "wait"}]);
+    let said = text(&of_others("Pod", kept_back, queued, explanation()), false);
+    let begin = "team-a/Pod/w-0  Waiting\n  Scheduling is blocked\n\nteam-a/PodGroup/sweep  Queued";
     assert!(said.starts_with(begin), "{said}");
     let gated = json!({"type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
         "message": "Scheduling is blocked due to non-empty scheduling gates"});

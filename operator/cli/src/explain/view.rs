@@ -13,29 +13,23 @@ use crate::output::{Tone, age, of_phase, paint, until, wrapped};
 use crate::status::remedy;
 
 pub(super) fn text(known: &Known, now: Timestamp, wide: bool, width: usize) -> String {
-    let gangs = known.queued.as_ref().filter(|_| known.is_gangs());
-    let own = match gangs {
-        // It waits with its gang.
-        Some(row) if row.position.is_some() => Stands::in_phase(JobPhase::Queued),
-        Some(_) => stands(&known.subject, None),
-        None => stands(&known.subject, known.queued.as_ref()),
+    let own = match known.waits_with_gang() {
+        true => Stands::in_phase(JobPhase::Queued),
+        false => {
+            let row = known.queued.as_ref();
+            stands(&known.subject, row.filter(|_| !known.is_gangs()))
+        }
     };
     let mut out = head(known, &known.subject.name(), &own, now);
-    let own = why(known);
-    // What its gang says with the numbers of now need not be said twice.
-    let says_more = |(reason, _): &&Why| {
-        let told = gangs.and(known.explanation.as_ref());
-        told.is_none_or(|told| told.reason != *reason)
-    };
-    out.push_str(&reason(own.as_ref().filter(says_more), width));
+    out.push_str(&reason(why(known).as_ref(), width));
     for note in &known.notes {
         out.push_str(&wrapped(&format!("note: {note}"), 0, width, Tone::Dim));
     }
-    if let Some(row) = gangs {
-        let name = row.metadata.name.as_deref().unwrap_or_default();
-        let gang = GangName::from_served(name);
+    if let Some(gang) = known.of.as_ref().filter(|_| known.is_gangs()) {
+        let stands = known.queued.as_ref().map(Stands::of);
+        let stands = stands.unwrap_or_else(|| Stands::word(""));
         out.push('\n');
-        out.push_str(&head(known, &gang, &Stands::of(row), now));
+        out.push_str(&head(known, gang, &stands, now));
         out.push_str(&reason(gangs_why(known).as_ref(), width));
     }
     if let Some(explanation) = &known.explanation {
@@ -54,11 +48,10 @@ pub(super) fn text(known: &Known, now: Timestamp, wide: bool, width: usize) -> S
 fn head(known: &Known, name: &GangName, stands: &Stands, now: Timestamp) -> String {
     let namespace = known.subject.metadata().namespace.as_deref();
     let name = format!("{}/{name}", namespace.unwrap_or_default());
-    let mut out = format!(
-        "{}  {}",
-        paint(&name, Tone::Head),
-        paint(&stands.word, stands.tone)
-    );
+    let mut out = paint(&name, Tone::Head);
+    if !stands.word.is_empty() {
+        out.push_str(&format!("  {}", paint(&stands.word, stands.tone)));
+    }
     if let Some(since) = stands.waits_since {
         out.push_str(&format!(" for {}", age(since, now)));
     }
@@ -135,18 +128,23 @@ fn stands(subject: &Subject, row: Option<&QueuedJob>) -> Stands {
                 ..Stands::in_phase(phase)
             }
         }
-        // The engine knows nothing of what lacks members, or names what there is not.
-        _ if subject.written().is_some() => Stands::in_phase(JobPhase::Waiting),
         Subject::PodGroup(group) => {
             let status = group.status.as_ref();
             let phase = status.and_then(|status| status.phase).unwrap_or_default();
-            Stands::word(match phase {
-                PodGroupPhase::Pending | PodGroupPhase::Finished => "not placed",
-                PodGroupPhase::Nominated => "waits for others to leave its place",
-                PodGroupPhase::Committing | PodGroupPhase::Placed => "holds its place",
-                PodGroupPhase::Unwinding => "gives its place back",
-            })
+            match phase {
+                // The engine knows nothing of what lacks members, or names what there is not.
+                PodGroupPhase::Pending if subject.written().is_some() => {
+                    Stands::in_phase(JobPhase::Waiting)
+                }
+                PodGroupPhase::Pending | PodGroupPhase::Finished => Stands::word("not placed"),
+                PodGroupPhase::Nominated => Stands::word("waits for others to leave its place"),
+                PodGroupPhase::Committing | PodGroupPhase::Placed => {
+                    Stands::word("holds its place")
+                }
+                PodGroupPhase::Unwinding => Stands::word("gives its place back"),
+            }
         }
+        Subject::Pod(_) if subject.written().is_some() => Stands::in_phase(JobPhase::Waiting),
         Subject::Pod(pod) => {
             let status = pod.status.as_ref();
             let phase = status.and_then(|status| status.phase.as_deref());
@@ -161,14 +159,15 @@ type Why = (Option<Reason>, String);
 /// Its own reason. What the engine says now is newer than what is written.
 fn why(known: &Known) -> Option<Why> {
     if known.is_gangs() {
-        return known.subject.written();
+        // Of one that waits with its gang an older word of the same is written.
+        return known.subject.written().filter(|_| !known.waits_with_gang());
     }
     if let Some(told) = &known.explanation {
         return Some((told.reason, told.message.clone()));
     }
     // Of what holds its place nothing stands there any more that is true of it.
-    let holds = known.queued.as_ref();
-    let holds = holds.is_some_and(|row| row.position.is_none());
+    let row = known.queued.as_ref();
+    let holds = row.is_some_and(|row| row.phase != Some(JobPhase::Queued));
     known.subject.written().filter(|_| !holds)
 }
 
@@ -236,7 +235,10 @@ fn timeline(known: &Known, now: Timestamp, wide: bool, width: usize) -> String {
 }
 
 fn advice(known: &Known, width: usize) -> String {
-    let why = why(known).or_else(|| gangs_why(known));
+    let why = match known.waits_with_gang() {
+        true => gangs_why(known),
+        false => why(known),
+    };
     let fix = remedy(
         known.subject.job_status(),
         why.and_then(|(reason, _)| reason),

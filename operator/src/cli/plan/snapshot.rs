@@ -10,7 +10,7 @@ use kube::api::ObjectMeta;
 use trellis_api::document::{Document, Problems};
 use trellis_api::{
     AuthorizationPolicy, ClusterAuthorizationPolicy, PodGroup, Queue, QueueSpec, QuotaPolicy,
-    ResourceFlavor, RuntimeProfile, Topology, TrainingJob, names,
+    ResourceFlavor, RuntimeProfile, Topology, TrainingJob, names, owner,
 };
 use trellis_policies::cedar::PolicyObject;
 use trellis_policies::quota::{QueueQuota, QuotaPolicies};
@@ -189,8 +189,7 @@ impl Snapshot {
     /// Takes a PodGroup. One that no job owns any more (`kubectl delete
     /// --cascade=orphan`) is no gang's, nor are its pods.
     pub(in crate::cli) fn pod_group(&mut self, group: PodGroup) {
-        let owners = group.metadata.owner_references.iter().flatten();
-        if !owners.into_iter().any(|o| o.kind == "TrainingJob") {
+        if owner::training_job(&group.metadata).is_none() {
             return;
         }
         self.pod_groups.insert(key(&group.metadata), group);

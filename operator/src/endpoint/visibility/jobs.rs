@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use trellis_api::visibility::{QueuedJob, Served};
 use trellis_api::{Queue, Reason, TrainingJob};
 use trellis_scheduler::{
-    Forecast, Gang, GangId, GangSnapshot, NodeName, Placement, Snapshot, Time,
+    Forecast, Gang, GangId, GangSnapshot, NodeName, Placement, Snapshot, StandingSnapshot, Time,
 };
 
 pub(super) use guest::Guest;
@@ -104,9 +104,11 @@ where
         }
         if let Some(guest) = (self.guest)(&key) {
             row.metadata.creation_timestamp = guest.created();
-            row.phase = Some(guest.phase(place.is_some()));
+            // Others are leaving for who is nominated.
+            let holds = place.is_some_and(|of| of.standing != StandingSnapshot::Nominated);
+            row.phase = Some(guest.phase(holds));
             // What is bound says nothing more of why it waited.
-            let reason = guest.reason().filter(|_| place.is_none());
+            let reason = guest.reason().filter(|_| !holds);
             (row.reason, row.message) = reason.unzip();
         }
         row.priority = gang.priority;

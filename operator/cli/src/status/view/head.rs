@@ -79,17 +79,17 @@ fn state(job: &TrainingJob, said: &mut Said) {
 /// What to do about it: and about policies that have come to deny what runs, of which its reason says
 /// nothing.
 pub fn remedy(status: Option<&TrainingJobStatus>, reason: Option<Reason>) -> String {
-    const VIOLATES: &str = "Policies have come to deny what runs: ask whoever owns them, or for the permits that are missing. Once its gang has ended it is not placed again before they allow it.";
     let violates = status.is_some_and(|status| {
         let runs = matches!(status.phase, Some(JobPhase::Starting | JobPhase::Running));
         let policy = status.policy.as_ref();
         runs && policy.is_some_and(|policy| policy.decision == Some(PolicyDecision::Denied))
     });
     let fix = reason.map_or("", Reason::remedy);
-    match (violates, fix.starts_with("Nothing")) {
+    let denied = Reason::PolicyViolation.remedy();
+    match (violates, fix) {
         (false, _) => fix.to_owned(),
-        (true, true) => VIOLATES.to_owned(),
-        (true, false) => format!("{VIOLATES} {fix}").trim_end().to_owned(),
+        (true, "" | "Nothing.") => denied.to_owned(),
+        (true, _) => format!("{denied} {fix}"),
     }
 }
 

@@ -79,17 +79,26 @@ pub(super) fn holders(snapshot: &Snapshot, wanted: &[FreeOn]) -> Vec<Vec<HeldBy>
     let mut tallies = tally::count(snapshot, |node| wanted.iter().any(|on| on.node == *node));
     let of = |on: &FreeOn| {
         let jobs = tallies.remove(&on.node).unwrap_or_default().jobs;
-        let mut held: Vec<_> = jobs
-            .into_iter()
-            .filter_map(|((job, state), hold)| {
-                let of = |(name, _): &'_ (ResourceName, i128)| hold.amounts.get(name).copied();
-                let amounts: Vec<i128> = on.amounts.iter().map(|a| of(a).unwrap_or(0)).collect();
-                let holds = amounts.iter().any(|amount| *amount > 0);
-                holds.then_some((amounts, job, state))
-            })
-            .collect();
-        held.sort_by(|a, b| (&b.0, &a.1, a.2).cmp(&(&a.0, &b.1, b.2)));
-        let told = |(amounts, job, state): (Vec<i128>, Key, Option<tally::State>)| {
+        let mut by_job: BTreeMap<Key, (Vec<i128>, Option<tally::State>)> = BTreeMap::new();
+        for ((job, state), hold) in jobs {
+            let of = |(name, _): &(ResourceName, i128)| hold.amounts.get(name).copied();
+            let amounts = on.amounts.iter().map(|wanted| of(wanted).unwrap_or(0));
+            let (sums, does) = by_job.entry(job).or_insert_with(|| (Vec::new(), state));
+            *sums = match sums.is_empty() {
+                true => amounts.collect(),
+                false => sums
+                    .iter()
+                    .zip(amounts)
+                    .map(|(a, b)| a.saturating_add(b))
+                    .collect(),
+            };
+            // What not all of its pods do is not said.
+            does.take_if(|does| state != Some(*does));
+        }
+        let mut held: Vec<_> = by_job.into_iter().collect();
+        held.retain(|(_, (amounts, _))| amounts.iter().any(|amount| *amount > 0));
+        held.sort_by(|(_, (a, _)), (_, (b, _))| b.cmp(a));
+        let told = |(job, (amounts, state)): (Key, (Vec<i128>, Option<tally::State>))| {
             let names = on.amounts.iter().map(|(name, _)| name);
             let amounts = names.zip(amounts).filter(|(_, amount)| *amount > 0);
             HeldBy {

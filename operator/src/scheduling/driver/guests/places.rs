@@ -131,12 +131,11 @@ impl Driver {
         let plan = self.nominated_plan(unit).map(|(_, plan)| plan);
         let counts_in = plan.and_then(|plan| plan.queue);
         let counts_in = counts_in.or_else(|| before.as_ref().map(|asks| asks.queue.clone()));
-        let asks = match before {
-            // Others may have joined its gang since: then it is asked anew in any case.
-            Some(asks) if asks.joins => self.find_nominated(unit),
-            Some(asks) if !for_it || self.is_of_now(unit, &asks) => Some(asks),
-            _ if for_it => self.find_nominated(unit),
-            _ => None,
+        // Others may have joined its gang since, or it may name another queue by now.
+        let anew = for_it || before.as_ref().is_some_and(|asks| asks.joins);
+        let asks = match anew {
+            true => self.find_nominated(unit),
+            false => before,
         };
         // The place is one of that queue, by its quota: in another a place is sought anew.
         asks.filter(|asks| counts_in.is_none_or(|queue| queue == asks.queue))

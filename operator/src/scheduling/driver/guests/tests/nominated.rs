@@ -90,7 +90,12 @@ async fn its_place_is_kept_until_they_have_left() {
 /// place is by the quota of the queue that it was found in.
 #[tokio::test]
 async fn a_place_in_one_queue_is_none_in_another() {
-    for (queue, inside, used) in [("default", Inside::Placed, 4), ("elsewhere", Inside::No, 0)] {
+    for (queue, is_asked, inside, used) in [
+        ("default", false, Inside::Placed, 4),
+        ("elsewhere", false, Inside::No, 0),
+        // Also where it was asked about before it named the other.
+        ("elsewhere", true, Inside::No, 0),
+    ] {
         let mut scene = Scene::new();
         let other: Queue = decoded(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
@@ -99,8 +104,11 @@ async fn a_place_in_one_queue_is_none_in_another() {
         scene.watched.apply(Key::new("", "elsewhere"), other);
         scene.see_bound(low(), &[]);
         scene.decide();
-        let labels = json!({"trellis.dev/pod-group": "g", "trellis.dev/queue": queue});
-        scene.see(pod("a", labels));
+        let named = |queue: &str| {
+            let labels = json!({"trellis.dev/pod-group": "g", "trellis.dev/queue": queue});
+            pod("a", labels)
+        };
+        scene.see(named("default"));
         let group: PodGroup = decoded(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
             "metadata": {"name": "g", "namespace": "team-a", "uid": "g", "resourceVersion": "1"},
@@ -112,12 +120,17 @@ async fn a_place_in_one_queue_is_none_in_another() {
         }));
         scene.watched.apply(key("g"), group);
         let unit = guests::of_group(&key("g"));
-        // That it is there is no news to a leader who begins.
-        let _ = scene.driver.heard.take();
         scene.driver.take_over_guests();
         scene.driver.adopt_nomination_of_guests(&unit);
         scene.driver.decide();
         assert_eq!(scene.inside(&unit), Inside::Nominated, "{queue}");
+        if is_asked {
+            let asks = scene.driver.find_nominated(&unit).unwrap();
+            assert_eq!(asks.queue, "default");
+        }
+        scene.see(named(queue));
+        // That it is there is no news to a leader who begins.
+        let _ = scene.driver.heard.take();
         Sink::<SlimPod>::delete(scene.watched.as_ref(), &key("low"), "low");
         scene.decide();
         assert_eq!(scene.inside(&unit), inside, "{queue}");
