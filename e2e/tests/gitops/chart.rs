@@ -64,10 +64,10 @@ async fn in_sync(change: impl FnOnce(&mut Value)) -> Result<()> {
     let synced = |state: &State| state.sync == "Synced" && state.operation.0 == "Succeeded";
     application.becomes("synced", SOON, synced).await?;
 
-    // What is somebody's own to begin with.
-    for file in ["queue.yaml", "policies.yaml"] {
-        let text = fs::read_to_string(helm::chart().join("files").join(file))?;
-        control_plane.apply_yaml(&text).await?;
+    // What is somebody's own to begin with: that of docs/gitops permits what a job needs.
+    let queue = helm::chart().join("files/queue.yaml");
+    for file in [queue, docs("platform/base.yaml")] {
+        control_plane.apply_yaml(&fs::read_to_string(file)?).await?;
     }
     let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
     let mut operator = operator::as_deployed(&control_plane, program).await?;

@@ -73,6 +73,7 @@ pub(crate) async fn delivered(scene: &Scene) -> Result<()> {
     for (plural, name) in [
         ("queues", "team-a"),
         ("quotapolicies", "team-a"),
+        ("clusterauthorizationpolicies", "base"),
         ("clusterauthorizationpolicies", "own-images"),
         ("runtimeprofiles", "fabric"),
         ("resourceflavors", "h100"),

@@ -12,7 +12,7 @@ fn the_library_passes_its_tests_and_each_policy_is_tested() {
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
     assert!(
         run.out
-            .contains("; 0 failed; 12 of 12 policies tested (100 %)"),
+            .contains("; 0 failed; 13 of 13 policies tested (100 %)"),
         "{}",
         run.out
     );
@@ -29,7 +29,26 @@ fn the_library_is_formatted() {
 #[test]
 fn the_library_goes_with_the_starter_set() {
     let starter = "charts/trellis/files/policies.yaml";
-    let run = policy_in(&root(), &["test", "docs/policies", starter], "");
+    let run = policy_in(
+        &root(),
+        &["test", "docs/policies", starter, "--min-coverage", "100"],
+        "",
+    );
+    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+}
+
+/// The repository of docs/gitops permits what a fresh install does.
+#[test]
+fn the_platform_s_repository_begins_with_the_starter_set() {
+    let read = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
+    let starter = read("charts/trellis/files/policies.yaml");
+    let base = read("docs/gitops/platform/base.yaml");
+    assert_eq!(base, starter.replace("starter", "base"));
+    let run = policy_in(
+        &root(),
+        &["test", "docs/gitops/platform", "--min-coverage", "100"],
+        "",
+    );
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
 }
 
@@ -45,5 +64,5 @@ fn the_index_names_every_file() {
             policies += 1;
         }
     }
-    assert_eq!(policies, 11);
+    assert_eq!(policies, 12);
 }
