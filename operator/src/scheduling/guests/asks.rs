@@ -8,13 +8,14 @@ use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::pod_group::{Plan, PlannedPod};
-use trellis_api::{PodGroup, Queue, Reason, names};
+use trellis_api::{PodGroup, Reason};
 use trellis_policies::cedar::{AuthorizedPods, PodsAsking, authorize_pods};
 use trellis_scheduler::{Constraints, Resources};
 
 use super::alike::alike;
 use super::limits::{Accounts, Total, limits};
 use super::own_claims;
+use super::queue::queue;
 use crate::controller::lookup;
 use crate::key::Key;
 use crate::quota::JobLimits;
@@ -183,7 +184,7 @@ pub fn find(
     };
     let labels = world.namespace_labels(namespace);
     let group = place.group();
-    let queue = queue(world, &labels, place, &members)?;
+    let queue = queue(world, &labels, place, pods)?;
     let queue_name = queue.metadata.name.clone().unwrap_or_default();
     let lowest = members.iter().map(|m| m.pod.priority).min().unwrap_or(0);
     let class = group.and_then(|g| g.spec.priority_class_name.as_deref());
@@ -296,64 +297,6 @@ fn read<'a>(name: &str, pod: &'a GuestPod) -> Result<&'a PodSpec, Certificate> {
         Some(what) => not(what),
         None => Ok(spec),
     }
-}
-
-/// The queue in which the gang has its place; else the one that the PodGroup names, or its pods do;
-/// else the namespace's default.
-fn queue(
-    world: &World,
-    labels: &BTreeMap<String, String>,
-    place: As<'_>,
-    members: &[Member<'_>],
-) -> Result<Arc<Queue>, Certificate> {
-    let named = match place {
-        // There the gang is, whatever it and its pods name by now.
-        As::Joining { plan, .. } => {
-            let queue = plan.queue.as_deref();
-            queue.map(|queue| (queue, "status.plan.queue of the PodGroup".to_owned()))
-        }
-        As::Gang(group) => named(Some(&group.spec.queue), members)?,
-        As::Alone => named(None, members)?,
-    };
-    let get = |name: &str| world.queues.get(&Key::new("", name));
-    let queue = named.as_ref().map(|(queue, _)| *queue);
-    lookup::queue(queue, labels, get, || world.queues.all()).map_err(|missing| {
-        let field = named.as_ref().map(|(_, field)| field);
-        let rest = missing.message.strip_prefix("spec.queue");
-        let message = rest.and_then(|rest| Some(format!("{}{rest}", field?)));
-        Certificate::waits(missing.reason, message.unwrap_or(missing.message))
-    })
-}
-
-/// The one queue that all name who name any, and where: a gang is in one, and no label is ignored
-/// without a word. One that is empty names none, as templates have it that are not filled in.
-fn named<'a>(
-    group: Option<&'a String>,
-    members: &[Member<'a>],
-) -> Result<Option<(&'a str, String)>, Certificate> {
-    let group = group.filter(|queue| !queue.is_empty());
-    let mut named = group.map(|queue| (queue.as_str(), "spec.queue of the PodGroup".to_owned()));
-    for member in members {
-        let label = member.pod.labels.get(names::QUEUE);
-        let Some(label) = label.filter(|queue| !queue.is_empty()) else {
-            continue;
-        };
-        let field = match members.len() {
-            1 => format!("label {}", names::QUEUE),
-            _ => format!("label {} of pod {:?}", names::QUEUE, member.name),
-        };
-        match &named {
-            None => named = Some((label, field)),
-            Some((queue, _)) if *queue == label => {}
-            Some((queue, before)) => {
-                let message = format!(
-                    "{field} is {label:?}, and {before} is {queue:?}: name one queue for all of the gang"
-                );
-                return Err(Certificate::waits(Reason::InvalidSpec, message));
-            }
-        }
-    }
-    Ok(named)
 }
 
 fn priority_class(world: &World, class: &str) -> Result<Arc<PriorityClass>, Certificate> {

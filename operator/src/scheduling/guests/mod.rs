@@ -4,7 +4,7 @@
 //!
 //! `unit` names them, `next` says what is to be done about a gang and `single` about a pod alone
 //! (both pure), `asks` finds out what pods ask for and whether they may (`alike`, `own_claims`,
-//! `limits`), `form` puts that into the engine's words, `standing` what they have, `plan` both into
+//! `queue`, `limits`), `form` puts that into the engine's words, `standing` what they have, `plan` both into
 //! the journal's.
 
 mod alike;
@@ -14,6 +14,7 @@ pub mod limits;
 pub mod next;
 mod own_claims;
 pub mod plan;
+pub mod queue;
 pub mod single;
 pub mod standing;
 #[cfg(test)]

@@ -9,7 +9,7 @@ use trellis_api::Reason;
 use trellis_api::pod_group::{Assignment, Plan, PlannedPod, PodGroupPhase, PodGroupStatus};
 use trellis_scheduler::PodKey;
 
-use super::asks::Asks;
+use super::asks::{Alike, Asks};
 use super::form;
 use crate::key::Key;
 use crate::scheduling::flavors::Place;
@@ -60,6 +60,41 @@ pub fn plan(unit_uid: &str, generation: i64, asks: &Asks, place: &Place, now: Ti
         assignments,
         ..Plan::default()
     }
+}
+
+/// What the pods of a plan ask for, in the groups of the plan: others have left for that place, and
+/// it is theirs whatever tells the pods of a group apart by now. None: they are not those, or those
+/// of one group take different things.
+#[must_use]
+pub fn in_groups_of(plan: &Plan, asks: Asks) -> Option<Asks> {
+    let mut found: BTreeMap<&str, &Alike> = BTreeMap::new();
+    for alike in &asks.groups {
+        let names = alike.pods.iter().map(|pod| pod.name.as_str());
+        found.extend(names.map(|name| (name, alike)));
+    }
+    let mut groups: Vec<(&str, Alike)> = Vec::new();
+    for run in &plan.assignments {
+        for pod in &run.pods {
+            let alike = *found.get(pod.name.as_str())?;
+            let known = groups.iter_mut().find(|(name, _)| *name == run.group);
+            match known {
+                Some((_, group)) if group.request == alike.request => group.pods.push(pod.clone()),
+                Some(_) => return None,
+                None => {
+                    let pods = vec![pod.clone()];
+                    groups.push((
+                        &run.group,
+                        Alike {
+                            pods,
+                            ..alike.clone()
+                        },
+                    ));
+                }
+            }
+        }
+    }
+    let groups = groups.into_iter().map(|(_, group)| group).collect();
+    Some(Asks { groups, ..asks })
 }
 
 /// The flavors that a group of a plan is given, by resource.

@@ -27,6 +27,8 @@ pub struct Held {
     pub request: Resources,
     /// In which flavors, by resource.
     pub flavors: Flavors,
+    /// The group of its plan that it is in. None: it is in any of those that hold the same.
+    pub group: Option<String>,
     /// When it was created.
     pub created: Option<Timestamp>,
     /// Seconds that it is given to stop.
@@ -47,6 +49,7 @@ impl Held {
             node,
             request: there.request.clone(),
             flavors,
+            group: None,
             created: there.created,
             grace: there.grace,
             active_seconds: there.active_seconds,
@@ -81,11 +84,11 @@ pub struct Standing {
     pub names: BTreeMap<Key, PodKey>,
 }
 
-/// Pods that hold the same in the same flavors, by their nodes.
-type Group<'a> = (
-    (&'a Resources, &'a Flavors),
-    BTreeMap<&'a str, Vec<&'a Key>>,
-);
+/// What the pods of one group have in common.
+type Common<'a> = (Option<&'a str>, &'a Resources, &'a Flavors);
+
+/// They, by their nodes.
+type Group<'a> = (Common<'a>, BTreeMap<&'a str, Vec<&'a Key>>);
 
 /// A guest gang that has its place: these pods, in that queue and with that priority.
 #[must_use]
@@ -100,7 +103,7 @@ pub fn standing(
     let mut placement = Placement::new();
     let mut task_groups = Vec::new();
     let mut flavors = Vec::new();
-    for (number, ((request, given), nodes)) in groups(held).into_iter().enumerate() {
+    for (number, ((_, request, given), nodes)) in groups(held).into_iter().enumerate() {
         let name = group_name(number);
         let mut index: usize = 0;
         let mut runs = Vec::with_capacity(nodes.len());
@@ -156,10 +159,10 @@ pub fn standing(
 
 /// The groups are numbered in the order in which they are met, as those of pods that ask are.
 fn groups(held: &[Held]) -> Vec<Group<'_>> {
-    let mut numbers: BTreeMap<(&Resources, &Flavors), usize> = BTreeMap::new();
+    let mut numbers: BTreeMap<Common<'_>, usize> = BTreeMap::new();
     let mut groups: Vec<Group<'_>> = Vec::new();
     for pod in held {
-        let alike = (&pod.request, &pod.flavors);
+        let alike = (pod.group.as_deref(), &pod.request, &pod.flavors);
         let number = *numbers.entry(alike).or_insert(groups.len());
         if number == groups.len() {
             groups.push((alike, BTreeMap::new()));

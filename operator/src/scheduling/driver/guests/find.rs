@@ -9,8 +9,9 @@ use trellis_api::{PodGroup, PodGroupSpec};
 
 use super::super::{Driver, Inside};
 use crate::key::Key;
+use crate::scheduling::gang;
 use crate::scheduling::guests::asks::{self, As, Asks};
-use crate::scheduling::guests::{self, Unit, next};
+use crate::scheduling::guests::{self, Unit, next, plan};
 use crate::world::Certificate;
 
 /// How soon a gang that waits for what is no news to it is looked at again: a class, a claim, a
@@ -91,11 +92,9 @@ impl Driver {
         asks::find(world, namespace, place, &pods)
     }
 
-    /// What the pods ask for that others have left for, by the policies of now: those of a gang that
-    /// we have asked about in the order in which they were, others in that in which the engine has
-    /// them.
+    /// What the pods ask for that others have left for, by the policies of now: those of a gang in the
+    /// groups of its plan.
     pub(super) fn find_nominated(&mut self, unit: &Key) -> Option<Arc<Asks>> {
-        let before = self.guests.gangs.get(unit)?.asks.clone();
         let found = match guests::unit(unit)? {
             Unit::Pod(pod) => {
                 let there = self.committer.world().guests.get(&pod)?;
@@ -105,20 +104,19 @@ impl Driver {
             }
             Unit::Group(_) => {
                 let (group, plan) = self.nominated_plan(unit)?;
-                let names = match before {
-                    Some(asks) => asks.pods().map(|pod| pod.name.clone()).collect(),
-                    None => {
-                        let planned = next::planned(&plan).map(|(pod, _)| pod.name.clone());
-                        let mut names: Vec<String> = planned.collect();
-                        names.sort_unstable();
-                        names
-                    }
-                };
-                self.find(&unit.namespace, As::Gang(&group), names)
+                let names = next::planned(&plan).map(|(pod, _)| pod.name.clone());
+                let found = self.find(&unit.namespace, As::Gang(&group), names);
+                found
+                    .map(|asks| plan::in_groups_of(&plan, asks))
+                    .transpose()?
             }
         };
         let asks = Arc::new(found.ok()?);
         self.guests.gangs.get_mut(unit)?.ask(asks.clone());
+        // The engine has the place already, and charges it to whom it draws on now.
+        self.engine
+            .apply_draws(&gang::id(unit), asks.limits.draws());
+        self.note_hours(&asks.limits);
         Some(asks)
     }
 }

@@ -44,7 +44,11 @@ impl Driver {
         let phase = journal.phase.unwrap_or_default();
         let Some(plan) = &journal.plan else { return };
         let held = match phase {
-            PodGroupPhase::Committing => of_plan(unit, plan, pods),
+            PodGroupPhase::Committing => {
+                let mut held = of_plan(unit, plan, pods);
+                held.sort_by(|a, b| a.pod.cmp(&b.pod));
+                held
+            }
             PodGroupPhase::Placed => {
                 let held = of_place(unit, journal, pods);
                 self.who_has_joined(unit, held)
@@ -247,23 +251,25 @@ fn of_place(unit: &Key, journal: &PodGroupStatus, pods: &Pods) -> Vec<Held> {
         .collect()
 }
 
-/// The pods of an open plan, where it puts them. One that is bound elsewhere undoes it.
+/// The pods of an open plan, in its order and where it puts them. One that is bound elsewhere undoes
+/// it.
 pub(super) fn of_plan(unit: &Key, plan: &Plan, pods: &Pods) -> Vec<Held> {
     let none = Flavors::new();
     let all = plan.assignments.iter().flat_map(|run| {
         let flavors = plan::flavors_of(plan, &run.group).unwrap_or(&none);
         let pods = run.pods.iter();
-        pods.map(move |pod| (pod, run.node.as_str(), flavors))
+        pods.map(move |pod| (pod, run, flavors))
     });
-    let there = all.filter_map(|(planned, node, flavors)| {
+    let there = all.filter_map(|(planned, run, flavors)| {
         let pod = pods
             .get(&planned.name)
             .filter(|pod| pod.uid == planned.uid)?;
         let key = Key::new(&unit.namespace, &planned.name);
-        let node = pod.node.clone().unwrap_or_else(|| node.to_owned());
-        Some(Held::new(key, pod, node, flavors.clone()))
+        let node = pod.node.clone().unwrap_or_else(|| run.node.clone());
+        Some(Held {
+            group: Some(run.group.clone()),
+            ..Held::new(key, pod, node, flavors.clone())
+        })
     });
-    let mut held: Vec<Held> = there.collect();
-    held.sort_by(|a, b| a.pod.cmp(&b.pod));
-    held
+    there.collect()
 }

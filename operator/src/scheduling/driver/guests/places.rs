@@ -11,6 +11,7 @@ use trellis_api::{PodGroup, PodGroupSpec, Reason};
 
 use super::super::{Driver, Inside};
 use crate::key::Key;
+use crate::quota;
 use crate::scheduling::commit::GuestPlan;
 use crate::scheduling::flavors::Place;
 use crate::scheduling::guests::asks::Asks;
@@ -121,7 +122,7 @@ impl Driver {
             self.withdraw(unit);
             return self.committer.world().tell(Feed::Look(unit.clone()));
         };
-        self.bind_guests(unit, uid, &asks, &place);
+        self.bind_guests(unit, uid, &asks, place);
     }
 
     /// What they ask for, who have a place. `for_it`: others have left for it, so that it is asked at
@@ -161,7 +162,7 @@ impl Driver {
         asks.pods().all(is_there) && self.is_of_now(unit, asks) && form::fits(asks, place)
     }
 
-    fn bind_guests(&mut self, unit: &Key, uid: String, asks: &Asks, place: &Place) {
+    fn bind_guests(&mut self, unit: &Key, uid: String, asks: &Asks, place: Place) {
         let world = self.committer.world().clone();
         let number = self.guests.gangs.get(unit).map_or(0, |state| state.place);
         let generation = match guests::unit(unit) {
@@ -169,7 +170,18 @@ impl Driver {
             _ => None,
         };
         let generation = generation.and_then(|group| group.metadata.generation);
-        let plan = plan::plan(&uid, generation.unwrap_or(0), asks, place, Timestamp::now());
+        // It was found by the limits of then.
+        let place = Place {
+            limits: quota::planned(&asks.limits),
+            ..place
+        };
+        let plan = plan::plan(
+            &uid,
+            generation.unwrap_or(0),
+            asks,
+            &place,
+            Timestamp::now(),
+        );
         for (pod, name) in plan::names(unit, number, &plan) {
             self.guests.names.insert(pod, name);
         }

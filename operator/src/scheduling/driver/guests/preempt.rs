@@ -15,7 +15,9 @@ use crate::key::Key;
 use crate::scheduling::commit::GuestNomination;
 use crate::scheduling::flavors::Place;
 use crate::scheduling::gang;
+use crate::scheduling::guests::asks::As;
 use crate::scheduling::guests::next::planned;
+use crate::scheduling::guests::queue::counts_in;
 use crate::scheduling::guests::standing::standing;
 use crate::scheduling::guests::{self, Unit, plan};
 
@@ -133,6 +135,10 @@ impl Driver {
             Inside::Nominated => {
                 let plan = journal.plan.as_ref();
                 let queue = plan.and_then(|plan| plan.queue.clone()).unwrap_or_default();
+                if !self.counts_in(unit, group, plan, &queue) {
+                    // Nobody leaves for a place that it could not have.
+                    return self.void(unit);
+                }
                 let priority = plan
                     .and_then(|plan| plan.priority)
                     .unwrap_or(group.spec.priority());
@@ -149,6 +155,19 @@ impl Driver {
             }
             Inside::No | Inside::Waiting | Inside::Kept => self.void(unit),
         }
+    }
+
+    /// Its place is by the quota of that queue, and it names no other by now.
+    fn counts_in(&self, unit: &Key, group: &PodGroup, plan: Option<&Plan>, queue: &str) -> bool {
+        let world = self.committer.world();
+        let planned = plan.into_iter().flat_map(planned);
+        let pods: Vec<_> = planned
+            .filter_map(|(pod, _)| {
+                let there = world.guests.get(&Key::new(&unit.namespace, &pod.name))?;
+                Some((pod.name.clone(), there))
+            })
+            .collect();
+        counts_in(world, &unit.namespace, As::Gang(group), &pods, queue)
     }
 
     /// The budgets of those who make room for a pod alone have let them go.

@@ -17,6 +17,7 @@ mod claims;
 mod joined;
 mod nominated;
 mod preempt;
+mod promised;
 mod queues;
 mod tell;
 

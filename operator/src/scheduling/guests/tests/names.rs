@@ -34,6 +34,7 @@ fn pods_of_one_node_follow_each_other_in_the_engine() {
         node: node.to_owned(),
         request: request(cpu),
         flavors: Flavors::new(),
+        group: None,
         created: None,
         grace: 30,
         active_seconds: None,

@@ -5,7 +5,7 @@ use trellis_api::pod_group::{Because, NominatedVictim};
 use super::*;
 
 /// It holds all of the node, and may have to leave.
-fn low() -> SlimPod {
+pub(super) fn low() -> SlimPod {
     let mut low = pod("low", json!({}));
     low.spec.containers[0] = decoded(json!({"name": "c", "image": "i",
         "resources": {"requests": {GPU: "8"}, "limits": {GPU: "8"}}}));
@@ -18,7 +18,7 @@ fn high() -> SlimPod {
     high
 }
 
-fn victim() -> NominatedVictim {
+pub(super) fn victim() -> NominatedVictim {
     NominatedVictim {
         namespace: "team-a".to_owned(),
         name: "Pod/low".to_owned(),
@@ -52,7 +52,7 @@ impl Scene {
         self.decide();
     }
 
-    fn is_busy(&self, unit: &Key) -> bool {
+    pub(super) fn is_busy(&self, unit: &Key) -> bool {
         let state = &self.driver.guests.gangs[unit];
         state.task.is_some()
     }
@@ -84,58 +84,6 @@ async fn its_place_is_kept_until_they_have_left() {
     assert_eq!(scene.inside(&unit), Inside::Placed);
     assert!(scene.is_busy(&unit), "it is bound");
     assert_eq!(scene.used(), (4, 0));
-}
-
-/// A leader before has written down where it is to be, and its pod names another queue by now: the
-/// place is by the quota of the queue that it was found in.
-#[tokio::test]
-async fn a_place_in_one_queue_is_none_in_another() {
-    for (queue, is_asked, inside, used) in [
-        ("default", false, Inside::Placed, 4),
-        ("elsewhere", false, Inside::No, 0),
-        // Also where it was asked about before it named the other.
-        ("elsewhere", true, Inside::No, 0),
-    ] {
-        let mut scene = Scene::new();
-        let other: Queue = decoded(json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
-            "metadata": {"name": "elsewhere"}, "spec": {"namespaceSelector": {}},
-        }));
-        scene.watched.apply(Key::new("", "elsewhere"), other);
-        scene.see_bound(low(), &[]);
-        scene.decide();
-        let named = |queue: &str| {
-            let labels = json!({"trellis.dev/pod-group": "g", "trellis.dev/queue": queue});
-            pod("a", labels)
-        };
-        scene.see(named("default"));
-        let group: PodGroup = decoded(json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
-            "metadata": {"name": "g", "namespace": "team-a", "uid": "g", "resourceVersion": "1"},
-            "spec": {"minMember": 1},
-            "status": {"phase": "Nominated", "victims": [victim()], "plan": {"hash": "p",
-                "attempt": 1, "generation": 1, "queue": "default", "compiled": "",
-                "assignments": [{"group": "g0", "node": "n0", "count": 1,
-                    "pods": [{"name": "a", "uid": "a"}]}]}},
-        }));
-        scene.watched.apply(key("g"), group);
-        let unit = guests::of_group(&key("g"));
-        scene.driver.take_over_guests();
-        scene.driver.adopt_nomination_of_guests(&unit);
-        scene.driver.decide();
-        assert_eq!(scene.inside(&unit), Inside::Nominated, "{queue}");
-        if is_asked {
-            let asks = scene.driver.find_nominated(&unit).unwrap();
-            assert_eq!(asks.queue, "default");
-        }
-        scene.see(named(queue));
-        // That it is there is no news to a leader who begins.
-        let _ = scene.driver.heard.take();
-        Sink::<SlimPod>::delete(scene.watched.as_ref(), &key("low"), "low");
-        scene.decide();
-        assert_eq!(scene.inside(&unit), inside, "{queue}");
-        assert_eq!(scene.used(), (used, 0), "{queue}");
-    }
 }
 
 /// Nobody wanted it any more while budgets were asked: nobody was told to leave.

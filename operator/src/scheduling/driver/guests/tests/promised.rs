@@ -1,0 +1,155 @@
+//! A gang for which others leave, as its journal says: written by whoever led before.
+
+use super::nominated::{low, victim};
+use super::*;
+
+/// Two pods that ask for the same are each a group of the plan: so they were, when it was made.
+const PODS: [&str; 2] = ["a", "b"];
+
+/// A pod of the gang that takes 2 GPUs, of nodes with these labels.
+fn member(name: &str, labels: Value, selector: Value) -> SlimPod {
+    let mut labels = labels;
+    labels["trellis.dev/pod-group"] = json!("g");
+    decoded(json!({
+        "metadata": {"name": name, "namespace": "team-a", "uid": name, "labels": labels},
+        "spec": {"schedulerName": "trellis", "nodeSelector": selector, "containers": [
+            {"name": "c", "image": "i",
+                "resources": {"requests": {GPU: "2"}, "limits": {GPU: "2"}}}]},
+        "status": {"phase": "Pending"},
+    }))
+}
+
+fn unit() -> Key {
+    guests::of_group(&key("g"))
+}
+
+impl Scene {
+    /// Another pod has all of the node, and the gang that place after it.
+    fn promised(members: [SlimPod; 2]) -> Self {
+        let mut scene = Self::new();
+        let node: SlimNode = decoded(json!({
+            "metadata": {"name": "n0", "uid": "n0", "labels": {"disk": "fast"}},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}],
+                "allocatable": {"cpu": "96", "memory": "1Ti", GPU: "8", "pods": "110"}},
+        }));
+        scene.watched.apply(Key::new("", "n0"), node);
+        let other: Queue = decoded(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue",
+            "metadata": {"name": "elsewhere"}, "spec": {"namespaceSelector": {}},
+        }));
+        scene.watched.apply(Key::new("", "elsewhere"), other);
+        scene.see_bound(low(), &[]);
+        scene.decide();
+        for member in members {
+            scene.see(member);
+        }
+        let epoch = scene.driver.committer.commands().epoch().unwrap().0;
+        let groups = PODS.map(|name| {
+            json!({"group": if name == "a" { "g0" } else { "g1" }, "node": "n0", "count": 1,
+                "pods": [{"name": name, "uid": name}]})
+        });
+        let group: PodGroup = decoded(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
+            "metadata": {"name": "g", "namespace": "team-a", "uid": "g", "resourceVersion": "1"},
+            "spec": {"minMember": 2},
+            "status": {"phase": "Nominated", "epoch": epoch, "victims": [victim()],
+                "plan": {"hash": "p", "attempt": 1, "generation": 1, "queue": "default",
+                    "compiled": "", "assignments": groups}},
+        }));
+        scene.watched.apply(key("g"), group);
+        scene.driver.take_over_guests();
+        scene.driver.adopt_nomination_of_guests(&unit());
+        scene.driver.decide();
+        assert_eq!(scene.inside(&unit()), Inside::Nominated);
+        scene
+    }
+
+    fn alike() -> Self {
+        Self::promised(PODS.map(|name| member(name, json!({}), json!({}))))
+    }
+
+    /// What makes room has left.
+    fn has_left(&mut self) {
+        Sink::<SlimPod>::delete(self.watched.as_ref(), &key("low"), "low");
+        self.decide();
+    }
+
+    /// That they are there is no news to a leader who begins.
+    fn unheard(&mut self) {
+        let _ = self.driver.heard.take();
+    }
+}
+
+/// The place is by the quota of the queue that it was found in.
+#[tokio::test]
+async fn a_place_in_one_queue_is_none_in_another() {
+    for (queue, is_asked, inside, used) in [
+        ("default", false, Inside::Placed, 4),
+        ("elsewhere", false, Inside::No, 0),
+        // Also where it was asked about before it named the other.
+        ("elsewhere", true, Inside::No, 0),
+    ] {
+        let mut scene = Scene::alike();
+        if is_asked {
+            let asks = scene.driver.find_nominated(&unit()).unwrap();
+            assert_eq!(asks.queue, "default");
+        }
+        for name in PODS {
+            let labels = json!({"trellis.dev/queue": queue});
+            scene.see(member(name, labels, json!({})));
+        }
+        scene.unheard();
+        scene.has_left();
+        assert_eq!(scene.inside(&unit()), inside, "{queue}");
+        assert_eq!(scene.used(), (used, 0), "{queue}");
+    }
+}
+
+/// Nor does anybody leave for it.
+#[tokio::test]
+async fn nobody_is_told_to_leave_for_a_place_in_another_queue() {
+    for (queue, inside, is_told) in [
+        ("default", Inside::Nominated, true),
+        ("elsewhere", Inside::No, false),
+    ] {
+        let mut scene = Scene::alike();
+        scene.unheard();
+        for name in PODS {
+            scene.see(member(name, json!({"trellis.dev/queue": queue}), json!({})));
+        }
+        scene.decide();
+        assert_eq!(scene.inside(&unit()), inside, "{queue}");
+        scene.decide();
+        let low = guests::of_pod(&key("low"));
+        assert_eq!(scene.is_busy(&low), is_told, "{queue}");
+    }
+}
+
+/// What told them apart, or tells them now, may be the very pod that has left.
+#[tokio::test]
+async fn the_place_is_theirs_whatever_tells_its_pods_apart_by_now() {
+    for selector in [json!({}), json!({"disk": "fast"})] {
+        let [a, b] = PODS;
+        let a = member(a, json!({}), json!({}));
+        let mut scene = Scene::promised([a, member(b, json!({}), selector.clone())]);
+        scene.unheard();
+        scene.has_left();
+        assert_eq!(scene.inside(&unit()), Inside::Placed, "{selector}");
+        assert_eq!(scene.used(), (4, 0), "{selector}");
+    }
+}
+
+/// A limit that is new counts what has its place once others have left.
+#[tokio::test]
+async fn a_limit_that_came_meanwhile_counts_it() {
+    let mut scene = Scene::alike();
+    scene.limit(json!({"gpuHours": {"hours": 10, "per": "30d"}}));
+    scene.unheard();
+    let drawn = |scene: &Scene| -> Vec<i128> {
+        let limits = scene.driver.engine.limits();
+        limits.map(|(_, gpus)| gpus).collect()
+    };
+    scene.has_left();
+    assert_eq!(scene.inside(&unit()), Inside::Placed);
+    assert_eq!(drawn(&scene), [4]);
+}
