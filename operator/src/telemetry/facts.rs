@@ -66,7 +66,7 @@ facts! {
     LEADER: Gauge "leader" [] "1: this process leads; 0: it stands by";
     LEADER_EPOCH: Gauge "leader_epoch" [] "Term of this leader, which rises with each change; 0: it does not lead";
     CACHES_SYNCED: Gauge "caches_synced" [] "1: all that is watched has been listed since this process leads";
-    WATCH_AGE: Gauge "watch_age_seconds" ["resource"] "Time since the watch of that resource last showed that it lives; from 180 s on nothing new is decided";
+    WATCH_AGE: Gauge "watch_age_seconds" ["resource"] "Time since the watch of that resource last showed that it lives, of one that stands by too if it has the webhook; from 180 s on nothing new is decided";
 
     CERTIFICATE_EXPIRY: Gauge "endpoint_certificate_expiry_timestamp_seconds" [] "When the certificate of the endpoint ends, in seconds since 1970; 0: there is none";
     CERTIFICATE_DEGRADED: Gauge "endpoint_certificate_degraded" [] "1: that certificate cannot be renewed, or the API server not be told of it";
