@@ -12,6 +12,8 @@ mod state;
 #[cfg(test)]
 mod tests;
 pub(crate) mod traces;
+#[cfg(test)]
+pub(crate) mod written;
 
 pub use counts::{Counts, Looked};
 pub use facts::markdown;

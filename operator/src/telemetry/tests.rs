@@ -237,3 +237,22 @@ async fn who_stands_by_says_how_old_what_its_webhook_knows_is() {
     assert!(text.lines().any(|l| l == line), "{text}");
     assert!(text.contains("trellis_leader 0.0"), "{text}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn how_long_the_longest_look_takes_is_told() {
+    let (leading, _heard) = leading();
+    let work = &leading.world.work;
+    for name in ["a", "b"] {
+        work.add(Key::new("ns", name));
+    }
+    let _looked_at = work.next().await;
+    tokio::time::advance(Duration::from_secs(301)).await;
+    let nobody = Identity::default();
+    let text = text(Some(&leading), None, &nobody).await.unwrap();
+    for line in [
+        "trellis_reconcile_oldest_seconds 301.0",
+        "trellis_reconciles_due 1.0",
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line}: {text}");
+    }
+}
