@@ -4,8 +4,8 @@
 //! counted in `counts` where it happens; how things stand is looked up by `state` when somebody
 //! asks. `health` is what a kubelet asks, `traces` what a look or a write took.
 
-mod counts;
-mod facts;
+pub(crate) mod counts;
+pub(crate) mod facts;
 pub mod health;
 mod log;
 mod state;

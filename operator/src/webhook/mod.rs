@@ -283,6 +283,12 @@ impl Readiness {
     }
 }
 
+/// The webhook's metrics once everything has happened.
+#[cfg(test)]
+pub(crate) fn told() -> String {
+    metrics::told()
+}
+
 type Renews = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
 fn renew_given(tls: Tls) -> Renews {
