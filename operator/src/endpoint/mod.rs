@@ -5,12 +5,13 @@
 //! until somebody asks (docs/endpoint.md).
 //!
 //! Where to look: `access` says who may, `admission` how many at once, `lately` what
-//! is known of that, `front_proxy` whom the API server asks for, `visibility` is the API
+//! is known of that, `fair` that one address leaves others theirs, `front_proxy` whom the API server asks for, `visibility` is the API
 //! group that it serves by us; `overview` and `told` are what is read here directly.
 
 pub(crate) mod access;
 pub(crate) mod admission;
 mod failure;
+mod fair;
 mod front_proxy;
 mod lately;
 mod listen;

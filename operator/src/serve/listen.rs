@@ -158,11 +158,12 @@ impl Server {
                     continue;
                 }
             };
-            let Some(place) = self.places.enter(address.ip().to_canonical()) else {
+            let ip = address.ip().to_canonical();
+            let Some(place) = self.places.enter(ip) else {
                 debug!(%address, "a connection has no place: its address holds too many");
                 continue;
             };
-            connections.spawn(self.clone().connection(tcp, address.ip(), place));
+            connections.spawn(self.clone().connection(tcp, ip, place));
         }
         drop(listener);
         connections.close();
@@ -171,7 +172,7 @@ impl Server {
 
     async fn connection(self: Arc<Self>, tcp: TcpStream, address: IpAddr, place: Place) {
         let served = match &self.identity {
-            None => self.plain(tcp, place).await,
+            None => self.plain(tcp, address, place).await,
             // Before there is a certificate nobody can be answered.
             Some(identity) => match identity.config() {
                 None => return,
@@ -183,11 +184,16 @@ impl Server {
         }
     }
 
-    async fn plain(&self, tcp: TcpStream, place: Place) -> anyhow::Result<()> {
+    async fn plain(&self, tcp: TcpStream, address: IpAddr, place: Place) -> anyhow::Result<()> {
         // Answers are small: none is to wait for the next.
         tcp.set_nodelay(true)?;
-        self.requests(tcp, Shown::default(), place, self.limits.head_bytes)
-            .await
+        self.requests(
+            tcp,
+            Shown::default().at(address),
+            place,
+            self.limits.head_bytes,
+        )
+        .await
     }
 
     async fn secure(
@@ -207,9 +213,9 @@ impl Server {
         };
         let stream = shaken??;
         // Who asks may be told by it.
-        let shown = Shown::new(stream.get_ref().1.peer_certificates());
+        let shown = Shown::new(stream.get_ref().1.peer_certificates()).at(address);
         let kept = self.kept.as_ref().filter(|(kept, _)| (kept.of)(&shown));
-        let kept = kept.and_then(|(_, places)| places.enter(address.to_canonical()));
+        let kept = kept.and_then(|(_, places)| places.enter(address));
         let (place, head_bytes) = match kept {
             Some(kept) => (kept, HEAD_OF_KEPT),
             None => (place, self.limits.head_bytes),

@@ -10,7 +10,7 @@ use axum::extract::{Request as HttpRequest, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use http_body_util::LengthLimitError;
 use kube::Client;
 use tokio::sync::Semaphore;
@@ -28,7 +28,7 @@ use super::review::{self, Malformed};
 use crate::endpoint::Failure;
 use crate::endpoint::access::Wants;
 use crate::endpoint::admission::{self, Admission};
-use crate::serve::{self, Identity, Limits};
+use crate::serve::{self, Identity, Limits, Shown};
 
 /// Path of reviews.
 pub(super) const PATH: &str = "/validate";
@@ -318,9 +318,10 @@ async fn ready(State(server): State<Arc<Server>>) -> Result<&'static str, Failur
 
 async fn tell(
     State(server): State<Arc<Server>>,
+    shown: Option<Extension<Shown>>,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, Failure> {
-    let caller = server.admission.caller(&headers, None);
+    let caller = server.admission.caller(&headers, shown);
     admission::patient(caller.check(Wants::Path("/metrics"))).await?;
     let _turn = caller.turn()?;
     let text = server.metrics.text(&server.identity);
