@@ -128,13 +128,13 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         webhook
     });
     let lead = telemetry::Lead::default();
+    let asked = webhook.as_ref().map(Webhook::readiness);
     if let Some(address) = options.health {
-        let asked = webhook.as_ref().map(Webhook::readiness);
-        let answered = telemetry::health::answer(address, lead.clone(), asked);
+        let answered = telemetry::health::answer(address, lead.clone(), asked.clone());
         always.start("health", answered);
     }
     if let Some(given) = endpoint {
-        let served = endpoint::serve(given, lead.clone(), clients.clone());
+        let served = endpoint::serve(given, lead.clone(), asked, clients.clone());
         always.start("the read-only endpoint", served);
     }
     let pod = options.pod.filter(|_| options.endpoint.visibility);

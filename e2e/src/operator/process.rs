@@ -23,6 +23,8 @@ pub struct Launch {
     pub lease_seconds: u64,
     /// What else it is told.
     pub arguments: Vec<String>,
+    /// `NAME=VALUE` of its environment.
+    pub variables: Vec<String>,
 }
 
 impl Launch {
@@ -33,6 +35,7 @@ impl Launch {
             name: name.to_owned(),
             lease_seconds: 2,
             arguments: Vec::new(),
+            variables: Vec::new(),
         }
     }
 
@@ -40,6 +43,13 @@ impl Launch {
     #[must_use]
     pub fn argument(mut self, argument: &str) -> Self {
         self.arguments.push(argument.to_owned());
+        self
+    }
+
+    /// Gives it this in its environment.
+    #[must_use]
+    pub fn variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push(format!("{name}={value}"));
         self
     }
 
@@ -130,10 +140,13 @@ impl Operator {
         let mut arguments = vec![
             format!("KUBECONFIG={}", kubeconfig.display()),
             "RUST_LOG=info,trellis=debug".to_owned(),
+        ];
+        arguments.extend(launch.variables.iter().cloned());
+        arguments.extend([
             program.display().to_string(),
             "operator".to_owned(),
             format!("--lease-seconds={}", launch.lease_seconds),
-        ];
+        ]);
         arguments.extend(launch.arguments.iter().cloned());
         let process = control_plane.spawn(&launch.name, Path::new("env"), &arguments)?;
         Ok(Self { process })

@@ -5,6 +5,7 @@ mod broken;
 mod changes;
 mod decides;
 mod evict;
+mod hostile;
 mod keys;
 mod people;
 mod plan;

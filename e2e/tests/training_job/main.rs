@@ -28,6 +28,7 @@ mod refusals;
 mod runtimes;
 mod stages;
 mod story;
+mod traces;
 mod versions;
 
 use std::path::Path;

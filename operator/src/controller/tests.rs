@@ -4,6 +4,7 @@ use trellis_api::TrainingJob;
 
 use super::*;
 use crate::leader::Leadership;
+use crate::telemetry::written::Written;
 
 /// A controller whose API server does not answer.
 fn controller() -> Controller {
@@ -53,4 +54,24 @@ async fn nothing_is_kept_of_a_job_that_has_ended() {
     assert!(controller.reconcile(&key).await.unwrap().is_some());
     assert!(!controller.builds.knows(&key));
     assert!(controller.counted.lock().is_empty());
+}
+
+/// As on-call people look for it.
+#[tokio::test(start_paused = true)]
+async fn a_look_that_does_not_end_is_told_of_again_and_again() {
+    let (written, _guard) = Written::begin();
+    let controller = controller();
+    let key = Key::new("ns", "j");
+    let takes = |takes| controller.patiently(&key, tokio::time::sleep(takes));
+    takes(LONG - Duration::from_millis(1)).await;
+    assert_eq!(written.lines(), Vec::<String>::new());
+    takes(LONG * 5 / 2).await;
+    let told = written.lines();
+    for (line, took) in told.iter().zip(["30s", "60s"]) {
+        assert!(line.contains(" WARN "), "{line}");
+        assert!(line.contains("still being reconciled job=ns/j"), "{line}");
+        let last = line.rsplit_once("took=").unwrap().1;
+        assert!(last.starts_with(took.trim_end_matches('s')), "{line}");
+    }
+    assert_eq!(told.len(), 2, "{told:?}");
 }

@@ -259,4 +259,26 @@ mod tests {
         queue.next().await;
         assert_eq!(queue.failed(&key), FIRST_BACKOFF);
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn how_long_the_longest_work_has_taken_is_known_and_what_is_due() {
+        let queue = WorkQueue::default();
+        let keys = ["a", "b", "c"].map(|name| Key::new("ns", name));
+        let second = Duration::from_secs(1);
+        assert_eq!(queue.standing(), (0, None));
+        for key in &keys {
+            queue.add(key.clone());
+        }
+        queue.add_after(Key::new("ns", "later"), second * 60);
+        assert_eq!(queue.standing(), (3, None));
+        let first = queue.next().await;
+        tokio::time::advance(second * 5).await;
+        let second_key = queue.next().await;
+        tokio::time::advance(second * 2).await;
+        assert_eq!(queue.standing(), (1, Some(second * 7)));
+        queue.done(&first);
+        assert_eq!(queue.standing(), (1, Some(second * 2)));
+        queue.failed(&second_key);
+        assert_eq!(queue.standing().1, None);
+    }
 }

@@ -52,20 +52,6 @@ pub(crate) enum Denied {
     Unknown(String),
 }
 
-/// Lets through who bears a token of someone with the right.
-pub(crate) async fn check(
-    client: &Client,
-    headers: &HeaderMap,
-    wants: Wants<'_>,
-) -> Result<(), Denied> {
-    let token = token(headers).ok_or_else(|| nobody(headers, None))?;
-    let user = authenticate(client, token).await?;
-    match allows(client, &review(user.clone(), wants)).await? {
-        true => Ok(()),
-        false => Err(forbidden(&user, wants)),
-    }
-}
-
 /// Who has no token, and whom nobody else names either.
 pub(super) fn nobody(headers: &HeaderMap, unbelieved: Option<&str>) -> Denied {
     let mut message = "a bearer token is needed, in the header Authorization: `kubectl create token` makes one for a ServiceAccount".to_owned();
@@ -101,10 +87,14 @@ pub(super) async fn authenticate(client: &Client, token: &str) -> Result<UserInf
     let status = answer.status.unwrap_or_default();
     match status.user {
         Some(user) if status.authenticated == Some(true) => Ok(user),
-        _ => Err(Denied::Unauthenticated(
-            "the API server does not know the bearer token: it may have expired".to_owned(),
-        )),
+        _ => Err(unknown_token()),
     }
+}
+
+/// Who bears a token that is none, or is none any more.
+pub(super) fn unknown_token() -> Denied {
+    let message = "the API server does not know the bearer token: it may have expired";
+    Denied::Unauthenticated(message.to_owned())
 }
 
 /// In the API server's own words.

@@ -1,7 +1,10 @@
 //! Who is worked for, and how many at once. Those in whose name the API server asks share nothing
 //! with the others: whoever else can reach the port may be anybody, and if they could keep the API
-//! server out, no namespace would end (docs/endpoint.md).
+//! server out, no namespace would end (docs/endpoint.md). Of those others, who is not known yet
+//! takes nothing from who is: a turn is for whom the API server has let in, and the API server is
+//! asked about those whom it has let in before without waiting for all others.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,69 +16,89 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::Failure;
-use super::access::{self, Wants};
-use super::allowed::{self, Allowed};
+use super::access::{self, Denied, Wants};
+use super::fair::Fair;
 use super::front_proxy::Known;
+use super::lately::{self, Hash, Lately};
 use crate::serve::Shown;
 
 /// Requests of either that are worked on at once. Others are refused.
 const AT_ONCE: usize = 16;
-/// Reviews that the API server is asked for at once, for either. Others wait: they are made in
-/// our own name.
+/// Reviews that the API server is asked for at once, for each kind of caller. Others wait: they
+/// are made in our own name.
 const REVIEWS: usize = 4;
 /// Longest wait for the engine and for the API server together.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a right is believed in: who polls is not asked about each time. Who is refused is, so
+/// that a right that is given counts at once, and one that is taken away a moment later.
+const ALLOWED: Duration = Duration::from_secs(10);
+/// How long a token is not asked about that the API server did not know.
+const UNKNOWN: Duration = Duration::from_secs(5);
+/// How long who was let in need not wait with strangers. It is longer than Prometheus' pauses.
+const LET_IN: Duration = Duration::from_secs(600);
 
 /// A turn: held for as long as there is work for it, also when nobody waits for that any more.
-pub(super) type Turn = Arc<OwnedSemaphorePermit>;
+pub(crate) type Turn = Arc<OwnedSemaphorePermit>;
 
-struct Caps {
-    turns: Arc<Semaphore>,
-    reviews: Semaphore,
+fn turns() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(AT_ONCE))
 }
 
-impl Caps {
-    fn new() -> Self {
-        Self {
-            turns: Arc::new(Semaphore::new(AT_ONCE)),
-            reviews: Semaphore::new(REVIEWS),
-        }
-    }
+/// Reviews of each kind of caller.
+struct Reviews {
+    /// Those in whose name the API server asks.
+    proxied: Arc<Semaphore>,
+    /// Those who were let in a while ago with the same token.
+    known: Arc<Semaphore>,
+    /// All others.
+    strangers: Fair,
 }
 
-/// The door of one process.
-pub(super) struct Admission {
+/// The door of one server.
+pub(crate) struct Admission {
     client: Client,
     /// Whom the API server asks as.
     pub(super) proxy: Known,
-    allowed: Allowed,
-    /// Of those in whose name the API server asks.
-    proxied: Caps,
-    /// Of all others.
-    direct: Caps,
+    allowed: Lately<String>,
+    unknown: Lately<Hash>,
+    let_in: Lately<Hash>,
+    reviews: Reviews,
+    proxied: Arc<Semaphore>,
+    direct: Arc<Semaphore>,
 }
 
 /// Who asks, as far as it is known without asking anybody.
-pub(super) struct Caller<'a> {
+pub(crate) struct Caller<'a> {
     admission: &'a Admission,
     headers: &'a HeaderMap,
+    /// The token that they bear.
+    token: Option<(&'a str, Hash)>,
+    /// Where they are.
+    address: Option<IpAddr>,
     /// As the front proxy names them, or why that is not believed.
     named: Result<UserInfo, Option<String>>,
 }
 
 impl Admission {
-    pub(super) fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client) -> Self {
         Self {
             client,
             proxy: Known::default(),
-            allowed: Allowed::default(),
-            proxied: Caps::new(),
-            direct: Caps::new(),
+            allowed: Lately::new(ALLOWED),
+            unknown: Lately::new(UNKNOWN),
+            let_in: Lately::new(LET_IN),
+            reviews: Reviews {
+                proxied: Arc::new(Semaphore::new(REVIEWS)),
+                known: Arc::new(Semaphore::new(REVIEWS)),
+                strangers: Fair::new(REVIEWS),
+            },
+            proxied: turns(),
+            direct: turns(),
         }
     }
 
     /// Who asks with these headers.
-    pub(super) fn caller<'a>(
+    pub(crate) fn caller<'a>(
         &'a self,
         headers: &'a HeaderMap,
         shown: Option<Extension<Shown>>,
@@ -86,30 +109,30 @@ impl Admission {
             Some(named) => named.map_err(Some),
             None => Err(None),
         };
+        let token = access::token(headers).map(|token| (token, lately::hash(token)));
         Caller {
             admission: self,
             headers,
+            token,
+            address: shown.address(),
             named,
         }
     }
 }
 
 impl Caller<'_> {
-    fn caps(&self) -> &Caps {
-        match self.is_proxied() {
-            true => &self.admission.proxied,
-            false => &self.admission.direct,
-        }
-    }
-
     /// Whether the API server asks.
     pub(super) fn is_proxied(&self) -> bool {
         self.named.is_ok()
     }
 
-    /// A turn, if not too many are being worked for.
-    pub(super) fn turn(&self) -> Result<Turn, Failure> {
-        let turn = self.caps().turns.clone().try_acquire_owned();
+    /// A turn, if not too many are being worked for: for who has been let through.
+    pub(crate) fn turn(&self) -> Result<Turn, Failure> {
+        let turns = match self.is_proxied() {
+            true => &self.admission.proxied,
+            false => &self.admission.direct,
+        };
+        let turn = turns.clone().try_acquire_owned();
         turn.map(Arc::new).map_err(|_| Failure::too_many())
     }
 
@@ -119,34 +142,49 @@ impl Caller<'_> {
             Ok(user) => return Ok(user.clone()),
             Err(why) => why.as_deref(),
         };
-        let Some(token) = access::token(self.headers) else {
+        let Some((token, hash)) = self.token else {
             return Err(access::nobody(self.headers, unbelieved).into());
         };
+        let Admission {
+            unknown, let_in, ..
+        } = self.admission;
+        if unknown.has(&hash) {
+            return Err(access::unknown_token().into());
+        }
         let _turn = self.review().await?;
-        Ok(access::authenticate(&self.admission.client, token).await?)
+        let asked = Instant::now();
+        let user = access::authenticate(&self.admission.client, token).await;
+        if let Err(Denied::Unauthenticated(_)) = user {
+            unknown.keep(hash, asked);
+            let_in.forget(&hash);
+        }
+        Ok(user?)
     }
 
     /// Lets through who has the right.
-    pub(super) async fn check(&self, wants: Wants<'_>) -> Result<(), Failure> {
+    pub(crate) async fn check(&self, wants: Wants<'_>) -> Result<(), Failure> {
         let user = self.user().await?;
         self.authorize(&user, wants).await
     }
 
     /// Lets through this user, if they have the right.
     pub(super) async fn authorize(&self, user: &UserInfo, wants: Wants<'_>) -> Result<(), Failure> {
-        match self.may(user, wants).await? {
-            true => Ok(()),
-            false => Err(access::forbidden(user, wants).into()),
+        if !self.may(user, wants).await? {
+            return Err(access::forbidden(user, wants).into());
         }
+        if let Some((_, hash)) = self.token.filter(|_| !self.is_proxied()) {
+            self.admission.let_in.keep(hash, Instant::now());
+        }
+        Ok(())
     }
 
     /// Whether they have the right.
     pub(super) async fn may(&self, user: &UserInfo, wants: Wants<'_>) -> Result<bool, Failure> {
         let review = access::review(user.clone(), wants);
-        let question = allowed::question(&review.spec);
+        let question = lately::question(&review.spec);
         let known = &self.admission.allowed;
         if question
-            .as_deref()
+            .as_ref()
             .is_some_and(|question| known.has(question))
         {
             return Ok(true);
@@ -160,14 +198,27 @@ impl Caller<'_> {
         Ok(allows)
     }
 
-    async fn review(&self) -> Result<impl Drop + use<'_>, Failure> {
-        let turn = self.caps().reviews.acquire().await;
-        turn.map_err(|_| Failure::unavailable())
+    async fn review(&self) -> Result<Vec<OwnedSemaphorePermit>, Failure> {
+        let Admission {
+            reviews, let_in, ..
+        } = self.admission;
+        let is_known = self.token.is_some_and(|(_, hash)| let_in.has(&hash));
+        let reviews = match (self.is_proxied(), is_known) {
+            (true, _) => &reviews.proxied,
+            (false, true) => &reviews.known,
+            (false, false) => {
+                let turn = reviews.strangers.acquire(self.address).await;
+                return turn.map(Vec::from).map_err(|_| Failure::unavailable());
+            }
+        };
+        let turn = reviews.clone().acquire_owned().await;
+        turn.map(|turn| vec![turn])
+            .map_err(|_| Failure::unavailable())
     }
 }
 
 /// What comes of a request's work, if it does not take too long.
-pub(super) async fn patient<T>(
+pub(crate) async fn patient<T>(
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
     let done = tokio::time::timeout(PATIENCE, work).await;
@@ -175,97 +226,4 @@ pub(super) async fn patient<T>(
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use axum::http::{Request, Response};
-    use http_body_util::BodyExt as _;
-    use kube::client::Body;
-    use serde_json::{Value, json};
-
-    use super::super::front_proxy::tests::{Authority, ann};
-    use super::*;
-
-    /// An API server that answers no TokenReview, and lets `ann` list jobs.
-    fn api_server(asked: Arc<AtomicUsize>) -> Client {
-        let answers = tower::service_fn(move |request: Request<Body>| {
-            let asked = asked.clone();
-            async move {
-                if request.uri().path().ends_with("/tokenreviews") {
-                    std::future::pending::<()>().await;
-                }
-                asked.fetch_add(1, Ordering::SeqCst);
-                let body = request.into_body().collect().await.unwrap().to_bytes();
-                let mut review: Value = serde_json::from_slice(&body).unwrap();
-                let allowed = review["spec"]["resourceAttributes"]["verb"] == "list";
-                review["status"] = json!({"allowed": allowed});
-                let body = Body::from(serde_json::to_vec(&review).unwrap());
-                Ok::<_, std::convert::Infallible>(Response::new(body))
-            }
-        });
-        Client::new(answers, "default")
-    }
-
-    fn garbage() -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        headers.insert("authorization", "Bearer garbage".parse().unwrap());
-        headers
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn who_has_no_rights_cannot_keep_the_api_server_out() {
-        let asked = Arc::new(AtomicUsize::new(0));
-        let admission = Arc::new(Admission::new(api_server(asked.clone())));
-        let authority = Authority::new();
-        *admission.proxy.write() = Some(Arc::new(authority.proxy(&[])));
-        for _ in 0..2 * AT_ONCE {
-            let admission = admission.clone();
-            tokio::spawn(async move {
-                let headers = garbage();
-                let caller = admission.caller(&headers, None);
-                let _turn = caller.turn();
-                let _ = caller.user().await;
-            });
-        }
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        let headers = garbage();
-        assert!(
-            admission.caller(&headers, None).turn().is_err(),
-            "all are taken"
-        );
-
-        let (headers, shown) = (ann(), authority.client("any"));
-        let caller = admission.caller(&headers, Some(Extension(shown)));
-        assert!(caller.is_proxied());
-        let _turn = caller.turn().unwrap();
-        let work = patient(caller.check(Wants::Jobs(None)));
-        assert!(work.await.is_ok());
-        assert_eq!(asked.load(Ordering::SeqCst), 1);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_right_is_asked_for_once_in_a_while_and_one_that_lacks_each_time() {
-        let asked = Arc::new(AtomicUsize::new(0));
-        let admission = Admission::new(api_server(asked.clone()));
-        let headers = HeaderMap::new();
-        let caller = admission.caller(&headers, None);
-        let of = |name: &str| UserInfo {
-            username: Some(name.to_owned()),
-            ..UserInfo::default()
-        };
-        for (user, wants, allowed, reviews) in [
-            ("ann", Wants::Jobs(None), true, 1),
-            ("ann", Wants::Jobs(Some("a")), true, 1),
-            ("bob", Wants::Jobs(None), true, 1),
-            ("ann", Wants::Path("/metrics"), false, 3),
-        ] {
-            for _ in 0..3 {
-                assert_eq!(caller.may(&of(user), wants).await.ok(), Some(allowed));
-            }
-            assert_eq!(asked.swap(0, Ordering::SeqCst), reviews, "{wants:?}");
-        }
-        tokio::time::sleep(Duration::from_secs(11)).await;
-        assert!(caller.may(&of("ann"), Wants::Jobs(None)).await.is_ok());
-        assert_eq!(asked.load(Ordering::SeqCst), 1);
-    }
-}
+mod tests;

@@ -4,15 +4,16 @@
 //! Written into status they would cost a write a job; here they cost nothing
 //! until somebody asks (docs/endpoint.md).
 //!
-//! Where to look: `access` says who may, `admission` how many at once, `allowed` what
-//! is known of that, `front_proxy` whom the API server asks for, `visibility` is the API
+//! Where to look: `access` says who may, `admission` how many at once, `lately` what
+//! is known of that, `fair` that one address leaves others theirs, `front_proxy` whom the API server asks for, `visibility` is the API
 //! group that it serves by us; `overview` and `told` are what is read here directly.
 
 pub(crate) mod access;
-mod admission;
-mod allowed;
+pub(crate) mod admission;
 mod failure;
+mod fair;
 mod front_proxy;
+mod lately;
 mod listen;
 mod overview;
 mod told;
@@ -40,6 +41,7 @@ use crate::clients::Clients;
 use crate::scheduling::Feed;
 use crate::serve::{self, Identity, Kept, Limits, Shown};
 use crate::telemetry::{self, Lead};
+use crate::webhook::Readiness;
 use crate::world::World;
 use access::Wants;
 use admission::{Admission, Turn};
@@ -52,6 +54,7 @@ const FRESH: Duration = Duration::from_secs(2);
 /// Whoever polls comes again.
 const LIMITS: Limits = Limits {
     connections: 64,
+    head_bytes: 64 << 10,
     head: Duration::from_secs(10),
     life: Duration::from_secs(50),
     last: Duration::from_secs(10),
@@ -66,6 +69,8 @@ const JSON: (header::HeaderName, &str) = (header::CONTENT_TYPE, "application/jso
 /// The endpoint of one process.
 struct Endpoint {
     lead: Lead,
+    /// The admission webhook of this process, if it has one.
+    webhook: Option<Readiness>,
     /// As whom it answers.
     identity: Identity,
     admission: Admission,
@@ -75,9 +80,10 @@ struct Endpoint {
 }
 
 impl Endpoint {
-    fn new(lead: Lead, identity: Identity, client: Client) -> Self {
+    fn new(lead: Lead, webhook: Option<Readiness>, identity: Identity, client: Client) -> Self {
         Self {
             lead,
+            webhook,
             identity,
             admission: Admission::new(client),
             download: Mutex::default(),
@@ -88,10 +94,10 @@ impl Endpoint {
 
 /// Answers for as long as it is polled. What fails is tried again: nobody else
 /// needs what is read here.
-pub async fn serve(given: Given, lead: Lead, clients: Clients) {
+pub async fn serve(given: Given, lead: Lead, webhook: Option<Readiness>, clients: Clients) {
     let (address, visibility) = (given.address, given.visibility);
     let (identity, renewed) = given.identity(&clients.command);
-    let endpoint = Endpoint::new(lead, identity.clone(), clients.command);
+    let endpoint = Endpoint::new(lead, webhook, identity.clone(), clients.command);
     let known = endpoint.admission.proxy.clone();
     let shows = {
         let known = known.clone();
@@ -151,9 +157,9 @@ async fn waiting(
     let Query(scope) = scope.map_err(|error| Failure::bad_request(error.body_text()))?;
     let namespace = scope.namespace.as_deref();
     let caller = endpoint.admission.caller(&headers, shown);
-    let turn = caller.turn()?;
     let answer = admission::patient(async {
         caller.check(Wants::Jobs(namespace)).await?;
+        let turn = caller.turn()?;
         let look = endpoint.looks.now(&endpoint.world()?).await?;
         look.waiting(turn).await?.answer(namespace)
     })
@@ -168,10 +174,9 @@ async fn snapshot(
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let caller = endpoint.admission.caller(&headers, shown);
-    let turn = caller.turn()?;
     let download = admission::patient(async {
         caller.check(Wants::Path(uri.path())).await?;
-        endpoint.download(turn).await
+        endpoint.download(caller.turn()?).await
     })
     .await?;
     let as_file = format!("attachment; filename=\"{}\"", download.name);
@@ -186,12 +191,13 @@ async fn metrics(
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let caller = endpoint.admission.caller(&headers, shown);
-    let _turn = caller.turn()?;
     let text = admission::patient(async {
         caller.check(Wants::Path(uri.path())).await?;
+        let _turn = caller.turn()?;
         let leading = endpoint.lead.read().clone();
-        let text = telemetry::text(leading.as_ref(), &endpoint.identity).await;
-        text.map_err(|_| Failure::unavailable())
+        let webhook = endpoint.webhook.as_ref();
+        let text = telemetry::text(leading.as_ref(), webhook, &endpoint.identity);
+        text.await.map_err(|_| Failure::unavailable())
     })
     .await?;
     Ok(([(header::CONTENT_TYPE, telemetry::FORMAT)], text).into_response())
@@ -258,7 +264,7 @@ mod tests {
             let leadership = Leadership::with_left(Duration::from_secs(left));
             let commands = Commands::new(client.clone(), leadership);
             let lead = Arc::new(RwLock::new(Some(Leading { world, commands })));
-            let endpoint = Endpoint::new(lead, Identity::default(), client.clone());
+            let endpoint = Endpoint::new(lead, None, Identity::default(), client.clone());
             let code = endpoint
                 .world()
                 .map(|_| ())
@@ -274,7 +280,7 @@ mod tests {
         let client = Client::try_from(nowhere).unwrap();
         let commands = Commands::new(client.clone(), Leadership::of_a_test());
         let lead = Arc::new(RwLock::new(Some(Leading { world, commands })));
-        let endpoint = Endpoint::new(lead, Identity::default(), client);
+        let endpoint = Endpoint::new(lead, None, Identity::default(), client);
         let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let count = asked.clone();
         tokio::spawn(async move {

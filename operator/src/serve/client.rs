@@ -3,6 +3,7 @@
 //! whom it concerns, so that who is trusted may change while a connection lives, and who shows
 //! one of no worth may still bear a token.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -22,6 +23,8 @@ const MOST: usize = 4;
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
     certificates: Arc<[CertificateDer<'static>]>,
+    /// Where it is.
+    address: Option<IpAddr>,
     /// What was found of them last.
     found: Arc<Mutex<Option<Found>>>,
 }
@@ -46,8 +49,22 @@ impl Shown {
         let shown = certificates.filter(|shown| shown.len() <= MOST);
         Self {
             certificates: shown.unwrap_or_default().into(),
+            address: None,
             found: Arc::default(),
         }
+    }
+
+    /// The same from that address.
+    #[must_use]
+    pub fn at(self, address: IpAddr) -> Self {
+        let address = Some(address);
+        Self { address, ..self }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn address(&self) -> Option<IpAddr> {
+        self.address
     }
 
     /// What is found of them by somebody: looked for once a connection, and again when it does

@@ -1,30 +1,36 @@
 //! Connections: few at once, and none for long. Whoever can reach the port must
 //! not be able to take what the leader needs for its own.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::bail;
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tracing::{debug, error, info, warn};
 
-use super::places::Places;
-use super::{Identity, Kept, Shown};
+use super::places::{Kept, Place, Places};
+use super::{Identity, Shown};
 
 /// Headers of a request at most. The API server names each group of a user in one, and some
 /// users are in hundreds.
 const HEADERS: usize = 4096;
+
+/// Bytes of a head of who has a place that is kept: those many groups have names.
+const HEAD_OF_KEPT: usize = 400 << 10;
 
 /// After a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -47,11 +53,13 @@ pub async fn bind(address: SocketAddr, what: &str) -> TcpListener {
     }
 }
 
-/// How many connections, and for how long.
+/// How many connections, how large, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// At once; others wait to be accepted.
+    /// At once. Who comes when all are there has a place at once, and another gives way: `places`.
     pub connections: usize,
+    /// Bytes of the head of a request at most, which a connection may have us keep.
+    pub head_bytes: usize,
     /// Longest wait for the head of a request, the first or the next.
     pub head: Duration,
     /// After this no further request is taken on a connection: a client comes again.
@@ -69,11 +77,12 @@ pub async fn serve(
     router: Router,
     stop: CancellationToken,
 ) {
-    accept(listener, limits, Some(identity), router, stop).await;
+    Server::new(limits, Some(identity), None, router, stop)
+        .accept(listener)
+        .await;
 }
 
-/// The same, with places that some need not wait for. A handshake takes no place, and who waits
-/// for one too long gives way to who comes after.
+/// The same, with places that are kept for some, whom others cannot keep out.
 pub async fn serve_keeping(
     listener: TcpListener,
     limits: Limits,
@@ -82,48 +91,9 @@ pub async fn serve_keeping(
     router: Router,
     stop: CancellationToken,
 ) {
-    let places = Places::new(limits.connections, kept);
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            accepted = listener.accept() => accepted,
-        };
-        let Some(tcp) = taken(accepted).await else {
-            continue;
-        };
-        // Before there is a certificate nobody can be answered.
-        let Some(config) = identity.config() else {
-            continue;
-        };
-        let (guest, places) = (places.enter(), places.clone());
-        let (router, stop) = (router.clone(), stop.clone());
-        tokio::spawn(async move {
-            let enters = async {
-                let (stream, shown) = handshake(tcp, config, limits).await?;
-                let place = tokio::time::timeout(limits.head, places.take(&shown)).await?;
-                anyhow::Ok((stream, shown, place))
-            };
-            let entered = tokio::select! {
-                biased;
-                () = guest.is_out.cancelled() => return debug!("a connection has given way"),
-                () = stop.cancelled() => return,
-                entered = enters => entered,
-            };
-            drop(guest);
-            let served = match entered {
-                Ok((stream, shown, Some(_place))) => {
-                    let router = router.layer(axum::Extension(shown));
-                    requests(stream, router, limits, stop).await
-                }
-                Ok((.., None)) => return,
-                Err(error) => Err(error),
-            };
-            if let Err(error) = served {
-                debug!(%error, "a connection has failed");
-            }
-        });
-    }
+    Server::new(limits, Some(identity), Some(kept), router, stop)
+        .accept(listener)
+        .await;
 }
 
 /// The same without TLS, for what anybody may read.
@@ -133,117 +103,163 @@ pub async fn serve_plain(
     router: Router,
     stop: CancellationToken,
 ) {
-    accept(listener, limits, None, router, stop).await;
+    Server::new(limits, None, None, router, stop)
+        .accept(listener)
+        .await;
 }
 
-async fn accept(
-    listener: TcpListener,
+/// What connections of one server have in common.
+struct Server {
     limits: Limits,
+    /// None: without TLS.
     identity: Option<Identity>,
     router: Router,
     stop: CancellationToken,
-) {
-    let turns = Arc::new(Semaphore::new(limits.connections));
-    loop {
-        let next = async {
-            let turn = turns.clone().acquire_owned().await.ok()?;
-            Some((turn, listener.accept().await))
-        };
-        let next = tokio::select! {
-            biased;
-            () = stop.cancelled() => break,
-            next = next => next,
-        };
-        let Some((turn, accepted)) = next else { return };
-        let Some(tcp) = taken(accepted).await else {
-            continue;
-        };
-        let config = match &identity {
-            None => None,
+    places: Arc<Places>,
+    kept: Option<(Kept, Arc<Places>)>,
+}
+
+impl Server {
+    fn new(
+        limits: Limits,
+        identity: Option<Identity>,
+        kept: Option<Kept>,
+        router: Router,
+        stop: CancellationToken,
+    ) -> Arc<Self> {
+        let kept = kept.map(|kept| {
+            let places = Places::new(kept.places);
+            (kept, places)
+        });
+        Arc::new(Self {
+            limits,
+            identity,
+            router,
+            stop,
+            places: Places::new(limits.connections),
+            kept,
+        })
+    }
+
+    /// Nobody waits to be accepted: whoever says nothing would be waited for too.
+    async fn accept(self: Arc<Self>, listener: TcpListener) {
+        let connections = TaskTracker::new();
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = self.stop.cancelled() => break,
+                accepted = listener.accept() => accepted,
+            };
+            let (tcp, address) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    warn!(%error, "no connection is accepted");
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            let ip = address.ip().to_canonical();
+            let Some(place) = self.places.enter(ip) else {
+                debug!(%address, "a connection has no place: its address holds too many");
+                continue;
+            };
+            connections.spawn(self.clone().connection(tcp, ip, place));
+        }
+        drop(listener);
+        connections.close();
+        let _ = tokio::time::timeout(self.limits.last, connections.wait()).await;
+    }
+
+    async fn connection(self: Arc<Self>, tcp: TcpStream, address: IpAddr, place: Place) {
+        let served = match &self.identity {
+            None => self.plain(tcp, address, place).await,
+            // Before there is a certificate nobody can be answered.
             Some(identity) => match identity.config() {
-                Some(config) => Some(config),
-                // Before there is a certificate nobody can be answered.
-                None => continue,
+                None => return,
+                Some(config) => self.secure(tcp, config, address, place).await,
             },
         };
-        let (router, stop) = (router.clone(), stop.clone());
-        tokio::spawn(async move {
-            let _turn = turn;
-            if let Err(error) = connection(tcp, config, router, limits, stop).await {
-                debug!(%error, "a connection has failed");
-            }
-        });
-    }
-    drop(listener);
-    // Each connection holds a turn for as long as it lives.
-    let all = u32::try_from(limits.connections).unwrap_or(u32::MAX);
-    let _ = tokio::time::timeout(limits.last, turns.acquire_many(all)).await;
-}
-
-/// None: not this time.
-async fn taken(accepted: std::io::Result<(TcpStream, SocketAddr)>) -> Option<TcpStream> {
-    match accepted {
-        Ok((tcp, _)) => Some(tcp),
-        Err(error) => {
-            warn!(%error, "no connection is accepted");
-            tokio::time::sleep(PAUSE).await;
-            None
+        if let Err(error) = served {
+            debug!(%error, %address, "a connection has failed");
         }
     }
-}
 
-/// A connection over TLS, and what its client has shown.
-async fn handshake(
-    tcp: TcpStream,
-    config: Arc<ServerConfig>,
-    limits: Limits,
-) -> anyhow::Result<(TlsStream<TcpStream>, Shown)> {
-    // Answers are small: none is to wait for the next.
-    tcp.set_nodelay(true)?;
-    let acceptor = TlsAcceptor::from(config);
-    let stream = tokio::time::timeout(limits.head, acceptor.accept(tcp)).await??;
-    let shown = Shown::new(stream.get_ref().1.peer_certificates());
-    Ok((stream, shown))
-}
-
-async fn connection(
-    tcp: TcpStream,
-    config: Option<Arc<ServerConfig>>,
-    router: Router,
-    limits: Limits,
-    stop: CancellationToken,
-) -> anyhow::Result<()> {
-    let Some(config) = config else {
+    async fn plain(&self, tcp: TcpStream, address: IpAddr, place: Place) -> anyhow::Result<()> {
         // Answers are small: none is to wait for the next.
         tcp.set_nodelay(true)?;
-        return requests(tcp, router, limits, stop).await;
-    };
-    // Who asks may be told by it.
-    let (stream, shown) = handshake(tcp, config, limits).await?;
-    let router = router.layer(axum::Extension(shown));
-    requests(stream, router, limits, stop).await
-}
-
-async fn requests(
-    stream: impl AsyncRead + AsyncWrite + Unpin,
-    router: Router,
-    limits: Limits,
-    stop: CancellationToken,
-) -> anyhow::Result<()> {
-    let service = TowerToHyperService::new(router);
-    let serving = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.head)
-        .max_headers(HEADERS)
-        .serve_connection(TokioIo::new(stream), service);
-    let mut serving = pin!(serving);
-    tokio::select! {
-        ended = serving.as_mut() => return Ok(ended?),
-        () = tokio::time::sleep(limits.life) => debug!("a connection has lived long enough"),
-        () = stop.cancelled() => {}
+        self.requests(
+            tcp,
+            Shown::default().at(address),
+            place,
+            self.limits.head_bytes,
+        )
+        .await
     }
-    serving.as_mut().graceful_shutdown();
-    Ok(tokio::time::timeout(limits.last, serving).await??)
+
+    async fn secure(
+        &self,
+        tcp: TcpStream,
+        config: Arc<ServerConfig>,
+        address: IpAddr,
+        place: Place,
+    ) -> anyhow::Result<()> {
+        tcp.set_nodelay(true)?;
+        let shakes = TlsAcceptor::from(config).accept(tcp);
+        let shaken = tokio::select! {
+            biased;
+            () = place.is_out.cancelled() => bail!("it has given way"),
+            () = self.stop.cancelled() => return Ok(()),
+            shaken = tokio::time::timeout(self.limits.head, shakes) => shaken,
+        };
+        let stream = shaken??;
+        // Who asks may be told by it.
+        let shown = Shown::new(stream.get_ref().1.peer_certificates()).at(address);
+        let kept = self.kept.as_ref().filter(|(kept, _)| (kept.of)(&shown));
+        let kept = kept.and_then(|(_, places)| places.enter(address));
+        let (place, head_bytes) = match kept {
+            Some(kept) => (kept, HEAD_OF_KEPT),
+            None => (place, self.limits.head_bytes),
+        };
+        self.requests(stream, shown, place, head_bytes).await
+    }
+
+    async fn requests(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin,
+        shown: Shown,
+        place: Place,
+        head_bytes: usize,
+    ) -> anyhow::Result<()> {
+        let router = TowerToHyperService::new(self.router.clone());
+        let service = service_fn(|mut request: Request<Incoming>| {
+            request.extensions_mut().insert(shown.clone());
+            let busy = place.busy();
+            let answers = router.call(request);
+            async move {
+                let _busy = busy;
+                answers.await
+            }
+        });
+        let serving = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.limits.head)
+            .max_buf_size(head_bytes)
+            .max_headers(HEADERS)
+            .serve_connection(TokioIo::new(stream), service);
+        let mut serving = pin!(serving);
+        tokio::select! {
+            ended = serving.as_mut() => return Ok(ended?),
+            () = place.is_out.cancelled() => bail!("it has given way"),
+            () = tokio::time::sleep(self.limits.life) => debug!("a connection has lived long enough"),
+            () = self.stop.cancelled() => {}
+        }
+        serving.as_mut().graceful_shutdown();
+        let last = tokio::time::timeout(self.limits.last, serving);
+        tokio::select! {
+            ended = last => Ok(ended??),
+            () = place.is_out.cancelled() => bail!("it has given way"),
+        }
+    }
 }
 
 #[cfg(test)]

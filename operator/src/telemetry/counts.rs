@@ -173,7 +173,7 @@ impl Counts {
     }
 }
 
-pub(super) fn add(registry: &mut Registry, fact: Fact, metric: impl Metric) {
+pub(crate) fn add(registry: &mut Registry, fact: Fact, metric: impl Metric) {
     registry.register(fact.name, fact.help, metric);
 }
 

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 /// How a metric moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// It only rises, from the start of the process.
     Counter,
     /// How it stands.
@@ -28,13 +28,13 @@ impl Kind {
 
 /// One metric.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fact {
+pub(crate) struct Fact {
     /// Without `trellis_` and without `_total`.
-    pub(super) name: &'static str,
-    pub(super) kind: Kind,
-    pub(super) labels: &'static [&'static str],
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) labels: &'static [&'static str],
     /// What it says, in one sentence.
-    pub(super) help: &'static str,
+    pub(crate) help: &'static str,
 }
 
 impl Fact {
@@ -50,7 +50,7 @@ impl Fact {
 
 macro_rules! facts {
     ($($id:ident: $kind:ident $name:literal [$($label:literal),*] $help:literal;)+) => {
-        $(pub(super) const $id: Fact = Fact {
+        $(pub(crate) const $id: Fact = Fact {
             name: $name,
             kind: Kind::$kind,
             labels: &[$($label),*],
@@ -66,7 +66,7 @@ facts! {
     LEADER: Gauge "leader" [] "1: this process leads; 0: it stands by";
     LEADER_EPOCH: Gauge "leader_epoch" [] "Term of this leader, which rises with each change; 0: it does not lead";
     CACHES_SYNCED: Gauge "caches_synced" [] "1: all that is watched has been listed since this process leads";
-    WATCH_AGE: Gauge "watch_age_seconds" ["resource"] "Time since the watch of that resource last showed that it lives; from 180 s on nothing new is decided";
+    WATCH_AGE: Gauge "watch_age_seconds" ["resource"] "Time since the watch of that resource last showed that it lives, of one that stands by too if it has the webhook; from 180 s on nothing new is decided";
 
     CERTIFICATE_EXPIRY: Gauge "endpoint_certificate_expiry_timestamp_seconds" [] "When the certificate of the endpoint ends, in seconds since 1970; 0: there is none";
     CERTIFICATE_DEGRADED: Gauge "endpoint_certificate_degraded" [] "1: that certificate cannot be renewed, or the API server not be told of it";
@@ -103,6 +103,13 @@ facts! {
     DEVICES: Gauge "devices" ["resource", "state"] "Devices of nodes that take pods: allocatable, and of those held (by gangs), others (by other pods) and free";
     NODES: Gauge "nodes" ["state"] "Nodes: ready, unschedulable, unhealthy or lost";
     LEDGER_WRONG: Gauge "ledger_wrong_limits" [] "Limits of QuotaPolicies of which the ledger says something else than a recount, for some seconds at least";
+
+    WEBHOOK_REQUESTS: Counter "webhook_requests" ["kind", "decision"] "Reviews that were answered, by the kind of the object (Other: none that is looked at, or not known in time) and what was decided: Allowed, Refused, Passed (nothing to look at) or Undecided";
+    WEBHOOK_UNANSWERED: Counter "webhook_unanswered" ["code"] "Requests that were no review, too large or too slow, by HTTP status";
+    WEBHOOK_SECONDS: Histogram "webhook_duration_seconds" [] "Time from the end of a request's head to its answer";
+    WEBHOOK_IN_FLIGHT: Gauge "webhook_in_flight" [] "Reviews that are being answered";
+    WEBHOOK_CERTIFICATE_EXPIRY: Gauge "webhook_certificate_expiry_timestamp_seconds" [] "When the certificate of the webhook ends, in seconds since 1970; 0: there is none";
+    WEBHOOK_CERTIFICATE_DEGRADED: Gauge "webhook_certificate_degraded" [] "1: that certificate cannot be renewed, or the API server not be told of it; the log says why";
 }
 
 /// What stands before the table.
@@ -114,8 +121,8 @@ is looked up when somebody asks. No label bears a word that a user makes up but 
 queues: there are as many series as queues, flavors and resources make, however many jobs come \
 and go. The exemplar of a duration names the job.
 
-`/metrics` of the [endpoint](endpoint.md) serves these. The [admission webhook](webhook.md) serves \
-its own on its own port, also where the process stands by.
+`/metrics` of the [endpoint](endpoint.md) serves these, but for those of `trellis_webhook_`: the \
+[admission webhook](webhook.md) serves them on its own port, also where the process stands by.
 
 ";
 

@@ -19,9 +19,12 @@ use crate::serve::{self, Identity, Limits};
 use crate::webhook::Readiness;
 use crate::world::World;
 
-/// A kubelet asks every few seconds, and takes a new connection each time.
+/// A kubelet asks every few seconds, and takes a new connection each time. All others may come
+/// from its own address, where the network hides theirs: then it is to be heard before so many
+/// more have come.
 const LIMITS: Limits = Limits {
-    connections: 16,
+    connections: 128,
+    head_bytes: 8 << 10,
     head: Duration::from_secs(2),
     life: Duration::from_secs(5),
     last: Duration::from_secs(2),
@@ -92,15 +95,19 @@ fn ready(leading: Option<&Leading>) -> Vec<Check> {
 
 /// An API server sends its reviews to who is ready. Nobody waits for that to make a certificate,
 /// to read the cluster, or to lead: there is a way back from each. The endpoint's certificate is
-/// no part of it: without, the webhook is to answer all the same.
+/// no part of it: without, the webhook is to answer all the same. Whose watch has stalled judges no
+/// job, which another replica may: where it is so on all of them, jobs pass as they would have.
 fn reviews(webhook: Option<&Readiness>, now: Timestamp) -> Vec<Check> {
     let Some(webhook) = webhook else {
         return Vec::new();
     };
-    let unread = "not all that answers hang on has been listed yet".to_owned();
+    let caches = match webhook.knows_all() {
+        false => Some("not all that answers hang on has been listed yet".to_owned()),
+        true => webhook.unseen().map(unheard),
+    };
     vec![
         ("webhook-certificate", unusable(webhook.identity(), now)),
-        ("webhook-caches", (!webhook.knows_all()).then_some(unread)),
+        ("webhook-caches", caches),
     ]
 }
 
@@ -117,8 +124,11 @@ fn unlisted(world: &World) -> Option<String> {
 }
 
 fn stale(world: &World) -> Option<String> {
-    let kind = world.unseen()?;
-    Some(format!("nothing has been heard of {kind} for minutes"))
+    world.unseen().map(unheard)
+}
+
+fn unheard(kind: String) -> String {
+    format!("nothing has been heard of {kind} for minutes")
 }
 
 /// Whether all is well, and a line for each part, as the API server writes them.
@@ -243,6 +253,24 @@ mod tests {
         let (unlisted, _) = World::of(crate::watch::Unhealthy::default(), 1);
         let webhook = Readiness::of(own, unlisted);
         assert!(!asked(Some(&webhook), now).0);
+    }
+
+    /// It would answer that what it knows is minutes old.
+    #[tokio::test(start_paused = true)]
+    async fn whose_webhook_has_heard_nothing_for_minutes_is_not_ready_until_it_does() {
+        let own = Certificate::Own(vec!["localhost".to_owned()]);
+        let own = Tls::new(own).unwrap().identity();
+        let world = known(true);
+        let namespaces = world.pulse("namespaces");
+        let webhook = Readiness::of(own, world);
+        tokio::time::advance(Duration::from_secs(179)).await;
+        assert!(asked(Some(&webhook), Timestamp::now()).0);
+        tokio::time::advance(Duration::from_secs(2)).await;
+        let (is_well, text) = asked(Some(&webhook), Timestamp::now());
+        let stalled = "[-]webhook-caches failed: nothing has been heard of namespaces for minutes";
+        assert!(!is_well && text.contains(stalled), "{text}");
+        namespaces.beat();
+        assert!(asked(Some(&webhook), Timestamp::now()).0);
     }
 
     /// An end of the endpoint's certificate is not to take the webhook away too: nothing is asked

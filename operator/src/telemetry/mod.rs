@@ -4,14 +4,16 @@
 //! counted in `counts` where it happens; how things stand is looked up by `state` when somebody
 //! asks. `health` is what a kubelet asks, `traces` what a look or a write took.
 
-mod counts;
-mod facts;
+pub(crate) mod counts;
+pub(crate) mod facts;
 pub mod health;
 mod log;
 mod state;
 #[cfg(test)]
 mod tests;
 pub(crate) mod traces;
+#[cfg(test)]
+pub(crate) mod written;
 
 pub use counts::{Counts, Looked};
 pub use facts::markdown;

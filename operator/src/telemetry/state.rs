@@ -23,6 +23,7 @@ use crate::commands::Commands;
 use crate::key::Key;
 use crate::scheduling::Feed;
 use crate::serve::Identity;
+use crate::webhook::Readiness;
 use crate::world::World;
 
 /// How long the scheduler is waited for: what it alone knows is left out then.
@@ -43,11 +44,16 @@ pub struct Leading {
     pub commands: Commands,
 }
 
-/// All metrics, in the format of OpenMetrics. `leading`: None stands by.
+/// All metrics, in the format of OpenMetrics. `leading`: None stands by, and what it watches is what
+/// its webhook answers from, if it has one.
 ///
 /// # Errors
 /// If a look at the cluster has panicked.
-pub async fn text(leading: Option<&Leading>, endpoint: &Identity) -> Result<String, fmt::Error> {
+pub async fn text(
+    leading: Option<&Leading>,
+    webhook: Option<&Readiness>,
+    endpoint: &Identity,
+) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("trellis");
     let mut gauges = Gauges::default();
     let version = env!("CARGO_PKG_VERSION").to_owned();
@@ -73,6 +79,8 @@ pub async fn text(leading: Option<&Leading>, endpoint: &Identity) -> Result<Stri
         });
         gauges = looked.await.map_err(|_| fmt::Error)?;
         scheduler(&mut gauges, &world).await;
+    } else if let Some(webhook) = webhook {
+        watches(&mut gauges, webhook.watch_ages());
     }
     gauges.register(&mut registry);
     let mut out = String::new();
@@ -136,12 +144,16 @@ fn count(amount: usize) -> f64 {
     approximate(i128::try_from(amount).unwrap_or(i128::MAX))
 }
 
-fn process(gauges: &mut Gauges, world: &World, commands: &Commands) {
-    gauges.one(facts::CACHES_SYNCED, flag(world.is_synced()));
-    for (resource, age) in world.watch_ages() {
+fn watches(gauges: &mut Gauges, ages: BTreeMap<String, Duration>) {
+    for (resource, age) in ages {
         let labels = vec![("resource", resource)];
         gauges.tell(facts::WATCH_AGE, labels, age.as_secs_f64());
     }
+}
+
+fn process(gauges: &mut Gauges, world: &World, commands: &Commands) {
+    gauges.one(facts::CACHES_SYNCED, flag(world.is_synced()));
+    watches(gauges, world.watch_ages());
     let (due, oldest) = world.work.standing();
     gauges.one(facts::RECONCILES_DUE, count(due));
     let oldest = oldest.unwrap_or_default().as_secs_f64();

@@ -13,6 +13,7 @@ use crate::key::Key;
 use crate::leader::Leadership;
 use crate::scheduling::{Feed, Heard, QueueReport, TotalsReport};
 use crate::serve::{Certificate, Identity, Tls};
+use crate::webhook::Readiness;
 use crate::world::World;
 
 fn leading() -> (Leading, Heard) {
@@ -123,7 +124,7 @@ async fn told() -> String {
     };
     let nobody = Identity::default();
     tokio::select! {
-        text = text(Some(&leading), &nobody) => text.unwrap(),
+        text = text(Some(&leading), None, &nobody) => text.unwrap(),
         () = answers => unreachable!("it goes on for ever"),
     }
 }
@@ -160,7 +161,7 @@ async fn what_happens_and_how_things_stand_is_told() {
 /// The table is what is told, no more and no less.
 #[tokio::test]
 async fn each_fact_is_documented_with_its_labels() {
-    let text = told().await;
+    let text = told().await + &crate::webhook::told();
     let table = markdown();
     let mut documented: BTreeMap<&str, (&str, BTreeSet<&str>)> = BTreeMap::new();
     for row in table.lines().filter(|line| line.starts_with("| `")) {
@@ -195,7 +196,9 @@ async fn each_fact_is_documented_with_its_labels() {
 #[tokio::test(start_paused = true)]
 async fn a_scheduler_that_does_not_answer_hides_nothing_else() {
     let (leading, _heard) = busy();
-    let text = text(Some(&leading), &Identity::default()).await.unwrap();
+    let text = text(Some(&leading), None, &Identity::default())
+        .await
+        .unwrap();
     assert!(text.contains("trellis_jobs{"), "{text}");
     assert!(!text.contains("trellis_devices{"), "{text}");
 }
@@ -205,7 +208,7 @@ async fn who_stands_by_says_so() {
     let own = Certificate::Own(vec!["localhost".to_owned()]);
     let identity = Tls::new(own).unwrap().identity();
     identity.set_degraded(true);
-    let text = text(None, &identity).await.unwrap();
+    let text = text(None, None, &identity).await.unwrap();
     assert!(text.contains("trellis_leader 0.0") && text.contains("trellis_build_info{version="));
     // And when its certificate ends, which nobody else would say.
     let ends = identity.ends().unwrap().as_second();
@@ -217,5 +220,39 @@ async fn who_stands_by_says_so() {
             value,
             "{text}"
         );
+    }
+}
+
+/// Its webhook answers from what it watches itself.
+#[tokio::test(start_paused = true)]
+async fn who_stands_by_says_how_old_what_its_webhook_knows_is() {
+    let (leading, _heard) = leading();
+    let _namespaces = leading.world.pulse("namespaces");
+    let webhook = Readiness::of(Identity::default(), leading.world);
+    tokio::time::advance(Duration::from_secs(200)).await;
+    let text = text(None, Some(&webhook), &Identity::default())
+        .await
+        .unwrap();
+    let line = "trellis_watch_age_seconds{resource=\"namespaces\"} 200.0";
+    assert!(text.lines().any(|l| l == line), "{text}");
+    assert!(text.contains("trellis_leader 0.0"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn how_long_the_longest_look_takes_is_told() {
+    let (leading, _heard) = leading();
+    let work = &leading.world.work;
+    for name in ["a", "b"] {
+        work.add(Key::new("ns", name));
+    }
+    let _looked_at = work.next().await;
+    tokio::time::advance(Duration::from_secs(301)).await;
+    let nobody = Identity::default();
+    let text = text(Some(&leading), None, &nobody).await.unwrap();
+    for line in [
+        "trellis_reconcile_oldest_seconds 301.0",
+        "trellis_reconciles_due 1.0",
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line}: {text}");
     }
 }

@@ -14,6 +14,8 @@ use prometheus_client::registry::Registry;
 use super::answer::Decision;
 use super::judge::Kind;
 use crate::serve::Identity;
+use crate::telemetry::counts::add;
+use crate::telemetry::facts;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Asked {
@@ -40,7 +42,7 @@ pub(super) struct Metrics {
 
 impl Metrics {
     pub(super) fn new() -> Self {
-        let mut registry = Registry::with_prefix("trellis_webhook");
+        let mut registry = Registry::with_prefix("trellis");
         let requests = Family::<Asked, Counter>::default();
         let unanswered = Family::<Unanswered, Counter>::default();
         // From half a millisecond to four seconds.
@@ -48,36 +50,15 @@ impl Metrics {
         let in_flight = Gauge::default();
         let certificate_ends = Gauge::default();
         let certificate_degraded = Gauge::default();
-        registry.register(
-            "requests",
-            "Requests that were answered, by kind of the object and by what was decided",
-            requests.clone(),
-        );
-        registry.register(
-            "unanswered",
-            "Requests that were no review, too large or too many, by HTTP status",
-            unanswered.clone(),
-        );
-        registry.register(
-            "duration_seconds",
-            "Time from the end of a request's head to its answer",
-            seconds.clone(),
-        );
-        registry.register(
-            "in_flight",
-            "Requests that are being answered",
-            in_flight.clone(),
-        );
-        registry.register(
-            "certificate_expiry_timestamp_seconds",
-            "When the certificate ends, in seconds since 1970; 0: there is none",
-            certificate_ends.clone(),
-        );
-        registry.register(
-            "certificate_degraded",
-            "1: the certificate cannot be renewed, or the API server not be told of it",
-            certificate_degraded.clone(),
-        );
+        let all = &mut registry;
+        add(all, facts::WEBHOOK_REQUESTS, requests.clone());
+        add(all, facts::WEBHOOK_UNANSWERED, unanswered.clone());
+        add(all, facts::WEBHOOK_SECONDS, seconds.clone());
+        add(all, facts::WEBHOOK_IN_FLIGHT, in_flight.clone());
+        let ends = certificate_ends.clone();
+        add(all, facts::WEBHOOK_CERTIFICATE_EXPIRY, ends);
+        let degraded = certificate_degraded.clone();
+        add(all, facts::WEBHOOK_CERTIFICATE_DEGRADED, degraded);
         Self {
             registry,
             requests,
@@ -127,6 +108,15 @@ impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.in_flight.dec();
     }
+}
+
+/// What is told once everything has happened.
+#[cfg(test)]
+pub(super) fn told() -> String {
+    let metrics = Metrics::new();
+    metrics.answered(Kind::Job, Decision::Allowed, Duration::ZERO);
+    metrics.not_answered(400);
+    metrics.text(&Identity::default()).unwrap()
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ mod quota;
 mod review;
 mod server;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -268,6 +269,24 @@ impl Readiness {
     pub fn knows_all(&self) -> bool {
         self.caches.is_complete()
     }
+
+    /// The kind of which nothing has been heard for so long that no job is judged by what is known.
+    #[must_use]
+    pub fn unseen(&self) -> Option<String> {
+        self.caches.world().unseen()
+    }
+
+    /// How long ago each of its watches last showed that it lives.
+    #[must_use]
+    pub fn watch_ages(&self) -> BTreeMap<String, Duration> {
+        self.caches.world().watch_ages()
+    }
+}
+
+/// The webhook's metrics once everything has happened.
+#[cfg(test)]
+pub(crate) fn told() -> String {
+    metrics::told()
 }
 
 type Renews = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;

@@ -10,7 +10,7 @@ use axum::extract::{Request as HttpRequest, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use http_body_util::LengthLimitError;
 use kube::Client;
 use tokio::sync::Semaphore;
@@ -25,8 +25,10 @@ use super::caches::Caches;
 use super::judge::{Judge, Judged, Kind};
 use super::metrics::Metrics;
 use super::review::{self, Malformed};
-use crate::endpoint::{Failure, access};
-use crate::serve::{self, Identity, Limits};
+use crate::endpoint::Failure;
+use crate::endpoint::access::Wants;
+use crate::endpoint::admission::{self, Admission};
+use crate::serve::{self, Identity, Limits, Shown};
 
 /// Path of reviews.
 pub(super) const PATH: &str = "/validate";
@@ -46,13 +48,13 @@ const CORE: Duration = Duration::from_millis(500);
 const BEHIND: Duration = Duration::from_millis(300);
 /// Requests that are decided on at once, waiting for a core included.
 const AT_ONCE: usize = 256;
-/// Who reads metrics at once: each costs the API server two reviews.
-const READERS: usize = 2;
 
 /// More connections than requests are decided on, so that there is an answer to each. An API
-/// server keeps some open, and makes one for each request beyond.
+/// server keeps some open, and makes one for each request beyond. Their heads together take little
+/// of what bodies may.
 const LIMITS: Limits = Limits {
     connections: 512,
+    head_bytes: 32 << 10,
     head: Duration::from_secs(20),
     life: Duration::from_secs(300),
     last: Duration::from_secs(5),
@@ -64,15 +66,15 @@ pub(super) struct Server {
     loader: Loader,
     settings: Arc<Settings>,
     identity: Identity,
-    client: Client,
     is_leaving: CancellationToken,
+    /// Who may read metrics.
+    admission: Admission,
     metrics: Arc<Metrics>,
     /// Room for bodies, in KiB.
     room: Arc<Semaphore>,
     turns: Semaphore,
     /// To read and decide takes a core.
     cores: Arc<Semaphore>,
-    readers: Semaphore,
     /// When it was last told that there are too many, in seconds.
     told: AtomicU64,
     began: Instant,
@@ -93,13 +95,12 @@ impl Server {
             loader,
             settings,
             identity,
-            client,
             is_leaving,
+            admission: Admission::new(client),
             metrics: Arc::new(Metrics::new()),
             room: Arc::new(Semaphore::new(BODIES)),
             turns: Semaphore::new(AT_ONCE),
             cores: Arc::new(Semaphore::new(cores)),
-            readers: Semaphore::new(READERS),
             told: AtomicU64::new(0),
             began: Instant::now(),
         }
@@ -307,6 +308,8 @@ async fn ready(State(server): State<Arc<Server>>) -> Result<&'static str, Failur
         "it is told to stop"
     } else if !server.caches.is_complete() {
         "the cluster has not been read yet"
+    } else if server.caches.world().unseen().is_some() {
+        "the cluster has not been heard of for minutes"
     } else {
         return Ok("ok");
     };
@@ -315,12 +318,12 @@ async fn ready(State(server): State<Arc<Server>>) -> Result<&'static str, Failur
 
 async fn tell(
     State(server): State<Arc<Server>>,
+    shown: Option<Extension<Shown>>,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, Failure> {
-    let Ok(_reader) = server.readers.try_acquire() else {
-        return Err(Failure::too_many());
-    };
-    access::check(&server.client, &headers, access::Wants::Path("/metrics")).await?;
+    let caller = server.admission.caller(&headers, shown);
+    admission::patient(caller.check(Wants::Path("/metrics"))).await?;
+    let _turn = caller.turn()?;
     let text = server.metrics.text(&server.identity);
     let text = text.map_err(|_| unavailable("the metrics could not be written"))?;
     Ok(([(header::CONTENT_TYPE, crate::telemetry::FORMAT)], text))

@@ -47,13 +47,6 @@ pub(super) async fn answer(
 ) -> Result<Response, Failure> {
     let (head, _) = request.into_parts();
     let caller = endpoint.admission.caller(&head.headers, shown);
-    // By what there is to be asked for the API server finds out whether we are there: that it is
-    // told however many others ask it to ask.
-    let is_probe = caller.is_proxied() && Asked::is_document(&head);
-    let turn = match is_probe {
-        true => None,
-        false => Some(caller.turn()?),
-    };
     admission::patient(async {
         let user = caller.user().await?;
         let asked = Asked::read(&head)?;
@@ -67,6 +60,13 @@ pub(super) async fn answer(
             }),
         };
         caller.authorize(&user, wants).await?;
+        // By what there is to be asked for the API server finds out whether we are there: that it
+        // is told however many others ask it to ask.
+        let is_probe = caller.is_proxied() && matches!(asked, Asked::Document(_));
+        let turn = match is_probe {
+            true => None,
+            false => Some(caller.turn()?),
+        };
         // One that stands by is none to be discovered.
         let world = endpoint.world()?;
         match (asked, turn) {

@@ -86,11 +86,6 @@ struct Query {
 }
 
 impl Asked {
-    /// Whether a document is asked for, if anything is.
-    pub(super) fn is_document(head: &Parts) -> bool {
-        matches!(Self::read(head), Ok(Self::Document(_)))
-    }
-
     /// What a request asks for.
     pub(super) fn read(head: &Parts) -> Result<Self, Failure> {
         let path = head.uri.path();

@@ -4,6 +4,9 @@ use axum::routing::get;
 use http::Request;
 use kube::client::Body;
 use kube::{Client, Config};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpSocket;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::*;
@@ -12,6 +15,7 @@ use crate::serve::{Certificate, Tls};
 const SLOW: Duration = Duration::from_millis(500);
 const LIMITS: Limits = Limits {
     connections: 4,
+    head_bytes: 64 << 10,
     head: Duration::from_secs(5),
     life: Duration::from_secs(60),
     last: Duration::from_secs(5),
@@ -87,6 +91,18 @@ async fn a_user_of_many_groups_is_heard_out() {
     assert_eq!(answer.status().as_u16(), 200);
 }
 
+/// How long until the other side ends a connection on which this is sent, and what it says.
+async fn ended(address: SocketAddr, says: &[u8]) -> (Duration, Vec<u8>) {
+    let mut connection = TcpStream::connect(address).await.unwrap();
+    let began = Instant::now();
+    let _ = connection.write_all(says).await;
+    let mut heard = Vec::new();
+    let end = tokio::time::timeout(LIMITS.head, connection.read_to_end(&mut heard));
+    // Who is hung up on while it sends may be told so by an error.
+    let _ = end.await.unwrap();
+    (began.elapsed(), heard)
+}
+
 #[tokio::test]
 async fn who_says_nothing_holds_a_connection_for_a_while_only() {
     let (address, _stop, _served) = serving(Limits {
@@ -94,34 +110,91 @@ async fn who_says_nothing_holds_a_connection_for_a_while_only() {
         ..LIMITS
     })
     .await;
-    let mut silent = Vec::new();
-    for _ in 0..LIMITS.connections {
-        silent.push(TcpStream::connect(address).await.unwrap());
+    for says in ["", "\u{16}\u{3}\u{1}"] {
+        let (after, _) = ended(address, says.as_bytes()).await;
+        assert!(after >= SLOW, "{says:?}: {after:?}");
     }
-    let began = Instant::now();
-    assert_eq!(ask(&client(address)).await, Some(200));
-    assert!(began.elapsed() >= SLOW, "{:?}", began.elapsed());
+    let (after, _) = ended(address, b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await;
+    assert!(after < SLOW, "it is no TLS: {after:?}");
 }
 
-/// A server that keeps a place for whom it says.
-async fn keeping(known: bool) -> SocketAddr {
+/// A head that is larger than may be kept, lines that are none, and one that does not end.
+#[tokio::test]
+async fn who_sends_what_is_no_request_is_told_so_and_hung_up_on() {
+    let listener = bind("127.0.0.1:0".parse().unwrap(), "a test").await;
+    let address = listener.local_addr().unwrap();
+    let limits = Limits {
+        head: SLOW,
+        head_bytes: 8 << 10,
+        ..LIMITS
+    };
+    let router = Router::new().route("/", get(async || "ok"));
+    let on = CancellationToken::new();
+    tokio::spawn(serve_plain(listener, limits, router, on));
+    let large = format!("GET / HTTP/1.1\r\na: {}\r\n", "b".repeat(9 << 10));
+    let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a:b\r\n".repeat(HEADERS + 1));
+    let huge = format!("POST /a HTTP/1.1\r\ncontent-length: {}\r\n\r\n", 100 << 20);
+    let huge = [huge.into_bytes(), vec![b'x'; 1 << 20]].concat();
+    for (says, code) in [
+        (large.into_bytes(), "431"),
+        (many.into_bytes(), "431"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\r\n\r\n".to_vec(), "400"),
+        (b"MEND\r\n\r\n".to_vec(), "400"),
+        (
+            b"GET / HTTP/1.1\r\ncontent-length: -1\r\n\r\n".to_vec(),
+            "400",
+        ),
+        (b"GET / HTTP/1.1\r\nhost: a\r\n".to_vec(), ""),
+    ] {
+        let (after, heard) = ended(address, &says).await;
+        let heard = String::from_utf8(heard).unwrap();
+        let says = String::from_utf8_lossy(&says[..says.len().min(80)]);
+        let told = heard.strip_prefix("HTTP/1.1 ").unwrap_or_default();
+        assert!(told.starts_with(code), "{says:?}: {heard:?}");
+        assert!(!told.starts_with('2'), "{says:?}: {heard:?}");
+        assert!(after < LIMITS.head / 2, "{says:?}: {after:?}");
+    }
+    // What nobody reads is not taken either.
+    let (_, heard) = ended(address, &huge).await;
+    assert!(!heard.starts_with(b"HTTP/1.1 2"), "{heard:?}");
+}
+
+/// A server that keeps two places for whom it says, and answers when it is let.
+struct Keeping {
+    address: SocketAddr,
+    asked: Arc<Semaphore>,
+    answers: Arc<Semaphore>,
+}
+
+async fn keeping(known: bool) -> Keeping {
     let listener = bind("127.0.0.1:0".parse().unwrap(), "a test").await;
     let address = listener.local_addr().unwrap();
     let own = Certificate::Own(vec!["localhost".to_owned()]);
     let identity = Tls::new(own).unwrap().identity();
-    let router = Router::new().route("/", get(async || "ok"));
+    let [asked, answers] = [(); 2].map(|()| Arc::new(Semaphore::new(0)));
+    let (asks, let_go) = (asked.clone(), answers.clone());
+    let slow = get(async move || {
+        asks.add_permits(1);
+        let_go.acquire().await.unwrap().forget();
+        "ok"
+    });
+    let router = Router::new().route("/", slow);
     let kept = Kept {
-        places: 1,
+        places: 2,
         of: Arc::new(move |_| known),
     };
     let on = CancellationToken::new();
     tokio::spawn(serve_keeping(listener, LIMITS, kept, identity, router, on));
-    address
+    Keeping {
+        address,
+        asked,
+        answers,
+    }
 }
 
 #[tokio::test]
 async fn who_says_nothing_gives_way_to_who_comes_after() {
-    let address = keeping(false).await;
+    let (address, _stop, _served) = serving(LIMITS).await;
     let mut silent = Vec::new();
     for _ in 0..4 * LIMITS.connections {
         silent.push(TcpStream::connect(address).await.unwrap());
@@ -129,20 +202,52 @@ async fn who_says_nothing_gives_way_to_who_comes_after() {
     let began = Instant::now();
     assert_eq!(ask(&client(address)).await, Some(200));
     assert!(began.elapsed() < LIMITS.head / 2, "{:?}", began.elapsed());
+    // Nor does one that has been answered keep its place, and say nothing more.
+    let idle: Vec<_> = (0..2 * LIMITS.connections)
+        .map(|_| client(address))
+        .collect();
+    for idle in &idle {
+        assert_eq!(ask(idle).await, Some(200));
+    }
+}
+
+/// Others come from an address of their own, as pods do.
+#[tokio::test]
+async fn who_asks_much_takes_nothing_from_another_address() {
+    let (address, _stop, _served) = serving(LIMITS).await;
+    let asks = || async move {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind("127.0.0.2:0".parse().unwrap())?;
+        socket.connect(address).await
+    };
+    let mut floods = Vec::new();
+    for _ in 0..4 * LIMITS.connections {
+        floods.push(asks().await.unwrap());
+    }
+    let kept = client(address);
+    for _ in 0..3 {
+        assert_eq!(ask(&kept).await, Some(200));
+        for _ in 0..4 * LIMITS.connections {
+            floods.push(asks().await.unwrap());
+        }
+    }
 }
 
 #[tokio::test]
 async fn a_place_is_kept_while_others_hold_all_that_are_open() {
-    for known in [true, false] {
-        let address = keeping(known).await;
-        let mut idle = Vec::new();
-        for _ in 0..LIMITS.connections {
-            let client = client(address);
-            assert_eq!(ask(&client).await, Some(200));
-            idle.push(client);
+    for (known, places) in [(true, LIMITS.connections + 2), (false, LIMITS.connections)] {
+        let server = keeping(known).await;
+        let address = server.address;
+        let mut asked = Vec::new();
+        for _ in 0..places {
+            asked.push(tokio::spawn(async move { ask(&client(address)).await }));
+            server.asked.acquire().await.unwrap().forget();
         }
-        let asked = client(address);
-        let answer = tokio::time::timeout(SLOW, ask(&asked)).await;
-        assert_eq!(answer.is_ok(), known, "{answer:?}");
+        // All of them are busy, and of this address.
+        assert_eq!(ask(&client(address)).await, None, "{known}");
+        server.answers.add_permits(places);
+        for asked in asked {
+            assert_eq!(asked.await.unwrap(), Some(200), "{known}");
+        }
     }
 }

@@ -1,0 +1,305 @@
+//! Who can reach a port of the operator and means harm takes nothing from those whom it is there
+//! for: the API server, who reads metrics, and the kubelet.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use http::Uri;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioIo;
+use kube::client::{Body, ConfigExt as _};
+use kube::{Client, Config};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::task::JoinHandle;
+use tower::Service as _;
+use trellis_e2e::control_plane::{ControlPlane, free_port};
+use trellis_e2e::early::{self, Unanswered};
+use trellis_e2e::operator::{self, Operator};
+
+use super::program;
+use super::webhook::kubeconfig;
+
+/// Who is in the right is answered within this, whatever others do.
+const SOON: Duration = Duration::from_secs(1);
+/// Longest that anybody who does harm may hold a connection, with something to spare.
+const HELD: Duration = Duration::from_secs(30);
+/// More connections than any of the ports takes.
+const MANY: usize = 700;
+/// Where those come from who do harm. Pods have addresses of their own too.
+const OTHERS: [u8; 4] = [127, 0, 0, 2];
+/// Where all come from, if the network hides that.
+const SAME: [u8; 4] = [127, 0, 0, 1];
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// One port.
+struct Port {
+    name: &'static str,
+    address: String,
+    is_tls: bool,
+}
+
+struct Stage {
+    control_plane: ControlPlane,
+    ports: [Port; 3],
+    operator: Operator,
+}
+
+async fn stage() -> Stage {
+    let control_plane = operator::control_plane().await.unwrap();
+    let port = free_port().unwrap();
+    early::install(&control_plane, port, Unanswered::Fail)
+        .await
+        .unwrap();
+    let launch = early::launch("operator", port)
+        .argument("--listen=127.0.0.1:0")
+        .argument("--health=127.0.0.1:0");
+    let kubeconfig = kubeconfig(&control_plane).await;
+    let operator = Operator::launch(&control_plane, program(), &kubeconfig, &launch).unwrap();
+    early::is_asked(&control_plane).await.unwrap();
+    let of = |name, address, is_tls| Port {
+        name,
+        address,
+        is_tls,
+    };
+    let ports = [
+        of("webhook", format!("127.0.0.1:{port}"), true),
+        of("endpoint", operator.endpoint().await.unwrap(), true),
+        of("health", operator.health().await.unwrap(), false),
+    ];
+    Stage {
+        control_plane,
+        ports,
+        operator,
+    }
+}
+
+impl Port {
+    fn config(&self) -> Config {
+        let scheme = if self.is_tls { "https" } else { "http" };
+        let server = format!("{scheme}://{}", self.address);
+        let mut config = Config::new(server.parse().unwrap());
+        config.accept_invalid_certs = true;
+        config.default_retry = false;
+        config
+    }
+
+    /// A connection, with its handshake done.
+    async fn connect(&self, from: [u8; 4]) -> anyhow::Result<Box<dyn Stream>> {
+        let config = self.config();
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        connector.set_local_address(Some(IpAddr::from(from)));
+        let mut connector = config.rustls_https_connector_with_connector(connector)?;
+        let uri: Uri = config.cluster_url;
+        let stream = connector
+            .call(uri)
+            .await
+            .map_err(anyhow::Error::from_boxed)?;
+        Ok(Box::new(TokioIo::new(stream)))
+    }
+
+    /// One on which nothing has come yet.
+    async fn open(&self, from: [u8; 4]) -> std::io::Result<TcpStream> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((from, 0).into())?;
+        socket.connect(self.address.parse().unwrap()).await
+    }
+
+    /// The status of what is there for who bears that token, over a new connection.
+    async fn get(&self, path: &str, token: Option<&str>) -> anyhow::Result<u16> {
+        let mut config = self.config();
+        config.auth_info.token = token.map(|token| token.to_owned().into());
+        let client = Client::try_from(config)?;
+        let request = http::Request::get(path).body(Body::empty())?;
+        let answer = tokio::time::timeout(HELD, client.send(request)).await??;
+        Ok(answer.status().as_u16())
+    }
+}
+
+/// What the other side says until it hangs up, while it is told this.
+async fn told(mut stream: impl Stream, says: &[u8], times: usize) -> String {
+    let mut heard = Vec::new();
+    let tells = async {
+        for _ in 0..times {
+            // It may hang up meanwhile.
+            if stream.write_all(says).await.is_err() {
+                break;
+            }
+        }
+        let _ = stream.flush().await;
+        let _ = stream.read_to_end(&mut heard).await;
+    };
+    let ended = tokio::time::timeout(HELD, tells).await;
+    assert!(ended.is_ok(), "it does not hang up: {:?}", &heard);
+    String::from_utf8_lossy(&heard).into_owned()
+}
+
+impl Stage {
+    /// Each port answers those for whom it is there: in time.
+    async fn answers(&self, what: &str) {
+        let [webhook, endpoint, health] = &self.ports;
+        let token = Some(self.control_plane.admin_token());
+        for (port, path) in [
+            (webhook, "/metrics"),
+            (webhook, "/readyz"),
+            (endpoint, "/metrics"),
+            (health, "/readyz"),
+            (health, "/livez"),
+        ] {
+            let began = Instant::now();
+            let code = port.get(path, token).await;
+            let took = began.elapsed();
+            assert_eq!(code.as_ref().ok(), Some(&200), "{what}: {path}: {code:?}");
+            assert!(took < SOON, "{what}: {} {path}: {took:?}", port.name);
+        }
+        // And the API server itself.
+        let began = Instant::now();
+        early::is_asked(&self.control_plane).await.unwrap();
+        assert!(began.elapsed() < SOON, "{what}: {:?}", began.elapsed());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_request_or_too_large_is_refused_on_each_port_and_harms_nobody() {
+    let stage = stage().await;
+    let line = |line: &str| format!("{line}\r\nhost: a\r\n").into_bytes();
+    let head = [
+        line("GET /metrics HTTP/1.1"),
+        b"a: ".to_vec(),
+        vec![b'b'; 1 << 20],
+    ]
+    .concat();
+    let lines = [
+        line("GET /metrics HTTP/1.1"),
+        b"a: b\r\n".repeat(5000),
+        b"\r\n".to_vec(),
+    ]
+    .concat();
+    let unframed = [
+        line("POST /validate HTTP/1.1"),
+        b"transfer-encoding: chunked\r\n\r\nzz\r\n".to_vec(),
+    ];
+    let cases: [(&str, Vec<u8>, usize, &[&str]); 6] = [
+        ("a head of a megabyte", head, 1, &["431", ""]),
+        ("a head of five thousand lines", lines, 1, &["431", ""]),
+        ("bytes", vec![0xff; 4096], 1, &["400"]),
+        (
+            "no method",
+            b"\r\n\r\nMEND / \r\n\r\n".to_vec(),
+            1,
+            &["400"],
+        ),
+        (
+            "two lengths",
+            b"GET /readyz HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n".to_vec(),
+            1,
+            &["400"],
+        ),
+        (
+            "chunks that are none",
+            unframed.concat(),
+            1,
+            &["400", "404", "401", "405"],
+        ),
+    ];
+    for port in &stage.ports {
+        for (what, says, times, codes) in &cases {
+            let stream = port.connect(OTHERS).await.unwrap();
+            let heard = told(stream, says, *times).await;
+            let code = heard
+                .strip_prefix("HTTP/1.1 ")
+                .map_or("", |heard| &heard[..3]);
+            assert!(codes.contains(&code), "{} {what}: {heard:?}", port.name);
+        }
+        // A hundred megabytes, said before and not.
+        for length in [
+            "content-length: 104857600\r\n\r\n",
+            "transfer-encoding: chunked\r\n\r\n100000\r\n",
+        ] {
+            for path in [
+                "/validate",
+                "/metrics",
+                "/apis/visibility.trellis.dev/v1alpha1/x",
+            ] {
+                let mut stream = port.connect(OTHERS).await.unwrap();
+                let head = [line(&format!("POST {path} HTTP/1.1")), length.into()].concat();
+                stream.write_all(&head).await.unwrap();
+                let heard = told(stream, &vec![b' '; 1 << 20], 100).await;
+                assert!(
+                    !heard.starts_with("HTTP/1.1 2"),
+                    "{} {path}: {heard:?}",
+                    port.name
+                );
+            }
+        }
+        if port.is_tls {
+            for says in [
+                &b"GET / HTTP/1.1\r\n\r\n"[..],
+                &[0x16, 3, 1, 0xff, 0xff],
+                &[0; 1 << 16],
+            ] {
+                let stream = port.open(OTHERS).await.unwrap();
+                let heard = told(stream, says, 1).await;
+                assert!(!heard.contains("HTTP/1.1 2"), "{}: {heard:?}", port.name);
+            }
+        }
+        stage.answers(port.name).await;
+    }
+    // None of it has been taken into memory.
+    let resident = stage.operator.resident_bytes().unwrap();
+    assert!(resident < f64::from(300 << 20), "{resident}");
+}
+
+/// Opens connections over and over on which nothing is said, or a head that does not end.
+fn silent(port: &Port, from: [u8; 4], says: &'static [u8]) -> JoinHandle<()> {
+    let port = Port {
+        name: port.name,
+        address: port.address.clone(),
+        is_tls: port.is_tls,
+    };
+    tokio::spawn(async move {
+        let mut held = std::collections::VecDeque::new();
+        loop {
+            // All that it may have, and then one after the other.
+            let opened = join_all((0..20).map(|_| port.open(from))).await;
+            for mut stream in opened.into_iter().flatten() {
+                let _ = stream.write_all(says).await;
+                held.push_back(stream);
+            }
+            while held.len() > MANY {
+                held.pop_front();
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        }
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_says_nothing_on_more_connections_than_there_are_keeps_nobody_out() {
+    let stage = stage().await;
+    for (from, says) in [
+        (OTHERS, &b""[..]),
+        (OTHERS, b"GET /metrics HTTP/1.1\r\na: b\r\n"),
+        (SAME, b""),
+    ] {
+        let floods: Vec<_> = stage
+            .ports
+            .iter()
+            .map(|port| silent(port, from, says))
+            .collect();
+        // Until they have all that they can have.
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        for _ in 0..5 {
+            stage.answers(&format!("{from:?} {says:?}")).await;
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+        for flood in floods {
+            assert!(!flood.is_finished());
+            flood.abort();
+        }
+    }
+}

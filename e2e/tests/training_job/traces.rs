@@ -1,0 +1,118 @@
+//! What a collector is sent of the work of one job: what docs/traces.md says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use anyhow::ensure;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use prost::Message as _;
+use tokio::net::TcpListener;
+use trellis_api::job::JobPhase;
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::jobs::SOON;
+use trellis_e2e::operator::{self, Launch, Operator};
+use trellis_e2e::site::Site;
+use trellis_e2e::wait::eventually;
+
+/// Spans by their names, and the names of all attributes that each of that name bears.
+type Spans = BTreeMap<String, BTreeSet<String>>;
+
+/// Where to send spans, and those that were sent.
+async fn collector() -> (String, Arc<Mutex<Spans>>) {
+    let spans: Arc<Mutex<Spans>> = Arc::default();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let sent = spans.clone();
+    tokio::spawn(async move {
+        loop {
+            let (tcp, _) = listener.accept().await.unwrap();
+            let sent = sent.clone();
+            let take = service_fn(move |request: Request<Incoming>| {
+                let sent = sent.clone();
+                async move {
+                    assert_eq!(request.uri().path(), "/v1/traces");
+                    let body = request.into_body().collect().await.unwrap().to_bytes();
+                    keep(&body, &mut sent.lock().unwrap());
+                    Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
+                }
+            });
+            tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(tcp), take));
+        }
+    });
+    (address, spans)
+}
+
+fn keep(body: &Bytes, spans: &mut Spans) {
+    let request = ExportTraceServiceRequest::decode(body.clone()).unwrap();
+    let scopes = request
+        .resource_spans
+        .into_iter()
+        .flat_map(|of| of.scope_spans);
+    for span in scopes.flat_map(|scope| scope.spans) {
+        let bears: BTreeSet<_> = span.attributes.into_iter().map(|a| a.key).collect();
+        spans
+            .entry(span.name)
+            .and_modify(|known| known.retain(|key| bears.contains(key)))
+            .or_insert(bears);
+    }
+}
+
+/// What the table of the document says.
+fn documented() -> Spans {
+    let text = include_str!("../../../docs/traces.md");
+    let rows = text.lines().filter(|line| line.starts_with("| `"));
+    let words = |cell: &str| -> Vec<String> {
+        let words = cell.split(',').map(|word| word.trim().trim_matches('`'));
+        words
+            .filter(|word| !word.is_empty())
+            .map(str::to_owned)
+            .collect()
+    };
+    rows.map(|row| {
+        let cells: Vec<_> = row.split('|').collect();
+        let name = words(cells[1]).remove(0);
+        (name, words(cells[3]).into_iter().collect())
+    })
+    .collect()
+}
+
+#[tokio::test]
+async fn a_collector_is_sent_each_span_that_is_documented_and_no_other() {
+    let documented = documented();
+    assert!(documented.len() > 3, "{documented:?}");
+    let (address, spans) = collector().await;
+    let control_plane = operator::control_plane().await.unwrap();
+    let (namespace, account) = (operator::NAMESPACE, operator::ACCOUNT);
+    let kubeconfig = control_plane.service_account_kubeconfig(namespace, account);
+    let launch = Launch::named("operator").variable("OTEL_EXPORTER_OTLP_ENDPOINT", &address);
+    let kubeconfig = kubeconfig.await.unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
+    let _operator = Operator::launch(&control_plane, program, &kubeconfig, &launch).unwrap();
+    let site = Site::new(&control_plane, "traced", Nodes::new(1).gpus(8)).await;
+    site.create(site.job("j", 1, 8)).await.unwrap();
+    site.reaches("j", JobPhase::Running).await;
+    eventually(SOON, || async {
+        let spans = spans.lock().unwrap().clone();
+        for (name, bears) in &documented {
+            let sent = spans.get(name);
+            ensure!(
+                sent.is_some_and(|sent| sent.is_superset(bears)),
+                "{name}: {sent:?}"
+            );
+        }
+        Ok(())
+    })
+    .await
+    .unwrap();
+    let spans = spans.lock().unwrap();
+    let (sent, known): (Vec<_>, Vec<_>) = (spans.keys().collect(), documented.keys().collect());
+    assert_eq!(sent, known);
+}

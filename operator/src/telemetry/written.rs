@@ -1,0 +1,39 @@
+//! What a test's log says.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tracing::subscriber::DefaultGuard;
+
+/// Lines of the log of this thread.
+#[derive(Clone, Default)]
+pub(crate) struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl Written {
+    /// From now on, until the guard is dropped.
+    pub(crate) fn begin() -> (Self, DefaultGuard) {
+        let written = Self::default();
+        let writer = written.clone();
+        let lines = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        (written, tracing::subscriber::set_default(lines))
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let written = String::from_utf8_lossy(&self.0.lock()).into_owned();
+        written.lines().map(str::to_owned).collect()
+    }
+}
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
