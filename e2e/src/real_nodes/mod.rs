@@ -43,7 +43,7 @@ use image::Image;
 use network::Network;
 
 /// How long a node may take until it is Ready and has its GPUs.
-const READY: Duration = Duration::from_secs(60);
+const READY: Duration = Duration::from_secs(180);
 
 /// Real nodes on a control plane, and the names of its Services.
 #[derive(Debug)]

@@ -67,6 +67,48 @@ async fn queue_tells_who_runs_and_who_waits() {
     assert_eq!(wrong.status, 2, "{wrong:?}");
 }
 
+/// Each of two users sees what the stamp says is theirs, and not what the other has submitted.
+#[tokio::test]
+async fn mine_is_what_i_have_submitted() {
+    let scene = shared().await;
+    let site = scene.site("cli-mine", 1).await;
+    let subjects = ["cli-ann", "cli-ben"].map(|user| json!({"kind": "User", "name": user}));
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": {"name": "users"}, "subjects": subjects,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
+    });
+    let control_plane = &scene.control_plane;
+    control_plane
+        .apply_yaml_in(site.name(), &binding.to_string())
+        .await
+        .unwrap();
+    for (user, job) in [("cli-ann", "of-ann"), ("cli-ben", "of-ben")] {
+        let job = site.job(job, 1, 1).to_string();
+        let submit = ["submit", "-f", "-", "-n", site.name()];
+        let said = scene.as_user(user, &submit, &job).await;
+        assert_eq!(said.status, 0, "{said:?}");
+    }
+    for job in ["of-ann", "of-ben"] {
+        site.reaches(job, JobPhase::Running).await;
+    }
+    let names = ["queue", "-n", site.name(), "-o", "name"];
+    until(&names, |said| said.out.lines().count() == 2).await;
+    let mine = [&names[..], &["--mine"]].concat();
+    for (user, job) in [("cli-ann", "of-ann"), ("cli-ben", "of-ben")] {
+        let all = scene.as_user(user, &names, "").await;
+        assert_eq!(all.out.lines().count(), 2, "{all:?}");
+        let said = scene.as_user(user, &mine, "").await;
+        assert_eq!(
+            (said.status, said.out),
+            (0, format!("trainingjob.trellis.dev/{job}\n"))
+        );
+    }
+    // Who has submitted nothing.
+    let none = scene.trellis(&mine).await;
+    assert_eq!((none.status, none.out.as_str()), (0, ""), "{none:?}");
+}
+
 #[tokio::test]
 async fn who_may_see_one_namespace_sees_that_one() {
     let scene = shared().await;
@@ -179,22 +221,36 @@ async fn nodes_tells_what_is_free_and_what_is_wrong() {
     let names = site.nodes().names();
     site.nodes().cordon(&names[1]).await.unwrap();
     let (held, cordoned) = (names[0].as_str(), names[1].as_str());
+    // It may have gone to either, and has left the other empty.
+    let holds = site.pods("holds").await.remove(0).spec.unwrap().node_name;
+    let (free, left, usable) = match holds.as_deref() == Some(held) {
+        true => (["5/8", "8/8"], ["███·····", "xxxxxxxx"], "5        5/2/1/0"),
+        false => (["8/8", "5/8"], ["········", "███xxxxx"], "8        8/4/2/1"),
+    };
     let arguments = ["nodes", held, cordoned];
-    let said = until(&arguments, |said| said.out.contains("SchedulingDisabled")).await;
-    assert!(
-        said.line(held).contains("5/8") || said.line(cordoned).contains("5/8"),
-        "{said:?}"
-    );
-    assert!(said.out.contains("/holds:3"), "{said:?}");
+    let said = until(&arguments, |said| {
+        said.out.contains("SchedulingDisabled") && said.out.contains("/holds:3")
+    })
+    .await;
+    let words = |node: &str, column: usize| said.line(node).split_whitespace().nth(column);
+    assert_eq!(words(held, 2), Some(free[0]), "{said:?}");
+    assert_eq!(words(cordoned, 2), Some(free[1]), "{said:?}");
     assert!(
         said.line(cordoned).contains("SchedulingDisabled"),
         "{said:?}"
     );
-    let map = scene.trellis(&["nodes", "--map", held]).await;
-    assert!(
-        map.out.contains("███") || map.out.contains("········"),
-        "{map:?}"
+    let holder = format!("{}/holds:3", site.name());
+    let of = said.line(if free[0] == "5/8" { held } else { cordoned });
+    assert!(of.contains(&holder), "{said:?}");
+    let map = scene.trellis(&["nodes", "--map", held, cordoned]).await;
+    let drawn = format!(
+        "{held}  {}\n{cordoned}  {}  SchedulingDisabled\n\n\
+         █ a job's  ▒ another pod's  ░ kept  · free  x free, and the node takes no pods\n\n\
+         DEVICE           ALL   JOBS   OTHERS   KEPT   FREE   USABLE   PODS OF 1/2/4/8\n\
+         nvidia.com/gpu   16    3      0        0      13     {usable}\n",
+        left[0], left[1]
     );
+    assert_eq!(map.out, drawn, "{map:?}");
     let nobody = scene.trellis(&["nodes", "nowhere"]).await;
     assert_eq!(nobody.status, 1);
     assert!(nobody.err.contains("no node \"nowhere\""), "{nobody:?}");

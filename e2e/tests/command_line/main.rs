@@ -4,5 +4,6 @@ mod acts;
 mod gpus;
 mod looks;
 mod others;
+mod plugin;
 mod scene;
 mod watches;

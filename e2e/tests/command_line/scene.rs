@@ -54,6 +54,12 @@ impl Scene {
         run(&self.control_plane.kubeconfig(), arguments, input).await
     }
 
+    /// Runs `trellis` as that user, with something on its standard input.
+    pub(crate) async fn as_user(&self, user: &str, arguments: &[&str], input: &str) -> Said {
+        let kubeconfig = self.control_plane.kubeconfig_for_user(user, &[]);
+        run(&kubeconfig.unwrap(), arguments, input).await
+    }
+
     /// Runs `trellis` as a ServiceAccount of the site that may `view` its namespace.
     pub(crate) async fn as_viewer(&self, site: &Site, arguments: &[&str]) -> Said {
         let viewer = visibility::viewer(&self.control_plane, site.name()).await;
@@ -84,8 +90,14 @@ impl Said {
 }
 
 async fn run(kubeconfig: &Path, arguments: &[&str], input: &str) -> Said {
-    let mut child = Command::new(program())
-        .args(arguments)
+    let mut command = Command::new(program());
+    command.args(arguments);
+    said(command, kubeconfig, input).await
+}
+
+/// Runs a command, and tells what it came to.
+pub(crate) async fn said(mut command: Command, kubeconfig: &Path, input: &str) -> Said {
+    let mut child = command
         .env("KUBECONFIG", kubeconfig)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

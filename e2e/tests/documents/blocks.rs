@@ -1,19 +1,31 @@
-//! The YAML blocks of a Markdown text.
+//! The fenced blocks of a Markdown text.
 
 /// A fenced block.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Block {
     /// Line of its first line, from 1.
     pub(crate) line: usize,
+    /// What it is marked as, in small letters, such as `yaml`.
+    pub(crate) language: String,
+    /// The heading that it stands below, empty above the first.
+    pub(crate) heading: String,
     /// What is in it, without the indentation of its fence.
     pub(crate) text: String,
 }
 
-/// The blocks that are marked `yaml` or `yml`, in their order. A fence closes by as many of the
-/// same character as opened it, or more (CommonMark 4.5).
+/// The blocks that are marked `yaml` or `yml`, in their order.
 pub(crate) fn yaml(markdown: &str) -> Vec<Block> {
+    let mut blocks = all(markdown);
+    blocks.retain(|block| matches!(block.language.as_str(), "yaml" | "yml"));
+    blocks
+}
+
+/// All blocks, in their order. A fence closes by as many of the same character as opened it, or
+/// more (CommonMark 4.5).
+pub(crate) fn all(markdown: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
-    let mut open: Option<(String, usize, Option<Block>)> = None;
+    let mut open: Option<(String, usize, Block)> = None;
+    let mut heading = String::new();
     for (index, line) in markdown.lines().enumerate() {
         let bare = line.trim_start();
         let indent = line.len() - bare.len();
@@ -23,22 +35,28 @@ pub(crate) fn yaml(markdown: &str) -> Vec<Block> {
                 if fence.len() >= 3 {
                     let info = bare[fence.len()..].trim().to_lowercase();
                     let language = info.split([' ', ',', '{']).next().unwrap_or_default();
-                    let block = matches!(language, "yaml" | "yml").then(|| Block {
+                    let block = Block {
                         line: index + 2,
+                        language: language.to_owned(),
+                        heading: heading.clone(),
                         text: String::new(),
-                    });
+                    };
                     open = Some((fence, indent, block));
+                } else if let Some((_, title)) = line
+                    .split_once(' ')
+                    .filter(|(level, _)| level.chars().all(|c| c == '#') && !level.is_empty())
+                {
+                    heading = title.trim().to_owned();
                 }
             }
             Some((opened, _, _)) if closes(bare, opened) => {
-                blocks.extend(open.take().and_then(|(_, _, block)| block));
+                blocks.extend(open.take().map(|(_, _, block)| block));
             }
-            Some((_, indent, Some(block))) => {
+            Some((_, indent, block)) => {
                 let spaces = line.len() - line.trim_start_matches(' ').len();
                 block.text.push_str(&line[spaces.min(*indent)..]);
                 block.text.push('\n');
             }
-            Some(_) => {}
         }
     }
     blocks
@@ -83,19 +101,23 @@ e: 3
 ````
 ";
     // The inner fence of the second block ends it, as on the page.
-    let block = |line, text: &str| Block {
+    let block = |line, language: &str, text: &str| Block {
         line,
+        language: language.to_owned(),
+        heading: "Title".to_owned(),
         text: text.to_owned(),
     };
     let found = yaml(text);
-    assert_eq!(found[0], block(9, "a: 1\nb: |\n"));
+    assert_eq!(found[0], block(9, "yaml", "a: 1\nb: |\n"));
+    let shell = all(text).remove(0);
+    assert_eq!(shell, block(5, "sh", "kubectl apply -f - # ```yaml\n"));
     let rest = yaml(&text.replace("b: |\n  ```\n  c\n", ""));
     assert_eq!(
         rest,
         [
-            block(9, "a: 1\n"),
-            block(15, "c:\n  d: 2\n"),
-            block(20, "e: 3\n```\n")
+            block(9, "yaml", "a: 1\n"),
+            block(15, "yml", "c:\n  d: 2\n"),
+            block(20, "yaml", "e: 3\n```\n")
         ]
     );
 }

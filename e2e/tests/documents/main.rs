@@ -2,8 +2,11 @@
 //! Files are found, not listed: a new one is tested without a change here.
 
 mod blocks;
+mod commands;
+mod quick_start;
 mod readers;
 mod resume;
+mod taken;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,14 +15,12 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams};
+use kube::api::{Api, DeleteParams, ListParams};
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
 use trellis_e2e::cluster::Nodes;
 use trellis_e2e::control_plane::{ControlPlane, Options};
-use trellis_e2e::dry_run::dry_run;
 use trellis_e2e::jobs::phase;
-use trellis_e2e::namespace::TestNamespace;
 use trellis_e2e::operator;
 use trellis_e2e::volumes;
 use trellis_e2e::wait::{eventually, wait_for, wait_gone};
@@ -68,68 +69,6 @@ fn documents() -> BTreeMap<PathBuf, String> {
     let text = std::fs::read_to_string(&readme).unwrap();
     documents.insert(readme, text);
     documents
-}
-
-/// The objects of some YAML that are of our kinds; the rest is none of this test's business.
-fn ours(yaml: &str) -> Result<Vec<DynamicObject>> {
-    let documents: Vec<serde_json::Value> = serde_saphyr::from_multiple(yaml)?;
-    documents
-        .into_iter()
-        .filter(|d| {
-            let version = d["apiVersion"].as_str().unwrap_or_default();
-            let kind = d["kind"].as_str().unwrap_or("Scenario");
-            version.starts_with("trellis.dev/") && !["Scenario", "PolicyTests"].contains(&kind)
-        })
-        .map(|d| Ok(serde_json::from_value(d)?))
-        .collect()
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_object_in_documents_and_examples_is_taken() {
-    let control_plane = shared().await;
-    let namespace = TestNamespace::create(control_plane, "dry").await.unwrap();
-    let mut wrong = Vec::new();
-    let mut taken: usize = 0;
-    let mut sources: Vec<(String, String)> = Vec::new();
-    let policies = files(&root().join("docs/policies"), &[".yaml"]).unwrap();
-    for (path, text) in examples().into_iter().chain(policies) {
-        sources.push((path.display().to_string(), text));
-    }
-    for (path, text) in documents() {
-        for block in blocks::yaml(&text) {
-            sources.push((
-                format!("{} line {}", path.display(), block.line),
-                block.text,
-            ));
-        }
-    }
-    for (place, yaml) in sources {
-        let objects = ours(&yaml).unwrap_or_else(|error| panic!("{place}: {error:#}"));
-        for object in objects {
-            match dry_run(&control_plane.client(), &object, Some(namespace.name())).await {
-                Ok(()) => taken += 1,
-                Err(error) => wrong.push(format!("{place}: {error:#}")),
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(taken >= examples().len(), "only {taken} objects");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_not_taken_is_noticed() {
-    let control_plane = shared().await;
-    let namespace = TestNamespace::create(control_plane, "dry").await.unwrap();
-    let (_, good) = examples().pop_first().unwrap();
-    let mut object = ours(&good).unwrap().remove(0);
-    dry_run(&control_plane.client(), &object, Some(namespace.name()))
-        .await
-        .unwrap();
-    object.data["spec"]["taskGroups"][0]["gpu"] = serde_json::json!(1);
-    let error = dry_run(&control_plane.client(), &object, Some(namespace.name()))
-        .await
-        .unwrap_err();
-    assert!(format!("{error:#}").contains("gpu"), "{error:#}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,16 +3,22 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::ResourceExt;
 use kube::api::{Api, ListParams};
+use kube::core::{NamespaceResourceScope, Resource};
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::time::sleep;
 use trellis_api::job::JobPhase;
-use trellis_api::{AuthorizationPolicy, Queue, TrainingJob};
-use trellis_e2e::jobs::uids;
+use trellis_api::{AuthorizationPolicy, PodGroup, Queue, TrainingJob};
+use trellis_e2e::jobs::{phase, uids};
+use trellis_e2e::site::Site;
 use trellis_e2e::wait::{eventually, wait_for, wait_gone};
 
 use crate::scene::{SOON, Scene, policy, queue, repository, yaml};
+use crate::tracking::{children, mpi};
 
 pub(crate) async fn commits(scene: &Scene) -> Result<()> {
     let site = scene.site(1).await;
@@ -120,10 +126,50 @@ pub(crate) async fn healed(scene: &Scene) -> Result<()> {
     application.delete(SOON).await
 }
 
+/// Git says that there is a job: another comes for the one that is cancelled, and who cancels hears
+/// so.
+pub(crate) async fn cancelled(scene: &Scene) -> Result<()> {
+    let site = scene.site(1).await;
+    let repository = repository(&[site.job("train", 1, 1)])?;
+    let application = scene.application(&site, &repository);
+    let application = scene.argocd.deliver(&application).await?;
+    let first = site.reaches("train", JobPhase::Running).await;
+    let before = application
+        .becomes("Healthy", SOON, |s| {
+            s.sync == "Synced" && s.health == "Healthy"
+        })
+        .await?;
+
+    let cancel = ["cancel", "train", "--wait"];
+    let (said, noted) = scene.trellis(&site, &cancel).await?;
+    let told = "trainingjob.trellis.dev/train cancelled: its pod has 30 s to stop\n";
+    ensure!(said == told, "{said}");
+    let note = format!("note: Argo CD ({}) delivers this job", site.name());
+    ensure!(
+        noted.contains(&note) && noted.contains("may create it again"),
+        "{noted}"
+    );
+
+    let another = |job: &TrainingJob| {
+        job.metadata.uid != first.metadata.uid && phase(job) == Some(JobPhase::Running)
+    };
+    let second = wait_for(&site.api(), "train", SOON, another).await?;
+    let status = second.status.unwrap_or_default();
+    ensure!(status.attempt == Some(1), "{status:?}");
+    let after = application
+        .becomes("Healthy again", SOON, |s| {
+            s.sync == "Synced" && s.health == "Healthy"
+        })
+        .await?;
+    ensure!(after.revision == before.revision, "{after:#?}");
+    application.delete(SOON).await
+}
+
 pub(crate) async fn pruned(scene: &Scene) -> Result<()> {
     let site = scene.site(1).await;
     let name = site.name();
-    let mut job = site.job("train", 2, 4);
+    // The framework with most children.
+    let mut job = mpi(&site);
     job["spec"]["queue"] = json!(name);
     let repository = repository(&[queue(name), policy(name)])?;
     let with = repository.commit(&[("job.yaml", &yaml(&[job]))])?;
@@ -135,11 +181,18 @@ pub(crate) async fn pruned(scene: &Scene) -> Result<()> {
         })
         .await?;
     site.reaches("train", JobPhase::Running).await;
+    // There are some of each kind.
+    children(&site).await?;
 
     let without = repository.remove("job.yaml")?;
     application.refresh().await?;
     wait_gone(&site.api::<TrainingJob>(), "train", SOON).await?;
-    nothing_runs(&site.api()).await?;
+    nothing_is_left::<Pod>(&site).await?;
+    nothing_is_left::<PodGroup>(&site).await?;
+    nothing_is_left::<Service>(&site).await?;
+    nothing_is_left::<NetworkPolicy>(&site).await?;
+    nothing_is_left::<ConfigMap>(&site).await?;
+    nothing_is_left::<Secret>(&site).await?;
     let state = application
         .becomes("synced", SOON, |s| s.is_synced(&without))
         .await?;
@@ -158,10 +211,17 @@ pub(crate) async fn pruned(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
-async fn nothing_runs(pods: &Api<Pod>) -> Result<()> {
+async fn nothing_is_left<K>(site: &Site) -> Result<()>
+where
+    K: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
+    K::DynamicType: Default,
+{
+    let of_job = ListParams::default().labels("trellis.dev/job=train");
     eventually(SOON, || async {
-        let left = pods.list(&ListParams::default()).await?.items.len();
-        ensure!(left == 0, "{left} pods are left");
+        let left = site.api::<K>().list(&of_job).await?.items;
+        let left: Vec<String> = left.iter().map(ResourceExt::name_any).collect();
+        let kind = std::any::type_name::<K>();
+        ensure!(left.is_empty(), "{kind}: {left:?} are left");
         Ok(())
     })
     .await

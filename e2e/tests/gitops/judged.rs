@@ -99,6 +99,27 @@ pub(crate) fn queue(active: bool, reason: &str) -> Value {
     other("Queue", &[("Active", active, reason)])
 }
 
+/// The phases of a gang's journal, and what each is for Argo CD.
+pub(crate) const GANG_PHASES: [(&str, &str); 6] = [
+    ("Pending", "Progressing"),
+    ("Nominated", "Progressing"),
+    ("Committing", "Progressing"),
+    ("Placed", "Healthy"),
+    ("Unwinding", "Progressing"),
+    ("Finished", "Healthy"),
+];
+
+/// A gang of pods that others make, in that phase.
+pub(crate) fn pod_group(phase: &str) -> Value {
+    json!({
+        "apiVersion": "trellis.dev/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "one", "generation": 2},
+        "spec": {},
+        "status": {"phase": phase, "reason": "Preempting", "message": "why"},
+    })
+}
+
 pub(crate) fn others() -> Result<()> {
     let mut cases = Vec::new();
     for kind in READY_KINDS {
@@ -110,8 +131,12 @@ pub(crate) fn others() -> Result<()> {
     cases.push((queue(true, "Accepted"), "Current"));
     cases.push((queue(false, "QueueStopped"), "Current"));
     cases.push((changed(queue(true, "Accepted")), "InProgress"));
+    // A journal's phase is no word of kstatus, in whatever it is, and it has no conditions.
+    for (phase, _) in GANG_PHASES {
+        cases.push((pod_group(phase), "Current"));
+    }
     // What has no status is there as soon as it is applied.
-    for kind in ["Topology", "ResourceFlavor"] {
+    for kind in ["Topology", "ResourceFlavor", "PodGroup"] {
         cases.push((
             json!({"apiVersion": "trellis.dev/v1alpha1", "kind": kind,
             "metadata": {"name": "one", "generation": 1}, "spec": {}}),

@@ -1,21 +1,33 @@
-//! From submit to finish, and a minute more: nothing that the operator writes is a difference.
+//! Five minutes of a job's life, and all that may happen in it: nothing that the operator writes is a
+//! difference.
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
+use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
 use trellis_e2e::argocd::State;
 use trellis_e2e::cluster::Nodes;
+use trellis_e2e::namespace::TestNamespace;
 use trellis_e2e::site::Site;
+use trellis_e2e::wait::wait_for;
 
 use crate::scene::{SOON, Scene, policy, queue, repository};
 
-/// How long it is looked at after the job's end.
+/// How long Argo CD compares it at least, from the first sync on.
+const WATCHED: SignedDuration = SignedDuration::from_mins(5);
+/// How long it lives once it is there, and is looked at after its end: a little more than that.
+const LIVES: Duration = Duration::from_secs(250);
 const AFTER: Duration = Duration::from_secs(60);
 /// Time between two comparisons that are asked for.
 const EVERY: Duration = Duration::from_secs(2);
+/// Time between two comparisons on a machine that does something else beside it.
+const SELDOM: SignedDuration = SignedDuration::from_secs(30);
+/// A gang grows once a minute at most.
+const GROWS: Duration = Duration::from_secs(120);
 
 pub(crate) async fn client_side(scene: &Scene) -> Result<()> {
     life(scene, |_| ()).await
@@ -37,8 +49,10 @@ fn surroundings(name: &str) -> Vec<Value> {
         json!({"apiVersion": "trellis.dev/v1alpha1", "kind": kind,
             "metadata": {"name": name}, "spec": spec})
     };
+    let mut queue = queue(name);
+    queue["spec"]["preemption"] = json!({"withinQueue": "LowerPriority"});
     vec![
-        queue(name),
+        queue,
         policy(name),
         of(
             "ResourceFlavor",
@@ -62,6 +76,7 @@ async fn life(scene: &Scene, change: impl FnOnce(&mut Value)) -> Result<()> {
     let mut job = site.job("train", 4, 4);
     job["spec"]["queue"] = json!(site.name());
     job["spec"]["profile"] = json!(site.name());
+    job["spec"]["taskGroups"][0]["minReplicas"] = json!(3);
     // Quantities and numbers, as people write them.
     job["spec"]["taskGroups"][0]["resources"] = json!({"cpu": "1000m", "memory": "1024Mi"});
     objects.push(job);
@@ -92,22 +107,75 @@ async fn life(scene: &Scene, change: impl FnOnce(&mut Value)) -> Result<()> {
     application.delete(SOON).await
 }
 
-/// Waits, runs, fails, runs again, ends; and is looked at for a while.
+/// It waits, runs with all that it asks for, gives some of it up and gets it back, is preempted, is
+/// restarted, is suspended and resumed, ends, and is looked at for a while.
 async fn lives(scene: &Scene, site: &Site) -> Result<()> {
     site.reaches("train", JobPhase::Queued).await;
+    let began = Instant::now();
     sleep(2 * EVERY).await;
     let more = Nodes::new(1).gpus(8);
     let _more = site.more_nodes(&scene.control_plane, more).await;
-    site.reaches("train", JobPhase::Running).await;
+    runs_with(site, 1, "4/4").await?;
     sleep(2 * EVERY).await;
-    site.exit("train-worker-1", "1").await;
-    site.runs_again("train", 2).await;
+
+    // Another team's job takes a place: of the same priority that of the fourth alone.
+    let elsewhere = TestNamespace::create(&scene.control_plane, "gitops-other").await?;
+    let others = site.jobs_of(&elsewhere);
+    let of_queue = |name: &str, gpus: u32| {
+        let mut other = others.job(name, 1, gpus);
+        other["spec"]["queue"] = json!(site.name());
+        other
+    };
+    others.create(of_queue("neighbour", 4)).await?;
+    runs_with(site, 1, "3/4").await?;
+    others.reaches("neighbour", JobPhase::Running).await;
     sleep(2 * EVERY).await;
+    others.delete::<TrainingJob>("neighbour").await;
+    runs_with(site, 1, "4/4").await?;
+
+    let urgent = format!("{}-urgent", site.name());
+    let class = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+        "metadata": {"name": urgent}, "value": 1000});
+    scene.control_plane.apply_yaml(&class.to_string()).await?;
+    let mut urgent_job = of_queue("urgent", 8);
+    urgent_job["spec"]["priorityClassName"] = json!(urgent);
+    others.create(urgent_job).await?;
+    others.reaches("urgent", JobPhase::Running).await;
+    site.reaches("train", JobPhase::Queued).await;
+    sleep(2 * EVERY).await;
+    others.delete::<TrainingJob>("urgent").await;
+    runs_with(site, 2, "4/4").await?;
+    sleep(2 * EVERY).await;
+
+    site.exit("train-worker-0", "1").await;
+    runs_with(site, 3, "4/4").await?;
+    sleep(2 * EVERY).await;
+
+    scene.trellis(site, &["suspend", "train", "--wait"]).await?;
+    site.reaches("train", JobPhase::Suspended).await;
+    sleep(2 * EVERY).await;
+    scene.trellis(site, &["resume", "train", "--wait"]).await?;
+    runs_with(site, 4, "4/4").await?;
+
+    sleep_until(began + LIVES).await;
     for index in 0..4 {
         site.exit(&format!("train-worker-{index}"), "0").await;
     }
     site.reaches("train", JobPhase::Complete).await;
     sleep(AFTER).await;
+    Ok(())
+}
+
+async fn runs_with(site: &Site, attempt: i64, ready: &str) -> Result<()> {
+    let runs = |job: &TrainingJob| {
+        let status = job.status.as_ref();
+        status.is_some_and(|s| {
+            s.phase == Some(JobPhase::Running)
+                && s.attempt == Some(attempt)
+                && s.ready.as_deref() == Some(ready)
+        })
+    };
+    wait_for(&site.api(), "train", GROWS, runs).await?;
     Ok(())
 }
 
@@ -125,20 +193,44 @@ fn judge(history: &[State]) -> Result<()> {
             state.sync == "Synced" && !differs,
             "a difference: {state:#?}"
         );
-        // Self-heal would have synced once more, and a difference that it has seen shows here too.
+        // A sync of all of it stands in the history. One of self-heal, of what differs alone, does
+        // not: the difference is what shows, above.
         ensure!(state.syncs == 1, "synced again: {state:#?}");
         ensure!(state.conditions.is_empty(), "{state:#?}");
     }
     let mut healths: Vec<&str> = synced.iter().map(|s| s.health.as_str()).collect();
     healths.dedup();
-    let lived = ["Progressing", "Healthy", "Progressing", "Healthy"];
+    // Between its change and the operator's look at it, for which it may be asked or not.
+    let asks = |pair: &[&str]| pair == ["Progressing", "Suspended"];
+    if let Some(before) = healths.windows(2).position(asks) {
+        healths.remove(before);
+    }
+    let lived = [
+        "Progressing",
+        "Healthy", // with four, with three, with four
+        "Progressing",
+        "Healthy", // after the preemption
+        "Progressing",
+        "Healthy", // after the restart
+        "Suspended",
+        "Progressing",
+        "Healthy",
+    ];
     ensure!(healths == lived, "{healths:?}");
-    let mut compared: Vec<&str> = synced.iter().map(|s| s.reconciled.as_str()).collect();
-    compared.dedup();
-    ensure!(
-        compared.len() >= 30,
-        "compared {} times only",
-        compared.len()
-    );
+    compared(&synced)
+}
+
+/// It was compared all the time, and for as long as is said.
+fn compared(synced: &[&State]) -> Result<()> {
+    let times = synced.iter().map(|s| s.reconciled.parse::<Timestamp>());
+    let mut times: Vec<Timestamp> = times.collect::<Result<_, _>>()?;
+    times.dedup();
+    let (first, last) = times.first().zip(times.last()).context("never compared")?;
+    let watched = last.duration_since(*first);
+    ensure!(watched >= WATCHED, "compared for {watched} only");
+    for (before, after) in times.iter().zip(times.iter().skip(1)) {
+        let between = after.duration_since(*before);
+        ensure!(between <= SELDOM, "not compared for {between}: {before}");
+    }
     Ok(())
 }

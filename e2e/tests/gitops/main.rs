@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         on_cluster("the_end_stays_the_end", states::ended),
         on_cluster("a_change_is_applied_or_refused", changes::commits),
         on_cluster("what_is_changed_by_hand_is_healed", changes::healed),
+        on_cluster("what_is_cancelled_comes_again", changes::cancelled),
         on_cluster("what_leaves_git_is_pruned", changes::pruned),
         on_cluster("queues_and_policies_come_before_jobs", waves::order),
         on_cluster("a_held_queue_holds_up_no_sync", waves::held),
@@ -45,8 +46,8 @@ fn main() -> ExitCode {
             "jobs_follow_each_other_by_waves_of_hooks",
             hooks::one_by_one,
         ),
-        on_cluster("children_are_left_alone", tracking::children),
-        by_label("children_are_left_alone_under_labels", tracking::children),
+        on_cluster("children_are_left_alone", tracking::left_alone),
+        by_label("children_are_left_alone_under_labels", tracking::left_alone),
         on_cluster(
             "the_repositories_of_docs_are_delivered",
             documents::delivered,

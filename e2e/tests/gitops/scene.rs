@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use libtest_mimic::{Completion, Failed, Trial};
 use serde_json::{Value, json};
+use tokio::process::Command;
 use tokio::runtime::Runtime;
 use tokio::sync::Mutex;
 use trellis_e2e::argocd::{self, ArgoCd, Program, Repository};
@@ -52,6 +53,27 @@ impl Scene {
     /// A namespace with `nodes` of 8 GPUs.
     pub(crate) async fn site(&self, nodes: usize) -> Site {
         Site::new(&self.control_plane, "gitops", Nodes::new(nodes).gpus(8)).await
+    }
+
+    /// Runs `trellis` in the namespace of a site, as an administrator, and gives back what it has
+    /// said on standard output and on standard error.
+    pub(crate) async fn trellis(
+        &self,
+        site: &Site,
+        arguments: &[&str],
+    ) -> Result<(String, String)> {
+        let output = Command::new(env!("CARGO_BIN_EXE_trellis-under-test"))
+            .args(arguments)
+            .args(["-n", site.name(), "--timeout", "60s"])
+            .env("KUBECONFIG", self.control_plane.kubeconfig())
+            .kill_on_drop(true)
+            .output()
+            .await?;
+        ensure!(output.status.success(), "{arguments:?}: {output:?}");
+        Ok((
+            String::from_utf8(output.stdout)?,
+            String::from_utf8(output.stderr)?,
+        ))
     }
 
     /// An Application of the root of a repository, called as the site is. Its failed syncs are not

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use trellis_api::job::JobPhase;
 use trellis_e2e::argocd::{Judgement, health};
 
-use crate::judged::{self, READY_KINDS, changed, job, other};
+use crate::judged::{self, GANG_PHASES, READY_KINDS, changed, job, other};
 use crate::scene::{annotated, docs};
 
 /// The scripts, by kind.
@@ -158,22 +158,11 @@ pub(crate) fn others() -> Result<()> {
     }
     cases.push((changed(judged::queue(true, "Accepted")), "Progressing", ""));
     cases.push((silent("Queue"), "Progressing", ""));
-    let group = |status: Value| {
-        let mut group = other("PodGroup", &[]);
-        group["status"] = status;
-        group
-    };
-    cases.push((group(json!(null)), "Progressing", "Pending"));
-    for (phase, health) in [
-        ("Pending", "Progressing"),
-        ("Nominated", "Progressing"),
-        ("Committing", "Progressing"),
-        ("Placed", "Healthy"),
-        ("Unwinding", "Progressing"),
-        ("Finished", "Healthy"),
-    ] {
-        let status = json!({"phase": phase, "reason": "Preempting", "message": "why"});
-        cases.push((group(status), health, phase));
+    let mut group = judged::pod_group("Pending");
+    group["status"].take();
+    cases.push((group, "Progressing", "Pending"));
+    for (phase, health) in GANG_PHASES {
+        cases.push((judged::pod_group(phase), health, phase));
     }
     judge(&cases)
 }

@@ -9,16 +9,15 @@ use kube::ResourceExt;
 use kube::api::ListParams;
 use kube::core::{NamespaceResourceScope, Resource};
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 use trellis_api::job::JobPhase;
 use trellis_api::{PodGroup, TrainingJob};
 use trellis_e2e::site::Site;
 
 use crate::scene::{SOON, Scene, repository, yaml};
 
-pub(crate) async fn children(scene: &Scene) -> Result<()> {
-    let site = scene.site(1).await;
-    // The framework with most children: a ConfigMap and a Secret beside the rest.
+/// A job `train` of the framework with most children: a ConfigMap and a Secret beside the rest.
+pub(crate) fn mpi(site: &Site) -> Value {
     let mut job = site.job("train", 2, 1);
     let worker = &mut job["spec"]["taskGroups"][0];
     let mut launcher = worker.clone();
@@ -31,6 +30,12 @@ pub(crate) async fn children(scene: &Scene) -> Result<()> {
     job["spec"]["taskGroups"] = json!([launcher, worker]);
     job["spec"]["framework"] = json!("MPI");
     job["spec"]["securityContext"] = json!({"runAsUser": 1000});
+    job
+}
+
+pub(crate) async fn left_alone(scene: &Scene) -> Result<()> {
+    let site = scene.site(1).await;
+    let mut job = mpi(&site);
     let repository = repository(std::slice::from_ref(&job))?;
     let application = scene.application(&site, &repository);
     let application = scene.argocd.deliver(&application).await?;
@@ -44,7 +49,7 @@ pub(crate) async fn children(scene: &Scene) -> Result<()> {
         "Argo CD does not track the job: {:?}",
         tracked.metadata
     );
-    let before = all(&site).await?;
+    let before = children(&site).await?;
     ensure!(before.len() >= 8, "{before:?}");
 
     // Another sync, and a hard look at what there is.
@@ -61,7 +66,7 @@ pub(crate) async fn children(scene: &Scene) -> Result<()> {
     // Nor are they left over, of which its project warns.
     ensure!(state.conditions.is_empty(), "{state:#?}");
     ensure!(
-        all(&site).await? == before,
+        children(&site).await? == before,
         "children were pruned or replaced"
     );
     application.delete(SOON).await
@@ -76,8 +81,8 @@ fn is_tracked(object: &impl ResourceExt) -> bool {
     keys.into_iter().any(of_argo)
 }
 
-/// The uids of all that the job has made, none of which is tracked.
-async fn all(site: &Site) -> Result<BTreeSet<String>> {
+/// The uids of all that the job has made, none of which is tracked: of each kind some.
+pub(crate) async fn children(site: &Site) -> Result<BTreeSet<String>> {
     let mut all = BTreeSet::new();
     all.extend(of::<Service>(site).await?);
     all.extend(of::<NetworkPolicy>(site).await?);

@@ -12,6 +12,7 @@ mod gpus;
 mod jax;
 mod kubelet;
 mod leftovers;
+mod logs;
 mod mpi;
 mod pytorch;
 mod scene;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
             faults::refusal,
         ),
         trial("a_gang_finds_its_peers_by_name", Calm, gang::peers),
+        trial("what_pods_print_is_told_by_rank", Calm, logs::printed),
         trial(
             "a_gang_goes_on_while_its_kubelet_is_away",
             Storm,

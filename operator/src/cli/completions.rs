@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::CommandFactory as _;
+use clap::builder::PossibleValue;
 use clap_complete::Shell;
 
 use super::Cli;
@@ -11,9 +12,62 @@ use super::Cli;
 /// Which shell.
 #[derive(clap::Args, Debug)]
 pub(super) struct Options {
-    /// The shell: `source <(trellis completions bash)` has them in the one that runs.
+    /// The shell: `source <(trellis completions bash)` has them in the one that runs. kubectl: a
+    /// program that completes `kubectl trellis`, as `kubectl_complete-trellis` on the PATH.
     #[arg(value_enum)]
-    shell: Shell,
+    shell: For,
+}
+
+/// Who completes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum For {
+    Shell(Shell),
+    Kubectl,
+}
+
+impl clap::ValueEnum for For {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[
+            Self::Shell(Shell::Bash),
+            Self::Shell(Shell::Elvish),
+            Self::Shell(Shell::Fish),
+            Self::Shell(Shell::PowerShell),
+            Self::Shell(Shell::Zsh),
+            Self::Kubectl,
+        ]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            Self::Shell(shell) => shell.to_possible_value(),
+            Self::Kubectl => Some(PossibleValue::new("kubectl")),
+        }
+    }
+}
+
+/// A program of its own, which kubectl asks in whatever shell it runs: it hands over the words behind
+/// `kubectl trellis`, of which the last is to be completed, and reads a line for each thing that it
+/// may be, and in the last what the shell is to do (Cobra's directives; 4: add no files). They are
+/// what bash's completion says: its function needs no shell that somebody types into.
+const BEFORE: &str = "#!/usr/bin/env bash\n";
+const AFTER: &str = r#"
+COMP_WORDS=(trellis "$@") COMP_CWORD=$# COMPREPLY=()
+before=trellis
+(($# < 2)) || before=${COMP_WORDS[$# - 1]}
+_trellis trellis "${COMP_WORDS[$#]}" "$before" 2>/dev/null
+((${#COMPREPLY[@]} == 0)) || printf '%s\n' "${COMPREPLY[@]}"
+echo :4
+"#;
+
+fn text(of: For) -> Vec<u8> {
+    let (before, shell, after) = match of {
+        For::Shell(shell) => ("", shell, ""),
+        For::Kubectl => (BEFORE, Shell::Bash, AFTER),
+    };
+    let mut text = before.as_bytes().to_vec();
+    clap_complete::generate(shell, &mut Cli::command(), "trellis", &mut text);
+    text.extend_from_slice(after.as_bytes());
+    text
 }
 
 /// Where to.
@@ -26,10 +80,7 @@ pub(super) struct Man {
 
 /// Prints the completions. They are those of `trellis`, whatever it was started as.
 pub(super) fn print(options: &Options) -> anyhow::Result<()> {
-    let mut command = Cli::command();
-    let mut text = Vec::new();
-    clap_complete::generate(options.shell, &mut command, "trellis", &mut text);
-    super::print(&String::from_utf8_lossy(&text))
+    super::print(&String::from_utf8_lossy(&text(options.shell)))
 }
 
 /// Writes the man pages.
@@ -55,9 +106,7 @@ mod tests {
             folder: folder.path().join("man1"),
         };
         write(&man).unwrap();
-        let mut bash = Vec::new();
-        clap_complete::generate(Shell::Bash, &mut Cli::command(), "trellis", &mut bash);
-        let bash = String::from_utf8(bash).unwrap();
+        let bash = String::from_utf8(text(For::Shell(Shell::Bash))).unwrap();
         for command in Cli::command().get_subcommands() {
             let name = command.get_name();
             let page = man.folder.join(format!("trellis-{name}.1"));
@@ -66,9 +115,11 @@ mod tests {
             assert!(bash.contains(&format!("trellis,{name})")), "{name}");
         }
         for shell in Shell::value_variants() {
-            let mut text = Vec::new();
-            clap_complete::generate(*shell, &mut Cli::command(), "trellis", &mut text);
-            assert!(!text.is_empty(), "{shell}");
+            let shell = For::Shell(*shell);
+            assert!(For::value_variants().contains(&shell), "{shell:?}");
+        }
+        for shell in For::value_variants() {
+            assert!(!text(*shell).is_empty(), "{shell:?}");
         }
     }
 

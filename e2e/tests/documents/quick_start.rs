@@ -1,0 +1,346 @@
+//! docs/quick-start.md from its first block to its last, as somebody who reads it types it: what the
+//! page shows is what is printed.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use kube::Api;
+use kube::api::DeleteParams;
+use tempfile::TempDir;
+use tokio::process::Command;
+use trellis_api::job::JobPhase;
+use trellis_api::{Queue, TrainingJob};
+use trellis_e2e::cluster::Nodes;
+use trellis_e2e::control_plane::{ControlPlane, free_port};
+use trellis_e2e::early::{self, Unanswered};
+use trellis_e2e::jobs::phase;
+use trellis_e2e::operator::{self, ACCOUNT, NAMESPACE, Operator};
+use trellis_e2e::visibility;
+use trellis_e2e::wait::{eventually, wait_for, wait_gone};
+
+use super::blocks::{Block, all};
+use super::root;
+
+/// How long it may take until a command prints what the page shows.
+const SOON: Duration = Duration::from_secs(60);
+
+/// Commands of the page that are not run here, and why.
+const NOT_RUN: [(&str, &str); 4] = [
+    ("cargo install ", "the program is built, and on the PATH"),
+    (
+        "helm install ",
+        "tests of the chart install it; here it runs as in the demo",
+    ),
+    ("helm uninstall ", "there is no release"),
+    (
+        "kubectl logs ",
+        "simulated pods have no logs; e2e/tests/real_nodes/logs.rs runs it",
+    ),
+];
+
+/// A reader's terminal.
+struct Terminal {
+    folder: TempDir,
+    path: String,
+    kubeconfig: std::path::PathBuf,
+}
+
+/// What a command came to.
+#[derive(Debug)]
+struct Printed {
+    ok: bool,
+    out: String,
+    err: String,
+}
+
+impl Terminal {
+    fn new(control_plane: &ControlPlane) -> Result<Self> {
+        let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
+        let tools = control_plane.tools(&[("trellis", program)])?;
+        let folder = tools.strip_prefix("export PATH=").context("no PATH")?;
+        Ok(Self {
+            folder: tempfile::tempdir()?,
+            path: folder.replace("$PATH", &std::env::var("PATH")?),
+            kubeconfig: control_plane.kubeconfig(),
+        })
+    }
+
+    async fn run(&self, command: &str) -> Result<Printed> {
+        let output = Command::new("sh")
+            .args(["-c", command])
+            .current_dir(self.folder.path())
+            .env("PATH", &self.path)
+            .env("KUBECONFIG", &self.kubeconfig)
+            .kill_on_drop(true)
+            .output()
+            .await?;
+        Ok(Printed {
+            ok: output.status.success(),
+            out: String::from_utf8(output.stdout)?,
+            err: String::from_utf8(output.stderr)?,
+        })
+    }
+
+    /// Runs a command that changes something once, and one that looks until it shows this.
+    async fn prints(&self, command: &str, shown: &str) -> Result<()> {
+        let once = async || -> Result<()> {
+            let printed = self.run(command).await?;
+            ensure!(printed.ok, "{printed:?}");
+            if !alike(shown, &printed.out) {
+                bail!(
+                    "the page shows\n{shown}and this is printed\n{}",
+                    printed.out
+                );
+            }
+            Ok(())
+        };
+        let looks = ["kubectl get ", "trellis explain "];
+        let done = match looks.iter().any(|begin| command.starts_with(begin)) {
+            true => eventually(SOON, once).await,
+            false => once().await,
+        };
+        done.with_context(|| format!("$ {command}"))
+    }
+}
+
+/// Whether that is what the page shows, but for times. Where the page has a line `...` any number of
+/// lines may stand.
+fn alike(shown: &str, printed: &str) -> bool {
+    let shown: Vec<String> = shown.lines().map(timeless).collect();
+    let printed: Vec<String> = printed.lines().map(timeless).collect();
+    matches(&shown, &printed)
+}
+
+fn matches(shown: &[String], printed: &[String]) -> bool {
+    match shown.split_first() {
+        None => printed.is_empty(),
+        Some((first, rest)) if first == "..." => {
+            (0..=printed.len()).any(|skipped| matches(rest, &printed[skipped..]))
+        }
+        Some((first, rest)) => printed
+            .split_first()
+            .is_some_and(|(line, printed)| line == first && matches(rest, printed)),
+    }
+}
+
+/// A line in which every time (`3s`, `1m20s`) is the same. Times stand last in it, and move nothing.
+fn timeless(line: &str) -> String {
+    let words = line.split(' ').map(|word| match is_time(word) {
+        true => "TIME",
+        false => word,
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn is_time(word: &str) -> bool {
+    let mut digits = false;
+    let well = word.chars().all(|c| match c {
+        '0'..='9' => {
+            digits = true;
+            true
+        }
+        's' | 'm' | 'h' | 'd' => std::mem::take(&mut digits),
+        _ => false,
+    });
+    well && !digits && !word.is_empty()
+}
+
+/// The commands of a block, each with what is shown below it.
+fn commands(block: &Block) -> Vec<(String, String)> {
+    if block.language == "sh" {
+        let lines = block.text.lines().filter(|line| !line.is_empty());
+        return lines.map(|line| (line.to_owned(), String::new())).collect();
+    }
+    let mut commands: Vec<(String, String)> = Vec::new();
+    for line in block.text.lines() {
+        match (line.strip_prefix("$ "), commands.last_mut()) {
+            (Some(command), _) => commands.push((command.to_owned(), String::new())),
+            (None, Some((_, shown))) => shown.push_str(&format!("{line}\n")),
+            (None, None) => panic!("{line:?} stands before the first command"),
+        }
+    }
+    commands
+}
+
+/// The file that a block of YAML is: the last that the page names before it.
+fn file(page: &str, block: &Block) -> Option<String> {
+    let before: Vec<&str> = page.lines().take(block.line - 1).collect();
+    let before = before.join("\n");
+    let code = before.split('`').skip(1).step_by(2);
+    let names = code.filter(|name| name.ends_with(".yaml") && !name.contains([' ', '/']));
+    names.last().map(str::to_owned)
+}
+
+/// The control plane of the demo, but for the number of nodes, and with the webhook too.
+async fn start() -> Result<(ControlPlane, Operator)> {
+    let control_plane = operator::control_plane().await?;
+    let (port, webhook) = (free_port()?, free_port()?);
+    visibility::install(&control_plane, port).await?;
+    early::install(&control_plane, webhook, Unanswered::Pass).await?;
+    let mut launch = visibility::launch("operator", port).lease_seconds(60);
+    launch
+        .arguments
+        .extend(early::launch("", webhook).arguments);
+    let kubeconfig = control_plane.service_account_kubeconfig(NAMESPACE, ACCOUNT);
+    let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
+    let operator = Operator::launch(&control_plane, program, &kubeconfig.await?, &launch)?;
+    visibility::becomes(&control_plane, true).await?;
+    early::is_asked(&control_plane).await?;
+    operator::takes_jobs(&control_plane).await?;
+    Ok((control_plane, operator))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_quick_start_is_as_it_says() {
+    let (control_plane, operator) = start().await.unwrap();
+    let _gpu = Nodes::new(2)
+        .gpu_taint()
+        .create(&control_plane)
+        .await
+        .unwrap();
+    let _cpu = Nodes::new(2)
+        .name("cpu-{i}")
+        .gpus(0)
+        .capacity("cpu", "16")
+        .capacity("memory", "64Gi")
+        .create(&control_plane)
+        .await
+        .unwrap();
+    let walked = walk(&control_plane).await;
+    walked
+        .with_context(|| operator.last_words())
+        .unwrap_or_else(|error| panic!("{error:#}"));
+}
+
+async fn walk(control_plane: &ControlPlane) -> Result<()> {
+    let page = std::fs::read_to_string(root().join("docs/quick-start.md"))?;
+    let terminal = Terminal::new(control_plane)?;
+    let mut run = 0;
+    for block in all(&page) {
+        let at = || format!("docs/quick-start.md:{}", block.line);
+        match block.language.as_str() {
+            "yaml" => {
+                let name = file(&page, &block).with_context(at)?;
+                std::fs::write(terminal.folder.path().join(name), &block.text)?;
+            }
+            "sh" | "console" => {
+                for (command, shown) in commands(&block) {
+                    let is_left = |(begin, _): &(&str, _)| command.starts_with(begin);
+                    if NOT_RUN.iter().any(is_left) {
+                        continue;
+                    }
+                    match block.language.as_str() {
+                        // What it prints is not shown.
+                        "sh" => {
+                            let printed = terminal.run(&command).await?;
+                            ensure!(printed.ok, "{}: $ {command}: {printed:?}", at());
+                        }
+                        _ => terminal.prints(&command, &shown).await.with_context(at)?,
+                    }
+                    run += 1;
+                    if command.starts_with("trellis resume first ") {
+                        resumed(control_plane).await.with_context(at)?;
+                    }
+                }
+            }
+            // The refusal, of whoever is there to refuse.
+            "text" => {
+                refused(control_plane, &terminal, &block.text)
+                    .await
+                    .with_context(at)?;
+            }
+            other => bail!("{}: nobody knows what to do with {other:?}", at()),
+        }
+    }
+    ensure!(run >= 13, "only {run} commands");
+    nothing_is_left(control_plane).await
+}
+
+/// "`first` waits now, as its second attempt."
+async fn resumed(control_plane: &ControlPlane) -> Result<()> {
+    let jobs: Api<TrainingJob> = Api::namespaced(control_plane.client(), "red");
+    let waits = |job: &TrainingJob| {
+        let attempt = job.status.as_ref().and_then(|s| s.attempt);
+        phase(job) == Some(JobPhase::Queued) && attempt == Some(2)
+    };
+    wait_for(&jobs, "first", SOON, waits).await?;
+    Ok(())
+}
+
+/// `hello.yaml` with `image: busybox`: refused by the webhook, and without it by the operator, in
+/// these words.
+async fn refused(control_plane: &ControlPlane, terminal: &Terminal, said: &str) -> Result<()> {
+    let folder = terminal.folder.path();
+    let hello = std::fs::read_to_string(folder.join("hello.yaml"))?;
+    let untagged = hello
+        .replace("busybox:1.37", "busybox")
+        .replace("name: hello,", "name: untagged,");
+    std::fs::write(folder.join("untagged.yaml"), untagged)?;
+    let said = said.trim_end();
+    let (reason, words) = said.split_once(": ").context("no reason")?;
+    let server = format!("Error from server ({reason}): ");
+    let apply = "kubectl apply -f untagged.yaml";
+    // The webhook has to see the policy first.
+    let dry_run = format!("{apply} --dry-run=server");
+    eventually(SOON, || async {
+        let printed = terminal.run(&dry_run).await?;
+        ensure!(!printed.ok, "it is taken");
+        let denied = printed.err.starts_with(&server) && printed.err.contains(words);
+        ensure!(denied, "{printed:?}");
+        Ok(())
+    })
+    .await?;
+    let api: Api<ValidatingWebhookConfiguration> = Api::all(control_plane.client());
+    api.delete(early::NAME, &DeleteParams::default()).await?;
+    eventually(SOON, || async {
+        let printed = terminal.run(apply).await?;
+        ensure!(printed.ok, "{printed:?}");
+        Ok(())
+    })
+    .await?;
+    let jobs: Api<TrainingJob> = Api::namespaced(control_plane.client(), "default");
+    let is_refused = |job: &TrainingJob| phase(job) == Some(JobPhase::Refused);
+    let job = wait_for(&jobs, "untagged", SOON, is_refused).await?;
+    let status = job.status.unwrap_or_default();
+    let is = status.reason.map_or("", trellis_api::Reason::as_str);
+    let told = status.message.unwrap_or_default();
+    ensure!((is, told.as_str()) == (reason, words), "{is}: {told}");
+    Ok(())
+}
+
+/// What the page has made is gone, and what it says stays is there.
+async fn nothing_is_left(control_plane: &ControlPlane) -> Result<()> {
+    let client = control_plane.client();
+    let jobs: Api<TrainingJob> = Api::all(client.clone());
+    let left = jobs.list(&Default::default()).await?.items;
+    ensure!(left.is_empty(), "{left:?}");
+    let queues: Api<Queue> = Api::all(client.clone());
+    for queue in ["red", "blue", "pool"] {
+        wait_gone(&queues, queue, SOON).await?;
+    }
+    queues.get("default").await?;
+    let policies: Api<trellis_api::ClusterAuthorizationPolicy> = Api::all(client);
+    policies.get("starter").await?;
+    ensure!(policies.get_opt("tagged-images").await?.is_none());
+    Ok(())
+}
+
+#[test]
+fn what_is_printed_is_compared_with_what_is_shown() {
+    let shown = "NAME   AGE\nhello  3s\n...\nlast\n";
+    assert!(alike(
+        shown,
+        "NAME   AGE\nhello  1m20s\nmore\nand more\nlast\n"
+    ));
+    assert!(alike(shown, "NAME   AGE\nhello  2h\nlast\n"));
+    for other in [
+        "NAME   AGE\nhello  3\nlast\n",
+        "NAME  AGE\nhello  3s\nlast\n",
+        "NAME   AGE\nhello  3s\nlast\nmore\n",
+        "NAME   AGE\nhello  3s\n",
+    ] {
+        assert!(!alike(shown, other), "{other}");
+    }
+}

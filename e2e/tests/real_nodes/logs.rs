@@ -1,0 +1,148 @@
+//! `trellis logs`, of what a real kubelet keeps.
+
+use std::process::Stdio;
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::Command;
+use tokio::time::timeout;
+use trellis_api::job::JobPhase;
+use trellis_e2e::cluster::SCOPE;
+use trellis_e2e::jobs::SOON;
+use trellis_e2e::real_nodes::IMAGE;
+use trellis_e2e::wait::eventually;
+
+use crate::scene::{End, Place, Scene, TRAINED};
+
+/// A rank says who it is, and fails or ends when it is told to.
+const SAYS: &str = "trap 'exit 143' TERM; echo rank $TRELLIS_RANK attempt $TRELLIS_ATTEMPT; \
+    until [ -e /shared/ends ]; do \
+        if [ -e /shared/fails-$TRELLIS_RANK-$TRELLIS_ATTEMPT ]; then \
+            echo out of data in $TRELLIS_ATTEMPT; exit 3; \
+        fi; \
+        sleep 0.2; \
+    done; echo ended $TRELLIS_RANK";
+
+fn logs(scene: &Scene, place: &Place, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_trellis-under-test"));
+    command
+        .args(["logs", "j", "-n", place.name()])
+        .args(arguments)
+        .env("KUBECONFIG", scene.control_plane.kubeconfig())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    command
+}
+
+/// Its exit status, standard output and standard error.
+async fn said(scene: &Scene, place: &Place, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = logs(scene, place, arguments).output().await.unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (
+        output.status.code(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+pub(crate) async fn printed(scene: &'static Scene, place: Place) -> End {
+    let shared = place.shared_folder("shared").await;
+    let mut job = place.waits("j", 2, 1);
+    job["spec"]["taskGroups"][0]["command"] = json!(["sh", "-c", SAYS]);
+    place.create(job).await.unwrap();
+    let all = async |attempt: u32| {
+        let both =
+            (0..2).map(|rank| format!("[{rank} j-worker-{rank}] rank {rank} attempt {attempt}\n"));
+        let both: Vec<String> = both.collect();
+        eventually(SOON, || async {
+            let told = said(scene, &place, &["--all"]).await;
+            let mut lines: Vec<&str> = told.1.split_inclusive('\n').collect();
+            lines.sort_unstable();
+            ensure!(told.0 == Some(0) && lines == both, "{told:?}");
+            Ok(())
+        })
+        .await
+        .unwrap();
+    };
+    all(1).await;
+    let own = |rank: u32, attempt: u32| {
+        let line = format!("rank {rank} attempt {attempt}\n");
+        (Some(0), line, String::new())
+    };
+    assert_eq!(said(scene, &place, &[]).await, own(0, 1));
+    assert_eq!(said(scene, &place, &["--rank", "1"]).await, own(1, 1));
+    let (none, _, why) = said(scene, &place, &["--rank", "2"]).await;
+    assert_eq!(none, Some(1));
+    assert!(
+        why.contains("j has no rank 2: its ranks are 0 to 1"),
+        "{why}"
+    );
+
+    // Over a restart, as long as the job lives.
+    let mut follows = logs(scene, &place, &["-f", "--rank", "1"]).spawn().unwrap();
+    let mut followed = BufReader::new(follows.stdout.take().unwrap()).lines();
+    let mut next = async || -> String {
+        let line = timeout(TRAINED, followed.next_line())
+            .await
+            .context("silent");
+        line.unwrap().unwrap().unwrap_or_default()
+    };
+    assert_eq!(next().await, "rank 1 attempt 1");
+    std::fs::write(shared.join("fails-1-1"), "").unwrap();
+    assert_eq!(next().await, "out of data in 1");
+    assert_eq!(next().await, "rank 1 attempt 2");
+    place.runs_again("j", 2).await;
+    all(2).await;
+    // What ran before has gone with its pods, and its last words are known.
+    let (none, out, why) = said(scene, &place, &["-p", "--rank", "1"]).await;
+    assert_eq!((none, out.as_str()), (Some(1), ""), "{why}");
+    let last = "The last line of j-worker-1 in attempt 1: out of data in 1";
+    assert!(why.contains(last), "{why}");
+
+    std::fs::write(shared.join("ends"), "").unwrap();
+    assert_eq!(next().await, "ended 1");
+    assert_eq!(next().await, "");
+    let ended = timeout(TRAINED, follows.wait_with_output()).await;
+    let ended = ended.unwrap().unwrap();
+    let told = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{told}");
+    assert!(told.contains("note: attempt 2 begins"), "{told}");
+    place.ends("j").await;
+    // The pods of a job that is complete are there, with their logs.
+    let tail = said(scene, &place, &["--rank", "1", "--tail", "1"]).await;
+    assert_eq!(tail, (Some(0), "ended 1\n".to_owned(), String::new()));
+    first_job_of_docs(scene, &place).await;
+    End::Passed
+}
+
+/// The job of docs/quick-start.md prints what the page shows, which simulated pods cannot.
+async fn first_job_of_docs(scene: &Scene, place: &Place) {
+    let page = include_str!("../../../docs/quick-start.md");
+    let job = page.split("```yaml\n").nth(1).unwrap();
+    let job = job.split("```").next().unwrap();
+    let mut job: Value = serde_saphyr::from_str(job).unwrap();
+    job["metadata"]["namespace"].take();
+    let group = &mut job["spec"]["taskGroups"][0];
+    group["image"] = json!(IMAGE);
+    group["nodeSelector"] = json!({SCOPE: "calm"});
+    // It does not hear SIGTERM, and the next test waits for its nodes.
+    job["spec"]["checkpoint"] = json!({"gracePeriodSeconds": 5});
+    place.create(job).await.unwrap();
+    place.reaches("hello", JobPhase::Running).await;
+    let (_, shown) = page.split_once("$ kubectl logs hello-worker-1\n").unwrap();
+    let shown = shown.split("```").next().unwrap();
+    let logs = ["logs", "hello-worker-1", "-n", place.name()];
+    eventually(SOON, || async {
+        let printed = scene.control_plane.kubectl_ok(&logs).await?;
+        ensure!(
+            printed == shown,
+            "{printed:?} is printed, {shown:?} is shown"
+        );
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
