@@ -65,7 +65,16 @@ async fn anew(helm: Helm, flag: &str) -> Result<()> {
     let made = policies.get("starter").await?;
     ensure!(made.metadata.uid != starter.metadata.uid);
 
+    // Also where somebody has written what the chart has written.
+    let mut spec = serde_json::to_value(&made.spec)?;
+    spec["cedar"] = json!("permit(principal, action, resource);");
+    let patch = Patch::Merge(json!({"spec": spec}));
+    policies.patch("starter", &people, &patch).await?;
     helm.ok(&uninstall)?;
+    install(&helm, flag)?;
+    let kept = policies.get("starter").await?;
+    let text = serde_json::to_value(&kept.spec)?["cedar"].clone();
+    ensure!(text == spec["cedar"], "it is set back: {text}");
     Ok(())
 }
 
