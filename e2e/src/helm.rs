@@ -35,9 +35,22 @@ impl Helm {
     ///
     /// When it cannot be built.
     pub fn find_or_build() -> Result<Self> {
-        let binaries = Binaries::find_or_build(&[Program::Helm])?;
+        Self::of(Program::Helm)
+    }
+
+    /// The same of Helm 3.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be built.
+    pub fn find_or_build_3() -> Result<Self> {
+        Self::of(Program::Helm3)
+    }
+
+    fn of(program: Program) -> Result<Self> {
+        let binaries = Binaries::find_or_build(&[program])?;
         Ok(Self {
-            program: binaries.path(Program::Helm).to_owned(),
+            program: binaries.path(program).to_owned(),
             home: tempfile::tempdir()?,
             kubeconfig: None,
         })

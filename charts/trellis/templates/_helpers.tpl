@@ -1,13 +1,36 @@
-{{/* What each object bears. */}}
-{{- define "trellis.labels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{/*
+Labels of values, without those of the chart's own: twice the same key is no YAML, and Services,
+ServiceMonitor, the leader and people's roles are found by them. Not by the schema: Helm's tells a
+wrong place of a key that it refuses.
+*/}}
+{{- define "trellis.refuseOwn" -}}
+{{- range $key, $_ := .labels }}
+{{- if regexMatch $.own $key }}
+{{- fail (printf "%s must not have %q: the chart sets it itself, or finds its objects by it; leave it out" $.at $key) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "trellis.refuseOwnLabels" -}}
+{{- include "trellis.refuseOwn" (merge (dict "own" "^(helm\\.sh/chart$|app\\.kubernetes\\.io/(name|instance|version|part-of|managed-by)$|trellis\\.dev/|rbac\\.authorization\\.k8s\\.io/)") .) -}}
+{{- end }}
+
+{{/* What each object bears, with what `labels` of this one has besides, which counts more. */}}
+{{- define "trellis.labelsWith" -}}
+{{- include "trellis.refuseOwnLabels" (dict "at" "commonLabels" "labels" .root.Values.commonLabels) -}}
+{{- include "trellis.refuseOwnLabels" . -}}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" | trunc 63 }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 app.kubernetes.io/part-of: trellis
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-app.kubernetes.io/instance: {{ .Release.Name }}
-{{- with .Values.commonLabels }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+{{- with merge (dict) .labels (.root.Values.commonLabels | default dict) }}
 {{ toYaml . }}
 {{- end }}
+{{- end }}
+
+{{- define "trellis.labels" -}}
+{{- include "trellis.labelsWith" (dict "root" . "at" "" "labels" dict) -}}
 {{- end }}
 
 {{/* What the operator's pods are known by, to the Services among others. It never changes. */}}

@@ -46,6 +46,8 @@ fn recipe(program: Program) -> Recipe {
         Program::Etcd => ("kubernetes", "go.etcd.io/etcd/server/v3", "30 seconds"),
         Program::Kwok => ("tools", "sigs.k8s.io/kwok/cmd/kwok", "90 seconds"),
         Program::Helm => ("helm", "helm.sh/helm/v4/cmd/helm", "3 minutes"),
+        Program::Helm3 => ("helm3", "helm.sh/helm/v3/cmd/helm", "2 minutes"),
+        Program::PrometheusRules => ("prometheus", ".", "2 minutes"),
         Program::CertManager => ("cert-manager", ".", "3 minutes"),
         Program::Kubelet => ("kubernetes", "k8s.io/kubernetes/cmd/kubelet", "1 minute"),
         Program::CoreDns => ("nodes", "./coredns", "1 minute"),
@@ -75,6 +77,13 @@ pub(super) fn kubernetes_ldflags() -> String {
         }
     }
     flags
+}
+
+/// What Helm 3 takes for the version of Kubernetes where there is no cluster, as it is released: that
+/// of its client.
+fn helm3_ldflags() -> String {
+    let package = "helm.sh/helm/v3/pkg/chartutil";
+    format!("-s -w -X {package}.k8sVersionMajor=1 -X {package}.k8sVersionMinor=35")
 }
 
 /// Builds `programs` into `folder`. Of two processes one builds, the other waits and finds.
@@ -130,6 +139,7 @@ fn build_one(folder: &Path, program: Program) -> Result<()> {
     let log = folder.join(format!("{name}.log"));
     let ldflags = match recipe.module {
         "kubernetes" => kubernetes_ldflags(),
+        "helm3" => helm3_ldflags(),
         _ => String::from("-s -w"),
     };
     let started = Instant::now();

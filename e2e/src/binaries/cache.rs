@@ -16,8 +16,8 @@ pub(super) fn modules() -> PathBuf {
 }
 
 /// `<cache>/control-plane/<hash>`, and apart from it what changes at other times:
-/// `<cache>/helm/<hash>`, and for what is built of sources of ours `<cache>/cert-manager/<hash>`
-/// and `<cache>/nodes/<hash>`.
+/// `<cache>/helm/<hash>` and `<cache>/helm3/<hash>`, and for what is built of sources of ours
+/// `<cache>/cert-manager/<hash>`, `<cache>/prometheus/<hash>` and `<cache>/nodes/<hash>`.
 pub(super) fn folder(program: Program) -> Result<PathBuf> {
     let (kind, files): (_, &[&str]) = match program {
         Program::CoreDns | Program::SimulatedGpus => (
@@ -30,6 +30,15 @@ pub(super) fn folder(program: Program) -> Result<PathBuf> {
             ],
         ),
         Program::Helm => ("helm", &["helm/go.mod", "helm/go.sum"]),
+        Program::Helm3 => ("helm3", &["helm3/go.mod", "helm3/go.sum"]),
+        Program::PrometheusRules => (
+            "prometheus",
+            &[
+                "prometheus/go.mod",
+                "prometheus/go.sum",
+                "prometheus/main.go",
+            ],
+        ),
         Program::CertManager => (
             "cert-manager",
             &[

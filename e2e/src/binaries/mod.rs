@@ -36,6 +36,10 @@ pub enum Program {
     Kwok,
     /// Who installs charts.
     Helm,
+    /// The same, of the version before.
+    Helm3,
+    /// What Prometheus makes of rules.
+    PrometheusRules,
     /// Who issues certificates, and tells the API server whom to trust.
     CertManager,
     /// The kubelet of real nodes.
@@ -68,7 +72,8 @@ impl Program {
             Self::KubeScheduler => "kube-scheduler",
             Self::Kubectl => "kubectl",
             Self::Kwok => "kwok",
-            Self::Helm => "helm",
+            Self::Helm | Self::Helm3 => "helm",
+            Self::PrometheusRules => "prometheus-rules",
             Self::CertManager => "cert-manager",
             Self::Kubelet => "kubelet",
             Self::CoreDns => "coredns",

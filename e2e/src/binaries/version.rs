@@ -12,7 +12,7 @@ pub const KUBERNETES_VERSION: &str = "v1.37.1";
 pub(super) fn fits(path: &Path, program: Program) -> bool {
     let arguments: &[&str] = match program {
         Program::Kubectl => &["version", "--client"],
-        Program::Helm => &["version", "--short"],
+        Program::Helm | Program::Helm3 => &["version", "--short"],
         _ => &["--version"],
     };
     let Ok(output) = Command::new(path).args(arguments).output() else {
@@ -32,9 +32,11 @@ fn says_fitting(said: &str, program: Program) -> bool {
         Program::Etcd => &["etcd Version: 3.6.", "etcd Version: 3.7."],
         Program::Kwok => &["kwok version v0.8.", "kwok version 0.8."],
         Program::Helm => &["v4."],
+        // Of others the version of Kubernetes without a cluster is new enough for the chart.
+        Program::Helm3 => &["v3.20"],
         Program::CoreDns => &["CoreDNS-1.15."],
         // Of sources of ours: nobody has them installed.
-        Program::CertManager | Program::SimulatedGpus => &[],
+        Program::CertManager | Program::PrometheusRules | Program::SimulatedGpus => &[],
     };
     said.lines()
         .any(|line| prefixes.iter().any(|prefix| line.starts_with(prefix)))
@@ -78,6 +80,8 @@ mod tests {
             ),
             (Program::Helm, "v4.3\n", true),
             (Program::Helm, "v3.19.0+g3d8990f\n", false),
+            (Program::Helm3, "v3.20.2+g8fb76d6\n", true),
+            (Program::Helm3, "v4.3\n", false),
             (Program::KubeScheduler, "Kubernetes v1.37.1\n", true),
             (
                 Program::Kwok,

@@ -1,28 +1,136 @@
 //! Alerts and dashboard ask for what there is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
 use trellis_e2e::helm::{Helm, chart};
 
+use crate::firing;
+use crate::promql::{self, Asked};
+
+/// What Prometheus says itself of where a sample is from.
+const OF_THE_TARGET: &str = "pod";
+
+/// A metric: its labels, and the words that are said of it.
+#[derive(Debug, Default)]
+pub(crate) struct Fact {
+    pub(crate) labels: BTreeSet<String>,
+    words: BTreeSet<String>,
+}
+
+/// All metrics that somebody tells.
+pub(crate) fn facts() -> Result<BTreeMap<String, Fact>> {
+    let mut facts = BTreeMap::new();
+    for line in trellis::telemetry::markdown().lines() {
+        let Some(row) = line.strip_prefix("| `") else {
+            continue;
+        };
+        let (name, row) = row.split_once("` | ").context(line.to_owned())?;
+        let mut cells = row.split(" | ");
+        let kind = cells.next().context(line.to_owned())?;
+        let labels = cells.next().context(line.to_owned())?;
+        let named = labels.split('`').skip(1).step_by(2);
+        let mut labels: BTreeSet<String> = named.map(str::to_owned).collect();
+        let said = cells.next().context(line.to_owned())?;
+        let words = said.split(|c: char| !c.is_ascii_alphanumeric());
+        let words = words.map(str::to_owned).collect();
+        let mut name = name.to_owned();
+        if kind == "histogram" {
+            // It is its buckets that are asked for.
+            name.push_str("_bucket");
+            labels.insert("le".to_owned());
+        }
+        facts.insert(name, Fact { labels, words });
+    }
+    ensure!(facts.len() > 30, "only {facts:?}");
+    Ok(facts)
+}
+
+/// Expressions of the dashboard, and the labels that each of their legends shows.
+fn dashboard() -> Result<Vec<(String, Vec<String>)>> {
+    let text = std::fs::read_to_string(chart().join("files/dashboard.json"))?;
+    let dashboard: Value = serde_json::from_str(&text)?;
+    let panels = dashboard["panels"].as_array().context("no panels")?;
+    let targets = panels.iter().flat_map(|panel| {
+        let targets = panel["targets"].as_array();
+        targets.into_iter().flatten()
+    });
+    let read = |target: &Value| {
+        let expression = target["expr"].as_str().context("no expression")?;
+        // What Grafana puts in.
+        let expression = expression.replace("$__rate_interval", "5m");
+        let legend = target["legendFormat"].as_str().unwrap_or_default();
+        let labels = legend.split("{{").skip(1);
+        let labels = labels.filter_map(|part| Some(part.split_once("}}")?.0.trim().to_owned()));
+        Ok((expression, labels.collect()))
+    };
+    targets.map(read).collect()
+}
+
 pub(crate) fn names(_: &Helm) -> Result<()> {
-    let table = trellis::telemetry::markdown();
-    for file in ["alerts.yaml", "dashboard.json"] {
-        let text = std::fs::read_to_string(chart().join("files").join(file))?;
-        let asked = metrics(&text);
-        ensure!(asked.len() > 5, "{file}: {asked:?}");
-        for metric in asked {
-            // Of a histogram it is its buckets that are asked for.
-            let name = metric.trim_end_matches("_bucket");
-            let is_there = table.contains(&format!("`{name}`"));
-            ensure!(is_there, "{file}: nobody tells {metric}");
+    let (facts, dashboard) = (facts()?, dashboard()?);
+    ensure!(dashboard.len() > 15, "only {dashboard:?}");
+    let expressions: Vec<String> = dashboard.iter().map(|shown| shown.0.clone()).collect();
+    let rules = chart().join("files/alerts.yaml");
+    let answer = promql::ask(&rules, &expressions, &[])?;
+    let alerts = answer.alerts.len();
+    ensure!(alerts > 5, "only {:?}", answer.alerts);
+    ensure!(answer.asked.len() == alerts + expressions.len());
+    for asked in &answer.asked {
+        is_there(asked, &facts)?;
+    }
+    for ((expression, legend), asked) in dashboard.iter().zip(answer.asked.iter().skip(alerts)) {
+        let told: Vec<_> = asked
+            .groups
+            .iter()
+            .flat_map(|group| &group.labels)
+            .collect();
+        for label in legend {
+            ensure!(told.contains(&label), "{expression} does not tell {label}");
         }
     }
     Ok(())
 }
 
-fn metrics(text: &str) -> BTreeSet<&str> {
-    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-        .filter(|word| word.starts_with("trellis_"))
-        .collect()
+/// Metrics, their labels, and the values that these are compared with.
+fn is_there(asked: &Asked, facts: &BTreeMap<String, Fact>) -> Result<()> {
+    let Asked {
+        expression,
+        selectors,
+        groups,
+    } = asked;
+    ensure!(!selectors.is_empty(), "{expression} asks for nothing");
+    let fact = |metric: &String| {
+        let fact = facts.get(metric);
+        fact.with_context(|| format!("{expression}: nobody tells {metric}"))
+    };
+    let outcomes = firing::outcomes();
+    for selector in selectors {
+        let (metric, fact) = (&selector.metric, fact(&selector.metric)?);
+        for matcher in &selector.matchers {
+            let label = &matcher.label;
+            let has = fact.labels.contains(label);
+            ensure!(has, "{expression}: {metric} has no {label}");
+            let values = match matcher.kind.as_str() {
+                "=" | "!=" => vec![matcher.value.as_str()],
+                _ => matcher.value.split('|').collect(),
+            };
+            for value in values {
+                let is_outcome = label == "outcome" && outcomes.contains(&value);
+                let is_said = is_outcome || fact.words.contains(value);
+                ensure!(is_said, "{expression}: {metric} is never {label}={value}");
+            }
+        }
+    }
+    for group in groups {
+        for metric in &group.metrics {
+            let has = &fact(metric)?.labels;
+            for label in &group.labels {
+                let has = has.contains(label) || label == OF_THE_TARGET;
+                ensure!(has, "{expression}: {metric} has no {label}");
+            }
+        }
+    }
+    Ok(())
 }

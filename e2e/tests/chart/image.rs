@@ -1,6 +1,6 @@
 //! The image: built by buildah of the static program that `.ci/image` has made.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -29,34 +29,73 @@ pub(crate) fn unable() -> Option<String> {
     let Ok(made) = fs::metadata(program()).and_then(|meta| meta.modified()) else {
         return Some("the image needs its program: run .ci/image".to_owned());
     };
-    let sources = [
-        "api/src",
-        "compiler/src",
-        "policies/src",
-        "operator/src",
-        "operator/scheduler/src",
-    ];
-    let newest = sources
-        .iter()
-        .filter_map(|s| newest(&root().join(s)).ok())
-        .max();
-    let is_old = newest.is_none_or(|newest| newest > made);
+    let is_old = sources().is_none_or(|sources| sources.iter().any(|one| is_newer(one, made)));
     is_old.then(|| {
         "the image's program is older than the operator's sources: run .ci/image".to_owned()
     })
 }
 
-fn newest(folder: &Path) -> Result<SystemTime> {
-    let mut newest = SystemTime::UNIX_EPOCH;
-    for entry in folder.read_dir()? {
-        let entry = entry?;
-        let changed = match entry.file_type()?.is_dir() {
-            true => self::newest(&entry.path())?,
-            false => entry.metadata()?.modified()?,
-        };
-        newest = newest.max(changed);
-    }
-    Ok(newest)
+/// Whether it was changed since then, or is there no more.
+fn is_newer(file: &Path, made: SystemTime) -> bool {
+    let changed = fs::metadata(file).and_then(|meta| meta.modified());
+    !changed.is_ok_and(|changed| changed <= made)
+}
+
+fn target() -> String {
+    format!("{}-unknown-linux-musl", std::env::consts::ARCH)
+}
+
+/// What the program was made of, as Cargo wrote down beside it, with the crates' manifests, and what
+/// all of them hang on. None: Cargo has written nothing.
+fn sources() -> Option<BTreeSet<PathBuf>> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?;
+    let file = folder.join(target()).join("release/trellis.d");
+    let text = fs::read_to_string(file).ok()?;
+    let (_, listed) = text.lines().next()?.split_once(": ")?;
+    // A space within a name has a backslash before it.
+    let listed = listed.replace("\\ ", "\0");
+    let listed = listed
+        .split(' ')
+        .map(|one| PathBuf::from(one.replace('\0', " ")));
+    let listed: BTreeSet<PathBuf> = listed.collect();
+    let manifest = |file: &PathBuf| {
+        let mut above = file.ancestors().map(|folder| folder.join("Cargo.toml"));
+        above.find(|manifest| manifest.is_file())
+    };
+    let manifests: BTreeSet<PathBuf> = listed.iter().filter_map(manifest).collect();
+    let of_all = [
+        "Cargo.toml",
+        "Cargo.lock",
+        "rust-toolchain.toml",
+        ".ci/image",
+    ];
+    let of_all = of_all.map(|name| root().join(name));
+    Some(listed.into_iter().chain(manifests).chain(of_all).collect())
+}
+
+/// What runs in the program: the name and version of each crate, and the folder of ours.
+fn running() -> Result<Vec<(String, String, Option<PathBuf>)>> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["tree", "--offline", "--locked", "--package", "trellis"])
+        .args(["--features", "otlp", "--target", &target()])
+        .args(["--edges", "normal,no-proc-macro", "--prefix", "none"])
+        .args(["--format", "{p}"])
+        .current_dir(root())
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{said}");
+    let said = String::from_utf8(output.stdout)?;
+    let lines: BTreeSet<&str> = said.lines().filter(|line| !line.is_empty()).collect();
+    let read = |line: &str| {
+        let (name, rest) = line.split_once(" v").context(line.to_owned())?;
+        let (version, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+        let folder = rest.strip_prefix('(').and_then(|rest| rest.split_once(')'));
+        let folder = folder.map(|(folder, _)| PathBuf::from(folder));
+        let folder = folder.filter(|folder| folder.is_absolute());
+        Ok((name.to_owned(), version.to_owned(), folder))
+    };
+    lines.into_iter().map(read).collect()
 }
 
 pub(crate) fn trial() -> Trial {
@@ -102,11 +141,27 @@ fn test() -> Result<()> {
     ensure!(!elf.has_interpreter()?, "the program is not static");
     let crates = elf.crates()?;
     let locked = fs::read_to_string(root().join("Cargo.lock"))?;
-    for name in ["kube-client", "rustls", "cedar-policy", "trellis"] {
-        let version = crates.get(name).with_context(|| format!("no {name}"))?;
+    for (name, version) in &crates {
         let line = format!("name = \"{name}\"\nversion = \"{version}\"\n");
         ensure!(locked.contains(&line), "{name} {version} is not locked");
     }
+    let running = running()?;
+    ensure!(running.len() > 200, "only {running:?}");
+    let sources = sources().context("nothing says what it is made of")?;
+    for (name, version, folder) in running {
+        let is_told = crates.contains(&(name.clone(), version.clone()));
+        ensure!(
+            is_told,
+            "{name} {version} runs in it, and is not in its list"
+        );
+        // A change of any crate of ours makes it an old one.
+        if let Some(folder) = folder {
+            let is_source = |file: &PathBuf| file.starts_with(folder.join("src"));
+            ensure!(sources.iter().any(is_source), "{}", folder.display());
+            ensure!(sources.contains(&folder.join("Cargo.toml")), "{name}");
+        }
+    }
+    ensure!(sources.contains(&root().join("Cargo.lock")));
     let said = Command::new(program()).arg("version").output()?.stdout;
     ensure!(said == concat!("trellis ", env!("CARGO_PKG_VERSION"), "\n").as_bytes());
     Ok(())
@@ -201,7 +256,7 @@ impl Elf<'_> {
     }
 
     /// The crates that it is of, and their versions.
-    fn crates(&self) -> Result<BTreeMap<String, String>> {
+    fn crates(&self) -> Result<BTreeSet<(String, String)>> {
         let mut text = String::new();
         ZlibDecoder::new(self.section(".dep-v0")?).read_to_string(&mut text)?;
         let list: Value = serde_json::from_str(&text)?;

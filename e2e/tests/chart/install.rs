@@ -39,7 +39,7 @@ pub(crate) async fn operator(control_plane: &ControlPlane) -> Result<Operator> {
     operator::as_deployed(control_plane, program).await
 }
 
-async fn crds(control_plane: &ControlPlane) -> Result<usize> {
+pub(crate) async fn crds(control_plane: &ControlPlane) -> Result<usize> {
     let api: Api<CustomResourceDefinition> = Api::all(control_plane.client());
     let all = api.list(&ListParams::default()).await?;
     let ours = all.items.iter().filter(|c| c.spec.group == "trellis.dev");

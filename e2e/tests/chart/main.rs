@@ -8,14 +8,21 @@ mod alerts;
 mod asked;
 mod cert_manager;
 mod certificates;
+mod firing;
+mod flow;
+mod golden;
 mod image;
 mod install;
+mod kept;
+mod labels;
 mod nodes;
 mod others;
+mod promql;
 mod reached;
 mod real;
 mod roles;
 mod same;
+mod says;
 mod scene;
 mod schema;
 mod shown;
@@ -46,6 +53,11 @@ fn main() -> ExitCode {
             "alerts_and_dashboard_ask_for_metrics_that_are_there",
             alerts::names,
         ),
+        trial("each_alert_fires_where_it_is_to", firing::test),
+        trial("what_it_renders_is_as_it_was_read", golden::rendered),
+        trial("each_value_does_what_it_says", says::each),
+        trial("no_value_takes_a_label_of_the_charts_own", labels::own),
+        trial("the_nearest_of_two_labels_counts", labels::nearest),
         trial("each_value_is_in_the_table_of_docs", values::table),
         trial("no_rule_of_a_port_names_nobody", reached::by_network),
         trial(
@@ -66,6 +78,10 @@ fn main() -> ExitCode {
         ),
         on_cluster("it_is_installed_upgraded_and_uninstalled", install::life),
         on_cluster("an_upgrade_moves_no_gang_in_any_phase", upgrade::phases),
+        on_cluster("the_api_server_keeps_its_share_for_it", flow::schemas),
+        on_cluster("what_an_install_has_left_stays", kept::by_helm),
+        on_cluster("what_an_install_of_helm_3_has_left_stays", kept::by_helm_3),
+        on_cluster("an_older_helm_renders_it", kept::rendered_by_helm_3),
         on_cluster("crds_that_are_not_kept_go", install::nothing_is_kept),
         on_cluster("an_install_that_fails_is_taken_back", install::taken_back),
         on_cluster("readme_and_docs_install_it_by_helm", install::by_helm),

@@ -4,21 +4,12 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use trellis_e2e::helm::Helm;
 
-use crate::scene::NAMESPACE;
+use crate::scene::{NAMESPACE, refused};
 
 fn of_kind(helm: &Helm, values: &Value, kind: &str) -> Result<Value> {
     let objects = helm.objects(NAMESPACE, values)?;
     let mut found = objects.into_iter().filter(|object| object["kind"] == kind);
     found.next().with_context(|| format!("no {kind}"))
-}
-
-fn refused(helm: &Helm, values: &Value, names: &str) -> Result<()> {
-    let Err(error) = helm.objects(NAMESPACE, values) else {
-        anyhow::bail!("{values} is taken");
-    };
-    let said = format!("{error:#}");
-    ensure!(said.contains(names), "{said}");
-    Ok(())
 }
 
 /// A rule of the endpoint's port names somebody, if any does.

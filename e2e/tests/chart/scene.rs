@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use libtest_mimic::{Failed, Trial};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -49,6 +49,16 @@ pub(crate) fn everything() -> Value {
             "dashboard": {"enabled": true},
         },
     })
+}
+
+/// That these values are refused, in these words.
+pub(crate) fn refused(helm: &Helm, values: &Value, names: &str) -> Result<()> {
+    let Err(error) = helm.objects(NAMESPACE, values) else {
+        anyhow::bail!("{values} is taken");
+    };
+    let said = format!("{error:#}");
+    ensure!(said.contains(names), "{said}");
+    Ok(())
 }
 
 /// `Kind namespace/name` of an object.

@@ -6,10 +6,15 @@ use anyhow::{Context as _, Result, ensure};
 use trellis_e2e::helm::{Helm, chart};
 
 /// One value.
-struct Row {
-    path: String,
-    default: String,
+pub(crate) struct Row {
+    pub(crate) path: String,
+    pub(crate) default: String,
     what: String,
+}
+
+/// All that there are.
+pub(crate) fn all() -> Result<Vec<Row>> {
+    rows(&std::fs::read_to_string(chart().join("values.yaml"))?)
 }
 
 /// The values: each that stands on one line, with the comment above it.
@@ -47,7 +52,7 @@ fn rows(text: &str) -> Result<Vec<Row>> {
 }
 
 pub(crate) fn table(_: &Helm) -> Result<()> {
-    let rows = rows(&std::fs::read_to_string(chart().join("values.yaml"))?)?;
+    let rows = all()?;
     ensure!(rows.len() > 30, "only {} values", rows.len());
     let mut table = String::from("| value | default | what |\n|---|---|---|\n");
     for Row {

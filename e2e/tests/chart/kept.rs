@@ -1,0 +1,93 @@
+//! What is kept of an install is there for the next: with Helm 4, and with Helm 3, which only ever
+//! creates what a hook is.
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
+use serde_json::json;
+use trellis_api::{ClusterAuthorizationPolicy, Queue};
+use trellis_e2e::control_plane::{ControlPlane, Options};
+use trellis_e2e::helm::Helm;
+use trellis_e2e::operator::NAMESPACE;
+
+use crate::install::{block, by_reader, crds};
+
+/// Taken back if it does not go through; nobody is there to start a pod.
+fn install(helm: &Helm, flag: &str) -> Result<String> {
+    let more = ["--create-namespace", "--wait", "--timeout=60s", flag];
+    helm.chart("install", NAMESPACE, &json!({"replicas": 0}), &more)
+}
+
+pub(crate) async fn by_helm(helm: Helm) -> Result<()> {
+    anew(helm, "--rollback-on-failure").await
+}
+
+pub(crate) async fn by_helm_3(_: Helm) -> Result<()> {
+    anew(Helm::find_or_build_3()?, "--atomic").await
+}
+
+async fn anew(helm: Helm, flag: &str) -> Result<()> {
+    let control_plane = ControlPlane::start(Options::default()).await?;
+    let helm = helm.on(&control_plane);
+    let said = install(&helm, flag)?;
+    ensure!(said.contains("STATUS: deployed"), "{said}");
+    let queues: Api<Queue> = Api::all(control_plane.client());
+    let policies: Api<ClusterAuthorizationPolicy> = Api::all(control_plane.client());
+    let queue = queues.get("default").await?;
+
+    // An upgrade brings back nothing.
+    let starter = policies.get("starter").await?;
+    policies.delete("starter", &DeleteParams::default()).await?;
+    let values = json!({"replicas": 0, "operator": {"logFormat": "human"}});
+    helm.chart("upgrade", NAMESPACE, &values, &["--wait"])?;
+    ensure!(policies.get_opt("starter").await?.is_none());
+    let deployments: Api<Deployment> = Api::namespaced(control_plane.client(), NAMESPACE);
+    let args = deployments.get("trellis-operator").await?;
+    let args = serde_json::to_string(&args.spec)?;
+    ensure!(args.contains("--log=human"), "{args}");
+
+    // One that is changed stays changed.
+    let uninstall = ["uninstall", "trellis", "--namespace", NAMESPACE];
+    helm.ok(&uninstall)?;
+    let kinds = crds(&control_plane).await?;
+    ensure!(kinds == trellis_api::crds::all().len(), "{kinds} kinds");
+    let patch = json!({"metadata": {"labels": {"of": "platform"}},
+        "spec": {"weight": 7}});
+    let patch = Patch::Merge(&patch);
+    let people = PatchParams::apply("people");
+    queues.patch("default", &people, &patch).await?;
+    install(&helm, flag)?;
+    let kept = queues.get("default").await?;
+    ensure!(kept.metadata.uid == queue.metadata.uid, "it is another");
+    ensure!(kept.labels().get("of").context("it is set back")? == "platform");
+    // And what is missing is made.
+    let made = policies.get("starter").await?;
+    ensure!(made.metadata.uid != starter.metadata.uid);
+
+    // Also where somebody has written what the chart has written.
+    let mut spec = serde_json::to_value(&made.spec)?;
+    spec["cedar"] = json!("permit(principal, action, resource);");
+    let patch = Patch::Merge(json!({"spec": spec}));
+    policies.patch("starter", &people, &patch).await?;
+    helm.ok(&uninstall)?;
+    install(&helm, flag)?;
+    let kept = policies.get("starter").await?;
+    let text = serde_json::to_value(&kept.spec)?["cedar"].clone();
+    ensure!(text == spec["cedar"], "it is set back: {text}");
+    Ok(())
+}
+
+/// Who renders says what the cluster is: Helm knows what was new when it was made.
+pub(crate) async fn rendered_by_helm_3(_: Helm) -> Result<()> {
+    let helm = Helm::find_or_build_3()?;
+    let Err(alone) = helm.chart("template", NAMESPACE, &json!({}), &[]) else {
+        anyhow::bail!("this Helm shows nothing: it takes no older Kubernetes than the chart does");
+    };
+    ensure!(alone.to_string().contains("kubeVersion"), "{alone:#}");
+    let control_plane = ControlPlane::start(Options::default()).await?;
+    by_reader(&helm, &control_plane, &block("kubectl create namespace")?)?;
+    let queues: Api<Queue> = Api::all(control_plane.client());
+    queues.get("default").await?;
+    by_reader(&helm, &control_plane, &block("helm template")?)
+}

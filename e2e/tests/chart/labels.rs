@@ -1,0 +1,103 @@
+//! Labels and annotations that values add: none takes the place of one of the chart's own.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use trellis_api::names;
+use trellis_e2e::helm::Helm;
+
+use crate::scene::{NAMESPACE, everything, refused};
+
+/// Labels of the dashboard alone, which values name.
+const OF_VALUES: &str = "grafana_dashboard";
+
+fn keys(of: &Value) -> BTreeSet<String> {
+    let keys = of.as_object().into_iter().flat_map(|map| map.keys());
+    keys.cloned().collect()
+}
+
+/// `{at: {key: value}}`, where `at` has dots.
+fn values(at: &str, key: &str, value: &str) -> Value {
+    let inner = json!({key: value});
+    at.rsplit('.').fold(inner, |inner, key| json!({key: inner}))
+}
+
+/// Whatever label an object has by itself, and those by which its pods are found.
+pub(crate) fn own(helm: &Helm) -> Result<()> {
+    let objects = helm.objects(NAMESPACE, &everything())?;
+    let mut own = BTreeSet::new();
+    let (mut of_pods, mut notes) = (BTreeSet::from([names::ROLE.to_owned()]), BTreeSet::new());
+    for object in &objects {
+        own.append(&mut keys(&object["metadata"]["labels"]));
+        let pod = &object["spec"]["template"]["metadata"];
+        of_pods.append(&mut keys(&pod["labels"]));
+        notes.append(&mut keys(&pod["annotations"]));
+        of_pods.append(&mut selected(object));
+    }
+    own.remove(OF_VALUES);
+    ensure!(own.len() > 7, "{own:?}");
+    ensure!(
+        of_pods.len() == 2 && notes.len() == 1,
+        "{of_pods:?} {notes:?}"
+    );
+    own.append(&mut of_pods.clone());
+    let parts = ["serviceMonitor", "prometheusRule", "dashboard"];
+    let parts = parts.map(|part| format!("metrics.{part}.labels"));
+    let mut fields = vec![
+        ("commonLabels", &own),
+        ("podLabels", &of_pods),
+        ("podAnnotations", &notes),
+    ];
+    fields.extend(parts.iter().map(|at| (at.as_str(), &own)));
+    for (at, keys) in fields {
+        for key in keys {
+            let mut given = everything();
+            merge(&mut given, values(at, key, "mine"));
+            refused(helm, &given, &format!("{at} must not have \"{key}\""))?;
+        }
+    }
+    Ok(())
+}
+
+/// By what a Service finds pods.
+fn selected(object: &Value) -> BTreeSet<String> {
+    match object["kind"] == "Service" {
+        true => keys(&object["spec"]["selector"]),
+        false => BTreeSet::new(),
+    }
+}
+
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from,
+    }
+}
+
+/// Of the same label in several values the nearest counts, and it stands once.
+pub(crate) fn nearest(helm: &Helm) -> Result<()> {
+    let team = |name: &str| json!({"team": name, "app.kubernetes.io/component": "operator"});
+    let mut given = everything();
+    for part in ["serviceMonitor", "prometheusRule", "dashboard"] {
+        given["metrics"][part]["labels"] = team("monitoring");
+    }
+    given["commonLabels"] = team("platform");
+    given["podLabels"] = team("pods");
+    for object in helm.objects(NAMESPACE, &given)? {
+        let expected = match object["kind"].as_str() {
+            Some("ServiceMonitor" | "PrometheusRule" | "ConfigMap") => "monitoring",
+            _ => "platform",
+        };
+        let told = &object["metadata"]["labels"]["team"];
+        ensure!(told == expected, "{object:#}");
+        let pods = &object["spec"]["template"]["metadata"]["labels"]["team"];
+        ensure!(pods.is_null() || pods == "pods", "{object:#}");
+        ensure!(object["kind"] != "Deployment" || pods == "pods");
+    }
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! What Prometheus makes of rules and expressions: a program of its own packages, which
+//! `control-plane/prometheus` has.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+use serde::{Deserialize, Serialize};
+use trellis_e2e::binaries::{Binaries, Program};
+
+/// Samples, and when it is looked who fires.
+#[derive(Debug, Serialize)]
+pub(crate) struct Case {
+    /// As of [promqltest]: `load 1m`, and a line for each series.
+    ///
+    /// [promqltest]: https://pkg.go.dev/github.com/prometheus/prometheus/promql/promqltest
+    pub(crate) load: String,
+    pub(crate) seconds: u64,
+}
+
+#[derive(Serialize)]
+struct Question<'a> {
+    rules: &'a Path,
+    expressions: &'a [String],
+    cases: &'a [Case],
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Answer {
+    /// The name of each rule.
+    pub(crate) alerts: Vec<String>,
+    /// What each rule asks for, and then each of the expressions.
+    pub(crate) asked: Vec<Asked>,
+    /// Who fires in each case.
+    #[serde(default)]
+    pub(crate) firing: Option<Vec<Vec<Firing>>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Asked {
+    pub(crate) expression: String,
+    pub(crate) selectors: Vec<Selector>,
+    pub(crate) groups: Vec<Group>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Selector {
+    pub(crate) metric: String,
+    pub(crate) matchers: Vec<Matcher>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Matcher {
+    pub(crate) label: String,
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    pub(crate) value: String,
+}
+
+/// Labels that are told apart by, and of which metrics.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Group {
+    pub(crate) labels: Vec<String>,
+    pub(crate) metrics: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Firing {
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) annotations: BTreeMap<String, String>,
+}
+
+/// What it makes of this file of rules, of these expressions, and of the rules in these cases.
+pub(crate) fn ask(rules: &Path, expressions: &[String], cases: &[Case]) -> Result<Answer> {
+    let built = Binaries::find_or_build(&[Program::PrometheusRules])?;
+    let mut program = Command::new(built.path(Program::PrometheusRules))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let question = Question {
+        rules,
+        expressions,
+        cases,
+    };
+    let mut input = program.stdin.take().context("no input")?;
+    // It reads all of it before it says anything.
+    input.write_all(&serde_json::to_vec(&question)?)?;
+    drop(input);
+    let output = program.wait_with_output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{said}");
+    Ok(serde_json::from_slice(&output.stdout)?)
+}

@@ -1,0 +1,236 @@
+//! Each value does what it says: what of the objects appears, changes and goes with it.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+use trellis_e2e::helm::Helm;
+
+use crate::scene::{NAMESPACE, called};
+use crate::values;
+
+/// From how many objects on a change of all of them is told once.
+const MANY: usize = 4;
+
+type Objects = BTreeMap<String, Value>;
+
+/// Values that are no matter of on and off: each with a value that is not its default.
+fn given() -> BTreeMap<&'static str, Value> {
+    let selector = json!([{"namespaceSelector": {"matchLabels": {"team": "platform"}}}]);
+    let block = json!([{"ipBlock": {"cidr": "10.0.0.0/24"}}]);
+    let rack = json!([{"topologyKey": "rack", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {}}]);
+    let all = [
+        ("image.repository", json!("registry.internal/trellis")),
+        ("image.tag", json!("1.2.3")),
+        ("image.digest", json!(format!("sha256:{}", "0".repeat(64)))),
+        ("image.pullPolicy", json!("Always")),
+        ("imagePullSecrets", json!([{"name": "pull"}])),
+        ("replicas", json!(3)),
+        ("operator.logFormat", json!("human")),
+        ("operator.leaseSeconds", json!(30)),
+        ("operator.clusterDomain", json!("cluster.internal")),
+        (
+            "operator.dns",
+            json!(["kube-system/k8s-app=dns", "169.254.20.10/32"]),
+        ),
+        ("operator.bindAddress", json!("[::]")),
+        ("operator.lookForSecretsIn", json!(["team-a"])),
+        (
+            "operator.extraArgs",
+            json!(["--unhealthy-taints=example.com/broken"]),
+        ),
+        (
+            "operator.extraEnv",
+            json!([{"name": "RUST_LOG", "value": "debug"}]),
+        ),
+        ("certificates.source", json!("certManager")),
+        (
+            "certificates.certManager.issuerRef",
+            json!({"kind": "ClusterIssuer", "name": "internal"}),
+        ),
+        ("certificates.certManager.duration", json!("720h")),
+        ("certificates.certManager.renewBefore", json!("240h")),
+        ("endpoint.tlsSecret", json!("given")),
+        ("visibility.caBundle", json!("Y2VydA==")),
+        ("flowControl.shares", json!(80)),
+        ("networkPolicy.endpointFrom", json!(selector)),
+        ("networkPolicy.apiServersFrom", json!(block)),
+        ("networkPolicy.webhookFrom", json!(block)),
+        ("networkPolicy.apiServer", json!(block)),
+        ("networkPolicy.apiServerPorts", json!([6443])),
+        (
+            "networkPolicy.extraEgress",
+            json!([{"ports": [{"port": 4317}], "to": selector}]),
+        ),
+        ("podDisruptionBudget.maxUnavailable", json!("50%")),
+        (
+            "metrics.readers",
+            json!([{"namespace": "monitoring", "name": "prometheus"}]),
+        ),
+        (
+            "metrics.serviceMonitor.labels",
+            json!({"release": "monitoring"}),
+        ),
+        ("metrics.serviceMonitor.interval", json!("1m")),
+        (
+            "metrics.prometheusRule.labels",
+            json!({"release": "monitoring"}),
+        ),
+        ("metrics.dashboard.labels", json!({"release": "monitoring"})),
+        (
+            "resources",
+            json!({"requests": {"cpu": 1}, "limits": {"memory": "4Gi"}}),
+        ),
+        ("runAs", json!(1000)),
+        ("terminationGracePeriodSeconds", json!(60)),
+        ("priorityClassName", json!("system-cluster-critical")),
+        ("nodeSelector", json!({"pool": "system"})),
+        (
+            "tolerations",
+            json!([{"key": "pool", "operator": "Exists"}]),
+        ),
+        (
+            "affinity",
+            json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": "pool", "operator": "Exists"}]}]}}}),
+        ),
+        ("topologySpreadConstraints", json!(rack)),
+        ("podAnnotations", json!({"a": "b"})),
+        ("podLabels", json!({"c": "d"})),
+        ("commonLabels", json!({"team": "platform"})),
+    ];
+    all.into_iter().collect()
+}
+
+/// What must be given besides, for a value to be looked at.
+fn besides(path: &str) -> Value {
+    let there = json!([{"ipBlock": {"cidr": "192.0.2.0/24"}}]);
+    match path {
+        "visibility.caBundle" => json!({"endpoint": {"tlsSecret": "given"}}),
+        "networkPolicy.endpointFrom" => json!({"networkPolicy": {"apiServersFrom": there}}),
+        "networkPolicy.apiServersFrom" => {
+            json!({"networkPolicy": {"endpointFrom": there, "apiServersFrom": there}})
+        }
+        _ if path.starts_with("certificates.certManager.") => {
+            json!({"certificates": {"source": "certManager"}})
+        }
+        _ => match path
+            .strip_prefix("metrics.")
+            .and_then(|p| p.split_once('.'))
+        {
+            Some((part, "labels" | "interval")) => json!({"metrics": {part: {"enabled": true}}}),
+            _ => json!({}),
+        },
+    }
+}
+
+pub(crate) fn each(helm: &Helm) -> Result<()> {
+    let mut given = given();
+    let mut told = String::new();
+    let mut rendered: BTreeMap<String, Objects> = BTreeMap::new();
+    for row in values::all()? {
+        let turned = match row.default.as_str() {
+            "true" => json!(false),
+            "false" => json!(true),
+            _ => given
+                .remove(row.path.as_str())
+                .with_context(|| format!("{} is not tried", row.path))?,
+        };
+        let before = besides(&row.path);
+        let mut after = before.clone();
+        let pointer = format!("/{}", row.path.replace('.', "/"));
+        put(&mut after, &pointer, turned.clone());
+        // Most begin with the defaults.
+        let key = before.to_string();
+        let was = match rendered.get(&key) {
+            Some(was) => was,
+            None => {
+                let was = objects(helm, &before)?;
+                &*rendered.entry(key).or_insert(was)
+            }
+        };
+        let said = differences(was, &objects(helm, &after)?);
+        ensure!(!said.is_empty(), "{} changes nothing", row.path);
+        told.push_str(&format!("{}: {turned}\n{said}\n", row.path));
+    }
+    ensure!(given.is_empty(), "there is no {given:?}");
+    // The version is in the image.
+    let told = told.replace(env!("CARGO_PKG_VERSION"), "VERSION");
+    insta::assert_snapshot!("values", told);
+    Ok(())
+}
+
+fn objects(helm: &Helm, values: &Value) -> Result<Objects> {
+    let objects = helm.objects(NAMESPACE, values)?;
+    let count = objects.len();
+    let named: Objects = objects.into_iter().map(|o| (called(&o), o)).collect();
+    ensure!(named.len() == count, "{values}: an object is there twice");
+    Ok(named)
+}
+
+fn put(values: &mut Value, pointer: &str, value: Value) {
+    let mut at = values;
+    for key in pointer.split('/').skip(1) {
+        at = &mut at[key];
+    }
+    *at = value;
+}
+
+/// What has come, gone and changed, a line each.
+fn differences(before: &Objects, after: &Objects) -> String {
+    let mut lines = Vec::new();
+    for name in before.keys().filter(|name| !after.contains_key(*name)) {
+        lines.push(format!("- {name}"));
+    }
+    for name in after.keys().filter(|name| !before.contains_key(*name)) {
+        lines.push(format!("+ {name}"));
+    }
+    // What changes, and of which objects.
+    let mut changes: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (name, was) in before {
+        let mut of = Vec::new();
+        if let Some(is) = after.get(name) {
+            changed(was, is, String::new(), &mut of);
+        }
+        for change in of {
+            changes.entry(change).or_default().push(name);
+        }
+    }
+    for (change, names) in changes {
+        match names.len() {
+            many if many >= MANY => lines.push(format!("  {many} objects {change}")),
+            _ => lines.extend(names.iter().map(|name| format!("  {name} {change}"))),
+        }
+    }
+    lines.iter().map(|line| format!("  {line}\n")).collect()
+}
+
+/// Each leaf that differs: what was there goes, what is there comes.
+fn changed(was: &Value, is: &Value, at: String, said: &mut Vec<String>) {
+    match (was, is) {
+        _ if was == is => {}
+        (Value::Object(was), Value::Object(is)) => {
+            for (key, value) in was {
+                let inner = is.get(key).unwrap_or(&Value::Null);
+                changed(value, inner, format!("{at}.{key}"), said);
+            }
+            for (key, value) in is.iter().filter(|(key, _)| !was.contains_key(*key)) {
+                said.push(format!("{at}.{key} + {value}"));
+            }
+        }
+        (Value::Array(was), Value::Array(is)) if was.len() != is.len() => {
+            let gone = was.iter().filter(|value| !is.contains(value));
+            said.extend(gone.map(|value| format!("{at}[] - {value}")));
+            let come = is.iter().filter(|value| !was.contains(value));
+            said.extend(come.map(|value| format!("{at}[] + {value}")));
+        }
+        (Value::Array(was), Value::Array(is)) => {
+            for (index, (was, is)) in was.iter().zip(is).enumerate() {
+                changed(was, is, format!("{at}[{index}]"), said);
+            }
+        }
+        (was, Value::Null) => said.push(format!("{at} - {was}")),
+        (was, is) => said.push(format!("{at}: {was} -> {is}")),
+    }
+}
