@@ -23,6 +23,14 @@ macro_rules! reasons {
                 match self { $(Self::$name => stringify!($name),)+ }
             }
 
+            /// The reason that a message begins with, as in `Reason: words`, and the words.
+            #[must_use]
+            pub fn leading(message: &str) -> Option<(Self, &str)> {
+                let (word, rest) = message.split_once(": ")?;
+                let mut all = Self::ALL.iter();
+                Some((*all.find(|reason| reason.as_str() == word)?, rest))
+            }
+
             /// What it means, in one sentence.
             #[must_use]
             pub const fn meaning(self) -> &'static str {

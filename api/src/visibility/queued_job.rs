@@ -43,7 +43,7 @@ pub struct QueuedJob {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Its place in the order of its queue, from 1. Fairness between queues and backfill may let
-    /// it start before those in front. Absent: it holds its place.
+    /// it start before those in front. Absent: it holds its place, or others are leaving for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<u32>,
     /// Devices that it asks for or holds: the sum of all resources that are handed out by count.

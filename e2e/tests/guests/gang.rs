@@ -125,6 +125,19 @@ async fn a_gang_waits_for_room_and_says_so_and_for_its_members() {
 async fn fewer_pods_than_the_group_asks_for_are_told_and_bound_once_the_rest_has_come() {
     let site = site("members", 1).await;
     group(&site, "few", json!({"minMember": 3})).await;
+    let says = async |count: &str| {
+        let said = eventually(SOON, || async {
+            let journal = journal(&site, "few").await;
+            let message = journal.message.unwrap_or_default();
+            ensure!(
+                journal.reason == Some(Reason::MembersMissing) && message.starts_with(count),
+                "{message}"
+            );
+            Ok(())
+        });
+        said.await.unwrap();
+    };
+    says("0 of the 3 pods").await;
     job(&site, "few", 2, 1).await;
     let waiting = eventually(SOON, || async {
         let pods = pods(&site, "few").await;
@@ -139,18 +152,6 @@ async fn fewer_pods_than_the_group_asks_for_are_told_and_bound_once_the_rest_has
         "MembersMissing: fewer pods without scheduling gates are there than PodGroup \"few\" asks for",
     )
     .await;
-    let says = async |count: &str| {
-        let said = eventually(SOON, || async {
-            let journal = journal(&site, "few").await;
-            let message = journal.message.unwrap_or_default();
-            ensure!(
-                journal.reason == Some(Reason::MembersMissing) && message.starts_with(count),
-                "{message}"
-            );
-            Ok(())
-        });
-        said.await.unwrap();
-    };
     says("2 of the 3 pods").await;
     let label = json!({"trellis.dev/pod-group": "few"});
     pod(&site, "gated", 1, |pod| {
@@ -166,6 +167,12 @@ async fn fewer_pods_than_the_group_asks_for_are_told_and_bound_once_the_rest_has
         .await
         .unwrap();
     runs(&site, "few", 2).await;
+    // What made them goes, and they with it: what is said is of now.
+    let jobs = site.api::<Job>();
+    jobs.delete("few", &DeleteParams::background())
+        .await
+        .unwrap();
+    says("0 of the 2 pods").await;
 }
 
 #[tokio::test]

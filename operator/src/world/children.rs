@@ -76,12 +76,17 @@ impl Sink<SlimConfigMap> for Watched {
 }
 
 impl Watched {
-    /// It is a job's of its name, or of pods that name it.
-    fn group_changed(&self, group: &Key) {
+    /// It is a job's of its name, or of pods that name it, which may be none yet.
+    fn group_changed(&self, group: &Key, is_users: bool) {
         self.world.touch(group.clone());
-        if self.world.guests.name_group(group) {
+        if is_users || self.world.guests.name_group(group) {
             self.world.tell(Feed::Look(guests::of_group(group)));
         }
+    }
+
+    fn is_users(&self, group: &Key) -> bool {
+        let group = self.world.pod_groups.get(group);
+        group.is_some_and(|group| guests::is_users(&group))
     }
 
     /// A pod that its user has made is another: its gang is looked at, and the pod itself.
@@ -104,19 +109,22 @@ impl Watched {
 
 impl Sink<PodGroup> for Watched {
     fn apply(&self, key: Key, object: PodGroup) {
+        let is_users = guests::is_users(&object);
         self.world.pod_groups.observed(key.clone(), object);
-        self.group_changed(&key);
+        self.group_changed(&key, is_users);
     }
 
     /// Its job stands still.
     fn undecodable(&self, key: &Key, _: Undecodable) {
+        let is_users = self.is_users(key);
         self.world.pod_groups.remove(key);
-        self.group_changed(key);
+        self.group_changed(key, is_users);
     }
 
     fn delete(&self, key: &Key, uid: &str) {
+        let is_users = self.is_users(key);
         self.world.pod_groups.deleted(key, uid);
-        self.group_changed(key);
+        self.group_changed(key, is_users);
     }
 
     fn ghosts(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {

@@ -193,7 +193,8 @@ fn changes(change: &SmallestChange) -> Vec<String> {
 }
 
 fn holds(held: &HeldBy) -> String {
-    let state = held.state.as_deref().filter(|state| *state != "Running");
+    let state = held.state.as_deref().unwrap_or("not all Running");
+    let state = Some(state).filter(|state| *state != "Running");
     let state = state.map(|state| format!(", {state}")).unwrap_or_default();
     format!("{} ({}{state})", held.job, amounts(&held.amounts))
 }

@@ -17,6 +17,7 @@ use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use trellis_api::job::JobPhase;
 use trellis_api::visibility::{Explanation, GangName, QueueState, QueuedJob};
 
 use crate::cluster::Unread;
@@ -79,7 +80,8 @@ impl Known {
 
     /// True of a pod that is to have its place when its gang has.
     fn waits_with_gang(&self) -> bool {
-        let row = self.queued.as_ref().map(|row| row.position.is_some());
+        let row = self.queued.as_ref();
+        let row = row.map(|row| row.phase == Some(JobPhase::Queued));
         let waits = row.unwrap_or(self.explanation.is_some());
         self.is_gangs() && waits && self.subject.waits()
     }

@@ -116,10 +116,8 @@ impl Subject {
                 let conditions = pod.status.as_ref()?.conditions.as_ref()?;
                 let told = conditions.iter().find(|c| c.type_ == "PodScheduled")?;
                 let message = told.message.as_deref().filter(|_| told.status == "False")?;
-                let (word, rest) = message.split_once(": ").unwrap_or_default();
-                let reason = Reason::ALL.iter().find(|reason| reason.as_str() == word);
-                Some(match reason {
-                    Some(reason) => (Some(*reason), rest.to_owned()),
+                Some(match Reason::leading(message) {
+                    Some((reason, rest)) => (Some(reason), rest.to_owned()),
                     None => (None, message.to_owned()),
                 })
             }

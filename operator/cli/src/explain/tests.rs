@@ -192,6 +192,8 @@ fn pods_of_others_that_wait_for_nodes() {
     change.free[0].held_by = serde_json::from_value(json!([
         {"namespace": "team-b", "name": "bert", "amounts": gpus("5"), "state": "Running"},
         {"namespace": "team-b", "name": "pod.x", "amounts": gpus("2"), "state": "Stopping"},
+        // Some of its pods run, and others do not yet.
+        {"namespace": "team-b", "name": "some", "amounts": gpus("1")},
     ]))
     .unwrap();
     change.free[0].held_by_more = Some(1);
@@ -253,7 +255,10 @@ fn pods_of_others_that_the_engine_does_not_know() {
         "message": "MembersMissing: PodGroup sweep lacks pods"});
     let mut queued = row(json!(1));
     queued["phase"] = json!("Queued");
-    for row in [queued.clone(), Value::Null] {
+    // Others are leaving for it, so that it has no position any more.
+    let mut nominated = queued.clone();
+    nominated["position"] = Value::Null;
+    for row in [queued.clone(), nominated, Value::Null] {
         let told = of_others("Pod", pod(late.clone()), row, explanation());
         let said = text(&told, false);
         let begin = "team-a/Pod/w-0  Queued\n\nteam-a/PodGroup/sweep";
@@ -304,4 +309,14 @@ fn a_job_that_policies_no_longer_allow_is_not_told_to_do_nothing() {
         said.contains("What to do\n  Policies have come to deny"),
         "{said}"
     );
+    assert!(!said.contains("Besides"), "{said}");
+    // What there is to do besides is said; that there is nothing is not, since there is something.
+    let starts = json!({"phase": "Starting", "reason": "Starting", "message": "1 of 2 pods runs",
+        "policy": {"decision": "Denied", "policies": ["ClusterAuthorizationPolicy/new/images"]}});
+    let said = text(&known(starts, Value::Null, Value::Null), false);
+    let (_, to_do) = said.split_once("What to do\n").unwrap();
+    let to_do = to_do.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(to_do.starts_with("Policies have come to deny"), "{said}");
+    assert!(to_do.contains(" Besides: "), "{said}");
+    assert!(!to_do.contains("Nothing"), "{said}");
 }

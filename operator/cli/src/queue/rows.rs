@@ -37,7 +37,7 @@ impl Which<'_> {
     }
 
     fn is(&self, job: &QueuedJob) -> bool {
-        let waits = job.position.is_some();
+        let waits = waits(job);
         self.queue.is_none_or(|queue| job.queue == queue)
             && self
                 .user
@@ -63,6 +63,11 @@ impl Which<'_> {
         self.queue
             .is_none_or(|name| queue.metadata.name.as_deref() == Some(name))
     }
+}
+
+/// Also for others to leave the place that is to be its own: it has no position any more.
+fn waits(job: &QueuedJob) -> bool {
+    job.position.is_some() || job.phase == Some(JobPhase::Queued)
 }
 
 pub(super) fn text(
@@ -135,9 +140,9 @@ fn eta(job: &QueuedJob, now: Timestamp) -> String {
                 span => format!("{word} in {span}"),
             })
         };
-    let eta = match job.position {
-        Some(_) => known("starts", job.expected_start.as_ref()),
-        None => known("ends", job.expected_end.as_ref()),
+    let eta = match waits(job) {
+        true => known("starts", job.expected_start.as_ref()),
+        false => known("ends", job.expected_end.as_ref()),
     };
     eta.unwrap_or_else(|| "-".to_owned())
 }

@@ -139,6 +139,26 @@ fn some_of_it() {
     );
 }
 
+/// Others are leaving the place that is to be its own: it waits, and has no position any more.
+#[test]
+fn a_job_that_others_leave_for_waits() {
+    let nominated = json!({"phase": "Queued", "reason": "Preempting",
+        "message": "others are leaving", "expectedStart": "2026-01-01T12:01:00Z",
+        "expectedEnd": "2026-01-01T13:00:00Z"});
+    let seen = seen(json!([job("team-a", "next", nominated)]), json!([]));
+    let waiting = Which {
+        running: false,
+        ..ALL
+    };
+    let said = text(&seen, waiting, false, None);
+    assert!(said.contains("starts in 60s"), "{said}");
+    let running = Which {
+        waiting: false,
+        ..ALL
+    };
+    assert!(running.of(&seen.jobs).is_empty());
+}
+
 #[derive(clap::Parser)]
 struct Line {
     #[command(flatten)]

@@ -15,7 +15,7 @@ use trellis_scheduler::{
     Forecast, Gang, GangId, GangSnapshot, NodeName, Placement, Snapshot, StandingSnapshot, Time,
 };
 
-pub(super) use guest::Guest;
+pub(super) use guest::{Guest, NOMINATED};
 
 use super::age;
 use super::table::{Column, Row};
@@ -87,6 +87,8 @@ where
 
     fn row(&self, told: &GangSnapshot) -> QueuedJob {
         let place = told.place.as_ref();
+        // Others are leaving for it.
+        let is_nominated = place.is_some_and(|of| of.standing == StandingSnapshot::Nominated);
         let gang = place.map_or(&told.gang, |place| &place.gang);
         let key = gang::job_of(&gang.id);
         let name = guests::gang_name(&key).served();
@@ -104,11 +106,10 @@ where
         }
         if let Some(guest) = (self.guest)(&key) {
             row.metadata.creation_timestamp = guest.created();
-            // Others are leaving for who is nominated.
-            let holds = place.is_some_and(|of| of.standing != StandingSnapshot::Nominated);
+            let holds = place.is_some() && !is_nominated;
             row.phase = Some(guest.phase(holds));
             // What is bound says nothing more of why it waited.
-            let reason = guest.reason().filter(|_| !holds);
+            let reason = guest.reason(is_nominated).filter(|_| !holds);
             (row.reason, row.message) = reason.unzip();
         }
         row.priority = gang.priority;
@@ -132,7 +133,7 @@ where
                 at(*time).map(MetaTime)
             };
             row.expected_end = future(forecast.ends.get(&gang.id));
-            if place.is_none() {
+            if place.is_none() || is_nominated {
                 row.expected_start = future(forecast.starts.get(&gang.id));
                 // What is not known to start is not known to end.
                 row.expected_end = row.expected_end.filter(|_| row.expected_start.is_some());

@@ -5,7 +5,6 @@ use tracing::{info, warn};
 use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 
 use super::Driver;
-use super::guests::is_users;
 use super::victims::holds;
 use crate::key::Key;
 use crate::leader::Epoch;
@@ -23,7 +22,10 @@ impl Driver {
     pub(super) async fn take_over(&mut self) {
         let mut groups = self.committer.world().pod_groups.all();
         // Those of pods that others have made bear the term, too.
-        let of_guests = groups.iter().filter(|group| is_users(group)).cloned();
+        let of_guests = groups
+            .iter()
+            .filter(|group| guests::is_users(group))
+            .cloned();
         let of_guests: Vec<_> = of_guests.collect();
         groups.retain(|group| {
             let uid = self.any_uid(&Key::of(group.meta()));

@@ -21,4 +21,4 @@ pub mod standing;
 mod tests;
 mod unit;
 
-pub use unit::{Unit, gang_name, is_guest, of_group, of_name, of_pod, pod_group, unit};
+pub use unit::{Unit, gang_name, is_guest, is_users, of_group, of_name, of_pod, pod_group, unit};

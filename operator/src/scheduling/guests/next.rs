@@ -166,7 +166,11 @@ impl Gang<'_> {
             ready.truncate(missing);
             return Step::Enqueue(ready);
         }
-        if !self.pods.values().any(|pod| pod.waits()) {
+        // Of what has ended the pods go, too, and of a gang whose pods are gone it is no longer so
+        // what was said last.
+        let has_ended = self.journal.phase == Some(PodGroupPhase::Finished);
+        let is_empty = self.pods.is_empty() && !has_ended;
+        if !is_empty && !self.pods.values().any(|pod| pod.waits()) {
             return Step::Withdraw;
         }
         self.members_missing(least, bound, ready.len())

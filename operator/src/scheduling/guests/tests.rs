@@ -139,7 +139,12 @@ fn nothing_is_asked_for_before_all_are_there_and_without_gates() {
         Step::Enqueue(vec!["a".to_owned(), "b".to_owned()])
     );
     assert_eq!(waits_for(&whole.next_of(0)).0, Reason::InvalidSpec);
-    assert_eq!(Scene::new(&[]).next(), Step::Withdraw);
+    let step = Scene::new(&[]).next();
+    let (reason, message) = waits_for(&step);
+    assert_eq!(reason, Reason::MembersMissing);
+    assert!(message.starts_with("0 of the 2 pods"), "{message}");
+    let has_ended = Scene::new(&[]).in_phase(PodGroupPhase::Finished, 60);
+    assert_eq!(has_ended.next(), Step::Withdraw);
 }
 
 #[test]

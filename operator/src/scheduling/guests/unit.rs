@@ -2,6 +2,7 @@
 //! the same.
 
 use trellis_api::visibility::GangName;
+use trellis_api::{PodGroup, owner};
 
 use crate::key::Key;
 
@@ -15,6 +16,12 @@ pub enum Unit {
     Group(Key),
     /// That pod.
     Pod(Key),
+}
+
+/// True of a PodGroup that no TrainingJob has made.
+#[must_use]
+pub fn is_users(group: &PodGroup) -> bool {
+    owner::training_job(&group.metadata).is_none()
 }
 
 /// The gang of a PodGroup that a user has written, for whoever keeps it beside the jobs; in the

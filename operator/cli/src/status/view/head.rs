@@ -86,10 +86,14 @@ pub fn remedy(status: Option<&TrainingJobStatus>, reason: Option<Reason>) -> Str
     });
     let fix = reason.map_or("", Reason::remedy);
     let denied = Reason::PolicyViolation.remedy();
-    match (violates, fix) {
-        (false, _) => fix.to_owned(),
-        (true, "" | "Nothing.") => denied.to_owned(),
-        (true, _) => format!("{denied} {fix}"),
+    if !violates {
+        return fix.to_owned();
+    }
+    // There is something to do.
+    let rest = fix.strip_prefix("Nothing").unwrap_or(fix);
+    match rest.trim_start_matches(['.', ';', ':', ' ']) {
+        "" => denied.to_owned(),
+        rest => format!("{denied} Besides: {rest}"),
     }
 }
 

@@ -26,8 +26,8 @@ use trellis_scheduler::{
 };
 
 use super::age;
-use super::jobs::Guest;
 use super::jobs::at;
+use super::jobs::{Guest, NOMINATED};
 use super::nodes::{holders, job_ref};
 use super::table::{Column, Row};
 use crate::key::Key;
@@ -125,7 +125,8 @@ impl Explainer {
             (Some(job), _) => job.metadata.creation_timestamp.clone(),
             (None, guest) => guest.as_ref().and_then(Guest::created),
         };
-        let guest = beside.guest.as_ref().and_then(Guest::reason);
+        let guest = beside.guest.as_ref();
+        let guest = guest.and_then(|guest| guest.reason(told.place.is_some()));
         let reason = status.and_then(|status| status.reason);
         let reason = reason.or(guest.map(|(reason, _)| reason));
         Explanation {
@@ -142,9 +143,7 @@ impl Explainer {
             position: None,
             reason: reason.filter(|_| told.place.is_some()),
             message: match told.place {
-                Some(_) => {
-                    "it has its place, and starts when those have left that make room".to_owned()
-                }
+                Some(_) => NOMINATED.to_owned(),
                 None => {
                     "nothing stands in its way: it starts when the scheduler next looks".to_owned()
                 }

@@ -11,6 +11,10 @@ use crate::scheduling::guests::{self, Unit};
 use crate::watch::{GuestPod, PodPhase};
 use crate::world::World;
 
+/// What is said of who has a place once others have left it.
+pub(in crate::endpoint::visibility) const NOMINATED: &str =
+    "it has its place, and starts when those have left that make room";
+
 /// A gang of pods that others have made.
 #[derive(Clone, Debug, Default)]
 pub(in crate::endpoint::visibility) struct Guest {
@@ -59,16 +63,22 @@ impl Guest {
         }
     }
 
-    /// Why it waits, and that in words: as its PodGroup says, or the pod that is in none.
-    pub(in crate::endpoint::visibility) fn reason(&self) -> Option<(Reason, String)> {
+    /// Why it waits, and that in words: as its PodGroup says, or the pod that is in none. That others
+    /// are leaving for a pod alone (`is_nominated`) is written nowhere: it was told why it waited
+    /// before.
+    pub(in crate::endpoint::visibility) fn reason(
+        &self,
+        is_nominated: bool,
+    ) -> Option<(Reason, String)> {
         if let Some(group) = &self.group {
             let journal = group.status.as_ref()?;
             return Some((journal.reason?, journal.message.clone().unwrap_or_default()));
         }
+        if is_nominated {
+            return Some((Reason::Preempting, NOMINATED.to_owned()));
+        }
         let said = self.pods.iter().find_map(|pod| pod.told.as_ref());
-        let (reason, message) = said?.1.split_once(": ")?;
-        let mut known = Reason::ALL.iter();
-        let reason = known.find(|known| known.as_str() == reason)?;
-        Some((*reason, message.to_owned()))
+        let (reason, message) = Reason::leading(&said?.1)?;
+        Some((reason, message.to_owned()))
     }
 }

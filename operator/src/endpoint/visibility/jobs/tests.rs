@@ -5,7 +5,8 @@ use serde_json::json;
 use std::time::Duration;
 use trellis_api::job::JobPhase;
 use trellis_scheduler::{
-    Engine, GangId, GroupName, Node, Queue as EngineQueue, QueueName, Resources, TaskGroup,
+    BorrowWithin, Decision, Engine, GangId, GroupName, Node, Preemption, Queue as EngineQueue,
+    QueueName, Reclaim, Resources, TaskGroup, WithinQueue,
 };
 
 use crate::watch::SlimPod;
@@ -181,17 +182,24 @@ fn pods_of_others_say_how_they_do_as_jobs_do() {
     assert!(find("g").is_none(), "that is a job");
     let said = |guest: &Guest| {
         guest
-            .reason()
+            .reason(false)
             .map(|(reason, words)| (reason.as_str(), words))
     };
     let alone = find("Pod/alone").unwrap();
+    let leaving = alone.reason(true).unwrap();
+    assert_eq!(leaving, (Reason::Preempting, NOMINATED.to_owned()));
     assert_eq!(alone.phase(false), JobPhase::Queued);
     let quota = ("QuotaExceeded", "needs 4 nvidia.com/gpu".to_owned());
     assert_eq!(said(&alone), Some(quota));
     let gang = find("PodGroup/g").unwrap();
     assert_eq!(gang.phase(true), JobPhase::Starting, "one of them runs");
     let capacity = ("InsufficientCapacity", "8 are missing".to_owned());
-    assert_eq!(said(&gang), Some(capacity));
+    assert_eq!(said(&gang), Some(capacity.clone()));
+    // Its PodGroup has been told.
+    let told = gang
+        .reason(true)
+        .map(|(reason, words)| (reason.as_str(), words));
+    assert_eq!(told, Some(capacity));
     assert_eq!(
         gang.created().unwrap().0.to_string(),
         "2027-01-15T07:00:00Z"
@@ -221,6 +229,63 @@ fn pods_of_others_say_how_they_do_as_jobs_do() {
     assert_eq!(rows[0].reason, Some(Reason::QuotaExceeded));
     assert_eq!(rows[0].phase, Some(JobPhase::Queued));
     assert_eq!(rows[0].metadata.name.as_deref(), Some("pod.alone"));
+}
+
+/// It has a place, for which others are to leave: it does not hold it, and starts when they have.
+#[test]
+fn a_pod_of_others_for_whom_others_leave_waits_still() {
+    let mut engine = Engine::new();
+    let offers = Resources::new()
+        .with("nvidia.com/gpu", 4)
+        .with("cpu", 64_000)
+        .with("pods", 110);
+    engine.apply_node(Node::new(NodeName::new("n"), offers));
+    engine.apply_queue(EngineQueue {
+        preemption: Preemption {
+            within_queue: WithinQueue::LowerPriority,
+            reclaim: Reclaim::Never,
+            borrow_within: BorrowWithin::Never,
+        },
+        ..EngineQueue::new(QueueName::new("default"))
+    });
+    engine.apply_gang(gang("a/victim", 1, START, None));
+    engine.cycle(Time::from_millis(START));
+    engine.apply_gang(Gang {
+        priority: 1,
+        ..gang("a/Pod/urgent", 1, START, None)
+    });
+    let minute = Time::from_millis(START + 60_000);
+    let decided = engine.cycle(minute);
+    assert!(
+        matches!(decided[..], [Decision::Preempt { .. }]),
+        "{decided:?}"
+    );
+    let (world, _heard) = World::new();
+    let pod: SlimPod = serde_json::from_value(json!({
+        "metadata": {"name": "urgent", "namespace": "a", "uid": "u"},
+        "spec": {"schedulerName": "trellis", "containers": [{"name": "c"}]},
+        "status": {"phase": "Pending"},
+    }))
+    .unwrap();
+    world.guests.apply(&Key::of(&pod.metadata), &pod);
+    let snapshot = engine.snapshot();
+    let forecast = Forecast::of(&snapshot, |_| true);
+    let facts = Facts {
+        snapshot: &snapshot,
+        positions: &snapshot.positions(),
+        forecast: Some(&forecast),
+        job,
+        guest: |key: &Key| Guest::find(&world, key),
+        queue,
+    };
+    let rows = facts.rows();
+    let mut named = rows.iter();
+    let urgent = named.find(|row| row.metadata.name.as_deref() == Some("pod.urgent"));
+    let urgent = urgent.unwrap();
+    let said = (urgent.phase, urgent.position, urgent.reason);
+    let expected = (Some(JobPhase::Queued), None, Some(Reason::Preempting));
+    assert_eq!(said, expected);
+    assert!(urgent.expected_start.is_some(), "{urgent:?}");
 }
 
 #[test]

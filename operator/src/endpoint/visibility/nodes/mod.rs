@@ -83,20 +83,20 @@ pub(super) fn holders(snapshot: &Snapshot, wanted: &[FreeOn]) -> Vec<Vec<HeldBy>
         for ((job, state), hold) in jobs {
             let of = |(name, _): &(ResourceName, i128)| hold.amounts.get(name).copied();
             let amounts = on.amounts.iter().map(|wanted| of(wanted).unwrap_or(0));
-            let (sums, does) = by_job.entry(job).or_insert_with(|| (Vec::new(), state));
-            *sums = match sums.is_empty() {
-                true => amounts.collect(),
-                false => sums
-                    .iter()
-                    .zip(amounts)
-                    .map(|(a, b)| a.saturating_add(b))
-                    .collect(),
-            };
+            let amounts: Vec<i128> = amounts.collect();
+            if amounts.iter().all(|amount| *amount <= 0) {
+                // What its other pods do says nothing of these.
+                continue;
+            }
+            let none = || (vec![0; amounts.len()], state);
+            let (sums, does) = by_job.entry(job).or_insert_with(none);
+            for (sum, amount) in sums.iter_mut().zip(&amounts) {
+                *sum = sum.saturating_add(*amount);
+            }
             // What not all of its pods do is not said.
             does.take_if(|does| state != Some(*does));
         }
         let mut held: Vec<_> = by_job.into_iter().collect();
-        held.retain(|(_, (amounts, _))| amounts.iter().any(|amount| *amount > 0));
         held.sort_by(|(_, (a, _)), (_, (b, _))| b.cmp(a));
         let told = |(job, (amounts, state)): (Key, (Vec<i128>, Option<tally::State>))| {
             let names = on.amounts.iter().map(|(name, _)| name);

@@ -110,6 +110,51 @@ fn what_is_held_is_told_by_who_holds_it() {
 }
 
 #[test]
+fn who_holds_what_is_wanted_is_told_once_and_what_only_some_of_it_do_is_not() {
+    let wanted = [FreeOn {
+        node: NodeName::new("n0"),
+        amounts: vec![(ResourceName::new(GPU), 8)],
+    }];
+    let held = |engine: &Engine| {
+        let [on] = holders(&engine.snapshot(), &wanted).try_into().unwrap();
+        let told = |held: HeldBy| {
+            let amounts = held.amounts.iter().map(|of| of.amount.as_str());
+            let amounts = amounts.collect::<Vec<_>>().join(" ");
+            (held.job.name, amounts, held.state)
+        };
+        on.into_iter().map(told).collect::<Vec<_>>()
+    };
+    let mut engine = Engine::new();
+    let offers = Resources::new()
+        .with(GPU, 8)
+        .with("cpu", 64_000)
+        .with("pods", 110);
+    engine.apply_node(Node::new(NodeName::new("n0"), offers));
+    engine.apply_queue(Queue::new(QueueName::new("default")));
+    // Two workers with GPUs, and one that has none.
+    let mut runs = gang("a/runs", 2, 3);
+    let alone = Resources::new().with("cpu", 1_000);
+    let launcher = TaskGroup::new(GroupName::new("l"), 1, alone, "runs-l".to_owned());
+    runs.groups.push(launcher);
+    engine.apply_gang(runs);
+    engine.cycle(Time::from_millis(1));
+    let sees = |engine: &mut Engine, pod: &str, gpus: i64| {
+        let request = Resources::new().with(GPU, gpus).with("cpu", 1_000);
+        engine.apply_pod(PodKey::new(pod), NodeName::new("n0"), request);
+    };
+    let told = |state: Option<&str>| {
+        let state = state.map(ToOwned::to_owned);
+        [("runs".to_owned(), "6".to_owned(), state)]
+    };
+    assert_eq!(held(&engine), told(Some("Starting")));
+    sees(&mut engine, "a/runs-w-0", 3);
+    assert_eq!(held(&engine), told(None));
+    // The launcher, which has nothing of it, starts still.
+    sees(&mut engine, "a/runs-w-1", 3);
+    assert_eq!(held(&engine), told(Some("Running")));
+}
+
+#[test]
 fn why_a_node_takes_no_pods_is_told_in_full() {
     let offers = Resources::new().with(GPU, 8).with("pods", 110);
     let well = Node::new(NodeName::new("n"), offers);

@@ -20,8 +20,8 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use trellis_api::PodGroup;
 use trellis_api::pod_group::PodGroupPhase;
-use trellis_api::{PodGroup, owner};
 use trellis_scheduler::PodKey;
 
 use tell::Telling;
@@ -106,11 +106,6 @@ impl Guest {
     }
 }
 
-/// True of a PodGroup that no TrainingJob has made.
-pub(super) fn is_users(group: &PodGroup) -> bool {
-    owner::training_job(&group.metadata).is_none()
-}
-
 impl Guests {
     /// The engine's name of a pod, if it is a guest's.
     pub(super) fn name(&self, pod: &Key) -> Option<&PodKey> {
@@ -157,7 +152,7 @@ impl Driver {
     /// The PodGroup of pods that others have made, if there is one that a user has written.
     fn users_group(&self, group: &Key) -> Option<Arc<PodGroup>> {
         let group = self.committer.world().pod_groups.get(group);
-        group.filter(|group| is_users(group))
+        group.filter(|group| guests::is_users(group))
     }
 
     /// The same, if its gang has its place and pods may join it.
@@ -265,17 +260,16 @@ impl Driver {
         let mut units = BTreeSet::new();
         for group in world.pod_groups.all() {
             let key = Key::of(&group.metadata);
-            let plan = group
-                .status
-                .as_ref()
-                .and_then(|journal| journal.plan.as_ref());
-            if let Some(plan) = plan.filter(|_| is_users(&group)) {
-                let unit = guests::of_group(&key);
+            if !guests::is_users(&group) {
+                continue;
+            }
+            let unit = guests::of_group(&key);
+            let journal = group.status.as_ref();
+            if let Some(plan) = journal.and_then(|journal| journal.plan.as_ref()) {
                 self.inherited.insert(unit.clone(), plan.hash.clone());
-                let journal = group.status.as_ref().and_then(|journal| journal.phase);
-                if journal != Some(PodGroupPhase::Nominated) {
-                    units.insert(unit);
-                }
+            }
+            if journal.and_then(|journal| journal.phase) != Some(PodGroupPhase::Nominated) {
+                units.insert(unit);
             }
         }
         for (key, pod) in world.guests.all() {

@@ -59,9 +59,6 @@ impl Driver {
             self.withdraw(unit);
         }
         self.tend_members(unit, Some(&group), journal, &pods);
-        if pods.is_empty() && journal.phase.unwrap_or_default() == PodGroupPhase::Pending {
-            return self.forget_guest(unit);
-        }
         if self.leaving.get(unit).is_some_and(|l| !l.concerns(journal)) {
             self.leaving.remove(unit);
         }
