@@ -1,5 +1,5 @@
-//! Every block of commands in README and docs has a test that runs it, or a reason why none does. A
-//! block that comes or goes has to be thought about here.
+//! Every block of commands in README, CONTRIBUTING and docs has a test that runs it, or a reason
+//! why none does. A block that comes or goes has to be thought about here.
 
 use std::collections::BTreeMap;
 
@@ -38,16 +38,15 @@ const QUICK_START: Run = By(
 
 /// Blocks marked `sh` or `console`: page, heading, how many below it, who runs them.
 #[rustfmt::skip] // A row a line.
-const BLOCKS: [(&str, &str, usize, Run); 64] = [
+const BLOCKS: [(&str, &str, usize, Run); 65] = [
+    ("CONTRIBUTING.md", "Another control plane", 2, By("e2e/tests/documents/main.rs", "what_contributing_says_installs_it")),
     ("README.md", "Try it", 3, Not("`cargo demo --once` in .ci/run; what it prints is cut short here")),
     ("README.md", "Real nodes", 1, Not("the demo on real nodes takes root; real_nodes/pytorch.rs trains the same")),
-    ("README.md", "Another control plane", 2, By("e2e/tests/documents/main.rs", "what_the_readme_says_installs_it")),
     ("README.md", "Install", 1, By("e2e/tests/chart/install.rs", "by_helm")),
     ("README.md", "Use", 1, Not("builds and installs for the reader")),
     ("docs/benchmarks.md", "Benchmarks", 1, Not("a benchmark is no test")),
     ("docs/benchmarks.md", "How good: the openb workloads", 1, TRACE),
     ("docs/benchmarks.md", "How good: jobs that come and go", 1, TRACE),
-    ("docs/coming-from-volcano.md", "Coming from Volcano", 1, OTHER),
     ("docs/command-line.md", "queue", 1, EXAMPLE),
     ("docs/command-line.md", "nodes", 1, EXAMPLE),
     ("docs/command-line.md", "explain", 1, EXAMPLE),
@@ -69,12 +68,14 @@ const BLOCKS: [(&str, &str, usize, Run); 64] = [
     ("docs/install.md", "Without Helm on the cluster", 1, By("e2e/tests/chart/install.rs", "by_kubectl")),
     ("docs/install.md", "What is installed", 1, THEIRS),
     ("docs/install.md", "Certificates", 1, By("e2e/tests/chart/cert_manager.rs", "forgotten")),
-    ("docs/install.md", "Upgrade", 2, RELEASE),
+    ("docs/install.md", "Upgrade", 1, RELEASE),
     ("docs/install.md", "Uninstall", 1, RELEASE),
     ("docs/migrating.md", "Step by step", 2, OTHER),
     ("docs/ml-engineers.md", "Watch", 1, EXAMPLE),
     ("docs/nodes.md", "Whose nodes", 1, THEIRS),
     ("docs/on-call.md", "Look here first", 2, DEPLOYED),
+    ("docs/on-call.md", "The log", 1, DEPLOYED),
+    ("docs/on-call.md", "Rights", 1, THEIRS),
     ("docs/on-call.md", "Stop everything", 3, DEPLOYED),
     ("docs/on-call.md", "A snapshot", 2, DEPLOYED),
     ("docs/operations.md", "Rollback", 1, RELEASE),

@@ -62,12 +62,14 @@ fn examples() -> BTreeMap<PathBuf, String> {
     examples
 }
 
-/// README and docs.
+/// README, CONTRIBUTING and docs.
 fn documents() -> BTreeMap<PathBuf, String> {
     let mut documents = files(&root().join("docs"), &[".md"]).unwrap();
-    let readme = root().join("README.md");
-    let text = std::fs::read_to_string(&readme).unwrap();
-    documents.insert(readme, text);
+    for page in ["README.md", "CONTRIBUTING.md"] {
+        let path = root().join(page);
+        let text = std::fs::read_to_string(&path).unwrap();
+        documents.insert(path, text);
+    }
     documents
 }
 
@@ -103,10 +105,10 @@ async fn every_example_runs() {
     }
 }
 
-/// The commands by which README puts Trellis on a control plane that is without it.
+/// The commands by which CONTRIBUTING puts Trellis on a control plane that is without it.
 fn installing() -> Vec<Vec<String>> {
-    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    let mut blocks = readme.split("```sh\n").skip(1);
+    let page = std::fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
+    let mut blocks = page.split("```sh\n").skip(1);
     let block = blocks.find(|block| block.starts_with("kubectl create namespace"));
     let block = block.unwrap().split("```").next().unwrap();
     let words = |line: &str| line.split(' ').map(str::to_owned).collect();
@@ -114,7 +116,7 @@ fn installing() -> Vec<Vec<String>> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_readme_says_installs_it() {
+async fn what_contributing_says_installs_it() {
     let control_plane = ControlPlane::start(Options::default()).await.unwrap();
     let nodes = Nodes::new(4).gpus(8).blocks();
     let _nodes = nodes.create(&control_plane).await.unwrap();

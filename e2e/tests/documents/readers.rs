@@ -192,10 +192,8 @@ fn leads(page: &Path, target: &str) -> Option<(PathBuf, Option<String>)> {
 #[test]
 fn every_link_leads_somewhere() {
     let mut pages = pages();
-    for page in ["CONTRIBUTING.md", "CHANGELOG.md"] {
-        let text = std::fs::read_to_string(root().join(page)).unwrap();
-        pages.insert(page.into(), text);
-    }
+    let changelog = std::fs::read_to_string(root().join("CHANGELOG.md")).unwrap();
+    pages.insert("CHANGELOG.md".into(), changelog);
     let mut wrong = Vec::new();
     let mut followed: usize = 0;
     for (page, text) in &pages {
