@@ -89,8 +89,8 @@ const CLUSTER: &[Row] = &[
         &["persistentvolumeclaims", "persistentvolumes"],
         &["list", "watch", "patch"],
     ),
-    // Whether they are there, of their metadata.
-    ("", &["configmaps", "serviceaccounts"], &["get"]),
+    // Whether they are there, of their metadata. So it is for ConfigMaps, below.
+    ("", &["serviceaccounts"], &["get"]),
     ("apps", &["daemonsets"], &["list", "watch"]),
     ("storage.k8s.io", &["storageclasses"], &["list", "watch"]),
     ("resource.k8s.io", &["deviceclasses"], &["list", "watch"]),

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-use super::{documents, root};
+use super::{documents, files, root};
 
 /// A link within the repository.
 #[derive(Debug, PartialEq, Eq)]
@@ -248,6 +248,33 @@ fn every_alert_says_what_to_do() {
         .filter(|heading| heading.starts_with("Trellis"))
         .collect();
     assert_eq!(sections, names, "sections of docs/on-call.md, and alerts");
+}
+
+/// The words of the table of docs/on-call.md stand in the operator, each in a text of its own.
+#[test]
+fn words_to_look_for_in_the_log_are_what_it_says() {
+    let pages = pages();
+    let mut page = prose(&pages[Path::new("docs/on-call.md")]).into_iter();
+    page.find(|(_, line)| heading(line) == Some("The log"))
+        .unwrap();
+    let section = page.take_while(|(_, line)| heading(line).is_none());
+    let rows = section.filter_map(|(_, line)| line.strip_prefix("| `"));
+    let words = rows.filter_map(|row| row.split(" | ").next());
+    let words: BTreeSet<&str> = words
+        .flat_map(|cell| cell.split("`, `"))
+        .map(|words| words.trim_end_matches('`'))
+        .collect();
+    assert!(words.len() > 8, "only {words:?}");
+    let sources = files(&root().join("operator/src"), &[".rs"]).unwrap();
+    let texts = sources
+        .values()
+        .flat_map(|source| source.split('"').skip(1).step_by(2));
+    let texts: Vec<&str> = texts.collect();
+    let unsaid = words
+        .iter()
+        .filter(|words| !texts.iter().any(|text| text.contains(**words)));
+    let unsaid: Vec<_> = unsaid.collect();
+    assert!(unsaid.is_empty(), "no line of the log has {unsaid:?}");
 }
 
 #[test]

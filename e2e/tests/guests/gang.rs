@@ -15,7 +15,7 @@ use trellis_e2e::cluster::Nodes;
 use trellis_e2e::jobs::SOON;
 use trellis_e2e::wait::eventually;
 
-use super::scene::{bound, group, job, journal, node, pod, pods, runs, scheduled, told};
+use super::scene::{bound, group, job, job_of, journal, node, pod, pods, runs, scheduled, told};
 use super::{shared, site};
 
 #[tokio::test]
@@ -173,6 +173,32 @@ async fn fewer_pods_than_the_group_asks_for_are_told_and_bound_once_the_rest_has
         .await
         .unwrap();
     says("0 of the 2 pods").await;
+}
+
+/// As a JobSet's: a Job for each of its `replicatedJobs`, whose pods have the same numbers.
+#[tokio::test]
+async fn pods_of_several_jobs_are_one_gang_though_each_number_is_there_twice() {
+    let site = site("jobset", 2).await;
+    group(&site, "set", json!({"minMember": 4})).await;
+    job_of(&site, "set-worker-0", "set", 2, 4).await;
+    let waits = eventually(SOON, || async {
+        let message = journal(&site, "set").await.message.unwrap_or_default();
+        ensure!(message.starts_with("2 of the 4 pods"), "{message}");
+        Ok(())
+    });
+    waits.await.unwrap();
+    assert!(
+        pods(&site, "set")
+            .await
+            .iter()
+            .all(|pod| node(pod).is_none())
+    );
+    job_of(&site, "set-worker-1", "set", 2, 4).await;
+    let bound = runs(&site, "set", 4).await;
+    let index = |pod: &Pod| pod.annotations()["batch.kubernetes.io/job-completion-index"].clone();
+    let mut numbers: Vec<String> = bound.iter().map(index).collect();
+    numbers.sort();
+    assert_eq!(numbers, ["0", "0", "1", "1"]);
 }
 
 #[tokio::test]

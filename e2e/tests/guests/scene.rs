@@ -52,6 +52,11 @@ pub(super) async fn group(site: &Site, name: &str, spec: Value) {
 
 /// Creates an Indexed Job of so many pods in the PodGroup of its name.
 pub(super) async fn job(site: &Site, name: &str, pods: u32, gpus: u32) {
+    job_of(site, name, name, pods, gpus).await;
+}
+
+/// The same, in that PodGroup.
+pub(super) async fn job_of(site: &Site, name: &str, group: &str, pods: u32, gpus: u32) {
     let mut spec = spec(site, gpus);
     spec["restartPolicy"] = json!("Never");
     let job = json!({
@@ -59,7 +64,7 @@ pub(super) async fn job(site: &Site, name: &str, pods: u32, gpus: u32) {
         "spec": {
             "completionMode": "Indexed", "completions": pods, "parallelism": pods,
             "backoffLimit": 100,
-            "template": {"metadata": {"labels": {"trellis.dev/pod-group": name}}, "spec": spec},
+            "template": {"metadata": {"labels": {"trellis.dev/pod-group": group}}, "spec": spec},
         },
     });
     let job: Job = serde_json::from_value(job).unwrap();

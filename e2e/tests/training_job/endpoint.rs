@@ -231,7 +231,7 @@ async fn metrics_are_for_who_may_get_them_and_health_is_for_everybody() {
         assert!(told.lines().any(|l| l == line), "{line}: {told}");
     }
     for start in [
-        "trellis_gangs_placed_total{queue=\"default\"} ",
+        "trellis_queue_wait_duration_seconds_count{queue=\"default\"} ",
         "trellis_devices{resource=\"nvidia.com/gpu\",state=\"held\"} ",
         "trellis_watch_age_seconds{resource=\"pods\"} ",
         "trellis_gang_start_duration_seconds_count ",

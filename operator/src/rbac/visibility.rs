@@ -5,8 +5,9 @@ use super::{ACCOUNT, NAMESPACE, Row, binding, file, role, rules};
 /// Its name.
 const NAME: &str = "trellis-visibility";
 
-/// Its own pod is labelled while it leads, and those of leaders before it are no longer.
-const NAMESPACED: &[Row] = &[("", &["pods"], &["get", "list", "patch"])];
+/// Its own pod is labelled while it leads, and those of leaders before it are no longer. It reads pods
+/// anyway.
+const NAMESPACED: &[Row] = &[("", &["pods"], &["patch"])];
 
 /// charts/trellis/files/rbac-visibility.yaml: what it may do for that.
 #[must_use]

@@ -29,7 +29,6 @@ pub struct Counts {
     reconcile: Histogram,
     cycle: Histogram,
     decisions: Family<Labels, Counter>,
-    placed: Family<Labels, Counter>,
     put_off: Family<Labels, Counter>,
     undone: Family<Labels, Counter>,
     wait: Family<Labels, Named, fn() -> Named>,
@@ -63,7 +62,6 @@ impl Default for Counts {
             // From ten microseconds to some seconds.
             cycle: Histogram::new(exponential_buckets(0.000_01, 2.0, 20)),
             decisions: Family::default(),
-            placed: Family::default(),
             put_off: Family::default(),
             undone: Family::default(),
             wait: Family::new_with_constructor(wait),
@@ -112,7 +110,6 @@ impl Counts {
     /// All pods of a gang have been created, which had waited for so long.
     pub fn placed(&self, job: &Key, queue: &str, waited: Duration) {
         let labels = vec![("queue", queue.to_owned())];
-        one(&self.placed, labels.clone());
         let wait = self.wait.get_or_create(&labels);
         wait.observe(waited.as_secs_f64(), Some(exemplar(job)), None);
     }
@@ -161,7 +158,6 @@ impl Counts {
         add(registry, facts::RECONCILE_SECONDS, self.reconcile.clone());
         add(registry, facts::CYCLE_SECONDS, self.cycle.clone());
         add(registry, facts::DECISIONS, self.decisions.clone());
-        add(registry, facts::PLACED, self.placed.clone());
         add(registry, facts::PUT_OFF, self.put_off.clone());
         add(registry, facts::UNDONE, self.undone.clone());
         add(registry, facts::WAIT_SECONDS, self.wait.clone());

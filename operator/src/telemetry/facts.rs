@@ -78,7 +78,6 @@ facts! {
 
     CYCLE_SECONDS: Histogram "scheduling_cycle_duration_seconds" [] "Time in which the scheduler decided about all that was due";
     DECISIONS: Counter "scheduling_decisions" ["decision"] "What the scheduler has decided of gangs: Place, Wait, Preempt, Drain or Reserve";
-    PLACED: Counter "gangs_placed" ["queue"] "Gangs whose pods were all created, or bound";
     PUT_OFF: Counter "gangs_put_off" ["reason"] "Gangs that had found a place and could not take it, before any pod was created";
     UNDONE: Counter "gangs_undone" ["reason"] "Plans that failed and were undone, with what pods they had";
     WAIT_SECONDS: Histogram "queue_wait_duration_seconds" ["queue"] "From when an attempt was queued to when all of its pods were created, or bound; the exemplar names the job";
