@@ -167,12 +167,34 @@ async fn fewer_pods_than_the_group_asks_for_are_told_and_bound_once_the_rest_has
         .await
         .unwrap();
     runs(&site, "few", 2).await;
-    // What made them goes, and they with it: what is said is of now.
+    // What made them goes, and they with it: they had their place, and nothing is missing.
     let jobs = site.api::<Job>();
     jobs.delete("few", &DeleteParams::background())
         .await
         .unwrap();
-    says("0 of the 2 pods").await;
+    let is_over = async || {
+        let journal = journal(&site, "few").await;
+        journal.phase == Some(PodGroupPhase::Pending) && journal.reason.is_none()
+    };
+    let over = eventually(SOON, || async {
+        ensure!(is_over().await, "{:?}", journal(&site, "few").await);
+        Ok(())
+    });
+    over.await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert!(is_over().await);
+    // Those that come anew wait for the others, and go before these have come.
+    let patch = Patch::Merge(json!({"spec": {"minMember": 3}}));
+    groups
+        .patch("few", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    job(&site, "few", 1, 1).await;
+    says("1 of the 3 pods").await;
+    jobs.delete("few", &DeleteParams::background())
+        .await
+        .unwrap();
+    says("0 of the 3 pods").await;
 }
 
 /// As a JobSet's: a Job for each of its `replicatedJobs`, whose pods have the same numbers.

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use trellis_api::Reason;
-use trellis_scheduler::{Engine, Forecast, Gang, GangId, Snapshot, Time};
+use trellis_scheduler::{Engine, Forecast, Gang, GangId, Snapshot, StandingSnapshot, Time};
 
+use super::visibility::NOMINATED;
 use crate::scheduling::{allocation, gang, guests};
 use crate::watch::{SlimDeviceClass, SlimNode};
 
@@ -32,7 +33,7 @@ pub struct Waiting {
     /// Its queue.
     pub queue: String,
     /// Its place in the order of the queue, from 1. Fairness between queues and
-    /// backfill may let it start before those in front.
+    /// backfill may let it start before those in front. Absent: others are leaving for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub position: Option<usize>,
     /// Priority: larger goes first.
@@ -61,14 +62,23 @@ impl Overview {
         classes: &[C],
         nodes: impl Fn() -> Vec<N>,
     ) -> Self {
-        let gangs = snapshot.gangs.iter().filter(|told| told.place.is_none());
-        let mut waiting: Vec<Waiting> = gangs
+        let mut waiting: Vec<Waiting> = snapshot
+            .gangs
+            .iter()
             .filter_map(|told| {
                 let gang = &told.gang;
-                // None: it does not wait any more.
-                let certificate = engine.why_waiting(&gang.id, snapshot.now)?;
-                let (reason, message) =
-                    allocation::told(engine, &gang.id, &certificate, classes, &nodes);
+                let (reason, message) = match &told.place {
+                    None => {
+                        // None: it does not wait any more.
+                        let certificate = engine.why_waiting(&gang.id, snapshot.now)?;
+                        allocation::told(engine, &gang.id, &certificate, classes, &nodes)
+                    }
+                    // Others are to leave it first.
+                    Some(place) if place.standing == StandingSnapshot::Nominated => {
+                        (Reason::Preempting, NOMINATED.to_owned())
+                    }
+                    Some(_) => return None,
+                };
                 let start = forecast.and_then(|forecast| forecast.starts.get(&gang.id));
                 let position = positions.get(&gang.id);
                 Some(Waiting {
@@ -84,7 +94,10 @@ impl Overview {
             })
             .collect();
         waiting.sort_by(|a, b| {
-            let place = |w: &Waiting| w.position.unwrap_or(usize::MAX);
+            let place = |w: &Waiting| {
+                let is_nominated = w.reason == Reason::Preempting;
+                (!is_nominated, w.position.unwrap_or(usize::MAX))
+            };
             (&a.queue, place(a), &a.namespace, &a.name).cmp(&(
                 &b.queue,
                 place(b),
@@ -135,7 +148,10 @@ mod tests {
     use super::*;
     use jiff::ToSpan as _;
     use std::time::Duration;
-    use trellis_scheduler::{GroupName, Node, NodeName, Queue, QueueName, Resources, TaskGroup};
+    use trellis_scheduler::{
+        BorrowWithin, GroupName, Node, NodeName, Preemption, Queue, QueueName, Reclaim, Resources,
+        TaskGroup, WithinQueue,
+    };
 
     const START: i64 = 1_800_000_000_000;
 
@@ -147,6 +163,45 @@ mod tests {
             runtime: minutes.map(Duration::from_mins),
             ..Gang::new(GangId::new(name), QueueName::new("default"), vec![group])
         }
+    }
+
+    /// It has a place once another has left it, and waits until then.
+    #[test]
+    fn who_others_are_to_make_room_for_waits_first() {
+        let mut engine = Engine::new();
+        let offers = Resources::new().with("nvidia.com/gpu", 8).with("pods", 110);
+        engine.apply_node(Node::new(NodeName::new("gpu-0"), offers));
+        engine.apply_queue(Queue {
+            preemption: Preemption {
+                within_queue: WithinQueue::LowerPriority,
+                reclaim: Reclaim::Never,
+                borrow_within: BorrowWithin::Never,
+            },
+            ..Queue::new(QueueName::new("default"))
+        });
+        engine.apply_gang(gang("a/runs", 8, START, None));
+        engine.cycle(Time::from_millis(START));
+        engine.apply_gang(gang("a/waits", 8, START, None));
+        engine.apply_gang(Gang {
+            priority: 1,
+            ..gang("a/urgent", 8, START, None)
+        });
+        engine.cycle(Time::from_millis(START + 1_000));
+        let none: [SlimDeviceClass; 0] = [];
+        let snapshot = engine.snapshot();
+        let positions = snapshot.positions();
+        let told = Overview::of_engine(
+            &mut engine,
+            &snapshot,
+            &positions,
+            None,
+            &none,
+            Vec::<SlimNode>::new,
+        );
+        let lines = told.waiting.iter().map(|w| (w.name.as_str(), w.reason));
+        let lines: Vec<_> = lines.collect();
+        let waits = ("waits", Reason::InsufficientCapacity);
+        assert_eq!(lines, [("urgent", Reason::Preempting), waits]);
     }
 
     /// One runs, and three wait: behind it, behind that one, and for ever.

@@ -15,7 +15,8 @@ use trellis_scheduler::{
     Forecast, Gang, GangId, GangSnapshot, NodeName, Placement, Snapshot, StandingSnapshot, Time,
 };
 
-pub(super) use guest::{Guest, NOMINATED};
+pub(super) use guest::Guest;
+pub(in crate::endpoint) use guest::NOMINATED;
 
 use super::age;
 use super::table::{Column, Row};
@@ -89,6 +90,7 @@ where
         let place = told.place.as_ref();
         // Others are leaving for it.
         let is_nominated = place.is_some_and(|of| of.standing == StandingSnapshot::Nominated);
+        let holds = place.filter(|_| !is_nominated);
         let gang = place.map_or(&told.gang, |place| &place.gang);
         let key = gang::job_of(&gang.id);
         let name = guests::gang_name(&key).served();
@@ -106,10 +108,9 @@ where
         }
         if let Some(guest) = (self.guest)(&key) {
             row.metadata.creation_timestamp = guest.created();
-            let holds = place.is_some() && !is_nominated;
-            row.phase = Some(guest.phase(holds));
+            row.phase = Some(guest.phase(holds.is_some()));
             // What is bound says nothing more of why it waited.
-            let reason = guest.reason(is_nominated).filter(|_| !holds);
+            let reason = guest.reason(is_nominated).filter(|_| holds.is_none());
             (row.reason, row.message) = reason.unzip();
         }
         row.priority = gang.priority;
@@ -119,7 +120,7 @@ where
         let queued = status.and_then(|s| s.queued_time.as_ref());
         row.submitted = MetaTime(queued.map_or(submitted, |queued| queued.0));
         let waits = status.and_then(trellis_api::job::TrainingJobStatus::waits_since);
-        let since = place.map(|place| at(place.since).unwrap_or_default());
+        let since = holds.map(|place| at(place.since).unwrap_or_default());
         row.since = MetaTime(since.or(waits).unwrap_or(submitted));
         if let Some(place) = place {
             let nodes = nodes(&place.placement);
@@ -185,7 +186,7 @@ impl Row for QueuedJob {
         Column::text("Queue", "Queue that it is in."),
         Column::text(
             "Position",
-            "Its place in the order of its queue, from 1; none if it holds its place.",
+            "Its place in the order of its queue, from 1; none if it holds its place, or others are leaving for it.",
         ),
         Column::text("Phase", "One word for its state."),
         Column::text("Reason", "The one current reason."),

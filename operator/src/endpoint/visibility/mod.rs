@@ -17,6 +17,7 @@ mod queues;
 mod request;
 mod table;
 
+pub(super) use jobs::NOMINATED;
 pub(super) use look::Looks;
 
 use std::collections::BTreeSet;

@@ -15,7 +15,7 @@ use trellis_scheduler::{Draw, FlavorName, LimitName, ResourceName, Time};
 use super::{Driver, Gang, Inside};
 use crate::key::Key;
 use crate::quota::{self, JobLimits, LimitsReport, base_units, limit_of, name};
-use crate::scheduling::{Feed, gang};
+use crate::scheduling::{Feed, gang, guests};
 
 /// How long an account may be wrong until that is told.
 const WRONG_FOR: Duration = Duration::from_secs(10);
@@ -145,7 +145,7 @@ impl Driver {
             .gangs
             .values()
             .filter_map(|gang| gang.limits.as_deref());
-        let of_guests = self.guests.draws().map(|(_, _, limits)| limits);
+        let of_guests = self.guests.draws().filter_map(|(_, _, limits)| limits);
         for draw in of_jobs.chain(of_guests).flat_map(|limits| &limits.draws) {
             let line = report.lines.entry(draw.limit.clone());
             line.or_insert_with(|| {
@@ -159,7 +159,7 @@ impl Driver {
         for (limit, until, parts) in self.hours.burnt() {
             report.burnt.insert(limit.clone(), (until, parts));
         }
-        report.wrong = self.wrong_for_long(&report);
+        report.wrong = self.wrong_for_long();
         self.wrong_told = report.wrong.len();
         report
     }
@@ -174,12 +174,13 @@ impl Driver {
     }
 
     /// Limits of which the engine's account is for long not what is counted anew.
-    fn wrong_for_long(&mut self, report: &LimitsReport) -> BTreeSet<LimitId> {
+    fn wrong_for_long(&mut self) -> BTreeSet<LimitId> {
+        let used: BTreeMap<&LimitName, i128> = self.engine.limits().collect();
         let wrong: BTreeSet<LimitId> = self
             .recount()
             .into_iter()
             .filter(|(limit, counted)| {
-                let used = report.lines.get(limit).map_or(0, |(used, _)| *used);
+                let used = used.get(&name(limit)).copied().unwrap_or_default();
                 counted.map(|amount| i128::from(base_units(&limit.what, amount))) != Some(used)
             })
             .map(|(limit, _)| limit)
@@ -197,7 +198,8 @@ impl Driver {
         told
     }
 
-    /// What the place of a job is charged to that nobody has judged: it does not decode.
+    /// What the place of a gang is charged to that nobody has judged, as its journal says: of a job
+    /// that does not decode, or of pods that an earlier leader has promised it to.
     fn planned_drawings(&self, job: &Key) -> Vec<Drawing> {
         let group = self.committer.world().pod_groups.get(job);
         let plan = group
@@ -259,7 +261,11 @@ impl Driver {
                     Some(self.engine.charge(&gang::id(unit))?)
                 }
             };
-            Some((limits.draws.clone(), held))
+            let draws = match limits {
+                Some(limits) => limits.draws.clone(),
+                None => self.planned_drawings(&guests::pod_group(unit)),
+            };
+            Some((draws, held))
         });
         let guests = guests.map(|(draws, held)| (draws, held.map(&told)));
         let jobs: Vec<_> = jobs.chain(surplus).chain(guests).collect();

@@ -28,7 +28,7 @@ pub enum Step {
     },
     /// Let the engine find a place for these pods, all at once.
     Enqueue(Vec<String>),
-    /// There are no pods: nothing is asked for.
+    /// No pod waits: nothing is asked for.
     Withdraw,
     /// Write that what an earlier leader had begun is gone on with.
     TakeOver,
@@ -166,11 +166,11 @@ impl Gang<'_> {
             ready.truncate(missing);
             return Step::Enqueue(ready);
         }
-        // Of what has ended the pods go, too, and of a gang whose pods are gone it is no longer so
-        // what was said last.
-        let has_ended = self.journal.phase == Some(PodGroupPhase::Finished);
-        let is_empty = self.pods.is_empty() && !has_ended;
-        if !is_empty && !self.pods.values().any(|pod| pod.waits()) {
+        // Without pods it is no longer so what was said last of why they wait. Of a gang that had its
+        // place nothing is said: its pods may have done what they were for.
+        let had_place = self.journal.epoch.is_some() && self.journal.reason.is_none();
+        let lacks_all = self.pods.is_empty() && !had_place;
+        if !lacks_all && !self.pods.values().any(|pod| pod.waits()) {
             return Step::Withdraw;
         }
         self.members_missing(least, bound, ready.len())

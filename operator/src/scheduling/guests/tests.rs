@@ -143,8 +143,14 @@ fn nothing_is_asked_for_before_all_are_there_and_without_gates() {
     let (reason, message) = waits_for(&step);
     assert_eq!(reason, Reason::MembersMissing);
     assert!(message.starts_with("0 of the 2 pods"), "{message}");
-    let has_ended = Scene::new(&[]).in_phase(PodGroupPhase::Finished, 60);
-    assert_eq!(has_ended.next(), Step::Withdraw);
+    // It had its place, and what it was for may be done.
+    let mut had_place = Scene::new(&[]);
+    had_place.journal.epoch = Some(1);
+    assert_eq!(had_place.next(), Step::Withdraw);
+    // It waits anew, and its pods are gone once more.
+    had_place.journal.reason = Some(Reason::InsufficientCapacity);
+    let step = had_place.next();
+    assert_eq!(waits_for(&step).0, Reason::MembersMissing);
 }
 
 #[test]

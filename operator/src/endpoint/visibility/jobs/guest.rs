@@ -12,7 +12,7 @@ use crate::watch::{GuestPod, PodPhase};
 use crate::world::World;
 
 /// What is said of who has a place once others have left it.
-pub(in crate::endpoint::visibility) const NOMINATED: &str =
+pub(in crate::endpoint) const NOMINATED: &str =
     "it has its place, and starts when those have left that make room";
 
 /// A gang of pods that others have made.

@@ -286,6 +286,11 @@ fn a_pod_of_others_for_whom_others_leave_waits_still() {
     let expected = (Some(JobPhase::Queued), None, Some(Reason::Preempting));
     assert_eq!(said, expected);
     assert!(urgent.expected_start.is_some(), "{urgent:?}");
+    assert_eq!(
+        urgent.since.0.as_millisecond(),
+        START,
+        "it has waited since"
+    );
 }
 
 #[test]

@@ -1,17 +1,20 @@
 //! What guests ask for, as it is found out once they are to be placed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
+use trellis_api::pod_group::PlannedPod;
 use trellis_api::{PodGroup, PodGroupSpec};
 
 use super::super::{Driver, Inside};
 use crate::key::Key;
 use crate::scheduling::gang;
-use crate::scheduling::guests::asks::{self, As, Asks};
+use crate::scheduling::guests::asks::{self, Alike, As, Asks};
 use crate::scheduling::guests::{self, Unit, next, plan};
+use crate::watch::Unhealthy;
 use crate::world::Certificate;
 
 /// How soon a gang that waits for what is no news to it is looked at again: a class, a claim, a
@@ -93,30 +96,50 @@ impl Driver {
     }
 
     /// What the pods ask for that others have left for, by the policies of now: those of a gang in the
-    /// groups of its plan.
+    /// groups of its plan. None: they may not have that place any more.
     pub(super) fn find_nominated(&mut self, unit: &Key) -> Option<Arc<Asks>> {
         let found = match guests::unit(unit)? {
             Unit::Pod(pod) => {
                 let there = self.committer.world().guests.get(&pod)?;
                 let group = there.group().map(|group| Key::new(&pod.namespace, group));
                 let gang = group.and_then(|group| self.placed_group(&group));
-                self.find_single(&pod, gang.as_ref())
+                let asks = self.find_single(&pod, gang.as_ref()).ok()?;
+                let place = self.engine.placement(&gang::id(unit))?;
+                let (_, _, node) = place.iter().next()?;
+                self.is_taken_in(&asks, |_| Some(node.as_str()))
+                    .then_some(asks)
             }
             Unit::Group(_) => {
                 let (group, plan) = self.nominated_plan(unit)?;
                 let names = next::planned(&plan).map(|(pod, _)| pod.name.clone());
-                let found = self.find(&unit.namespace, As::Gang(&group), names);
-                found
-                    .map(|asks| plan::in_groups_of(&plan, asks))
-                    .transpose()?
+                let asks = self.find(&unit.namespace, As::Gang(&group), names).ok()?;
+                let planned = next::planned(&plan).map(|(pod, node)| (pod.name.as_str(), node));
+                let nodes: BTreeMap<&str, &str> = planned.collect();
+                self.is_taken_in(&asks, |pod| nodes.get(pod).copied())
+                    .then(|| plan::in_groups_of(&plan, asks))?
             }
         };
-        let asks = Arc::new(found.ok()?);
+        let asks = Arc::new(found?);
         self.guests.gangs.get_mut(unit)?.ask(asks.clone());
         // The engine has the place already, and charges it to whom it draws on now.
         self.engine
             .apply_draws(&gang::id(unit), asks.limits.draws());
         self.note_hours(&asks.limits);
         Some(asks)
+    }
+
+    /// Whether the nodes of the pods take them by now: others may have come there that keep them out,
+    /// and nodes be labelled or tainted.
+    fn is_taken_in<'n>(&self, asks: &Asks, node_of: impl Fn(&str) -> Option<&'n str>) -> bool {
+        let world = self.committer.world();
+        let takes = |alike: &Alike, pod: &PlannedPod| {
+            let node = world.nodes.get(&Key::new("", node_of(&pod.name)?))?;
+            let node = gang::node(&node, &Unhealthy::default());
+            Some(alike.constraints.are_met_by(&node))
+        };
+        asks.groups.iter().all(|alike| {
+            let mut pods = alike.pods.iter();
+            pods.all(|pod| takes(alike, pod) == Some(true))
+        })
     }
 }

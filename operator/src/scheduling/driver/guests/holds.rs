@@ -153,7 +153,7 @@ impl Driver {
         if held.is_empty() {
             return self.withdraw(unit);
         }
-        let limits = self.judge_guests(unit, place, &held);
+        let limits = self.judge_guests(unit, place.queue, place.joins, &held);
         let fresh = self.guests.next_place();
         let state = self.guests.gangs.entry(unit.clone()).or_default();
         let is_placed = state.inside == Inside::Placed;
@@ -213,8 +213,15 @@ impl Driver {
         }
     }
 
-    /// The limits that pods draw on which have their place, by the policies of now.
-    fn judge_guests(&mut self, unit: &Key, place: Counts<'_>, held: &[Held]) -> Arc<JobLimits> {
+    /// The limits that pods draw on which have their place, or are promised it, by the policies of
+    /// now.
+    pub(super) fn judge_guests(
+        &mut self,
+        unit: &Key,
+        queue: &str,
+        joins: bool,
+        held: &[Held],
+    ) -> Arc<JobLimits> {
         let world = self.committer.world().clone();
         let version = world.quotas.version();
         let pods = held.iter().filter_map(|held| world.guests.get(&held.pod));
@@ -222,17 +229,17 @@ impl Driver {
         let state = self.guests.gangs.entry(unit.clone()).or_default();
         let known = state.limits.as_ref();
         let known = known.filter(|limits| limits.version == version);
-        let is_known = (&state.accounts, state.joins) == (&accounts, place.joins);
+        let is_known = (&state.accounts, state.joins) == (&accounts, joins);
         if let Some(limits) = known.filter(|_| is_known) {
             return limits.clone();
         }
-        let limits = held_limits(&world, &unit.namespace, place.queue, &accounts);
-        let limits = Arc::new(match place.joins {
+        let limits = held_limits(&world, &unit.namespace, queue, &accounts);
+        let limits = Arc::new(match joins {
             true => limits.joining(),
             false => limits,
         });
         state.accounts = accounts;
-        state.joins = place.joins;
+        state.joins = joins;
         state.limits = Some(limits.clone());
         self.engine.apply_draws(&gang::id(unit), limits.draws());
         self.note_hours(&limits);

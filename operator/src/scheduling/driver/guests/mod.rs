@@ -131,10 +131,10 @@ impl Guests {
         self.gangs.keys()
     }
 
-    /// Of each what it draws on, and where it is in the engine.
-    pub(super) fn draws(&self) -> impl Iterator<Item = (&Key, Inside, &JobLimits)> {
-        let judged = self.gangs.iter();
-        judged.filter_map(|(unit, guest)| Some((unit, guest.inside, guest.limits.as_deref()?)))
+    /// Of each where it is in the engine, and what it draws on, if it has been judged.
+    pub(super) fn draws(&self) -> impl Iterator<Item = (&Key, Inside, Option<&JobLimits>)> {
+        let all = self.gangs.iter();
+        all.map(|(unit, guest)| (unit, guest.inside, guest.limits.as_deref()))
     }
 
     fn next_telling(&mut self) -> u64 {

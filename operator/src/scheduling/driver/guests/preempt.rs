@@ -142,6 +142,7 @@ impl Driver {
                 let priority = plan
                     .and_then(|plan| plan.priority)
                     .unwrap_or(group.spec.priority());
+                self.judge_follower(unit, group, plan, &queue);
                 let by = asking(unit, &queue, priority);
                 self.tell_victims(unit, &by, journal);
             }
@@ -155,6 +156,18 @@ impl Driver {
             }
             Inside::No | Inside::Waiting | Inside::Kept => self.void(unit),
         }
+    }
+
+    /// Limits may have come, or be lower, since it was promised its place: it does not start over
+    /// them.
+    fn judge_follower(&mut self, unit: &Key, group: &PodGroup, plan: Option<&Plan>, queue: &str) {
+        let pods = self
+            .committer
+            .world()
+            .guests
+            .of_group(&Key::of(&group.metadata));
+        let held = plan.map(|plan| of_plan(unit, plan, &pods));
+        self.judge_guests(unit, queue, false, &held.unwrap_or_default());
     }
 
     /// Its place is by the quota of that queue, and it names no other by now.

@@ -46,7 +46,7 @@ impl Scene {
         scene
     }
 
-    fn ends(&mut self, unit: &Key, outcome: Outcome) {
+    pub(super) fn ends(&mut self, unit: &Key, outcome: Outcome) {
         let world = self.driver.committer.world().clone();
         world.tell(Feed::Ended(unit.clone(), outcome));
         self.decide();

@@ -26,6 +26,11 @@ fn unit() -> Key {
 impl Scene {
     /// Another pod has all of the node, and the gang that place after it.
     fn promised(members: [SlimPod; 2]) -> Self {
+        Self::promised_by(members, &json!([]))
+    }
+
+    /// The same, charged to these limits.
+    fn promised_by(members: [SlimPod; 2], limits: &Value) -> Self {
         let mut scene = Self::new();
         let node: SlimNode = decoded(json!({
             "metadata": {"name": "n0", "uid": "n0", "labels": {"disk": "fast"}},
@@ -54,7 +59,7 @@ impl Scene {
             "spec": {"minMember": 2},
             "status": {"phase": "Nominated", "epoch": epoch, "victims": [victim()],
                 "plan": {"hash": "p", "attempt": 1, "generation": 1, "queue": "default",
-                    "compiled": "", "assignments": groups}},
+                    "limits": limits, "compiled": "", "assignments": groups}},
         }));
         scene.watched.apply(key("g"), group);
         scene.driver.take_over_guests();
@@ -152,4 +157,74 @@ async fn a_limit_that_came_meanwhile_counts_it() {
     scene.has_left();
     assert_eq!(scene.inside(&unit()), Inside::Placed);
     assert_eq!(drawn(&scene), [4]);
+}
+
+/// Of one that came, or is lower, since it was promised its place it is not let in any more.
+#[tokio::test]
+async fn a_limit_that_it_does_not_fit_into_by_now_keeps_it_out() {
+    for (max, inside, used) in [(4, Inside::Placed, 4), (3, Inside::Waiting, 0)] {
+        let mut scene = Scene::alike();
+        scene.limit(json!({"resources": [{"resource": GPU, "max": max}]}));
+        scene.look(&unit());
+        scene.ends(&guests::of_pod(&key("low")), Outcome::Done);
+        scene.unheard();
+        scene.has_left();
+        assert_eq!(scene.inside(&unit()), inside, "{max}");
+        assert_eq!(scene.used(), (used, 0), "{max}");
+    }
+}
+
+/// An earlier leader has charged it, and nobody has judged it yet.
+#[tokio::test]
+async fn what_a_leader_before_has_charged_is_counted_so() {
+    let charged = json!([{"policy": "limit", "limit": GPU}]);
+    let members = PODS.map(|name| member(name, json!({}), json!({})));
+    let mut scene = Scene::promised_by(members, &charged);
+    let drawn: Vec<i128> = scene.driver.engine.limits().map(|(_, gpus)| gpus).collect();
+    assert_eq!(drawn, [4]);
+    // Another draws on the same, and has been judged.
+    scene.limit(json!({"resources": [{"resource": GPU, "max": 100}]}));
+    let node: SlimNode = decoded(json!({
+        "metadata": {"name": "n1", "uid": "n1"},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}],
+            "allocatable": {"cpu": "96", "memory": "1Ti", GPU: "8", "pods": "110"}},
+    }));
+    scene.watched.apply(Key::new("", "n1"), node);
+    let mut other = low();
+    other.metadata.name = Some("other".to_owned());
+    other.metadata.uid = Some("other".to_owned());
+    other.metadata.annotations =
+        Some([("trellis.dev/placed-in".to_owned(), "default".to_owned())].into());
+    other.spec.node_name = Some("n1".to_owned());
+    scene.unheard();
+    scene.see(other);
+    scene.decide();
+    let drawn: Vec<i128> = scene.driver.engine.limits().map(|(_, gpus)| gpus).collect();
+    assert_eq!(drawn, [12]);
+    assert_eq!(scene.driver.limits_of_guests(&unit()), None);
+    scene.driver.report_limits();
+    let wrong = &scene.driver.wrong_limits;
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+/// Pods of others may have come to its node since, which want none of its pods beside them.
+#[tokio::test]
+async fn a_node_that_others_keep_it_out_of_by_now_is_not_its_place_any_more() {
+    for (keeps_out, inside, used) in [("x", Inside::Placed, 4), ("g", Inside::No, 0)] {
+        let mut scene = Scene::alike();
+        let selector = json!({"matchLabels": {"trellis.dev/pod-group": keeps_out}});
+        let other: SlimPod = decoded(json!({
+            "metadata": {"name": "other", "namespace": "team-a", "uid": "other"},
+            "spec": {"nodeName": "n0", "schedulerName": "default-scheduler",
+                "containers": [{"name": "c", "image": "i"}],
+                "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"topologyKey": "disk", "labelSelector": selector}]}}},
+            "status": {"phase": "Running"},
+        }));
+        scene.see(other);
+        scene.unheard();
+        scene.has_left();
+        assert_eq!(scene.inside(&unit()), inside, "{keeps_out}");
+        assert_eq!(scene.used(), (used, 0), "{keeps_out}");
+    }
 }
