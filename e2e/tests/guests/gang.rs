@@ -169,6 +169,8 @@ async fn fewer_pods_than_the_group_asks_for_are_told_and_bound_once_the_rest_has
     runs(&site, "few", 2).await;
     // What made them goes, and they with it: they had their place, and nothing is missing.
     let jobs = site.api::<Job>();
+    let api = site.api::<Pod>();
+    api.delete("gated", &DeleteParams::default()).await.unwrap();
     jobs.delete("few", &DeleteParams::background())
         .await
         .unwrap();
@@ -182,7 +184,8 @@ async fn fewer_pods_than_the_group_asks_for_are_told_and_bound_once_the_rest_has
     });
     over.await.unwrap();
     tokio::time::sleep(Duration::from_secs(3)).await;
-    assert!(is_over().await);
+    let left = journal(&site, "few").await;
+    assert!(is_over().await, "{left:?}");
     // Those that come anew wait for the others, and go before these have come.
     let patch = Patch::Merge(json!({"spec": {"minMember": 3}}));
     groups
