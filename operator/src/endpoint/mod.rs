@@ -11,7 +11,7 @@
 pub(crate) mod access;
 pub(crate) mod admission;
 mod failure;
-mod fair;
+pub(crate) mod fair;
 mod front_proxy;
 mod lately;
 mod listen;
