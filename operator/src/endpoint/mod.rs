@@ -119,7 +119,7 @@ pub async fn serve(given: Given, lead: Lead, webhook: Option<Readiness>, clients
     let listens = async {
         let listener = serve::bind(address, "the read-only endpoint").await;
         let on = CancellationToken::new();
-        serve::serve_keeping(listener, LIMITS, kept, identity, router, on).await;
+        serve::serve(listener, LIMITS, Some(identity), Some(kept), router, on).await;
     };
     tokio::join!(listens, renewed, followed);
 }

@@ -106,7 +106,7 @@ impl Server {
     pub(super) async fn serve(self, address: std::net::SocketAddr, stop: CancellationToken) {
         let identity = self.identity.clone();
         let listener = serve::bind(address, "the admission webhook").await;
-        serve::serve(listener, LIMITS, identity, router(self), stop).await;
+        serve::serve(listener, LIMITS, Some(identity), None, router(self), stop).await;
     }
 
     async fn review(&self, request: HttpRequest) -> Result<Response, Failure> {
