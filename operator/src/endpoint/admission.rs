@@ -2,7 +2,8 @@
 //! with the others: whoever else can reach the port may be anybody, and if they could keep the API
 //! server out, no namespace would end (docs/endpoint.md). Of those others, who is not known yet
 //! takes nothing from who is: a turn is for whom the API server has let in, and the API server is
-//! asked about those whom it has let in before without waiting for all others.
+//! asked about those whom it has let in before without waiting for all others. Of all of these
+//! nobody keeps the others waiting.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use tokio::time::Instant;
 
 use super::Failure;
 use super::access::{self, Denied, Wants};
-use super::fair::Fair;
+use super::fair::{Fair, FairTurn};
 use super::front_proxy::Known;
 use super::lately::{self, Hash, Lately};
 use crate::serve::Shown;
@@ -46,12 +47,13 @@ fn turns() -> Arc<Semaphore> {
 
 /// Reviews of each kind of caller.
 struct Reviews {
-    /// Those in whose name the API server asks.
-    proxied: Arc<Semaphore>,
-    /// Those who were let in a while ago with the same token.
-    known: Arc<Semaphore>,
-    /// All others.
-    strangers: Fair,
+    /// Those in whose name the API server asks, by user.
+    proxied: Fair<String>,
+    /// Those who were let in a while ago with the same token, by user: they have as many tokens
+    /// as they like, and many may come from one address.
+    known: Fair<String>,
+    /// All others, by address.
+    strangers: Fair<IpAddr>,
 }
 
 /// The door of one server.
@@ -61,7 +63,8 @@ pub(crate) struct Admission {
     pub(super) proxy: Known,
     allowed: Lately<String>,
     unknown: Lately<Hash>,
-    let_in: Lately<Hash>,
+    /// And who bore it.
+    let_in: Lately<Hash, String>,
     reviews: Reviews,
     proxied: Arc<Semaphore>,
     direct: Arc<Semaphore>,
@@ -74,7 +77,7 @@ pub(crate) struct Caller<'a> {
     /// The token that they bear.
     token: Option<(&'a str, Hash)>,
     /// Where they are.
-    address: Option<IpAddr>,
+    address: IpAddr,
     /// As the front proxy names them, or why that is not believed.
     named: Result<UserInfo, Option<String>>,
 }
@@ -88,9 +91,9 @@ impl Admission {
             unknown: Lately::new(UNKNOWN),
             let_in: Lately::new(LET_IN),
             reviews: Reviews {
-                proxied: Arc::new(Semaphore::new(REVIEWS)),
-                known: Arc::new(Semaphore::new(REVIEWS)),
-                strangers: Fair::new(REVIEWS),
+                proxied: Fair::halves(REVIEWS),
+                known: Fair::halves(REVIEWS),
+                strangers: Fair::halves(REVIEWS),
             },
             proxied: turns(),
             direct: turns(),
@@ -155,7 +158,7 @@ impl Caller<'_> {
         let asked = Instant::now();
         let user = access::authenticate(&self.admission.client, token).await;
         if let Err(Denied::Unauthenticated(_)) = user {
-            unknown.keep(hash, asked);
+            unknown.keep(hash, asked, ());
             let_in.forget(&hash);
         }
         Ok(user?)
@@ -173,7 +176,8 @@ impl Caller<'_> {
             return Err(access::forbidden(user, wants).into());
         }
         if let Some((_, hash)) = self.token.filter(|_| !self.is_proxied()) {
-            self.admission.let_in.keep(hash, Instant::now());
+            let let_in = &self.admission.let_in;
+            let_in.keep(hash, Instant::now(), name(user));
         }
         Ok(())
     }
@@ -193,28 +197,27 @@ impl Caller<'_> {
         let asked = Instant::now();
         let allows = access::allows(&self.admission.client, &review).await?;
         if let Some(question) = question.filter(|_| allows) {
-            known.keep(question, asked);
+            known.keep(question, asked, ());
         }
         Ok(allows)
     }
 
-    async fn review(&self) -> Result<Vec<OwnedSemaphorePermit>, Failure> {
+    async fn review(&self) -> Result<FairTurn, Failure> {
         let Admission {
             reviews, let_in, ..
         } = self.admission;
-        let is_known = self.token.is_some_and(|(_, hash)| let_in.has(&hash));
-        let reviews = match (self.is_proxied(), is_known) {
-            (true, _) => &reviews.proxied,
-            (false, true) => &reviews.known,
-            (false, false) => {
-                let turn = reviews.strangers.acquire(self.address).await;
-                return turn.map(Vec::from).map_err(|_| Failure::unavailable());
-            }
+        let known = self.token.and_then(|(_, hash)| let_in.get(&hash));
+        let turn = match (&self.named, known) {
+            (Ok(user), _) => reviews.proxied.acquire(name(user)).await,
+            (Err(_), Some(user)) => reviews.known.acquire(user).await,
+            (Err(_), None) => reviews.strangers.acquire(self.address).await,
         };
-        let turn = reviews.clone().acquire_owned().await;
-        turn.map(|turn| vec![turn])
-            .map_err(|_| Failure::unavailable())
+        turn.map_err(|_| Failure::unavailable())
     }
+}
+
+fn name(user: &UserInfo) -> String {
+    user.username.clone().unwrap_or_default()
 }
 
 /// What comes of a request's work, if it does not take too long.

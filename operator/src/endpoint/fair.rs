@@ -1,52 +1,69 @@
-//! Turns of which no address has more than half, whoever waits behind it: one that asks as much
-//! as it can leaves the others theirs.
+//! Turns that one asks for without taking them from the others: of nobody wait more than they may
+//! hold at once, whoever waits behind them.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-/// Addresses that are kept while nobody of them has a turn or waits for one.
+/// Who are kept while nobody of them has a turn or waits for one.
 const IDLE: usize = 256;
 
-/// The turns.
-pub(super) struct Fair {
+/// The turns, and who has them.
+pub(crate) struct Fair<K> {
     all: Arc<Semaphore>,
-    half: usize,
-    by: Mutex<BTreeMap<Option<IpAddr>, Arc<Semaphore>>>,
+    each: usize,
+    by: Mutex<BTreeMap<K, Arc<Semaphore>>>,
 }
 
-impl Fair {
-    /// So many.
-    pub(super) fn new(turns: usize) -> Self {
+impl<K: Ord> Fair<K> {
+    /// So many, of which nobody has more than half.
+    pub(crate) fn halves(turns: usize) -> Self {
+        Self::new(turns, turns.div_ceil(2))
+    }
+
+    /// So many, of which everybody may have all, and others one after that.
+    pub(crate) fn rounds(turns: usize) -> Self {
+        Self::new(turns, turns)
+    }
+
+    fn new(turns: usize, each: usize) -> Self {
         Self {
             all: Arc::new(Semaphore::new(turns)),
-            half: turns.div_ceil(2),
+            each,
             by: Mutex::default(),
         }
     }
 
-    /// A turn for one who comes from there.
-    pub(super) async fn acquire(
+    /// A turn for this one.
+    pub(crate) async fn acquire(&self, whose: K) -> Result<FairTurn, AcquireError> {
+        self.acquire_many(whose, 1).await
+    }
+
+    /// So many turns at once for this one.
+    pub(crate) async fn acquire_many(
         &self,
-        address: Option<IpAddr>,
-    ) -> Result<[OwnedSemaphorePermit; 2], AcquireError> {
-        let own = self.of(address).acquire_owned().await?;
-        let turn = self.all.clone().acquire_owned().await?;
+        whose: K,
+        turns: u32,
+    ) -> Result<FairTurn, AcquireError> {
+        let own = self.of(whose).acquire_many_owned(turns).await?;
+        let turn = self.all.clone().acquire_many_owned(turns).await?;
         Ok([own, turn])
     }
 
-    fn of(&self, address: Option<IpAddr>) -> Arc<Semaphore> {
+    fn of(&self, whose: K) -> Arc<Semaphore> {
         let mut by = self.by.lock();
         if by.len() >= IDLE {
             by.retain(|_, turns| Arc::strong_count(turns) > 1);
         }
-        let new = || Arc::new(Semaphore::new(self.half));
-        by.entry(address).or_insert_with(new).clone()
+        let new = || Arc::new(Semaphore::new(self.each));
+        by.entry(whose).or_insert_with(new).clone()
     }
 }
+
+/// A turn, until it is dropped.
+pub(crate) type FairTurn = [OwnedSemaphorePermit; 2];
 
 #[cfg(test)]
 mod tests {
@@ -55,16 +72,15 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_address_has_half_of_the_turns_whoever_waits_behind_it() {
-        let fair = Fair::new(4);
-        let of = |address: u8| Some(IpAddr::from([10, 0, 0, address]));
+    async fn one_has_half_of_the_turns_whoever_waits_behind_it() {
+        let fair = Fair::halves(4);
         let mut first = Vec::new();
         for _ in 0..2 {
-            first.push(fair.acquire(of(1)).await.unwrap());
+            first.push(fair.acquire(1).await.unwrap());
         }
-        let mut third = Box::pin(fair.acquire(of(1)));
+        let mut third = Box::pin(fair.acquire(1));
         assert!((&mut third).now_or_never().is_none());
-        let second = fair.acquire(of(2)).now_or_never().unwrap().unwrap();
+        let second = fair.acquire_many(2, 2).now_or_never().unwrap().unwrap();
         drop(first.pop());
         assert!(third.now_or_never().is_some());
         drop((first, second));
@@ -72,15 +88,28 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn addresses_of_which_nobody_is_there_are_forgotten() {
-        let fair = Fair::new(4);
-        let stays = fair.acquire(None).await.unwrap();
-        for address in 0..u32::try_from(3 * IDLE).unwrap() {
-            let address = std::net::Ipv4Addr::from_bits(address);
-            drop(fair.acquire(Some(address.into())).await.unwrap());
+    async fn one_has_all_turns_and_others_the_next() {
+        let fair = Fair::rounds(2);
+        let all = fair.acquire_many(1, 2).await.unwrap();
+        let mut own: Vec<_> = (0..9).map(|_| Box::pin(fair.acquire(1))).collect();
+        for own in &mut own {
+            assert!(own.now_or_never().is_none());
+        }
+        let mut other = Box::pin(fair.acquire(2));
+        assert!((&mut other).now_or_never().is_none());
+        drop(all);
+        assert!(other.now_or_never().is_some());
+    }
+
+    #[tokio::test]
+    async fn those_of_whom_nobody_is_there_are_forgotten() {
+        let fair = Fair::halves(4);
+        let stays = fair.acquire(0).await.unwrap();
+        for whose in 1..3 * IDLE {
+            drop(fair.acquire(whose).await.unwrap());
         }
         assert!(fair.by.lock().len() <= IDLE);
-        assert!(fair.by.lock().contains_key(&None));
+        assert!(fair.by.lock().contains_key(&0));
         drop(stays);
     }
 }

@@ -28,34 +28,41 @@ pub(super) fn question(spec: &SubjectAccessReviewSpec) -> Option<String> {
     (question.len() <= LARGEST).then_some(question)
 }
 
-/// Things, and since when they are so.
+/// Things, since when they are so, and what else is known of them.
 #[derive(Debug)]
-pub(super) struct Lately<T> {
+pub(super) struct Lately<T, V = ()> {
     /// How long that is believed in.
     holds: Duration,
-    since: Mutex<BTreeMap<T, Instant>>,
+    since: Mutex<BTreeMap<T, (Instant, V)>>,
 }
 
-impl<T: Ord> Lately<T> {
+impl<T: Ord, V: Clone> Lately<T, V> {
     pub(super) fn new(holds: Duration) -> Self {
         let since = Mutex::default();
         Self { holds, since }
     }
 
+    /// What is known of it, if it was so a moment ago.
+    pub(super) fn get(&self, thing: &T) -> Option<V> {
+        let since = self.since.lock();
+        let (at, known) = since.get(thing)?;
+        (at.elapsed() < self.holds).then(|| known.clone())
+    }
+
     /// Whether it was so a moment ago.
     pub(super) fn has(&self, thing: &T) -> bool {
-        let since = self.since.lock().get(thing).copied();
-        since.is_some_and(|at| at.elapsed() < self.holds)
+        self.get(thing).is_some()
     }
 
     /// It is so, as it was asked at that moment.
-    pub(super) fn keep(&self, thing: T, asked: Instant) {
+    pub(super) fn keep(&self, thing: T, asked: Instant, known: V) {
         let mut since = self.since.lock();
         if since.len() >= MOST {
-            since.retain(|_, at| at.elapsed() < self.holds);
+            since.retain(|_, (at, _)| at.elapsed() < self.holds);
         }
-        if since.len() < MOST {
-            since.insert(thing, asked);
+        // What is there already takes no more room.
+        if since.len() < MOST || since.contains_key(&thing) {
+            since.insert(thing, (asked, known));
         }
     }
 
@@ -74,10 +81,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_was_so_is_asked_again_after_a_while() {
         let allowed = Lately::new(HOLDS);
-        allowed.keep("a", Instant::now());
-        allowed.keep("b", Instant::now());
+        allowed.keep("a", Instant::now(), 1);
+        allowed.keep("b", Instant::now(), 2);
         allowed.forget(&"b");
-        assert!(allowed.has(&"a") && !allowed.has(&"b"));
+        assert_eq!((allowed.get(&"a"), allowed.get(&"b")), (Some(1), None));
         tokio::time::sleep(HOLDS).await;
         assert!(!allowed.has(&"a"));
     }
@@ -86,11 +93,15 @@ mod tests {
     async fn no_more_is_kept_than_there_is_room_for() {
         let allowed = Lately::new(HOLDS);
         for number in 0..2 * MOST {
-            allowed.keep(number, Instant::now());
+            allowed.keep(number, Instant::now(), ());
         }
         assert_eq!(allowed.since.lock().len(), MOST);
-        tokio::time::sleep(HOLDS).await;
-        allowed.keep(usize::MAX, Instant::now());
+        // What is there is told anew, though there is no more room.
+        tokio::time::sleep(HOLDS / 2).await;
+        allowed.keep(0, Instant::now(), ());
+        tokio::time::sleep(HOLDS / 2).await;
+        assert!(allowed.has(&0) && !allowed.has(&1));
+        allowed.keep(usize::MAX, Instant::now(), ());
         assert!(allowed.has(&usize::MAX));
         let long = SubjectAccessReviewSpec {
             user: Some("a".repeat(LARGEST)),

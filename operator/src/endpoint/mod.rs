@@ -11,7 +11,7 @@
 pub(crate) mod access;
 pub(crate) mod admission;
 mod failure;
-mod fair;
+pub(crate) mod fair;
 mod front_proxy;
 mod lately;
 mod listen;
@@ -119,7 +119,7 @@ pub async fn serve(given: Given, lead: Lead, webhook: Option<Readiness>, clients
     let listens = async {
         let listener = serve::bind(address, "the read-only endpoint").await;
         let on = CancellationToken::new();
-        serve::serve_keeping(listener, LIMITS, kept, identity, router, on).await;
+        serve::serve(listener, LIMITS, Some(identity), Some(kept), router, on).await;
     };
     tokio::join!(listens, renewed, followed);
 }

@@ -3,7 +3,7 @@
 //! whom it concerns, so that who is trusted may change while a connection lives, and who shows
 //! one of no worth may still bear a token.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -20,11 +20,11 @@ use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 const MOST: usize = 4;
 
 /// What the client of a connection has shown: its own certificate first. Empty: nothing.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Shown {
     certificates: Arc<[CertificateDer<'static>]>,
     /// Where it is.
-    address: Option<IpAddr>,
+    address: IpAddr,
     /// What was found of them last.
     found: Arc<Mutex<Option<Found>>>,
 }
@@ -42,6 +42,13 @@ pub struct Found {
     pub verdict: Result<(), String>,
 }
 
+/// Nothing, from nowhere.
+impl Default for Shown {
+    fn default() -> Self {
+        Self::new(None)
+    }
+}
+
 impl Shown {
     /// What a handshake has shown. More than is of use is nothing.
     #[must_use]
@@ -49,7 +56,7 @@ impl Shown {
         let shown = certificates.filter(|shown| shown.len() <= MOST);
         Self {
             certificates: shown.unwrap_or_default().into(),
-            address: None,
+            address: Ipv4Addr::UNSPECIFIED.into(),
             found: Arc::default(),
         }
     }
@@ -57,13 +64,12 @@ impl Shown {
     /// The same from that address.
     #[must_use]
     pub fn at(self, address: IpAddr) -> Self {
-        let address = Some(address);
         Self { address, ..self }
     }
 
     /// Where it is.
     #[must_use]
-    pub fn address(&self) -> Option<IpAddr> {
+    pub fn address(&self) -> IpAddr {
         self.address
     }
 

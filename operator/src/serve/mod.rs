@@ -10,6 +10,6 @@ mod tls;
 
 pub use client::{Found, Shown};
 pub use kept::{Keeper, What, Whom};
-pub use listen::{Limits, bind, serve, serve_keeping, serve_plain};
+pub use listen::{Limits, bind, serve};
 pub use places::Kept;
 pub use tls::{Certificate, Identity, Pem, Tls};

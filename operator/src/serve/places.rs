@@ -1,8 +1,8 @@
 //! Places of connections. Whoever can reach the port can open as many connections as they like,
 //! and is not to keep out whom the server is there for: when all places are taken, who comes has
 //! one at once, and somebody gives way. That is one of the address that holds the most, which says
-//! nothing, and has said nothing for longest. What is being answered gives way only to an address
-//! that has less. So one address alone, however many it opens, takes nothing from another; many
+//! nothing, and has said nothing for longest. What is being answered, or reads its answer, gives way
+//! only to an address that has less. So one address alone, however many it opens, takes nothing from another; many
 //! together leave each other as much as they have; and where all come from one, as behind a proxy,
 //! who says nothing gives way to who comes after.
 
@@ -40,11 +40,17 @@ struct Taken {
 
 struct Connection {
     address: IpAddr,
-    /// A request is being answered.
-    is_busy: bool,
+    /// Requests of it that are being answered: one may be read still when the next is asked.
+    busy: usize,
     /// Since when it is as it is.
     since: u64,
     is_out: CancellationToken,
+}
+
+impl Connection {
+    fn is_busy(&self) -> bool {
+        self.busy > 0
+    }
 }
 
 impl Taken {
@@ -66,10 +72,10 @@ impl Taken {
         let most = held.values().copied().max().unwrap_or_default();
         let gives = |connection: &Connection| {
             let holds = of(&connection.address);
-            holds == most && (!connection.is_busy || holds > of(&comer))
+            holds == most && (!connection.is_busy() || holds > of(&comer))
         };
         let candidates = self.by.iter().filter(|(_, one)| gives(one));
-        let first = candidates.min_by_key(|(_, one)| (one.is_busy, one.since));
+        let first = candidates.min_by_key(|(_, one)| (one.is_busy(), one.since));
         first.map(|(number, _)| *number)
     }
 }
@@ -96,7 +102,7 @@ impl Places {
         let is_out = CancellationToken::new();
         let connection = Connection {
             address,
-            is_busy: false,
+            busy: 0,
             since: number,
             is_out: is_out.clone(),
         };
@@ -108,11 +114,11 @@ impl Places {
         })
     }
 
-    fn set_busy(&self, number: u64, is_busy: bool) {
+    fn count(&self, number: u64, counted: impl FnOnce(usize) -> usize) {
         let mut taken = self.taken.lock();
         let now = taken.now();
         if let Some(connection) = taken.by.get_mut(&number) {
-            (connection.is_busy, connection.since) = (is_busy, now);
+            (connection.busy, connection.since) = (counted(connection.busy), now);
         }
     }
 }
@@ -126,9 +132,10 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// A request is being answered, until that is dropped.
+    /// A request is being answered, and the answer is being read, until that is dropped.
     pub(super) fn busy(&self) -> Busy {
-        self.places.set_busy(self.number, true);
+        self.places
+            .count(self.number, |busy| busy.saturating_add(1));
         Busy {
             places: self.places.clone(),
             number: self.number,
@@ -150,7 +157,8 @@ pub(super) struct Busy {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.places.set_busy(self.number, false);
+        self.places
+            .count(self.number, |busy| busy.saturating_sub(1));
     }
 }
 

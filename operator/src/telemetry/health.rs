@@ -40,7 +40,8 @@ pub async fn answer(address: SocketAddr, lead: Lead, webhook: Option<Readiness>)
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .with_state((lead, webhook));
-    serve::serve_plain(listener, LIMITS, router, CancellationToken::new()).await;
+    let on = CancellationToken::new();
+    serve::serve(listener, LIMITS, None, None, router, on).await;
 }
 
 async fn livez(State((lead, _)): State<Asked>) -> (StatusCode, String) {

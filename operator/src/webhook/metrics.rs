@@ -112,7 +112,7 @@ impl Drop for InFlight {
 
 /// What is told once everything has happened.
 #[cfg(test)]
-pub(super) fn told() -> String {
+pub(crate) fn told() -> String {
     let metrics = Metrics::new();
     metrics.answered(Kind::Job, Decision::Allowed, Duration::ZERO);
     metrics.not_answered(400);

@@ -37,6 +37,8 @@ use crate::clients::Clients;
 use crate::serve::{Certificate, Identity, Keeper, Tls, What, Whom};
 use crate::world::World;
 use caches::Caches;
+#[cfg(test)]
+pub(crate) use metrics::told;
 use server::Server;
 
 /// Its Service, its Secret and its ValidatingWebhookConfiguration.
@@ -281,12 +283,6 @@ impl Readiness {
     pub fn watch_ages(&self) -> BTreeMap<String, Duration> {
         self.caches.world().watch_ages()
     }
-}
-
-/// The webhook's metrics once everything has happened.
-#[cfg(test)]
-pub(crate) fn told() -> String {
-    metrics::told()
 }
 
 type Renews = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;

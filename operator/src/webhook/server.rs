@@ -1,6 +1,7 @@
 //! What answers: each request bounded in size and time, all together in memory and
 //! in cores. What cannot be answered in time passes, and says so.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,7 +14,6 @@ use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use http_body_util::LengthLimitError;
 use kube::Client;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -28,6 +28,7 @@ use super::review::{self, Malformed};
 use crate::endpoint::Failure;
 use crate::endpoint::access::Wants;
 use crate::endpoint::admission::{self, Admission};
+use crate::endpoint::fair::{Fair, FairTurn};
 use crate::serve::{self, Identity, Limits, Shown};
 
 /// Path of reviews.
@@ -46,12 +47,8 @@ const CORE: Duration = Duration::from_millis(500);
 /// How far what is known of the cluster may be behind: whoever applies a policy or a queue
 /// together with a job that needs it is not to be refused for that.
 const BEHIND: Duration = Duration::from_millis(300);
-/// Requests that are decided on at once, waiting for a core included.
-const AT_ONCE: usize = 256;
-
-/// More connections than requests are decided on, so that there is an answer to each. An API
-/// server keeps some open, and makes one for each request beyond. Their heads together take little
-/// of what bodies may.
+/// An API server keeps some connections open, and makes one for each request beyond. Their heads
+/// together take little of what bodies may.
 const LIMITS: Limits = Limits {
     connections: 512,
     head_bytes: 32 << 10,
@@ -70,11 +67,11 @@ pub(super) struct Server {
     /// Who may read metrics.
     admission: Admission,
     metrics: Arc<Metrics>,
-    /// Room for bodies, in KiB.
-    room: Arc<Semaphore>,
-    turns: Semaphore,
-    /// To read and decide takes a core.
-    cores: Arc<Semaphore>,
+    /// Room for bodies, in KiB, by address.
+    room: Fair<IpAddr>,
+    /// To read and decide takes a core. By address: who asks much has what others leave, and
+    /// does not stand in line before them.
+    cores: Fair<IpAddr>,
     /// When it was last told that there are too many, in seconds.
     told: AtomicU64,
     began: Instant,
@@ -98,9 +95,8 @@ impl Server {
             is_leaving,
             admission: Admission::new(client),
             metrics: Arc::new(Metrics::new()),
-            room: Arc::new(Semaphore::new(BODIES)),
-            turns: Semaphore::new(AT_ONCE),
-            cores: Arc::new(Semaphore::new(cores)),
+            room: Fair::halves(BODIES),
+            cores: Fair::rounds(cores),
             told: AtomicU64::new(0),
             began: Instant::now(),
         }
@@ -110,20 +106,19 @@ impl Server {
     pub(super) async fn serve(self, address: std::net::SocketAddr, stop: CancellationToken) {
         let identity = self.identity.clone();
         let listener = serve::bind(address, "the admission webhook").await;
-        serve::serve(listener, LIMITS, identity, router(self), stop).await;
+        serve::serve(listener, LIMITS, Some(identity), None, router(self), stop).await;
     }
 
     async fn review(&self, request: HttpRequest) -> Result<Response, Failure> {
         let began = Instant::now();
         let _in_flight = self.metrics.enter();
-        let (_room, body) = self.read(request).await?;
+        let shown = request.extensions().get::<Shown>().cloned();
+        let from = shown.unwrap_or_default().address();
+        let (_room, body) = self.read(request, from).await?;
         let uid = review::uid(&body).map_err(malformed)?;
-        let (kind, answer) = match self.turns.try_acquire() {
+        let (kind, answer) = match tokio::time::timeout(DECIDE, self.decide(body, from)).await {
             Err(_) => (Kind::Other, self.busy()),
-            Ok(_turn) => match tokio::time::timeout(DECIDE, self.decide(body)).await {
-                Err(_) => (Kind::Other, self.busy()),
-                Ok(decided) => decided?,
-            },
+            Ok(decided) => decided?,
         };
         self.metrics
             .answered(kind, answer.decision, began.elapsed());
@@ -131,10 +126,7 @@ impl Server {
     }
 
     /// The whole body, and the room that it takes.
-    async fn read(
-        &self,
-        request: HttpRequest,
-    ) -> Result<(tokio::sync::OwnedSemaphorePermit, Bytes), Failure> {
+    async fn read(&self, request: HttpRequest, from: IpAddr) -> Result<(FairTurn, Bytes), Failure> {
         let declared = request.headers().get(header::CONTENT_LENGTH);
         let declared = declared.and_then(|l| l.to_str().ok()?.parse::<usize>().ok());
         let size = declared.unwrap_or(BODY);
@@ -144,7 +136,7 @@ impl Server {
         let kib = u32::try_from(size.div_ceil(1 << 10)).unwrap_or(u32::MAX);
         let body = request.into_body();
         let read = async {
-            let room = self.room.clone().acquire_many_owned(kib).await;
+            let room = self.room.acquire_many(from, kib).await;
             let room = room.map_err(|_| Failure::too_many())?;
             Ok((room, whole(body).await?))
         };
@@ -156,8 +148,8 @@ impl Server {
     }
 
     /// A refusal is made sure of: what is known may be a moment behind.
-    async fn decide(&self, body: Bytes) -> Result<(Kind, Answer), Failure> {
-        let Some(asked) = self.look(&body).await? else {
+    async fn decide(&self, body: Bytes, from: IpAddr) -> Result<(Kind, Answer), Failure> {
+        let Some(asked) = self.look(&body, from).await? else {
             return Ok((Kind::Other, self.busy()));
         };
         if asked.judged.answer.decision != Decision::Refused || !asked.judged.may_be_behind {
@@ -165,13 +157,13 @@ impl Server {
         }
         tokio::time::sleep(BEHIND).await;
         self.caches.world().policies.settled().await;
-        let again = self.look(&body).await?;
+        let again = self.look(&body, from).await?;
         Ok(again.map_or_else(|| (Kind::Other, self.busy()), Asked::told))
     }
 
     /// Looks at the request once, off the threads that others wait on. None: no core is free.
-    async fn look(&self, body: &Bytes) -> Result<Option<Asked>, Failure> {
-        let core = self.cores.clone().acquire_owned();
+    async fn look(&self, body: &Bytes, from: IpAddr) -> Result<Option<Asked>, Failure> {
+        let core = self.cores.acquire(from);
         let Ok(Ok(core)) = tokio::time::timeout(CORE, core).await else {
             return Ok(None);
         };

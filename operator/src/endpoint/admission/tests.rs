@@ -1,6 +1,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::http::{Request, Response};
+use futures::FutureExt as _;
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -8,8 +9,8 @@ use serde_json::{Value, json};
 use super::super::front_proxy::tests::{Authority, ann};
 use super::*;
 
-/// An API server that takes ten milliseconds for a TokenReview, or for ever, and knows `ann`
-/// alone. She may list jobs and get `/metrics`, others nothing.
+/// An API server that takes ten milliseconds for a TokenReview, or for ever, and knows `ann` and
+/// `bob`, whose tokens begin so. They may get `/metrics`, and she may list jobs.
 struct ApiServer {
     tokens: Option<Duration>,
     asked: AtomicUsize,
@@ -28,18 +29,22 @@ impl ApiServer {
     async fn status(&self, path: &str, spec: &Value) -> Value {
         if !path.ends_with("/tokenreviews") {
             self.asked.fetch_add(1, Ordering::SeqCst);
-            let may = spec["resourceAttributes"]["verb"] == "list"
-                || spec["nonResourceAttributes"]["path"] == "/metrics";
-            return json!({"allowed": may && spec["user"] == "ann"});
+            let lists = spec["resourceAttributes"]["verb"] == "list" && spec["user"] == "ann";
+            let may = lists || spec["nonResourceAttributes"]["path"] == "/metrics";
+            return json!({"allowed": may});
         }
         self.tokens_asked.fetch_add(1, Ordering::SeqCst);
         match self.tokens {
             Some(takes) => tokio::time::sleep(takes).await,
             None => std::future::pending().await,
         }
-        match spec["token"] == "ann" {
-            true => json!({"authenticated": true, "user": {"username": "ann"}}),
-            false => json!({"authenticated": false}),
+        let token = spec["token"].as_str().unwrap();
+        match ["ann", "bob"]
+            .into_iter()
+            .find(|name| token.starts_with(name))
+        {
+            Some(name) => json!({"authenticated": true, "user": {"username": name}}),
+            None => json!({"authenticated": false}),
         }
     }
 
@@ -127,6 +132,21 @@ async fn who_has_no_rights_cannot_keep_the_api_server_out() {
     drop(turns);
 }
 
+#[tokio::test]
+async fn whom_the_api_server_asks_for_keeps_no_other_user_waiting() {
+    let admission = Admission::new(ApiServer::new(None).client());
+    let authority = Authority::new();
+    *admission.proxy.write() = Some(Arc::new(authority.proxy(&[])));
+    let mut bob = HeaderMap::new();
+    bob.insert("x-remote-user", "bob".parse().unwrap());
+    let shown = Some(Extension(authority.client("any")));
+    let ann = ann();
+    let [ann, bob] = [&ann, &bob].map(|named| admission.caller(named, shown.clone()));
+    let _turns = [bob.review().await.unwrap(), bob.review().await.unwrap()];
+    assert!(bob.review().now_or_never().is_none());
+    assert!(ann.review().now_or_never().is_some());
+}
+
 /// Sixty-four connections of garbage, and one reader.
 #[tokio::test(start_paused = true)]
 async fn who_bears_garbage_takes_no_turn_from_who_has_the_right() {
@@ -160,12 +180,40 @@ async fn who_bears_garbage_takes_no_turn_from_who_has_the_right() {
 async fn who_is_known_and_has_no_right_is_a_stranger_and_takes_no_turn() {
     let server = ApiServer::new(Some(TAKES));
     let admission = Arc::new(Admission::new(server.client()));
+    let all = u32::try_from(AT_ONCE).unwrap();
+    let turns = admission.direct.clone().acquire_many_owned(all).await;
     assert_eq!(check(&admission, "ann", "/v1alpha1/x").await, Err(403));
     let hash = lately::hash("ann");
     assert!(!admission.let_in.has(&hash));
+    assert_eq!(check(&admission, "ann", "/metrics").await, Err(429));
+    drop(turns);
     assert_eq!(check(&admission, "ann", "/metrics").await, Ok(()));
     assert!(admission.let_in.has(&hash));
-    assert_eq!(admission.direct.available_permits(), AT_ONCE);
+}
+
+/// Who has been let in may ask for what is not theirs as often as they like, with as many tokens.
+#[tokio::test(start_paused = true)]
+async fn who_was_let_in_keeps_no_other_waiting() {
+    let server = ApiServer::new(Some(TAKES));
+    let admission = Arc::new(Admission::new(server.client()));
+    assert_eq!(check(&admission, "ann", "/metrics").await, Ok(()));
+    for connection in 0..63 {
+        let admission = admission.clone();
+        tokio::spawn(async move {
+            let token = format!("bob-{connection}");
+            assert_eq!(check(&admission, &token, "/metrics").await, Ok(()));
+            loop {
+                let said = check(&admission, &token, "/v1alpha1/snapshot").await;
+                assert_eq!(said, Err(403));
+            }
+        });
+    }
+    for _ in 0..5 {
+        tokio::time::sleep(Duration::from_millis(14_995)).await;
+        let began = Instant::now();
+        assert_eq!(check(&admission, "ann", "/metrics").await, Ok(()));
+        assert_eq!(began.elapsed(), TAKES);
+    }
 }
 
 #[tokio::test(start_paused = true)]

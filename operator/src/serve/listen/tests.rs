@@ -12,6 +12,8 @@ use tokio::time::Instant;
 use super::*;
 use crate::serve::{Certificate, Tls};
 
+mod places;
+
 const SLOW: Duration = Duration::from_millis(500);
 const LIMITS: Limits = Limits {
     connections: 4,
@@ -48,7 +50,14 @@ async fn serving(limits: Limits) -> (SocketAddr, CancellationToken, tokio::task:
         }),
     );
     let stop = CancellationToken::new();
-    let served = tokio::spawn(serve(listener, limits, identity, router, stop.clone()));
+    let served = tokio::spawn(serve(
+        listener,
+        limits,
+        Some(identity),
+        None,
+        router,
+        stop.clone(),
+    ));
     (address, stop, served)
 }
 
@@ -130,7 +139,7 @@ async fn who_sends_what_is_no_request_is_told_so_and_hung_up_on() {
     };
     let router = Router::new().route("/", get(async || "ok"));
     let on = CancellationToken::new();
-    tokio::spawn(serve_plain(listener, limits, router, on));
+    tokio::spawn(serve(listener, limits, None, None, router, on));
     let large = format!("GET / HTTP/1.1\r\na: {}\r\n", "b".repeat(9 << 10));
     let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a:b\r\n".repeat(HEADERS + 1));
     let huge = format!("POST /a HTTP/1.1\r\ncontent-length: {}\r\n\r\n", 100 << 20);
@@ -159,39 +168,6 @@ async fn who_sends_what_is_no_request_is_told_so_and_hung_up_on() {
     assert!(!heard.starts_with(b"HTTP/1.1 2"), "{heard:?}");
 }
 
-/// A server that keeps two places for whom it says, and answers when it is let.
-struct Keeping {
-    address: SocketAddr,
-    asked: Arc<Semaphore>,
-    answers: Arc<Semaphore>,
-}
-
-async fn keeping(known: bool) -> Keeping {
-    let listener = bind("127.0.0.1:0".parse().unwrap(), "a test").await;
-    let address = listener.local_addr().unwrap();
-    let own = Certificate::Own(vec!["localhost".to_owned()]);
-    let identity = Tls::new(own).unwrap().identity();
-    let [asked, answers] = [(); 2].map(|()| Arc::new(Semaphore::new(0)));
-    let (asks, let_go) = (asked.clone(), answers.clone());
-    let slow = get(async move || {
-        asks.add_permits(1);
-        let_go.acquire().await.unwrap().forget();
-        "ok"
-    });
-    let router = Router::new().route("/", slow);
-    let kept = Kept {
-        places: 2,
-        of: Arc::new(move |_| known),
-    };
-    let on = CancellationToken::new();
-    tokio::spawn(serve_keeping(listener, LIMITS, kept, identity, router, on));
-    Keeping {
-        address,
-        asked,
-        answers,
-    }
-}
-
 #[tokio::test]
 async fn who_says_nothing_gives_way_to_who_comes_after() {
     let (address, _stop, _served) = serving(LIMITS).await;
@@ -208,46 +184,5 @@ async fn who_says_nothing_gives_way_to_who_comes_after() {
         .collect();
     for idle in &idle {
         assert_eq!(ask(idle).await, Some(200));
-    }
-}
-
-/// Others come from an address of their own, as pods do.
-#[tokio::test]
-async fn who_asks_much_takes_nothing_from_another_address() {
-    let (address, _stop, _served) = serving(LIMITS).await;
-    let asks = || async move {
-        let socket = TcpSocket::new_v4()?;
-        socket.bind("127.0.0.2:0".parse().unwrap())?;
-        socket.connect(address).await
-    };
-    let mut floods = Vec::new();
-    for _ in 0..4 * LIMITS.connections {
-        floods.push(asks().await.unwrap());
-    }
-    let kept = client(address);
-    for _ in 0..3 {
-        assert_eq!(ask(&kept).await, Some(200));
-        for _ in 0..4 * LIMITS.connections {
-            floods.push(asks().await.unwrap());
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_place_is_kept_while_others_hold_all_that_are_open() {
-    for (known, places) in [(true, LIMITS.connections + 2), (false, LIMITS.connections)] {
-        let server = keeping(known).await;
-        let address = server.address;
-        let mut asked = Vec::new();
-        for _ in 0..places {
-            asked.push(tokio::spawn(async move { ask(&client(address)).await }));
-            server.asked.acquire().await.unwrap().forget();
-        }
-        // All of them are busy, and of this address.
-        assert_eq!(ask(&client(address)).await, None, "{known}");
-        server.answers.add_permits(places);
-        for asked in asked {
-            assert_eq!(asked.await.unwrap(), Some(200), "{known}");
-        }
     }
 }
