@@ -2,9 +2,9 @@
 //! and is not to keep out whom the server is there for: when all places are taken, who comes has
 //! one at once, and somebody gives way. That is one of the address that holds the most, which says
 //! nothing, and has said nothing for longest. What is being answered, or reads its answer, gives way
-//! only to an address that has less. So one address alone, however many it opens, takes nothing from another; many
-//! together leave each other as much as they have; and where all come from one, as behind a proxy,
-//! who says nothing gives way to who comes after.
+//! only to an address that has less. So one address alone, however many it opens, takes nothing from
+//! another; many together leave each other as much as they have; and where all come from one, as
+//! behind a proxy, who says nothing gives way to who comes after.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
