@@ -167,7 +167,7 @@ impl Gang<'_> {
             return Step::Enqueue(ready);
         }
         // Without pods it is no longer so what was said last of why they wait. Of a gang that had its
-        // place nothing is said: its pods may have done what they were for.
+        // place, or was promised one, nothing is said: its pods may have done what they were for.
         let had_place = self.journal.epoch.is_some() && self.journal.reason.is_none();
         let lacks_all = self.pods.is_empty() && !had_place;
         if !lacks_all && !self.pods.values().any(|pod| pod.waits()) {

@@ -8,6 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::pod_group::PlannedPod;
 use trellis_api::{PodGroup, PodGroupSpec};
+use trellis_scheduler::Node;
 
 use super::super::{Driver, Inside};
 use crate::key::Key;
@@ -98,7 +99,7 @@ impl Driver {
     /// What the pods ask for that others have left for, by the policies of now: those of a gang in the
     /// groups of its plan. None: they may not have that place any more.
     pub(super) fn find_nominated(&mut self, unit: &Key) -> Option<Arc<Asks>> {
-        let found = match guests::unit(unit)? {
+        let (asks, taken_in) = match guests::unit(unit)? {
             Unit::Pod(pod) => {
                 let there = self.committer.world().guests.get(&pod)?;
                 let group = there.group().map(|group| Key::new(&pod.namespace, group));
@@ -106,8 +107,8 @@ impl Driver {
                 let asks = self.find_single(&pod, gang.as_ref()).ok()?;
                 let place = self.engine.placement(&gang::id(unit))?;
                 let (_, _, node) = place.iter().next()?;
-                self.is_taken_in(&asks, |_| Some(node.as_str()))
-                    .then_some(asks)
+                let taken_in = self.is_taken_in(&asks, |_| Some(node.as_str()));
+                (asks, taken_in)
             }
             Unit::Group(_) => {
                 let (group, plan) = self.nominated_plan(unit)?;
@@ -115,11 +116,15 @@ impl Driver {
                 let asks = self.find(&unit.namespace, As::Gang(&group), names).ok()?;
                 let planned = next::planned(&plan).map(|(pod, node)| (pod.name.as_str(), node));
                 let nodes: BTreeMap<&str, &str> = planned.collect();
-                self.is_taken_in(&asks, |pod| nodes.get(pod).copied())
-                    .then(|| plan::in_groups_of(&plan, asks))?
+                let taken_in = self.is_taken_in(&asks, |pod| nodes.get(pod).copied());
+                (plan::in_groups_of(&plan, asks)?, taken_in)
             }
         };
-        let asks = Arc::new(found?);
+        if !taken_in {
+            self.pause_guest(unit);
+            return None;
+        }
+        let asks = Arc::new(asks);
         self.guests.gangs.get_mut(unit)?.ask(asks.clone());
         // The engine has the place already, and charges it to whom it draws on now.
         self.engine
@@ -129,12 +134,15 @@ impl Driver {
     }
 
     /// Whether the nodes of the pods take them by now: others may have come there that keep them out,
-    /// and nodes be labelled or tainted.
+    /// and nodes be labelled. Taints the engine looks at, which knows what flavors tolerate.
     fn is_taken_in<'n>(&self, asks: &Asks, node_of: impl Fn(&str) -> Option<&'n str>) -> bool {
         let world = self.committer.world();
         let takes = |alike: &Alike, pod: &PlannedPod| {
             let node = world.nodes.get(&Key::new("", node_of(&pod.name)?))?;
-            let node = gang::node(&node, &Unhealthy::default());
+            let node = Node {
+                taints: Vec::new(),
+                ..gang::node(&node, &Unhealthy::default())
+            };
             Some(alike.constraints.are_met_by(&node))
         };
         asks.groups.iter().all(|alike| {

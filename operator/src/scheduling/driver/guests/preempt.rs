@@ -77,6 +77,11 @@ impl Driver {
         }
         self.withdraw(unit);
         // Whose places they are may not be written down yet: not at once.
+        self.pause_guest(unit);
+    }
+
+    /// It is looked at again, but not at once: the same place may be found for it.
+    pub(super) fn pause_guest(&mut self, unit: &Key) {
         if let Some(state) = self.guests.gangs.get_mut(unit) {
             let until = state.pause.begin(Instant::now());
             self.alarms.set(unit, until);

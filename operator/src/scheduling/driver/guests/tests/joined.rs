@@ -82,6 +82,40 @@ async fn who_joins_does_so_where_the_gang_has_its_place() {
     assert_eq!((&*asks.queue, asks.priority), ("elsewhere", 7));
 }
 
+/// Its nodes may bear a taint that the flavor alone tolerates.
+#[tokio::test]
+async fn who_joins_is_where_the_flavor_lets_it_be() {
+    let mut scene = Scene::new();
+    let taint = json!({"key": "spot", "effect": "NoSchedule"});
+    let node: SlimNode = decoded(json!({
+        "metadata": {"name": "n0", "uid": "n0"}, "spec": {"taints": [taint]},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}],
+            "allocatable": {"cpu": "96", "memory": "1Ti", GPU: "8", "pods": "110"}},
+    }));
+    let flavor: trellis_api::ResourceFlavor = decoded(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "ResourceFlavor",
+        "metadata": {"name": "spot"}, "spec": {"nodeTaints": [taint],
+            "tolerations": [{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}]},
+    }));
+    let queue: Queue = decoded(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "Queue", "metadata": {"name": "default"},
+        "spec": {"namespaceSelector": {}, "defaultFor": {}, "resourceGroups": [
+            {"resources": [GPU], "flavors": [
+                {"name": "spot", "quotas": [{"resource": GPU, "nominal": "8"}]}]}]},
+    }));
+    scene.watched.apply(Key::new("", "n0"), node);
+    scene.watched.apply(Key::new("", "spot"), flavor);
+    scene.watched.apply(Key::new("", "default"), queue);
+    scene.placed(json!({}));
+    let spot = [("trellis.dev/flavors", r#"{"nvidia.com/gpu":"spot"}"#)];
+    scene.see_bound(of_group("a"), &spot);
+    scene.decide();
+    scene.see(of_group("b"));
+    scene.decide();
+    assert_eq!(scene.inside(&guests::of_pod(&key("b"))), Inside::Placed);
+    assert_eq!(scene.used(), (8, 0));
+}
+
 /// The flavors that were given stand on the pods: who leads next charges them to those, and not to
 /// the first ones that their nodes are of.
 #[tokio::test]
