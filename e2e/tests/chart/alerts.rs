@@ -13,7 +13,7 @@ use crate::promql::{self, Asked};
 const OF_THE_TARGET: &str = "pod";
 
 /// A metric: its labels, and the words that are said of it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Fact {
     pub(crate) labels: BTreeSet<String>,
     words: BTreeSet<String>,
@@ -31,17 +31,21 @@ pub(crate) fn facts() -> Result<BTreeMap<String, Fact>> {
         let kind = cells.next().context(line.to_owned())?;
         let labels = cells.next().context(line.to_owned())?;
         let named = labels.split('`').skip(1).step_by(2);
-        let mut labels: BTreeSet<String> = named.map(str::to_owned).collect();
+        let labels = named.map(str::to_owned).collect();
         let said = cells.next().context(line.to_owned())?;
         let words = said.split(|c: char| !c.is_ascii_alphanumeric());
         let words = words.map(str::to_owned).collect();
-        let mut name = name.to_owned();
+        let mut fact = Fact { labels, words };
         if kind == "histogram" {
-            // It is its buckets that are asked for.
-            name.push_str("_bucket");
-            labels.insert("le".to_owned());
+            // It is these that are asked for, and nothing is told by its own name.
+            for part in ["_sum", "_count"] {
+                facts.insert(format!("{name}{part}"), fact.clone());
+            }
+            fact.labels.insert("le".to_owned());
+            facts.insert(format!("{name}_bucket"), fact);
+        } else {
+            facts.insert(name.to_owned(), fact);
         }
-        facts.insert(name, Fact { labels, words });
     }
     ensure!(facts.len() > 30, "only {facts:?}");
     Ok(facts)
