@@ -21,8 +21,9 @@ use trellis_e2e::operator::{self, Operator};
 use super::program;
 use super::webhook::kubeconfig;
 
-/// Who is in the right is answered within this, whatever others do.
-const SOON: Duration = Duration::from_secs(1);
+/// Who is in the right is answered within this, whatever others do: the least that anybody who asks
+/// waits for, which is the API server (`timeoutSeconds` of the chart's webhooks).
+const SOON: Duration = Duration::from_secs(3);
 /// Longest that anybody who does harm may hold a connection, with something to spare.
 const HELD: Duration = Duration::from_secs(30);
 /// More connections than any of the ports takes.
